@@ -1,0 +1,41 @@
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+
+// `npm run bench -- <name> [--json]`: one measurement, run by itself. Timings never gate a test.
+const folder = resolve(import.meta.dirname, '../test/bench');
+const names = ['capture', 'startup'] as const;
+
+/** One line of the result: `against` and `ratio` where a case is compared with another of the same run. */
+export interface Figure {
+  readonly bench: string;
+  readonly case: string;
+  readonly value: number;
+  readonly unit: string;
+  readonly against?: string;
+  readonly ratio?: number;
+}
+
+export type Bench = (progress: (text: string) => void) => Promise<readonly Omit<Figure, 'bench'>[]>;
+
+async function main(args: readonly string[]): Promise<number> {
+  const asJson = args.includes('--json');
+  const name = args.find((arg) => !arg.startsWith('-'));
+  if (name === undefined || args.includes('--help') || !existsSync(join(folder, `${name}.ts`))) {
+    const text = `npm run bench -- <name> [--json]\n\nnames: ${names.join(', ')}\n`;
+    (args.includes('--help') ? process.stdout : process.stderr).write(text);
+    return args.includes('--help') ? 0 : 2;
+  }
+  const { bench } = (await import(join(folder, `${name}.ts`))) as { bench: Bench };
+  const figures = await bench((text) => process.stderr.write(`${text}\n`));
+  for (const figure of figures) {
+    const compared = figure.ratio === undefined ? '' : `  ${figure.ratio} x ${figure.against}`;
+    process.stdout.write(
+      asJson
+        ? `${JSON.stringify({ bench: name, ...figure })}\n`
+        : `${name}  ${figure.case.padEnd(24)} ${String(figure.value).padStart(10)} ${figure.unit}${compared}\n`,
+    );
+  }
+  return 0;
+}
+
+process.exitCode = await main(process.argv.slice(2));

@@ -1,0 +1,148 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+// `npm run demo`: an application that knows nothing of svc, started under the preload, publishes events.
+// On the `file` broker by default; `npm run demo -- --kafka` on a real Kafka.
+const root = resolve(import.meta.dirname, '..');
+const example = join(root, 'examples/orders');
+const onKafka = process.argv.includes('--kafka');
+const bold = (text: string) => (process.stdout.isTTY ? `\x1b[1m${text}\x1b[0m` : text);
+const say = (text = '') => process.stdout.write(`${text}\n`);
+const title = (text: string) => say(`\n${bold(`== ${text}`)}`);
+
+if (process.argv.includes('--help')) {
+  say('npm run demo [-- --kafka]\n\n  --kafka   publish to a real Apache Kafka (KAFKA_BROKERS, or one that is fetched and started)');
+  process.exit(0);
+}
+
+interface Application {
+  readonly process: ChildProcess;
+  readonly address: string;
+  readonly management: string;
+  /** svc's own lines. */
+  readonly lines: string[];
+}
+
+/** Starts the example as its team would: only `--import svc/register` is new. */
+function startApplication(env: NodeJS.ProcessEnv): Promise<Application> {
+  const child = spawn(process.execPath, ['--import', 'svc/register', 'src/server.ts'], {
+    cwd: example,
+    env: { ...process.env, PORT: '0', MANAGEMENT_SERVER_PORT: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const lines: string[] = [];
+  return new Promise((ready, failed) => {
+    let address: string | undefined;
+    let management: string | undefined;
+    const take = (chunk: Buffer) => {
+      for (const line of chunk.toString().split('\n').filter(Boolean)) {
+        lines.push(line);
+        address ??= /listening on (http\S+)/.exec(line)?.[1];
+        management ??= /management\D*(http:\/\/[\w.:]+)/.exec(line)?.[1];
+        if (address !== undefined && management !== undefined) ready({ process: child, address, management, lines });
+      }
+    };
+    child.stdout.on('data', take);
+    child.stderr.on('data', take);
+    child.once('exit', (code) => failed(new Error(`the application ended with ${code}:\n${lines.join('\n')}`)));
+  });
+}
+
+async function sendTraffic(address: string): Promise<void> {
+  const post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
+    fetch(address + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-user-id': 'u-17', ...headers },
+      body: JSON.stringify(body),
+    });
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  for (const [index, product] of ['bicycle', 'helmet', 'bell', 'lamp'].entries()) {
+    await post('/orders', { customer: 'Ada', product, quantity: index + 1 }, index === 0 ? { traceparent } : {});
+  }
+  await post('/orders', { customer: 'Ada', product: 'lock', quantity: 0 }); // Refused with 400: a failed call publishes nothing.
+  await post('/orders/2/cancel', { reason: 'ordered twice' });
+}
+
+async function until<T>(what: string, look: () => Promise<T | undefined> | T | undefined, timeoutMs = 15_000): Promise<T> {
+  const end = Date.now() + timeoutMs;
+  for (;;) {
+    const found = await look();
+    if (found !== undefined) return found;
+    if (Date.now() > end) throw new Error(`gave up waiting for ${what} after ${timeoutMs / 1000} s`);
+    await new Promise((resume) => setTimeout(resume, 100));
+  }
+}
+
+const counts = (metrics: string) =>
+  metrics.split('\n').filter((line) => /^svc_events_(published|failed|lost|refused)_total\{/.test(line));
+
+async function main(): Promise<void> {
+  if (!existsSync(join(root, 'dist/preload.cjs'))) {
+    title('Building svc');
+    const { status } = spawnSync('npm', ['run', '--silent', 'build'], { cwd: root, stdio: 'inherit' });
+    if (status !== 0) throw new Error('the build failed');
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'svc-demo-'));
+  const topics = join(folder, 'topics');
+  const env: NodeJS.ProcessEnv = { ORDERS_DB: join(folder, 'orders.db'), SVC_BROKER_FILE_PATH: topics };
+  const kafka = onKafka ? await (await import('./demo-kafka.ts')).startDemoKafka(say) : undefined;
+  if (kafka !== undefined) env.KAFKA_BROKERS = kafka.brokers.join(',');
+  let application: Application | undefined;
+  try {
+    title('An application without a line of svc in its source: examples/orders');
+    say('   node --import svc/register src/server.ts');
+    application = await startApplication(env);
+    const { address, management, lines } = application;
+
+    title('Six HTTP requests');
+    await sendTraffic(address);
+    say('   POST /orders four times, once with quantity 0 (refused by the application), one cancellation');
+
+    title('What svc patched');
+    const report = await until('the patch report', () => lines.find((line) => line.includes('OrderService.prototype.create')));
+    say(lines.slice(lines.indexOf(report) - 1).filter((line) => !/listening|management/.test(line)).map((line) => `   ${line}`).join('\n'));
+
+    title('An event');
+    const topic = 'orders.events.v1';
+    const record =
+      kafka === undefined
+        ? await until('an event', () => readFileSync(join(topics, `${topic}.ndjson`), 'utf8').split('\n')[0] || undefined)
+        : await kafka.readFirst(topic);
+    say(JSON.stringify(JSON.parse(record), null, 2).replace(/^/gm, '   '));
+
+    title(`What ${management}/metrics counts`);
+    const metrics = await until('the counts', async () => {
+      const found = counts(await (await fetch(`${management}/metrics`)).text());
+      const published = found.filter((line) => line.includes('published')).reduce((sum, line) => sum + Number(line.split(' ')[1]), 0);
+      return published >= 10 ? found : undefined;
+    });
+    say(metrics.map((line) => `   ${line}`).join('\n'));
+    const health = await (await fetch(`${management}/actuator/health/svc`)).text();
+    say(`   health: ${health}`);
+
+    title('Where to look next');
+    say('   examples/orders/svc.config.yaml   which functions publish what');
+    say('   docs/capture.md                   every form of function that can be captured');
+    say(`   npm run demo -- ${onKafka ? '         the same on files' : '--kafka   the same on a real Apache Kafka'}`);
+  } finally {
+    await end(application?.process);
+    await kafka?.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function end(child: ChildProcess | undefined): Promise<void> {
+  if (child === undefined || child.exitCode !== null) return;
+  const ended = new Promise((resume) => child.once('exit', resume));
+  child.removeAllListeners('exit');
+  child.once('exit', () => {});
+  child.kill('SIGTERM');
+  await Promise.race([ended, new Promise((resume) => setTimeout(resume, 12_000))]);
+}
+
+main().catch((error: unknown) => {
+  process.stderr.write(`\ndemo: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 1;
+});

@@ -1,0 +1,73 @@
+import { join } from 'node:path';
+
+export interface KafkaPorts {
+  readonly broker: number;
+  readonly controller: number;
+  /** SASL over TLS, where the broker is to have it. */
+  readonly secure?: number;
+}
+
+export interface KafkaSecurity {
+  /** PKCS12 file with the broker's key and certificate, opened by `password`. */
+  readonly keystore: string;
+  readonly password: string;
+  /** User name to password: SCRAM users are made when the data folder is formatted, PLAIN ones stand in the settings. */
+  readonly users: Readonly<Record<string, string>>;
+}
+
+/** `server.properties` of one node that is broker and controller in one. */
+export function serverProperties(folder: string, ports: KafkaPorts, security?: KafkaSecurity): string {
+  const secure = security && ports.secure ? [`SECURE://127.0.0.1:${ports.secure}`] : [];
+  const plain = `PLAINTEXT://127.0.0.1:${ports.broker}`;
+  const lines = [
+    'process.roles=broker,controller',
+    'node.id=1',
+    `controller.quorum.voters=1@127.0.0.1:${ports.controller}`,
+    `listeners=${[plain, ...secure, `CONTROLLER://127.0.0.1:${ports.controller}`].join(',')}`,
+    `advertised.listeners=${[plain, ...secure].join(',')}`,
+    'controller.listener.names=CONTROLLER',
+    'listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL',
+    'inter.broker.listener.name=PLAINTEXT',
+    `log.dirs=${join(folder, 'data')}`,
+    'num.partitions=6',
+    // One partition instead of 50 each: these topics are made while the first consumer waits.
+    'offsets.topic.num.partitions=1',
+    'offsets.topic.replication.factor=1',
+    'transaction.state.log.num.partitions=1',
+    'transaction.state.log.replication.factor=1',
+    'transaction.state.log.min.isr=1',
+    'group.initial.rebalance.delay.ms=0',
+    // A broker that was killed is let in again only when its old session is over: 3 s instead of 9.
+    'broker.session.timeout.ms=3000',
+    'broker.heartbeat.interval.ms=500',
+  ];
+  if (security) lines.push(...securityLines(security));
+  return `${lines.join('\n')}\n`;
+}
+
+function securityLines({ keystore, password, users }: KafkaSecurity): string[] {
+  const plainUsers = Object.entries(users).map(([name, secret]) => `user_${name}="${secret}"`);
+  return [
+    'ssl.keystore.type=PKCS12',
+    `ssl.keystore.location=${keystore}`,
+    `ssl.keystore.password=${password}`,
+    `ssl.key.password=${password}`,
+    'listener.name.secure.sasl.enabled.mechanisms=SCRAM-SHA-512,PLAIN',
+    'listener.name.secure.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;',
+    `listener.name.secure.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required ${plainUsers.join(' ')};`,
+  ];
+}
+
+/** Logging of the broker and of the command line tools: standard output of the tools is for records only. */
+export function loggingProperties(level: 'info' | 'error'): string {
+  return [
+    `rootLogger.level=${level}`,
+    'rootLogger.appenderRef.out.ref=out',
+    'appender.out.type=Console',
+    'appender.out.name=out',
+    'appender.out.target=SYSTEM_ERR',
+    'appender.out.layout.type=PatternLayout',
+    'appender.out.layout.pattern=%d %p %c{1}: %m%n',
+    '',
+  ].join('\n');
+}

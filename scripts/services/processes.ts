@@ -1,0 +1,49 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** Whether a process runs. One that has ended but was not yet reaped by its parent does not. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+  if (process.platform !== 'linux') return true;
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    return !stat.slice(stat.lastIndexOf(')') + 2).startsWith('Z');
+  } catch {
+    return false;
+  }
+}
+
+/** The command line of a process, or '' when there is none: it tells a process of ours from a later one with the same id. */
+export function commandLineOf(pid: number): string {
+  try {
+    if (process.platform === 'linux')
+      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
+    return execFileSync('ps', ['-ww', '-o', 'command=', '-p', String(pid)], { encoding: 'utf8' });
+  } catch {
+    return '';
+  }
+}
+
+/** Sends a signal to a process group; whether there was one. */
+export function signalGroup(pid: number, signal: NodeJS.Signals): boolean {
+  try {
+    process.kill(-pid, signal);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Waits until a process has ended; throws when it has not within `timeoutMs`. */
+export async function waitForEnd(pid: number, timeoutMs = 10_000): Promise<void> {
+  const end = Date.now() + timeoutMs;
+  while (isAlive(pid)) {
+    if (Date.now() > end) throw new Error(`process ${pid} did not end within ${timeoutMs} ms`);
+    await sleep(20);
+  }
+}

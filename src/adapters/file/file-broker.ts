@@ -1,0 +1,105 @@
+import { constants } from 'node:fs';
+import { access, mkdir } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { SvcError } from '../../errors.ts';
+import type { Broker, SendFailure, SendResult } from '../../publish/broker.ts';
+import { toSendFailure } from './file-failure.ts';
+import { encodeLines, isOneLineOfJson } from './file-line.ts';
+import { createTopicFile, type TopicFile } from './topic-file.ts';
+import { topicNameProblem } from './topic-name.ts';
+
+export interface FileBrokerOptions {
+  /** Where the topics lie, as `<topic>.ndjson`. Made when missing, readable for its owner only. */
+  readonly directory: string;
+}
+
+const closedFailure: SendFailure = {
+  kind: 'fatal',
+  cause: 'Closed',
+  message: 'the topic files are closed: svc has stopped',
+};
+
+/**
+ * Topics as files, one record a line, each with one partition: for development and demonstrations, without a broker.
+ * A record is acknowledged when the operating system has it; nothing is forced to the disk.
+ */
+export function createFileBroker(options: FileBrokerOptions): Broker {
+  const directory = resolve(options.directory);
+  const files = new Map<string, TopicFile>();
+  const underWay = new Set<Promise<SendResult>>();
+  let closed = false;
+
+  function fileOf(topic: string): TopicFile {
+    let file = files.get(topic);
+    if (file === undefined) {
+      file = createTopicFile(join(directory, `${topic}.ndjson`));
+      files.set(topic, file);
+    }
+    return file;
+  }
+
+  async function prepareDirectory(): Promise<void> {
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await access(directory, constants.W_OK | constants.X_OK);
+  }
+
+  return {
+    name: 'file',
+
+    async connect() {
+      if (closed) return failed(closedFailure);
+      try {
+        await prepareDirectory();
+        return { ok: true };
+      } catch (error) {
+        return failed(toSendFailure(error, directory));
+      }
+    },
+
+    async send(topic, _partition, records) {
+      if (closed) return failed(closedFailure);
+      if (records.length === 0) return { ok: true };
+      const problem = topicNameProblem(topic);
+      if (problem !== undefined)
+        return failed({ kind: 'fatal', cause: 'INVALID_TOPIC_EXCEPTION', message: problem });
+      if (!records.every(isOneLineOfJson)) {
+        const message =
+          'a topic file takes JSON text without line breaks: choose svc.broker.client kafkajs for other values';
+        return failed({ kind: 'fatal', cause: 'INVALID_RECORD', message });
+      }
+      const append = fileOf(topic).append(encodeLines(records));
+      underWay.add(append);
+      const result = await append;
+      underWay.delete(append);
+      return result;
+    },
+
+    async partitionsFor(topic) {
+      return topicNameProblem(topic) === undefined ? 1 : undefined;
+    },
+
+    async describe() {
+      if (closed) throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', closedFailure.message);
+      try {
+        await prepareDirectory();
+      } catch (error) {
+        throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', toSendFailure(error, directory).message);
+      }
+      return { clusterId: null, nodeCount: 1 };
+    },
+
+    async close(deadlineMs) {
+      closed = true;
+      let timer: NodeJS.Timeout | undefined;
+      const deadline = new Promise<void>((end) => {
+        timer = setTimeout(end, deadlineMs);
+      });
+      await Promise.race([Promise.all(underWay), deadline]);
+      clearTimeout(timer);
+    },
+  };
+}
+
+function failed(failure: SendFailure): SendResult {
+  return { ok: false, failure };
+}

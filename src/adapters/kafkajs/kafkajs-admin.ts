@@ -1,0 +1,92 @@
+import type { Admin } from 'kafkajs';
+import type { ClusterInfo } from '../../publish/broker.ts';
+import type { KafkajsClient, OpenKafkajsClient } from './kafkajs-client.ts';
+import { connectThroughSeeds, disconnectWithin } from './kafkajs-connect.ts';
+import { rootCause } from './kafkajs-failure.ts';
+
+/** Questions to the cluster over one connection, kept until it fails. They throw what kafkajs throws. */
+export interface KafkajsAdmin {
+  /** Connects, and asks the cluster something: only then it is known that the port speaks as expected. */
+  connect(): Promise<void>;
+  describe(): Promise<ClusterInfo>;
+  /** `undefined` where Kafka does not know the topic. Never creates it. */
+  partitionCount(topic: string): Promise<number | undefined>;
+  close(): Promise<void>;
+}
+
+interface Connection {
+  readonly client: KafkajsClient;
+  readonly admin: Admin;
+  readonly connected: Promise<void>;
+}
+
+/** What a broker answers about a topic, and no trouble of the connection. */
+const topicProblems = new Set([
+  'UNKNOWN_TOPIC_OR_PARTITION',
+  'INVALID_TOPIC_EXCEPTION',
+  'TOPIC_AUTHORIZATION_FAILED',
+  'LEADER_NOT_AVAILABLE',
+]);
+
+export function createKafkajsAdmin(open: OpenKafkajsClient, seedCount: number): KafkajsAdmin {
+  let connection: Connection | undefined;
+  let lastSeen: ClusterInfo | undefined;
+
+  const drop = async (dropped: Connection): Promise<void> => {
+    if (connection === dropped) connection = undefined;
+    await disconnectWithin(dropped.admin, 1000);
+    dropped.client.destroySockets();
+  };
+
+  const ask = async <T>(question: (admin: Admin) => Promise<T>): Promise<T> => {
+    if (connection === undefined) {
+      const client = open();
+      const admin = client.kafka.admin({ retry: { retries: 0 } });
+      connection = { client, admin, connected: connectThroughSeeds(admin, seedCount) };
+    }
+    const used = connection;
+    try {
+      await used.connected;
+      return await question(used.admin);
+    } catch (error) {
+      if (!topicProblems.has(rootCause(error).type ?? '')) void drop(used);
+      throw error;
+    }
+  };
+
+  const describe = async (): Promise<ClusterInfo> => {
+    try {
+      const { clusterId, brokers } = await ask((admin) => admin.describeCluster());
+      lastSeen = { clusterId, nodeCount: brokers.length };
+      return lastSeen;
+    } catch (error) {
+      // kafkajs asks for all topics as well, and gives up when one partition of any of them has no leader.
+      if (lastSeen !== undefined && rootCause(error).type === 'LEADER_NOT_AVAILABLE') return lastSeen;
+      throw error;
+    }
+  };
+
+  return {
+    async connect() {
+      try {
+        await describe();
+      } catch (error) {
+        if (!topicProblems.has(rootCause(error).type ?? '')) throw error;
+      }
+    },
+    describe,
+    async partitionCount(topic) {
+      try {
+        const { topics } = await ask((admin) => admin.fetchTopicMetadata({ topics: [topic] }));
+        return topics[0]?.partitions.length;
+      } catch (error) {
+        const { type } = rootCause(error);
+        if (type === 'UNKNOWN_TOPIC_OR_PARTITION' || type === 'INVALID_TOPIC_EXCEPTION') return undefined;
+        throw error;
+      }
+    },
+    async close() {
+      if (connection !== undefined) await drop(connection);
+    },
+  };
+}

@@ -1,0 +1,138 @@
+import { SvcError } from '../../errors.ts';
+import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
+import { createKafkajsAdmin, type KafkajsAdmin } from './kafkajs-admin.ts';
+import { type KafkajsClientOptions, loadKafkajs } from './kafkajs-client.ts';
+import { toSendFailure } from './kafkajs-failure.ts';
+import { createPatientSend } from './patient-send.ts';
+import { createTopicProducers, type TopicProducers } from './topic-producers.ts';
+import { createWorkUnderWay } from './work-under-way.ts';
+
+export type KafkajsBrokerOptions = KafkajsClientOptions;
+
+interface Session {
+  readonly producers: TopicProducers;
+  readonly admin: KafkajsAdmin;
+}
+
+const closedFailure: SendFailure = {
+  kind: 'fatal',
+  cause: 'Closed',
+  message: 'the connection to Kafka is closed: svc has stopped',
+};
+
+/**
+ * Kafka through kafkajs, loaded at the first use. acks=all; a send is one produce request to one partition, never retried,
+ * but for one case in which nothing was stored: a topic that the broker is just creating is waited for, up to
+ * `requestTimeoutMs`, and the records are sent again. Records without a partition go by their key, as in Java;
+ * several of them in one send may reach several partitions, and a failure is then an unknown outcome.
+ * While nothing is under way, the connections do not keep the process alive.
+ */
+export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
+  const underWay = createWorkUnderWay();
+  const send = createPatientSend({ send: attempt, isReady: hasLeaders, limitMs: options.requestTimeoutMs });
+  let loading: Promise<Session> | undefined;
+  let closed = false;
+  let closing: Promise<void> | undefined;
+
+  function session(): Promise<Session> {
+    loading ??= loadKafkajs(options).then(
+      (open) => ({
+        producers: createTopicProducers(open, options),
+        admin: createKafkajsAdmin(open, options.brokers.length),
+      }),
+      (error: unknown) => {
+        loading = undefined;
+        throw error;
+      },
+    );
+    return loading;
+  }
+
+  async function hasLeaders(topic: string): Promise<boolean> {
+    return (await (await session()).admin.partitionCount(topic)) !== undefined;
+  }
+
+  async function attempt(
+    topic: string,
+    partition: number | undefined,
+    records: readonly BrokerRecord[],
+  ): Promise<SendResult> {
+    const mark = { written: false };
+    try {
+      const acknowledged = await (await session()).producers.send(topic, partition, records, mark);
+      if (acknowledged > 0) return { ok: true };
+      // kafkajs leaves out a partition that it does not know, and resolves.
+      return failed({
+        kind: 'retriable',
+        cause: 'UNKNOWN_PARTITION',
+        message: `topic "${topic}" has no partition ${partition}`,
+      });
+    } catch (error) {
+      const failure = toSendFailure(error, { options, topic, written: mark.written });
+      const severalPartitions = partition === undefined && records.length > 1;
+      return failed(severalPartitions && mark.written ? { ...failure, kind: 'unknown_outcome' } : failure);
+    }
+  }
+
+  async function end(deadlineMs: number): Promise<void> {
+    await underWay.idle(deadlineMs);
+    const opened = await loading?.catch(() => undefined);
+    if (opened !== undefined) await Promise.all([opened.producers.close(), opened.admin.close()]);
+    underWay.release();
+  }
+
+  return {
+    name: 'kafkajs',
+
+    connect: () =>
+      underWay.run(async () => {
+        if (closed) return failed(closedFailure);
+        try {
+          await (await session()).admin.connect();
+          return { ok: true };
+        } catch (error) {
+          return failed(toSendFailure(error, { options, written: false }));
+        }
+      }),
+
+    send: (topic, partition, records) => {
+      if (closed) return Promise.resolve(failed(closedFailure));
+      if (records.length === 0) return Promise.resolve({ ok: true });
+      return underWay.run(() => send(topic, partition, records));
+    },
+
+    partitionsFor: (topic) =>
+      underWay.run(async () => {
+        if (closed) return undefined;
+        try {
+          return await (await session()).admin.partitionCount(topic);
+        } catch (error) {
+          options.logger.debug(toSendFailure(error, { options, topic, written: false }).message);
+          return undefined;
+        }
+      }),
+
+    describe: () =>
+      underWay.run(async () => {
+        if (closed) throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', closedFailure.message);
+        try {
+          return await (await session()).admin.describe();
+        } catch (error) {
+          throw new SvcError(
+            'SVC_ADAPTERS_NOT_REACHABLE',
+            toSendFailure(error, { options, written: false }).message,
+          );
+        }
+      }),
+
+    close(deadlineMs) {
+      closed = true;
+      closing ??= end(deadlineMs);
+      return closing;
+    },
+  };
+}
+
+function failed(failure: SendFailure): SendResult {
+  return { ok: false, failure };
+}

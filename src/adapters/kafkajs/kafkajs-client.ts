@@ -1,0 +1,131 @@
+import { readFile } from 'node:fs/promises';
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import type { ICustomPartitioner, Kafka, KafkaConfig, LogEntry, SASLOptions } from 'kafkajs';
+import { SvcError } from '../../errors.ts';
+import type { Logger } from '../../observe/logger.ts';
+import { patchRequestQueue } from './request-queue-patch.ts';
+
+export interface KafkajsTlsOptions {
+  /** PEM files, read at the first connection. Without `caFile` the authorities that Node trusts are taken. */
+  readonly caFile?: string | undefined;
+  readonly certFile?: string | undefined;
+  readonly keyFile?: string | undefined;
+  /** Name expected in the broker's certificate. Default: the host it is reached by. */
+  readonly serverName?: string | undefined;
+}
+
+export interface KafkajsSaslOptions {
+  readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512';
+  readonly username: string;
+  readonly password: string;
+}
+
+export interface KafkajsClientOptions {
+  /** `host:port` of the brokers to begin with. */
+  readonly brokers: readonly string[];
+  readonly clientId: string;
+  /** How long a broker may take to answer one request. */
+  readonly requestTimeoutMs: number;
+  readonly connectionTimeoutMs: number;
+  readonly tls?: KafkajsTlsOptions | undefined;
+  readonly sasl?: KafkajsSaslOptions | undefined;
+  readonly logger: Logger;
+}
+
+/** One client of kafkajs with the sockets that it opened. */
+export interface KafkajsClient {
+  readonly kafka: Kafka;
+  /** By the key as in Java; records without a key in turn. */
+  readonly createPartitioner: ICustomPartitioner;
+  /** Drops every connection at once, for good; requests under way fail. */
+  destroySockets(): void;
+}
+
+export type OpenKafkajsClient = () => KafkajsClient;
+
+/** Loads and patches kafkajs and reads the certificates; the result opens clients, which share nothing. */
+export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKafkajsClient> {
+  const vendor = (await import('kafkajs')).default;
+  await patchRequestQueue(options.logger);
+  const ssl = options.tls && (await readCertificates(options.tls));
+  const config: KafkaConfig = {
+    brokers: [...options.brokers],
+    clientId: options.clientId,
+    requestTimeout: options.requestTimeoutMs,
+    connectionTimeout: options.connectionTimeoutMs,
+    // svc retries by itself, where it can keep the order and tell what was stored.
+    retry: { retries: 0 },
+    logLevel: vendor.logLevel.WARN,
+    logCreator: () => (entry) => logLine(options.logger, entry),
+    ...(ssl && { ssl }),
+  };
+  return () => {
+    const sockets = new Set<Socket>();
+    let destroyed = false;
+    // kafkajs keeps its authenticator in the object it is given, so each client gets its own.
+    const sasl = options.sasl && { sasl: { ...options.sasl } as SASLOptions };
+    const socketFactory = (target: SocketTarget): Socket => {
+      // kafkajs reconnects by itself when its requests fail.
+      if (destroyed) throw new Error('closed by svc');
+      return openSocket(target, sockets);
+    };
+    return {
+      kafka: new vendor.Kafka({ ...config, ...sasl, socketFactory }),
+      createPartitioner: vendor.Partitioners.DefaultPartitioner,
+      destroySockets() {
+        destroyed = true;
+        for (const socket of sockets) socket.destroy(new Error('closed by svc'));
+      },
+    };
+  };
+}
+
+type SocketTarget = { host: string; port: number; ssl: ConnectionOptions; onConnect: () => void };
+
+/** As kafkajs does it, and: an idle connection does not keep the process alive, and small requests are not held back. */
+function openSocket({ host, port, ssl, onConnect }: SocketTarget, sockets: Set<Socket>): Socket {
+  const servername = isIP(host) ? {} : { servername: host };
+  const socket = ssl
+    ? connectTls({ host, port, ...servername, ...ssl }, onConnect)
+    : connectTcp({ host, port }, onConnect);
+  socket.setKeepAlive(true, 60_000);
+  socket.setNoDelay(true);
+  socket.unref();
+  sockets.add(socket);
+  socket.once('close', () => sockets.delete(socket));
+  return socket;
+}
+
+async function readCertificates(tls: KafkajsTlsOptions): Promise<ConnectionOptions> {
+  const [ca, cert, key] = await Promise.all([
+    readPem('ca-file', tls.caFile),
+    readPem('cert-file', tls.certFile),
+    readPem('key-file', tls.keyFile),
+  ]);
+  return {
+    ...(ca && { ca }),
+    ...(cert && { cert }),
+    ...(key && { key }),
+    ...(tls.serverName !== undefined && { servername: tls.serverName }),
+  };
+}
+
+async function readPem(setting: string, file: string | undefined): Promise<Buffer | undefined> {
+  if (file === undefined) return undefined;
+  try {
+    return await readFile(file);
+  } catch (error) {
+    const reason = (error as NodeJS.ErrnoException).code ?? 'unreadable';
+    throw new SvcError(
+      'SVC_ADAPTERS_TLS_FILE',
+      `cannot read "${file}" (${reason}): check svc.broker.tls.${setting}`,
+    );
+  }
+}
+
+/** What fails for good comes out of the adapter as one line; this is the client's own talk about it. */
+function logLine(logger: Logger, { namespace, log }: LogEntry): void {
+  const broker = typeof log.broker === 'string' ? log.broker : undefined;
+  logger.debug(`kafkajs: ${log.message}`, { namespace: namespace || undefined, broker });
+}

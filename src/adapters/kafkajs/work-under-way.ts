@@ -1,0 +1,48 @@
+/** Counts what is under way, and keeps the process alive for it: the connections themselves do not. */
+export interface WorkUnderWay {
+  run<T>(work: () => Promise<T>): Promise<T>;
+  /** Resolves when nothing is under way, at `limitMs` at the latest. */
+  idle(limitMs: number): Promise<void>;
+  /** From now on nothing keeps the process alive. */
+  release(): void;
+}
+
+const farAwayMs = 2 ** 31 - 1;
+
+export function createWorkUnderWay(): WorkUnderWay {
+  let count = 0;
+  let released = false;
+  let hold: NodeJS.Timeout | undefined;
+  let onIdle: (() => void) | undefined;
+
+  const end = () => {
+    if (--count > 0) return;
+    clearInterval(hold);
+    hold = undefined;
+    onIdle?.();
+  };
+
+  return {
+    async run(work) {
+      if (++count === 1 && !released) hold = setInterval(() => {}, farAwayMs);
+      try {
+        return await work();
+      } finally {
+        end();
+      }
+    },
+    async idle(limitMs) {
+      if (count === 0) return;
+      let timer: NodeJS.Timeout | undefined;
+      await new Promise<void>((resolve) => {
+        onIdle = resolve;
+        timer = setTimeout(resolve, limitMs);
+      });
+      clearTimeout(timer);
+    },
+    release() {
+      released = true;
+      clearInterval(hold);
+    },
+  };
+}

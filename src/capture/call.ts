@@ -1,0 +1,28 @@
+import type { Context } from '@opentelemetry/api';
+import type { CaptureRule } from './rule.ts';
+
+/** One finished (or, in phase BEFORE, starting) call of a captured function. */
+export interface Call {
+  readonly rule: CaptureRule;
+  readonly self: unknown;
+  readonly args: readonly unknown[];
+  /** What the function returned or resolved to; `null` in phase BEFORE and when it threw. */
+  readonly result: unknown;
+  /** What the function threw or rejected with; `undefined` when it did not. */
+  readonly error: unknown;
+  /** The OpenTelemetry context that was active when the function was called, where it had to be kept; else the active one counts. */
+  readonly context?: Context;
+  /**
+   * True when the caller can wait for the event (the function returned a promise, a thenable or an async iterator).
+   * False for a synchronous function: it is never blocked.
+   */
+  readonly canWait: boolean;
+}
+
+/**
+ * What happens with a call: envelope, protection, publication. Runs on the caller's path.
+ *
+ * Returns a promise only when the caller has to wait for the event (`svc.broker.async-mode: false` and `canWait`).
+ * Neither throws nor rejects, unless the rule says `failOnError`: then with an `SvcError` that the caller gets.
+ */
+export type OnCall = (call: Call) => Promise<void> | undefined;

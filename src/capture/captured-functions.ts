@@ -1,0 +1,116 @@
+import { shared } from '../lifecycle.ts';
+import { addNote } from './notes.ts';
+import type { CaptureSlot } from './rule.ts';
+
+/** Anything that can be called or constructed. */
+export type Callable = ((...args: never[]) => unknown) | (abstract new (...args: never[]) => unknown);
+
+/** What a wrapper holds: which slot it serves can change (a configured rule takes over) without wrapping again. */
+export interface Held {
+  slot: CaptureSlot;
+}
+
+interface Registry {
+  readonly captured: WeakMap<object, Held>;
+  /** Wrapper -> what it calls, for every wrapper of ours: captured functions, factories, getters. */
+  readonly originals: WeakMap<object, Callable>;
+}
+
+// A WeakMap and no symbol property: a subclass would inherit the property of the class it extends.
+const registry = shared<Registry>('captured-functions', () => ({
+  captured: new WeakMap(),
+  originals: new WeakMap(),
+}));
+
+/** Other tools' wrappers to look through: `__original` is what OpenTelemetry and shimmer leave. */
+const longestChain = 8;
+
+export function remember(wrapper: Callable, original: Callable, held?: Held): void {
+  registry.originals.set(wrapper, original);
+  if (held !== undefined) registry.captured.set(wrapper, held);
+}
+
+/** The wrapper's record, also where factories or other tools wrapped the wrapper again. */
+export function heldOf(fn: unknown): Held | undefined {
+  for (const link of chainOf(fn)) {
+    const held = registry.captured.get(link);
+    if (held !== undefined) return held;
+  }
+  return undefined;
+}
+
+/** `fn`, what it wraps, what that wraps, …: as far as it is known. */
+export function chainOf(fn: unknown): Callable[] {
+  const chain: Callable[] = [];
+  let link = fn;
+  while (typeof link === 'function' && chain.length < longestChain) {
+    chain.push(link as Callable);
+    link = registry.originals.get(link) ?? ownOriginal(link);
+  }
+  return chain;
+}
+
+function ownOriginal(fn: object): unknown {
+  try {
+    return Object.getOwnPropertyDescriptor(fn, '__original')?.value;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The slot that a captured function serves now; `undefined` for a function that is not captured. */
+export function slotOf(fn: unknown): CaptureSlot | undefined {
+  return heldOf(fn)?.slot;
+}
+
+/** The slot of a decorated function whose rule is not made yet, because svc is not (or not yet) running. */
+export const undeclared: CaptureSlot = shared<CaptureSlot>('undeclared-slot', () => ({
+  rule: {
+    id: 'not declared',
+    origin: 'decorator',
+    eventType: '',
+    severity: 'INFO',
+    phase: 'AFTER_RETURNING',
+    failOnError: false,
+    payload: () => null,
+  },
+  onCall: null,
+  calls: 0,
+}));
+
+/**
+ * `already`: it serves this target; `replaced`: the configured rule took over from the one in the code; `overruled`: the
+ * configured rule stays; `taken`: another target of the same rank was first.
+ */
+export type Adoption = 'already' | 'replaced' | 'overruled' | 'taken';
+
+/** A second rule arrives at a function that is captured. One event per call: exactly one of the two goes on. */
+export function adopt(held: Held, slot: CaptureSlot): Adoption {
+  const current = held.slot;
+  if (current === slot || slot === undeclared) return 'already';
+  if (current === undeclared) {
+    held.slot = slot;
+    return 'replaced';
+  }
+  if (current.rule.id === slot.rule.id && current.rule.origin === slot.rule.origin) {
+    // The same target of a later start in the same process: the slot of the earlier one is dead.
+    held.slot = slot;
+    return 'already';
+  }
+  const isConfigured = slot.rule.origin === 'configuration';
+  if (isConfigured && current.rule.origin !== 'configuration') {
+    held.slot = slot;
+    addNote({
+      winner: slot.rule.id,
+      loser: current.rule.id,
+      reason: 'a configured rule wins over one in the code',
+    });
+    return 'replaced';
+  }
+  const isOverruled = !isConfigured && current.rule.origin === 'configuration';
+  const reason = isOverruled
+    ? 'a configured rule wins over one in the code'
+    : 'the first rule of a function wins';
+  addNote({ winner: current.rule.id, loser: slot.rule.id, reason });
+  return isOverruled ? 'overruled' : 'taken';
+}

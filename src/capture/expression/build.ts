@@ -1,0 +1,136 @@
+import { binary, negate } from './build-operator.ts';
+import { methodCaller } from './call-method.ts';
+import type { Evaluate } from './evaluate.ts';
+import type { Fail } from './failure.ts';
+import { project, select } from './project.ts';
+import { isUsable, readIndex, readProperty, refusedValue } from './read.ts';
+import type { Resolved } from './resolve-name.ts';
+import type { ExpressionScope } from './scope.ts';
+import type { Node } from './syntax-tree.ts';
+
+/** What building needs to know of the expression around a node. */
+export interface Surroundings {
+  readonly failAt: (offset: number) => Fail;
+  readonly resolve: (name: string, offset: number) => Resolved;
+}
+
+/** Turns a tree into closures, once: no text is evaluated, neither here nor later. */
+export function build(node: Node, around: Surroundings): Evaluate {
+  const fail = around.failAt(node.at);
+  switch (node.kind) {
+    case 'literal': {
+      const { value } = node;
+      return () => value;
+    }
+    case 'variable':
+      return variable(around.resolve(node.name, node.at), fail);
+    case 'element':
+      return (_call, walk) => walk.element;
+    case 'property': {
+      const target = build(node.target, around);
+      const { name } = node;
+      const read: Evaluate = (call, walk) => readProperty(fail, target(call, walk), name);
+      if (!node.safe) return read;
+      return orNull(target, (value) => readProperty(fail, value, name));
+    }
+    case 'index': {
+      const target = build(node.target, around);
+      const key = build(node.key, around);
+      if (node.safe) return orNull(target, (value, call, walk) => readIndex(fail, value, key(call, walk)));
+      return (call, walk) => readIndex(fail, target(call, walk), key(call, walk));
+    }
+    case 'call': {
+      const target = build(node.target, around);
+      const args = list(node.args, around);
+      const invoke = methodCaller(fail, node.name);
+      if (node.safe) return orNull(target, (value, call, walk) => invoke(value, args(call, walk)));
+      return (call, walk) => invoke(target(call, walk), args(call, walk));
+    }
+    case 'project':
+    case 'select': {
+      const target = build(node.target, around);
+      const over = (node.kind === 'project' ? project : select)(fail, build(node.body, around));
+      if (node.safe) return orNull(target, over);
+      return (call, walk) => over(target(call, walk), call, walk);
+    }
+    case 'list':
+      return list(node.items, around);
+    case 'map':
+      return map(node.keys, node.values, around);
+    case 'unary': {
+      const operand = build(node.operand, around);
+      return node.operator === '!' ? (call, walk) => !operand(call, walk) : negate(fail, operand);
+    }
+    case 'binary':
+      return binary(fail, node.operator, build(node.left, around), build(node.right, around));
+    case 'conditional': {
+      const test = build(node.test, around);
+      const yes = build(node.yes, around);
+      const no = build(node.no, around);
+      return (call, walk) => (test(call, walk) ? yes(call, walk) : no(call, walk));
+    }
+  }
+}
+
+/** `?.`: as in SpEL, only this step gives null; the steps after it go on with that null. */
+function orNull(
+  target: Evaluate,
+  step: (value: unknown, ...rest: Parameters<Evaluate>) => unknown,
+): Evaluate {
+  return (call, walk) => {
+    const value = target(call, walk);
+    return value === null || value === undefined ? null : step(value, call, walk);
+  };
+}
+
+function variable(resolved: Resolved, fail: Fail): Evaluate {
+  if (resolved.kind === 'scope') return scopeValue(resolved.key, fail);
+  const { kind, index } = resolved;
+  return (call) => {
+    if (kind === 'argument' && index >= call.args.length)
+      throw fail('the call has no argument at this position.');
+    return usable(fail, call.args[index]);
+  };
+}
+
+/** One closure for each: reading under a name that never changes is the fastest. */
+function scopeValue(key: keyof ExpressionScope, fail: Fail): Evaluate {
+  switch (key) {
+    case 'result':
+      return (call) => usable(fail, call.result);
+    case 'self':
+      return (call) => usable(fail, call.self);
+    case 'error':
+      return (call) => usable(fail, call.error);
+    case 'args':
+      return (call) => call.args;
+  }
+}
+
+function usable(fail: Fail, value: unknown): unknown {
+  if (isUsable(value)) return value;
+  throw refusedValue(fail, value);
+}
+
+function list(nodes: readonly Node[], around: Surroundings): (...of: Parameters<Evaluate>) => unknown[] {
+  const items = nodes.map((node) => build(node, around));
+  return (call, walk) => {
+    const values: unknown[] = [];
+    for (const item of items) values.push(item(call, walk));
+    return values;
+  };
+}
+
+function map(keys: readonly string[], nodes: readonly Node[], around: Surroundings): Evaluate {
+  const values = nodes.map((node) => build(node, around));
+  // Copying an object that has all keys already is faster than adding them one by one, and no setter that somebody put on
+  // Object.prototype is ever run.
+  const empty: Record<string, unknown> = Object.fromEntries(keys.map((key) => [key, undefined]));
+  return (call, walk) => {
+    const made = { ...empty };
+    for (let index = 0; index < keys.length; index += 1) {
+      made[keys[index] as string] = (values[index] as Evaluate)(call, walk);
+    }
+    return made;
+  };
+}

@@ -1,0 +1,44 @@
+import { type ErrorCode, SvcError } from '../../errors.ts';
+
+const excerptBefore = 40;
+const excerptAfter = 30;
+
+/** The text around an offset on one line, and a caret below the offset. */
+function excerpt(text: string, offset: number): string {
+  const from = offset > excerptBefore ? offset - excerptBefore : 0;
+  const to = Math.min(text.length, offset + excerptAfter);
+  const head = from > 0 ? '…' : '';
+  const tail = to < text.length ? '…' : '';
+  // A line break or a lone surrogate in the text must not break the two lines.
+  const line = text.slice(from, to).replace(/[\p{Cc}\p{Cs}\u2028\u2029]/gu, ' ');
+  return `  ${head}${line}${tail}\n  ${' '.repeat(head.length + offset - from)}^`;
+}
+
+/** The error of an expression that is refused before the first call. */
+export function refusal(code: ErrorCode, text: string, offset: number, reason: string): SvcError {
+  return new SvcError(
+    code,
+    `Expression refused at column ${offset + 1}: ${reason}\n${excerpt(text, offset)}`,
+  );
+}
+
+/** Failures that svc made: everything else that an evaluation throws is the application's, and its message is not passed on. */
+const ownFailures = new WeakSet<object>();
+
+/** Makes the error of one place of an expression; the reason must not hold a value of the call. */
+export type Fail = (reason: string, code?: ErrorCode) => SvcError;
+
+export function failAt(text: string, offset: number): Fail {
+  return (reason, code = 'SVC_CAPTURE_EXPRESSION') => {
+    const failure = new SvcError(
+      code,
+      `Expression failed at column ${offset + 1}: ${reason}\n${excerpt(text, offset)}`,
+    );
+    ownFailures.add(failure);
+    return failure;
+  };
+}
+
+export function isOwnFailure(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && ownFailures.has(error);
+}

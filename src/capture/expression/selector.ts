@@ -1,0 +1,96 @@
+import { SvcError } from '../../errors.ts';
+import { callOwn } from './call-method.ts';
+import { parseExpression } from './compile.ts';
+import type { Fail } from './failure.ts';
+import { isUsable, refusedValue } from './read.ts';
+import type { ExpressionScope } from './scope.ts';
+
+/** A function in place of an expression. It gets the arguments, the result, `this` and the error of the call. */
+export type Selector = (scope: ExpressionScope) => unknown;
+
+export interface PayloadSpec {
+  /** An expression, or a function. */
+  readonly payload?: string | Selector | undefined;
+  /** -1 (default): what the function returned; 0, 1, …: that argument. Not looked at where there is a `payload`. */
+  readonly payloadIndex?: number | undefined;
+}
+
+/**
+ * What takes the payload out of a call. It may return `undefined` or `null`, where that is what was selected.
+ *
+ * @param parameterNames as for {@link parseExpression}
+ * @throws SvcError when the expression or the index cannot be used; the returned function throws `SvcError` when the call
+ *   does not have what is asked for (`SVC_CAPTURE_EXPRESSION`, `SVC_CAPTURE_EXPRESSION_ASYNC`, `SVC_CAPTURE_PAYLOAD_INDEX`)
+ */
+export function payloadSelector(
+  spec: PayloadSpec,
+  parameterNames: readonly string[] | undefined,
+): (call: ExpressionScope) => unknown {
+  const { payload, payloadIndex = -1 } = spec;
+  if (payload !== undefined) return selector(payload, 'payload', parameterNames);
+  if (!Number.isInteger(payloadIndex) || payloadIndex < -1) {
+    throw new SvcError(
+      'SVC_CAPTURE_PAYLOAD_INDEX',
+      'payloadIndex must be -1 (the result) or the position of an argument.',
+    );
+  }
+  const fail = failure(payloadIndex === -1 ? 'The result' : `Argument ${payloadIndex}`);
+  return (call) => {
+    if (payloadIndex >= call.args.length) {
+      const given = `payloadIndex is ${payloadIndex}, but the call has ${call.args.length} arguments.`;
+      throw new SvcError('SVC_CAPTURE_PAYLOAD_INDEX', given);
+    }
+    const value = payloadIndex === -1 ? call.result : call.args[payloadIndex];
+    if (isUsable(value)) return value;
+    throw refusedValue(fail, value);
+  };
+}
+
+/**
+ * What takes the key of the record out of a call: the text of a string, number, bigint or boolean. Anything else is a failure
+ * (`SVC_CAPTURE_EXPRESSION`), null and undefined included.
+ *
+ * @throws as {@link payloadSelector}
+ */
+export function keySelector(
+  spec: string | Selector,
+  parameterNames: readonly string[] | undefined,
+): (call: ExpressionScope) => string {
+  const select = selector(spec, 'key', parameterNames);
+  const place = typeof spec === 'string' ? `The key expression "${spec}"` : 'The key function';
+  return (call) => {
+    const value = select(call);
+    const type = typeof value;
+    if (type === 'string') return value as string;
+    if (type === 'bigint' || type === 'boolean' || Number.isFinite(value)) return String(value);
+    const found =
+      value === null || value === undefined ? String(value) : type === 'object' ? 'an object' : 'no number';
+    throw new SvcError(
+      'SVC_CAPTURE_EXPRESSION',
+      `${place} gave ${found}; a key is a string, a number or a boolean.`,
+    );
+  };
+}
+
+function selector(
+  spec: string | Selector,
+  name: string,
+  parameterNames: readonly string[] | undefined,
+): (call: ExpressionScope) => unknown {
+  if (typeof spec === 'string') return parseExpression(spec).bind(parameterNames);
+  const fail = failure(`The ${name} function`);
+  return (call) => {
+    // Only what is promised: not the rest of svc's own record of the call.
+    const scope: ExpressionScope = {
+      args: call.args,
+      result: call.result,
+      self: call.self,
+      error: call.error,
+    };
+    return callOwn(fail, spec, undefined, [scope]);
+  };
+}
+
+function failure(what: string): Fail {
+  return (reason, code = 'SVC_CAPTURE_EXPRESSION') => new SvcError(code, `${what} failed: ${reason}`);
+}

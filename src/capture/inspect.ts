@@ -1,0 +1,45 @@
+import { readFileSync } from 'node:fs';
+import type { TargetReport } from './report.ts';
+import { parseFunctionPath } from './source/function-path.ts';
+import { locate } from './source/locate.ts';
+import { isProblem } from './source/place.ts';
+import { findAll } from './source/rewrite.ts';
+import { type CaptureTarget, TargetRecord } from './target-record.ts';
+
+/** For `svc check`: which targets can be patched (`patched`) and which cannot, without loading the application. */
+export function inspect(targets: readonly CaptureTarget[], options: { baseDir: string }): TargetReport[] {
+  return targets.map((target) => {
+    const record = new TargetRecord(target, () => {});
+    try {
+      check(record, options.baseDir);
+    } catch (error) {
+      record.failed(error instanceof Error ? error.message : 'unknown error');
+    }
+    return record.report();
+  });
+}
+
+function check(record: TargetRecord, baseDir: string): void {
+  const { functionPath, module } = record.target;
+  const path = parseFunctionPath(functionPath);
+  const located = isProblem(path) ? path : locate(module, baseDir);
+  if (isProblem(located)) record.failed(located.problem);
+  else if ('specifier' in located) record.patched('a package: looked into when it is loaded');
+  else for (const file of located.paths) checkFile(record, file);
+}
+
+function checkFile(record: TargetRecord, file: string): void {
+  const { functionPath, id } = record.target;
+  const typed = /\.[mc]?tsx?$/.test(file);
+  const goal = /\.m[jt]s$/.test(file) ? 'module' : 'unknown';
+  findAll(file, readFileSync(file, 'utf8'), { goal, typed }, [{ id, functionPath }], {
+    found(_, parameterNames) {
+      record.slotFor(parameterNames);
+      record.patched();
+      return true;
+    },
+    problem(_, reason) {
+      if (record.state !== 'patched') record.failed(reason);
+    },
+  });
+}

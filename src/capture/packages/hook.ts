@@ -1,0 +1,142 @@
+import { isBuiltin } from 'node:module';
+import type { PackageTarget, PatchEvents } from '../patch.ts';
+import { type FunctionPath, parseFunctionPath } from '../source/function-path.ts';
+import { hookImports } from './hook-imports.ts';
+import { hookRequires } from './hook-requires.ts';
+import type { ExportTarget, PatchOutcome } from './patch-exports.ts';
+import { resolvePackage } from './resolve-package.ts';
+
+export interface PackageHookOptions {
+  /**
+   * How svc was preloaded. Where Node has no sound synchronous hooks, `--require` leaves `import` alone: a loader that is
+   * registered there breaks every `require` of an ES module.
+   */
+  readonly preloadedBy: 'import' | 'require';
+}
+
+/** All targets of one specifier, and what the hooks do with its exports. */
+export interface HookedPackage {
+  readonly specifier: string;
+  /** Names that the application can load it by: with and without `node:`. */
+  readonly names: readonly string[];
+  /** What `require` of it loads, absolute. */
+  readonly file: string | undefined;
+  /** Runs `patch` for each target, and tells its outcome. Returns what users of the module must get. Never throws. */
+  readonly patchAll: (
+    exports: unknown,
+    patch: (exports: unknown, target: ExportTarget) => PatchOutcome,
+  ) => unknown;
+  readonly failAll: (reason: string) => void;
+}
+
+/**
+ * Captures exports of packages as they are loaded. Without targets nothing is hooked and nothing loaded.
+ *
+ * Returns what takes the hooks away again; functions that are captured stay so. Never throws.
+ */
+export function hookPackages(
+  targets: readonly PackageTarget[],
+  events: PatchEvents,
+  options: PackageHookOptions,
+): () => void {
+  const packages = groupBySpecifier(targets, events);
+  if (packages.length === 0) return () => {};
+  const undo: (() => void)[] = [];
+  try {
+    undo.push(hookRequires(packages));
+    undo.push(
+      hookImports(packages, options, (reason) => {
+        // What `require` can load may still be loaded that way.
+        for (const each of packages) if (each.file === undefined) each.failAll(reason);
+      }),
+    );
+  } catch (error) {
+    const reason = `the hooks could not be installed: ${error instanceof Error ? error.message : 'unknown error'}`;
+    for (const target of targets) events.failed(target.id, reason);
+  }
+  return () => {
+    for (const each of undo) each();
+  };
+}
+
+/** Why a target can never be captured; `undefined` when nothing speaks against it. Resolves the package, never loads it. */
+export function inspectPackageTarget(target: PackageTarget): string | undefined {
+  const path = parseFunctionPath(target.functionPath);
+  if ('problem' in path) return path.problem;
+  const resolved = resolvePackage(target.specifier, target.baseDir);
+  return 'problem' in resolved ? resolved.problem : undefined;
+}
+
+function groupBySpecifier(targets: readonly PackageTarget[], events: PatchEvents): HookedPackage[] {
+  const groups = new Map<string, ReportedTarget[]>();
+  for (const target of targets) {
+    const path = parseFunctionPath(target.functionPath);
+    if ('problem' in path) {
+      events.failed(target.id, path.problem);
+      continue;
+    }
+    const key = `${target.baseDir}\n${target.specifier}`;
+    groups.set(key, [...(groups.get(key) ?? []), reported(target, path, events)]);
+  }
+  const packages: HookedPackage[] = [];
+  for (const group of groups.values()) {
+    const first = group[0]?.target;
+    if (first !== undefined) packages.push(hooked(first.specifier, first.baseDir, group));
+  }
+  return packages;
+}
+
+interface ReportedTarget {
+  readonly target: PackageTarget;
+  readonly exported: ExportTarget;
+  readonly tell: (outcome: PatchOutcome) => void;
+  readonly fail: (reason: string) => void;
+}
+
+function reported(target: PackageTarget, path: FunctionPath, events: PatchEvents): ReportedTarget {
+  let isPatched = false;
+  const patched = () => {
+    if (!isPatched) events.patched(target.id);
+    isPatched = true;
+  };
+  // A package can be loaded twice, as ESM and as CJS, or in two versions: one that has the function is enough.
+  const fail = (reason: string) => {
+    if (!isPatched) events.failed(target.id, reason);
+  };
+  const onMethod: ExportTarget['onMethod'] = (method, result) => {
+    if (result === 'wrapped' || result === 'already') patched();
+    else fail(`${method || 'the result'} of what ${path.names.join('.')}() returns: ${result}`);
+  };
+  const tell = (outcome: PatchOutcome) => {
+    if ('problem' in outcome) fail(outcome.problem);
+    // Of a factory it shows with the first object.
+    else if (path.result === undefined) patched();
+  };
+  return { target, exported: { path, slotFor: target.slotFor, onMethod }, tell, fail };
+}
+
+function hooked(specifier: string, baseDir: string, group: readonly ReportedTarget[]): HookedPackage {
+  const resolved = resolvePackage(specifier, baseDir);
+  // Another part of a workspace may have the package all the same: the hooks are set nevertheless.
+  if ('problem' in resolved) for (const { fail } of group) fail(resolved.problem);
+  const file = 'problem' in resolved ? undefined : resolved.file;
+  const plain = specifier.replace(/^node:/, '');
+  const names = isBuiltin(specifier) ? [plain, `node:${plain}`] : [specifier];
+  const patchAll: HookedPackage['patchAll'] = (exports, patch) => {
+    let current = exports;
+    for (const { exported, tell, fail } of group) {
+      try {
+        const outcome = patch(current, exported);
+        current = outcome.exports;
+        tell(outcome);
+      } catch (error) {
+        fail(error instanceof Error ? error.message : 'the function could not be wrapped');
+      }
+    }
+    return current;
+  };
+  const failAll = (reason: string) => {
+    for (const { fail } of group) fail(reason);
+  };
+  return { specifier, names, file, patchAll, failAll };
+}

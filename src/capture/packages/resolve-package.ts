@@ -1,0 +1,110 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { builtinModules, createRequire, isBuiltin } from 'node:module';
+import path from 'node:path';
+import { didYouMean } from '../source/nearest.ts';
+
+export interface ResolvedPackage {
+  /** What `require` of it loads; `undefined` for a package that only `import` can load. */
+  readonly file: string | undefined;
+}
+
+/** Finds a package without loading it. */
+export function resolvePackage(specifier: string, baseDir: string): ResolvedPackage | { problem: string } {
+  if (isBuiltin(specifier)) return { file: undefined };
+  if (specifier.startsWith('node:')) {
+    const known = builtinModules.map((name) => (name.startsWith('node:') ? name : `node:${name}`));
+    return { problem: `Node has no module ${specifier}${didYouMean(specifier, known)}` };
+  }
+  try {
+    return { file: createRequire(path.join(baseDir, 'noop.js')).resolve(specifier) };
+  } catch (error) {
+    return withoutRequire(specifier, baseDir, (error as { code?: string }).code);
+  }
+}
+
+/** `require` found nothing: a package for `import` only, a wrong subpath, or no package at all. */
+function withoutRequire(
+  specifier: string,
+  baseDir: string,
+  code: string | undefined,
+): ResolvedPackage | { problem: string } {
+  if (specifier.startsWith('#')) return { problem: `no package.json above ${baseDir} maps ${specifier}` };
+  const name = packageName(specifier);
+  const folder = findPackage(name, baseDir);
+  if (folder === undefined) {
+    return {
+      problem: `no package ${name} is installed for ${baseDir}${didYouMean(name, installed(baseDir))}`,
+    };
+  }
+  const subpath = `.${specifier.slice(name.length)}`;
+  if (code === 'ERR_PACKAGE_PATH_NOT_EXPORTED' && isExported(folder, subpath)) return { file: undefined };
+  const exported = exportedPaths(folder).map((each) => name + each.slice(1));
+  return { problem: `the package ${name} has no entry ${specifier}${didYouMean(specifier, exported)}` };
+}
+
+/** `@scope/name/sub` -> `@scope/name`. */
+export function packageName(specifier: string): string {
+  return specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/');
+}
+
+function* moduleFolders(baseDir: string): Iterable<string> {
+  for (let folder = path.resolve(baseDir); ; folder = path.dirname(folder)) {
+    yield path.join(folder, 'node_modules');
+    if (path.dirname(folder) === folder) return;
+  }
+}
+
+function findPackage(name: string, baseDir: string): string | undefined {
+  for (const modules of moduleFolders(baseDir)) {
+    const folder = path.join(modules, name);
+    if (existsSync(path.join(folder, 'package.json'))) return folder;
+  }
+  return undefined;
+}
+
+function installed(baseDir: string): string[] {
+  const names: string[] = [];
+  for (const modules of moduleFolders(baseDir)) {
+    for (const entry of list(modules)) {
+      if (entry.startsWith('@'))
+        names.push(...list(path.join(modules, entry)).map((each) => `${entry}/${each}`));
+      else if (!entry.startsWith('.')) names.push(entry);
+    }
+  }
+  return names;
+}
+
+function list(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+function exportsOf(folder: string): unknown {
+  try {
+    const manifest = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8')) as {
+      exports?: unknown;
+    };
+    return manifest.exports;
+  } catch {
+    return undefined;
+  }
+}
+
+function exportedPaths(folder: string): string[] {
+  const map = exportsOf(folder);
+  if (map === null || typeof map !== 'object' || Array.isArray(map)) return ['.'];
+  const keys = Object.keys(map);
+  return keys.some((key) => key.startsWith('.')) ? keys : ['.'];
+}
+
+/** Whether some condition exports the subpath; which one, only Node has to know. */
+function isExported(folder: string, subpath: string): boolean {
+  return exportedPaths(folder).some((key) => {
+    const star = key.indexOf('*');
+    if (star < 0) return key === subpath;
+    return subpath.startsWith(key.slice(0, star)) && subpath.endsWith(key.slice(star + 1));
+  });
+}

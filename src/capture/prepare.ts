@@ -1,0 +1,190 @@
+import type { Logger } from '../observe/logger.ts';
+import type { OnCall } from './call.ts';
+import { hookPackages } from './packages/hook.ts';
+import type { PackageTarget, PatchEvents } from './patch.ts';
+import type { TargetReport } from './report.ts';
+import { parseFunctionPath } from './source/function-path.ts';
+import { isEsModule } from './source/is-es-module.ts';
+import { hookSource, type SourceHookEvents, type SourceHooks, whyNoModules } from './source/load.ts';
+import { locate } from './source/locate.ts';
+import { isRequiredPreload } from './source/node-hooks.ts';
+import { isProblem } from './source/place.ts';
+import type { SourceTarget } from './source/rewrite.ts';
+import { runtimeTargets } from './source/runtime.ts';
+import { type CaptureTarget, TargetRecord } from './target-record.ts';
+
+export { inspect } from './inspect.ts';
+export type { CaptureTarget } from './target-record.ts';
+
+/** The capture of a process (or of a worker thread), from before its modules load to its end. */
+export interface Capture {
+  /** Where calls go from now on; `null` turns all wrappers into plain calls. */
+  setOnCall(onCall: OnCall | null): void;
+  report(): TargetReport[];
+  /** Hooks no further modules; functions that are captured go on without events. */
+  close(): void;
+}
+
+export interface PrepareOptions {
+  /** Absolute: relative paths of targets start here. */
+  readonly baseDir: string;
+  readonly logger: Logger;
+  /** Told after the state of a target has changed. */
+  readonly onChange?: () => void;
+}
+
+/**
+ * Makes Node hand the targets' functions out wrapped, from the next module that loads. Own files are changed while they
+ * are read, packages are patched when they are loaded. Never throws: what does not work out is in the report.
+ */
+export function prepare(targets: readonly CaptureTarget[], options: PrepareOptions): Capture {
+  const records = new Map<string, TargetRecord>();
+  const doubles: TargetRecord[] = [];
+  for (const target of targets) {
+    const record = new TargetRecord(target, () => changed(record, options));
+    if (records.has(target.id)) {
+      doubles.push(record);
+      record.failed('this target is configured more than once');
+    } else records.set(target.id, record);
+  }
+  const { files, packages } = sort(records, options.baseDir);
+  const source = guarded(
+    () => hookFiles(files, records),
+    (reason) => {
+      for (const list of files.values()) for (const { id } of list) records.get(id)?.failed(reason);
+    },
+  );
+  const unhookPackages = guarded(
+    () =>
+      hookPackages(packages, packageEvents(records), {
+        preloadedBy: isRequiredPreload() ? 'require' : 'import',
+      }),
+    (reason) => {
+      for (const { id } of packages) records.get(id)?.failed(reason);
+    },
+  );
+
+  return {
+    setOnCall(onCall) {
+      for (const record of records.values()) record.setOnCall(onCall);
+    },
+    report() {
+      source?.drain();
+      return [...records.values(), ...doubles].map((record) => record.report());
+    },
+    close() {
+      for (const [id, record] of records) {
+        record.setOnCall(null);
+        runtimeTargets().delete(id);
+      }
+      source?.close();
+      unhookPackages?.();
+    },
+  };
+}
+
+/** Sends each target to the way that reaches it, or says why none does. */
+function sort(
+  records: ReadonlyMap<string, TargetRecord>,
+  baseDir: string,
+): { files: Map<string, SourceTarget[]>; packages: PackageTarget[] } {
+  const files = new Map<string, SourceTarget[]>();
+  const packages: PackageTarget[] = [];
+  const unreachable = whyNoModules();
+  for (const [id, record] of records) {
+    const { functionPath, module } = record.target;
+    const path = parseFunctionPath(functionPath);
+    if (isProblem(path)) {
+      record.failed(path.problem);
+      continue;
+    }
+    const located = guarded(
+      () => locate(module, baseDir),
+      (reason) => record.failed(reason),
+    );
+    if (!located) continue;
+    if (isProblem(located)) record.failed(located.problem);
+    else if ('specifier' in located) {
+      const { specifier, from } = located;
+      packages.push({
+        id,
+        specifier,
+        functionPath,
+        baseDir: from,
+        slotFor: (names) => record.slotFor(names),
+      });
+    } else {
+      for (const file of located.paths) {
+        files.set(file, [...(files.get(file) ?? []), { id, functionPath }]);
+        // Stays in the list: a require hook may compile it to CommonJS all the same.
+        if (unreachable !== undefined && isEsModule(file)) record.failed(unreachable);
+      }
+      runtimeTargets().set(id, {
+        functionPath,
+        result: path.result,
+        slotFor: (names) => record.slotFor(names),
+        patched: () => record.patched(),
+        failed: (reason) => record.failed(reason),
+      });
+    }
+  }
+  return { files, packages };
+}
+
+function hookFiles(
+  files: ReadonlyMap<string, SourceTarget[]>,
+  records: ReadonlyMap<string, TargetRecord>,
+): SourceHooks | undefined {
+  if (files.size === 0) return undefined;
+  const events: SourceHookEvents = {
+    found(id, parameterNames) {
+      const record = records.get(id);
+      try {
+        record?.slotFor(parameterNames);
+        record?.patched();
+        return record !== undefined;
+      } catch (error) {
+        record?.failed(messageOf(error));
+        return false;
+      }
+    },
+    problem(id, reason) {
+      const record = records.get(id);
+      // Of a package's two builds, the one with the function counts.
+      if (record?.state !== 'patched') record?.failed(reason);
+    },
+    inserted(id) {
+      const record = records.get(id);
+      // The inserted call may have told already how it went.
+      if (record?.state === 'pending') record.patched();
+    },
+  };
+  return hookSource(files, events);
+}
+
+function packageEvents(records: ReadonlyMap<string, TargetRecord>): PatchEvents {
+  return {
+    patched: (id, note) => records.get(id)?.patched(note),
+    failed: (id, reason) => records.get(id)?.failed(reason),
+  };
+}
+
+function changed(record: TargetRecord, { logger, onChange }: PrepareOptions): void {
+  const { id, state, reason } = record.report();
+  if (state === 'failed') logger.warn(`target ${id} is not captured: ${reason}`);
+  else logger.debug(`target ${id}: ${state}`);
+  onChange?.();
+}
+
+function guarded<T>(work: () => T, onFailure: (reason: string) => void): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    onFailure(messageOf(error));
+    return undefined;
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : 'unknown error';
+}

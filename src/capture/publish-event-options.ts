@@ -1,0 +1,36 @@
+import type { Severity } from '../envelope/envelope.ts';
+import type { Phase } from './rule.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: a function of every type fits where none was named
+export type AnyFunction = (...args: any[]) => any;
+
+/** What `payload` and `key` are made from. */
+export interface CapturedCall<F extends AnyFunction = AnyFunction> {
+  readonly args: Readonly<Parameters<F>>;
+  /** What the function returned or resolved to; `null` in phase BEFORE, when it threw, and for a generator without return value. */
+  readonly result: Awaited<ReturnType<F>>;
+  // biome-ignore lint/suspicious/noExplicitAny: the type of `this` of a method is not part of the method's type
+  readonly self: any;
+  /** What the function threw or rejected with (phase AFTER); else `undefined`. */
+  readonly error?: unknown;
+}
+
+/** One publish target, written in code: the fields of the configuration's `svc.targets`. */
+export interface PublishEventOptions<F extends AnyFunction = AnyFunction> {
+  /** Default: `ClassName.methodName`, or the function's name. */
+  readonly eventType?: string;
+  /** Default: INFO. */
+  readonly severity?: Severity;
+  /** Default: `svc.broker.topic`. */
+  readonly topic?: string;
+  /** A function of the call, or an expression (`#result.orderId`). Default: the return value. */
+  readonly payload?: string | ((call: CapturedCall<F>) => unknown);
+  /** -1, the default: the return value; 0 and up: that argument. `payload` wins. */
+  readonly payloadIndex?: number;
+  /** The record key: a function of the call, or an expression. Default: the event id. */
+  readonly key?: string | ((call: CapturedCall<F>) => unknown);
+  /** Default: AFTER_RETURNING. */
+  readonly phase?: Phase;
+  /** The call fails with the event's error instead of going on without the event. Default: false. */
+  readonly failOnError?: boolean;
+}

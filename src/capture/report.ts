@@ -1,0 +1,51 @@
+export type TargetState = 'pending' | 'patched' | 'failed';
+
+/** What became of one publish target. */
+export interface TargetReport {
+  readonly id: string;
+  /** `pending`: its module is not loaded yet. */
+  readonly state: TargetState;
+  /** Why it failed; for people. */
+  readonly reason?: string | undefined;
+  /** What else a reader should know: which of two rules won, for one. */
+  readonly notes: readonly string[];
+  /** Captured calls so far. */
+  readonly calls: number;
+}
+
+const labels: Record<TargetState, string> = {
+  pending: 'not yet loaded',
+  patched: 'patched',
+  failed: 'FAILED',
+};
+
+/** A headline and one line a target, for the log and for `svc check`. */
+export function formatReport(reports: readonly TargetReport[]): string {
+  if (reports.length === 0) return 'capture: no targets';
+  const count = (state: TargetState) => reports.filter((report) => report.state === state).length;
+  const parts = [`${count('patched')} of ${reports.length} targets patched`];
+  if (count('pending') > 0) parts.push(`${count('pending')} not yet loaded`);
+  if (count('failed') > 0) parts.push(`${count('failed')} failed`);
+  return [`capture: ${parts.join(', ')}`, ...table(reports, (report) => labels[report.state])].join('\n');
+}
+
+/** What to know when the process ends: targets that never made an event. Empty when there is nothing to say. */
+export function formatEndReport(reports: readonly TargetReport[]): string {
+  const silent = reports.filter((report) => report.calls === 0);
+  if (silent.length === 0) return '';
+  const label = ({ state }: TargetReport) =>
+    state === 'patched' ? 'never called' : state === 'pending' ? 'never loaded' : labels.failed;
+  return [
+    `capture: ${silent.length} of ${reports.length} targets made no event`,
+    ...table(silent, label),
+  ].join('\n');
+}
+
+function table(reports: readonly TargetReport[], label: (report: TargetReport) => string): string[] {
+  const labelWidth = Math.max(...reports.map((report) => label(report).length));
+  const idWidth = Math.min(60, Math.max(...reports.map((report) => report.id.length)));
+  return reports.map((report) => {
+    const remarks = [report.reason, ...report.notes].filter((each) => each !== undefined && each !== '');
+    return `  ${label(report).padEnd(labelWidth)}  ${report.id.padEnd(idWidth)}  ${remarks.join('; ')}`.trimEnd();
+  });
+}

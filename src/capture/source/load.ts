@@ -1,0 +1,119 @@
+import { existsSync } from 'node:fs';
+import Module from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
+import { rewriteLoaded } from './load-result.ts';
+import type { LoaderData, LoaderMessage } from './loader.ts';
+import { hasSoundSyncHooks, isRequiredPreload } from './node-hooks.ts';
+import { loadParser } from './parse.ts';
+import { rewrite, type SourceEvents } from './rewrite.ts';
+import { type TargetFiles, targetFileLookup } from './target-files.ts';
+
+export interface SourceHookEvents extends SourceEvents {
+  /** Inserted by the loader thread, which cannot ask: the inserted call brings the parameter names. */
+  inserted(id: string): void;
+}
+
+export interface SourceHooks {
+  /** Takes in what the loader thread has found; nothing to do where hooks are synchronous. */
+  drain(): void;
+  close(): void;
+}
+
+/** Why ES modules cannot be captured in this process; `undefined` when they can. */
+export function whyNoModules(): string | undefined {
+  if (hasSoundSyncHooks() || !isRequiredPreload()) return undefined;
+  return `with --require, Node ${process.versions.node} captures CommonJS only and this file is an ES module: use --import svc/register, or Node 22.22.3, 24.11.1 or later`;
+}
+
+/** Changes the text of the named files while Node loads them. */
+export function hookSource(files: TargetFiles, events: SourceHookEvents): SourceHooks {
+  const parts = [hookCompile(files, events), hookModules(files, events)];
+  return {
+    drain() {
+      for (const part of parts) part.drain();
+    },
+    close() {
+      for (const part of parts) part.close();
+    },
+  };
+}
+
+type Compile = (this: unknown, content: unknown, filename: unknown, ...rest: unknown[]) => unknown;
+
+/** Every require hook there is (tsx, ts-node, swc, Babel) ends in `_compile`. */
+function hookCompile(files: TargetFiles, events: SourceEvents): SourceHooks {
+  const lookup = targetFileLookup(files);
+  const prototype = Module.prototype as unknown as { _compile: Compile };
+  const original = prototype._compile;
+  let isOpen = true;
+  const compile: Compile = function _compile(content, filename, ...rest) {
+    const isText = isOpen && typeof content === 'string' && typeof filename === 'string';
+    const file = isText ? lookup.byPath(filename) : undefined;
+    const goal = rest[0] === 'module' ? 'module' : 'unknown';
+    const text = file
+      ? rewrite(file.path, content as string, { goal, typed: false }, file.targets, events)
+      : content;
+    return Reflect.apply(original, this, [text, filename, ...rest]);
+  };
+  prototype._compile = compile;
+  return {
+    drain() {},
+    close() {
+      isOpen = false;
+      // Somebody may have wrapped it again meanwhile: then the function stays and only hands on.
+      if (prototype._compile === compile) prototype._compile = original;
+    },
+  };
+}
+
+const nothing: SourceHooks = { drain() {}, close() {} };
+
+function hookModules(files: TargetFiles, events: SourceHookEvents): SourceHooks {
+  if (hasSoundSyncHooks()) return hookModulesHere(files, events);
+  return isRequiredPreload() ? nothing : hookModulesInThread(files, events);
+}
+
+function hookModulesHere(files: TargetFiles, events: SourceEvents): SourceHooks {
+  const lookup = targetFileLookup(files);
+  const hooks = Module.registerHooks({
+    load(url, context, nextLoad) {
+      const result = nextLoad(url, context);
+      try {
+        return rewriteLoaded(url, result, lookup, events);
+      } catch {
+        // The application's module comes first.
+        return result;
+      }
+    },
+  });
+  return { drain() {}, close: () => hooks.deregister() };
+}
+
+function hookModulesInThread(files: TargetFiles, events: SourceHookEvents): SourceHooks {
+  // Before the hooks: afterwards each of the parser's own modules would take the way through the other thread.
+  loadParser();
+  const { port1, port2 } = new MessageChannel();
+  const data: LoaderData = { files, port: port2 };
+  Module.register(loaderUrl(), { data, transferList: [port2] });
+  const take = ({ id, problem }: LoaderMessage) => {
+    if (problem === undefined) events.inserted(id);
+    else events.problem(id, problem);
+  };
+  port1.on('message', take);
+  port1.unref();
+  return {
+    drain: () => receiveAll(port1, take),
+    close: () => port1.close(),
+  };
+}
+
+function receiveAll(port: MessagePort, take: (message: LoaderMessage) => void): void {
+  for (let each = receiveMessageOnPort(port); each; each = receiveMessageOnPort(port)) take(each.message);
+}
+
+/** The loader is a file of its own: beside this one in the sources, at the top of the built package. */
+function loaderUrl(): URL {
+  const built = new URL('./loader.mjs', import.meta.url);
+  return existsSync(fileURLToPath(built)) ? built : new URL('./loader.ts', import.meta.url);
+}

@@ -1,0 +1,101 @@
+import { realpathSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
+import { dirname, isAbsolute, join, resolve, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Manifest, mapped, nearestManifest, readManifest } from './manifest.ts';
+import { ownFile } from './own-file.ts';
+import { isProblem, type Problem } from './place.ts';
+
+/** Where a target's module is. */
+export type Located =
+  /** Real paths of own files: usually one, more where a package has a file for `import` and one for `require`. */
+  | { readonly paths: readonly string[] }
+  /** A package that others wrote, and the folder that resolves it. */
+  | { readonly specifier: string; readonly from: string }
+  | Problem;
+
+/** Tells the application's own files (workspace packages included) from packages in node_modules. Reads, never loads. */
+export function locate(module: string, baseDir: string): Located {
+  if (module.startsWith('file:')) return one(ownFile(fileURLToPath(module), baseDir));
+  if (isPath(module)) return one(ownFile(resolve(baseDir, portable(module)), baseDir));
+  if (module.startsWith('#')) return imported(module, baseDir);
+  if (isBuiltin(module)) return { specifier: module, from: baseDir };
+  return ownPackage(module, baseDir) ?? forgottenDot(module, baseDir) ?? { specifier: module, from: baseDir };
+}
+
+function one(path: string | Problem): Located {
+  return typeof path === 'string' ? { paths: [path] } : path;
+}
+
+function isPath(module: string): boolean {
+  return (
+    /^\.{1,2}([\\/]|$)/.test(module) ||
+    isAbsolute(module) ||
+    module.includes('\\') ||
+    /^[A-Za-z]:/.test(module)
+  );
+}
+
+/** A configuration written on Windows works everywhere. */
+function portable(module: string): string {
+  return sep === '/' ? module.replaceAll('\\', '/') : module;
+}
+
+function imported(module: string, baseDir: string): Located {
+  const manifest = nearestManifest(baseDir);
+  if (!manifest) return { problem: `no package.json for ${module} in this folder or above it` };
+  const targets = mapped(manifest.imports, module);
+  if (targets.length === 0) return { problem: `the package.json above has no "imports" entry for ${module}` };
+  const [first = ''] = targets;
+  if (!targets.some((target) => target.startsWith('.'))) return locate(first, manifest.folder);
+  return existing(manifest, targets, module, baseDir);
+}
+
+/** A workspace package: linked into node_modules, its files elsewhere. Also the package that baseDir is in, by its name. */
+function ownPackage(module: string, baseDir: string): Located | undefined {
+  const [, name, rest = ''] = /^((?:@[^/]+\/)?[^/]+)(\/.*)?$/.exec(module) ?? [];
+  if (name === undefined) return undefined;
+  const self = nearestManifest(baseDir);
+  const manifest = self?.name === name && self.exports ? self : linked(name, baseDir);
+  if (!manifest) return undefined;
+  const targets = manifest.exports
+    ? mapped(manifest.exports, `.${rest}`)
+    : (rest === '' ? [manifest.main ?? 'index.js'] : [rest]).flatMap((path) => {
+        const plain = `./${path.replace(/^\.?\//, '')}`;
+        return [plain, `${plain}.js`, `${plain}/index.js`];
+      });
+  if (targets.length === 0) return { problem: `the package ${name} exports no ".${rest}"` };
+  return existing(manifest, targets, module, baseDir);
+}
+
+/** The manifest of a package whose real place is outside of any node_modules folder. */
+function linked(name: string, baseDir: string): Manifest | undefined {
+  for (let at = baseDir; ; at = dirname(at)) {
+    const folder = join(at, 'node_modules', name);
+    if (readManifest(folder)) {
+      const real = realpathSync(folder);
+      return real.split(sep).includes('node_modules') ? undefined : readManifest(real);
+    }
+    if (dirname(at) === at) return undefined;
+  }
+}
+
+function existing(manifest: Manifest, targets: readonly string[], module: string, baseDir: string): Located {
+  const paths = new Set<string>();
+  let problem: Problem | undefined;
+  for (const target of targets) {
+    const found = ownFile(join(manifest.folder, target), baseDir);
+    if (typeof found === 'string') paths.add(found);
+    else problem ??= found;
+  }
+  if (paths.size > 0) return { paths: [...paths] };
+  return { problem: `${module} leads nowhere: ${problem?.problem ?? 'no file'}` };
+}
+
+/** `src/orders.ts` for `./src/orders.ts`. */
+function forgottenDot(module: string, baseDir: string): Problem | undefined {
+  const file = ownFile(resolve(baseDir, module), baseDir);
+  return isProblem(Object(file)) || readManifest(join(baseDir, 'node_modules', module))
+    ? undefined
+    : { problem: `${module} is read as the name of a package (did you mean ./${module}?)` };
+}

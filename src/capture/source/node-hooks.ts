@@ -1,0 +1,20 @@
+import Module from 'node:module';
+
+/**
+ * Whether `module.registerHooks` can be used. Before these versions a synchronous load hook, even one that does nothing,
+ * crashes Node when a CommonJS entry requires an ES module.
+ */
+export function hasSoundSyncHooks(version: string = process.versions.node): boolean {
+  const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number);
+  const isFrom = (wantedMinor: number, wantedPatch: number) =>
+    minor > wantedMinor || (minor === wantedMinor && patch >= wantedPatch);
+  if (major === 22) return isFrom(22, 3);
+  if (major === 24) return isFrom(11, 1);
+  if (major === 25) return isFrom(1, 0);
+  return major >= 26;
+}
+
+/** True while Node runs the modules of `--require`: asynchronous hooks registered there break `require` of ES modules. */
+export function isRequiredPreload(): boolean {
+  return (Module.prototype as unknown as { isPreloading?: boolean }).isPreloading === true;
+}

@@ -1,0 +1,38 @@
+/** Where in a file's text a wrapper has to go. Offsets are JavaScript string indices. */
+export type Place =
+  /** A hoisted function: its binding is assigned at the top of its block. */
+  | { readonly form: 'binding'; readonly at: number; readonly name: string }
+  /** `export default function () {}`: gets a name first, so that it stays hoisted. */
+  | { readonly form: 'nameless'; readonly at: number; readonly nameAt: number }
+  | ValuePlace
+  /** A class method: replaced at the start of the class body, before any decorator sees it. */
+  | { readonly form: 'method'; readonly at: number; readonly key: string; readonly isStatic: boolean };
+
+/** Around an expression. */
+export interface ValuePlace {
+  readonly form: 'value';
+  readonly start: number;
+  readonly end: number;
+  /** Leads from the expression's value to the function; empty when it is the function. */
+  readonly path: readonly string[];
+  /** The name that the function would have had without a call around it. */
+  readonly name: string | undefined;
+  /** The statement ends here without a semicolon, which a call there would need. */
+  readonly open: boolean;
+}
+
+/** A target's function in a file. */
+export interface Found {
+  readonly place: Place;
+  /** '' for a parameter that is destructured or takes the rest; `undefined` when the text does not show the function. */
+  readonly parameterNames: readonly string[] | undefined;
+}
+
+/** Why a target has no place in a file, in words for the person who wrote the target. */
+export interface Problem {
+  readonly problem: string;
+}
+
+export function isProblem(value: object): value is Problem {
+  return 'problem' in value;
+}

@@ -1,0 +1,50 @@
+import type { Expression } from 'oxc-parser';
+import type { Definitions } from './definitions.ts';
+import { classPaths } from './find-in-class.ts';
+import { objectPaths } from './find-in-object.ts';
+import { didYouMean } from './nearest.ts';
+import type { Place, Problem } from './place.ts';
+import { type AnyFunction, core, isClass } from './syntax.ts';
+
+/** One target asked of one file. */
+export interface Question {
+  readonly definitions: Definitions;
+  readonly text: string;
+  /** As configured, for messages. */
+  readonly functionPath: string;
+  /** Names looked up so far, so that aliases in a circle end. */
+  readonly seen: Set<string>;
+}
+
+/** A place, and the function itself where the text shows it. */
+export interface Hit {
+  readonly place: Place;
+  readonly shown: AnyFunction | undefined;
+}
+
+/** Every path that a target could name in this file. */
+export function knownPaths(definitions: Definitions): string[] {
+  const paths = [...definitions.aliases.keys()];
+  for (const [key, list] of definitions.byName) {
+    const name = key.replace(/^exports\./, '');
+    if (name !== 'exports') paths.push(name);
+    for (const { node } of list) {
+      const value = core(node as Expression);
+      if (isClass(value)) paths.push(...classPaths(value, name));
+      if (value.type !== 'ObjectExpression') continue;
+      // The properties of module.exports are names of the module.
+      paths.push(...objectPaths(value, name).map((path) => path.replace(/^exports\./, '')));
+    }
+  }
+  return paths;
+}
+
+export function notFound(question: Question, name: string): Problem {
+  return { problem: `no ${name} in this file${didYouMean(name, knownPaths(question.definitions))}` };
+}
+
+export function notAFunction(question: Question, name: string, what: string): Problem {
+  const inside = knownPaths(question.definitions).filter((path) => path.startsWith(`${name}.`));
+  const named = inside.length > 0 ? `; it has ${inside.slice(0, 5).join(', ')}` : '';
+  return { problem: `${name} is not a function but ${what}${named}` };
+}

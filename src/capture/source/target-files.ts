@@ -1,0 +1,38 @@
+import { realpathSync } from 'node:fs';
+import { basename } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { SourceTarget } from './rewrite.ts';
+
+/** The files that targets name, by their real paths. */
+export type TargetFiles = ReadonlyMap<string, readonly SourceTarget[]>;
+
+/** Which targets a file that is being loaded has. Asked for every module of the application, so the usual no is quick. */
+export function targetFileLookup(files: TargetFiles): {
+  byPath(path: string): { path: string; targets: readonly SourceTarget[] } | undefined;
+  byUrl(url: string): { path: string; targets: readonly SourceTarget[] } | undefined;
+} {
+  const names = new Set([...files.keys()].map((path) => basename(path)));
+
+  const byPath = (given: string) => {
+    const exact = files.get(given);
+    if (exact) return { path: given, targets: exact };
+    // The link may have another name than the file (package managers link folders, so this is rare).
+    if (!names.has(basename(given))) return undefined;
+    try {
+      const path = realpathSync(given);
+      const targets = files.get(path);
+      return targets && { path, targets };
+    } catch {
+      return undefined;
+    }
+  };
+
+  const byUrl = (url: string) => {
+    if (!url.startsWith('file:')) return undefined;
+    const plain = url.replace(/[?#].*$/s, '');
+    const name = plain.slice(plain.lastIndexOf('/') + 1);
+    return names.has(name) || name.includes('%') ? byPath(fileURLToPath(plain)) : undefined;
+  };
+
+  return { byPath, byUrl };
+}

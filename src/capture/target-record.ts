@@ -1,0 +1,71 @@
+import type { OnCall } from './call.ts';
+import { captureNotes } from './notes.ts';
+import type { TargetReport, TargetState } from './report.ts';
+import type { CaptureRule, CaptureSlot } from './rule.ts';
+
+/** One publish target of the configuration. */
+export interface CaptureTarget {
+  readonly id: string;
+  /** A path relative to the configuration, a package, or a `#import`. */
+  readonly module: string;
+  readonly functionPath: string;
+  /** Throws `SvcError` when the target's expressions do not fit the function. */
+  makeRule(parameterNames: readonly string[] | undefined): CaptureRule;
+}
+
+/** The state of one target from the start to the end of the process. */
+export class TargetRecord {
+  readonly target: CaptureTarget;
+  readonly #onChange: () => void;
+  #state: TargetState = 'pending';
+  #reason: string | undefined;
+  readonly #notes = new Set<string>();
+  #slot: CaptureSlot | undefined;
+  #onCall: OnCall | null = null;
+
+  constructor(target: CaptureTarget, onChange: () => void) {
+    this.target = target;
+    this.#onChange = onChange;
+  }
+
+  get state(): TargetState {
+    return this.#state;
+  }
+
+  /** One slot, made when the function is found. Throws what `makeRule` throws, until it does not. */
+  slotFor(parameterNames: readonly string[] | undefined): CaptureSlot {
+    this.#slot ??= { rule: this.target.makeRule(parameterNames), onCall: this.#onCall, calls: 0 };
+    return this.#slot;
+  }
+
+  setOnCall(onCall: OnCall | null): void {
+    this.#onCall = onCall;
+    if (this.#slot) this.#slot.onCall = onCall;
+  }
+
+  patched(note?: string): void {
+    if (note !== undefined) this.#notes.add(note);
+    this.#become('patched', undefined);
+  }
+
+  failed(reason: string): void {
+    this.#become('failed', reason);
+  }
+
+  report(): TargetReport {
+    const { id } = this.target;
+    const rules = captureNotes()
+      .filter((note) => note.winner === id || note.loser === id)
+      .map(({ winner, loser, reason }) => (loser === null ? reason : `${reason}: ${winner} before ${loser}`));
+    const notes = [...this.#notes, ...rules];
+    const base = { id, state: this.#state, notes, calls: this.#slot?.calls ?? 0 };
+    return this.#reason === undefined ? base : { ...base, reason: this.#reason };
+  }
+
+  #become(state: TargetState, reason: string | undefined): void {
+    if (this.#state === state && this.#reason === reason) return;
+    this.#state = state;
+    this.#reason = reason;
+    this.#onChange();
+  }
+}

@@ -1,0 +1,56 @@
+import { parseArgs } from 'node:util';
+import { defaultEventType, makeRule } from '../capture/make-rule.ts';
+import { inspect } from '../capture/prepare.ts';
+import { formatReport } from '../capture/report.ts';
+import { loadConfig } from '../config/load.ts';
+import { formatProblem } from '../config/problem.ts';
+
+/** `svc check`: the patch report, without starting the application. */
+export function runCheck(args: readonly string[]): number {
+  let options: { config?: string | undefined; json?: boolean | undefined };
+  try {
+    options = parseArgs({ args: [...args], options: { config: { type: 'string' }, json: { type: 'boolean' } } }).values;
+  } catch (error) {
+    process.stderr.write(`svc: ${(error as Error).message}; see svc --help\n`);
+    return 2;
+  }
+  const env = options.config === undefined ? process.env : { ...process.env, SVC_CONFIG: options.config };
+  const { config, problems, warnings, targetProblems, notFound } = loadConfig({ env });
+  if (notFound !== undefined) {
+    process.stderr.write(`svc: ${notFound}\n`);
+    return 1;
+  }
+  const targets = config.targets.map((target) => ({
+    id: target.id,
+    module: target.module,
+    functionPath: target.function,
+    makeRule: (names: readonly string[] | undefined) =>
+      makeRule(
+        target.id,
+        'configuration',
+        target,
+        defaultEventType(target.function, target.module),
+        target.params ?? names,
+      ),
+  }));
+  const reports = inspect(targets, { baseDir: config.baseDir });
+  const refused = targetProblems.map(({ id, problems: why }) => ({ id, reason: why.map(formatProblem).join('; ') }));
+  const failed = reports.some((report) => report.state !== 'patched') || refused.length > 0 || problems.length > 0;
+
+  if (options.json === true) {
+    const document = {
+      ok: !failed,
+      file: config.file,
+      targets: [...reports, ...refused.map(({ id, reason }) => ({ id, state: 'failed', reason }))],
+      problems: problems.map(formatProblem),
+      warnings: warnings.map(formatProblem),
+    };
+    process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
+    return failed ? 1 : 0;
+  }
+  for (const warning of warnings) process.stdout.write(`warning: ${formatProblem(warning)}\n`);
+  for (const problem of problems) process.stdout.write(`error: ${formatProblem(problem)}\n`);
+  for (const { id, reason } of refused) process.stdout.write(`error: target ${id}: ${reason}\n`);
+  process.stdout.write(`${formatReport(reports)}\n`);
+  return failed ? 1 : 0;
+}

@@ -1,0 +1,33 @@
+import { runCheck } from './check.ts';
+import { version } from '../version.ts';
+
+const usage = `svc ${version}: function calls of a Node application as events in Kafka
+
+Usage: svc <command> [options]
+
+Commands
+  check       report which publish targets of svc.config.* can be patched; exit 1 when one cannot
+
+Options
+  --config <file>   configuration file (default: svc.config.* from the working directory upwards)
+  --json            one JSON document on standard output, for scripts
+  --help, -h        this text
+  --version, -v     the version
+`;
+
+/** Exit codes: 0 all is well, 1 the command found a problem, 2 it was called wrongly. */
+function main(args: readonly string[]): number {
+  const [command] = args;
+  if (args.includes('--version') || args.includes('-v')) return say(`${version}\n`);
+  if (command === undefined || args.includes('--help') || args.includes('-h')) return say(usage);
+  if (command === 'check') return runCheck(args.slice(1));
+  process.stderr.write(`svc: unknown command "${command}"; see svc --help\n`);
+  return 2;
+}
+
+function say(text: string): number {
+  process.stdout.write(text);
+  return 0;
+}
+
+process.exitCode = main(process.argv.slice(2));

@@ -1,0 +1,72 @@
+import type { LogLevel } from '../observe/logger.ts';
+import type { TargetConfig } from './target.ts';
+
+/** `header:x-user-id`, `baggage:user.id`, `request:user.id`, or a function of the request. */
+export type ActorSource = string | ((request: unknown) => unknown);
+
+/** The whole configuration, checked, with its defaults. Paths are absolute. Durations are milliseconds. */
+export interface Config {
+  readonly enabled: boolean;
+  readonly aop: { readonly enabled: boolean };
+  readonly service: {
+    /** `null`: nothing says it. */
+    readonly name: string | null;
+    readonly version: string | null;
+  };
+  readonly log: { readonly level: LogLevel };
+  readonly broker: {
+    readonly client: 'kafkajs' | 'file' | 'memory';
+    readonly bootstrapServers: readonly string[];
+    /** Empty only when there are problems, no configuration, or svc is off. */
+    readonly topic: string;
+    readonly clientId: string;
+    readonly asyncMode: boolean;
+    readonly requestTimeoutMs: number;
+    readonly connectionTimeoutMs: number;
+    /** Sends at once. */
+    readonly maxInFlight: number;
+    readonly buffer: { readonly maxEvents: number };
+    readonly file: { readonly path: string };
+    readonly tls: {
+      readonly enabled: boolean;
+      readonly caFile: string | undefined;
+      readonly certFile: string | undefined;
+      readonly keyFile: string | undefined;
+      readonly serverName: string | undefined;
+    };
+    readonly sasl: {
+      /** `undefined`: svc does not sign in. Else username and password are there. */
+      readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512' | undefined;
+      readonly username: string | undefined;
+      readonly password: string | undefined;
+    };
+  };
+  readonly shutdown: { readonly timeoutMs: number };
+  readonly idGenerator: {
+    /** `undefined`: derived and leased. */
+    readonly workerId: number | undefined;
+    readonly leasePath: string | undefined;
+  };
+  readonly security: { readonly useForwardedHeaders: boolean; readonly trustedProxies: readonly string[] };
+  readonly context: {
+    readonly correlationId: {
+      /** Lower case. */
+      readonly headers: readonly string[];
+      readonly generate: boolean;
+      readonly responseHeader: string | undefined;
+    };
+    readonly actor: { readonly userId: ActorSource | undefined; readonly sessionId: ActorSource | undefined };
+    readonly tags: { readonly baggage: readonly string[] };
+  };
+  readonly management: {
+    readonly server: { readonly port: number; readonly address: string; readonly token: string | undefined };
+    readonly endpoints: { readonly web: { readonly exposure: { readonly include: readonly string[] } } };
+    readonly endpoint: { readonly health: { readonly showDetails: 'always' | 'never' | 'when-authorized' } };
+  };
+  /** The valid ones of `svc.targets`. */
+  readonly targets: readonly TargetConfig[];
+  /** Folder that relative paths start from: that of the configuration file, else the working directory. */
+  readonly baseDir: string;
+  /** The configuration file that was read. */
+  readonly file: string | undefined;
+}

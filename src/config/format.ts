@@ -1,0 +1,72 @@
+import { isIP } from 'node:net';
+
+export interface Format {
+  /** Also in the JSON Schema, so no flags. */
+  readonly pattern: RegExp;
+  /** What the pattern cannot say. */
+  readonly check?: (text: string) => boolean;
+  /** Ends the sentence "topic …". */
+  readonly says: string;
+}
+
+const headerName = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
+
+/** The forms that strings can be asked to have. */
+export const formats = {
+  text: { pattern: /[^\s]/, says: 'must not be empty' },
+  // Same rule as the brokers': a topic is a folder name there.
+  topic: {
+    pattern: /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}$/,
+    says: 'must be a topic name that Kafka accepts: 1 to 249 letters, digits, ".", "_" or "-", and neither "." nor ".."',
+  },
+  'host-and-port': {
+    pattern: /^(\[[0-9A-Fa-f:.]+\]|[^\s:/@]+):[0-9]{1,5}$/,
+    check: (text) => isPort(text.slice(text.lastIndexOf(':') + 1)),
+    says: 'must be host:port with a port from 1 to 65535, without a protocol',
+  },
+  path: { pattern: /^[^\0]*[^\s\0][^\0]*$/, says: 'must be a path' },
+  'header-name': { pattern: headerName, says: 'must be the name of an HTTP header' },
+  'actor-source': {
+    pattern: /^(header:[A-Za-z0-9!#$%&'*+.^_`|~-]+|(baggage|request):[^\s]+)$/,
+    says: 'must be header:<name>, baggage:<key> or request:<path of a property>',
+  },
+  'address-or-range': {
+    pattern: /^[0-9A-Fa-f:.]+(\/[0-9]{1,3})?$/,
+    check: isAddressOrRange,
+    says: 'must be an IP address or a range such as 10.0.0.0/8',
+  },
+  'listen-address': {
+    pattern: /^[0-9A-Za-z:._-]+$/,
+    check: (text) => isIP(text) !== 0 || (!text.includes(':') && !/^[0-9.]+$/.test(text)),
+    says: 'must be an IP address or a host name, without a port',
+  },
+  token: {
+    pattern: /^[!-~]+$/,
+    says: 'must be visible ASCII characters without spaces, as a bearer token is',
+  },
+  url: {
+    pattern: /^https?:\/\/[^\s]+$/,
+    check: (text) => URL.canParse(text),
+    says: 'must be an http or https URL',
+  },
+} as const satisfies Record<string, Format>;
+
+export type FormatName = keyof typeof formats;
+
+/** True for what stands in the form that is asked for. */
+export function hasFormat(name: FormatName, text: string): boolean {
+  const format: Format = formats[name];
+  return format.pattern.test(text) && (format.check?.(text) ?? true);
+}
+
+function isPort(text: string): boolean {
+  const port = Number(text);
+  return port >= 1 && port <= 65_535;
+}
+
+function isAddressOrRange(text: string): boolean {
+  const [address = '', bits, ...more] = text.split('/');
+  const family = isIP(address);
+  if (family === 0 || more.length > 0) return false;
+  return bits === undefined || Number(bits) <= (family === 4 ? 32 : 128);
+}

@@ -1,0 +1,107 @@
+import { formats } from './format.ts';
+import { camelCase, kebabCase, type Option } from './option.ts';
+import { options } from './schema.ts';
+import { type TargetField, targetFields } from './target-fields.ts';
+
+/** A part of a JSON Schema, draft 7. */
+export interface JsonSchema {
+  [keyword: string]: unknown;
+}
+
+/**
+ * JSON Schema of the configuration file, so that editors complete and check it. Every option and every section is a
+ * definition of its own, so that both spellings can point to it.
+ */
+export function buildJsonSchema(): JsonSchema {
+  const definitions: Record<string, JsonSchema> = {};
+  const root = section();
+  const description = 'The functions whose calls become events.';
+  define(root, definitions, 'svc.targets', { description, type: ['array', 'null'], items: targetSchema() });
+  for (const option of options) define(root, definitions, option.name, optionSchema(option));
+  properties(root).$schema = { type: 'string' };
+  return {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    title: 'Configuration of svc',
+    ...root,
+    definitions,
+  };
+}
+
+function section(): JsonSchema {
+  // Keys may be dotted as well (`broker.topic: orders`); those are left to the check at start.
+  return {
+    type: ['object', 'null'],
+    additionalProperties: false,
+    properties: {},
+    patternProperties: { '[.]': {} },
+  };
+}
+
+function properties(schema: JsonSchema): Record<string, JsonSchema> {
+  return schema.properties as Record<string, JsonSchema>;
+}
+
+/** Nested under its sections, and as one dotted key at the top. */
+function define(
+  root: JsonSchema,
+  definitions: Record<string, JsonSchema>,
+  name: string,
+  schema: JsonSchema,
+): void {
+  definitions[name] = schema;
+  const parts = name.split('.');
+  let holder = root;
+  for (const [index, part] of parts.entries()) {
+    const path = parts.slice(0, index + 1).join('.');
+    definitions[path] ??= section();
+    refer(holder, part, path);
+    holder = definitions[path];
+  }
+  refer(root, name, name);
+}
+
+function refer(holder: JsonSchema, name: string, path: string): void {
+  properties(holder)[name] = { $ref: `#/definitions/${path}` };
+  properties(holder)[camelCase(name)] = { $ref: `#/definitions/${path}` };
+}
+
+function optionSchema(option: Option): JsonSchema {
+  const later = option.status === 'later' ? 'Not yet in effect. ' : '';
+  const byDefault = option.default === undefined ? {} : { default: option.default };
+  return { description: `${later}${option.description}`, ...byDefault, ...valueSchema(option) };
+}
+
+type Value = Pick<Option | TargetField, 'type' | 'values' | 'format' | 'min' | 'max'>;
+
+/** What a file may hold there. `null` is what YAML makes of nothing after the colon. */
+function valueSchema(value: Value): JsonSchema {
+  const pattern = value.format && { pattern: formats[value.format].pattern.source };
+  switch (value.type) {
+    case 'boolean':
+      return { type: ['boolean', 'null'] };
+    case 'integer':
+    case 'number':
+      return { type: [value.type, 'null'], minimum: value.min, maximum: value.max };
+    case 'enum':
+      return { enum: [...(value.values ?? []), null] };
+    case 'list': {
+      const items = value.values ? { enum: value.values } : { type: 'string', ...pattern };
+      return { anyOf: [{ type: 'array', items }, { type: ['string', 'null'] }] };
+    }
+    case 'string':
+      return { type: ['string', 'null'], ...pattern };
+  }
+}
+
+function targetSchema(): JsonSchema {
+  const known: Record<string, JsonSchema> = {};
+  for (const field of targetFields) {
+    const byDefault = field.default === undefined ? {} : { default: field.default };
+    const value = field.refused === undefined ? valueSchema(field) : { enum: [false, null] };
+    const schema = { description: field.description, ...byDefault, ...value };
+    known[field.name] = schema;
+    known[kebabCase(field.name)] = schema;
+  }
+  const required = targetFields.filter((field) => field.required).map((field) => field.name);
+  return { type: 'object', additionalProperties: false, required, properties: known };
+}

@@ -1,0 +1,54 @@
+/** One mistake in the configuration, or one thing worth a warning. Never holds the value of a secret. */
+export interface Problem {
+  /** The option as the documentation writes it (`svc.broker.topic`), or the file or variable that is the trouble. */
+  readonly name: string;
+  /** What is wrong. Texts of the specification stand here word for word. */
+  readonly message: string;
+  /** The value that was found, ready to print. */
+  readonly got?: string | undefined;
+  /** `svc.config.yaml:7`, `environment variable SVC_BROKER_TOPIC`, `code`. */
+  readonly where?: string | undefined;
+  /** What to do: a sentence, its full stop left out. */
+  readonly fix?: string | undefined;
+}
+
+/** `name: message, got value (where). What to do.` */
+export function formatProblem(problem: Problem): string {
+  const got = problem.got === undefined ? '' : `, got ${problem.got}`;
+  const where = problem.where === undefined ? '' : ` (${problem.where})`;
+  const fix = problem.fix === undefined ? '' : ` ${problem.fix}${problem.fix.endsWith('?') ? '' : '.'}`;
+  return `${printable(problem.name)}: ${problem.message}${got}${where}.${fix}`;
+}
+
+/** One line each. */
+export function formatProblems(problems: readonly Problem[]): string {
+  return problems.map(formatProblem).join('\n');
+}
+
+/** A value for a message: short, on one line, and without what stands before an `@` (passwords in addresses). */
+export function describeValue(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(shorten(value.replace(/^[^@]*@(?=.)/, '***@')));
+  if (typeof value === 'number') return String(value);
+  if (typeof value === 'boolean' || typeof value === 'bigint' || value === null || value === undefined) {
+    return shorten(String(value));
+  }
+  if (Array.isArray(value)) return 'a list';
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
+}
+
+/** `"abc" (string)`: for a value of the wrong type. */
+export function describeTyped(value: unknown): string {
+  const says = describeValue(value);
+  return ['string', 'number', 'boolean', 'bigint'].includes(typeof value)
+    ? `${says} (${typeof value})`
+    : says;
+}
+
+/** A name that somebody else wrote, on one line. */
+export function printable(text: string): string {
+  return shorten(text.replace(/\p{C}/gu, '?'), 200);
+}
+
+function shorten(text: string, most = 80): string {
+  return text.length <= most ? text : `${text.slice(0, most)}…`;
+}

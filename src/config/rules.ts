@@ -1,0 +1,116 @@
+import { accessSync, constants } from 'node:fs';
+import { isIPv4 } from 'node:net';
+import { resolve } from 'node:path';
+import type { Setting } from './flatten.ts';
+import { variableOf } from './option.ts';
+import type { Problem } from './problem.ts';
+import { topicRequired, type Values } from './validate.ts';
+
+export interface RuleInput {
+  readonly values: Values;
+  readonly invalid: ReadonlySet<string>;
+  /** What was given, valid or not. */
+  readonly settings: ReadonlyMap<string, Setting>;
+  readonly baseDir: string;
+}
+
+export interface RuleResult {
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly Problem[];
+}
+
+/** What options ask of each other. */
+export function checkRules(input: RuleInput): RuleResult {
+  const problems: Problem[] = [];
+  const warnings: Problem[] = [];
+  const { values, settings } = input;
+  const isGiven = (name: string) => settings.has(name);
+  const where = (name: string) => settings.get(name)?.where();
+  const require = (name: string, message: string) => {
+    if (isGiven(name)) return;
+    problems.push({
+      name,
+      message,
+      fix: `Set ${name} in the file, or the environment variable ${variableOf(name)}`,
+    });
+  };
+  const isEmpty = (name: string) => ((values.get(name) as readonly string[] | undefined) ?? []).length === 0;
+  const warn = (name: string, message: string, fix: string) =>
+    warnings.push({ name, message, where: where(name), fix });
+
+  require('svc.broker.topic', topicRequired);
+
+  const servers = 'svc.broker.bootstrap-servers';
+  if (values.get('svc.broker.client') === 'kafkajs' && isEmpty(servers) && !input.invalid.has(servers)) {
+    const message = 'bootstrapServers is required when client is kafkajs';
+    const fix = `List brokers as host:port, or set ${variableOf(servers)} or KAFKA_BROKERS`;
+    problems.push({ name: servers, message, where: where(servers) ?? where('svc.broker.client'), fix });
+  }
+
+  const sasl = ['mechanism', 'username', 'password'].map((part) => `svc.broker.sasl.${part}`);
+  if (sasl.some(isGiven)) {
+    for (const name of sasl) require(name, 'is required to sign in to the brokers');
+    if (
+      values.get('svc.broker.tls.enabled') === false &&
+      values.get('svc.broker.sasl.mechanism') === 'plain'
+    ) {
+      const message = 'sends the password unencrypted, because svc.broker.tls.enabled is false';
+      warn('svc.broker.sasl.mechanism', message, 'Set svc.broker.tls.enabled: true');
+    }
+  }
+
+  const tls = ['ca-file', 'cert-file', 'key-file', 'server-name'].map((part) => `svc.broker.tls.${part}`);
+  const [, cert = '', key = ''] = tls;
+  if (isGiven(cert) !== isGiven(key))
+    require(isGiven(cert) ? key : cert, 'is required: certificate and key go together');
+  for (const name of tls.filter(isGiven)) {
+    if (values.get('svc.broker.tls.enabled') === false) {
+      warn(name, 'has no effect while svc.broker.tls.enabled is false', 'Set svc.broker.tls.enabled: true');
+    } else if (name.endsWith('-file')) problems.push(...checkReadable(name, input));
+  }
+
+  if (values.get('svc.security.use-forwarded-headers') === true && isEmpty('svc.security.trusted-proxies')) {
+    const message = 'believes nobody: svc.security.trusted-proxies is empty';
+    warn('svc.security.use-forwarded-headers', message, 'List the addresses of your proxies');
+  }
+
+  const address = String(values.get('management.server.address'));
+  if (!isLoopback(address) && !isGiven('management.server.token')) {
+    const name = 'management.server.token';
+    const message = 'is required when management.server.address is not a loopback address';
+    const fix = `Set the environment variable ${variableOf(name)}, or listen on 127.0.0.1`;
+    problems.push({ name, message, where: where('management.server.address'), fix });
+  }
+
+  if (values.get('svc.broker.backup.s3-enabled') === true) {
+    require('svc.broker.backup.s3-bucket', 's3Bucket is required when s3Enabled=true');
+  }
+  return { problems, warnings };
+}
+
+function checkReadable(name: string, { values, settings, baseDir }: RuleInput): Problem[] {
+  const file = values.get(name);
+  if (typeof file !== 'string') return [];
+  const path = resolve(baseDir, file);
+  try {
+    accessSync(path, constants.R_OK);
+    return [];
+  } catch {
+    const where = settings.get(name)?.where();
+    return [
+      {
+        name,
+        message: `names a file that cannot be read: ${path}`,
+        where,
+        fix: 'Correct the path or its rights',
+      },
+    ];
+  }
+}
+
+/** True for addresses that only this machine can reach. Unusual spellings of them count as others: the safe side. */
+export function isLoopback(address: string): boolean {
+  const text = address.toLowerCase();
+  if (isIPv4(text.replace('::ffff:', ''))) return /^(::ffff:)?127\./.test(text);
+  return text === 'localhost' || text === '::1';
+}

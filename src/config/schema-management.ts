@@ -1,0 +1,47 @@
+import type { Option } from './option.ts';
+
+/** The management server. */
+export const managementOptions: readonly Option[] = [
+  {
+    name: 'management.server.port',
+    type: 'integer',
+    min: 0,
+    max: 65_535,
+    default: 9464,
+    status: 'active',
+    description: 'Port of the management server. 0 takes a free one.',
+  },
+  {
+    name: 'management.server.address',
+    type: 'string',
+    format: 'listen-address',
+    default: '127.0.0.1',
+    status: 'active',
+    description:
+      'Address that the management server listens on. Any other than loopback needs management.server.token.',
+  },
+  {
+    name: 'management.server.token',
+    type: 'string',
+    format: 'token',
+    secret: true,
+    status: 'active',
+    description: 'Bearer token that callers must send.',
+  },
+  {
+    name: 'management.endpoints.web.exposure.include',
+    type: 'list',
+    values: ['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox', '*'],
+    default: ['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox'],
+    status: 'active',
+    description: 'Endpoints that are served. `*` is all of them, an empty list starts no server.',
+  },
+  {
+    name: 'management.endpoint.health.show-details',
+    type: 'enum',
+    values: ['always', 'never', 'when-authorized'],
+    default: 'always',
+    status: 'active',
+    description: 'Who sees the details of the health endpoint.',
+  },
+];

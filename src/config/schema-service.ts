@@ -1,0 +1,74 @@
+import { maxTimerMs, type Option } from './option.ts';
+
+/** Switches, identity, logging, end of the process, event ids. */
+export const serviceOptions: readonly Option[] = [
+  {
+    name: 'svc.enabled',
+    type: 'boolean',
+    default: true,
+    status: 'active',
+    description: 'Switches svc on. When false nothing is patched and nothing is loaded.',
+  },
+  {
+    name: 'svc.aop.enabled',
+    type: 'boolean',
+    default: true,
+    status: 'active',
+    description:
+      'Captures calls. When false only what the application publishes itself with publish() becomes an event.',
+  },
+  {
+    name: 'svc.service.name',
+    type: 'string',
+    format: 'text',
+    defaultText:
+      'OTEL_SERVICE_NAME, service.name of OTEL_RESOURCE_ATTRIBUTES, name in package.json of the application',
+    status: 'active',
+    description: 'Name of the service in `metadata.source.serviceName`.',
+  },
+  {
+    name: 'svc.service.version',
+    type: 'string',
+    format: 'text',
+    defaultText: 'service.version of OTEL_RESOURCE_ATTRIBUTES, version in package.json of the application',
+    status: 'active',
+    description:
+      'Version of the service in `metadata.source.serviceVersion`. In YAML in quotes when it looks like a number.',
+  },
+  {
+    name: 'svc.log.level',
+    type: 'enum',
+    values: ['debug', 'info', 'warn', 'error', 'off'],
+    default: 'info',
+    status: 'active',
+    description: "Least level of svc's own lines on standard error.",
+  },
+  {
+    name: 'svc.shutdown.timeout-ms',
+    type: 'integer',
+    unit: 'ms',
+    min: 0,
+    max: maxTimerMs,
+    default: 10_000,
+    status: 'active',
+    description: 'Longest wait at the end of the process for events under way. 0 waits for none.',
+  },
+  {
+    name: 'svc.id-generator.worker-id',
+    type: 'integer',
+    min: 0,
+    max: 1023,
+    namesBothBounds: true,
+    defaultText: 'derived, then leased, so that no two processes of a host share one',
+    status: 'active',
+    description: 'Worker id inside event ids. Must differ between all processes that publish.',
+  },
+  {
+    name: 'svc.id-generator.lease-path',
+    type: 'string',
+    format: 'path',
+    defaultText: 'a folder under the temporary folder of the system',
+    status: 'active',
+    description: 'Folder in which processes of one host lease their worker ids.',
+  },
+];

@@ -1,0 +1,68 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { IncomingHttpHeaders } from 'node:http';
+import { shared } from '../lifecycle.ts';
+
+/**
+ * What belongs to one request (or to one outermost `runWithContext`) and is found out at most once, when the first event
+ * asks. `undefined` means: not asked yet.
+ */
+export interface ContextScope {
+  /** The `IncomingMessage` of HTTP/1, the `ServerHttp2Stream` of HTTP/2; `null` outside a request. */
+  readonly request: object | null;
+  headers: IncomingHttpHeaders | null;
+  /** What `request` is for the application, where that is another object. See `requestObject`. */
+  compatible: object | undefined;
+  /** Read at the start of the request: a socket forgets it when it closes. */
+  readonly remoteAddress: string | undefined;
+  correlationId: string | null | undefined;
+  clientIp: string | null | undefined;
+  trace: ScopeTrace | undefined;
+}
+
+/** The trace that the events of one scope share where no tracer says otherwise. */
+export interface ScopeTrace {
+  readonly traceId: string;
+  /** The caller's span, from `traceparent`; `null` where the trace begins here. */
+  readonly parentSpanId: string | null;
+  readonly traceFlags: number;
+  readonly traceState: string | undefined;
+}
+
+/** What the application added. `undefined`: it said nothing; `null`: it said that there is none. */
+export interface AddedContext {
+  readonly userId: string | null | undefined;
+  readonly sessionId: string | null | undefined;
+  readonly correlationId: string | null | undefined;
+  readonly tags: Readonly<Record<string, string>> | null;
+}
+
+export interface ContextStore {
+  readonly scope: ContextScope;
+  added: AddedContext | null;
+}
+
+const storage = shared('context', () => new AsyncLocalStorage<ContextStore>());
+
+export function contextStorage(): AsyncLocalStorage<ContextStore> {
+  return storage;
+}
+
+export function currentStore(): ContextStore | undefined {
+  return storage.getStore();
+}
+
+export function createScope(
+  request: object | null,
+  headers: IncomingHttpHeaders | null,
+  remoteAddress: string | undefined,
+): ContextScope {
+  return {
+    request,
+    headers,
+    compatible: undefined,
+    remoteAddress,
+    correlationId: undefined,
+    clientIp: undefined,
+    trace: undefined,
+  };
+}

@@ -1,0 +1,61 @@
+import { type AddedContext, contextStorage, createScope } from './context-store.ts';
+import { scalarText } from './header-value.ts';
+
+/** What the application knows better than any header. `undefined` leaves a value as it is, `null` says there is none. */
+export interface ContextValues {
+  readonly userId?: string | number | bigint | null | undefined;
+  readonly sessionId?: string | number | bigint | null | undefined;
+  readonly correlationId?: string | number | bigint | null | undefined;
+  /** Added to the tags that are there; a `null` removes one. */
+  readonly tags?:
+    | Readonly<Record<string, string | number | bigint | boolean | null | undefined>>
+    | null
+    | undefined;
+}
+
+/**
+ * Runs `fn` with these values for every event that it, and all it starts, publishes. Inside a request or another
+ * `runWithContext` the values come on top, and end with `fn`; outside, the events in `fn` share one trace.
+ */
+export function runWithContext<T>(values: ContextValues, fn: () => T): T {
+  const storage = contextStorage();
+  const outer = storage.getStore();
+  const scope = outer?.scope ?? createScope(null, null, undefined);
+  return storage.run({ scope, added: merge(outer?.added ?? null, values) }, fn);
+}
+
+/**
+ * Adds these values to the current request or `runWithContext`, for all that follows in it: what an authentication hook
+ * wants. Outside of both they hold for the rest of the current asynchronous execution.
+ */
+export function setContext(values: ContextValues): void {
+  const storage = contextStorage();
+  const store = storage.getStore();
+  if (store !== undefined) store.added = merge(store.added, values);
+  else storage.enterWith({ scope: createScope(null, null, undefined), added: merge(null, values) });
+}
+
+function merge(old: AddedContext | null, values: ContextValues): AddedContext {
+  return {
+    userId: textOr(old?.userId, values.userId),
+    sessionId: textOr(old?.sessionId, values.sessionId),
+    correlationId: textOr(old?.correlationId, values.correlationId),
+    tags: mergeTags(old?.tags ?? null, values.tags),
+  };
+}
+
+function textOr(old: string | null | undefined, value: unknown): string | null | undefined {
+  return value === undefined ? old : scalarText(value);
+}
+
+/** Makes a new object: an event that already took the old one keeps it as it was. */
+function mergeTags(old: AddedContext['tags'], values: ContextValues['tags']): AddedContext['tags'] {
+  if (values === undefined || values === null) return values === null ? null : old;
+  const tags: Record<string, string> = { ...old };
+  for (const [name, value] of Object.entries(values)) {
+    const text = typeof value === 'boolean' ? String(value) : scalarText(value);
+    if (text === null) delete tags[name];
+    else if (name !== '__proto__') tags[name] = text;
+  }
+  return Object.keys(tags).length > 0 ? tags : null;
+}

@@ -1,0 +1,70 @@
+import { createHash } from 'node:crypto';
+import { readFileSync, readlinkSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { threadId } from 'node:worker_threads';
+
+/** Names one thread of one process so that others can tell whether it still lives. */
+export interface ProcessStamp {
+  /** The space that `pid` is unique in: host, boot and pid namespace. 8 hexadecimal digits. */
+  readonly space: string;
+  readonly pid: number;
+  /** The thread's number for the operating system, and the tick it began in; 0 where the system does not tell. */
+  readonly task: number;
+  readonly began: number;
+}
+
+/** The thread that calls. */
+export function ownStamp(): ProcessStamp {
+  const space = [hostname(), read('/proc/sys/kernel/random/boot_id'), link('/proc/self/ns/pid')].join('|');
+  const task = Number(/\/task\/(\d+)$/.exec(link('/proc/thread-self'))?.[1] ?? 0);
+  return {
+    space: createHash('sha256').update(space).digest('hex').slice(0, 8),
+    pid: process.pid,
+    task,
+    began: beginOf(process.pid, task) ?? 0,
+  };
+}
+
+/**
+ * False only when the thread is certainly gone. A number that was given to another process is told apart by its begin,
+ * where the system tells it; else it counts as alive, which wastes an id and never shares one.
+ */
+export function isAlive(stamp: ProcessStamp, own: ProcessStamp): boolean {
+  if (stamp.space !== own.space) return true;
+  try {
+    process.kill(stamp.pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+  if (stamp.task === 0 || stamp.began === 0 || own.began === 0) return true;
+  return beginOf(stamp.pid, stamp.task) === stamp.began;
+}
+
+/** Where the search for a free id starts: spread by host first, so that hosts seldom choose the same. */
+export function spreadStart(size: number): number {
+  const text = `${hostname()}|${process.pid}|${threadId}`;
+  return createHash('sha256').update(text).digest().readUInt32BE(0) % size;
+}
+
+/** Field 22 of the thread's `stat`, in ticks since boot. The second field is a name in brackets that can hold anything. */
+function beginOf(pid: number, task: number): number | undefined {
+  const stat = read(`/proc/${pid}/task/${task}/stat`);
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return stat === '' ? undefined : Number(fields[19]);
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function link(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return '';
+  }
+}

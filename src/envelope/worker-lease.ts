@@ -1,0 +1,125 @@
+import { tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { systemClock } from '../clock.ts';
+import type { Logger } from '../observe/logger.ts';
+import {
+  addClaim,
+  type Claim,
+  listClaims,
+  openLeaseFolder,
+  removeClaim,
+  standingClaims,
+} from './lease-folder.ts';
+import { ownStamp, type ProcessStamp, spreadStart } from './process-stamp.ts';
+import { checkWorkerId, maxWorkerId } from './snowflake.ts';
+
+const workerCount = maxWorkerId + 1;
+/** Each attempt that fails met another process in the same microseconds, and the next id is drawn anew. */
+const maxAttemptCount = 50;
+
+export interface WorkerLeaseOptions {
+  /** A configured worker id, 0 to 1023. Default: derived and leased. */
+  readonly workerId?: number | undefined;
+  /** Folder that the processes of this host lease in. Default: `svc-workers-<uid>` in the system's temporary folder. */
+  readonly directory?: string | undefined;
+  readonly logger?: Logger | undefined;
+  /** For tests. Default: spread by host name, process and thread. */
+  readonly startAt?: number | undefined;
+}
+
+export interface WorkerLease {
+  readonly workerId: number;
+  /** False: another thread of this host may use the same id; a warning was logged. */
+  readonly exclusive: boolean;
+  /** Gives the id back. Done by itself at exit; a process that is killed is noticed by the next one. */
+  release(): void;
+}
+
+/**
+ * A worker id that no other process or worker thread of this host has, as long as they share the folder. Synchronous.
+ *
+ * Hosts do not see each other: there the id is only spread by host name and process, and two may meet by chance (with 10
+ * processes in about 4 of 100 deployments). Where that matters, configure a worker id for each process: a
+ * configured id is never changed; one that another process of this host uses too is named in a warning.
+ *
+ * Throws `SVC_ENVELOPE_WORKER_ID` for a configured id out of range, and nothing else: with an unusable folder, or none of
+ * the 1,024 ids free, the derived id is used and a warning logged.
+ */
+export function leaseWorkerId(options: WorkerLeaseOptions = {}): WorkerLease {
+  const configured = options.workerId === undefined ? undefined : checkWorkerId(options.workerId);
+  const folder = options.directory ?? join(tmpdir(), `svc-workers-${userName()}`);
+  const wanted = configured ?? options.startAt ?? spreadStart(workerCount);
+  const risk = 'event ids can repeat if another process uses it too';
+  try {
+    openLeaseFolder(folder, options.directory === undefined);
+    const own = ownStamp();
+    if (configured !== undefined) return keepConfigured(folder, configured, own, options.logger);
+    const claim = claimFreeId(folder, wanted, own);
+    if (claim !== undefined) return held(folder, claim, true);
+    options.logger?.warn(`no worker id is free on this host; using ${wanted}: ${risk}`);
+  } catch (error) {
+    const reason = (error as NodeJS.ErrnoException).code ?? (error as Error).message;
+    options.logger?.warn(`worker ids cannot be leased in ${folder} (${reason}); using ${wanted}: ${risk}`);
+  }
+  return { workerId: wanted, exclusive: false, release: () => {} };
+}
+
+function claimFreeId(folder: string, startAt: number, own: ProcessStamp): Claim | undefined {
+  let wanted: number | undefined = startAt;
+  for (let attempt = 0; attempt < maxAttemptCount && wanted !== undefined; attempt++) {
+    const claim = addClaim(folder, wanted, own);
+    const others = listClaims(folder).filter((other) => other.file !== claim.file);
+    if (standing(folder, others, own, wanted).length === 0) return claim;
+    removeClaim(folder, claim.file);
+    wanted = drawFreeId(folder, others, own);
+  }
+  return undefined;
+}
+
+/** At random: processes that met once would meet again at the next number. */
+function drawFreeId(folder: string, others: readonly Claim[], own: ProcessStamp): number | undefined {
+  const free = freeIds(others);
+  // Asking all claims whether they live takes a while, so only when nothing is free without.
+  const choice = free.length > 0 ? free : freeIds(standingClaims(folder, others, own, systemClock.now()));
+  return choice[Math.floor(Math.random() * choice.length)];
+}
+
+function freeIds(claims: readonly Claim[]): number[] {
+  const taken = new Set(claims.map((claim) => claim.workerId));
+  return Array.from({ length: workerCount }, (_, id) => id).filter((id) => !taken.has(id));
+}
+
+function standing(folder: string, claims: readonly Claim[], own: ProcessStamp, workerId: number): Claim[] {
+  const same = claims.filter((claim) => claim.workerId === workerId);
+  return standingClaims(folder, same, own, systemClock.now());
+}
+
+function keepConfigured(
+  folder: string,
+  id: number,
+  own: ProcessStamp,
+  logger: Logger | undefined,
+): WorkerLease {
+  const claim = addClaim(folder, id, own);
+  const others = listClaims(folder).filter((other) => other.file !== claim.file);
+  const [other] = standing(folder, others, own, id);
+  if (other !== undefined) {
+    logger?.warn(
+      `worker id ${id} is configured, but process ${other.stamp.pid} uses it too: event ids can repeat`,
+    );
+  }
+  return held(folder, claim, other === undefined);
+}
+
+function held(folder: string, claim: Claim, exclusive: boolean): WorkerLease {
+  const release = (): void => {
+    process.removeListener('exit', release);
+    removeClaim(folder, claim.file);
+  };
+  process.once('exit', release);
+  return { workerId: claim.workerId, exclusive, release };
+}
+
+function userName(): string {
+  return String(process.getuid?.() ?? userInfo().username);
+}

@@ -1,0 +1,15 @@
+export type { Phase } from './capture/rule.ts';
+export type { RuleFields, Selector } from './capture/make-rule.ts';
+export { PublishEvent } from './capture/decorators.ts';
+export { publishEvent } from './capture/publish-event.ts';
+export type { ContextValues } from './context/run-with-context.ts';
+export { runWithContext, setContext } from './context/run-with-context.ts';
+export type { Severity } from './envelope/envelope.ts';
+export type { ErrorCode } from './errors.ts';
+export { SvcError } from './errors.ts';
+export type { Outcome } from './observe/outcomes.ts';
+export type { LostEvent, LostEventListener } from './publish/loss-alert.ts';
+export { onEventLost } from './publish/loss-alert.ts';
+export type { Producer, Published, PublishOptions } from './publish/producer.ts';
+export { publish } from './publish.ts';
+export { version } from './version.ts';

@@ -1,0 +1,43 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+
+const processKey = Symbol.for('svc');
+
+/**
+ * State that must be single per process, although an application can load this package as ESM and as CJS, or twice.
+ * `make` runs once, in whichever copy asks first.
+ */
+export function shared<T>(name: string, make: () => T): T {
+  const holder = globalThis as unknown as Record<symbol, Map<string, unknown> | undefined>;
+  holder[processKey] ??= new Map();
+  const state = holder[processKey];
+  if (!state.has(name)) state.set(name, make());
+  return state.get(name) as T;
+}
+
+interface Suppression {
+  /** Above zero while svc itself runs synchronously: payload expressions, getters, serialization. */
+  depth: number;
+  readonly storage: AsyncLocalStorage<true>;
+}
+
+const suppression = shared<Suppression>('suppression', () => ({ depth: 0, storage: new AsyncLocalStorage() }));
+
+/** True while svc's own work runs: functions called by it are not captured. */
+export function isOwnWork(): boolean {
+  return suppression.depth > 0 || suppression.storage.getStore() === true;
+}
+
+/** Runs synchronous own work: what it calls is not captured. Costs a counter. */
+export function runOwnWork<T>(work: () => T): T {
+  suppression.depth++;
+  try {
+    return work();
+  } finally {
+    suppression.depth--;
+  }
+}
+
+/** Starts asynchronous own work (a send, a query): nothing it calls is captured, now or later. */
+export function startOwnWork<T>(work: () => Promise<T>): Promise<T> {
+  return suppression.storage.run(true, work);
+}

@@ -1,0 +1,74 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { isIPv4 } from 'node:net';
+import { problem } from './problem.ts';
+import type { Reply } from './reply.ts';
+
+export interface GuardPolicy {
+  /** The server is reachable from this host only: a `Host` that is not local can only come from DNS rebinding. */
+  readonly loopback: boolean;
+  readonly token: string | undefined;
+}
+
+/** Tokens shorter than this can be guessed. */
+export const minTokenLength = 16;
+
+/** Addresses that only this host reaches. */
+export function isLoopback(address: string): boolean {
+  return address === 'localhost' || address === '::1' || (isIPv4(address) && address.startsWith('127.'));
+}
+
+/** What is wrong with the request itself, whoever sends it: the form (400), the host (421), the origin (403). */
+export function checkRequest(request: IncomingMessage, policy: GuardPolicy): Reply | undefined {
+  const hosts = headerValues(request, 'host');
+  // Node keeps the first of several; a proxy in front may have looked at the last.
+  if (hosts.length !== 1) return problem(400, 'The request needs exactly one Host header.');
+  const host = hosts[0] as string;
+  const name = hostName(host);
+  if (name === undefined) return problem(400, 'The Host header is not a host.');
+  if (!request.url?.startsWith('/')) return problem(400, 'The request target must be a path.');
+  if (policy.loopback && !isLoopback(name))
+    return problem(421, 'This server answers under a loopback name only.');
+  if (isCrossSite(request, host)) return problem(403, 'Requests from other sites are not allowed.');
+  return undefined;
+}
+
+/** `missing` and `wrong` are told apart so that health can answer its status to whoever asks without a token. */
+export type Credentials = 'valid' | 'missing' | 'wrong';
+
+export function checkCredentials(request: IncomingMessage, token: string | undefined): Credentials {
+  const headers = headerValues(request, 'authorization');
+  if (headers.length === 0) return 'missing';
+  const given = headers.length === 1 ? /^Bearer +(\S+)$/i.exec(headers[0] as string)?.[1] : undefined;
+  if (given === undefined || token === undefined) return 'wrong';
+  return timingSafeEqual(digest(given), digest(token)) ? 'valid' : 'wrong';
+}
+
+export function unauthorized(credentials: Credentials): Reply {
+  const challenge =
+    credentials === 'wrong' ? 'Bearer realm="svc", error="invalid_token"' : 'Bearer realm="svc"';
+  return problem(401, 'This endpoint needs a bearer token.', { 'www-authenticate': challenge });
+}
+
+/** Host name in lower case, without port, brackets and the trailing dot; `undefined` where it is no host. */
+function hostName(host: string): string | undefined {
+  const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(host);
+  return (match?.[1] ?? match?.[2])?.toLowerCase().replace(/\.$/, '');
+}
+
+function isCrossSite(request: IncomingMessage, host: string): boolean {
+  const site = request.headers['sec-fetch-site'];
+  if (site !== undefined && site !== 'same-origin' && site !== 'none') return true;
+  const { origin } = request.headers;
+  return origin !== undefined && origin.toLowerCase() !== `http://${host.toLowerCase()}`;
+}
+
+function headerValues(request: IncomingMessage, name: string): string[] {
+  const raw = request.rawHeaders;
+  return raw.filter((_, index) => index % 2 === 1 && raw[index - 1]?.toLowerCase() === name);
+}
+
+/** Equal lengths are what `timingSafeEqual` needs, and a length says nothing here. */
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}

@@ -1,0 +1,115 @@
+import { type Clock, systemClock } from '../clock.ts';
+import type { Health, HealthDetails } from './controls.ts';
+
+/** What a probe of the broker finds. */
+export interface ClusterState {
+  readonly clusterId: string | null;
+  readonly nodeCount: number;
+}
+
+export interface HealthCacheOptions {
+  /** Asks the broker; rejects with a one-line message when it cannot be reached. */
+  readonly probe: () => Promise<ClusterState>;
+  /** Details that need no probe, read at each answer. */
+  readonly known: () => Pick<HealthDetails, 'brokerProducerInitialized' | 'topic' | 'dlqTopic'>;
+  /** Another reason to be DOWN than the broker, such as a lost event; one line. */
+  readonly alert?: () => string | undefined;
+  /** How long a result answers further questions. Default: 5000. */
+  readonly freshMs?: number;
+  /** After this time a probe counts as failed. Default: 3000. */
+  readonly timeoutMs?: number;
+  readonly clock?: Clock;
+}
+
+type Result = { readonly state: ClusterState } | { readonly error: string };
+
+/** A probe that has not ended after this time is given up, so that one that hangs does not hide a recovery. */
+const abandonAfterMs = 30_000;
+
+/**
+ * Health that costs the broker at most one small request per `freshMs`, however often it is asked. One probe runs at a time;
+ * whoever asks meanwhile gets its result. Late results of a probe that timed out are used when they come.
+ */
+export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> {
+  const { probe, known, alert, freshMs = 5000, timeoutMs = 3000, clock = systemClock } = options;
+  let last: { readonly result: Result; readonly atMs: number } | undefined;
+  let running: { readonly answer: Promise<Result>; readonly sinceMs: number } | undefined;
+
+  const keep = (result: Result): Result => {
+    last = { result, atMs: clock.monotonic() };
+    return result;
+  };
+
+  const start = (): Promise<Result> => {
+    const outcome = attempt(probe);
+    const answer = withTimeout(outcome, timeoutMs).then(keep);
+    const current = { answer, sinceMs: clock.monotonic() };
+    running = current;
+    void outcome.then((result) => {
+      if (running !== current) return;
+      running = undefined;
+      keep(result);
+    });
+    return answer;
+  };
+
+  const latest = async (): Promise<Result> => {
+    const nowMs = clock.monotonic();
+    if (last !== undefined && nowMs - last.atMs < freshMs) return last.result;
+    if (running === undefined || nowMs - running.sinceMs >= abandonAfterMs) return start();
+    return running.answer;
+  };
+
+  return async () => describe(await latest(), known(), alert?.());
+}
+
+function describe(
+  result: Result,
+  known: ReturnType<HealthCacheOptions['known']>,
+  alert: string | undefined,
+): Health {
+  const state = 'state' in result ? result.state : undefined;
+  const error = 'error' in result ? result.error : alert;
+  return {
+    status: error === undefined ? 'UP' : 'DOWN',
+    details: {
+      brokerProducerInitialized: known.brokerProducerInitialized,
+      clusterId: state?.clusterId ?? null,
+      nodeCount: state?.nodeCount ?? null,
+      topic: known.topic,
+      dlqTopic: known.dlqTopic,
+      ...(error === undefined ? {} : { error: oneLine(error) }),
+    },
+  };
+}
+
+async function attempt(probe: () => Promise<ClusterState>): Promise<Result> {
+  try {
+    return { state: await probe() };
+  } catch (error) {
+    return {
+      error: error instanceof Error && error.message !== '' ? error.message : 'The broker cannot be reached.',
+    };
+  }
+}
+
+function withTimeout(outcome: Promise<Result>, timeoutMs: number): Promise<Result> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(
+      () => resolve({ error: `The broker did not answer within ${timeoutMs} ms.` }),
+      timeoutMs,
+    );
+    timer.unref();
+    void outcome.then((result) => {
+      clearTimeout(timer);
+      resolve(result);
+    });
+  });
+}
+
+const maxErrorLength = 300;
+
+function oneLine(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what must not get out.
+  return text.replace(/[\u0000-\u001f\u007f]+/g, ' ').slice(0, maxErrorLength);
+}

@@ -1,0 +1,69 @@
+import type { IncomingMessage } from 'node:http';
+import type { Logger } from '../observe/logger.ts';
+import type { Controls } from './controls.ts';
+import { checkCredentials, checkRequest, type GuardPolicy, unauthorized } from './guard.ts';
+import { problem } from './problem.ts';
+import type { Reply } from './reply.ts';
+import type { Route, ShowDetails } from './routes.ts';
+
+/** Media type of the specification, answered when the request accepts it by name. */
+export const versionedJsonType = 'application/vnd.svc.actuator.v3+json';
+
+export interface RespondOptions {
+  readonly routes: readonly Route[];
+  readonly policy: GuardPolicy;
+  readonly showDetails: ShowDetails;
+  readonly controls: Controls;
+  readonly logger: Logger;
+}
+
+/**
+ * The answer to one request; never rejects. What is wrong with the request comes first, then who asks, and only then which
+ * paths exist, so that nobody without a token learns them: 400, 421, 403, 401, 404, 405, 200.
+ */
+export async function respond(request: IncomingMessage, options: RespondOptions): Promise<Reply> {
+  const { policy, routes, controls, showDetails } = options;
+  const refusal = checkRequest(request, policy);
+  if (refusal !== undefined) return refusal;
+
+  const path = (request.url as string).split('?', 1)[0];
+  const candidates = routes.filter((route) => route.path === path);
+  const credentials = checkCredentials(request, policy.token);
+  const open = credentials === 'missing' && candidates.some((route) => route.open);
+  if (!policy.loopback && credentials !== 'valid' && !open) return unauthorized(credentials);
+
+  if (candidates.length === 0) return problem(404, 'There is no such endpoint, or it is not exposed.');
+  const route = candidates.find(
+    ({ method }) => method === request.method || (method === 'GET' && request.method === 'HEAD'),
+  );
+  if (route === undefined)
+    return problem(405, 'This endpoint does not take this method.', { allow: allowed(candidates) });
+  if (route.method !== 'GET' && credentials !== 'valid') return unauthorized(credentials);
+
+  const trusted = credentials === 'valid' || (policy.loopback && showDetails === 'always');
+  try {
+    return await route.handle({
+      controls,
+      routes,
+      showDetails: showDetails !== 'never' && trusted,
+      jsonType: acceptsVersioned(request.headers.accept) ? versionedJsonType : 'application/json',
+    });
+  } catch (error) {
+    options.logger.error('a management endpoint failed', { path, error: (error as Error)?.message });
+    return problem(500, 'The endpoint failed; the log of the application says why.');
+  }
+}
+
+function allowed(routes: readonly Route[]): string {
+  return [...new Set(routes.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])))].join(
+    ', ',
+  );
+}
+
+/** Only the name itself asks for it: a wildcard takes plain JSON as well. `;q=0` declines it. */
+function acceptsVersioned(accept: string | undefined): boolean {
+  return (accept ?? '').split(',').some((part) => {
+    const [type, ...parameters] = part.split(';').map((piece) => piece.trim().toLowerCase());
+    return type === versionedJsonType && !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));
+  });
+}

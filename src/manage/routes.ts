@@ -1,0 +1,95 @@
+import { expositionContentType } from '../observe/exposition.ts';
+import type { Controls, Health } from './controls.ts';
+import type { Reply } from './reply.ts';
+
+/** Ids of the specification; `management.endpoints.web.exposure.include` lists them, or `*`. */
+export const endpointIds = ['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox'] as const;
+export type EndpointId = (typeof endpointIds)[number];
+
+/** `when-authorized`: details for requests with the token, the bare status for the rest. */
+export type ShowDetails = 'never' | 'when-authorized' | 'always';
+
+export interface RouteContext {
+  readonly controls: Controls;
+  readonly routes: readonly Route[];
+  /** Whether health details may be shown to this request. */
+  readonly showDetails: boolean;
+  /** `application/json`, or the versioned media type when the request asks for it. */
+  readonly jsonType: string;
+}
+
+export interface Route {
+  readonly path: string;
+  /** Exposed when one of these ids is; without ids it always is. */
+  readonly ids: readonly EndpointId[];
+  readonly method: 'GET' | 'POST';
+  /** Answers without a token, with less in it. */
+  readonly open?: true;
+  /** Name in the index of links. */
+  readonly link?: string;
+  handle(context: RouteContext): Reply | Promise<Reply>;
+}
+
+const allRoutes: readonly Route[] = [
+  { path: '/metrics', ids: ['prometheus', 'metrics'], method: 'GET', handle: metrics },
+  { path: '/actuator/prometheus', ids: ['prometheus'], method: 'GET', link: 'prometheus', handle: metrics },
+  { path: '/actuator', ids: [], method: 'GET', link: 'self', handle: index },
+  {
+    path: '/actuator/health',
+    ids: ['health'],
+    method: 'GET',
+    open: true,
+    link: 'health',
+    handle: overallHealth,
+  },
+  {
+    path: '/actuator/health/svc',
+    ids: ['health'],
+    method: 'GET',
+    open: true,
+    link: 'health-svc',
+    handle: ownHealth,
+  },
+  { path: '/actuator/info', ids: ['info'], method: 'GET', link: 'info', handle: info },
+];
+
+/** The routes that a configuration exposes. */
+export function exposedRoutes(include: readonly string[]): readonly Route[] {
+  return allRoutes.filter(
+    ({ ids }) => ids.length === 0 || include.includes('*') || ids.some((id) => include.includes(id)),
+  );
+}
+
+function metrics({ controls }: RouteContext): Reply {
+  return { status: 200, contentType: expositionContentType, body: controls.metricsText() };
+}
+
+function index(context: RouteContext): Reply {
+  const links = context.routes
+    .filter((route) => route.link !== undefined)
+    .map((route) => [route.link, { href: route.path, templated: false }]);
+  return json(context, 200, { _links: Object.fromEntries(links) });
+}
+
+async function overallHealth(context: RouteContext): Promise<Reply> {
+  const health = await context.controls.health();
+  const components = context.showDetails ? { components: { svc: health } } : {};
+  return json(context, healthStatus(health), { status: health.status, ...components });
+}
+
+async function ownHealth(context: RouteContext): Promise<Reply> {
+  const health = await context.controls.health();
+  return json(context, healthStatus(health), context.showDetails ? health : { status: health.status });
+}
+
+function info(context: RouteContext): Reply {
+  return json(context, 200, context.controls.info());
+}
+
+function healthStatus(health: Health): number {
+  return health.status === 'UP' ? 200 : 503;
+}
+
+function json(context: RouteContext, status: number, value: unknown): Reply {
+  return { status, contentType: context.jsonType, body: JSON.stringify(value) };
+}

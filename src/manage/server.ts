@@ -1,0 +1,134 @@
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { isMainThread } from 'node:worker_threads';
+import type { ErrorCode } from '../errors.ts';
+import { startOwnWork } from '../lifecycle.ts';
+import type { Logger } from '../observe/logger.ts';
+import type { Controls } from './controls.ts';
+import { isLoopback, minTokenLength } from './guard.ts';
+import { type RespondOptions, respond } from './respond.ts';
+import { exposedRoutes, type ShowDetails } from './routes.ts';
+import { refuseUnparsed, writeReply } from './write-reply.ts';
+
+export interface ManagementOptions {
+  /** 0 takes a free port. */
+  readonly port: number;
+  /** Loopback, or an address for which `token` is needed. */
+  readonly address: string;
+  /** Bearer token, at least 16 characters. */
+  readonly token: string | undefined;
+  /** Endpoint ids, or `*`. With none of them there is no server. */
+  readonly exposure: readonly string[];
+  readonly showDetails: ShowDetails;
+}
+
+export interface ManagementServer {
+  readonly address: string;
+  readonly port: number;
+  /** Stops at once; requests under way are cut off. */
+  close(): Promise<void>;
+}
+
+/** A request of this server is small and quick. `checkRequest` looks at the Host header, and says more than Node does. */
+const serverLimits: ServerOptions = {
+  maxHeaderSize: 8192,
+  headersTimeout: 3000,
+  requestTimeout: 5000,
+  connectionsCheckingInterval: 500,
+  requireHostHeader: false,
+};
+
+/**
+ * Starts the management server; resolves when it listens. It never keeps the process alive, and when it cannot listen the
+ * application runs on without it: one warning, `undefined`. Worker threads have none, their main thread has.
+ */
+export async function startManagementServer(
+  options: ManagementOptions,
+  controls: Controls,
+  logger: Logger,
+  mainThread: boolean = isMainThread,
+): Promise<ManagementServer | undefined> {
+  if (!mainThread || options.exposure.length === 0) return undefined;
+  const loopback = isLoopback(options.address);
+  if (!loopback && (options.token?.length ?? 0) < minTokenLength) {
+    logger.warn(
+      `management server not started: the address ${options.address} is not loopback, which needs a token of at least ${minTokenLength} characters`,
+      { code: 'SVC_MANAGE_TOKEN_REQUIRED' satisfies ErrorCode },
+    );
+    return undefined;
+  }
+  const server = createManagementServer({
+    routes: exposedRoutes(options.exposure),
+    policy: { loopback, token: options.token },
+    showDetails: options.showDetails,
+    controls,
+    logger,
+  });
+  try {
+    await listen(server, options);
+  } catch (error) {
+    logger.warn(`management server not started: ${listenFailure(error as NodeJS.ErrnoException, options)}`, {
+      code: 'SVC_MANAGE_LISTEN_FAILED' satisfies ErrorCode,
+    });
+    return undefined;
+  }
+  server.on('error', (error) => logger.warn(`management server: ${error.message}`));
+  const bound = server.address() as AddressInfo;
+  return { address: bound.address, port: bound.port, close: () => close(server) };
+}
+
+function createManagementServer(respondOptions: RespondOptions): Server {
+  /** Answers under way per socket: an error text of the parser must not come before them. */
+  const pending = new WeakMap<Socket, number>();
+  const count = (socket: Socket, change: number): void => {
+    pending.set(socket, (pending.get(socket) ?? 0) + change);
+  };
+  const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
+    const { socket } = request;
+    count(socket, 1);
+    response.on('close', () => count(socket, -1));
+    startOwnWork(async () => writeReply(request, response, await respond(request, respondOptions))).catch(
+      () => response.destroy(),
+    );
+  };
+  const server = createServer(serverLimits, onRequest);
+  server.maxConnections = 64;
+  // No endpoint reads a body before it has looked at the headers: answer instead of asking for it.
+  server.on('checkContinue', onRequest);
+  server.on('connection', (socket) => socket.unref());
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) =>
+    refuseUnparsed(error, socket, (pending.get(socket) ?? 0) > 0),
+  );
+  server.unref();
+  return server;
+}
+
+function listen(server: Server, { port, address }: ManagementOptions): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    // Exclusive: processes of a cluster would else take turns at one port, each with its own counts.
+    server.listen({ port, host: address, exclusive: true }, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+function listenFailure(error: NodeJS.ErrnoException, { port, address }: ManagementOptions): string {
+  return error.code === 'EADDRINUSE'
+    ? `port ${port} of ${address} is in use (management.server.port; 0 takes a free one)`
+    : `cannot listen on port ${port} of ${address} (${error.code ?? error.name})`;
+}
+
+function close(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}

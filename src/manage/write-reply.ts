@@ -1,0 +1,51 @@
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import { problem } from './problem.ts';
+import type { Reply } from './reply.ts';
+
+/** Writes an answer, without its body for HEAD. */
+export function writeReply(request: IncomingMessage, response: ServerResponse, reply: Reply): void {
+  // A body that nobody reads would be read up to its end to save the connection.
+  const hasBody =
+    request.headers['transfer-encoding'] !== undefined || Number(request.headers['content-length']) > 0;
+  response.writeHead(reply.status, {
+    ...commonHeaders(reply),
+    ...(hasBody ? { connection: 'close' } : {}),
+  });
+  response.end(reply.body);
+}
+
+function commonHeaders(reply: Reply): Record<string, string | number> {
+  return {
+    'content-type': reply.contentType,
+    'content-length': Buffer.byteLength(reply.body),
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    ...reply.headers,
+  };
+}
+
+/** Answers what the parser refuses, and closes the connection; only closes it where an answer is already under way. */
+export function refuseUnparsed(error: NodeJS.ErrnoException, socket: Socket, answering: boolean): void {
+  if (answering || !socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const reply = parserProblem(error.code);
+  const headers = Object.entries({ ...commonHeaders(reply), connection: 'close' });
+  const head = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+  socket.end(`HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\n${head}\r\n${reply.body}`, () =>
+    socket.destroy(),
+  );
+}
+
+function parserProblem(code: string | undefined): Reply {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return problem(431, 'The headers are larger than 8192 bytes.');
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return problem(408, 'The request did not arrive in time.');
+    default:
+      return problem(400, 'The request is not valid HTTP.');
+  }
+}

@@ -1,0 +1,173 @@
+import type { PublishDurations } from './durations.ts';
+import { brokerErrorKinds, type EventTypeCounts, type Ledger } from './outcomes.ts';
+
+/** One captured function, as the capture report knows it. */
+export interface CaptureTarget {
+  /** As configured, such as `./src/orders.ts#createOrder`. */
+  readonly target: string;
+  /** Such as `patched`, `pending` or `failed`. */
+  readonly state: string;
+  readonly calls: number;
+}
+
+/** What the instruments read. */
+export interface MetricSources {
+  readonly ledger: Ledger;
+  readonly durations: PublishDurations;
+  captureTargets(): readonly CaptureTarget[];
+}
+
+export type Attributes = Readonly<Record<string, string>>;
+export type Observe = (value: number, attributes: Attributes) => void;
+
+interface Named {
+  /** OpenTelemetry name. */
+  readonly name: string;
+  /** Second name in the specification. It is exported as well where it differs in Prometheus too. */
+  readonly alias?: string;
+  /** Name in the Prometheus text format, `_bucket`, `_sum` and `_count` of a histogram apart. */
+  readonly prometheusName: string;
+  readonly prometheusAlias?: string;
+  /** UCUM. */
+  readonly unit: string;
+  readonly description: string;
+  /** Keys of the attributes, which are the labels in Prometheus. */
+  readonly attributeKeys: readonly string[];
+}
+
+/** Read from the sources at collection, by whoever collects. */
+export interface ObservedInstrument extends Named {
+  readonly kind: 'counter' | 'upDownCounter' | 'gauge';
+  read(sources: MetricSources, observe: Observe): void;
+}
+
+/** Recorded per event, in seconds. */
+export interface DurationInstrument extends Named {
+  readonly kind: 'histogram';
+}
+
+export const publishDuration: DurationInstrument = {
+  name: 'svc.events.publish.duration',
+  prometheusName: 'svc_events_publish_duration_seconds',
+  kind: 'histogram',
+  unit: 's',
+  description: 'Time from the hand-over of an event to the publisher until its outcome.',
+  attributeKeys: ['eventType'],
+};
+
+/** Every instrument of svc but the duration. `docs/metrics.md` shows the same list (tested). */
+export const observedInstruments: readonly ObservedInstrument[] = [
+  eventCounter(
+    'calls',
+    'Calls whose event svc took on: the sum of all outcomes and of what is in flight.',
+    (row) => row.calls,
+  ),
+  eventCounter(
+    'published',
+    'Events acknowledged on their topic.',
+    (row) => row.published,
+    'svc.events.published.total',
+  ),
+  eventCounter(
+    'failed',
+    'Events that did not get to their topic: dead letter topic, backup, refused and lost.',
+    (row) => row.dlq + row.backup + row.refused + row.lost,
+    'svc.events.failed.total',
+  ),
+  eventCounter(
+    'dlq',
+    'Events that ended in the dead letter topic.',
+    (row) => row.dlq,
+    'svc.dlq.events.total',
+  ),
+  eventCounter('backup', 'Events that ended in a backup.', (row) => row.backup),
+  eventCounter('outbox', 'Events stored in the outbox, to be published from there.', (row) => row.outbox),
+  eventCounter(
+    'refused',
+    'Events that svc would not send: not protected, not serializable, or too late.',
+    (row) => row.refused,
+  ),
+  eventCounter('lost', 'Events that no tier took.', (row) => row.lost),
+  eventCounter('dlq.failed', 'Events that the dead letter topic did not take.', (row) => row.dlqFailures),
+  {
+    ...eventCounter('retry.count', 'Sends after the first one of an event.', (row) => row.retries),
+    unit: '{retry}',
+  },
+  {
+    ...eventCounter('in_flight', 'Events without an outcome yet.', (row) => row.inFlight),
+    prometheusName: 'svc_events_in_flight',
+    kind: 'upDownCounter',
+  },
+  {
+    name: 'svc.broker.errors.total',
+    prometheusName: 'svc_broker_errors_total',
+    kind: 'counter',
+    unit: '{error}',
+    description: 'Sends that the broker refused or that never reached it.',
+    attributeKeys: ['kind'],
+    read: ({ ledger }, observe) => {
+      const errors = ledger.brokerErrors();
+      for (const kind of brokerErrorKinds) observe(errors[kind], { kind });
+    },
+  },
+  {
+    name: 'svc.capture.targets',
+    prometheusName: 'svc_capture_targets',
+    kind: 'gauge',
+    unit: '{target}',
+    description: 'Configured publish targets by state.',
+    attributeKeys: ['state'],
+    read: ({ captureTargets }, observe) => {
+      const counts = new Map<string, number>();
+      for (const { state } of captureTargets()) counts.set(state, (counts.get(state) ?? 0) + 1);
+      for (const [state, count] of counts) observe(count, { state });
+    },
+  },
+  {
+    name: 'svc.capture.calls',
+    prometheusName: 'svc_capture_calls_total',
+    kind: 'counter',
+    unit: '{call}',
+    description: 'Calls of a captured function.',
+    attributeKeys: ['target'],
+    read: ({ captureTargets }, observe) => {
+      for (const { target, calls } of captureTargets()) observe(calls, { target });
+    },
+  },
+];
+
+/** OpenTelemetry names of an instrument. An alias that Prometheus could not tell apart would be scraped twice: left out. */
+export function exportedNames(instrument: ObservedInstrument): readonly string[] {
+  return instrument.alias !== undefined && instrument.prometheusAlias !== undefined
+    ? [instrument.name, instrument.alias]
+    : [instrument.name];
+}
+
+function eventCounter(
+  what: string,
+  description: string,
+  count: (row: EventTypeCounts) => number,
+  alias?: string,
+): ObservedInstrument {
+  const prometheusName = counterName(`svc.events.${what}`);
+  const prometheusAlias = alias === undefined ? prometheusName : counterName(alias);
+  return {
+    name: `svc.events.${what}`,
+    prometheusName,
+    ...(alias === undefined ? {} : { alias }),
+    ...(prometheusAlias === prometheusName ? {} : { prometheusAlias }),
+    kind: 'counter',
+    unit: '{event}',
+    description,
+    attributeKeys: ['eventType'],
+    read: ({ ledger }, observe) => {
+      for (const row of ledger.rows()) observe(count(row), row.attributes);
+    },
+  };
+}
+
+/** `svc.events.published` and `svc.events.published.total` are both `svc_events_published_total`. */
+function counterName(name: string): string {
+  const plain = name.replaceAll('.', '_');
+  return plain.endsWith('_total') ? plain : `${plain}_total`;
+}

@@ -1,0 +1,111 @@
+import type * as OpenTelemetry from '@opentelemetry/api';
+import type {
+  Attributes,
+  Context,
+  Span,
+  SpanKind,
+  SpanOptions,
+  SpanStatusCode,
+  Tracer,
+} from '@opentelemetry/api';
+import { otelApi } from './otel-api.ts';
+
+// The API's constants, as numbers: reading them from the module would load it.
+const producerKind: SpanKind.PRODUCER = 3;
+const errorStatus: SpanStatusCode.ERROR = 2;
+
+/** Sampled and random; the others are not defined. */
+const definedFlags = 0x03;
+
+/** `createContextKey` of the API is `Symbol.for`, so this is the very key of `suppressTracing` in `@opentelemetry/core`. */
+const suppressTracingKey = Symbol.for('OpenTelemetry SDK Context Key SUPPRESS_TRACING');
+
+/** What the producer spans of one topic share: made once per target, not per event. */
+export interface ProducerSpanShape {
+  readonly name: string;
+  readonly options: SpanOptions;
+}
+
+/** `system` is the value of `messaging.system`: `kafka`, or the name of the broker client where it is not Kafka. */
+export function producerSpanShape(
+  topic: string,
+  system: string,
+  attributes: Attributes = {},
+): ProducerSpanShape {
+  return {
+    name: `send ${topic}`,
+    options: {
+      kind: producerKind,
+      attributes: {
+        ...attributes,
+        'messaging.system': system,
+        'messaging.destination.name': topic,
+        'messaging.operation.name': 'send',
+        'messaging.operation.type': 'send',
+      },
+    },
+  };
+}
+
+/** Starts the one PRODUCER span of an event, as a child of what was active in `parent` when the function was called. */
+export function startProducerSpan(
+  tracer: Tracer,
+  shape: ProducerSpanShape,
+  parent: Context,
+  eventId: string,
+): Span {
+  const span = tracer.startSpan(shape.name, shape.options, parent);
+  span.setAttribute('messaging.message.id', eventId);
+  return span;
+}
+
+/** Why a span ends as an error; both texts are free of payload values. */
+export interface SpanFailure {
+  /** Low-cardinality: a class name or code, such as `UNKNOWN_TOPIC_OR_PARTITION`. Becomes `error.type`. */
+  readonly cause: string;
+  readonly message: string;
+}
+
+/** Ends the span of an event, as an error when its event did not get to its topic. */
+export function endProducerSpan(span: Span, failure?: SpanFailure): void {
+  if (failure !== undefined) {
+    span.setAttribute('error.type', failure.cause);
+    span.setStatus({ code: errorStatus, message: failure.message });
+  }
+  span.end();
+}
+
+/** In this context no instrumentation makes spans: svc's own sends and queries show as its own span only. */
+export function suppressTracing(context: Context): Context {
+  return context.setValue(suppressTracingKey, true);
+}
+
+/** Runs svc's own work, a send or a query, so that no instrumentation makes spans of it, now or later. */
+export function withoutSpans<T>(work: () => T): T {
+  const api = otelApi();
+  return api === undefined ? work() : api.context.with(suppressTracing(api.context.active()), work);
+}
+
+/**
+ * Writes the trace headers of the span in `context`: what the application's propagator writes, and `traceparent` with
+ * `tracestate` in any case, because not every application registers a propagator. Do it before `suppressTracing`, under
+ * which propagators write nothing.
+ */
+export function injectHeaders(
+  api: Pick<typeof OpenTelemetry, 'propagation' | 'trace'>,
+  context: Context,
+  carrier: Record<string, string>,
+): void {
+  api.propagation.inject(context, carrier);
+  if (carrier.traceparent !== undefined) return;
+  const spanContext = api.trace.getSpanContext(context);
+  if (spanContext === undefined || !api.trace.isSpanContextValid(spanContext)) return;
+  const { traceId, spanId, traceFlags, traceState } = spanContext;
+  carrier.traceparent = formatTraceparent(traceId, spanId, traceFlags);
+  const state = traceState?.serialize();
+  if (state) carrier.tracestate = state;
+}
+
+function formatTraceparent(traceId: string, spanId: string, traceFlags: number): string {
+  return `00-${traceId}-${spanId}-${(traceFlags & definedFlags).toString(16).padStart(2, '0')}`;
+}

@@ -1,0 +1,175 @@
+import type { Context } from '@opentelemetry/api';
+import type { Call, OnCall } from './capture/call.ts';
+import type { CaptureRule } from './capture/rule.ts';
+import type { Clock } from './clock.ts';
+import type { EventTrace, StartTrace } from './context/event-trace.ts';
+import type { BuildEnvelope } from './envelope/build.ts';
+import type { EnvelopeTemplate, Severity } from './envelope/envelope.ts';
+import { SvcError } from './errors.ts';
+import { runOwnWork } from './lifecycle.ts';
+import type { PublishDurations } from './observe/durations.ts';
+import type { Ledger, LedgerEntry, Outcome } from './observe/outcomes.ts';
+import { protect } from './protect/protect.ts';
+import type { Producer } from './publish/producer.ts';
+import type { Publisher } from './publish/publisher.ts';
+import type { SerializedEvent, Serializer } from './serialize/serializer.ts';
+
+export interface PipelineParts {
+  readonly clock: Clock;
+  readonly ledger: Ledger;
+  readonly durations: PublishDurations;
+  readonly serializer: Serializer;
+  readonly publisher: Publisher;
+  readonly defaultTopic: string;
+  /** `svc.broker.async-mode`: nobody waits for an event. */
+  readonly asyncMode: boolean;
+  readonly templateOf: (eventType: string, severity: Severity) => EnvelopeTemplate;
+  readonly nextId: () => string;
+  readonly buildEnvelope: BuildEnvelope<Context>;
+  readonly startTrace: StartTrace;
+  /** An event that was never sent. Called once each, with the reason, which holds no value. */
+  readonly onRefused: (eventType: string, error: SvcError) => void;
+}
+
+export interface Pipeline {
+  readonly onCall: OnCall;
+  readonly producer: Producer;
+  /** Resolves when no event is under way any more. */
+  idle(): Promise<void>;
+}
+
+/** What both ways in, a captured call and `publish()`, say about one event. */
+interface Intake {
+  readonly eventType: string;
+  readonly severity: Severity;
+  readonly topic: string | undefined;
+  readonly key: string | undefined;
+  readonly payload: unknown;
+  readonly context: Context | undefined;
+}
+
+/** The way of an event: call -> envelope -> protect -> serialize -> publish, and one counted outcome at its end. */
+export function createPipeline(parts: PipelineParts): Pipeline {
+  const { clock, ledger, durations, serializer, publisher } = parts;
+  let underWay = 0;
+  const waitingForIdle: (() => void)[] = [];
+
+  function serialize(eventId: string, intake: Intake, trace: EventTrace): SerializedEvent {
+    const template = parts.templateOf(intake.eventType, intake.severity);
+    const envelope = protect(parts.buildEnvelope(eventId, template, intake.payload, trace, clock.now(), intake.context));
+    const { head, tail } = serializer.serialize(envelope);
+    const headers: Record<string, string> = {
+      eventId,
+      eventType: intake.eventType,
+      'content-type': serializer.contentType,
+      traceparent: trace.traceparent,
+    };
+    if (trace.tracestate !== undefined) headers.tracestate = trace.tracestate;
+    const { eventType, topic } = intake;
+    return { eventId, eventType, topic, key: intake.key ?? eventId, headers, head, tail };
+  }
+
+  /** Everything that runs on the caller's path, up to the hand-over. Throws what makes an event impossible. */
+  function prepare(intake: () => Intake): { event: SerializedEvent; trace: EventTrace } {
+    return runOwnWork(() => {
+      const taken = intake();
+      const eventId = parts.nextId();
+      const trace = parts.startTrace(taken.topic ?? parts.defaultTopic, eventId, taken.context);
+      try {
+        return { event: serialize(eventId, taken, trace), trace };
+      } catch (error) {
+        trace.end('refused');
+        throw error;
+      }
+    });
+  }
+
+  async function publish(event: SerializedEvent, trace: EventTrace, entry: LedgerEntry): Promise<Outcome> {
+    const started = clock.monotonic();
+    underWay++;
+    const outcome = await publisher.publish(event);
+    underWay--;
+    durations.record(event.eventType, (clock.monotonic() - started) / 1000);
+    trace.end(outcome);
+    entry.close(outcome);
+    if (underWay === 0) for (const resolve of waitingForIdle.splice(0)) resolve();
+    return outcome;
+  }
+
+  function refuse(eventType: string, entry: LedgerEntry, error: unknown): SvcError {
+    const reason = error instanceof SvcError ? error : unexpected();
+    entry.close('refused');
+    parts.onRefused(eventType, reason);
+    return reason;
+  }
+
+  function onCall(call: Call): Promise<void> | undefined {
+    const { rule } = call;
+    const entry = ledger.open(rule.eventType);
+    let published: Promise<Outcome>;
+    try {
+      const { event, trace } = prepare(() => intakeOf(call));
+      published = publish(event, trace, entry);
+    } catch (error) {
+      const reason = refuse(rule.eventType, entry, error);
+      if (rule.failOnError) throw reason;
+      return undefined;
+    }
+    if (!call.canWait || parts.asyncMode) return undefined;
+    return rule.failOnError
+      ? published.then(throwWhenLost)
+      : (published as Promise<unknown> as Promise<void>);
+  }
+
+  return {
+    onCall,
+    idle: () => (underWay === 0 ? Promise.resolve() : new Promise((resolve) => waitingForIdle.push(resolve))),
+    producer: {
+      async publish(payload, options = {}) {
+        const eventType = options.eventType ?? classNameOf(payload);
+        const { severity = 'INFO', topic, key } = options;
+        const entry = ledger.open(eventType);
+        let prepared: ReturnType<typeof prepare>;
+        try {
+          prepared = prepare(() => ({ eventType, severity, topic, key, payload, context: undefined }));
+        } catch (error) {
+          throw refuse(eventType, entry, error);
+        }
+        const outcome = await publish(prepared.event, prepared.trace, entry);
+        throwWhenLost(outcome);
+        return { eventId: prepared.event.eventId, outcome };
+      },
+    },
+  };
+}
+
+function intakeOf(call: Call): Intake {
+  const rule: CaptureRule = call.rule;
+  return {
+    eventType: rule.eventType,
+    severity: rule.severity,
+    topic: rule.topic,
+    key: rule.key?.(call),
+    payload: rule.payload(call),
+    context: call.context,
+  };
+}
+
+function throwWhenLost(outcome: Outcome): void {
+  if (outcome === 'lost') {
+    throw new SvcError(
+      'SVC_PUBLISH_LOST',
+      'the event could not be published, and no other tier has stored it',
+    );
+  }
+}
+
+/** The original error is not passed on: its message may hold a value of the payload. */
+function unexpected(): SvcError {
+  return new SvcError('SVC_PIPELINE_UNEXPECTED', 'an unexpected error stopped the event before it was sent');
+}
+
+function classNameOf(payload: unknown): string {
+  const name = typeof payload === 'object' && payload !== null ? payload.constructor?.name : undefined;
+  return name === undefined || name === '' || name === 'Object' ? 'Event' : name;
+}

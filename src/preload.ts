@@ -1,0 +1,61 @@
+import { formatEndReport, formatReport } from './capture/report.ts';
+import { loadConfig } from './config/load.ts';
+import { formatProblem } from './config/problem.ts';
+import { shared } from './lifecycle.ts';
+import { consoleLogger, type Logger } from './observe/logger.ts';
+import { watchProcessEnd } from './process-end.ts';
+import { runningService } from './running-service.ts';
+import { type Service, start } from './start.ts';
+
+const loading = shared('preload', () => ({ done: false }));
+
+/** How long the report waits for the application's modules to load. What loads later is reported when it does. */
+const reportAfterMs = 1_000;
+
+/** What `svc/register` runs, once per process (and per worker thread). */
+export function preload(): void {
+  if (loading.done) return;
+  loading.done = true;
+  const { config, notFound, problems, warnings, targetProblems } = loadConfig();
+  const logger = consoleLogger(config.log.level);
+  if (notFound !== undefined) {
+    logger.info(notFound);
+    return;
+  }
+  if (!config.enabled) return;
+  for (const warning of warnings) logger.warn(formatProblem(warning));
+  for (const problem of problems) logger.error(formatProblem(problem));
+  if (problems.length > 0) {
+    logger.error('not started because of the configuration; the application runs without it');
+    return;
+  }
+  for (const { id, problems: why } of targetProblems) {
+    for (const problem of why) logger.error(`target ${id}: ${formatProblem(problem)}`);
+  }
+  const service = start(config, logger);
+  runningService.current = service;
+  reportLater(service, logger);
+  watchProcessEnd({
+    pending: service.pending,
+    drain: service.drain,
+    deadlineMs: config.shutdown.timeoutMs,
+    report: () => reportEnd(service, logger),
+  });
+}
+
+function reportLater(service: Service, logger: Logger): void {
+  const timer = setTimeout(() => {
+    const reports = service.report();
+    if (reports.length > 0) logger.info(formatReport(reports));
+  }, reportAfterMs);
+  timer.unref();
+}
+
+function reportEnd(service: Service, logger: Logger): void {
+  const left = service.pending();
+  if (left > 0) {
+    logger.error('the process ended before all events were acknowledged: they may be lost', { events: left });
+  }
+  const text = formatEndReport(service.report());
+  if (text !== '') logger.info(text);
+}

@@ -1,0 +1,60 @@
+import { isMainThread } from 'node:worker_threads';
+
+export interface ProcessEnd {
+  /** Events without an outcome yet. */
+  readonly pending: () => number;
+  /** Waits until every event has its outcome, up to the deadline; intake stays open. */
+  readonly drain: (deadlineMs: number) => Promise<void>;
+  /** Last, synchronous words: what was left, what was never called. */
+  readonly report: () => void;
+  /** Milliseconds that events in flight may take once the process was told to end. */
+  readonly deadlineMs: number;
+}
+
+const signals = ['SIGTERM', 'SIGINT'] as const;
+
+/**
+ * Lets events in flight reach their outcome before the process ends.
+ *
+ * `beforeExit`: the process waits for them. A signal: where the application handles it, svc only drains beside it and the
+ * application decides when to end; otherwise svc drains and lets the signal do what it does by default.
+ * `process.exit()` cannot be held up: what is in flight then is counted as lost by `report`.
+ */
+export function watchProcessEnd(end: ProcessEnd): () => void {
+  let ending = false;
+
+  async function onSignal(signal: NodeJS.Signals): Promise<void> {
+    if (process.listenerCount(signal) > 1) {
+      await end.drain(end.deadlineMs);
+      return;
+    }
+    if (ending) return leave(signal);
+    ending = true;
+    await end.drain(end.deadlineMs);
+    leave(signal);
+  }
+
+  function leave(signal: NodeJS.Signals): void {
+    end.report();
+    reported = true;
+    process.removeListener(signal, onSignal);
+    process.kill(process.pid, signal);
+  }
+
+  let reported = false;
+  function onBeforeExit(): void {
+    if (end.pending() > 0) void end.drain(end.deadlineMs);
+  }
+  function onExit(): void {
+    if (!reported) end.report();
+  }
+
+  process.on('beforeExit', onBeforeExit);
+  process.on('exit', onExit);
+  if (isMainThread) for (const signal of signals) process.on(signal, onSignal);
+  return () => {
+    process.removeListener('beforeExit', onBeforeExit);
+    process.removeListener('exit', onExit);
+    for (const signal of signals) process.removeListener(signal, onSignal);
+  };
+}

@@ -1,0 +1,19 @@
+import { SvcError } from './errors.ts';
+import type { Published, PublishOptions } from './publish/producer.ts';
+import { runningService } from './running-service.ts';
+
+/**
+ * Publishes one event from application code: `await publish({ orderId: 7 }, { eventType: 'ORDER_CREATED' })`.
+ *
+ * Resolves when the broker has acknowledged it, in both settings of `svc.broker.async-mode`.
+ *
+ * @throws SvcError `SVC_START_NOT_RUNNING` where svc was not started, `SVC_PUBLISH_LOST` when no tier has stored the event,
+ * `SVC_PROTECT_…` when the payload cannot be published.
+ */
+export async function publish(payload: unknown, options?: PublishOptions): Promise<Published> {
+  const service = runningService.current;
+  if (service === undefined) {
+    throw new SvcError('SVC_START_NOT_RUNNING', 'svc is not running: start the application with node --import svc/register');
+  }
+  return service.producer.publish(payload, options);
+}

@@ -1,0 +1,55 @@
+/** One record as it goes over the wire. `value` is made once and never changed. */
+export interface BrokerRecord {
+  readonly key: string | null;
+  readonly value: Buffer;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Milliseconds since the epoch. */
+  readonly timestamp: number;
+}
+
+export interface ClusterInfo {
+  /** `null` where the broker has no such thing (files, memory). */
+  readonly clusterId: string | null;
+  readonly nodeCount: number;
+}
+
+/**
+ * What became of a failed send:
+ * - `retriable`: nothing was stored, a later try may succeed;
+ * - `fatal`: nothing was stored, and no retry will help (authorization, an invalid topic);
+ * - `too_large`: the record or batch exceeds a limit of the broker;
+ * - `unknown_outcome`: the broker may have stored it (time-out, connection closed): a retry may duplicate.
+ */
+export type SendFailureKind = 'retriable' | 'fatal' | 'too_large' | 'unknown_outcome';
+
+/** Why a send failed. `message` is one line for an operator, says what to do, and holds no payload and no password. */
+export interface SendFailure {
+  readonly kind: SendFailureKind;
+  /** Class name or code of the root cause as the client names it, such as `UNKNOWN_TOPIC_OR_PARTITION`. */
+  readonly cause: string;
+  readonly message: string;
+}
+
+export type SendResult = { readonly ok: true } | { readonly ok: false; readonly failure: SendFailure };
+
+/**
+ * PORT: a client of a broker. One folder under `adapters/` implements it; `test/contract/broker.ts` is the suite it passes.
+ *
+ * - `send` writes records of ONE topic and, where `partition` is given, of one partition: all of them are stored or none,
+ *   and in their order. It resolves in every case and never throws: a failure is a value. It does not retry by itself.
+ * - Several sends may run at once; two at once to the same partition have no order between them.
+ * - `connect` may be called again after a failure, and `send` connects by itself when nobody did.
+ * - `close` waits for sends under way up to `deadlineMs`, then drops the connection. Afterwards `send` fails as `fatal`.
+ * - No own spans, no lines on the console: what has to be said goes to the logger that the adapter is made with.
+ */
+export interface Broker {
+  /** As in `svc.broker.client`. */
+  readonly name: string;
+  connect(): Promise<SendResult>;
+  send(topic: string, partition: number | undefined, records: readonly BrokerRecord[]): Promise<SendResult>;
+  /** Number of partitions of a topic, or `undefined` where the broker does not know it. */
+  partitionsFor(topic: string): Promise<number | undefined>;
+  /** For health checks. Rejects with a one-line message when the cluster cannot be reached. */
+  describe(): Promise<ClusterInfo>;
+  close(deadlineMs: number): Promise<void>;
+}

@@ -1,0 +1,74 @@
+import type { Clock } from '../clock.ts';
+import { shared } from '../lifecycle.ts';
+import type { Logger } from '../observe/logger.ts';
+import type { SerializedEvent } from '../serialize/serializer.ts';
+import type { SendFailure } from './broker.ts';
+
+/** An event that no tier has stored. It holds ids and reasons, never the payload. */
+export interface LostEvent {
+  readonly eventId: string;
+  readonly eventType: string;
+  readonly topic: string;
+  /** Class name or code of the root cause. */
+  readonly cause: string;
+  /** One line for an operator. */
+  readonly message: string;
+}
+
+export type LostEventListener = (event: LostEvent) => void;
+
+const listeners = shared('event-lost-listeners', () => new Set<LostEventListener>());
+
+/** Calls `listener` for each event that is lost, whichever copy of this package it was lost in. Returns the way to stop it. */
+export function onEventLost(listener: LostEventListener): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
+}
+
+/** At most one line in this time for one cause, so that an outage does not fill the disk with log lines. */
+const quietMs = 10_000;
+
+export interface LossAlert {
+  lost(event: SerializedEvent, topic: string, failure: SendFailure): void;
+  /** Something was published again. */
+  recovered(): void;
+  /** One line while the last event was lost; for the health endpoint. */
+  state(): string | undefined;
+}
+
+/** The alarm of the last tier: an error line, every `onEventLost` listener, and a DOWN health until an event gets through. */
+export function createLossAlert(logger: Logger, clock: Clock): LossAlert {
+  const lines = new Map<string, { atMs: number; unsaid: number }>();
+  let state: string | undefined;
+
+  function say({ cause, message, eventId, eventType, topic }: LostEvent): void {
+    const line = lines.get(cause) ?? { atMs: Number.NEGATIVE_INFINITY, unsaid: 0 };
+    lines.set(cause, line);
+    if (clock.monotonic() - line.atMs < quietMs) {
+      line.unsaid++;
+      return;
+    }
+    const more = line.unsaid > 0 ? { andBefore: line.unsaid } : undefined;
+    logger.error(`event lost: ${message}`, { eventId, eventType, topic, cause, ...more });
+    lines.set(cause, { atMs: clock.monotonic(), unsaid: 0 });
+  }
+
+  return {
+    lost({ eventId, eventType }, topic, { cause, message }) {
+      const event: LostEvent = { eventId, eventType, topic, cause, message };
+      state = `events are being lost: ${message}`;
+      say(event);
+      for (const listener of listeners) {
+        try {
+          listener(event);
+        } catch {
+          logger.error('a listener of onEventLost threw', { eventId });
+        }
+      }
+    },
+    recovered() {
+      state = undefined;
+    },
+    state: () => state,
+  };
+}

@@ -1,0 +1,29 @@
+import type { Severity } from '../envelope/envelope.ts';
+import type { Outcome } from './publisher.ts';
+
+/** What can be said about one event that the application publishes by itself. */
+export interface PublishOptions {
+  /** Default: INFO. */
+  readonly severity?: Severity;
+  /** Default: `svc.broker.topic`. */
+  readonly topic?: string;
+  /** Default: the class name of the payload, `Event` where it has none. */
+  readonly eventType?: string;
+  /** Record key. Default: the event id. */
+  readonly key?: string;
+}
+
+/**
+ * PORT: what application code calls to publish without capture.
+ *
+ * Resolves when the event is acknowledged, or stored by a later tier; with its outcome and its id.
+ * Rejects with an `SvcError` when the event was refused (it cannot be protected) or lost: nothing is dropped in silence.
+ */
+export interface Producer {
+  publish(payload: unknown, options?: PublishOptions): Promise<Published>;
+}
+
+export interface Published {
+  readonly eventId: string;
+  readonly outcome: Outcome;
+}

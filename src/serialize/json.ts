@@ -1,0 +1,45 @@
+import { SvcError } from '../errors.ts';
+import type { ProtectedEnvelope } from '../protect/protect.ts';
+import type { Serializer } from './serializer.ts';
+
+/**
+ * The envelope as JSON, put together from parts: what never changes was serialized at start, ids and times need no escaping,
+ * and the payload is stringified once.
+ */
+export const jsonSerializer: Serializer = {
+  contentType: 'application/json',
+
+  serialize(envelope) {
+    const { template, origin, trace } = envelope;
+    const tags = origin.tags === null ? '{}' : JSON.stringify(origin.tags);
+    return {
+      head: `{"eventId":"${envelope.eventId}"${template.afterEventId}${envelope.occurredAt}","publishedAt":"`,
+      tail:
+        `${template.afterPublishedAt}${text(origin.userId)},"sessionId":${text(origin.sessionId)}},` +
+        `"trace":{"traceId":${id(trace.traceId)},"spanId":${id(trace.spanId)},"parentSpanId":${id(trace.parentSpanId)}},` +
+        `"correlationId":${text(origin.correlationId)},"clientIp":${text(origin.clientIp)},"tags":${tags}},` +
+        `"payload":${payloadText(envelope)}}`,
+    };
+  },
+};
+
+function text(value: string | null): string {
+  return value === null ? 'null' : JSON.stringify(value);
+}
+
+/** Trace and span ids are hexadecimal: nothing in them needs escaping. */
+function id(value: string | null): string {
+  return value === null ? 'null' : `"${value}"`;
+}
+
+function payloadText(envelope: ProtectedEnvelope): string {
+  try {
+    return JSON.stringify(envelope.payload);
+  } catch {
+    // Read a second time, a getter or proxy can still throw; its own message may hold a value.
+    throw new SvcError(
+      'SVC_PROTECT_READ_ERROR',
+      'a getter, toJSON or proxy of the payload threw while it was read',
+    );
+  }
+}

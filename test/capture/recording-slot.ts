@@ -1,0 +1,49 @@
+import type { Call, OnCall } from '../../src/capture/call.ts';
+import type { CaptureRule, CaptureSlot } from '../../src/capture/rule.ts';
+
+export interface RecordingSlot extends CaptureSlot {
+  readonly seen: Call[];
+}
+
+/** A slot that keeps the calls it is told of. `answer` is what `onCall` returns, or throws. */
+export function recordingSlot(rule: Partial<CaptureRule> = {}, answer?: OnCall): RecordingSlot {
+  const seen: Call[] = [];
+  return {
+    seen,
+    rule: {
+      id: 'src/orders.ts#create',
+      origin: 'configuration',
+      eventType: 'ORDER_CREATED',
+      severity: 'INFO',
+      phase: 'AFTER_RETURNING',
+      failOnError: false,
+      payload: (call) => call.result,
+      ...rule,
+    },
+    onCall: (call) => {
+      seen.push(call);
+      return answer?.(call);
+    },
+    calls: 0,
+  };
+}
+
+/** A promise that a test settles when it wants to. */
+export function deferred<T = void>(): {
+  promise: Promise<T>;
+  resolve: (value: T) => void;
+  reject: (error: unknown) => void;
+} {
+  let resolve: (value: T) => void = () => {};
+  let reject: (error: unknown) => void = () => {};
+  const promise = new Promise<T>((onValue, onError) => {
+    resolve = onValue;
+    reject = onError;
+  });
+  return { promise, resolve, reject };
+}
+
+/** Lets everything run that is ready to. */
+export function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,194 @@
+import assert from 'node:assert/strict';
+import { createClientAddressReader } from '../../src/context/client-address.ts';
+import type { ContextOptions } from '../../src/context/context-options.ts';
+import { createScope } from '../../src/context/context-store.ts';
+import { forwardedHops, xForwardedForHops } from '../../src/context/forwarded-header.ts';
+import { parseHop, socketAddress } from '../../src/context/ip-address.ts';
+import { createTrustedProxies } from '../../src/context/trusted-proxies.ts';
+
+const trusting: ContextOptions = {
+  useForwardedHeaders: true,
+  trustedProxies: ['10.0.0.0/8', '192.168.1.1', 'fd00::/8'],
+};
+
+function clientOf(options: ContextOptions, peer: string | undefined, headers: Record<string, string> = {}) {
+  return createClientAddressReader(options)(createScope({}, headers, peer));
+}
+
+describe('createClientAddressReader', () => {
+  it('reads the socket, and no header, by default', () => {
+    const headers = { 'x-forwarded-for': '1.1.1.1', forwarded: 'for=1.1.1.1' };
+    assert.equal(clientOf({}, '203.0.113.9', headers), '203.0.113.9');
+    assert.equal(clientOf({ trustedProxies: ['203.0.113.9'] }, '203.0.113.9', headers), '203.0.113.9');
+    assert.equal(clientOf({}, '::ffff:203.0.113.9'), '203.0.113.9');
+    assert.equal(clientOf({}, 'fe80::1%eth0'), 'fe80::1');
+    assert.equal(clientOf({}, undefined), null);
+  });
+
+  it('reads no header of a peer that is not trusted', () => {
+    assert.equal(clientOf(trusting, '203.0.113.9', { 'x-forwarded-for': '1.1.1.1' }), '203.0.113.9');
+    assert.equal(
+      clientOf({ useForwardedHeaders: true }, '10.0.0.1', { forwarded: 'for=1.1.1.1' }),
+      '10.0.0.1',
+    );
+  });
+
+  const viaProxy = (xForwardedFor: string) =>
+    clientOf(trusting, '::ffff:10.0.0.1', { 'x-forwarded-for': xForwardedFor });
+
+  it('takes the first address from the right that is not trusted', () => {
+    assert.equal(viaProxy('203.0.113.9'), '203.0.113.9');
+    assert.equal(viaProxy('6.6.6.6, 203.0.113.9, 10.1.1.1,192.168.1.1'), '203.0.113.9');
+    assert.equal(viaProxy('6.6.6.6, 192.168.1.2, 10.1.1.1'), '192.168.1.2');
+    assert.equal(viaProxy('6.6.6.6, fd12::1, 2001:DB8:0::7'), '2001:db8::7');
+    assert.equal(viaProxy('2001:db8::7, fd12::1'), '2001:db8::7');
+  });
+
+  it('takes the outermost proxy when all are trusted', () => {
+    assert.equal(viaProxy('10.9.9.9, 10.1.1.1'), '10.9.9.9');
+  });
+
+  it('stops at a malformed hop, with the last good address', () => {
+    for (const bad of [
+      'unknown',
+      '_hidden',
+      '',
+      'evil"',
+      '1.2.3',
+      '1.2.3.4.5',
+      '999.1.1.1',
+      '::1%eth0',
+      '<script>',
+    ]) {
+      assert.equal(viaProxy(`6.6.6.6, ${bad}, 10.1.1.1`), '10.1.1.1', bad);
+      assert.equal(viaProxy(bad), '10.0.0.1', bad);
+    }
+  });
+
+  it('walks 32 hops and no more', () => {
+    const hops = (count: number) => `6.6.6.6${', 10.1.1.1'.repeat(count)}`;
+    assert.equal(viaProxy(hops(31)), '6.6.6.6');
+    assert.equal(viaProxy(hops(32)), '10.1.1.1');
+  });
+
+  it('reads Forwarded (RFC 7239)', () => {
+    const via = (forwarded: string) => clientOf(trusting, '10.0.0.1', { forwarded });
+    assert.equal(via('for=203.0.113.9'), '203.0.113.9');
+    assert.equal(
+      via('for=6.6.6.6, For="[2001:db8:cafe::17]:4711";proto=https;by=10.0.0.1, for=10.1.1.1'),
+      '2001:db8:cafe::17',
+    );
+    assert.equal(via('proto=http;for="203.0.113.9:80"'), '203.0.113.9');
+    assert.equal(via('for=6.6.6.6, for=unknown, for=10.1.1.1'), '10.1.1.1');
+    assert.equal(via('for=6.6.6.6, proto=https'), '10.0.0.1');
+    assert.equal(via('for=6.6.6.6;for=7.7.7.7'), '10.0.0.1');
+  });
+
+  it('is not led astray by a quote that the client left open', () => {
+    const via = (forwarded: string) => clientOf(trusting, '10.0.0.1', { forwarded });
+    assert.equal(via('for="6.6.6.6, for=203.0.113.9'), '203.0.113.9');
+    assert.equal(via('for="a, for=6.6.6.6, for="203.0.113.9"'), '203.0.113.9');
+  });
+
+  it('believes neither of two headers that disagree, unless told which one the proxies write', () => {
+    const headers = { forwarded: 'for=6.6.6.6', 'x-forwarded-for': '203.0.113.9' };
+    assert.equal(clientOf(trusting, '10.0.0.1', headers), '10.0.0.1');
+    assert.equal(clientOf(trusting, '10.0.0.1', { ...headers, forwarded: 'for=203.0.113.9' }), '203.0.113.9');
+    assert.equal(
+      clientOf({ ...trusting, forwardedHeader: 'x-forwarded-for' }, '10.0.0.1', headers),
+      '203.0.113.9',
+    );
+    assert.equal(clientOf({ ...trusting, forwardedHeader: 'forwarded' }, '10.0.0.1', headers), '6.6.6.6');
+    assert.equal(
+      clientOf({ ...trusting, forwardedHeader: 'forwarded' }, '10.0.0.1', { 'x-forwarded-for': '6.6.6.6' }),
+      '10.0.0.1',
+    );
+  });
+
+  it('trusts a Unix domain socket when told to', () => {
+    const headers = { 'x-forwarded-for': '203.0.113.9' };
+    assert.equal(clientOf(trusting, undefined, headers), null);
+    assert.equal(clientOf({ ...trusting, trustedProxies: ['unix'] }, undefined, headers), '203.0.113.9');
+    assert.equal(clientOf({ ...trusting, trustedProxies: ['unix'] }, '10.0.0.1', headers), '10.0.0.1');
+  });
+
+  it('knows no client outside a request', () => {
+    assert.equal(createClientAddressReader(trusting)(createScope(null, null, undefined)), null);
+    const unix = { ...trusting, trustedProxies: ['unix'] };
+    assert.equal(createClientAddressReader(unix)(createScope(null, null, undefined)), null);
+  });
+});
+
+describe('createTrustedProxies', () => {
+  it('takes addresses and ranges of both families, at their exact bounds', () => {
+    const isTrusted = createTrustedProxies([
+      '10.0.0.0/30',
+      '2001:db8::/127',
+      '192.0.2.1',
+      '::1',
+      '0.0.0.0/32',
+    ]);
+    for (const address of ['10.0.0.0', '10.0.0.3', '2001:db8::1', '192.0.2.1', '::1', '0.0.0.0']) {
+      assert.equal(isTrusted(address), true, address);
+    }
+    for (const address of ['10.0.0.4', '9.255.255.255', '2001:db8::2', '192.0.2.2', '::2', undefined]) {
+      assert.equal(isTrusted(address), false, address);
+    }
+    assert.equal(createTrustedProxies(['0.0.0.0/0'])('8.8.8.8'), true);
+    assert.equal(createTrustedProxies(['::/0'])('2001:db8::1'), true);
+    assert.doesNotThrow(() => createTrustedProxies(['::1/128']));
+  });
+
+  it('names an entry that it cannot take', () => {
+    const bad = [
+      '',
+      'proxy.local',
+      '10.0.0.0/33',
+      '::1/129',
+      '10.0.0.0/',
+      '10.0.0.0/8/8',
+      '10.0.0.0/-1',
+      'fe80::1%eth0',
+      '1.2.3',
+    ];
+    for (const entry of bad) {
+      assert.throws(() => createTrustedProxies([entry]), {
+        code: 'SVC_CONTEXT_BAD_TRUSTED_PROXY',
+        message: `trusted proxy "${entry}" is not an address, a range such as 10.0.0.0/8, or unix`,
+      });
+    }
+  });
+});
+
+describe('addresses', () => {
+  it('come without port, brackets and mapping, in their shortest spelling', () => {
+    const hops: [string, string | null][] = [
+      ['1.2.3.4', '1.2.3.4'],
+      ['1.2.3.4:65535', '1.2.3.4'],
+      ['[2001:DB8:0:0::1]:80', '2001:db8::1'],
+      ['[::1]', '::1'],
+      ['::ffff:1.2.3.4', '1.2.3.4'],
+      ['::ffff:102:304', '1.2.3.4'],
+      ['[1.2.3.4]', '1.2.3.4'],
+      ['2001:db8::1:80', '2001:db8::1:80'],
+      ['1.2.3.4:', null],
+      ['1.2.3.4:port', null],
+      ['[::1', null],
+      ['::1]', null],
+      ['fe80::1%1', null],
+      ['', null],
+    ];
+    for (const [hop, address] of hops) assert.equal(parseHop(hop), address, hop);
+    assert.equal(socketAddress('::ffff:x'), '::ffff:x');
+  });
+
+  it('are found in headers from the last to the first', () => {
+    const xff = (header: string) => [...xForwardedForHops(header)];
+    assert.deepEqual(xff('a, b ,c'), ['c', 'b', 'a']);
+    assert.deepEqual(xff(''), ['']);
+    assert.deepEqual(xff(',a,'), ['', 'a', '']);
+    const forwarded = (header: string) => [...forwardedHops(header)];
+    assert.deepEqual(forwarded('for=a, FOR = "b" ; by=x,by=y,for="q,r"'), ['q,r', '', 'b', 'a']);
+    assert.deepEqual(forwarded(''), ['']);
+  });
+});

@@ -1,0 +1,26 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createFileBroker } from '../../src/adapters/file/file-broker.ts';
+import { readTopicFile } from '../adapters/file/read-topic-file.ts';
+import { recordOf, testBroker } from './broker.ts';
+
+describe('broker contract: file', () => {
+  let directory: string;
+
+  before(() => {
+    directory = mkdtempSync(join(tmpdir(), 'svc-file-'));
+  });
+  after(() => rmSync(directory, { recursive: true }));
+
+  testBroker(() => ({
+    open: () => createFileBroker({ directory: join(directory, 'topics') }),
+    createTopic: async () => {},
+    read: async (topic) => readTopicFile(join(directory, 'topics', `${topic}.ndjson`)),
+    count: async (topic) => readTopicFile(join(directory, 'topics', `${topic}.ndjson`)).length,
+    hasPartitions: false,
+    isCluster: false,
+    longestTopicName: 248,
+    refused: { record: recordOf(0, { value: Buffer.from('{\n}') }), kind: 'fatal' },
+  }));
+});

@@ -1,0 +1,23 @@
+import { createMemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
+import { createMemoryStore, type MemoryStore } from '../../src/adapters/memory/memory-store.ts';
+import { testBroker } from './broker.ts';
+
+describe('broker contract: memory', () => {
+  let store: MemoryStore;
+  const read = async (topic: string) =>
+    store.all().flatMap((stored) => (stored.topic === topic ? [{ ...stored.record, partition: 0 }] : []));
+
+  before(() => {
+    store = createMemoryStore();
+  });
+
+  testBroker(() => ({
+    open: () => createMemoryBroker({ store }),
+    createTopic: async () => {},
+    read,
+    count: async (topic) => (await read(topic)).length,
+    hasPartitions: false,
+    isCluster: false,
+    longestTopicName: 249,
+  }));
+});

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import type { Context } from '@opentelemetry/api';
+import { createOriginReader } from '../../src/context/origin.ts';
+import { readSource } from '../../src/context/source.ts';
+import { currentTrace } from '../../src/context/trace.ts';
+import { createEnvelopeBuilder } from '../../src/envelope/build.ts';
+import { createTemplate } from '../../src/envelope/template.ts';
+
+const source = { serviceName: 'or"ders', serviceVersion: null, hostname: 'höst' };
+const template = createTemplate({ eventType: 'ORDER "CREATED"\n', severity: 'WARN', source });
+const trace = { traceId: null, spanId: null, parentSpanId: null };
+const origin = { userId: 'u', sessionId: null, correlationId: null, clientIp: null, tags: null };
+
+describe('createTemplate', () => {
+  it('holds the parts of the JSON text that never change', () => {
+    const rest = 'null,"sessionId":null}}}';
+    const text = `{"eventId":"1"${template.afterEventId}2026${template.afterPublishedAt.replace(/^/, '","publishedAt":"2026')}${rest}`;
+    assert.deepEqual(JSON.parse(text), {
+      eventId: '1',
+      eventType: 'ORDER "CREATED"\n',
+      occurredAt: '2026',
+      publishedAt: '2026',
+      severity: 'WARN',
+      metadata: { source, actor: { userId: null, sessionId: null } },
+    });
+  });
+
+  it('looks as its contract says', () => {
+    const plain = createTemplate({
+      eventType: 'A',
+      severity: 'INFO',
+      source: { ...source, serviceName: 's' },
+    });
+    assert.equal(plain.afterEventId, ',"eventType":"A","occurredAt":"');
+    assert.equal(
+      plain.afterPublishedAt,
+      '","severity":"INFO","metadata":{"source":{"serviceName":"s","serviceVersion":null,"hostname":"höst"},"actor":{"userId":',
+    );
+  });
+
+  it('takes nothing but the three fields of the source', () => {
+    const more = createTemplate({
+      eventType: 'A',
+      severity: 'INFO',
+      source: { ...source, secret: 'x' } as typeof source,
+    });
+    assert.ok(!more.afterPublishedAt.includes('secret'));
+  });
+});
+
+describe('createEnvelopeBuilder', () => {
+  const build = createEnvelopeBuilder({ readOrigin: () => origin });
+
+  it('puts an event together', () => {
+    const payload = { a: 1 };
+    const envelope = build('7', template, payload, trace, Date.UTC(2026, 2, 4));
+    assert.deepEqual(envelope, {
+      eventId: '7',
+      template,
+      occurredAt: '2026-03-04T00:00:00.000Z',
+      trace,
+      origin,
+      payload,
+    });
+    assert.equal(envelope.payload, payload);
+  });
+
+  it('wraps what JSON does not write between braces', () => {
+    const wrapped = ['text', 1, 10n, true, [1], new Date(0), Buffer.from('a'), new Set([1]), new String('s')];
+    for (const value of wrapped) assert.deepEqual(build('1', template, value, trace, 0).payload, { value });
+    for (const value of [undefined, null]) {
+      assert.deepEqual(build('1', template, value, trace, 0).payload, { value: null });
+    }
+  });
+
+  it('leaves objects of any kind alone', () => {
+    class Order {}
+    const objects = [{}, new Order(), new Map([['a', 1]]), Object.create(null), { toJSON: () => ({}) }];
+    for (const value of objects) assert.equal(build('1', template, value, trace, 0).payload, value);
+  });
+
+  it('reads the origin in the context of the call', () => {
+    const seen: unknown[] = [];
+    const readOrigin = (active?: string) => {
+      seen.push(active);
+      return origin;
+    };
+    createEnvelopeBuilder<string>({ readOrigin })('1', template, {}, trace, 0, 'then');
+    assert.deepEqual(seen, ['then']);
+  });
+
+  it('takes what the context modules give (types)', () => {
+    const real = createEnvelopeBuilder<Context>({ readOrigin: createOriginReader() });
+    const realTemplate = createTemplate({ eventType: 'A', severity: 'INFO', source: readSource() });
+    const envelope = real('1', realTemplate, {}, currentTrace(), 0);
+    assert.match(envelope.trace.traceId ?? '', /^[0-9a-f]{32}$/);
+    assert.equal(envelope.origin.userId, null);
+  });
+});

@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { createSnowflake, defaultMaxBackwardMs, snowflakeEpochMs } from '../../src/envelope/snowflake.ts';
+
+const lastMs = snowflakeEpochMs + 2 ** 41 - 1;
+
+function clockAt(startMs: number) {
+  return {
+    ms: startMs,
+    now() {
+      return this.ms;
+    },
+    monotonic: () => 0,
+  };
+}
+
+/** The definition, in the arithmetic that needs no care. */
+function reference(atMs: number, workerId: number, sequence: number): string {
+  return String((BigInt(atMs - snowflakeEpochMs) << 22n) | (BigInt(workerId) << 12n) | BigInt(sequence));
+}
+
+describe('createSnowflake', () => {
+  it('writes 41 bits of milliseconds, 10 of worker and 12 of sequence in decimal', () => {
+    const clock = clockAt(Date.UTC(2026, 2, 4, 10, 0, 0, 120));
+    const ids = createSnowflake({ workerId: 613, clock });
+    assert.equal(ids.next(), reference(clock.ms, 613, 0));
+    assert.equal(ids.next(), reference(clock.ms, 613, 1));
+  });
+
+  it('equals the BigInt definition for any time, worker and count', () => {
+    const times = fc.oneof(
+      fc.integer({ min: snowflakeEpochMs, max: lastMs - 3 }),
+      fc.integer({ min: 0, max: 3000 }).map((ms) => snowflakeEpochMs + ms),
+    );
+    const property = fc.property(
+      times,
+      fc.integer({ min: 0, max: 1023 }),
+      fc.integer({ min: 1, max: 9000 }),
+      check,
+    );
+    fc.assert(property, { numRuns: 150 });
+
+    function check(startMs: number, workerId: number, count: number): void {
+      const ids = createSnowflake({ workerId, clock: clockAt(startMs) });
+      for (let index = 0; index < count; index++) {
+        const expected = reference(startMs + Math.floor(index / 4096), workerId, index % 4096);
+        const id = ids.next();
+        if (id !== expected) assert.equal(id, expected, `id ${index}`);
+      }
+    }
+  });
+
+  it('stays unique and rising under any walk of the clock that it accepts', () => {
+    const steps = fc.array(fc.tuple(fc.integer({ min: -400, max: 400 }), fc.integer({ min: 1, max: 5000 })), {
+      maxLength: 12,
+    });
+    fc.assert(
+      fc.property(steps, (walk) => {
+        const clock = clockAt(snowflakeEpochMs + 1e11);
+        const ids = createSnowflake({ workerId: 7, clock });
+        let last = 0n;
+        for (const [stepMs, count] of walk) {
+          clock.ms += stepMs;
+          for (let index = 0; index < count; index++) {
+            const id = BigInt(ids.next());
+            if (id <= last) assert.fail(`${id} after ${last}`);
+            last = id;
+          }
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('takes the 4,097th id of a millisecond from the next one, and comes back to the clock when it has caught up', () => {
+    const clock = clockAt(snowflakeEpochMs + 5_000_000);
+    const ids = createSnowflake({ workerId: 1, clock });
+    let id = '';
+    for (let index = 0; index < 4096; index++) id = ids.next();
+    assert.equal(id, reference(clock.ms, 1, 4095));
+    assert.equal(ids.next(), reference(clock.ms + 1, 1, 0));
+    clock.ms += 1;
+    assert.equal(ids.next(), reference(clock.ms, 1, 1));
+    clock.ms += 1;
+    assert.equal(ids.next(), reference(clock.ms, 1, 0));
+  });
+
+  it('does not take its own lead over the clock for a step of the clock', () => {
+    const clock = clockAt(snowflakeEpochMs + 5_000_000);
+    const ids = createSnowflake({ workerId: 1, clock, maxBackwardMs: 2 });
+    for (let index = 0; index < 4096 * 10; index++) ids.next();
+    assert.equal(ids.next(), reference(clock.ms + 10, 1, 0));
+  });
+
+  it('rides out a clock that steps back 10 s, and throws at a millisecond more', () => {
+    const startMs = snowflakeEpochMs + 1e11;
+    const clock = clockAt(startMs);
+    const ids = createSnowflake({ workerId: 1023, clock });
+    assert.equal(ids.next(), reference(startMs, 1023, 0));
+    clock.ms = startMs - defaultMaxBackwardMs;
+    assert.equal(defaultMaxBackwardMs, 10_000);
+    assert.equal(ids.next(), reference(startMs, 1023, 1));
+    clock.ms -= 1;
+    assert.throws(() => ids.next(), {
+      name: 'ClockMovedBackwardsException',
+      code: 'SVC_ENVELOPE_CLOCK_MOVED_BACKWARDS',
+      message: 'the clock moved backwards by 10001 ms, more than the 10000 ms that event ids can ride out',
+    });
+    clock.ms += 1;
+    assert.equal(ids.next(), reference(startMs, 1023, 2));
+  });
+
+  it('takes worker ids 0 to 1023', () => {
+    for (const workerId of [0, 1023]) assert.doesNotThrow(() => createSnowflake({ workerId }));
+    for (const workerId of [-1, 1024, 1.5, Number.NaN]) {
+      assert.throws(() => createSnowflake({ workerId }), {
+        code: 'SVC_ENVELOPE_WORKER_ID',
+        message: 'workerId must be between 0 and 1023',
+      });
+    }
+  });
+
+  it('takes clocks from the first to the last millisecond that 41 bits hold', () => {
+    const idAt = (ms: number) => createSnowflake({ workerId: 0, clock: clockAt(ms) }).next();
+    assert.equal(idAt(snowflakeEpochMs), '0');
+    assert.equal(idAt(snowflakeEpochMs + 0.9), '0');
+    assert.equal(idAt(lastMs), reference(lastMs, 0, 0));
+    for (const ms of [snowflakeEpochMs - 1, lastMs + 1, Number.NaN]) {
+      assert.throws(() => idAt(ms), { code: 'SVC_ENVELOPE_CLOCK_OUT_OF_RANGE' });
+    }
+    assert.equal(new Date(lastMs).toISOString(), '2093-09-06T15:47:35.551Z');
+  });
+
+  it('writes the largest id', () => {
+    const ids = createSnowflake({ workerId: 1023, clock: clockAt(lastMs) });
+    let id = '';
+    for (let index = 0; index < 4096; index++) id = ids.next();
+    assert.equal(id, String(2n ** 63n - 1n));
+    assert.throws(() => ids.next(), { code: 'SVC_ENVELOPE_CLOCK_OUT_OF_RANGE' });
+  });
+});

@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict';
+import sinon from 'sinon';
+import { type ClusterState, cacheHealth, type HealthCacheOptions } from '../../src/manage/health-cache.ts';
+
+const known = { brokerProducerInitialized: true, topic: 'orders.v1', dlqTopic: 'orders.dlq.v1' };
+const state: ClusterState = { clusterId: 'MkU3OEVBNTcwNTJENDM2Qk', nodeCount: 3 };
+
+describe('health-cache', () => {
+  let clock: sinon.SinonFakeTimers;
+  beforeEach(() => {
+    clock = sinon.useFakeTimers();
+  });
+  afterEach(() => clock.restore());
+
+  const cache = (probe: () => Promise<ClusterState>, more: Partial<HealthCacheOptions> = {}) =>
+    cacheHealth({
+      probe,
+      known: () => known,
+      clock: { now: () => clock.now, monotonic: () => clock.now },
+      ...more,
+    });
+  const failing = (message: string) => sinon.stub<[], Promise<ClusterState>>().rejects(new Error(message));
+
+  it('is UP with what the broker said', async () => {
+    const health = cache(async () => state);
+    assert.deepEqual(await health(), { status: 'UP', details: { ...known, ...state } });
+  });
+
+  it('is DOWN with the error, and without numbers made up', async () => {
+    const health = cache(failing('connect ECONNREFUSED 127.0.0.1:9092'));
+    const error = 'connect ECONNREFUSED 127.0.0.1:9092';
+    assert.deepEqual(await health(), {
+      status: 'DOWN',
+      details: { ...known, clusterId: null, nodeCount: null, error },
+    });
+  });
+
+  it('is DOWN when the probe throws at once, or rejects with no error', async () => {
+    const thrown = await cache(() => {
+      throw new Error('no client');
+    })();
+    assert.equal(thrown.details.error, 'no client');
+    const bare = await cache(() => Promise.reject(undefined))();
+    assert.equal(bare.details.error, 'The broker cannot be reached.');
+  });
+
+  it('asks the broker once in five seconds', async () => {
+    const probe = sinon.stub<[], Promise<ClusterState>>().resolves(state);
+    const health = cache(probe);
+    await health();
+    clock.tick(4_999);
+    await health();
+    assert.equal(probe.callCount, 1);
+    clock.tick(1);
+    await health();
+    assert.equal(probe.callCount, 2);
+  });
+
+  it('notices that the broker went and came back', async () => {
+    const probe = sinon.stub<[], Promise<ClusterState>>();
+    probe.onCall(0).resolves(state);
+    probe.onCall(1).rejects(new Error('gone'));
+    probe.onCall(2).resolves(state);
+    const health = cache(probe);
+    const statuses: string[] = [];
+    for (let index = 0; index < 3; index++) {
+      statuses.push((await health()).status);
+      clock.tick(5_000);
+    }
+    assert.deepEqual(statuses, ['UP', 'DOWN', 'UP']);
+  });
+
+  it('gives everybody who asks at the same time the result of one probe', async () => {
+    const probe = sinon.stub<[], Promise<ClusterState>>().resolves(state);
+    const health = cache(probe);
+    const all = await Promise.all([health(), health(), health()]);
+    assert.equal(probe.callCount, 1);
+    assert.deepEqual(
+      all.map(({ status }) => status),
+      ['UP', 'UP', 'UP'],
+    );
+  });
+
+  it('is DOWN when the broker does not answer within three seconds', async () => {
+    let settled = false;
+    const answer = cache(() => new Promise(() => {}))();
+    void answer.then(() => (settled = true));
+    await clock.tickAsync(2_999);
+    assert.equal(settled, false);
+    await clock.tickAsync(1);
+    assert.equal((await answer).details.error, 'The broker did not answer within 3000 ms.');
+  });
+
+  it('starts no second probe beside one that hangs, gives it up after 30 seconds, and then recovers', async () => {
+    const probe = sinon.stub<[], Promise<ClusterState>>();
+    probe.onCall(0).returns(new Promise(() => {}));
+    probe.onCall(1).resolves(state);
+    const health = cache(probe);
+    const first = health();
+    await clock.tickAsync(3_000);
+    assert.equal((await first).status, 'DOWN');
+    await clock.tickAsync(26_999);
+    assert.equal((await health()).status, 'DOWN');
+    assert.equal(probe.callCount, 1);
+    await clock.tickAsync(1);
+    assert.equal((await health()).status, 'UP');
+    assert.equal(probe.callCount, 2);
+  });
+
+  it('uses a late answer when it comes', async () => {
+    let answer = (_: ClusterState): void => {};
+    const health = cache(() => new Promise((resolve) => (answer = resolve)));
+    const first = health();
+    await clock.tickAsync(3_000);
+    assert.equal((await first).status, 'DOWN');
+    answer(state);
+    await clock.tickAsync(0);
+    assert.equal((await health()).status, 'UP');
+  });
+
+  it('is DOWN for another reason although the broker answers', async () => {
+    let alert: string | undefined;
+    const health = cache(async () => state, { alert: () => alert });
+    assert.equal((await health()).status, 'UP');
+    alert = '2 events were lost';
+    const { status, details } = await health();
+    assert.deepEqual([status, details.error, details.nodeCount], ['DOWN', '2 events were lost', 3]);
+  });
+
+  it('keeps the error on one line of at most 300 characters', async () => {
+    const { details } = await cache(failing(`a\r\n\tb${'x'.repeat(400)}`))();
+    assert.equal(details.error, `a b${'x'.repeat(297)}`);
+  });
+
+  it('leaves no timer behind that keeps the process alive', async () => {
+    await cache(async () => state)();
+    assert.equal(clock.countTimers(), 0);
+  });
+});

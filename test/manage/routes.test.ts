@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict';
+import { startManagementServer } from '../../src/manage/server.ts';
+import { downHealth, fakeControls, upHealth } from './fake-controls.ts';
+import { ask } from './http-client.ts';
+import { defaultOptions, serverHarness } from './server-harness.ts';
+
+const token = 'a-token-of-some-length';
+
+describe('management routes', () => {
+  const { start, lines, logger } = serverHarness();
+
+  describe('endpoints', () => {
+    for (const path of ['/metrics', '/actuator/prometheus', '/metrics?name=x']) {
+      it(`GET ${path} is the Prometheus text`, async () => {
+        const { status, headers, body } = await ask(await start(), path);
+        assert.equal(status, 200);
+        assert.equal(headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
+        assert.equal(headers['cache-control'], 'no-store');
+        assert.equal(headers['x-content-type-options'], 'nosniff');
+        assert.equal(body, fakeControls().metricsText());
+        assert.equal(Number(headers['content-length']), Buffer.byteLength(body));
+      });
+    }
+
+    it('GET /actuator/health/svc is 200 with the details when UP', async () => {
+      const { status, headers, body } = await ask(await start(), '/actuator/health/svc');
+      assert.equal(status, 200);
+      assert.equal(headers['content-type'], 'application/json');
+      assert.deepEqual(JSON.parse(body), upHealth);
+    });
+
+    it('GET /actuator/health/svc is 503 with the error when DOWN', async () => {
+      const port = await start({}, fakeControls({ health: async () => downHealth }));
+      const { status, body } = await ask(port, '/actuator/health/svc');
+      assert.equal(status, 503);
+      assert.deepEqual(JSON.parse(body), downHealth);
+    });
+
+    it('GET /actuator/health sums up', async () => {
+      const up = await ask(await start(), '/actuator/health');
+      assert.equal(up.status, 200);
+      assert.deepEqual(JSON.parse(up.body), { status: 'UP', components: { svc: upHealth } });
+      const down = await ask(
+        await start({ showDetails: 'never' }, fakeControls({ health: async () => downHealth })),
+        '/actuator/health',
+      );
+      assert.equal(down.status, 503);
+      assert.deepEqual(JSON.parse(down.body), { status: 'DOWN' });
+    });
+
+    it('show-details never shows the status only, with a token as well', async () => {
+      const port = await start({ showDetails: 'never', token });
+      for (const headers of [{}, { authorization: `Bearer ${token}` }]) {
+        const { body } = await ask(port, '/actuator/health/svc', { headers });
+        assert.equal(body, '{"status":"UP"}');
+      }
+    });
+
+    it('show-details when-authorized shows details to who has the token', async () => {
+      const port = await start({ showDetails: 'when-authorized', token });
+      assert.equal((await ask(port, '/actuator/health/svc')).body, '{"status":"UP"}');
+      const { body } = await ask(port, '/actuator/health/svc', {
+        headers: { authorization: `Bearer ${token}` },
+      });
+      assert.deepEqual(JSON.parse(body), upHealth);
+    });
+
+    it('GET /actuator/info names the service and svc', async () => {
+      const { body } = await ask(await start(), '/actuator/info');
+      assert.deepEqual(JSON.parse(body), {
+        service: { name: 'orders', version: '1.4.0' },
+        svc: { version: '0.1.0' },
+      });
+    });
+
+    it('GET /actuator links what is exposed, and only that', async () => {
+      const all = JSON.parse((await ask(await start(), '/actuator')).body);
+      assert.deepEqual(all, {
+        _links: {
+          prometheus: { href: '/actuator/prometheus', templated: false },
+          self: { href: '/actuator', templated: false },
+          health: { href: '/actuator/health', templated: false },
+          'health-svc': { href: '/actuator/health/svc', templated: false },
+          info: { href: '/actuator/info', templated: false },
+        },
+      });
+      const port = await start({ exposure: ['info'] });
+      assert.deepEqual(Object.keys(JSON.parse((await ask(port, '/actuator')).body)._links), ['self', 'info']);
+    });
+
+    for (const [accept, type] of [
+      ['application/vnd.svc.actuator.v3+json', 'application/vnd.svc.actuator.v3+json'],
+      ['text/html, application/vnd.svc.actuator.v3+json;q=0.5', 'application/vnd.svc.actuator.v3+json'],
+      ['application/vnd.svc.actuator.v3+json;q=0', 'application/json'],
+      ['application/vnd.svc.actuator.v2+json', 'application/json'],
+      ['*/*', 'application/json'],
+    ] as const) {
+      it(`Accept: ${accept} gets ${type}`, async () => {
+        const { headers } = await ask(await start(), '/actuator/info', { headers: { accept } });
+        assert.equal(headers['content-type'], type);
+      });
+    }
+
+    it('HEAD has the headers of GET and no body', async () => {
+      const port = await start();
+      for (const path of ['/metrics', '/actuator/health/svc', '/nothing']) {
+        const get = await ask(port, path);
+        const head = await ask(port, path, { method: 'HEAD' });
+        assert.equal(head.status, get.status);
+        assert.equal(head.body, '');
+        for (const name of ['content-type', 'content-length', 'cache-control']) {
+          assert.equal(head.headers[name], get.headers[name]);
+        }
+      }
+    });
+
+    it('a failure inside is 500 without its reason, which the log has', async () => {
+      const port = await start(
+        {},
+        fakeControls({
+          metricsText: () => {
+            throw new Error('ledger broke');
+          },
+        }),
+      );
+      const { status, body } = await ask(port, '/metrics');
+      assert.equal(status, 500);
+      assert.ok(!body.includes('ledger broke'));
+      assert.deepEqual(lines, [
+        ['a management endpoint failed', { path: '/metrics', error: 'ledger broke' }],
+      ]);
+      assert.equal((await ask(port, '/actuator/info')).status, 200);
+    });
+  });
+
+  describe('exposure', () => {
+    const cases: [string[], Record<string, number>][] = [
+      [
+        ['health'],
+        { '/actuator/health': 200, '/actuator/health/svc': 200, '/metrics': 404, '/actuator/info': 404 },
+      ],
+      [['prometheus'], { '/metrics': 200, '/actuator/prometheus': 200, '/actuator/health': 404 }],
+      [['metrics'], { '/metrics': 200, '/actuator/prometheus': 404 }],
+      [['svc-metrics', 'svc-outbox'], { '/actuator': 200, '/metrics': 404, '/actuator/health': 404 }],
+      [['*'], { '/metrics': 200, '/actuator/health/svc': 200, '/actuator/info': 200 }],
+    ];
+    for (const [exposure, statuses] of cases) {
+      it(`include ${exposure.join()}`, async () => {
+        const port = await start({ exposure });
+        const found: Record<string, number> = {};
+        for (const path of Object.keys(statuses)) found[path] = (await ask(port, path)).status;
+        assert.deepEqual(found, statuses);
+      });
+    }
+
+    it('nothing included: no server', async () => {
+      assert.equal(
+        await startManagementServer({ ...defaultOptions, exposure: [] }, fakeControls(), logger, true),
+        undefined,
+      );
+    });
+  });
+});

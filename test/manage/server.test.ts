@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { startManagementServer } from '../../src/manage/server.ts';
+import { fakeControls } from './fake-controls.ts';
+import { ask, sendRaw, statusOf } from './http-client.ts';
+import { defaultOptions, serverHarness } from './server-harness.ts';
+
+const token = 'a-token-of-some-length';
+
+describe('management server', () => {
+  const { start, stop, lines, logger } = serverHarness();
+
+  it('a port in use is one warning', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    assert.equal(
+      await startManagementServer({ ...defaultOptions, port }, fakeControls(), logger, true),
+      undefined,
+    );
+    assert.deepEqual(lines, [
+      [
+        `management server not started: port ${port} of 127.0.0.1 is in use (management.server.port; 0 takes a free one)`,
+        { code: 'SVC_MANAGE_LISTEN_FAILED' },
+      ],
+    ]);
+    other.close();
+  });
+
+  for (const wrong of [{ port: 65_536 }, { address: '127.0.0.1.x', token, port: 0 }]) {
+    it(`cannot listen on ${JSON.stringify(wrong)}: one warning`, async () => {
+      assert.equal(
+        await startManagementServer({ ...defaultOptions, ...wrong }, fakeControls(), logger, true),
+        undefined,
+      );
+      assert.equal(lines.length, 1);
+      assert.match(
+        lines[0]?.[0] ?? '',
+        /^management server not started: cannot listen on port \d+ of \S+ \(\w+\)$/,
+      );
+    });
+  }
+
+  it('worker threads have none', async () => {
+    assert.equal(await startManagementServer(defaultOptions, fakeControls(), logger, false), undefined);
+    assert.deepEqual(lines, []);
+  });
+
+  it('close ends connections that are kept alive, and frees the port', async () => {
+    const port = await start();
+    const open = sendRaw(port, 'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    await ask(port, '/metrics');
+    await stop();
+    assert.equal(statusOf(await open), 200);
+    await start({ port });
+  });
+
+  it('processes of a cluster do not share a port, each of them with other counts', async function () {
+    this.timeout(20_000);
+    assert.deepEqual(await run('./cluster-server.ts'), [0, 'listening: true,false\n']);
+  });
+
+  it('never keeps the process alive, not even with a connection open', async function () {
+    this.timeout(20_000);
+    assert.deepEqual(await run('./idle-server.ts'), [0, 'answered 200, kept alive by []\n']);
+  });
+});
+
+/** Exit code and output of a script beside this file. */
+async function run(script: string): Promise<[number, string]> {
+  const file = fileURLToPath(new URL(script, import.meta.url));
+  const child = spawn(process.execPath, [file], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
+  return [code, output];
+}

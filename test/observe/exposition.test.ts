@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { renderMetrics } from '../../src/observe/exposition.ts';
+import { durationBoundsSeconds } from '../../src/observe/histogram.ts';
+import { observedInstruments, publishDuration } from '../../src/observe/metrics.ts';
+import { filledSources, metricSources } from './metric-sources.ts';
+
+describe('exposition', () => {
+  const lines = renderMetrics(filledSources()).split('\n');
+  const value = (series: string): string | undefined =>
+    lines.find((line) => line.startsWith(`${series} `))?.slice(series.length + 1);
+
+  const expected: Record<string, string> = {
+    'svc_events_calls_total{eventType="ORDER_CREATED"}': '8',
+    'svc_events_published_total{eventType="ORDER_CREATED"}': '2',
+    'svc_events_published_total{eventType="ORDER_CANCELLED"}': '1',
+    'svc_events_failed_total{eventType="ORDER_CREATED"}': '4',
+    'svc_events_failed_total{eventType="ORDER_CANCELLED"}': '0',
+    'svc_events_dlq_total{eventType="ORDER_CREATED"}': '1',
+    'svc_dlq_events_total{eventType="ORDER_CREATED"}': '1',
+    'svc_events_backup_total{eventType="ORDER_CREATED"}': '1',
+    'svc_events_outbox_total{eventType="ORDER_CREATED"}': '1',
+    'svc_events_refused_total{eventType="ORDER_CREATED"}': '1',
+    'svc_events_lost_total{eventType="ORDER_CREATED"}': '1',
+    'svc_events_dlq_failed_total{eventType="ORDER_CREATED"}': '1',
+    'svc_events_retry_count_total{eventType="ORDER_CREATED"}': '1',
+    'svc_events_in_flight{eventType="ORDER_CREATED"}': '1',
+    'svc_events_in_flight{eventType="ORDER_CANCELLED"}': '0',
+    'svc_broker_errors_total{kind="retriable"}': '1',
+    'svc_broker_errors_total{kind="fatal"}': '0',
+    'svc_capture_targets{state="patched"}': '2',
+    'svc_capture_targets{state="failed"}': '1',
+    'svc_capture_calls_total{target="./src/orders.ts#createOrder"}': '7',
+  };
+  for (const [series, count] of Object.entries(expected)) {
+    it(`${series} is ${count}`, () => assert.equal(value(series), count));
+  }
+
+  it('has every instrument once, with its help and type before its values', () => {
+    const names = observedInstruments.flatMap((one) =>
+      [one.prometheusName, one.prometheusAlias ?? []].flat(),
+    );
+    const types = lines.filter((line) => line.startsWith('# TYPE ')).map((line) => line.split(' ')[2]);
+    assert.deepEqual(types, [...names, publishDuration.prometheusName]);
+    for (const name of types) {
+      const at = lines.findIndex((line) => line.startsWith(`# HELP ${name} `));
+      assert.match(lines[at] as string, /\.$/);
+      assert.match(lines[at + 1] as string, new RegExp(`^# TYPE ${name} (counter|gauge|histogram)$`));
+    }
+  });
+
+  it('has cumulative buckets that end in the count', () => {
+    const bucket = (bound: string) =>
+      value(`svc_events_publish_duration_seconds_bucket{eventType="ORDER_CREATED",le="${bound}"}`);
+    assert.equal(bucket('0.005'), '1');
+    assert.equal(bucket('0.1'), '1');
+    assert.equal(bucket('0.25'), '2');
+    assert.equal(bucket('10'), '2');
+    assert.equal(bucket('+Inf'), '3');
+    assert.equal(value('svc_events_publish_duration_seconds_count{eventType="ORDER_CREATED"}'), '3');
+    assert.equal(value('svc_events_publish_duration_seconds_sum{eventType="ORDER_CREATED"}'), '60.203');
+    assert.equal(lines.filter((line) => line.includes('_bucket{')).length, durationBoundsSeconds.length + 1);
+  });
+
+  it('ends in a line feed and is valid without any event', () => {
+    const text = renderMetrics(metricSources());
+    assert.ok(text.endsWith('\n'));
+    assert.ok(!text.includes('\n\n'));
+    assert.ok(text.includes('svc_broker_errors_total{kind="unknown_outcome"} 0\n'));
+  });
+
+  it('escapes backslash, quote and line feed in label values, and nothing else', () => {
+    const sources = metricSources();
+    sources.ledger.open('a\\b"c\nd{}é=,').close('published');
+    const text = renderMetrics(sources);
+    assert.ok(text.includes('svc_events_published_total{eventType="a\\\\b\\"c\\nd{}é=,"} 1\n'));
+  });
+
+  it('a value that a name cannot break out of stays on its line', () => {
+    const sources = metricSources();
+    sources.ledger.open('"} 1\nsvc_events_lost_total{eventType="fake').close('published');
+    const fake = renderMetrics(sources)
+      .split('\n')
+      .filter((line) => line.startsWith('svc_events_lost_total{eventType="fake'));
+    assert.deepEqual(fake, []);
+  });
+});

@@ -1,0 +1,34 @@
+import { createPublishDurations } from '../../src/observe/durations.ts';
+import type { CaptureTarget, MetricSources } from '../../src/observe/metrics.ts';
+import { createLedger } from '../../src/observe/outcomes.ts';
+
+/** Empty sources for a test to fill. */
+export function metricSources(captureTargets: readonly CaptureTarget[] = []): MetricSources {
+  return {
+    ledger: createLedger(),
+    durations: createPublishDurations(),
+    captureTargets: () => captureTargets,
+  };
+}
+
+/** One of everything, so that no instrument is without a value. */
+export function filledSources(): MetricSources {
+  const sources = metricSources([
+    { target: './src/orders.ts#createOrder', state: 'patched', calls: 7 },
+    { target: './src/orders.ts#cancelOrder', state: 'patched', calls: 0 },
+    { target: './src/gone.ts#nothing', state: 'failed', calls: 0 },
+  ]);
+  const { ledger, durations } = sources;
+  for (const outcome of ['published', 'published', 'dlq', 'backup', 'outbox', 'refused', 'lost'] as const) {
+    ledger.open('ORDER_CREATED').close(outcome);
+  }
+  ledger.open('ORDER_CREATED');
+  ledger.open('ORDER_CANCELLED').close('published');
+  ledger.retried('ORDER_CREATED');
+  ledger.dlqFailed('ORDER_CREATED');
+  ledger.brokerFailed('retriable');
+  durations.record('ORDER_CREATED', 0.003);
+  durations.record('ORDER_CREATED', 0.2);
+  durations.record('ORDER_CREATED', 60);
+  return sources;
+}

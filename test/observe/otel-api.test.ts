@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+
+// Each in a process of its own: what was loaded or registered here already would hide the answer.
+function run(script: string): string {
+  const module = new URL('../../src/observe/otel-api.ts', import.meta.url).href;
+  const code = `import { otelApi, loadOtelApi } from ${JSON.stringify(module)};\n${script}`;
+  return execFileSync(process.execPath, ['--input-type=module', '--eval', code], {
+    cwd: import.meta.dirname,
+    encoding: 'utf8',
+  });
+}
+
+describe('otel-api', () => {
+  it('is not there, and not loaded, until somebody registers something', () => {
+    const output = run(`
+      import { createRequire } from 'node:module';
+      import { join } from 'node:path';
+      const require = createRequire(join(process.cwd(), 'x.js'));
+      const loaded = () => Object.keys(require.cache).some((file) => file.includes('opentelemetry'));
+      const before = [otelApi(), loaded()];
+      const api = await import('@opentelemetry/api');
+      const still = otelApi();
+      api.metrics.setGlobalMeterProvider({ getMeter: () => 'the meter' });
+      console.log(before, still, otelApi().metrics.getMeterProvider().getMeter());`);
+    assert.equal(output, '[ undefined, false ] undefined the meter\n');
+  });
+
+  it('loads on demand', () => {
+    assert.equal(
+      run('console.log(typeof loadOtelApi().trace.getTracer, otelApi() === loadOtelApi());'),
+      'function true\n',
+    );
+  });
+});

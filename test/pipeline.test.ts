@@ -1,0 +1,224 @@
+import assert from 'node:assert/strict';
+import type { Call } from '../src/capture/call.ts';
+import type { CaptureRule } from '../src/capture/rule.ts';
+import { createEnvelopeBuilder } from '../src/envelope/build.ts';
+import { createTemplates } from '../src/envelope/template.ts';
+import { SvcError } from '../src/errors.ts';
+import { isOwnWork } from '../src/lifecycle.ts';
+import { createPublishDurations } from '../src/observe/durations.ts';
+import { createLedger, type Outcome } from '../src/observe/outcomes.ts';
+import { createPipeline, type PipelineParts } from '../src/pipeline.ts';
+import { jsonSerializer } from '../src/serialize/json.ts';
+import type { SerializedEvent } from '../src/serialize/serializer.ts';
+
+const secret = 'john@example.com';
+
+function pipelineWith(options: Partial<PipelineParts> = {}) {
+  const taken: { event: SerializedEvent; settle: (outcome: Outcome) => void }[] = [];
+  const refused: [string, string][] = [];
+  const ended: Outcome[] = [];
+  const ledger = createLedger();
+  let ids = 100;
+  const pipeline = createPipeline({
+    clock: { now: () => 0, monotonic: () => 0 },
+    ledger,
+    durations: createPublishDurations(),
+    serializer: jsonSerializer,
+    publisher: {
+      publish: (event) => new Promise((settle) => taken.push({ event, settle })),
+      close: async () => {},
+    },
+    defaultTopic: 'main',
+    asyncMode: false,
+    templateOf: createTemplates({ serviceName: 'orders', serviceVersion: null, hostname: 'h"1' }),
+    nextId: () => String(ids++),
+    buildEnvelope: createEnvelopeBuilder({
+      readOrigin: () => ({ userId: 'u"1', sessionId: null, correlationId: 'c', clientIp: null, tags: { region: 'eu' } }),
+    }),
+    startTrace: () => ({
+      traceId: 'a'.repeat(32),
+      spanId: 'b'.repeat(16),
+      parentSpanId: null,
+      traceparent: '00-a-b-01',
+      tracestate: undefined,
+      end: (outcome) => ended.push(outcome),
+    }),
+    onRefused: (eventType, error) => refused.push([eventType, error.code]),
+    ...options,
+  });
+  return { ...pipeline, taken, refused, ended, ledger };
+}
+
+function callOf(rule: Partial<CaptureRule> = {}, call: Partial<Call> = {}): Call {
+  const whole: CaptureRule = {
+    id: 'orders#create',
+    origin: 'configuration',
+    eventType: 'ORDER_CREATED',
+    severity: 'WARN',
+    phase: 'AFTER_RETURNING',
+    failOnError: false,
+    payload: ({ result }) => result,
+    ...rule,
+  };
+  return { rule: whole, self: null, args: [], result: { orderId: 7 }, error: undefined, canWait: true, ...call };
+}
+
+const throwing = () => {
+  throw new Error(secret);
+};
+
+describe('pipeline', () => {
+  it('makes the envelope that the specification shows, serialized once', () => {
+    const { onCall, taken } = pipelineWith();
+    void onCall(callOf());
+    const { event } = taken[0] ?? assert.fail('nothing was published');
+    assert.deepEqual(JSON.parse(`${event.head}1970-01-01T00:00:00.001Z${event.tail}`), {
+      eventId: '100',
+      eventType: 'ORDER_CREATED',
+      occurredAt: '1970-01-01T00:00:00.000Z',
+      publishedAt: '1970-01-01T00:00:00.001Z',
+      severity: 'WARN',
+      metadata: {
+        source: { serviceName: 'orders', serviceVersion: null, hostname: 'h"1' },
+        actor: { userId: 'u"1', sessionId: null },
+        trace: { traceId: 'a'.repeat(32), spanId: 'b'.repeat(16), parentSpanId: null },
+        correlationId: 'c',
+        clientIp: null,
+        tags: { region: 'eu' },
+      },
+      payload: { orderId: 7 },
+    });
+    assert.deepEqual(event.headers, {
+      eventId: '100',
+      eventType: 'ORDER_CREATED',
+      'content-type': 'application/json',
+      traceparent: '00-a-b-01',
+    });
+  });
+
+  for (const [what, result, payload] of [
+    ['a number', 7, { value: 7 }],
+    ['text', 'x', { value: 'x' }],
+    ['a list', [1, 2], { value: [1, 2] }],
+    ['nothing', undefined, { value: null }],
+    ['null', null, { value: null }],
+    ['a Date', new Date(0), { value: '1970-01-01T00:00:00.000Z' }],
+    ['a Map', new Map([['a', 1]]), { a: 1 }],
+    ['toJSON to text', { toJSON: () => 'x' }, { value: 'x' }],
+  ] as const) {
+    it(`a payload that is ${what}`, () => {
+      const { onCall, taken } = pipelineWith();
+      void onCall(callOf({}, { result }));
+      const { head, tail } = taken[0]?.event ?? assert.fail('nothing was published');
+      assert.deepEqual(JSON.parse(head + tail).payload, payload);
+    });
+  }
+
+  it('the key is the declared one, else the event id; the topic that of the rule', () => {
+    const { onCall, taken } = pipelineWith();
+    void onCall(callOf());
+    void onCall(callOf({ key: () => 'k', topic: 'other' }));
+    assert.deepEqual(
+      taken.map(({ event }) => [event.topic, event.key]),
+      [
+        [undefined, '100'],
+        ['other', 'k'],
+      ],
+    );
+  });
+
+  it('sync mode: who can wait resolves with the outcome; who cannot goes on', async () => {
+    const { onCall, taken } = pipelineWith();
+    let waited = false;
+    const done = onCall(callOf())?.then(() => (waited = true));
+    assert.equal(onCall(callOf({}, { canWait: false })), undefined);
+    await Promise.resolve();
+    assert.equal(waited, false);
+    taken[0]?.settle('published');
+    await done;
+    assert.equal(waited, true);
+  });
+
+  it('async mode: nobody waits', () => {
+    const { onCall } = pipelineWith({ asyncMode: true });
+    assert.equal(onCall(callOf()), undefined);
+  });
+
+  for (const [what, rule, code] of [
+    ['a payload expression that throws', { payload: throwing }, 'SVC_PIPELINE_UNEXPECTED'],
+    ['a key expression that throws', { key: throwing }, 'SVC_PIPELINE_UNEXPECTED'],
+    ['a payload that cannot be protected', { payload: () => new Error(secret) }, 'SVC_PROTECT_UNSUPPORTED_TYPE'],
+  ] as const) {
+    it(`${what}: refused and counted; the caller sees it only with failOnError, and never the value`, () => {
+      const { onCall, refused, taken, ledger } = pipelineWith();
+      assert.equal(onCall(callOf(rule)), undefined);
+      assert.deepEqual(refused, [['ORDER_CREATED', code]]);
+      assert.equal(taken.length, 0);
+      assert.throws(
+        () => onCall(callOf({ ...rule, failOnError: true })),
+        (error) => error instanceof SvcError && error.code === code && !error.message.includes(secret),
+      );
+      const { calls, refused: counted, inFlight } = ledger.snapshot();
+      assert.deepEqual({ calls, counted, inFlight }, { calls: 2, counted: 2, inFlight: 0 });
+    });
+  }
+
+  it('failOnError: a lost event rejects the wait', async () => {
+    const { onCall, taken } = pipelineWith();
+    const done = onCall(callOf({ failOnError: true }));
+    taken[0]?.settle('lost');
+    await assert.rejects(done ?? Promise.resolve(), { code: 'SVC_PUBLISH_LOST' });
+    const other = onCall(callOf());
+    taken[1]?.settle('lost');
+    await other;
+  });
+
+  it('the counters add up to the calls, and each trace ends once', async () => {
+    const { onCall, taken, ledger, ended, idle } = pipelineWith();
+    const outcomes: Outcome[] = ['published', 'dlq', 'backup', 'lost'];
+    for (const _ of outcomes) void onCall(callOf());
+    onCall(callOf({ payload: throwing }));
+    assert.equal(ledger.snapshot().inFlight, 4);
+    for (const [index, outcome] of outcomes.entries()) taken[index]?.settle(outcome);
+    await idle();
+    const { brokerErrors: _, retries: __, dlqFailures: ___, ...counts } = ledger.snapshot();
+    assert.deepEqual(counts, {
+      calls: 5,
+      inFlight: 0,
+      published: 1,
+      dlq: 1,
+      backup: 1,
+      outbox: 0,
+      refused: 1,
+      lost: 1,
+    });
+    assert.deepEqual(ended.sort(), ['backup', 'dlq', 'lost', 'published']);
+  });
+
+  it('what runs inside (expressions, getters, toJSON) counts as own work, so it is not captured', () => {
+    const seen: boolean[] = [];
+    const { onCall } = pipelineWith();
+    void onCall(callOf({ payload: () => ({ toJSON: () => seen.push(isOwnWork()) }) }));
+    assert.deepEqual(seen, [true]);
+    assert.equal(isOwnWork(), false);
+  });
+
+  it('publish() from application code: outcome and id; refused and lost reject', async () => {
+    class OrderShipped {
+      orderId = 7;
+    }
+    const { producer, taken } = pipelineWith({ asyncMode: true });
+    const published = producer.publish(new OrderShipped(), { severity: 'ERROR', topic: 'other', key: 'k' });
+    const { event } = taken[0] ?? assert.fail('nothing was published');
+    assert.deepEqual([event.eventType, event.topic, event.key], ['OrderShipped', 'other', 'k']);
+    assert.equal(JSON.parse(event.head + event.tail).severity, 'ERROR');
+    taken[0]?.settle('published');
+    assert.deepEqual(await published, { eventId: '100', outcome: 'published' });
+
+    const lost = producer.publish({ a: 1 });
+    assert.equal(taken[1]?.event.eventType, 'Event');
+    taken[1]?.settle('lost');
+    await assert.rejects(lost, { code: 'SVC_PUBLISH_LOST' });
+    await assert.rejects(producer.publish({ error: new Error(secret) }), { code: 'SVC_PROTECT_UNSUPPORTED_TYPE' });
+  });
+});

@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { runInNewContext } from 'node:vm';
+import { SvcError } from '../../src/errors.ts';
+import { maxDepth, maxNodes, normalize } from '../../src/protect/normalize.ts';
+
+const json = (value: unknown) => JSON.stringify(normalize(value));
+const refused = (value: unknown, code: string) =>
+  assert.throws(
+    () => normalize(value),
+    (error) => error instanceof SvcError && error.code === code && !('cause' in error),
+  );
+
+function nested(levels: number): object {
+  let value: object = {};
+  for (let level = 0; level < levels; level++) value = { inner: value };
+  return value;
+}
+
+describe('normalize', () => {
+  it('hands back what needs no change, uncopied', () => {
+    const payload = { a: 1, b: [true, null, { c: 'x' }], d: Number.NaN };
+    assert.equal(normalize(payload), payload);
+  });
+
+  it('never changes the payload that the application holds', () => {
+    const payload = { keep: 'x', at: new Date(0), list: [1n] };
+    normalize(payload);
+    assert.ok(payload.at instanceof Date);
+    assert.equal(payload.list[0], 1n);
+  });
+
+  for (const [what, value, expected] of [
+    ['Date', { at: new Date(0) }, '{"at":"1970-01-01T00:00:00.000Z"}'],
+    ['invalid Date', { at: new Date(Number.NaN) }, '{"at":null}'],
+    ['BigInt', { id: 9007199254740993n }, '{"id":"9007199254740993"}'],
+    [
+      'Map',
+      new Map<unknown, unknown>([
+        ['a', 1],
+        [2, new Map([['b', 3n]])],
+      ]),
+      '{"2":{"b":"3"},"a":1}',
+    ],
+    ['Set', { tags: new Set(['a', 'b']) }, '{"tags":["a","b"]}'],
+    ['Buffer', { bytes: Buffer.from('hi') }, '{"bytes":"aGk="}'],
+    [
+      'a view into a larger buffer',
+      { bytes: new Uint8Array([0, 104, 105, 0]).subarray(1, 3) },
+      '{"bytes":"aGk="}',
+    ],
+    ['ArrayBuffer', { bytes: new Uint8Array([104, 105]).buffer }, '{"bytes":"aGk="}'],
+    ['toJSON', { money: { toJSON: () => ({ amount: 5n }) } }, '{"money":{"amount":"5"}}'],
+    ['toJSON to text', { money: { toJSON: () => '5 EUR' } }, '{"money":"5 EUR"}'],
+    [
+      'toJSON whose result has a toJSON, which is not called',
+      { a: { toJSON: () => ({ b: 1, toJSON: () => 'again' }) } },
+      '{"a":{"b":1}}',
+    ],
+    ['primitive wrappers', { a: Object('x'), b: Object(1), c: Object(2n) }, '{"a":"x","b":1,"c":"2"}'],
+    [
+      'functions, symbols and undefined, as JSON does',
+      { a: () => 1, b: Symbol('x'), c: undefined, d: [undefined] },
+      '{"d":[null]}',
+    ],
+    ['null prototype', Object.assign(Object.create(null), { a: 1n }), '{"a":"1"}'],
+    ['own key __proto__', JSON.parse('{"__proto__":{"x":1},"n":1}'), '{"__proto__":{"x":1},"n":1}'],
+    [
+      'values of another realm',
+      { at: runInNewContext('new Date(0)'), m: runInNewContext('new Map([["a",1]])') },
+      '{"at":"1970-01-01T00:00:00.000Z","m":{"a":1}}',
+    ],
+  ] as const) {
+    it(`carries ${what}`, () => assert.equal(json(value), expected));
+  }
+
+  it('keeps an own key __proto__ when it has to copy', () => {
+    const copied = normalize(JSON.parse('{"__proto__":{"x":1}}', (_, value) => (value === 1 ? 1n : value)));
+    assert.equal(JSON.stringify(copied), '{"__proto__":{"x":"1"}}');
+    assert.equal(Object.getPrototypeOf(copied), Object.prototype);
+  });
+
+  it('class instances: own fields and toJSON', () => {
+    class Order {
+      id = 7;
+      #secret = 1;
+      total = 5n;
+      toDto() {
+        return this.#secret;
+      }
+    }
+    assert.equal(json(new Order()), '{"id":7,"total":"5"}');
+  });
+
+  for (const [what, value] of [
+    ['Error', { error: new Error('john@example.com') }],
+    ['Promise', { later: Promise.resolve(1) }],
+    ['RegExp', { pattern: /x/ }],
+    ['WeakMap', { weak: new WeakMap() }],
+    ['Map with object keys', new Map([[{}, 1]])],
+  ] as const) {
+    it(`refuses ${what}`, () => refused(value, 'SVC_PROTECT_UNSUPPORTED_TYPE'));
+  }
+
+  it('an object that only inherits from Map.prototype does not change what maps are', () => {
+    normalize(Object.create(Map.prototype));
+    assert.equal(json(new Map([['a', 1]])), '{"a":1}');
+  });
+
+  it('a getter, toJSON or proxy that throws is refused, and its message is not passed on', () => {
+    const secret = 'john@example.com';
+    const fail = (): never => {
+      throw new Error(secret);
+    };
+    for (const value of [
+      {
+        get email() {
+          return fail();
+        },
+      },
+      { a: { toJSON: fail } },
+      new Proxy({}, { ownKeys: fail }),
+    ]) {
+      assert.throws(
+        () => normalize(value),
+        (error: Error) => !error.message.includes(secret) && !error.stack?.includes(secret),
+      );
+      refused(value, 'SVC_PROTECT_READ_ERROR');
+    }
+  });
+
+  it('toJSON that returns its own object is refused', () => {
+    const self = { toJSON: () => self };
+    refused(self, 'SVC_PROTECT_READ_ERROR');
+  });
+
+  it(`takes ${maxDepth} levels, refuses ${maxDepth + 1} and cycles`, () => {
+    assert.doesNotThrow(() => normalize(nested(maxDepth)));
+    refused(nested(maxDepth + 1), 'SVC_PROTECT_DEPTH_OR_CYCLE');
+    const cycle: Record<string, unknown> = {};
+    cycle.self = cycle;
+    refused(cycle, 'SVC_PROTECT_DEPTH_OR_CYCLE');
+  });
+
+  it(`takes ${maxNodes} values, refuses one more`, () => {
+    assert.doesNotThrow(() => normalize(new Array(maxNodes).fill(1)));
+    refused(new Array(maxNodes + 1).fill(1), 'SVC_PROTECT_TOO_LARGE');
+  });
+});

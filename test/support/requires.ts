@@ -1,0 +1,82 @@
+import { appendFileSync } from 'node:fs';
+import { brokersFromEnv, findKafkaSource } from '../../scripts/services/kafka.ts';
+import { ensureKafkaJars } from '../../scripts/services/kafka-jars.ts';
+import { ensurePromtool } from '../../scripts/services/promtool.ts';
+import { Unavailable } from '../../scripts/services/unavailable.ts';
+import { startKafka } from './kafka.ts';
+
+/**
+ * What a suite needs besides Node:
+ * - `kafka`: the shared Kafka, started when the suite begins;
+ * - `own-kafka`, `secure-kafka`: that one can be started; the suite starts it;
+ * - `promtool`: built with Go when it is missing.
+ */
+export type Requirement = 'kafka' | 'own-kafka' | 'secure-kafka' | 'promtool';
+
+const LONGEST_PREPARATION_MS = 10 * 60_000;
+const log = (line: string): void => console.error(line);
+
+const prepare: Record<Requirement, () => Promise<unknown>> = {
+  kafka: async () => {
+    await startKafka();
+    if (brokersFromEnv().length > 0) await ensureKafkaJars(log); // to read back with Kafka's own consumer
+  },
+  'own-kafka': () => findKafkaSource(log),
+  'secure-kafka': () => ensureKafkaJars(log),
+  promtool: async () => {
+    const path = await ensurePromtool({ log });
+    if (path === null)
+      throw new Unavailable('there is no promtool', 'install Go, or put promtool on the PATH');
+  },
+};
+
+const prepared = new Map<Requirement, Promise<unknown>>();
+
+/**
+ * A `describe` that needs something which not every machine has. Where it is missing, the tests of the suite are shown as
+ * pending, and the reason with the remedy goes to standard error and to the file named by SVC_TEST_SKIPS (one JSON line:
+ * `suite`, `reason`, `remedy`); where CI is set, the suite fails instead. Only what is missing skips: a server that is there
+ * and does not start is a failure everywhere.
+ */
+export function requiring(
+  needs: Requirement | readonly Requirement[],
+  title: string,
+  suite: (this: Mocha.Suite) => void,
+): Mocha.Suite {
+  return describe(title, function () {
+    before(`needs ${[needs].flat().join(', ')}`, async function () {
+      this.timeout(LONGEST_PREPARATION_MS);
+      for (const need of [needs].flat()) {
+        const missing = await findMissing(need);
+        if (!missing) continue;
+        report(title, missing);
+        if (isCi()) throw new Error(`${missing.message}. CI is set, so it must be there: ${missing.how}`);
+        this.skip();
+      }
+    });
+    suite.call(this);
+  });
+}
+
+async function findMissing(need: Requirement): Promise<Unavailable | null> {
+  const ready = prepared.get(need) ?? prepare[need]();
+  prepared.set(need, ready);
+  try {
+    await ready;
+    return null;
+  } catch (error) {
+    if (error instanceof Unavailable) return error;
+    throw error;
+  }
+}
+
+function report(suite: string, { message, how }: Unavailable): void {
+  const file = process.env.SVC_TEST_SKIPS;
+  const remedy = `To run it: ${how}`;
+  if (file) appendFileSync(file, `${JSON.stringify({ suite, reason: message, remedy })}\n`);
+  else log(`not run: ${suite}: ${message}. ${remedy}`);
+}
+
+function isCi(): boolean {
+  return !['', '0', 'false'].includes(process.env.CI ?? '');
+}

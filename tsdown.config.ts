@@ -1,0 +1,38 @@
+import { defineConfig, type UserConfig } from 'tsdown';
+
+const shared: UserConfig = {
+  outDir: 'dist',
+  target: 'node22.15',
+  platform: 'node',
+  dts: { oxc: true },
+  hash: false,
+  fixedExtension: true,
+  shims: true,
+  clean: false,
+};
+
+/** What applications import, as ESM and as CJS. State that must be single per process sits behind `Symbol.for('svc')`. */
+const publicEntries = {
+  index: 'src/index.ts',
+  register: 'register.ts',
+  testing: 'src/testing.ts',
+  'adapters/kafkajs': 'src/adapters/kafkajs/kafkajs-broker.ts',
+  'adapters/file': 'src/adapters/file/file-broker.ts',
+  'adapters/memory': 'src/adapters/memory/memory-broker.ts',
+};
+
+export default defineConfig([
+  {
+    ...shared,
+    format: 'esm',
+    // `loader`: what `module.register` runs in its own thread, where Node has no sound synchronous hooks.
+    entry: { ...publicEntries, loader: 'src/capture/source/loader.ts' },
+  },
+  {
+    ...shared,
+    format: 'cjs',
+    checks: { legacyCjs: false },
+    // `preload` and `cli`: what `register` and the command line load with one synchronous `require`.
+    entry: { ...publicEntries, preload: 'src/preload.ts', cli: 'src/cli/main.ts' },
+  },
+]);
