@@ -4,7 +4,7 @@ const shared: UserConfig = {
   outDir: 'dist',
   target: 'node22.15',
   platform: 'node',
-  dts: { oxc: true },
+  dts: true,
   hash: false,
   fixedExtension: true,
   shims: true,

@@ -13,7 +13,9 @@ const say = (text = '') => process.stdout.write(`${text}\n`);
 const title = (text: string) => say(`\n${bold(`== ${text}`)}`);
 
 if (process.argv.includes('--help')) {
-  say('npm run demo [-- --kafka]\n\n  --kafka   publish to a real Apache Kafka (KAFKA_BROKERS, or one that is fetched and started)');
+  say(
+    'npm run demo [-- --kafka]\n\n  --kafka   publish to a real Apache Kafka (KAFKA_BROKERS, or one that is fetched and started)',
+  );
   process.exit(0);
 }
 
@@ -41,12 +43,15 @@ function startApplication(env: NodeJS.ProcessEnv): Promise<Application> {
         lines.push(line);
         address ??= /listening on (http\S+)/.exec(line)?.[1];
         management ??= /management\D*(http:\/\/[\w.:]+)/.exec(line)?.[1];
-        if (address !== undefined && management !== undefined) ready({ process: child, address, management, lines });
+        if (address !== undefined && management !== undefined)
+          ready({ process: child, address, management, lines });
       }
     };
     child.stdout.on('data', take);
     child.stderr.on('data', take);
-    child.once('exit', (code) => failed(new Error(`the application ended with ${code}:\n${lines.join('\n')}`)));
+    child.once('exit', (code) =>
+      failed(new Error(`the application ended with ${code}:\n${lines.join('\n')}`)),
+    );
   });
 }
 
@@ -59,13 +64,21 @@ async function sendTraffic(address: string): Promise<void> {
     });
   const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
   for (const [index, product] of ['bicycle', 'helmet', 'bell', 'lamp'].entries()) {
-    await post('/orders', { customer: 'Ada', product, quantity: index + 1 }, index === 0 ? { traceparent } : {});
+    await post(
+      '/orders',
+      { customer: 'Ada', product, quantity: index + 1 },
+      index === 0 ? { traceparent } : {},
+    );
   }
   await post('/orders', { customer: 'Ada', product: 'lock', quantity: 0 }); // Refused with 400: a failed call publishes nothing.
   await post('/orders/2/cancel', { reason: 'ordered twice' });
 }
 
-async function until<T>(what: string, look: () => Promise<T | undefined> | T | undefined, timeoutMs = 15_000): Promise<T> {
+async function until<T>(
+  what: string,
+  look: () => Promise<T | undefined> | T | undefined,
+  timeoutMs = 15_000,
+): Promise<T> {
   const end = Date.now() + timeoutMs;
   for (;;) {
     const found = await look();
@@ -75,8 +88,18 @@ async function until<T>(what: string, look: () => Promise<T | undefined> | T | u
   }
 }
 
-const counts = (metrics: string) =>
-  metrics.split('\n').filter((line) => /^svc_events_(published|failed|lost|refused)_total\{/.test(line));
+/** The counters that matter here, and those of trouble summed up: all of them are one line per event type. */
+function counts(metrics: string): { published: number; lines: string[] } {
+  const counters = metrics
+    .split('\n')
+    .filter((line) => /^svc_events_(published|refused|lost)_total\{/.test(line));
+  const isPublished = (line: string) => line.startsWith('svc_events_published');
+  const sum = (lines: readonly string[]) =>
+    lines.reduce((total, line) => total + Number(line.split(' ').at(-1)), 0);
+  const trouble = counters.filter((line) => !isPublished(line));
+  const published = counters.filter(isPublished);
+  return { published: sum(published), lines: [...published, `refused or lost: ${sum(trouble)}`] };
+}
 
 async function main(): Promise<void> {
   if (!existsSync(join(root, 'dist/preload.cjs'))) {
@@ -98,25 +121,35 @@ async function main(): Promise<void> {
 
     title('Six HTTP requests');
     await sendTraffic(address);
-    say('   POST /orders four times, once with quantity 0 (refused by the application), one cancellation');
+    say('   four orders, one with quantity 0 (the application refuses it: no event), one cancellation');
 
     title('What svc patched');
-    const report = await until('the patch report', () => lines.find((line) => line.includes('OrderService.prototype.create')));
-    say(lines.slice(lines.indexOf(report) - 1).filter((line) => !/listening|management/.test(line)).map((line) => `   ${line}`).join('\n'));
+    const report = await until('the patch report', () =>
+      lines.find((line) => line.includes('OrderService.prototype.create')),
+    );
+    say(
+      lines
+        .slice(lines.indexOf(report) - 1)
+        .filter((line) => !/listening|management/.test(line))
+        .map((line) => `   ${line}`)
+        .join('\n'),
+    );
 
     title('An event');
     const topic = 'orders.events.v1';
     const record =
       kafka === undefined
-        ? await until('an event', () => readFileSync(join(topics, `${topic}.ndjson`), 'utf8').split('\n')[0] || undefined)
+        ? await until(
+            'an event',
+            () => readFileSync(join(topics, `${topic}.ndjson`), 'utf8').split('\n')[0] || undefined,
+          )
         : await kafka.readFirst(topic);
     say(JSON.stringify(JSON.parse(record), null, 2).replace(/^/gm, '   '));
 
     title(`What ${management}/metrics counts`);
     const metrics = await until('the counts', async () => {
       const found = counts(await (await fetch(`${management}/metrics`)).text());
-      const published = found.filter((line) => line.includes('published')).reduce((sum, line) => sum + Number(line.split(' ')[1]), 0);
-      return published >= 10 ? found : undefined;
+      return found.published >= 10 ? found.lines : undefined;
     });
     say(metrics.map((line) => `   ${line}`).join('\n'));
     const health = await (await fetch(`${management}/actuator/health/svc`)).text();
@@ -125,7 +158,11 @@ async function main(): Promise<void> {
     title('Where to look next');
     say('   examples/orders/svc.config.yaml   which functions publish what');
     say('   docs/capture.md                   every form of function that can be captured');
-    say(`   npm run demo -- ${onKafka ? '         the same on files' : '--kafka   the same on a real Apache Kafka'}`);
+    say(
+      onKafka
+        ? '   npm run demo                      the same on files'
+        : '   npm run demo -- --kafka           the same on a real Apache Kafka',
+    );
   } finally {
     await end(application?.process);
     await kafka?.stop();

@@ -5,28 +5,38 @@
 export const errorCatalogue = {
   SVC_ADAPTERS_NOT_REACHABLE: 'The broker cannot be reached or used; the message says why and what to check.',
   SVC_ADAPTERS_TLS_FILE: 'A certificate or key file named in svc.broker.tls cannot be read.',
-  SVC_CAPTURE_EXPRESSION: 'A payload or key expression, or the function in its place, failed for one call; the event was not made.',
+  SVC_CAPTURE_EXPRESSION:
+    'A payload or key expression, or the function in its place, failed for one call; the event was not made.',
   SVC_CAPTURE_EXPRESSION_ASYNC: 'A payload or key expression gave a promise; events are built synchronously.',
   SVC_CAPTURE_EXPRESSION_NAME: 'An expression uses a name that the captured function does not have.',
-  SVC_CAPTURE_EXPRESSION_SYNTAX: 'An expression cannot be parsed, or uses what a read-only expression may not.',
-  SVC_CAPTURE_PAYLOAD_INDEX: 'payloadIndex is not -1 or a position, or the call had no argument at that position.',
-  SVC_REGISTER_NODE_TOO_OLD: 'svc needs Node 22.15.0 or later; the application runs without it.',
-  SVC_START_NOT_RUNNING: 'publish() was called before svc was started with --import svc/register.',
-  SVC_CONTEXT_BAD_ACTOR_SOURCE: 'A source of userId or sessionId is not header:…, baggage:…, request:… or a function.',
-  SVC_CONTEXT_BAD_HEADER_NAME: 'The configuration names a request or response header that no header can be called.',
+  SVC_CAPTURE_EXPRESSION_SYNTAX:
+    'An expression cannot be parsed, or uses what a read-only expression may not.',
+  SVC_CAPTURE_PAYLOAD_INDEX:
+    'payloadIndex is not -1 or a position, or the call had no argument at that position.',
+  SVC_CONTEXT_BAD_ACTOR_SOURCE:
+    'A source of userId or sessionId is not header:…, baggage:…, request:… or a function.',
+  SVC_CONTEXT_BAD_HEADER_NAME:
+    'The configuration names a request or response header that no header can be called.',
   SVC_CONTEXT_BAD_TRUSTED_PROXY: 'An entry of the trusted proxies is not an address, a CIDR range or "unix".',
   SVC_ENVELOPE_CLOCK_MOVED_BACKWARDS: 'The clock stepped back further than event ids can ride out.',
-  SVC_ENVELOPE_CLOCK_OUT_OF_RANGE: 'The clock is outside the 69 years from 2024 on that event ids can express.',
+  SVC_ENVELOPE_CLOCK_OUT_OF_RANGE:
+    'The clock is outside the 69 years from 2024 on that event ids can express.',
   SVC_ENVELOPE_WORKER_ID: 'The configured worker id is not an integer from 0 to 1023.',
-  SVC_MANAGE_LISTEN_FAILED: 'The management server cannot listen on its port; the application runs without it.',
+  SVC_MANAGE_LISTEN_FAILED:
+    'The management server cannot listen on its port; the application runs without it.',
   SVC_MANAGE_TOKEN_REQUIRED:
     'The management server does not start on an address other than loopback without a token of 16 characters or more.',
   SVC_CAPTURE_RULE: 'A rule written in code has a value that no rule can have; its function is not captured.',
   SVC_PIPELINE_UNEXPECTED: 'Something outside svc threw while an event was prepared; the event is refused.',
-  SVC_PROTECT_DEPTH_OR_CYCLE: 'A payload is nested deeper than 64 levels or refers to itself; its event is refused.',
-  SVC_PROTECT_READ_ERROR: 'A getter, toJSON or proxy of a payload threw while it was read; its event is refused.',
+  SVC_PROTECT_DEPTH_OR_CYCLE:
+    'A payload is nested deeper than 64 levels or refers to itself; its event is refused.',
+  SVC_PROTECT_READ_ERROR:
+    'A getter, toJSON or proxy of a payload threw while it was read; its event is refused.',
   SVC_PROTECT_TOO_LARGE: 'A payload holds more than 100,000 values; its event is refused.',
-  SVC_PROTECT_UNSUPPORTED_TYPE: 'A payload holds an object without a JSON form (Error, Promise, RegExp, …); its event is refused.',
+  SVC_PROTECT_UNSUPPORTED_TYPE:
+    'A payload holds an object without a JSON form (Error, Promise, RegExp, …); its event is refused.',
+  SVC_PUBLISH_NOT_RUNNING:
+    'publish() was called in a process that svc was not started in (--import svc/register).',
   SVC_PUBLISH_LOST: 'An event could not be published, and no other tier has stored it.',
 } as const satisfies Record<string, string>;
 

@@ -20,7 +20,10 @@ interface Suppression {
   readonly storage: AsyncLocalStorage<true>;
 }
 
-const suppression = shared<Suppression>('suppression', () => ({ depth: 0, storage: new AsyncLocalStorage() }));
+const suppression = shared<Suppression>('suppression', () => ({
+  depth: 0,
+  storage: new AsyncLocalStorage(),
+}));
 
 /** True while svc's own work runs: functions called by it are not captured. */
 export function isOwnWork(): boolean {

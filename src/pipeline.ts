@@ -4,15 +4,17 @@ import type { CaptureRule } from './capture/rule.ts';
 import type { Clock } from './clock.ts';
 import type { EventTrace, StartTrace } from './context/event-trace.ts';
 import type { BuildEnvelope } from './envelope/build.ts';
-import type { EnvelopeTemplate, Severity } from './envelope/envelope.ts';
+import type { EnvelopeTemplate } from './envelope/envelope.ts';
 import { SvcError } from './errors.ts';
 import { runOwnWork } from './lifecycle.ts';
 import type { PublishDurations } from './observe/durations.ts';
 import type { Ledger, LedgerEntry, Outcome } from './observe/outcomes.ts';
 import { protect } from './protect/protect.ts';
+import { lostError } from './publish/loss-alert.ts';
 import type { Producer } from './publish/producer.ts';
 import type { Publisher } from './publish/publisher.ts';
 import type { SerializedEvent, Serializer } from './serialize/serializer.ts';
+import type { Severity } from './severity.ts';
 
 export interface PipelineParts {
   readonly clock: Clock;
@@ -56,7 +58,9 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 
   function serialize(eventId: string, intake: Intake, trace: EventTrace): SerializedEvent {
     const template = parts.templateOf(intake.eventType, intake.severity);
-    const envelope = protect(parts.buildEnvelope(eventId, template, intake.payload, trace, clock.now(), intake.context));
+    const envelope = protect(
+      parts.buildEnvelope(eventId, template, intake.payload, trace, clock.now(), intake.context),
+    );
     const { head, tail } = serializer.serialize(envelope);
     const headers: Record<string, string> = {
       eventId,
@@ -156,12 +160,7 @@ function intakeOf(call: Call): Intake {
 }
 
 function throwWhenLost(outcome: Outcome): void {
-  if (outcome === 'lost') {
-    throw new SvcError(
-      'SVC_PUBLISH_LOST',
-      'the event could not be published, and no other tier has stored it',
-    );
-  }
+  if (outcome === 'lost') throw lostError();
 }
 
 /** The original error is not passed on: its message may hold a value of the payload. */

@@ -4,7 +4,7 @@ import { formatProblem } from './config/problem.ts';
 import { shared } from './lifecycle.ts';
 import { consoleLogger, type Logger } from './observe/logger.ts';
 import { watchProcessEnd } from './process-end.ts';
-import { runningService } from './running-service.ts';
+import { runningService } from './publish/running-service.ts';
 import { type Service, start } from './start.ts';
 
 const loading = shared('preload', () => ({ done: false }));

@@ -1,9 +1,9 @@
-import { openBroker, type BrokerSettings } from './adapters.ts';
+import { type BrokerSettings, openBroker } from './adapters.ts';
 import { connectDeclarations, disconnectDeclarations } from './capture/declarations.ts';
 import { defaultEventType, makeRule } from './capture/make-rule.ts';
 import { type CaptureTarget, prepare } from './capture/prepare.ts';
 import type { TargetReport } from './capture/report.ts';
-import type { CaptureSlot } from './capture/rule.ts';
+import type { CaptureSlot } from './capture/slot.ts';
 import { systemClock, within } from './clock.ts';
 import type { Config } from './config/config.ts';
 import type { TargetConfig } from './config/target.ts';
@@ -19,7 +19,7 @@ import { leaseWorkerId } from './envelope/worker-lease.ts';
 import { startOwnWork } from './lifecycle.ts';
 import type { Controls } from './manage/controls.ts';
 import { cacheHealth } from './manage/health-cache.ts';
-import { startManagementServer } from './manage/server.ts';
+import { type ManagementServer, startManagementServer } from './manage/server.ts';
 import { createPublishDurations } from './observe/durations.ts';
 import { renderMetrics } from './observe/exposition.ts';
 import type { Logger } from './observe/logger.ts';
@@ -81,7 +81,8 @@ export function start(config: Config, logger: Logger): Service {
         declared.push(slot);
         return slot;
       },
-      ({ name }, reason) => logger.error(`${name} is not captured: ${reason instanceof Error ? reason.message : reason}`),
+      ({ name }, reason) =>
+        logger.error(`${name} is not captured: ${reason instanceof Error ? reason.message : reason}`),
     );
   }
   setImmediate(running).unref();
@@ -90,7 +91,8 @@ export function start(config: Config, logger: Logger): Service {
     producer: { publish: (payload, options) => running().pipeline.producer.publish(payload, options) },
     report,
     pending: () => ledger.snapshot().inFlight,
-    drain: (deadlineMs) => (engine === undefined ? Promise.resolve() : within(deadlineMs, engine.pipeline.idle())),
+    drain: (deadlineMs) =>
+      engine === undefined ? Promise.resolve() : within(deadlineMs, engine.pipeline.idle()),
     async stop(deadlineMs) {
       capture.close();
       for (const slot of declared) slot.onCall = null;
@@ -127,7 +129,10 @@ function startEngine(
     },
   });
   const source = readSource(config.service);
-  const { workerId, directory } = { workerId: config.idGenerator.workerId, directory: config.idGenerator.leasePath };
+  const { workerId, directory } = {
+    workerId: config.idGenerator.workerId,
+    directory: config.idGenerator.leasePath,
+  };
   const worker = leaseWorkerId({ workerId, directory, logger });
   const snowflake = createSnowflake({ workerId: worker.workerId, clock });
   const pipeline = createPipeline({
@@ -142,7 +147,8 @@ function startEngine(
     nextId: () => snowflake.next(),
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),
     startTrace: createTraceStarter(config.broker.client === 'kafkajs' ? 'kafka' : config.broker.client),
-    onRefused: (eventType, { message, code }) => logger.error(`event refused: ${message}`, { eventType, code }),
+    onRefused: (eventType, { message, code }) =>
+      logger.error(`event refused: ${message}`, { eventType, code }),
   });
   const sources: MetricSources = {
     ledger,
@@ -155,6 +161,10 @@ function startEngine(
     metricsText: () => renderMetrics(sources),
     info: () => ({ service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } }),
   });
+  logger.info(whereTo(config));
+  void management.then((server) => {
+    if (server) logger.info(`management on http://${hostOf(server)}/metrics`);
+  });
   connectEarly(broker, logger);
 
   return {
@@ -165,6 +175,19 @@ function startEngine(
       await (await management)?.close();
     },
   };
+}
+
+function whereTo({ broker }: Config): string {
+  const topic = `default topic ${broker.topic}`;
+  if (broker.client === 'file') {
+    return `publishing to files in ${broker.file.path}, ${topic} (set svc.broker.bootstrap-servers for Kafka)`;
+  }
+  const servers = broker.client === 'memory' ? 'memory' : `Kafka at ${broker.bootstrapServers.join(', ')}`;
+  return `publishing to ${servers} through ${broker.client}, ${topic}`;
+}
+
+function hostOf({ address, port }: ManagementServer): string {
+  return `${address.includes(':') ? `[${address}]` : address}:${port}`;
 }
 
 /** So that a wrong password is said at start, not at the first event. */
@@ -187,10 +210,18 @@ function healthOf(config: Config, broker: Broker, alert: LossAlert): Controls['h
   });
 }
 
-function startManagement(config: Config, logger: Logger, controls: Controls): ReturnType<typeof startManagementServer> {
+function startManagement(
+  config: Config,
+  logger: Logger,
+  controls: Controls,
+): ReturnType<typeof startManagementServer> {
   const { server, endpoints, endpoint } = config.management;
   const exposure = endpoints.web.exposure.include;
-  return startManagementServer({ ...server, exposure, showDetails: endpoint.health.showDetails }, controls, logger);
+  return startManagementServer(
+    { ...server, exposure, showDetails: endpoint.health.showDetails },
+    controls,
+    logger,
+  );
 }
 
 function captureTargetOf(target: TargetConfig): CaptureTarget {
@@ -219,8 +250,8 @@ function contextOptionsOf({ context, security }: Config, logger: Logger): Contex
     correlationResponseHeader: context.correlationId.responseHeader,
     useForwardedHeaders: security.useForwardedHeaders,
     trustedProxies: security.trustedProxies,
-    userId: context.actor.userId as ContextOptions['userId'],
-    sessionId: context.actor.sessionId as ContextOptions['sessionId'],
+    userId: context.actor.userId,
+    sessionId: context.actor.sessionId,
     baggageTags: context.tags.baggage,
     logger,
   };
@@ -234,7 +265,8 @@ function brokerSettingsOf({ broker }: Config, logger: Logger): BrokerSettings {
     requestTimeoutMs: broker.requestTimeoutMs,
     connectionTimeoutMs: broker.connectionTimeoutMs,
     tls: broker.tls.enabled ? broker.tls : undefined,
-    sasl: mechanism === undefined ? undefined : { mechanism, username: username ?? '', password: password ?? '' },
+    sasl:
+      mechanism === undefined ? undefined : { mechanism, username: username ?? '', password: password ?? '' },
     directory: broker.file.path,
     logger,
   };

@@ -16,6 +16,7 @@
  */
 import { AssertionError } from 'node:assert';
 import { type StoredRecord, sharedMemoryStore } from './adapters/memory/memory-store.ts';
+import type { Severity } from './severity.ts';
 
 /** One published event, as its consumers read it. What was not known is `null`. */
 export interface PublishedEvent<Payload = Record<string, unknown>> {
@@ -25,7 +26,7 @@ export interface PublishedEvent<Payload = Record<string, unknown>> {
   readonly occurredAt: string;
   /** ISO 8601, UTC: when the record was handed to the broker. */
   readonly publishedAt: string;
-  readonly severity: 'INFO' | 'WARN' | 'ERROR' | 'CRITICAL';
+  readonly severity: Severity;
   readonly metadata: {
     readonly source: {
       readonly serviceName: string | null;

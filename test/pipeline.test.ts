@@ -33,7 +33,13 @@ function pipelineWith(options: Partial<PipelineParts> = {}) {
     templateOf: createTemplates({ serviceName: 'orders', serviceVersion: null, hostname: 'h"1' }),
     nextId: () => String(ids++),
     buildEnvelope: createEnvelopeBuilder({
-      readOrigin: () => ({ userId: 'u"1', sessionId: null, correlationId: 'c', clientIp: null, tags: { region: 'eu' } }),
+      readOrigin: () => ({
+        userId: 'u"1',
+        sessionId: null,
+        correlationId: 'c',
+        clientIp: null,
+        tags: { region: 'eu' },
+      }),
     }),
     startTrace: () => ({
       traceId: 'a'.repeat(32),
@@ -60,7 +66,15 @@ function callOf(rule: Partial<CaptureRule> = {}, call: Partial<Call> = {}): Call
     payload: ({ result }) => result,
     ...rule,
   };
-  return { rule: whole, self: null, args: [], result: { orderId: 7 }, error: undefined, canWait: true, ...call };
+  return {
+    rule: whole,
+    self: null,
+    args: [],
+    result: { orderId: 7 },
+    error: undefined,
+    canWait: true,
+    ...call,
+  };
 }
 
 const throwing = () => {
@@ -147,7 +161,11 @@ describe('pipeline', () => {
   for (const [what, rule, code] of [
     ['a payload expression that throws', { payload: throwing }, 'SVC_PIPELINE_UNEXPECTED'],
     ['a key expression that throws', { key: throwing }, 'SVC_PIPELINE_UNEXPECTED'],
-    ['a payload that cannot be protected', { payload: () => new Error(secret) }, 'SVC_PROTECT_UNSUPPORTED_TYPE'],
+    [
+      'a payload that cannot be protected',
+      { payload: () => new Error(secret) },
+      'SVC_PROTECT_UNSUPPORTED_TYPE',
+    ],
   ] as const) {
     it(`${what}: refused and counted; the caller sees it only with failOnError, and never the value`, () => {
       const { onCall, refused, taken, ledger } = pipelineWith();
@@ -219,6 +237,8 @@ describe('pipeline', () => {
     assert.equal(taken[1]?.event.eventType, 'Event');
     taken[1]?.settle('lost');
     await assert.rejects(lost, { code: 'SVC_PUBLISH_LOST' });
-    await assert.rejects(producer.publish({ error: new Error(secret) }), { code: 'SVC_PROTECT_UNSUPPORTED_TYPE' });
+    await assert.rejects(producer.publish({ error: new Error(secret) }), {
+      code: 'SVC_PROTECT_UNSUPPORTED_TYPE',
+    });
   });
 });

@@ -3,8 +3,9 @@ import type { Call } from './call.ts';
 import type { Callable } from './captured-functions.ts';
 import { ignore, publishCall, publishFailure, publishInBackground } from './publish-call.ts';
 import { kindOf } from './result-kind.ts';
-import type { CaptureRule, CaptureSlot } from './rule.ts';
+import type { CaptureRule } from './rule.ts';
 import { settle } from './settle.ts';
+import type { CaptureSlot } from './slot.ts';
 
 /** Calls `fn` and tells of the call, when it starts or when its result is there. */
 export function captureCall(fn: Callable, slot: CaptureSlot, self: unknown, args: unknown[]): unknown {

@@ -1,6 +1,6 @@
 import { shared } from '../lifecycle.ts';
 import { addNote } from './notes.ts';
-import type { CaptureSlot } from './rule.ts';
+import type { CaptureSlot } from './slot.ts';
 
 /** Anything that can be called or constructed. */
 export type Callable = ((...args: never[]) => unknown) | (abstract new (...args: never[]) => unknown);

@@ -1,7 +1,7 @@
 import { shared } from '../lifecycle.ts';
 import { adopt, type Held, undeclared } from './captured-functions.ts';
 import type { PublishEventOptions } from './publish-event-options.ts';
-import type { CaptureSlot } from './rule.ts';
+import type { CaptureSlot } from './slot.ts';
 
 /** A rule written in code. */
 export interface Declaration {

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { inspectPackageTarget } from './packages/hook.ts';
 import type { TargetReport } from './report.ts';
 import { parseFunctionPath } from './source/function-path.ts';
 import { locate } from './source/locate.ts';
@@ -24,8 +25,16 @@ function check(record: TargetRecord, baseDir: string): void {
   const path = parseFunctionPath(functionPath);
   const located = isProblem(path) ? path : locate(module, baseDir);
   if (isProblem(located)) record.failed(located.problem);
-  else if ('specifier' in located) record.patched('a package: looked into when it is loaded');
+  else if ('specifier' in located) checkPackage(record, located.specifier, located.from);
   else for (const file of located.paths) checkFile(record, file);
+}
+
+function checkPackage(record: TargetRecord, specifier: string, from: string): void {
+  const { functionPath, id } = record.target;
+  const slotFor = (names: readonly string[] | undefined) => record.slotFor(names);
+  const problem = inspectPackageTarget({ id, specifier, functionPath, baseDir: from, slotFor });
+  if (problem === undefined) record.patched('a package: its exports are known when it is loaded');
+  else record.failed(problem);
 }
 
 function checkFile(record: TargetRecord, file: string): void {

@@ -1,12 +1,8 @@
-import { type Severity, severities } from '../envelope/envelope.ts';
 import { SvcError } from '../errors.ts';
-import type { Call } from './call.ts';
+import { type Severity, severities } from '../severity.ts';
 import type { ExpressionScope } from './expression/scope.ts';
-import { keySelector, payloadSelector } from './expression/selector.ts';
+import { keySelector, payloadSelector, type Selector } from './expression/selector.ts';
 import type { CaptureRule, Phase, RuleOrigin } from './rule.ts';
-
-/** An expression, or in code a function of the call. */
-export type Selector = string | ((call: ExpressionScope) => unknown);
 
 /** The fields of a publish target that say what is published; the same in the configuration and in code. */
 export interface RuleFields {
@@ -17,11 +13,11 @@ export interface RuleFields {
   /** Default: `svc.broker.topic`. */
   readonly topic?: string | undefined;
   /** Default: the return value. */
-  readonly payload?: Selector | undefined;
+  readonly payload?: string | Selector | undefined;
   /** -1, the default: the return value; 0 and up: that argument. `payload` wins. */
   readonly payloadIndex?: number | undefined;
   /** Record key. Default: the event id. */
-  readonly key?: Selector | undefined;
+  readonly key?: string | Selector | undefined;
   /** Default: AFTER_RETURNING. */
   readonly phase?: Phase | undefined;
   /** Default: false. */
@@ -59,7 +55,7 @@ export function makeRule(
 }
 
 /** A payload that somebody described and that is not there is a failure, never an event that says nothing. */
-function declared(select: (call: Call) => unknown): (call: Call) => unknown {
+function declared(select: (call: ExpressionScope) => unknown): (call: ExpressionScope) => unknown {
   return (call) => {
     const payload = select(call);
     if (payload === undefined)

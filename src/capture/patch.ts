@@ -1,4 +1,4 @@
-import type { CaptureSlot } from './rule.ts';
+import type { CaptureSlot } from './slot.ts';
 
 /** One export of a package in node_modules that is to be captured. */
 export interface PackageTarget {

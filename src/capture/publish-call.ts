@@ -1,6 +1,6 @@
 import { runOwnWork } from '../lifecycle.ts';
 import type { Call } from './call.ts';
-import type { CaptureSlot } from './rule.ts';
+import type { CaptureSlot } from './slot.ts';
 
 /**
  * Hands one call over. Returns the promise the caller has to wait for, where there is one. Throws only what `onCall` threw

@@ -1,4 +1,4 @@
-import type { Severity } from '../envelope/envelope.ts';
+import type { Severity } from '../severity.ts';
 import type { Phase } from './rule.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: a function of every type fits where none was named

@@ -1,6 +1,7 @@
 import { afterEvent, publishCall, publishFailure, publishInBackground } from './publish-call.ts';
 import { kindOf } from './result-kind.ts';
-import type { CaptureRule, CaptureSlot } from './rule.ts';
+import type { CaptureRule } from './rule.ts';
+import type { CaptureSlot } from './slot.ts';
 import { watchIterator } from './watch-iterator.ts';
 import { watchThenable } from './watch-thenable.ts';
 

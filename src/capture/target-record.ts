@@ -1,7 +1,8 @@
 import type { OnCall } from './call.ts';
 import { captureNotes } from './notes.ts';
 import type { TargetReport, TargetState } from './report.ts';
-import type { CaptureRule, CaptureSlot } from './rule.ts';
+import type { CaptureRule } from './rule.ts';
+import type { CaptureSlot } from './slot.ts';
 
 /** One publish target of the configuration. */
 export interface CaptureTarget {

@@ -1,8 +1,9 @@
 import type { Call } from './call.ts';
 import { inCallContext } from './call-context.ts';
 import { afterEvent, publishCall, publishFailure } from './publish-call.ts';
-import type { CaptureRule, CaptureSlot } from './rule.ts';
+import type { CaptureRule } from './rule.ts';
 import { setOwn } from './set-own.ts';
+import type { CaptureSlot } from './slot.ts';
 
 type Step = { done?: boolean; value?: unknown };
 type Method = (...input: unknown[]) => unknown;

@@ -3,8 +3,9 @@ import { inCallContext } from './call-context.ts';
 import { addNote } from './notes.ts';
 import { afterEvent, publishCall, publishFailure } from './publish-call.ts';
 import { kindOf } from './result-kind.ts';
-import type { CaptureRule, CaptureSlot } from './rule.ts';
+import type { CaptureRule } from './rule.ts';
 import { setOwn } from './set-own.ts';
+import type { CaptureSlot } from './slot.ts';
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 type Handler = ((value: unknown) => unknown) | undefined | null;

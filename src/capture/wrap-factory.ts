@@ -2,8 +2,8 @@ import { shared } from '../lifecycle.ts';
 import { type Callable, chainOf, heldOf, remember } from './captured-functions.ts';
 import { imitate, isConstructor } from './imitate.ts';
 import { kindOf } from './result-kind.ts';
-import type { CaptureSlot } from './rule.ts';
 import { setOwn } from './set-own.ts';
+import type { CaptureSlot } from './slot.ts';
 import { constructionTarget, wrapFunction } from './wrap.ts';
 import { type WrapResult, wrapProperty } from './wrap-property.ts';
 

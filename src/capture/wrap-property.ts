@@ -1,5 +1,5 @@
 import { adopt, type Callable, type Held, heldOf, remember } from './captured-functions.ts';
-import type { CaptureSlot } from './rule.ts';
+import type { CaptureSlot } from './slot.ts';
 import { wrapHeld } from './wrap.ts';
 
 /** `taken`: another target, or a rule that wins, holds the function already; `captureNotes` has both names. */

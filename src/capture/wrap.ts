@@ -3,7 +3,7 @@ import { captureCall, captureConstruction } from './capture-call.ts';
 import { adopt, type Callable, type Held, heldOf, remember } from './captured-functions.ts';
 import { hasPrivateStatics, imitate, isConstructor } from './imitate.ts';
 import { addNote } from './notes.ts';
-import type { CaptureSlot } from './rule.ts';
+import type { CaptureSlot } from './slot.ts';
 
 /**
  * A function that behaves as `fn` in everything an application can see, and tells `slot.onCall` of its calls.

@@ -9,7 +9,10 @@ import { formatProblem } from '../config/problem.ts';
 export function runCheck(args: readonly string[]): number {
   let options: { config?: string | undefined; json?: boolean | undefined };
   try {
-    options = parseArgs({ args: [...args], options: { config: { type: 'string' }, json: { type: 'boolean' } } }).values;
+    options = parseArgs({
+      args: [...args],
+      options: { config: { type: 'string' }, json: { type: 'boolean' } },
+    }).values;
   } catch (error) {
     process.stderr.write(`svc: ${(error as Error).message}; see svc --help\n`);
     return 2;
@@ -34,8 +37,12 @@ export function runCheck(args: readonly string[]): number {
       ),
   }));
   const reports = inspect(targets, { baseDir: config.baseDir });
-  const refused = targetProblems.map(({ id, problems: why }) => ({ id, reason: why.map(formatProblem).join('; ') }));
-  const failed = reports.some((report) => report.state !== 'patched') || refused.length > 0 || problems.length > 0;
+  const refused = targetProblems.map(({ id, problems: why }) => ({
+    id,
+    reason: why.map(formatProblem).join('; '),
+  }));
+  const failed =
+    reports.some((report) => report.state !== 'patched') || refused.length > 0 || problems.length > 0;
 
   if (options.json === true) {
     const document = {

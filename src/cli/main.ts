@@ -1,5 +1,5 @@
-import { runCheck } from './check.ts';
 import { version } from '../version.ts';
+import { runCheck } from './check.ts';
 
 const usage = `svc ${version}: function calls of a Node application as events in Kafka
 

@@ -2,14 +2,12 @@ import { resolve } from 'node:path';
 import type { Config } from './config.ts';
 import { camelCase, type Option } from './option.ts';
 import { options } from './schema.ts';
-import type { ServiceIdentity } from './service-identity.ts';
 import type { TargetConfig } from './target.ts';
 import type { Values } from './validate.ts';
 
 export interface ConfigParts {
   readonly values: Values;
   readonly targets: readonly TargetConfig[];
-  readonly identity: ServiceIdentity;
   readonly baseDir: string;
   readonly file: string | undefined;
 }
@@ -17,7 +15,7 @@ export interface ConfigParts {
 type Tree = { [name: string]: unknown };
 
 /** Puts checked values where `Config` has them: `svc.broker.client-id` at `broker.clientId`. */
-export function buildConfig({ values, targets, identity, baseDir, file }: ConfigParts): Config {
+export function buildConfig({ values, targets, baseDir, file }: ConfigParts): Config {
   const root: Tree = {};
   for (const option of options) {
     if (option.status === 'active') place(root, option, finish(option, values.get(option.name), baseDir));
@@ -26,7 +24,7 @@ export function buildConfig({ values, targets, identity, baseDir, file }: Config
   const { broker, service } = config;
   const client = broker.client ?? (broker.bootstrapServers.length > 0 ? 'kafkajs' : 'file');
   config.broker = { ...broker, client, topic: broker.topic ?? '' };
-  config.service = { name: service.name ?? identity.name, version: service.version ?? identity.version };
+  config.service = { name: service.name ?? null, version: service.version ?? null };
   config.targets = targets;
   config.baseDir = baseDir;
   config.file = file;

@@ -9,7 +9,7 @@ export interface Config {
   readonly enabled: boolean;
   readonly aop: { readonly enabled: boolean };
   readonly service: {
-    /** `null`: nothing says it. */
+    /** `null`: not configured; `context/source.ts` knows where else to look. */
     readonly name: string | null;
     readonly version: string | null;
   };

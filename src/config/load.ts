@@ -9,7 +9,6 @@ import { type Problem, printable } from './problem.ts';
 import { displayPath, readFile } from './read-file.ts';
 import { checkRules } from './rules.ts';
 import { targetsName } from './schema.ts';
-import { applicationFolders, serviceIdentity } from './service-identity.ts';
 import { validate } from './validate.ts';
 
 export interface LoadOptions {
@@ -19,8 +18,6 @@ export interface LoadOptions {
   readonly env?: Environment;
   /** Settings from code, in the shape of the file: `{ svc: { broker: { topic: 'orders' } } }`. They win over all others. */
   readonly code?: object;
-  /** Script that Node runs, for the name of the service. Default: `process.argv[1]`. */
-  readonly entry?: string;
 }
 
 export interface LoadedConfig {
@@ -65,14 +62,12 @@ export function loadConfig(options: LoadOptions = {}): LoadedConfig {
   // With a file that cannot be read, "topic is required" would only hide the one line that matters.
   const rules =
     isOn && file?.isReadable !== false ? checkRules({ ...validated, settings, baseDir }) : undefined;
-  const identity = serviceIdentity(env, applicationFolders(options.entry ?? process.argv[1], cwd, baseDir));
   return {
     found: isFound,
     notFound: isFound ? undefined : notFoundMessage(cwd),
     config: buildConfig({
       values: validated.values,
       targets: targets.targets,
-      identity,
       baseDir,
       file: found?.path,
     }),

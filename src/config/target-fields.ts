@@ -1,3 +1,4 @@
+import { severities } from '../severity.ts';
 import type { FormatName } from './format.ts';
 
 export interface TargetField {
@@ -43,7 +44,7 @@ export const targetFields: readonly TargetField[] = [
   {
     name: 'severity',
     type: 'enum',
-    values: ['INFO', 'WARN', 'ERROR', 'CRITICAL'],
+    values: severities,
     default: 'INFO',
     description: 'Severity in the envelope.',
   },

@@ -1,3 +1,4 @@
+import type { Severity } from '../severity.ts';
 /** What a function in the place of an expression is given. */
 export interface CallValues {
   readonly args: readonly unknown[];
@@ -19,7 +20,7 @@ export interface TargetConfig {
   readonly function: string;
   /** `undefined`: the path of the function. */
   readonly eventType: string | undefined;
-  readonly severity: 'INFO' | 'WARN' | 'ERROR' | 'CRITICAL';
+  readonly severity: Severity;
   /** `undefined`: the default topic. */
   readonly topic: string | undefined;
   /** Wins over `payloadIndex`. */

@@ -26,10 +26,9 @@ export interface ContextOptions {
 export type ForwardedHeader = 'auto' | 'forwarded' | 'x-forwarded-for';
 
 /**
- * Where a user or session id comes from: `header:x-user-id`, `baggage:user.id`, `request:user.id` (a property path of the
- * request object, for what a framework's authentication puts on it), or a function of the request, which is `undefined`
- * outside of one. A function that throws counts as "not known" and is named once in the log.
+ * Where a user or session id comes from: `header:x-user-id`, `baggage:user.id`, `request:user.id` (a property path of
+ * Node's request object, for what Express middleware such as passport puts on it), or a function of that request, which is
+ * `undefined` outside of one. Fastify and Koa keep the user on objects of their own: call `setContext` in a hook there.
+ * A function answers with a string, number or bigint, else the value is not known; one that throws is named once in the log.
  */
-export type ActorSource =
-  | string
-  | ((request: object | undefined) => string | number | bigint | null | undefined);
+export type ActorSource = string | ((request: unknown) => unknown);

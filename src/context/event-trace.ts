@@ -1,7 +1,13 @@
 import type { Context } from '@opentelemetry/api';
-import type { Outcome } from '../observe/outcomes.ts';
-import { endProducerSpan, type ProducerSpanShape, producerSpanShape, type SpanFailure, startProducerSpan } from '../observe/spans.ts';
 import { otelApi } from '../observe/otel-api.ts';
+import type { Outcome } from '../observe/outcomes.ts';
+import {
+  endProducerSpan,
+  type ProducerSpanShape,
+  producerSpanShape,
+  type SpanFailure,
+  startProducerSpan,
+} from '../observe/spans.ts';
 import { currentTrace, formatTraceparent, spanParent, spanTrace, type TraceIds } from './trace.ts';
 import { activeTracer } from './tracer.ts';
 
@@ -23,8 +29,10 @@ export type StartTrace = (topic: string, eventId: string, context: Context | und
 export function createTraceStarter(system: string): StartTrace {
   const shapes = new Map<string, ProducerSpanShape>();
   const shapeOf = (topic: string): ProducerSpanShape => {
-    let shape = shapes.get(topic);
-    if (shape === undefined) shapes.set(topic, (shape = producerSpanShape(topic, system)));
+    const known = shapes.get(topic);
+    if (known !== undefined) return known;
+    const shape = producerSpanShape(topic, system);
+    shapes.set(topic, shape);
     return shape;
   };
 

@@ -1,25 +1,25 @@
 import { randomFillSync } from 'node:crypto';
 
-/** Random bytes are drawn in one go: a call per id costs ten times as much. */
-const pool = Buffer.allocUnsafeSlow(4096);
-let used = pool.length;
+/** Random bytes are drawn and written as text in one go: a call per id costs ten times as much. */
+const pool = Buffer.allocUnsafeSlow(1024);
+let text = '';
+let used = 0;
 
 /** 32 hexadecimal digits. */
 export function randomTraceId(): string {
-  return randomHex(16);
+  return randomHex(32);
 }
 
 /** 16 hexadecimal digits. */
 export function randomSpanId(): string {
-  return randomHex(8);
+  return randomHex(16);
 }
 
-function randomHex(sizeBytes: number): string {
-  if (used + sizeBytes > pool.length) {
-    randomFillSync(pool);
+function randomHex(digitCount: number): string {
+  if (used + digitCount > text.length) {
+    text = randomFillSync(pool).toString('hex');
     used = 0;
   }
-  const from = used;
-  used += sizeBytes;
-  return pool.toString('hex', from, used);
+  used += digitCount;
+  return text.slice(used - digitCount, used);
 }

@@ -1,7 +1,7 @@
 /** W3C Trace Context: `00-<trace id>-<span id>-<flags>`; later versions may go on after another dash. */
 const pattern = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
-const zeroTraceId = '0'.repeat(32);
-const zeroSpanId = '0'.repeat(16);
+export const zeroTraceId: string = '0'.repeat(32);
+export const zeroSpanId: string = '0'.repeat(16);
 /** Sampled (1) and random (2): the flags that are defined. */
 const knownFlags = 0x03;
 

@@ -1,5 +1,6 @@
 import type { Tracer, TracerProvider } from '@opentelemetry/api';
 import { otelApi } from '../observe/otel-api.ts';
+import { version } from '../version.ts';
 
 let provider: TracerProvider | undefined;
 let tracer: Tracer | undefined;
@@ -14,7 +15,7 @@ export function activeTracer(): Tracer | undefined {
   if (registered !== provider) {
     if (!hasDelegate(registered)) return undefined;
     provider = registered;
-    tracer = registered.getTracer('svc');
+    tracer = registered.getTracer('svc', version);
   }
   return tracer;
 }

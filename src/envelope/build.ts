@@ -27,22 +27,6 @@ export function createEnvelopeBuilder<Context = never>(
     occurredAt: isoTime(occurredAtMs),
     trace,
     origin: readOrigin(active),
-    payload: isJsonObject(payload) ? payload : { value: payload ?? null },
+    payload,
   });
-}
-
-/** False for what JSON does not write between braces: it becomes `{"value": …}`. */
-function isJsonObject(payload: unknown): boolean {
-  if (typeof payload !== 'object' || payload === null) return false;
-  return !(
-    Array.isArray(payload) ||
-    payload instanceof Date ||
-    payload instanceof Set ||
-    ArrayBuffer.isView(payload) ||
-    payload instanceof ArrayBuffer ||
-    payload instanceof String ||
-    payload instanceof Number ||
-    payload instanceof Boolean ||
-    payload instanceof BigInt
-  );
 }

@@ -1,7 +1,4 @@
-/** How bad an event is. Default: INFO. */
-export type Severity = 'INFO' | 'WARN' | 'ERROR' | 'CRITICAL';
-
-export const severities: readonly Severity[] = ['INFO', 'WARN', 'ERROR', 'CRITICAL'];
+import type { Severity } from '../severity.ts';
 
 /** The service that publishes. What is not known is `null`. */
 export interface Source {

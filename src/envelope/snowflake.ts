@@ -9,9 +9,9 @@ export const maxWorkerId = 1023;
 
 const idsPerMs = 4096;
 const maxTimestampMs = 2 ** 41 - 1;
-/** An id is written as `head`, then this many digits: two halves that a number holds exactly, so no BigInt is needed. */
-const tailDigits = 6;
-const tailSize = 10 ** tailDigits;
+const msSize = (maxWorkerId + 1) * idsPerMs;
+/** An id is three numbers of six digits, each exact in a number, so that no BigInt is needed. Only `low` changes per id. */
+const partSize = 1_000_000;
 
 export interface SnowflakeOptions {
   /** 0 to 1023, used by nobody else at the same time. */
@@ -43,9 +43,11 @@ export function createSnowflake(options: SnowflakeOptions): Snowflake {
   let latestMs = Number.NEGATIVE_INFINITY;
   let timestampMs = Number.NEGATIVE_INFINITY;
   let sequence = 0;
-  let head = 0;
-  let headText = '';
-  let tail = 0;
+  let high = 0;
+  let middle = 0;
+  let low = 0;
+  /** The digits of `high` and `middle`, without leading zeros; empty when there are none. */
+  let prefix = '';
 
   return { next };
 
@@ -56,27 +58,49 @@ export function createSnowflake(options: SnowflakeOptions): Snowflake {
     const elapsedMs = Math.floor(nowMs) - snowflakeEpochMs;
     // Written so that a clock that says NaN is refused too.
     if (!(elapsedMs <= timestampMs)) start(elapsedMs);
-    else if (++sequence < idsPerMs) tail++;
+    else if (++sequence < idsPerMs) low++;
     else start(timestampMs + 1);
-    if (tail >= tailSize) {
-      tail -= tailSize;
-      headText = String(++head);
+    if (low >= partSize) {
+      low -= partSize;
+      middle++;
+      setPrefix();
     }
-    return head === 0 ? String(tail) : headText + String(tail).padStart(tailDigits, '0');
+    return prefix === '' ? String(low) : prefix + sixDigits(low);
   }
 
-  /** `timestamp * 2^22 + workerBits`, split at the tail: every product stays below 2^53. */
+  /** `atMs * 2^22 + workerBits` in three parts: every product stays below 2^53. */
   function start(atMs: number): void {
     if (!(atMs >= 0 && atMs <= maxTimestampMs)) throw clockOutOfRange();
-    const high = Math.floor(atMs / tailSize);
-    const low = (atMs - high * tailSize) * (maxWorkerId + 1) * idsPerMs + workerBits;
-    const carry = Math.floor(low / tailSize);
+    const millions = Math.floor(atMs / partSize);
+    const rest = (atMs - millions * partSize) * msSize + workerBits;
+    const carry = Math.floor(rest / partSize);
+    const upper = millions * msSize + carry;
     timestampMs = atMs;
     sequence = 0;
-    head = high * (maxWorkerId + 1) * idsPerMs + carry;
-    headText = String(head);
-    tail = low - carry * tailSize;
+    low = rest - carry * partSize;
+    high = Math.floor(upper / partSize);
+    middle = upper - high * partSize;
+    setPrefix();
   }
+
+  function setPrefix(): void {
+    if (middle === partSize) {
+      middle = 0;
+      high++;
+    }
+    if (high > 0) prefix = String(high) + sixDigits(middle);
+    else prefix = middle > 0 ? String(middle) : '';
+  }
+}
+
+/** `000` to `999`: looking digits up costs less than writing a number. */
+const threeDigits: readonly string[] = Array.from({ length: 1000 }, (_, value) =>
+  String(value).padStart(3, '0'),
+);
+
+function sixDigits(value: number): string {
+  const thousands = Math.floor(value / 1000);
+  return (threeDigits[thousands] as string) + (threeDigits[value - thousands * 1000] as string);
 }
 
 /** Returns the id, or throws `SVC_ENVELOPE_WORKER_ID`. */

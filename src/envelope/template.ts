@@ -1,4 +1,5 @@
-import type { EnvelopeTemplate, Severity, Source } from './envelope.ts';
+import type { Severity } from '../severity.ts';
+import type { EnvelopeTemplate, Source } from './envelope.ts';
 
 export interface TemplateOptions {
   readonly eventType: string;

@@ -11,7 +11,7 @@ export interface ProtectedEnvelope extends Omit<Envelope, 'payload'> {
 
 /**
  * The only way from an envelope to something that can be serialized. It fails closed: what cannot be represented safely
- * throws an `SvcError` that names no value, and the event is refused.
+ * throws an `SvcError` that names no value, and the event is refused. A payload that is no object becomes `{ "value": … }`.
  */
 export function protect(envelope: Envelope): ProtectedEnvelope {
   const payload = normalize(envelope.payload);

@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts';
+import { SvcError } from '../errors.ts';
 import { shared } from '../lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { SerializedEvent } from '../serialize/serializer.ts';
@@ -23,6 +24,14 @@ const listeners = shared('event-lost-listeners', () => new Set<LostEventListener
 export function onEventLost(listener: LostEventListener): () => void {
   listeners.add(listener);
   return () => void listeners.delete(listener);
+}
+
+/** What a caller gets who asked to be told. */
+export function lostError(): SvcError {
+  return new SvcError(
+    'SVC_PUBLISH_LOST',
+    'the event could not be published, and no other tier has stored it',
+  );
 }
 
 /** At most one line in this time for one cause, so that an outage does not fill the disk with log lines. */

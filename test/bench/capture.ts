@@ -1,10 +1,15 @@
 import { context, metrics, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
-import { AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
+import {
+  AggregationTemporality,
+  InMemoryMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+} from '@opentelemetry/sdk-metrics';
 import { BatchSpanProcessor, InMemorySpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
 import type { Bench } from '../../scripts/bench.ts';
-import type { CaptureSlot } from '../../src/capture/rule.ts';
 import { makeRule } from '../../src/capture/make-rule.ts';
+import type { CaptureSlot } from '../../src/capture/slot.ts';
 import { wrapFunction } from '../../src/capture/wrap.ts';
 import { systemClock } from '../../src/clock.ts';
 import { createTraceStarter } from '../../src/context/event-trace.ts';
@@ -36,10 +41,17 @@ async function cpuPerCall(work: () => unknown): Promise<number> {
   return Number(best.toFixed(3));
 }
 
-const nullPublisher: Publisher = { publish: () => Promise.resolve('published'), close: () => Promise.resolve() };
+const nullPublisher: Publisher = {
+  publish: () => Promise.resolve('published'),
+  close: () => Promise.resolve(),
+};
 
 /** What `start.ts` builds, over a publisher that only takes the event. */
-function captured(): { fn: () => Promise<unknown>; slot: CaptureSlot; sources: Parameters<typeof bindMeter>[1] } {
+function captured(): {
+  fn: () => Promise<unknown>;
+  slot: CaptureSlot;
+  sources: Parameters<typeof bindMeter>[1];
+} {
   const ledger = createLedger();
   const durations = createPublishDurations();
   const source = { serviceName: 'orders', serviceVersion: '1.4.0', hostname: 'host-1' };
@@ -63,7 +75,11 @@ function captured(): { fn: () => Promise<unknown>; slot: CaptureSlot; sources: P
   });
   const rule = makeRule('bench#createOrder', 'configuration', { eventType: 'ORDER_CREATED' }, '', []);
   const slot: CaptureSlot = { rule, onCall, calls: 0 };
-  return { fn: wrapFunction(createOrder, slot), slot, sources: { ledger, durations, captureTargets: () => [] } };
+  return {
+    fn: wrapFunction(createOrder, slot),
+    slot,
+    sources: { ledger, durations, captureTargets: () => [] },
+  };
 }
 
 async function createOrder(): Promise<unknown> {
@@ -71,7 +87,9 @@ async function createOrder(): Promise<unknown> {
 }
 
 export const bench: Bench = async (progress) => {
-  progress(`us of CPU per call, best of ${rounds} x ${calls}, payload ${JSON.stringify(payload).length} bytes, Node ${process.version}`);
+  progress(
+    `us of CPU per call, best of ${rounds} x ${calls}, payload ${JSON.stringify(payload).length} bytes, Node ${process.version}`,
+  );
   const bare = await cpuPerCall(createOrder);
   const stringify = await cpuPerCall(() => JSON.stringify(payload));
   const { fn, slot, sources } = captured();

@@ -1,7 +1,12 @@
 /** About 1 KB of JSON, as an order is. */
 export const payload = {
   orderId: 'ord-20260304-000017',
-  customer: { id: 'c-4711', name: 'Ada Example', email: 'ada@example.com', phones: ['010-1234-5678', '010-8765-4321'] },
+  customer: {
+    id: 'c-4711',
+    name: 'Ada Example',
+    email: 'ada@example.com',
+    phones: ['010-1234-5678', '010-8765-4321'],
+  },
   address: { street: 'Main Street 12', city: 'Berlin', zip: '10115', country: 'DE' },
   items: Array.from({ length: 6 }, (_, index) => ({
     sku: `sku-${1000 + index}`,

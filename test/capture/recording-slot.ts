@@ -1,5 +1,6 @@
 import type { Call, OnCall } from '../../src/capture/call.ts';
-import type { CaptureRule, CaptureSlot } from '../../src/capture/rule.ts';
+import type { CaptureRule } from '../../src/capture/rule.ts';
+import type { CaptureSlot } from '../../src/capture/slot.ts';
 
 export interface RecordingSlot extends CaptureSlot {
   readonly seen: Call[];

@@ -11,13 +11,12 @@ describe('loadConfig', () => {
   it('has every value of Config, with the documented defaults', () => {
     const cwd = folderWith({
       'svc.config.yaml': 'svc.broker.topic: orders',
-      'package.json': '{"name":"shop","version":"1.2.3"}',
     });
-    const { config, problems, warnings } = loadConfig({ cwd, env: {}, entry: '' });
+    const { config, problems, warnings } = loadConfig({ cwd, env: {} });
     const expected: Config = {
       enabled: true,
       aop: { enabled: true },
-      service: { name: 'shop', version: '1.2.3' },
+      service: { name: null, version: null },
       log: { level: 'info' },
       broker: {
         client: 'file',
@@ -155,55 +154,11 @@ describe('loadConfig', () => {
     assert.deepEqual([loaded.config.enabled, loaded.problems], [false, []]);
   });
 
-  describe('name and version of the service', () => {
-    const topic = 'svc.broker.topic: orders\n';
-    const manifest = '{"name":"from-package","version":"1.0.0"}';
-
-    it('are the configured ones first', () => {
-      const cwd = folderWith({
-        'svc.config.yaml': `${topic}svc.service: { name: a, version: "2" }`,
-        'package.json': manifest,
-      });
-      const env = { OTEL_SERVICE_NAME: 'otel', OTEL_RESOURCE_ATTRIBUTES: 'service.version=3' };
-      assert.deepEqual(loadConfig({ cwd, env }).config.service, { name: 'a', version: '2' });
+  it('name and version of the service are what is configured; who else knows them is not its business', () => {
+    const cwd = folderWith({
+      'svc.config.yaml': 'svc: { broker: { topic: t }, service: { name: shop, version: "7" } }',
     });
-
-    it("then OpenTelemetry's", () => {
-      const cwd = folderWith({ 'svc.config.yaml': topic, 'package.json': manifest });
-      const attributes = {
-        OTEL_RESOURCE_ATTRIBUTES: 'a=b, service.name=my%20shop ,service.version=3=1,bad=%',
-      };
-      const load = (env: Record<string, string>) => loadConfig({ cwd, env }).config.service;
-      assert.deepEqual(load(attributes), { name: 'my shop', version: '3=1' });
-      assert.equal(load({ ...attributes, OTEL_SERVICE_NAME: 'otel' }).name, 'otel');
-      assert.equal(load({ ...attributes, OTEL_SERVICE_NAME: ' ' }).name, 'my shop');
-    });
-
-    it('then those of the nearest package.json that has a name: of the script, the working directory, the file', () => {
-      const root = folderWith({
-        'svc.config.yaml': topic,
-        'package.json': '{"name":"root"}',
-        'app/package.json': '{"name":"app","version":"1"}',
-        'app/dist/package.json': '{"type":"module"}',
-        'app/dist/main.js': '',
-        'app/node_modules/next/bin.js': '',
-        'other/package.json': '{"name":"other"}',
-      });
-      const load = (cwd: string, entry: string) =>
-        loadConfig({ cwd: join(root, cwd), env: {}, entry }).config.service;
-      assert.deepEqual(load('other', join(root, 'app/dist/main.js')), { name: 'app', version: '1' });
-      assert.deepEqual(load('other', join(root, 'app')), { name: 'app', version: '1' });
-      assert.deepEqual(load('other', join(root, 'app/node_modules/next/bin.js')), {
-        name: 'other',
-        version: null,
-      });
-      assert.deepEqual(load('.', ''), { name: 'root', version: null });
-    });
-
-    it('are null where nothing says them', () => {
-      const cwd = folderWith({ 'svc.config.yaml': topic, 'package.json': 'not json' });
-      assert.deepEqual(loadConfig({ cwd, env: {}, entry: '' }).config.service, { name: null, version: null });
-    });
+    assert.deepEqual(loadConfig({ cwd, env: {} }).config.service, { name: 'shop', version: '7' });
   });
 
   it('lives through a working directory that is gone', () => {

@@ -88,7 +88,7 @@ describe('request context, HTTP/2', () => {
       const note = (where: string) => () => seen.push(`${where} ${readOrigin().userId}`);
       (request as unknown as { user: object }).user = { id: request.headers['x-request-id'] };
       request.on('data', note('data')).on('end', note('end'));
-      request.on('end', () => setTimeout(() => response.end(id()), 2));
+      request.on('end', () => setTimeout(() => response.end(String(id())), 2));
       response.on('finish', note('finish')).on('close', note('close'));
     });
     const [one, two] = await withHttp2(server, (client) =>
@@ -107,7 +107,7 @@ describe('request context, HTTP/2', () => {
     const server = createServer((request, response) => {
       if (request.headers['x-mine'] !== undefined) response.setHeader('X-Correlation-Id', 'mine');
       response.setHeader('x-other', '1');
-      response.end(id());
+      response.end(String(id()));
     });
     await withHttp2(server, async (client) => {
       const made = await send(client, {});
@@ -193,7 +193,7 @@ describe('request context, HTTP/2 without the channel of newer Nodes', () => {
       }),
     ];
     const server = createServer((_request, response) => {
-      response.end(id());
+      response.end(String(id()));
     });
     const answer = await withHttp2(server, (client) => send(client, { 'x-request-id': 'a' }));
     for (const end of stop) end();

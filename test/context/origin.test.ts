@@ -142,7 +142,7 @@ describe('actor sources', () => {
     const lines: string[] = [];
     const logger = { warn: (line: string) => lines.push(line) } as unknown as Logger;
     const own: boolean[] = [];
-    const userId = (request: object | undefined) => {
+    const userId = (request: unknown) => {
       own.push(isOwnWork());
       if (request === undefined) throw new Error('secret');
       return (request as { id: number }).id;

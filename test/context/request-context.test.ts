@@ -145,18 +145,28 @@ describe('request context, HTTP/1', () => {
   });
 
   it('leaks nothing into the connection, other work of the process, or the time after', async () => {
-    const seen: unknown[] = [];
-    const server = createServer(echo);
-    server.on('connection', (socket) => {
-      socket.on('data', () => seen.push(currentStore()));
-      socket.on('close', () => seen.push(currentStore()));
+    const seen = new Map<string, Set<unknown>>();
+    const note = (where: string) => () => {
+      seen.set(where, (seen.get(where) ?? new Set()).add(currentStore()));
+    };
+    const timer = setInterval(note('timer'), 1);
+    const closed = Promise.withResolvers<void>();
+    const server = createServer(async (_request, response) => {
+      await wait(10);
+      response.end();
     });
-    const timer = setInterval(() => seen.push(currentStore()), 1);
+    server.on('connection', (socket) => {
+      socket
+        .on('data', note('data'))
+        .on('close', note('close'))
+        .on('close', () => closed.resolve());
+    });
     await send(await listen(server), { 'x-correlation-id': 'a' });
     await close(server);
+    await closed.promise;
     clearInterval(timer);
-    assert.ok(seen.length > 2);
-    assert.deepEqual(new Set(seen), new Set([undefined]));
+    const none = new Set([undefined]);
+    assert.deepEqual(Object.fromEntries(seen), { timer: none, data: none, close: none });
     assert.equal(currentStore(), undefined);
   });
 

@@ -193,9 +193,8 @@ describe('with OpenTelemetry', () => {
 
 describe('otelApi', () => {
   it('is not loaded before somebody registers something', () => {
-    const flags = process.features.typescript ? [] : ['--experimental-strip-types', '--no-warnings'];
     const file = fileURLToPath(new URL('./fixtures/lazy-api.ts', import.meta.url));
-    const output = execFileSync(process.execPath, [...flags, file], { encoding: 'utf8' });
+    const output = execFileSync(process.execPath, [...process.execArgv, file], { encoding: 'utf8' });
     assert.deepEqual(output.split('\n').filter(Boolean), ['ids', 'not loaded', 'loaded', 'tracer']);
   });
 });

@@ -65,20 +65,6 @@ describe('createEnvelopeBuilder', () => {
     assert.equal(envelope.payload, payload);
   });
 
-  it('wraps what JSON does not write between braces', () => {
-    const wrapped = ['text', 1, 10n, true, [1], new Date(0), Buffer.from('a'), new Set([1]), new String('s')];
-    for (const value of wrapped) assert.deepEqual(build('1', template, value, trace, 0).payload, { value });
-    for (const value of [undefined, null]) {
-      assert.deepEqual(build('1', template, value, trace, 0).payload, { value: null });
-    }
-  });
-
-  it('leaves objects of any kind alone', () => {
-    class Order {}
-    const objects = [{}, new Order(), new Map([['a', 1]]), Object.create(null), { toJSON: () => ({}) }];
-    for (const value of objects) assert.equal(build('1', template, value, trace, 0).payload, value);
-  });
-
   it('reads the origin in the context of the call', () => {
     const seen: unknown[] = [];
     const readOrigin = (active?: string) => {

@@ -49,8 +49,7 @@ describe('leaseWorkerId', function () {
   }
 
   function start(...args: string[]): ChildProcess {
-    const flags = process.features.typescript ? [] : ['--experimental-strip-types', '--no-warnings'];
-    const child = spawn(process.execPath, [...flags, childFile, folder, ...args], {
+    const child = spawn(process.execPath, [...process.execArgv, childFile, folder, ...args], {
       stdio: ['pipe', 'pipe', 'inherit'],
     });
     children.push(child);
@@ -125,7 +124,6 @@ describe('leaseWorkerId', function () {
     const worker = new Worker(childFile, {
       argv: [folder, '12'],
       stdout: true,
-      execArgv: process.features.typescript ? [] : ['--experimental-strip-types', '--no-warnings'],
     });
     await once(worker.stdout, 'data');
     assert.equal(readdirSync(folder).length, 1);

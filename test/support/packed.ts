@@ -34,8 +34,9 @@ export function installPacked(name: string, dependencies: Dependencies = {}): st
 
 let packed: string | undefined;
 
-/** The tarball that would be published, made once per process from `dist/`. */
+/** The tarball that would be published, made once per process from `dist/`; or the one that `SVC_TARBALL` names. */
 export function pack(): string {
+  packed ??= process.env.SVC_TARBALL;
   if (packed !== undefined) return packed;
   const target = join(cache, 'packed', `tarball-${process.pid}`);
   mkdirSync(target, { recursive: true });

@@ -41,17 +41,18 @@ const methods = [
  * there is something to wait for, and neither keeps a process alive. Another version of kafkajs is left as it is.
  */
 export async function patchRequestQueue(logger: Logger): Promise<void> {
-  const { version } = (await import('kafkajs/package.json', { with: { type: 'json' } })).default;
-  // @ts-expect-error kafkajs has no types for its inner modules.
-  const inner = await import('kafkajs/src/network/requestQueue/index.js').catch(() => undefined);
-  const prototype = (inner?.default as { prototype?: RequestQueue } | undefined)?.prototype;
+  const [version, prototype] = await Promise.all([versionOfKafkajs(), queuePrototype()]).catch(() => [
+    undefined,
+    undefined,
+  ]);
   if (
     version !== knownVersion ||
     prototype === undefined ||
     methods.some((name) => typeof prototype[name] !== 'function')
   ) {
+    const found = version ?? 'of an unknown version';
     logger.warn(
-      `kafkajs ${version} is not the version that svc knows (${knownVersion}): an idle process may use more CPU`,
+      `kafkajs ${found} is not the one that svc knows (${knownVersion}): an idle process may use more CPU and not end by itself`,
     );
     return;
   }
@@ -59,6 +60,15 @@ export async function patchRequestQueue(logger: Logger): Promise<void> {
   if (patched.has(prototype)) return;
   patched.add(prototype);
   patch(prototype);
+}
+
+async function versionOfKafkajs(): Promise<string> {
+  return (await import('kafkajs/package.json', { with: { type: 'json' } })).default.version;
+}
+
+async function queuePrototype(): Promise<RequestQueue> {
+  // @ts-expect-error kafkajs has no types for its inner modules.
+  return (await import('kafkajs/src/network/requestQueue/index.js')).default.prototype;
 }
 
 function patch(prototype: RequestQueue): void {

@@ -87,11 +87,11 @@ function toMessage(record: BrokerRecord, partition: number | undefined, mark: Wr
   return {
     key: record.key,
     value: record.value,
-    timestamp: String(record.timestamp),
+    headers: record.headers, // An instrumentation of kafkajs reads and sets them before anything is sent.
     ...(partition !== undefined && { partition }),
-    get headers() {
+    get timestamp() {
       mark.written = true;
-      return record.headers;
+      return String(record.timestamp);
     },
   };
 }

@@ -1,7 +1,7 @@
 import { createRequire, register } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { shared } from '../../lifecycle.ts';
-import type { HookedPackage, PackageHookOptions } from './hook.ts';
+import type { HookedPackage, PackageHookOptions } from './hooked-package.ts';
 import { type ExportTarget, patchNamespace } from './patch-exports.ts';
 
 const load = createRequire(import.meta.url);

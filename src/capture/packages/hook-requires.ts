@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import type { HookedPackage } from './hook.ts';
+import type { HookedPackage } from './hooked-package.ts';
 import { patchExports } from './patch-exports.ts';
 
 // Loaded when there are targets only, so that nobody else pays for it at start.

@@ -1,33 +1,12 @@
 import { isBuiltin } from 'node:module';
+import { addNote } from '../notes.ts';
 import type { PackageTarget, PatchEvents } from '../patch.ts';
 import { type FunctionPath, parseFunctionPath } from '../source/function-path.ts';
 import { hookImports } from './hook-imports.ts';
 import { hookRequires } from './hook-requires.ts';
+import type { HookedPackage, PackageHookOptions } from './hooked-package.ts';
 import type { ExportTarget, PatchOutcome } from './patch-exports.ts';
 import { resolvePackage } from './resolve-package.ts';
-
-export interface PackageHookOptions {
-  /**
-   * How svc was preloaded. Where Node has no sound synchronous hooks, `--require` leaves `import` alone: a loader that is
-   * registered there breaks every `require` of an ES module.
-   */
-  readonly preloadedBy: 'import' | 'require';
-}
-
-/** All targets of one specifier, and what the hooks do with its exports. */
-export interface HookedPackage {
-  readonly specifier: string;
-  /** Names that the application can load it by: with and without `node:`. */
-  readonly names: readonly string[];
-  /** What `require` of it loads, absolute. */
-  readonly file: string | undefined;
-  /** Runs `patch` for each target, and tells its outcome. Returns what users of the module must get. Never throws. */
-  readonly patchAll: (
-    exports: unknown,
-    patch: (exports: unknown, target: ExportTarget) => PatchOutcome,
-  ) => unknown;
-  readonly failAll: (reason: string) => void;
-}
 
 /**
  * Captures exports of packages as they are loaded. Without targets nothing is hooked and nothing loaded.
@@ -46,8 +25,11 @@ export function hookPackages(
     undo.push(hookRequires(packages));
     undo.push(
       hookImports(packages, options, (reason) => {
-        // What `require` can load may still be loaded that way.
-        for (const each of packages) if (each.file === undefined) each.failAll(reason);
+        for (const each of packages) {
+          if (each.file === undefined) each.failAll(reason);
+          // What `require` can load is captured where it is loaded that way.
+          else for (const id of each.ids) addNote({ winner: id, loser: null, reason });
+        }
       }),
     );
   } catch (error) {
@@ -138,5 +120,5 @@ function hooked(specifier: string, baseDir: string, group: readonly ReportedTarg
   const failAll = (reason: string) => {
     for (const { fail } of group) fail(reason);
   };
-  return { specifier, names, file, patchAll, failAll };
+  return { specifier, names, file, ids: group.map(({ target }) => target.id), patchAll, failAll };
 }

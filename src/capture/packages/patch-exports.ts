@@ -1,7 +1,7 @@
 import { types } from 'node:util';
 import { type Callable, heldOf } from '../captured-functions.ts';
 import { parameterNames } from '../parameter-names.ts';
-import type { CaptureSlot } from '../rule.ts';
+import type { CaptureSlot } from '../slot.ts';
 import type { FunctionPath } from '../source/function-path.ts';
 import { didYouMean } from '../source/nearest.ts';
 import { wrapFunction } from '../wrap.ts';

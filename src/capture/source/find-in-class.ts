@@ -10,7 +10,8 @@ export type ClassMember =
   | {
       readonly kind: 'field';
       readonly value: Expression;
-      readonly key: string;
+      /** The name that a nameless function gets here. */
+      readonly infers: string | undefined;
       readonly rest: readonly string[];
     };
 

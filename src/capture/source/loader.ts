@@ -1,6 +1,7 @@
 import type { LoadFnOutput, LoadHookContext } from 'node:module';
 import type { MessagePort } from 'node:worker_threads';
 import { rewriteLoaded } from './load-result.ts';
+import { importParser } from './parse.ts';
 import type { SourceEvents, SourceTarget } from './rewrite.ts';
 import { targetFileLookup } from './target-files.ts';
 
@@ -21,7 +22,8 @@ let lookup: ReturnType<typeof targetFileLookup> | undefined;
 let events: SourceEvents | undefined;
 
 /** Called by Node once, in the thread of the asynchronous hooks. Only for Node versions without sound synchronous hooks. */
-export function initialize({ files, port }: LoaderData): void {
+export async function initialize({ files, port }: LoaderData): Promise<void> {
+  await importParser();
   const send = (message: LoaderMessage) => port.postMessage(message);
   port.unref();
   lookup = targetFileLookup(files);

@@ -1,6 +1,9 @@
+import { editDistance } from '../../edit-distance.ts';
+
 /** The names most like `wanted`, best first: what a person may have meant. At most `count`; none when nothing is near. */
 export function nearest(wanted: string, names: Iterable<string>, count = 3): string[] {
-  const limit = Math.max(2, Math.floor(wanted.length / 3));
+  // Every name of two letters is two letters away from every other one.
+  const limit = Math.min(Math.max(2, Math.floor(wanted.length / 3)), wanted.length - 1);
   const near: { name: string; distance: number }[] = [];
   for (const name of new Set(names)) {
     if (name === wanted) continue;
@@ -24,27 +27,4 @@ function howFar(a: string, b: string, limit: number): number {
   if (a.includes('.') && b.includes('.') && lastOf(a) === lastOf(b)) return Math.min(1, limit);
   if (Math.abs(a.length - b.length) > limit) return limit + 1;
   return editDistance(a, b);
-}
-
-/** Insertions, deletions, replacements and swaps of neighbours that make `b` of `a`. */
-function editDistance(a: string, b: string): number {
-  let before: number[] = [];
-  let last = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const same = a[i - 1] === b[j - 1];
-      let cost = Math.min(at(last, j) + 1, at(row, j - 1) + 1, at(last, j - 1) + (same ? 0 : 1));
-      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
-        cost = Math.min(cost, at(before, j - 2) + 1);
-      row.push(cost);
-    }
-    before = last;
-    last = row;
-  }
-  return at(last, b.length);
-}
-
-function at(row: number[], index: number): number {
-  return row[index] ?? Number.POSITIVE_INFINITY;
 }

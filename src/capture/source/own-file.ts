@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, extname, join, relative } from 'node:path';
-import { didYouMean } from './nearest.ts';
+import { nearest } from './nearest.ts';
 import type { Problem } from './place.ts';
 
 const extensions = ['.ts', '.js', '.mts', '.mjs', '.cts', '.cjs', '.tsx', '.jsx'];
@@ -17,11 +17,16 @@ export function ownFile(path: string, baseDir: string): string | Problem {
   const folder = dirname(path);
   if (!existsSync(folder))
     return { problem: `no such file: ${shown} (there is no folder ${shownPath(folder, baseDir)})` };
-  const near = didYouMean(basename(path), readdirSync(folder)).replace(
-    /(mean |, )/g,
-    (start) => start + shownPath(folder, baseDir).replace(/\/?$/, '/'),
-  );
-  return { problem: `no such file: ${shown}${near}` };
+  const near = nearFiles(path, folder).map((name) => shownPath(join(folder, name), baseDir));
+  return { problem: `no such file: ${shown}${near.length > 0 ? ` (did you mean ${near.join(', ')}?)` : ''}` };
+}
+
+/** Files of the folder whose names are like the wanted one; extensions are alike anyway. */
+function nearFiles(path: string, folder: string): string[] {
+  const stemOf = (name: string) => basename(name, extname(name));
+  const names = readdirSync(folder).filter((name) => extensions.includes(extname(name)));
+  const stems = nearest(stemOf(path), names.map(stemOf));
+  return stems.flatMap((stem) => names.filter((name) => stemOf(name) === stem)).slice(0, 3);
 }
 
 /** `./src/orders.js` for what is `./src/orders.ts`, `./src/orders` for `./src/orders.ts` or `./src/orders/index.ts`. */

@@ -21,6 +21,11 @@ export function loadParser(): Parser {
   return parser;
 }
 
+/** The same in the thread of Node's asynchronous hooks, where `require` cannot load ES modules, as the parser is one. */
+export async function importParser(): Promise<void> {
+  parser ??= await import('oxc-parser');
+}
+
 /** Parses a file's text, whichever of JavaScript, JSX and TypeScript it is. */
 export function parse(
   file: string,

@@ -1,5 +1,5 @@
 import { type Callable, slotOf } from '../captured-functions.ts';
-import type { CaptureSlot } from '../rule.ts';
+import type { CaptureSlot } from '../slot.ts';
 import { wrapFunction } from '../wrap.ts';
 import { wrapFactory } from '../wrap-factory.ts';
 import { findDescriptor, type WrapResult } from '../wrap-property.ts';

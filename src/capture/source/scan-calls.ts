@@ -20,7 +20,10 @@ export function scanCall(node: CallExpression, found: Definitions): void {
   const object = last ? bare(last) : undefined;
   const owner = first ? memberPath(first) : undefined;
   if (memberPath(node.callee) === 'Object.defineProperty' && object?.type === 'ObjectExpression') {
+    const value = propertyOf(object, 'value');
     if (owner === 'exports' && key !== undefined) noteGetter(key, getterOf(object), found);
+    // Object.defineProperty(Name, 'field', { value }) of tsc.
+    else if (owner !== undefined && key !== undefined && value) noteMember(`${owner}.${key}`, value, found);
   } else if (
     owner !== undefined &&
     owner !== 'this' &&
@@ -52,13 +55,12 @@ function noteMembers(owner: string, list: Expression | undefined, found: Definit
     if (element?.type !== 'ObjectExpression') continue;
     const key = stringOf(propertyOf(element, 'key'));
     const value = propertyOf(element, 'value');
-    if (key !== undefined && value && isFunction(core(value)))
-      noteMember(`${owner}.${key}`, value, found);
+    if (key !== undefined && value) noteMember(`${owner}.${key}`, value, found);
   }
 }
 
-function noteMember(path: string, infers: string | undefined, value: Expression, found: Definitions): void {
-  found.helperMembers.set(path, { kind: 'value', name: path, tier: 0, node: value, infers });
+function noteMember(path: string, value: Expression, found: Definitions): void {
+  found.helperMembers.set(path, { kind: 'value', name: path, tier: 0, node: value, infers: undefined });
 }
 
 /** `__export(target, { default: () => main, create: () => create2 })` of esbuild, and its like of swc and rolldown. */

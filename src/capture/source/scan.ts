@@ -2,7 +2,7 @@ import type { Class, Expression, Function as FunctionNode, Node, Program } from 
 import { type Definition, type Definitions, noDefinitions, type Tier } from './definitions.ts';
 import { scanCall } from './scan-calls.ts';
 import { scanExport } from './scan-exports.ts';
-import { bare, children, core, isClass, isFunction, memberPath, requiredFrom } from './syntax.ts';
+import { bare, children, core, isClass, isFunction, isNothing, memberPath, requiredFrom } from './syntax.ts';
 
 interface Scope {
   readonly at: number;
@@ -159,14 +159,6 @@ function isReassigned(name: string, value: Expression): boolean {
   return (
     call.type === 'CallExpression' &&
     call.arguments.some((each) => each.type === 'Identifier' && each.name === name)
-  );
-}
-
-/** `exports.f = void 0`, as compilers announce exports. */
-function isNothing(value: Node): boolean {
-  return (
-    (value.type === 'UnaryExpression' && value.operator === 'void') ||
-    (value.type === 'Identifier' && value.name === 'undefined')
   );
 }
 

@@ -102,6 +102,14 @@ export function stringOf(node: Node | undefined): string | undefined {
   return node?.type === 'Literal' && typeof node.value === 'string' ? node.value : undefined;
 }
 
+/** `exports.f = void 0`, as compilers announce exports. */
+export function isNothing(value: Node): boolean {
+  return (
+    (value.type === 'UnaryExpression' && value.operator === 'void') ||
+    (value.type === 'Identifier' && value.name === 'undefined')
+  );
+}
+
 /** The value of a property that the text of an object gives. */
 export function propertyOf(object: ObjectExpression, name: string): Expression | undefined {
   for (const property of object.properties) {

@@ -1,5 +1,5 @@
 import type { Expression, Node } from 'oxc-parser';
-import { argument, bare, children, isClass, memberPath, propertyOf, stringOf } from './syntax.ts';
+import { argument, bare, children, isClass, isNothing, memberPath, propertyOf, stringOf } from './syntax.ts';
 
 /**
  * The value that code gives to `this.key`: `this.key = …`, `_define_property(this, 'key', …)` (swc, Babel),
@@ -14,6 +14,12 @@ export function thisField(body: readonly Node[], key: string): Expression | unde
 }
 
 function given(node: Node, key: string): Expression | undefined {
+  const value = givenValue(node, key);
+  // `_define_property(this, 'key', void 0)`: announced here, given further down.
+  return value && isNothing(value) ? undefined : value;
+}
+
+function givenValue(node: Node, key: string): Expression | undefined {
   if (node.type === 'AssignmentExpression')
     return memberPath(node.left) === `this.${key}` ? node.right : undefined;
   if (node.type !== 'CallExpression' || node.arguments.length !== 3) return undefined;

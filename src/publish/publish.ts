@@ -1,5 +1,5 @@
-import { SvcError } from './errors.ts';
-import type { Published, PublishOptions } from './publish/producer.ts';
+import { SvcError } from '../errors.ts';
+import type { Published, PublishOptions } from './producer.ts';
 import { runningService } from './running-service.ts';
 
 /**
@@ -7,13 +7,16 @@ import { runningService } from './running-service.ts';
  *
  * Resolves when the broker has acknowledged it, in both settings of `svc.broker.async-mode`.
  *
- * @throws SvcError `SVC_START_NOT_RUNNING` where svc was not started, `SVC_PUBLISH_LOST` when no tier has stored the event,
+ * @throws SvcError `SVC_PUBLISH_NOT_RUNNING` where svc was not started, `SVC_PUBLISH_LOST` when no tier has stored the event,
  * `SVC_PROTECT_…` when the payload cannot be published.
  */
 export async function publish(payload: unknown, options?: PublishOptions): Promise<Published> {
   const service = runningService.current;
   if (service === undefined) {
-    throw new SvcError('SVC_START_NOT_RUNNING', 'svc is not running: start the application with node --import svc/register');
+    throw new SvcError(
+      'SVC_PUBLISH_NOT_RUNNING',
+      'svc is not running: start the application with node --import svc/register',
+    );
   }
   return service.producer.publish(payload, options);
 }

@@ -1,0 +1,269 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtemp, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { after, before, describe, it } from 'mocha';
+import { hookPackages, inspectPackageTarget } from '../../../src/capture/packages/hook.ts';
+import { recordingSlot } from '../recording-slot.ts';
+import { installPackages } from './installed-packages.ts';
+
+const application = {
+  'package.json': '{"name":"app","imports":{"#mail":"plain"}}',
+  'main.cjs': `
+    const { send, both, deep } = require('plain');
+    send('o1', {}); both('o2'); deep.a.b('o3');
+    require('whole')('o1');
+    const { Stripe } = require('classy'); new Stripe().refund(1); new (require('classy'))().refund(2);
+    const Mailer = require('bare-class'); new Mailer().send('a');
+    const bundled = require('bundled'); bundled.send('o1'); new bundled.Client().get(1);
+    check(bundled.other() === 'other' && bundled.__esModule === true && Object.keys(bundled).join() === 'send,Client,other');
+    check(require('bundled') === bundled);
+    const compiled = require('compiled'); compiled.send('o1'); compiled.default('o1');
+    const { createClient, connect } = require('factory');
+    createClient().send('o1'); createClient().send('o2'); createClient().orders.create();
+    connect().then((client) => client.send('o3'));
+    require('sub/mail').send('o1'); require('@scope/pkg').send('o1');
+    const modern = require('modern');
+    modern.send('o1'); new modern.Client().get(1); new modern.default().post('x'); modern.renamed(1); modern.star(1);
+    modern.bump(); check(modern.counter === 1 && Object.prototype.toString.call(modern) === '[object Module]');
+    require('modern-object').default.send('o1');
+    require('dual').send('o1');
+    function check(isTrue) { if (!isTrue) throw new Error('the package changed: ' + new Error().stack.split('\\n')[2]); }`,
+  'main.mjs': `
+    import plain, { send, both } from 'plain';
+    import * as all from 'plain';
+    import whole from 'whole';
+    import Stripe, { Stripe as Named } from 'classy';
+    import Mailer from 'bare-class';
+    import bundled, { send as bundledSend, Client as BundledClient } from 'bundled';
+    import { send as compiledSend } from 'compiled';
+    import compiled from 'compiled';
+    import { createClient, connect } from 'factory';
+    import { send as mail } from 'sub/mail';
+    import { send as scoped } from '@scope/pkg';
+    import Poster, { send as modernSend, inside, Client, star, renamed, ns, createClient as modernClient } from 'modern';
+    import object from 'modern-object';
+    import { send as importOnly } from 'import-only';
+    import { send as dual } from 'dual';
+    import { createRequire } from 'node:module';
+    send('o1'); plain.send('o2'); all.send('o3'); both('o4'); plain.deep.a.b('o5');
+    whole('o1'); new Stripe().refund(1); new Named().refund(2); new Mailer().send('a');
+    bundledSend('o1'); bundled.send('o2'); new BundledClient().get(1);
+    compiledSend('o1'); compiled.default('o1');
+    createClient().send('o1'); (await connect()).send('o2'); createClient().orders.create();
+    mail('o1'); scoped('o1');
+    modernSend('o1'); inside('o2'); new Client().get(1); Client.open().get(2); new Poster().post('x');
+    star(1); renamed(1); ns.rename(1); modernClient().send('o1');
+    (await import('modern')).send('o3');
+    object.send('o1'); importOnly('o1'); dual('o1');
+    createRequire(import.meta.url)('dual').send('o2');`,
+  'mapped.mjs': `import { send } from '#mail'; send('o1');`,
+  'mapped.cjs': `require('#mail').send('o1');`,
+  'builtin.mjs': `
+    import { tmpdir } from 'node:os'; import os from 'os'; import { createRequire } from 'node:module';
+    tmpdir(); os.tmpdir(); createRequire(import.meta.url)('os').tmpdir(); createRequire(import.meta.url)('node:os').tmpdir();`,
+  'wrong.cjs': `require('plain'); require('bundled'); require('bare-class'); require('factory').createClient();`,
+  'wrong.mjs': `import 'plain'; import 'bundled'; import 'modern';`,
+  'nothing.cjs': '',
+};
+
+interface Outcome {
+  calls: Record<string, number>;
+  told: Record<string, string[]>;
+  parameters: Record<string, string[]>;
+}
+
+describe('hookPackages', function () {
+  this.timeout(30_000);
+  let folder = '';
+  before(async () => {
+    folder = await realpath(await mkdtemp(path.join(tmpdir(), 'svc-packages-')));
+    await installPackages(folder, application);
+  });
+  after(() => rm(folder, { recursive: true, force: true }));
+
+  async function run(main: string, targets: string[], ...flags: string[]): Promise<Outcome> {
+    const preload = new URL('./preload.ts', import.meta.url).href;
+    const { stdout, stderr } = await promisify(execFile)(
+      process.execPath,
+      ['--import', preload, ...flags, main],
+      { cwd: folder, env: { ...process.env, TARGETS: JSON.stringify(targets) } },
+    );
+    assert.equal(stderr, '');
+    return JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as Outcome;
+  }
+
+  const everything = {
+    'plain#send': { cjs: 2, esm: 4 },
+    'plain#deep.a.b': { cjs: 1, esm: 1 },
+    'whole#default': { cjs: 1, esm: 1 },
+    'classy#Stripe.prototype.refund': { cjs: 2, esm: 2 },
+    'bare-class#Mailer.prototype.send': { cjs: 1, esm: 1 },
+    'bundled#send': { cjs: 1, esm: 2 },
+    'bundled#Client.prototype.get': { cjs: 1, esm: 1 },
+    'compiled#send': { cjs: 1, esm: 1 },
+    'compiled#default': { cjs: 1, esm: 1 },
+    'factory#createClient().send': { cjs: 3, esm: 2 },
+    'factory#createClient().orders.create': { cjs: 1, esm: 1 },
+    'sub/mail#send': { cjs: 1, esm: 1 },
+    '@scope/pkg#send': { cjs: 1, esm: 1 },
+    // Calls inside an ES module hold its own binding: only importers see the wrapper.
+    'modern#send': { cjs: 1, esm: 2 },
+    'modern#Client.prototype.get': { cjs: 1, esm: 2 },
+    'modern#default.prototype.post': { cjs: 1, esm: 1 },
+    'modern#renamed': { cjs: 1, esm: 1 },
+    'modern#star': { cjs: 1, esm: 1 },
+    'modern-object#send': { cjs: 1, esm: 1 },
+    'dual#send': { cjs: 1, esm: 2 },
+  };
+  const importOnly = { 'import-only#send': 1, 'modern#createClient().send': 1 };
+
+  it('captures what require loads, ES modules included, each call once', async () => {
+    const targets = Object.keys(everything);
+    const { calls, told } = await run('main.cjs', targets);
+    assert.deepEqual(calls, Object.fromEntries(Object.entries(everything).map(([id, { cjs }]) => [id, cjs])));
+    for (const id of targets) assert.deepEqual(told[id], ['patched'], id);
+  });
+
+  it('captures what import loads, CommonJS included, each call once', async () => {
+    const targets = [...Object.keys(everything), ...Object.keys(importOnly)];
+    const { calls, told } = await run('main.mjs', targets);
+    const expected = Object.entries(everything).map(([id, { esm }]) => [id, esm]);
+    assert.deepEqual(calls, { ...Object.fromEntries(expected), ...importOnly });
+    for (const id of targets) assert.deepEqual(told[id], ['patched'], id);
+  });
+
+  it('reads parameter names', async () => {
+    const { parameters } = await run('main.cjs', [
+      'plain#send',
+      'whole#default',
+      'bundled#Client.prototype.get',
+    ]);
+    assert.deepEqual(parameters, {
+      'plain#send': ['order', 'options'],
+      'whole#default': ['order'],
+      'bundled#Client.prototype.get': ['id'],
+    });
+  });
+
+  it('follows #imports and built-in modules', async () => {
+    for (const main of ['mapped.mjs', 'mapped.cjs']) {
+      for (const id of ['plain#send', '#mail#send'])
+        assert.deepEqual((await run(main, [id])).calls, { [id]: 1 }, main);
+    }
+    assert.deepEqual((await run('builtin.mjs', ['node:os#tmpdir'])).calls, { 'node:os#tmpdir': 4 });
+  });
+
+  const wrong = [
+    'plain#sent',
+    'plain#deep.a.c',
+    'plain#number',
+    'plain#badRule',
+    'plain#both',
+    'bundled#Client.prototype.gett',
+    'not-installed#x',
+    'plian#send',
+    'sub/male#send',
+    'plain#send(1)',
+  ];
+  for (const main of ['wrong.cjs', 'wrong.mjs']) {
+    it(`says what is wrong, and patches the rest (${main})`, async () => {
+      const { told } = await run(main, wrong);
+      const reason = (id: string) => told[id]?.[0] ?? '';
+      assert.equal(reason('plain#sent'), 'the module has no export sent (did you mean send?)');
+      assert.match(reason('plain#deep.a.c'), /^there is no deep\.a\.c/);
+      assert.equal(reason('plain#number'), 'number is not a function');
+      assert.equal(reason('plain#badRule'), 'the expression does not parse');
+      assert.equal(reason('plain#both'), 'patched');
+      assert.equal(
+        reason('bundled#Client.prototype.gett'),
+        'there is no Client.prototype.gett (did you mean get?)',
+      );
+      assert.match(reason('not-installed#x'), /^no package not-installed is installed for /);
+      assert.match(reason('plian#send'), /^no package plian is installed .*did you mean plain\?/);
+      assert.equal(reason('sub/male#send'), 'the package sub has no entry sub/male (did you mean sub/mail?)');
+      assert.match(reason('plain#send(1)'), /is not the path of a function/);
+    });
+  }
+
+  it('says that a factory’s object lacks the method when it sees one', async () => {
+    const { told } = await run('wrong.cjs', ['factory#createClient().post', 'factory#connect().send']);
+    assert.deepEqual(told, {
+      'factory#createClient().post': ['post of what createClient() returns: missing'],
+    });
+  });
+
+  it('says that two targets name one function', async () => {
+    const { told } = await run('wrong.mjs', ['plain#send', 'plain#default.send']);
+    assert.deepEqual(told['plain#send'], ['patched']);
+    assert.deepEqual(told['plain#default.send'], ['the target plain#send captures the same function']);
+  });
+
+  it('hooks and loads nothing without targets', async () => {
+    const { loaded } = JSON.parse(
+      (
+        await promisify(execFile)(process.execPath, [
+          '--input-type=module',
+          '-e',
+          `import { createRequire } from 'node:module';
+           import { hookPackages } from '${new URL('../../../src/capture/packages/hook.ts', import.meta.url).href}';
+           const { Module } = createRequire(import.meta.url)('node:module');
+           const before = Module.prototype.require;
+           hookPackages([], {}, { preloadedBy: 'import' })();
+           const loaded = Object.keys(createRequire(import.meta.url).cache).filter((file) => /in-the-middle/.test(file));
+           if (Module.prototype.require !== before) loaded.push('require hook');
+           console.log(JSON.stringify({ loaded }));`,
+        ])
+      ).stdout,
+    );
+    assert.deepEqual(loaded, []);
+  });
+
+  it('takes its hooks away again', () => {
+    const slot = recordingSlot();
+    const target = {
+      id: 'node:os#homedir',
+      specifier: 'node:os',
+      functionPath: 'homedir',
+      baseDir: folder,
+      slotFor: () => slot,
+    };
+    const before = process.getBuiltinModule;
+    const undo = hookPackages([target], { patched: () => {}, failed: () => {} }, { preloadedBy: 'import' });
+    assert.notEqual(process.getBuiltinModule, before);
+    undo();
+    assert.equal(process.getBuiltinModule, before);
+  });
+
+  describe('inspectPackageTarget', () => {
+    const inspect = (id: string) => {
+      const [specifier = '', functionPath = ''] = id.split('#');
+      const slotFor = () => recordingSlot();
+      return inspectPackageTarget({ id, specifier, functionPath, baseDir: folder, slotFor });
+    };
+
+    it('finds packages without loading them', () => {
+      const fine = [
+        'plain#send',
+        'import-only#send',
+        'import-only/x/y#f',
+        'sub/mail#send',
+        '@scope/pkg#send',
+        'fs#readFile',
+        'node:test#it',
+      ];
+      for (const id of fine) assert.equal(inspect(id), undefined, id);
+    });
+
+    it('says what cannot be', () => {
+      assert.match(inspect('plian#send') ?? '', /did you mean plain/);
+      assert.match(inspect('@scope/pgk#send') ?? '', /did you mean @scope\/pkg/);
+      assert.match(inspect('import-only/z#f') ?? '', /has no entry import-only\/z/);
+      assert.match(inspect('sub#f') ?? '', /has no entry sub/);
+      assert.match(inspect('node:fss#f') ?? '', /did you mean node:fs/);
+      assert.match(inspect('plain#') ?? '', /is not the path/);
+    });
+  });
+});

@@ -1,0 +1,257 @@
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { Call } from '../../src/capture/call.ts';
+import { type Capture, type CaptureTarget, inspect, prepare } from '../../src/capture/prepare.ts';
+import { SvcError } from '../../src/errors.ts';
+import type { Logger } from '../../src/observe/logger.ts';
+import { removeApps, writeApp } from './source/run-app.ts';
+
+interface Made {
+  readonly names: (readonly string[] | undefined)[];
+}
+
+function target(id: string, made: Made = { names: [] }): CaptureTarget {
+  const [module = '', functionPath = ''] = id.split('#');
+  return {
+    id,
+    module,
+    functionPath,
+    makeRule(names) {
+      made.names.push(names);
+      return {
+        id,
+        origin: 'configuration',
+        eventType: 'T',
+        severity: 'INFO',
+        phase: 'AFTER',
+        failOnError: false,
+        payload: () => null,
+      };
+    },
+  };
+}
+
+const lines: string[] = [];
+const logger: Logger = {
+  debug: (message) => lines.push(`debug ${message}`),
+  info: (message) => lines.push(`info ${message}`),
+  warn: (message) => lines.push(`warn ${message}`),
+  error: (message) => lines.push(`error ${message}`),
+};
+const load = createRequire(import.meta.url);
+
+describe('capture: prepare', () => {
+  const open: Capture[] = [];
+  const start = (baseDir: string, targets: readonly CaptureTarget[], onChange?: () => void): Capture => {
+    const capture = prepare(targets, { baseDir, logger, ...(onChange ? { onChange } : {}) });
+    open.push(capture);
+    return capture;
+  };
+  beforeEach(() => {
+    lines.length = 0;
+  });
+  afterEach(() => {
+    for (const capture of open.splice(0)) capture.close();
+  });
+  after(removeApps);
+
+  it('goes from pending to patched, tells each change, and makes one slot', () => {
+    const folder = writeApp({ 'a.cjs': 'exports.create = (order, { x }) => order;' });
+    const made: Made = { names: [] };
+    let changes = 0;
+    const capture = start(folder, [target('./a.cjs#create', made)], () => changes++);
+    assert.deepEqual(capture.report(), [{ id: './a.cjs#create', state: 'pending', notes: [], calls: 0 }]);
+    const calls: Call[] = [];
+    load(join(folder, 'a.cjs')).create(1, {});
+    capture.setOnCall((call) => {
+      calls.push(call);
+      return undefined;
+    });
+    const { create } = load(join(folder, 'a.cjs'));
+    assert.equal(create('x', {}), 'x');
+    assert.equal(calls.length, 1, 'calls before setOnCall make no event');
+    assert.deepEqual(calls[0]?.args, ['x', {}]);
+    assert.deepEqual(capture.report(), [{ id: './a.cjs#create', state: 'patched', notes: [], calls: 1 }]);
+    assert.deepEqual(made.names, [['order', '']]);
+    assert.equal(changes, 1);
+    capture.setOnCall(null);
+    create('y', {});
+    assert.equal(calls.length, 1);
+  });
+
+  it('close: captured functions make no more events, and files load as they are', () => {
+    const folder = writeApp({ 'a.cjs': 'exports.create = () => 1;', 'b.cjs': 'exports.create = () => 1;' });
+    const capture = start(folder, [target('./a.cjs#create'), target('./b.cjs#create')]);
+    let calls = 0;
+    capture.setOnCall(() => {
+      calls++;
+      return undefined;
+    });
+    const { create } = load(join(folder, 'a.cjs'));
+    create();
+    capture.close();
+    create();
+    load(join(folder, 'b.cjs')).create();
+    assert.equal(calls, 1);
+    assert.equal(load(join(folder, 'b.cjs')).create.toString(), '() => 1');
+  });
+
+  it('a rule that cannot be made fails its target with its message; the function stays as it is', async () => {
+    const folder = writeApp({ 'a.mjs': 'export const create = () => 1; export const cancel = () => 2;' });
+    const refused: CaptureTarget = {
+      ...target('./a.mjs#create'),
+      makeRule() {
+        throw new SvcError('SVC_CAPTURE_EXPRESSION_SYNTAX', 'payload: #x is no parameter');
+      },
+    };
+    const capture = start(folder, [refused, target('./a.mjs#cancel')]);
+    const m = await import(pathToFileURL(join(folder, 'a.mjs')).href);
+    assert.equal(m.create.toString(), '() => 1');
+    assert.deepEqual(
+      capture.report().map(({ state, reason }) => [state, reason]),
+      [
+        ['failed', 'payload: #x is no parameter'],
+        ['patched', undefined],
+      ],
+    );
+    assert.deepEqual(
+      lines.filter((line) => line.startsWith('warn')),
+      ['warn target ./a.mjs#create is not captured: payload: #x is no parameter'],
+    );
+  });
+
+  it('says at once what no file has to be loaded for', () => {
+    const folder = writeApp({ 'orders.cjs': '' });
+    const capture = start(folder, [
+      target('./order.cjs#create'),
+      target('./orders.cjs#create()()'),
+      target('./orders.cjs#x'),
+      target('./orders.cjs#x'),
+    ]);
+    assert.deepEqual(
+      capture.report().map(({ state, reason }) => [state, reason]),
+      [
+        ['failed', 'no such file: ./order.cjs (did you mean ./orders.cjs?)'],
+        ['failed', '"create()()" has more than one (): only one factory can be followed'],
+        ['pending', undefined],
+        ['failed', 'this target is configured more than once'],
+      ],
+    );
+  });
+
+  it('a second target of one function fails; the first goes on', () => {
+    const folder = writeApp({ 'a.cjs': 'function create() {}\nmodule.exports = { create, make: create };' });
+    const capture = start(folder, [target('./a.cjs#create'), target('./a.cjs#make')]);
+    load(join(folder, 'a.cjs')).create();
+    assert.deepEqual(
+      capture.report().map(({ state, reason }) => [state, reason]),
+      [
+        ['patched', undefined],
+        ['failed', 'make is captured by the target ./a.cjs#create already'],
+      ],
+    );
+  });
+
+  it('tells what only the first call of a factory shows', () => {
+    const folder = writeApp({
+      'a.cjs': 'const base = {};\nexports.make = (extra) => ({ ...base, ...extra });',
+    });
+    const capture = start(folder, [target('./a.cjs#make().save')]);
+    const { make } = load(join(folder, 'a.cjs'));
+    assert.equal(capture.report()[0]?.state, 'patched');
+    make({});
+    assert.deepEqual(capture.report()[0]?.reason, 'what make() returned has no save');
+    make({ save() {} });
+    assert.equal(capture.report()[0]?.state, 'patched');
+  });
+
+  it('of a package with two builds, the one that has the function counts', () => {
+    const folder = writeApp({
+      'package.json': JSON.stringify({ imports: { '#x': { import: './x.mjs', require: './x.cjs' } } }),
+      'x.mjs': 'export const other = 1;',
+      'x.cjs': 'exports.create = () => 1;',
+    });
+    const capture = start(folder, [{ ...target('y#create'), module: '#x' }]);
+    load(join(folder, 'x.cjs')).create();
+    load(join(folder, 'x.mjs'));
+    assert.equal(capture.report()[0]?.state, 'patched');
+  });
+
+  it('two captures in one process know their own targets only', () => {
+    const folder = writeApp({ 'a.cjs': 'exports.a = () => 1;', 'b.cjs': 'exports.b = () => 1;' });
+    const first = start(folder, [target('./a.cjs#a')]);
+    const second = start(folder, [target('./b.cjs#b')]);
+    load(join(folder, 'a.cjs'));
+    load(join(folder, 'b.cjs'));
+    assert.deepEqual(
+      [...first.report(), ...second.report()].map(({ id, state }) => [id, state]),
+      [
+        ['./a.cjs#a', 'patched'],
+        ['./b.cjs#b', 'patched'],
+      ],
+    );
+  });
+
+  it('without targets nothing is hooked', () => {
+    const { _compile: before } = load('node:module').prototype;
+    start('/', []);
+    assert.equal(load('node:module').prototype._compile, before);
+  });
+});
+
+describe('capture: inspect', () => {
+  after(removeApps);
+
+  it('reports what would be patched and what would not, without loading anything', () => {
+    const folder = writeApp({
+      'a.ts':
+        'export function create(order: string): void { throw new Error("loaded"); }\nthrow new Error("loaded");',
+      'b.cjs': 'throw new Error("loaded");\nexports.create = () => 1;',
+      'c.js': 'export const create = () => 1; await 1;',
+      'd.mjs': 'export {',
+    });
+    const made: Made = { names: [] };
+    const refused: CaptureTarget = {
+      ...target('./a.ts#create'),
+      id: 'refused',
+      makeRule() {
+        throw new SvcError('SVC_CAPTURE_EXPRESSION_SYNTAX', 'payload: position 3');
+      },
+    };
+    const reports = inspect(
+      [
+        target('./a.ts#create', made),
+        target('./b.cjs#create'),
+        target('./c.js#create'),
+        target('./a.ts#creat'),
+        target('./d.mjs#create'),
+        target('./e.ts#create'),
+        target('./a.ts#a b'),
+        target('not-installed-anywhere#x'),
+        target('node:fs#readFileSync'),
+        refused,
+      ],
+      { baseDir: folder },
+    );
+    assert.deepEqual(
+      reports.map(({ state, reason }) =>
+        state === 'patched' ? state : reason?.replace(/cannot be parsed: .*/, 'cannot be parsed'),
+      ),
+      [
+        'patched',
+        'patched',
+        'patched',
+        'no creat in this file (did you mean create?)',
+        'cannot be parsed',
+        'no such file: ./e.ts',
+        '"a b" is not the path of a function, as createOrder, default, OrderService.prototype.create, repo.save or createRepository().insert are',
+        `no package not-installed-anywhere is installed for ${folder}`,
+        'patched',
+        'payload: position 3',
+      ],
+    );
+    assert.deepEqual(made.names, [['order']]);
+  });
+});

@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { dirname, join, sep } from 'node:path';
+import { type Dependencies, installPacked } from '../../support/packed.ts';
+import { telemetryDependencies } from '../support/otel-app.ts';
+import { endOf } from '../support/start-app.ts';
+import { configOf } from '../support/topic-config.ts';
+
+const subpaths = ['svc', 'svc/register', 'svc/testing', 'svc/kafkajs', 'svc/file', 'svc/memory'];
+
+const applications: readonly [title: string, name: string, dependencies: Dependencies][] = [
+  ['OpenTelemetry 3.x', 'otel-3', telemetryDependencies[3]],
+  ['OpenTelemetry 2.x', 'otel-2', telemetryDependencies[2]],
+  ['no OpenTelemetry', 'plain', {}],
+];
+
+for (const [title, name, dependencies] of applications) {
+  describe(`svc installed beside ${title}`, function () {
+    this.timeout(180_000);
+    let app: string;
+
+    before('npm install', () => {
+      app = installPacked(name, dependencies);
+    });
+
+    it('is a tree without conflicts, with one copy of the API', () => {
+      const { problems, copies } = npmTree(app);
+      assert.deepEqual(problems, []);
+      assert.deepEqual([...copies], [dependencies['@opentelemetry/api'] ?? [...copies][0]]);
+    });
+
+    it('every subpath can be imported and required, and gives the same names both ways', async () => {
+      const end = await endOf({
+        app,
+        args: ['main.mjs'],
+        files: {
+          'svc.config.json': configOf([], { enabled: false }),
+          'main.mjs': `
+            import { createRequire } from 'node:module';
+            const require = createRequire(import.meta.url);
+            const found = {};
+            for (const path of ${JSON.stringify(subpaths)}) {
+              const [imported, required] = [await import(path), require(path)];
+              found[path] = [Object.keys(imported).filter((name) => name !== 'module.exports').sort(), Object.keys(required).sort()];
+            }
+            console.log(JSON.stringify(found));`,
+        },
+      });
+      assert.equal(end.stderr, '');
+      assert.equal(end.code, 0);
+      const found = JSON.parse(end.stdout) as Record<string, [string[], string[]]>;
+      assert.deepEqual(Object.keys(found), subpaths);
+      for (const [path, [imported, required]] of Object.entries(found)) {
+        assert.deepEqual(imported, required, path);
+        assert.equal(imported.length > 0, path !== 'svc/register', path);
+      }
+    });
+
+    it('captures and publishes', () => publishesOneEvent(app));
+  });
+}
+
+describe('svc where @opentelemetry/api is missing', function () {
+  this.timeout(180_000);
+  let copy: string;
+
+  before('install and take the API away', () => {
+    const app = installPacked('plain');
+    copy = mkdtempSync(join(dirname(app), 'without-api-'));
+    const isWanted = (path: string): boolean =>
+      !path.includes(`${sep}@opentelemetry`) && !path.startsWith(join(app, 'runs'));
+    cpSync(app, copy, { recursive: true, filter: isWanted });
+    assert.equal(existsSync(join(copy, 'node_modules', '@opentelemetry')), false);
+  });
+  after(() => rmSync(copy, { recursive: true, force: true }));
+
+  it('captures and publishes, with ids of its own', () => publishesOneEvent(copy));
+});
+
+describe('svc loaded as ES module and as CommonJS in one process', function () {
+  this.timeout(180_000);
+
+  it('is one: the service, the context and the listeners', async () => {
+    const end = await endOf({
+      app: installPacked('plain'),
+      files: {
+        'svc.config.json': configOf([]),
+        'main.mjs': `
+          import { createRequire } from 'node:module';
+          import * as esm from 'svc';
+          const cjs = createRequire(import.meta.url)('svc');
+          const lost = [];
+          esm.onEventLost(({ topic }) => lost.push('esm ' + topic));
+          const stop = cjs.onEventLost(({ topic }) => lost.push('cjs ' + topic));
+          const copies = { same: esm.publish === cjs.publish, lost };
+          await esm.publish({ from: 'esm' }, { eventType: 'E' });
+          await cjs.publish({ from: 'cjs' }, { eventType: 'C' });
+          await esm.runWithContext({ userId: 'ann' }, async () => {
+            cjs.setContext({ sessionId: 's1', tags: { tenant: 't' } });
+            await esm.publish({}, { eventType: 'E2' });
+            await cjs.publish({}, { eventType: 'C2' });
+          });
+          for (const copy of [esm, cjs]) {
+            await copy.publish({}, { topic: 'no/topic' }).catch((error) => {
+              copies[error.code] = (copies[error.code] ?? 0) + 1;
+            });
+            stop();
+          }
+          console.log(JSON.stringify(copies));`,
+      },
+    });
+    assert.equal(end.code, 0, end.stderr);
+    assert.deepEqual(JSON.parse(end.stdout), {
+      same: false,
+      lost: ['esm no/topic', 'cjs no/topic', 'esm no/topic'],
+      SVC_PUBLISH_LOST: 2,
+    });
+    const values = end.topics.events?.map(({ value }) => value) ?? [];
+    assert.deepEqual(
+      values.map(({ eventType }) => eventType),
+      ['E', 'C', 'E2', 'C2'],
+    );
+    for (const { metadata } of values.slice(2)) {
+      assert.deepEqual(metadata.actor, { userId: 'ann', sessionId: 's1' });
+      assert.deepEqual(metadata.tags, { tenant: 't' });
+    }
+    assert.equal(new Set(values.map(({ eventId }) => eventId)).size, 4);
+  });
+});
+
+async function publishesOneEvent(app: string): Promise<void> {
+  const end = await endOf({
+    app,
+    files: {
+      'svc.config.json': configOf([{ module: './main.mjs', function: 'order', eventType: 'ORDERED' }]),
+      'main.mjs': `
+        async function order(id) { return { id, open: true }; }
+        console.log(JSON.stringify(await order(7)));`,
+    },
+  });
+  assert.equal(end.code, 0, end.stderr);
+  assert.equal(end.stdout, '{"id":7,"open":true}\n');
+  const [record, ...more] = end.topics.events ?? [];
+  assert.deepEqual(more, []);
+  assert.equal(record?.value.eventType, 'ORDERED');
+  assert.deepEqual(record?.value.payload, { id: 7, open: true });
+  assert.match(record?.value.metadata.trace.traceId, /^(?!0+$)[0-9a-f]{32}$/);
+}
+
+/** What `npm ls` finds wrong, and the versions of the API in the whole tree. */
+function npmTree(app: string): { problems: string[]; copies: Set<string> } {
+  const { stdout } = spawnSync('npm', ['ls', '--all', '--json'], { cwd: app, encoding: 'utf8', timeout: 60_000 });
+  const tree = JSON.parse(stdout) as Tree & { problems?: string[] };
+  const copies = new Set<string>();
+  const walk = ({ dependencies = {} }: Tree): void => {
+    for (const [name, child] of Object.entries(dependencies)) {
+      if (name === '@opentelemetry/api' && child.version !== undefined) copies.add(child.version);
+      walk(child);
+    }
+  };
+  walk(tree);
+  return { problems: tree.problems ?? [], copies };
+}
+
+interface Tree {
+  readonly version?: string;
+  readonly dependencies?: Record<string, Tree>;
+}

@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict';
+import sinon from 'sinon';
+import { createMemoryBroker } from '../src/adapters/memory/memory-broker.ts';
+import {
+  assertNothingPublished,
+  assertPublished,
+  clear,
+  events,
+  records,
+  topics,
+  waitFor,
+} from '../src/testing.ts';
+
+let nextId = 1;
+const publish = (eventType: string, payload: unknown, topic = 'orders') => {
+  const event = { eventId: String(nextId++), eventType, severity: 'INFO', payload };
+  const value = Buffer.from(JSON.stringify(event));
+  return createMemoryBroker().send(topic, undefined, [
+    { key: 'k', value, headers: { eventType }, timestamp: 1 },
+  ]);
+};
+
+describe('svc/testing', () => {
+  beforeEach(() => {
+    clear();
+    nextId = 1;
+  });
+
+  it('shows what was published, in order, by topic', async () => {
+    await publish('A', { n: 1 });
+    await publish('B', { n: 2 }, 'payments');
+    await publish('A', { n: 3 });
+    assert.deepEqual(topics(), ['orders', 'payments']);
+    assert.deepEqual(
+      events().map(({ eventType }) => eventType),
+      ['A', 'B', 'A'],
+    );
+    assert.deepEqual(
+      events<{ n: number }>('orders').map(({ payload }) => payload.n),
+      [1, 3],
+    );
+    const [first] = records('payments');
+    assert.deepEqual(
+      [first?.topic, first?.key, first?.headers, first?.timestamp],
+      ['payments', 'k', { eventType: 'B' }, 1],
+    );
+    clear();
+    assert.deepEqual([topics(), events()], [[], []]);
+  });
+
+  it('finds an event by type, topic and a part of its payload', async () => {
+    const when = new Date(0);
+    await publish('A', { order: { id: 'o1', lines: [{ sku: 's', count: 2 }] }, when });
+    assert.equal(assertPublished({ eventType: 'A' }).eventId, '1');
+    assertPublished({});
+    assertPublished({ topic: 'orders', payload: { order: { id: 'o1' } } });
+    assertPublished({ payload: { when, order: { lines: [{ sku: 's' }] }, missing: undefined } });
+    for (const match of [
+      { eventType: 'B' },
+      { topic: 'payments' },
+      { payload: { order: { id: 'o2' } } },
+      { payload: { order: { lines: [] } } },
+      { payload: { order: { lines: [{ sku: 's' }, {}] } } },
+      { payload: { order: null } },
+      { payload: { other: 1 } },
+      { payload: [] },
+    ]) {
+      assert.throws(() => assertPublished(match), { code: 'ERR_ASSERTION' }, JSON.stringify(match));
+    }
+  });
+
+  it('lists what was published instead, and no value of a payload', async () => {
+    await publish('ORDER_CREATED', { email: 'ann@example.com', total: 12 });
+    await publish('ORDER_PAID', { email: 'bob@example.com' }, 'payments');
+    assert.throws(
+      () => assertPublished({ eventType: 'ORDER_CREATED', payload: { total: 13, email: 'ann@example.com' } }),
+      ({ message }: Error) => {
+        assert.equal(
+          message,
+          'ORDER_CREATED with the expected payload was not published. Published:\n' +
+            '  orders: ORDER_CREATED 1 (differs at payload.total)\n  payments: ORDER_PAID 2',
+        );
+        return true;
+      },
+    );
+  });
+
+  it('asserts that nothing was published', async () => {
+    assertNothingPublished();
+    await publish('A', {});
+    assertNothingPublished('payments');
+    assert.throws(
+      () => assertNothingPublished(),
+      /nothing was to be published\. Published:\n {2}orders: A 1/,
+    );
+    assert.throws(() => assertNothingPublished('orders'), /nothing was to be published in topic "orders"/);
+  });
+
+  it('says when a record is not JSON', async () => {
+    await createMemoryBroker().send('avro', undefined, [
+      { key: null, value: Buffer.from([0]), headers: {}, timestamp: 1 },
+    ]);
+    assert.throws(() => events(), /a record in topic "avro" is not JSON/);
+    await assert.rejects(waitFor(), /not JSON/);
+  });
+
+  describe('waitFor', () => {
+    let clock: sinon.SinonFakeTimers;
+    beforeEach(() => {
+      clock = sinon.useFakeTimers();
+    });
+    afterEach(() => clock.restore());
+
+    it('resolves with what is there already', async () => {
+      await publish('A', { n: 1 });
+      const [event] = await waitFor<{ n: number }>({ eventType: 'A' });
+      assert.equal(event?.payload.n, 1);
+      assert.equal(clock.countTimers(), 0);
+    });
+
+    it('resolves when the last of them arrives, with so many', async () => {
+      const waiting = waitFor({ eventType: 'A', topic: 'orders', count: 2 });
+      await publish('A', {});
+      await publish('B', {});
+      await publish('A', {}, 'payments');
+      assert.equal(clock.countTimers(), 1);
+      await publish('A', {});
+      await publish('A', {});
+      assert.deepEqual(
+        (await waiting).map(({ eventId }) => eventId),
+        ['1', '4'],
+      );
+      assert.equal(clock.countTimers(), 0);
+    });
+
+    it('rejects in time with what did arrive', async () => {
+      let settled = false;
+      const waiting = assert
+        .rejects(waitFor({ eventType: 'A', count: 2, timeoutMs: 100 }), {
+          code: 'ERR_ASSERTION',
+          message: 'A: 1 of 2 published within 100 ms. Published:\n  orders: A 1\n  orders: B 2',
+        })
+        .finally(() => {
+          settled = true;
+        });
+      await publish('A', {});
+      await publish('B', {});
+      await clock.tickAsync(99);
+      assert.equal(settled, false);
+      await clock.tickAsync(1);
+      await waiting;
+    });
+
+    it('waits for 5 seconds when nothing else is said', async () => {
+      const waiting = assert.rejects(waitFor(), {
+        message: 'an event: 0 of 1 published within 5000 ms. Nothing was published.',
+      });
+      await clock.tickAsync(5000);
+      await waiting;
+    });
+  });
+});
