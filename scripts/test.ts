@@ -43,7 +43,7 @@ const checks: [string, string, ...string[]][] = [
   ['types', 'tsc', '--noEmit'],
   ['build', 'tsdown', '--logLevel', 'warn'],
   ['package', 'publint', '--strict'],
-  ['types of the package', 'attw', '--pack', '.'],
+  ['types of the package', 'attw', '--pack', '.', '--profile', 'node16', '--quiet'],
 ];
 const failedChecks =
   only.length > 0 ? [] : checks.filter(([title, command, ...args]) => !run(title, command, ...args));

@@ -20,7 +20,7 @@ const stages = [
   'manage',
   'cli',
 ] as const;
-const ground = ['errors.ts', 'clock.ts', 'lifecycle.ts', 'severity.ts', 'edit-distance.ts'];
+const ground = ['errors.ts', 'clock.ts', 'lifecycle.ts', 'severity.ts', 'edit-distance.ts', 'topic-name.ts'];
 
 interface Import {
   readonly from: string;

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { topicNamePattern, topicNameRule } from '../topic-name.ts';
 
 export interface Format {
   /** Also in the JSON Schema, so no flags. */
@@ -14,10 +15,9 @@ const headerName = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
 /** The forms that strings can be asked to have. */
 export const formats = {
   text: { pattern: /[^\s]/, says: 'must not be empty' },
-  // Same rule as the brokers': a topic is a folder name there.
   topic: {
-    pattern: /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}$/,
-    says: 'must be a topic name that Kafka accepts: 1 to 249 letters, digits, ".", "_" or "-", and neither "." nor ".."',
+    pattern: topicNamePattern,
+    says: `must be a topic name that Kafka accepts: ${topicNameRule}`,
   },
   'host-and-port': {
     pattern: /^(\[[0-9A-Fa-f:.]+\]|[^\s:/@]+):[0-9]{1,5}$/,

@@ -17,7 +17,7 @@ export const bench: Bench = async (progress) => {
   mkdirSync(folder, { recursive: true });
   writeFileSync(
     join(folder, 'hello.mjs'),
-    "export async function greet(name) { return `hello ${name}`; }\nconsole.log(await greet('world'));\n",
+    "export async function greet(name) { return 'hello ' + name; }\nconsole.log(await greet('world'));\n",
   );
   writeFileSync(
     join(folder, 'svc.config.json'),

@@ -16,14 +16,26 @@ export type Dependencies = Readonly<Record<string, string>>;
  */
 export function installPacked(name: string, dependencies: Dependencies = {}): string {
   const tarball = pack();
-  const key = createHash('sha256').update(readFileSync(tarball)).update(JSON.stringify(dependencies)).digest('hex').slice(0, 16);
+  const key = createHash('sha256')
+    .update(readFileSync(tarball))
+    .update(JSON.stringify(dependencies))
+    .digest('hex')
+    .slice(0, 16);
   const folder = join(cache, 'packed', `${name}-${key}`);
   if (existsSync(folder)) return folder;
   const making = `${folder}.${process.pid}`;
   mkdirSync(making, { recursive: true });
   const manifest = { name, private: true, dependencies: { ...dependencies, svc: `file:${tarball}` } };
   writeFileSync(join(making, 'package.json'), JSON.stringify(manifest, null, 2));
-  npm(making, 'install', '--no-audit', '--no-fund', '--no-package-lock', '--prefer-offline', '--loglevel=error');
+  npm(
+    making,
+    'install',
+    '--no-audit',
+    '--no-fund',
+    '--no-package-lock',
+    '--prefer-offline',
+    '--loglevel=error',
+  );
   try {
     renameSync(making, folder);
   } catch {
@@ -40,14 +52,19 @@ export function pack(): string {
   if (packed !== undefined) return packed;
   const target = join(cache, 'packed', `tarball-${process.pid}`);
   mkdirSync(target, { recursive: true });
-  const [{ filename }] = JSON.parse(npm(root, 'pack', '--json', '--ignore-scripts', '--pack-destination', target)) as [
-    { filename: string },
-  ];
+  const [{ filename }] = JSON.parse(
+    npm(root, 'pack', '--json', '--ignore-scripts', '--pack-destination', target),
+  ) as [{ filename: string }];
   packed = join(target, filename);
   process.once('exit', () => rmSync(target, { recursive: true, force: true }));
   return packed;
 }
 
 function npm(cwd: string, ...args: string[]): string {
-  return execFileSync('npm', args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'], timeout: 300_000 });
+  return execFileSync('npm', args, {
+    cwd,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+    timeout: 300_000,
+  });
 }

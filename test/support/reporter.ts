@@ -8,7 +8,8 @@ class CountingReporter extends mocha.reporters.Spec {
     const file = process.env.SVC_TEST_COUNTS;
     runner.once('end', () => {
       const { passes, failures, pending } = this.stats;
-      if (file) appendFileSync(file, `${JSON.stringify({ passed: passes, failed: failures, skipped: pending })}\n`);
+      if (file)
+        appendFileSync(file, `${JSON.stringify({ passed: passes, failed: failures, skipped: pending })}\n`);
     });
   }
 }

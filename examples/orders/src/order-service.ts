@@ -15,6 +15,7 @@ export class OrderService {
   }
 
   async cancel(id: number, reason: string): Promise<Order | undefined> {
+    if (reason === '') throw new RangeError('a cancellation needs a reason');
     const order = this.orders.find(id);
     if (order === undefined || order.status === 'CANCELLED') return undefined;
     this.orders.setStatus(id, 'CANCELLED');

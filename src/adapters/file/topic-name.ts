@@ -1,10 +1,14 @@
+import { topicNamePattern, topicNameRule } from '../../topic-name.ts';
+
 /** Of a file name's 255 bytes, `.ndjson` takes 7; Kafka itself takes 249 characters. */
 const longestName = 248;
 
 /** Kafka's rules. They also keep a topic inside its directory. `undefined`: the name is fine. */
 export function topicNameProblem(topic: string): string | undefined {
-  if (topic.length > longestName)
+  if (topic.length > longestName) {
     return `the name of topic "${topic.slice(0, 20)}…" is longer than ${longestName} characters`;
-  if (/^[a-zA-Z0-9._-]+$/.test(topic) && topic !== '.' && topic !== '..') return undefined;
-  return `the name of topic ${JSON.stringify(topic)} must be characters of a-z A-Z 0-9 . _ - and neither "." nor ".."`;
+  }
+  return topicNamePattern.test(topic)
+    ? undefined
+    : `the name of topic ${JSON.stringify(topic)} must be ${topicNameRule}`;
 }

@@ -1,5 +1,6 @@
 import { SvcError } from '../../errors.ts';
 import type { SendFailure, SendFailureKind } from '../../publish/broker.ts';
+import { topicNameRule } from '../../topic-name.ts';
 import type { KafkajsClientOptions } from './kafkajs-client.ts';
 
 /** An error of kafkajs, of Node's sockets, or whatever else was thrown. */
@@ -97,7 +98,7 @@ const topicName = ({ topic }: FailureScene): string =>
   topic === undefined ? 'the topic' : `topic ${JSON.stringify(topic)}`;
 const address = (scene: FailureScene, { broker }: Cause): string => broker ?? all(scene);
 const invalidTopic = (scene: FailureScene): string =>
-  `Kafka refuses the name of ${topicName(scene)}: 1 to 249 of the characters a-z A-Z 0-9 . _ - and neither "." nor ".."`;
+  `Kafka refuses the name of ${topicName(scene)}: ${topicNameRule}`;
 
 function timedOut(scene: FailureScene, cause: Cause): Reason {
   const message = `no answer from Kafka (${address(scene, cause)}) within ${scene.options.requestTimeoutMs} ms: check the broker and the network, or raise svc.broker.request-timeout-ms`;

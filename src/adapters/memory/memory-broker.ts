@@ -1,5 +1,6 @@
 import { SvcError } from '../../errors.ts';
 import type { Broker, SendFailure, SendResult } from '../../publish/broker.ts';
+import { topicNamePattern, topicNameRule } from '../../topic-name.ts';
 import { type MemoryStore, sharedMemoryStore } from './memory-store.ts';
 
 export interface MemoryBrokerOptions {
@@ -24,15 +25,15 @@ export function createMemoryBroker(options: MemoryBrokerOptions = {}): Broker {
     },
     async send(topic, _partition, records) {
       if (closed) return failed(closedFailure);
-      if (!isTopicName(topic)) {
-        const message = `Kafka would refuse the name of topic ${JSON.stringify(topic.slice(0, 40))}: 1 to 249 characters of a-z A-Z 0-9 . _ -`;
+      if (!topicNamePattern.test(topic)) {
+        const message = `Kafka would refuse the name of topic ${JSON.stringify(topic.slice(0, 40))}: ${topicNameRule}`;
         return failed({ kind: 'fatal', cause: 'INVALID_TOPIC_EXCEPTION', message });
       }
       if (records.length > 0) store.append(topic, records);
       return { ok: true };
     },
     async partitionsFor(topic) {
-      return isTopicName(topic) ? 1 : undefined;
+      return topicNamePattern.test(topic) ? 1 : undefined;
     },
     async describe() {
       if (closed) throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', closedFailure.message);
@@ -42,10 +43,6 @@ export function createMemoryBroker(options: MemoryBrokerOptions = {}): Broker {
       closed = true;
     },
   };
-}
-
-function isTopicName(topic: string): boolean {
-  return /^[a-zA-Z0-9._-]{1,249}$/.test(topic) && topic !== '.' && topic !== '..';
 }
 
 function failed(failure: SendFailure): SendResult {

@@ -27,9 +27,14 @@ export function isClass(node: Node): node is Class {
 /** Every node directly below `node`. */
 export function children(node: Node): Node[] {
   const found: Node[] = [];
-  for (const [key, value] of Object.entries(node)) {
-    if (key === 'parent') continue;
-    for (const child of Array.isArray(value) ? value : [value]) if (isNode(child)) found.push(child);
+  const fields = node as unknown as Record<string, unknown>;
+  // for-in and no spreads: this runs for every node of a file.
+  for (const key in fields) {
+    const value = fields[key];
+    if (typeof value !== 'object' || value === null) continue;
+    if (Array.isArray(value)) {
+      for (const child of value) if (isNode(child)) found.push(child);
+    } else if (isNode(value)) found.push(value);
   }
   return found;
 }

@@ -150,7 +150,11 @@ async function publishesOneEvent(app: string): Promise<void> {
 
 /** What `npm ls` finds wrong, and the versions of the API in the whole tree. */
 function npmTree(app: string): { problems: string[]; copies: Set<string> } {
-  const { stdout } = spawnSync('npm', ['ls', '--all', '--json'], { cwd: app, encoding: 'utf8', timeout: 60_000 });
+  const { stdout } = spawnSync('npm', ['ls', '--all', '--json'], {
+    cwd: app,
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
   const tree = JSON.parse(stdout) as Tree & { problems?: string[] };
   const copies = new Set<string>();
   const walk = ({ dependencies = {} }: Tree): void => {

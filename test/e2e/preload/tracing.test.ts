@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
-import { type TestKafka, startKafka } from '../../support/kafka.ts';
+import { startKafka, type TestKafka } from '../../support/kafka.ts';
 import { installPacked } from '../../support/packed.ts';
 import { requiring } from '../../support/requires.ts';
-import { otelEnvironment, otelFiles, type SdkSeen, type SeenSpan, telemetryDependencies } from '../support/otel-app.ts';
+import {
+  otelEnvironment,
+  otelFiles,
+  type SdkSeen,
+  type SeenSpan,
+  telemetryDependencies,
+} from '../support/otel-app.ts';
 import { type AppEnd, endOf, type TopicRecord } from '../support/start-app.ts';
 import { subject } from '../support/subject.ts';
 import { configOf } from '../support/topic-config.ts';
@@ -40,11 +46,36 @@ const cases: readonly [title: string, args: readonly string[], main: string, rec
   ['no SDK', ['--import', 'svc/register', 'main.mjs'], esmApp(), false],
   ['the SDK before svc', ['--import', './sdk.mjs', '--import', 'svc/register', 'main.mjs'], esmApp(), true],
   ['the SDK after svc', ['--import', 'svc/register', '--import', './sdk.mjs', 'main.mjs'], esmApp(), true],
-  ['an SDK that the application starts late', ['--import', 'svc/register', 'main.mjs'], esmApp(`await import('./sdk.mjs');`), false],
-  ['CommonJS, the SDK before svc', ['--require', './sdk.cjs', '--require', 'svc/register', 'main.cjs'], cjsApp(), true],
-  ['CommonJS, the SDK after svc', ['--require', 'svc/register', '--require', './sdk.cjs', 'main.cjs'], cjsApp(), true],
-  ['CommonJS, an SDK that the application starts late', ['--require', 'svc/register', 'main.cjs'], cjsApp(`require('./sdk.cjs');`), false],
-  ['an ES module application with the SDK of a CommonJS preload', ['--require', './sdk.cjs', '--import', 'svc/register', 'main.mjs'], esmApp(), true],
+  [
+    'an SDK that the application starts late',
+    ['--import', 'svc/register', 'main.mjs'],
+    esmApp(`await import('./sdk.mjs');`),
+    false,
+  ],
+  [
+    'CommonJS, the SDK before svc',
+    ['--require', './sdk.cjs', '--require', 'svc/register', 'main.cjs'],
+    cjsApp(),
+    true,
+  ],
+  [
+    'CommonJS, the SDK after svc',
+    ['--require', 'svc/register', '--require', './sdk.cjs', 'main.cjs'],
+    cjsApp(),
+    true,
+  ],
+  [
+    'CommonJS, an SDK that the application starts late',
+    ['--require', 'svc/register', 'main.cjs'],
+    cjsApp(`require('./sdk.cjs');`),
+    false,
+  ],
+  [
+    'an ES module application with the SDK of a CommonJS preload',
+    ['--require', './sdk.cjs', '--import', 'svc/register', 'main.mjs'],
+    esmApp(),
+    true,
+  ],
 ];
 
 describe('tracing beside OpenTelemetry', function () {
@@ -182,9 +213,13 @@ function hasValidIds({ value, headers }: TopicRecord): void {
 
 /** Counters are read from the ledger, so they hold what was published before the SDK came; the histogram starts with it. */
 function hasMetrics({ metrics, requests }: Seen, publishedCount: number): void {
-  const of = (name: string): unknown[] => (metrics[name] ?? []).map(({ attributes, value }) => [attributes.eventType, value]);
+  const of = (name: string): unknown[] =>
+    (metrics[name] ?? []).map(({ attributes, value }) => [attributes.eventType, value]);
   assert.deepEqual(of('svc.events.published'), [['ORDERED', publishedCount]]);
   assert.deepEqual(of('svc.events.lost'), [['ORDERED', 0]]);
   const [duration] = metrics['svc.events.publish.duration'] ?? [];
-  assert.equal((duration?.value as { count: number }).count, requests.filter((request) => request !== null).length);
+  assert.equal(
+    (duration?.value as { count: number }).count,
+    requests.filter((request) => request !== null).length,
+  );
 }

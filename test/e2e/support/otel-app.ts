@@ -75,7 +75,9 @@ export const otelEnvironment: Readonly<Record<string, string>> = {
 export interface SdkSeen {
   readonly spans: readonly SeenSpan[];
   /** Metrics of svc by name. */
-  readonly metrics: Readonly<Record<string, readonly { attributes: Record<string, string>; value: unknown }[]>>;
+  readonly metrics: Readonly<
+    Record<string, readonly { attributes: Record<string, string>; value: unknown }[]>
+  >;
 }
 
 export interface SeenSpan {

@@ -15,7 +15,9 @@ export interface Subject {
 export type OtelLine = 2 | 3;
 
 /** The OpenTelemetry packages of each line; every application of these suites is installed with one of the two APIs. */
-export const otelPackages: Readonly<Record<OtelLine, { api: Dependencies; auto: Dependencies; sdk: Dependencies }>> = {
+export const otelPackages: Readonly<
+  Record<OtelLine, { api: Dependencies; auto: Dependencies; sdk: Dependencies }>
+> = {
   2: {
     api: { '@opentelemetry/api': '1.9.1' },
     auto: { '@opentelemetry/api': '1.9.1', '@opentelemetry/auto-instrumentations-node': '0.81.0' },
@@ -49,7 +51,11 @@ async function versionOf(node: string): Promise<string> {
 }
 
 function isSound(version: string): boolean {
-  return isAtLeast(version, '26.0.0') || (version.startsWith('24.') && isAtLeast(version, '24.11.1')) || (version.startsWith('22.') && isAtLeast(version, '22.22.3'));
+  return (
+    isAtLeast(version, '26.0.0') ||
+    (version.startsWith('24.') && isAtLeast(version, '24.11.1')) ||
+    (version.startsWith('22.') && isAtLeast(version, '22.22.3'))
+  );
 }
 
 export function isAtLeast(version: string, least: string): boolean {
