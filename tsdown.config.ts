@@ -32,7 +32,7 @@ export default defineConfig([
     ...shared,
     format: 'cjs',
     checks: { legacyCjs: false },
-    // `preload` and `cli`: what `register` and the command line load with one synchronous `require`.
-    entry: { ...publicEntries, preload: 'src/preload.ts', cli: 'src/cli/main.ts' },
+    // What `register`, `preload` and the command line load with one synchronous `require`.
+    entry: { ...publicEntries, preload: 'src/preload.ts', start: 'src/start.ts', cli: 'src/cli/main.ts' },
   },
 ]);

@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module';
 import { formatEndReport, formatReport } from './capture/report.ts';
 import { loadConfig } from './config/load.ts';
 import { formatProblem } from './config/problem.ts';
@@ -5,7 +6,7 @@ import { shared } from './lifecycle.ts';
 import { consoleLogger, type Logger } from './observe/logger.ts';
 import { watchProcessEnd } from './process-end.ts';
 import { runningService } from './publish/running-service.ts';
-import { type Service, start } from './start.ts';
+import type * as Start from './start.ts';
 
 const loading = shared('preload', () => ({ done: false }));
 
@@ -32,6 +33,8 @@ export function preload(): void {
   for (const { id, problems: why } of targetProblems) {
     for (const problem of why) logger.error(`target ${id}: ${formatProblem(problem)}`);
   }
+  // Loaded here, so that an application in which svc is switched off loads nothing else.
+  const { start } = createRequire(import.meta.url)('./start.cjs') as typeof Start;
   const service = start(config, logger);
   runningService.current = service;
   reportLater(service, logger);
@@ -43,7 +46,7 @@ export function preload(): void {
   });
 }
 
-function reportLater(service: Service, logger: Logger): void {
+function reportLater(service: Start.Service, logger: Logger): void {
   const timer = setTimeout(() => {
     const reports = service.report();
     if (reports.length > 0) logger.info(formatReport(reports));
@@ -51,7 +54,7 @@ function reportLater(service: Service, logger: Logger): void {
   timer.unref();
 }
 
-function reportEnd(service: Service, logger: Logger): void {
+function reportEnd(service: Start.Service, logger: Logger): void {
   const left = service.pending();
   if (left > 0) {
     logger.error('the process ended before all events were acknowledged: they may be lost', { events: left });

@@ -13,6 +13,12 @@ export interface ProcessEnd {
 
 const signals = ['SIGTERM', 'SIGINT'] as const;
 
+/** Where the package signal-exit keeps its state, version 3 and version 4. */
+const signalExitStates = [
+  () => (process as unknown as Record<string, unknown>).__signal_exit_emitter__,
+  () => (globalThis as unknown as Record<symbol, unknown>)[Symbol.for('signal-exit emitter')],
+];
+
 /**
  * Lets events in flight reach their outcome before the process ends.
  *
@@ -24,7 +30,7 @@ export function watchProcessEnd(end: ProcessEnd): () => void {
   let ending = false;
 
   async function onSignal(signal: NodeJS.Signals): Promise<void> {
-    if (process.listenerCount(signal) > 1) {
+    if (process.listenerCount(signal) - 1 > signalExitListenerCount()) {
       await end.drain(end.deadlineMs);
       return;
     }
@@ -51,10 +57,24 @@ export function watchProcessEnd(end: ProcessEnd): () => void {
 
   process.on('beforeExit', onBeforeExit);
   process.on('exit', onExit);
-  if (isMainThread) for (const signal of signals) process.on(signal, onSignal);
+  // First in line: a `once` listener of the application that ran before would be gone, and look as if there were none.
+  if (isMainThread) for (const signal of signals) process.prependListener(signal, onSignal);
   return () => {
     process.removeListener('beforeExit', onBeforeExit);
     process.removeListener('exit', onExit);
     for (const signal of signals) process.removeListener(signal, onSignal);
   };
+}
+
+/**
+ * Listeners of signal-exit, which many tools bring along: they end the process themselves, but only when all other
+ * listeners are gone. Each would wait for the other.
+ */
+function signalExitListenerCount(): number {
+  let sum = 0;
+  for (const state of signalExitStates) {
+    const { count } = (state() ?? {}) as { count?: unknown };
+    if (typeof count === 'number') sum += count;
+  }
+  return sum;
 }

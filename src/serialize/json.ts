@@ -23,8 +23,12 @@ export const jsonSerializer: Serializer = {
   },
 };
 
+/** Ids and addresses as they usually look: nothing to escape, so no need for the slower way. */
+const plain = /^[\w.:@ -]*$/;
+
 function text(value: string | null): string {
-  return value === null ? 'null' : JSON.stringify(value);
+  if (value === null) return 'null';
+  return plain.test(value) ? `"${value}"` : JSON.stringify(value);
 }
 
 /** Trace and span ids are hexadecimal: nothing in them needs escaping. */

@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
 import Module from 'node:module';
 import { fileURLToPath } from 'node:url';
-import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { rewriteLoaded } from './load-result.ts';
 import type { LoaderData, LoaderMessage } from './loader.ts';
 import { hasSoundSyncHooks, isRequiredPreload } from './node-hooks.ts';
@@ -93,6 +92,8 @@ function hookModulesHere(files: TargetFiles, events: SourceEvents): SourceHooks 
 function hookModulesInThread(files: TargetFiles, events: SourceHookEvents): SourceHooks {
   // Before the hooks: afterwards each of the parser's own modules would take the way through the other thread.
   loadParser();
+  // Loaded here only: 2 ms that Nodes with synchronous hooks need not pay.
+  const { MessageChannel, receiveMessageOnPort } = process.getBuiltinModule('node:worker_threads');
   const { port1, port2 } = new MessageChannel();
   const data: LoaderData = { files, port: port2 };
   Module.register(loaderUrl(), { data, transferList: [port2] });
@@ -103,13 +104,12 @@ function hookModulesInThread(files: TargetFiles, events: SourceHookEvents): Sour
   port1.on('message', take);
   port1.unref();
   return {
-    drain: () => receiveAll(port1, take),
+    drain() {
+      for (let each = receiveMessageOnPort(port1); each; each = receiveMessageOnPort(port1))
+        take(each.message);
+    },
     close: () => port1.close(),
   };
-}
-
-function receiveAll(port: MessagePort, take: (message: LoaderMessage) => void): void {
-  for (let each = receiveMessageOnPort(port); each; each = receiveMessageOnPort(port)) take(each.message);
 }
 
 /** The loader is a file of its own: beside this one in the sources, at the top of the built package. */

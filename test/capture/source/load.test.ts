@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { type Outcome, removeApps, runApp, writeApp } from './run-app.ts';
 
 const esm = {
@@ -148,6 +151,29 @@ if (isMainThread) { await new Promise((resolve) => new Worker(new URL(import.met
     });
     assertCalled(runApp(folder, ['./orders.js#quick'], { main: 'worker.mjs' }), ['./orders.js#quick']);
   });
+
+  for (const first of ['before', 'after']) {
+    for (const way of ['synchronous', 'asynchronous']) {
+      it(`captures once, and reports nothing wrong, with ${way} hooks of import-in-the-middle ${first} svc`, () => {
+        const from = createRequire(import.meta.url);
+        const address = (name: string) => pathToFileURL(from.resolve(`import-in-the-middle/${name}`)).href;
+        const folder = writeApp({
+          ...esm,
+          'hooks.mjs':
+            way === 'synchronous'
+              ? `import { register } from '${address('register-hooks.mjs')}'; register();`
+              : `import { register } from 'node:module'; register('${address('hook.mjs')}');`,
+        });
+        const hooks = join(folder, 'hooks.mjs');
+        const outcome = runApp(folder, esmTargets, {
+          [first === 'before' ? 'before' : 'args']: ['--import', hooks],
+          env: { CAPTURE_LOG: 'warn' },
+        });
+        assertCalled(outcome, esmTargets);
+        assert.equal(outcome.stderr, '');
+      });
+    }
+  }
 
   it('keeps a nameless default function hoisted in a circle of imports', () => {
     const folder = writeApp({

@@ -41,14 +41,14 @@ export function runApp(
   {
     main = 'main.mjs',
     by = '--import',
-    args = [] as readonly string[],
+    before = [] as readonly string[], args = [] as readonly string[],
     env = {} as Record<string, string>,
   } = {},
 ): Outcome {
   const probe = fileURLToPath(new URL('./preload-probe.ts', import.meta.url));
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
-    ['--no-warnings', by, probe, ...args, join(folder, main)],
+    ['--no-warnings', ...before, by, probe, ...args, join(folder, main)],
     {
       encoding: 'utf8',
       timeout: 20_000,

@@ -129,7 +129,7 @@ export default async () => [await createOrder(1), await createOrder(2)];`,
     title: "Functions that svc's own work calls (`toJSON`, getters, `payload` functions) are not captured",
     kind,
     files: {
-      'orders.mjs': `export function describe(id) { here(); return \`order \${id}\`; }
+      'orders.mjs': `export function describe(id) { return \`order \${id}\`; }
 class Order {
   constructor(id) { this.id = id; }
   toJSON() { return { id: this.id, text: describe(this.id) }; }
