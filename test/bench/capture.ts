@@ -26,8 +26,8 @@ import type { Publisher } from '../../src/publish/publisher.ts';
 import { jsonSerializer } from '../../src/serialize/json.ts';
 import { payload } from './payload.ts';
 
-const calls = 100_000;
-const rounds = 4;
+const calls = 60_000;
+const rounds = 8;
 
 /** Microseconds of CPU per call: the best round, the first one warms up. */
 async function cpuPerCall(work: () => unknown): Promise<number> {

@@ -29,7 +29,10 @@ const targets = (JSON.parse(process.env.CAPTURE_TARGETS ?? '[]') as string[]).ma
     },
   };
 });
-const capture = prepare(targets, { baseDir: dirname(file), logger: consoleLogger(process.env.CAPTURE_LOG === 'warn' ? 'warn' : 'off') });
+const capture = prepare(targets, {
+  baseDir: dirname(file),
+  logger: consoleLogger(process.env.CAPTURE_LOG === 'warn' ? 'warn' : 'off'),
+});
 capture.setOnCall((call) => {
   const entry = seen[call.rule.id];
   if (entry) entry.calls++;

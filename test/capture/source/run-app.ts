@@ -41,7 +41,8 @@ export function runApp(
   {
     main = 'main.mjs',
     by = '--import',
-    before = [] as readonly string[], args = [] as readonly string[],
+    before = [] as readonly string[],
+    args = [] as readonly string[],
     env = {} as Record<string, string>,
   } = {},
 ): Outcome {

@@ -49,6 +49,7 @@ export function describeGroup({ title, forms, make, bare, captured, env, excepti
         const expected = isCaptured ? form.events : zeros(form.events);
         assert.deepEqual({ ...countsOf(under, form), ...said(under, form, except?.said) }, expected);
         if (isCaptured) checkContents(under, form);
+        if (form.reported) assert.match(under.stderr, form.reported);
       });
     }
 
@@ -56,6 +57,41 @@ export function describeGroup({ title, forms, make, bare, captured, env, excepti
       const known = forms.flatMap((form) => Object.keys(form.events).map((name) => eventTypeOf(form, name)));
       const others = under.events.map(({ value }) => value.eventType).filter((type) => !known.includes(type));
       assert.deepEqual(others, []);
+    });
+  });
+}
+
+/**
+ * A way of starting that reaches none of these forms: the application is unharmed, every target is reported, and what is
+ * declared in code publishes all the same.
+ */
+export function describeUnreached({ title, forms, make, bare, captured, says }: GroupSuite & { readonly says: RegExp }): void {
+  describe(`${title}: not reached`, () => {
+    let without: GroupRun;
+    let under: GroupRun;
+
+    before(async function run() {
+      this.timeout(300_000);
+      const group = make();
+      without = await group.run(bare);
+      under = await group.run(captured);
+    });
+
+    it('leaves the application as it is', () => {
+      assert.equal(under.code, 0, under.stderr);
+      assert.deepEqual(under.results, without.results);
+    });
+
+    it('says so for each target that made no event', () => {
+      const seen = new Set(under.events.map(({ value }) => value.eventType));
+      const silent = forms.flatMap((form) =>
+        form.targets
+          .filter((target) => !seen.has(eventTypeOf(form, target.name ?? target.function)))
+          .map((target) => `${target.module ?? ''}#${target.function}`.replace(/^[./\\]*/, '')),
+      );
+      assert.ok(silent.length > forms.length / 2, 'more is captured than expected');
+      const lines = under.stderr.split('\n').filter((line) => says.test(line));
+      assert.deepEqual(silent.filter((id) => !lines.some((line) => line.replaceAll('\\', '/').includes(id.replaceAll('\\', '/')))), []);
     });
   });
 }

@@ -1,7 +1,17 @@
 import type { Files } from '../support/run-app.ts';
 
-/** `esm`, `cjs`: the module kind of the application. `package`: targets are packages of others in node_modules. */
-export type FormKind = 'esm' | 'cjs' | 'package';
+/** Which application a form is part of. Forms of one kind share a folder, a configuration and their processes. */
+export type FormKind = keyof typeof formKinds;
+
+export const formKinds = {
+  esm: 'ES modules',
+  cjs: 'CommonJS',
+  package: 'Packages in an application of ES modules',
+  'package-cjs': 'Packages in a CommonJS application',
+  entry: 'Entry files',
+  typescript: 'TypeScript that Node runs itself',
+  unreachable: 'What cannot be captured',
+} as const;
 
 export interface FormTarget {
   /** Path of the function, as in the configuration. */
@@ -34,8 +44,10 @@ export interface Form {
   readonly payloads?: Readonly<Record<string, readonly unknown[]>>;
   /** Record keys by the name of their target. */
   readonly keys?: Readonly<Record<string, readonly string[]>>;
-  /** A form that cannot be captured: what the report says. Then `events` has zeros, and the application runs as ever. */
+  /** A form that cannot be captured: what the log says about its targets. Then `events` has zeros. */
   readonly refused?: RegExp;
-  /** Seconds-long waits are no part of a form: this is the version of Node below which it does not exist. */
-  readonly since?: string;
+  /** What the report at the end of the process says about its targets. */
+  readonly reported?: RegExp;
+  /** What to do instead, for the table. */
+  readonly wayRound?: string;
 }

@@ -1,11 +1,15 @@
 import { cjsForms } from './cjs.ts';
+import { entryForms } from './entries.ts';
 import { esmDefinitions } from './esm-definitions.ts';
 import { esmFactories } from './esm-factories.ts';
 import { esmLoading } from './esm-loading.ts';
 import { esmResults } from './esm-results.ts';
-import type { Form } from './form.ts';
+import type { Form, FormKind } from './form.ts';
+import { packageCjsForms } from './packages-cjs.ts';
 import { packageForms } from './packages.ts';
 import { ruleForms } from './rules.ts';
+import { strippedForms } from './stripped.ts';
+import { unreachableForms } from './unreachable.ts';
 
 /** Every form of function that svc captures, or says that it cannot. The table in docs/capture.md has the same rows. */
 export const forms: readonly Form[] = [
@@ -16,4 +20,10 @@ export const forms: readonly Form[] = [
   ...ruleForms,
   ...cjsForms,
   ...packageForms,
+  ...packageCjsForms,
+  ...entryForms,
+  ...strippedForms,
+  ...unreachableForms,
 ];
+
+export const formsOf = (kind: FormKind): readonly Form[] => forms.filter((form) => form.kind === kind);

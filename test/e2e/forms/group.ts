@@ -28,7 +28,7 @@ export const eventTypeOf = (form: Form, name: string): string => `${form.id} ${n
 
 export function makeGroup(application: string, name: string, node: string, forms: readonly Form[]): Group {
   const folder = freshFolder(application, name);
-  const isCommonJs = forms.every((form) => form.kind === 'cjs');
+  const isCommonJs = forms.every((form) => form.kind === 'cjs' || form.kind === 'package-cjs');
   const extension = isCommonJs ? 'cjs' : 'mjs';
   for (const form of forms) writeForm(folder, form, extension);
   const ids = JSON.stringify(forms.map(({ id }) => id));
@@ -63,7 +63,7 @@ function writeForm(folder: string, form: Form, extension: string): void {
   writeLinks(folder, Object.fromEntries(links));
 }
 
-function configuration(forms: readonly Form[]): object {
+export function configuration(forms: readonly Form[]): object {
   const targets = forms.flatMap((form) => {
     const [first] = Object.keys(form.files);
     return form.targets.map(({ name, module = `./${first ?? ''}`, ...fields }) => ({

@@ -2,32 +2,32 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
-import { type Dependencies, installPacked } from '../../support/packed.ts';
+import { plainApp, telemetryApp } from '../support/apps.ts';
 import { telemetryDependencies } from '../support/otel-app.ts';
 import { endOf } from '../support/start-app.ts';
 import { configOf } from '../support/topic-config.ts';
 
 const subpaths = ['svc', 'svc/register', 'svc/testing', 'svc/kafkajs', 'svc/file', 'svc/memory'];
 
-const applications: readonly [title: string, name: string, dependencies: Dependencies][] = [
-  ['OpenTelemetry 3.x', 'otel-3', telemetryDependencies[3]],
-  ['OpenTelemetry 2.x', 'otel-2', telemetryDependencies[2]],
-  ['no OpenTelemetry', 'plain', {}],
+const applications: readonly [title: string, install: () => string | Promise<string>, api: string | undefined][] = [
+  ['OpenTelemetry 3.x', () => telemetryApp(3), telemetryDependencies[3]['@opentelemetry/api']],
+  ['OpenTelemetry 2.x', () => telemetryApp(2), telemetryDependencies[2]['@opentelemetry/api']],
+  ['no OpenTelemetry', plainApp, undefined],
 ];
 
-for (const [title, name, dependencies] of applications) {
+for (const [title, install, api] of applications) {
   describe(`svc installed beside ${title}`, function () {
     this.timeout(180_000);
     let app: string;
 
-    before('npm install', () => {
-      app = installPacked(name, dependencies);
+    before('npm install', async () => {
+      app = await install();
     });
 
     it('is a tree without conflicts, with one copy of the API', () => {
       const { problems, copies } = npmTree(app);
       assert.deepEqual(problems, []);
-      assert.deepEqual([...copies], [dependencies['@opentelemetry/api'] ?? [...copies][0]]);
+      assert.deepEqual([...copies], [api ?? [...copies][0]]);
     });
 
     it('every subpath can be imported and required, and gives the same names both ways', async () => {
@@ -66,7 +66,7 @@ describe('svc where @opentelemetry/api is missing', function () {
   let copy: string;
 
   before('install and take the API away', () => {
-    const app = installPacked('plain');
+    const app = plainApp();
     copy = mkdtempSync(join(dirname(app), 'without-api-'));
     const isWanted = (path: string): boolean =>
       !path.includes(`${sep}@opentelemetry`) && !path.startsWith(join(app, 'runs'));
@@ -83,7 +83,7 @@ describe('svc loaded as ES module and as CommonJS in one process', function () {
 
   it('is one: the service, the context and the listeners', async () => {
     const end = await endOf({
-      app: installPacked('plain'),
+      app: plainApp(),
       files: {
         'svc.config.json': configOf([]),
         'main.mjs': `

@@ -1,16 +1,14 @@
 import assert from 'node:assert/strict';
 import { startKafka, type TestKafka } from '../../support/kafka.ts';
-import { installPacked } from '../../support/packed.ts';
 import { requiring } from '../../support/requires.ts';
+import { telemetryApp } from '../support/apps.ts';
 import {
   otelEnvironment,
   otelFiles,
   type SdkSeen,
   type SeenSpan,
-  telemetryDependencies,
 } from '../support/otel-app.ts';
 import { type AppEnd, endOf, type TopicRecord } from '../support/start-app.ts';
-import { subject } from '../support/subject.ts';
 import { configOf } from '../support/topic-config.ts';
 
 /** What the application prints at its end. */
@@ -192,11 +190,6 @@ requiring('kafka', 'tracing with the instrumentation of kafkajs', function () {
     assert.equal(metrics['svc.events.published']?.[0]?.value, 1);
   });
 });
-
-async function telemetryApp(): Promise<string> {
-  const { otel } = await subject();
-  return installPacked(`otel-${otel}`, telemetryDependencies[otel]);
-}
 
 function seenBy(end: AppEnd): Seen {
   assert.equal(end.code, 0, end.stderr);

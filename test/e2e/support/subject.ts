@@ -10,6 +10,8 @@ export interface Subject {
   readonly otel: OtelLine;
   /** Synchronous module hooks that can be relied on: Node 22.22.3, 24.11.1, 26 and later. */
   readonly hasSoundSyncHooks: boolean;
+  /** Node runs TypeScript by itself: 22.18, 23.6 and later. */
+  readonly stripsTypes: boolean;
 }
 
 export type OtelLine = 2 | 3;
@@ -42,7 +44,7 @@ async function readSubject(asked: string | undefined, otel: string): Promise<Sub
   if (otel !== '2' && otel !== '3') throw new Error(`SVC_E2E_OTEL must be 2 or 3, not ${otel}`);
   const node = asked === undefined ? process.execPath : await ensureRuntime(asked);
   const version = asked === undefined ? process.versions.node : await versionOf(node);
-  return { node, version, otel: Number(otel) as OtelLine, hasSoundSyncHooks: isSound(version) };
+  return { node, version, otel: Number(otel) as OtelLine, hasSoundSyncHooks: isSound(version), stripsTypes: isAtLeast(version, '22.18.0') };
 }
 
 async function versionOf(node: string): Promise<string> {

@@ -1,0 +1,194 @@
+import type { Form } from './form.ts';
+
+const kind = 'unreachable';
+
+/** What cannot be captured: the application runs as ever, and the report says why. */
+export const unreachableForms: readonly Form[] = [
+  {
+    id: 'no-anonymous',
+    title: 'Function without a name, made at run time (`app.post("/orders", async () => …)`)',
+    kind,
+    files: {
+      'app.mjs': `export const routes = new Map();
+const app = { post: (path, handler) => routes.set(path, handler) };
+app.post('/orders', async (id) => { here(); return id; });
+`,
+    },
+    targets: [{ function: 'handler' }],
+    call: `import { routes } from './app.mjs';
+export default () => routes.get('/orders')(1);`,
+    returns: 1,
+    events: { handler: 0 },
+    refused: /no-anonymous\/app\.mjs#handler is not captured: .*handler/,
+    wayRound: 'Give it a name (`const createOrder = async () => …`), or `publishEvent(options, fn)`',
+  },
+  {
+    id: 'no-minified-name',
+    title: 'Name that a minifier took away',
+    kind,
+    files: { 'bundle.mjs': 'async function a(e){here();return e}const b={c:a};export{b as orders};\n' },
+    targets: [{ function: 'createOrder' }],
+    call: `import { orders } from './bundle.mjs';
+export default () => orders.c(1);`,
+    returns: 1,
+    events: { createOrder: 0 },
+    refused: /bundle\.mjs#createOrder is not captured/,
+    wayRound: "Keep names (`esbuild --keep-names --minify-syntax`), `publishEvent(options, fn)`, or `@PublishEvent`",
+  },
+  {
+    id: 'no-private-method',
+    title: 'Private method (`#check()`)',
+    kind,
+    files: {
+      'orders.mjs': 'export class Orders {\n  create(id) { return this.#check(id); }\n  #check(id) { here(); return id; }\n}\n',
+    },
+    targets: [{ function: 'Orders.prototype.#check' }],
+    call: `import { Orders } from './orders.mjs';
+export default () => new Orders().create(1);`,
+    returns: 1,
+    events: { 'Orders.prototype.#check': 0 },
+    refused: /#check is not captured/,
+    wayRound: 'Name the public method that calls it, or a function beside the class',
+  },
+  {
+    id: 'no-ambiguous',
+    title: 'Name that occurs more than once inside functions of the file',
+    kind,
+    files: {
+      'orders.mjs': `export function one() {
+  const save = (id) => { here(); return id; };
+  return save(1);
+}
+export function two() {
+  const save = (id) => { here(); return id; };
+  return save(2);
+}
+`,
+    },
+    targets: [{ function: 'save' }],
+    call: `import { one, two } from './orders.mjs';
+export default () => [one(), two()];`,
+    returns: [1, 2],
+    events: { save: 0 },
+    refused: /save is not captured: .*2.*6/,
+    wayRound: 'Give one of them another name; the report has the lines',
+  },
+  {
+    id: 'no-accessor',
+    title: 'Getter or setter',
+    kind,
+    files: { 'orders.mjs': 'export class Orders {\n  get total() { here(); return 5; }\n}\n' },
+    targets: [{ function: 'Orders.prototype.total' }],
+    call: `import { Orders } from './orders.mjs';
+export default () => new Orders().total;`,
+    returns: 5,
+    events: { 'Orders.prototype.total': 0 },
+    refused: /Orders\.prototype\.total is not captured/,
+    wayRound: 'Name the method that the getter calls',
+  },
+  {
+    id: 'no-function',
+    title: 'What is no function',
+    kind,
+    files: { 'orders.mjs': 'export const limit = 5;\nexport class Orders {}\nexport const repo = { size: 3 };\n' },
+    targets: [{ function: 'limit' }, { function: 'repo.size' }],
+    call: `import { limit, repo } from './orders.mjs';
+export default () => [limit, repo.size];`,
+    returns: [5, 3],
+    events: { limit: 0, 'repo.size': 0 },
+    refused: /limit is not captured[^]*repo\.size is not captured/,
+    wayRound: 'The report says what was found instead',
+  },
+  {
+    id: 'no-file',
+    title: 'File or name that does not exist (the report has the nearest ones)',
+    kind,
+    files: { 'orders.mjs': 'export function createOrder(id) { here(); return id; }\n' },
+    targets: [
+      { function: 'createOrdr' },
+      { module: './order.mjs', function: 'createOrder' },
+    ],
+    call: `import { createOrder } from './orders.mjs';
+export default () => createOrder(1);`,
+    returns: 1,
+    events: { createOrdr: 0, createOrder: 0 },
+    refused: /(createOrdr is not captured: .*createOrder[^]*no such file: .*orders\.mjs)|(no such file: .*orders\.mjs[^]*createOrdr is not captured: .*createOrder)/,
+    wayRound: 'Correct the name; `svc check` finds it before the application starts',
+  },
+  {
+    id: 'no-parse',
+    title: 'File that cannot be parsed: the application gets the error it would have got',
+    kind,
+    files: { 'orders.mjs': 'export function createOrder(id) { return id +; }\n' },
+    targets: [{ function: 'createOrder' }],
+    call: `export default () => import('./orders.mjs').catch((error) => error.name + ' ' + error.message);`,
+    returns: "SyntaxError Unexpected token ';'",
+    events: { createOrder: 0 },
+    refused: /createOrder is not captured: cannot be parsed/,
+    wayRound: 'Correct the file',
+  },
+  {
+    id: 'no-vm',
+    title: "Code that runs outside Node's loaders: `vm`, `eval`, `new Function`, and so the module systems of Jest and Vitest, and single executables",
+    kind,
+    files: {
+      'orders.js': 'function createOrder(id) { return id; }\ncreateOrder;\n',
+      'load.mjs': `import { readFileSync } from 'node:fs';
+import vm from 'node:vm';
+const text = readFileSync(new URL('./orders.js', import.meta.url), 'utf8');
+export const all = [vm.runInThisContext(text), (0, eval)(text), new vm.Script(text, { filename: 'orders.js' }).runInNewContext()];
+`,
+    },
+    targets: [{ function: 'createOrder' }],
+    call: `import { all } from './load.mjs';
+export default () => all.map((createOrder) => createOrder(1));`,
+    returns: [1, 1, 1],
+    events: { createOrder: 0 },
+    reported: /never loaded +no-vm\/orders\.js#createOrder/,
+    wayRound: '`publishEvent(options, fn)` or `@PublishEvent` in the code; in tests, `svc/testing`',
+  },
+  {
+    id: 'no-package-internal',
+    title: 'Function inside a package that the package does not export',
+    kind,
+    files: {
+      '/node_modules/pkg-internal/package.json': '{ "name": "pkg-internal", "version": "1.0.0", "type": "module", "exports": "./index.js" }',
+      '/node_modules/pkg-internal/index.js': 'export function send(id) { return sign(id); }\nfunction sign(id) { return -id; }\n',
+    },
+    targets: [{ module: 'pkg-internal', function: 'sign' }],
+    call: `import { send } from 'pkg-internal';
+export default () => send(1);`,
+    returns: -1,
+    events: { sign: 0 },
+    reported: /pkg-internal#sign .*sign/,
+    wayRound: 'Name an export of the package, or the function of yours that calls it',
+  },
+  {
+    id: 'no-package-self-call',
+    title: 'Call that a package makes to its own export, from inside',
+    kind,
+    files: {
+      '/node_modules/pkg-self/package.json': '{ "name": "pkg-self", "version": "1.0.0", "type": "module", "exports": "./index.js" }',
+      '/node_modules/pkg-self/index.js': 'export function send(id) { return id; }\nexport const sendAll = (ids) => ids.map((id) => send(id));\n',
+    },
+    targets: [{ module: 'pkg-self', function: 'send' }],
+    call: `import { send, sendAll } from 'pkg-self';
+export default () => [send(1), sendAll([2, 3])];`,
+    returns: [1, [2, 3]],
+    events: { send: 1 },
+    wayRound: 'Name the export that the application calls (`sendAll`)',
+  },
+  {
+    id: 'no-package',
+    title: 'Package that is not installed, or that nothing loads',
+    kind,
+    files: { 'orders.mjs': 'export const order = 1;\n' },
+    targets: [{ module: 'pkg-absent', function: 'send' }],
+    call: `import { order } from './orders.mjs';
+export default () => order;`,
+    returns: 1,
+    events: { send: 0 },
+    reported: /pkg-absent#send/,
+    wayRound: 'Correct the name; own files begin with `./`',
+  },
+];

@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict';
+import { type AddressInfo, createServer, type Server } from 'node:net';
+import { ensureRuntime } from '../../../scripts/runtimes.ts';
+import { type SecureKafka, startKafka, startSecureKafka } from '../../support/kafka.ts';
+import { requiring } from '../../support/requires.ts';
+import { plainApp } from '../support/apps.ts';
+import { type AppEnd, type AppOptions, endOf } from '../support/start-app.ts';
+import { configOf } from '../support/topic-config.ts';
+
+const main = `
+  async function order(id) { return { id }; }
+  console.log('ran', (await order(1)).id);`;
+const target = { module: './main.mjs', function: 'order', eventType: 'ORDERED' };
+
+let app: string;
+before('npm install', function () {
+  this.timeout(180_000);
+  app = plainApp();
+});
+
+/** Runs an application under svc, and checks that it ran as it would without. */
+async function run(files: AppOptions['files'], options: Partial<AppOptions> = {}): Promise<AppEnd> {
+  const end = await endOf({ app, files: { 'main.mjs': main, ...files }, ...options });
+  assert.deepEqual([end.stdout, end.code, end.signal], ['ran 1\n', 0, null], end.stderr);
+  return end;
+}
+
+const linesOf = ({ stderr }: AppEnd): string[] => stderr.split('\n').slice(0, -1);
+const notStarted = 'svc: error: not started because of the configuration; the application runs without it';
+
+describe('a configuration that is wrong: clear lines, and the application runs', function () {
+  this.timeout(60_000);
+
+  const cases: readonly [title: string, files: AppOptions['files'], expected: readonly (string | RegExp)[], env?: Record<string, string>][] = [
+    ['none', {}, [/^svc: no configuration: looked for svc\.config\..* Create svc\.config\.yaml, or name a file in SVC_CONFIG\.$/]],
+    ['an empty file', { 'svc.config.yaml': '' }, [/^svc: error: .*Kafka topic is required/, notStarted]],
+    ['no topic', { 'svc.config.json': { svc: { targets: [target] } } }, [/^svc: error: svc\.broker\.topic: Kafka topic is required/, notStarted]],
+    [
+      'wrong types, all at once',
+      { 'svc.config.yaml': 'svc:\n  broker: { topic: events, async-mode: maybe, request-timeout-ms: 30s }\n' },
+      [/^svc: error: svc\.broker\.async-mode: .*"maybe".*svc\.config\.yaml:2/, /^svc: error: svc\.broker\.request-timeout-ms: .*"30s".*svc\.config\.yaml:2/, notStarted],
+    ],
+    [
+      'a name that does not exist, with the nearest one',
+      { 'svc.config.json': { svc: { brokr: { topic: 'events' }, broker: { topic: 'events', 'asinc-mode': true } } } },
+      [/svc\.brokr.*Did you mean svc\.broker\b/, /svc\.broker\.asinc-mode.*Did you mean svc\.broker\.async-mode\?/],
+    ],
+    ['worker id 1024', { 'svc.config.json': configOf([target], { 'id-generator': { 'worker-id': 1024 } }) }, [/workerId must be between 0 and 1023/, notStarted]],
+    ['a topic that Kafka refuses', { 'svc.config.json': configOf([target], { broker: { topic: 'my events' } }) }, [/^svc: error: svc\.broker\.topic: .*"my events"/, notStarted]],
+    ['a file that is no YAML', { 'svc.config.yaml': 'svc: [' }, [/^svc: error: svc\.config\.yaml.*/, notStarted]],
+    ['a file that is not there', {}, [/^svc: error: .*nowhere\.yaml.*SVC_CONFIG/, notStarted], { SVC_CONFIG: 'nowhere.yaml' }],
+  ];
+
+  for (const [title, files, expected, env = {}] of cases) {
+    it(title, async () => {
+      const end = await run(files, { env });
+      const lines = linesOf(end);
+      for (const line of expected) {
+        const found = lines.filter((each) => (typeof line === 'string' ? each === line : line.test(each)));
+        assert.equal(found.length, 1, `${line}\n${end.stderr}`);
+      }
+      if (expected.includes(notStarted)) {
+        assert.equal(lines.length, expected.length, end.stderr);
+        assert.deepEqual(end.topics, {});
+      }
+    });
+  }
+
+  it('a target that cannot be: the others publish', async () => {
+    const end = await run({
+      'svc.config.json': configOf([
+        { ...target, topic: 'no good' },
+        { module: './main.mjs', function: 'ordr' },
+        { module: './gone.mjs', function: 'order' },
+        { ...target, function: 'order', eventType: 'EXPRESSION', payload: 'T(java.lang.Runtime).exec()' },
+        { ...target, eventType: 'FINE', topic: 'fine' },
+      ]),
+    });
+    console.log(end.stderr);
+  });
+});
+
+describe('an environment that does not play along: clear lines, and the application runs', function () {
+  this.timeout(60_000);
+  let busy: Server;
+  before((done) => {
+    busy = createServer(() => {}).listen(0, '127.0.0.1', done);
+  });
+  after(() => busy.close());
+
+  it('the management port is in use', async () => {
+    const { port } = busy.address() as AddressInfo;
+    const end = await run({ 'svc.config.json': configOf([target]) }, { env: { MANAGEMENT_SERVER_PORT: String(port) } });
+    assert.match(end.stderr, new RegExp(`^svc: warn: management server not started: port ${port} of 127.0.0.1 is in use`, 'm'));
+    assert.equal(end.topics.events?.length, 1);
+  });
+
+  it('the folder of the topics cannot be written to', async () => {
+    const end = await run({ 'svc.config.json': configOf([target], { broker: { file: { path: './main.mjs/topics' } } }) });
+    console.log(end.stderr);
+    assert.match(end.stderr, /^svc: error: event lost: .*main\.mjs\/topics/m);
+  });
+
+  it('no broker can be reached', async () => {
+    const end = await run({ 'svc.config.json': configOf([target]) }, { env: { KAFKA_BROKERS: '127.0.0.1:1' } });
+    console.log(end.stderr);
+    assert.match(end.stderr, /^svc: error: event lost: .*127\.0\.0\.1:1/m);
+  });
+});
+
+requiring('secure-kafka', 'a Kafka that lets nobody in: clear lines, and the application runs', function () {
+  this.timeout(120_000);
+  let kafka: SecureKafka;
+
+  before(async () => {
+    kafka = await startSecureKafka();
+    await kafka.createTopic('events');
+  });
+  after(() => kafka.stop());
+
+  const secured = (rest: Record<string, unknown> = {}): AppOptions['files'] => ({
+    'svc.config.json': configOf([target], {
+      broker: {
+        'bootstrap-servers': kafka.secureBrokers,
+        tls: { enabled: true, 'ca-file': kafka.caFile },
+        sasl: { mechanism: 'scram-sha-512', username: kafka.user, password: kafka.password },
+        ...rest,
+      },
+    }),
+  });
+
+  it('the right password and the right authority: published', async () => {
+    const end = await run(secured());
+    assert.doesNotMatch(end.stderr, /error|lost/);
+    assert.equal(await kafka.count('events'), 1);
+  });
+
+  it('a wrong password', async () => {
+    const end = await run(secured({ sasl: { mechanism: 'scram-sha-512', username: kafka.user, password: 'not-it' } }));
+    console.log(end.stderr);
+    assert.match(end.stderr, /^svc: error: event lost: .*password/m);
+    assert.doesNotMatch(end.stderr, /not-it/);
+  });
+
+  it('a certificate that nobody trusts', async () => {
+    const end = await run(secured({ tls: { enabled: true } }));
+    console.log(end.stderr);
+    assert.match(end.stderr, /^svc: error: event lost: .*svc\.broker\.tls\.ca-file/m);
+  });
+});
+
+requiring('kafka', 'a topic that the real Kafka does not have', function () {
+  this.timeout(120_000);
+
+  it('placeholder', async () => {
+    const kafka = await startKafka();
+    assert.ok(kafka);
+  });
+});
+
+describe('Node 20', function () {
+  this.timeout(300_000);
+  let node20: string;
+  before('fetch Node 20', async () => {
+    node20 = await ensureRuntime('20');
+  });
+
+  for (const flag of ['--import', '--require']) {
+    it(`${flag}: one clear line, and the application runs`, async () => {
+      const end = await run({ 'svc.config.json': configOf([target]) }, { node: node20, args: [flag, 'svc/register', 'main.mjs'] });
+      assert.match(end.stderr, /^svc: needs Node 22\.15\.0 or later, found 20\.\d+\.\d+; the application runs without it\n$/);
+      assert.deepEqual(end.topics, {});
+    });
+  }
+});
