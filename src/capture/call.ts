@@ -11,7 +11,7 @@ export interface Call {
   /** What the function threw or rejected with; `undefined` when it did not. */
   readonly error: unknown;
   /** The OpenTelemetry context that was active when the function was called, where it had to be kept; else the active one counts. */
-  readonly context?: Context;
+  readonly context?: Context | undefined;
   /**
    * True when the caller can wait for the event (the function returned a promise, a thenable or an async iterator).
    * False for a synchronous function: it is never blocked.

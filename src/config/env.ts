@@ -36,9 +36,10 @@ export function readEnvironment(env: Environment): Settings & { readonly warning
   return { settings, problems, warnings: misspelled(env) };
 }
 
-/** True when a variable of svc's own says something: a general one such as KAFKA_BROKERS does not ask for svc. */
+/** True when a variable of svc's own says something: KAFKA_BROKERS and MANAGEMENT_… are others' as well, and do not ask for svc. */
 export function asksForSvc(env: Environment): boolean {
-  return [...options.map((option) => option.name), targetsName].some((name) => isSet(env[variableOf(name)]));
+  const own = options.map((option) => option.name).filter((name) => name.startsWith('svc.'));
+  return [...own, targetsName].some((name) => isSet(env[variableOf(name)]));
 }
 
 function settingOf(name: string, variable: string, value: unknown): Setting {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Readable } from 'node:stream';
+import { context, createContextKey, ROOT_CONTEXT } from '@opentelemetry/api';
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { describe, it } from 'mocha';
 import { wrapFunction } from '../../src/capture/wrap.ts';
 import { deferred, recordingSlot, turn } from './recording-slot.ts';
@@ -150,10 +152,17 @@ describe('wrapFunction: async iterators', () => {
       return undefined;
     });
     const wrapped = wrapFunction(rows, slot);
-    const iterator = storage.run('request', () => wrapped(1));
-    await storage.run('consumer', () => collect(iterator));
-    assert.equal(stored, 'request');
-    assert.ok(slot.seen[0]?.context);
+    context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+    try {
+      const name = createContextKey('name');
+      const active = ROOT_CONTEXT.setValue(name, 'request');
+      const iterator = context.with(active, () => storage.run('request', () => wrapped(1)));
+      await storage.run('consumer', () => collect(iterator));
+      assert.equal(stored, 'request');
+      assert.equal(slot.seen[0]?.context?.getValue(name), 'request');
+    } finally {
+      context.disable();
+    }
   });
 
   it('are not streams, which end on their own terms: those are values', () => {

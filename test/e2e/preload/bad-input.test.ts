@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { ensureRuntime } from '../../../scripts/runtimes.ts';
-import { type SecureKafka, startKafka, startSecureKafka } from '../../support/kafka.ts';
+import { type SecureKafka, startSecureKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
 import { plainApp } from '../support/apps.ts';
 import { type AppEnd, type AppOptions, endOf } from '../support/start-app.ts';
@@ -33,7 +33,7 @@ describe('a configuration that is wrong: clear lines, and the application runs',
 
   const cases: readonly [title: string, files: AppOptions['files'], expected: readonly (string | RegExp)[], env?: Record<string, string>][] = [
     ['none', {}, [/^svc: no configuration: looked for svc\.config\..* Create svc\.config\.yaml, or name a file in SVC_CONFIG\.$/]],
-    ['an empty file', { 'svc.config.yaml': '' }, [/^svc: error: .*Kafka topic is required/, notStarted]],
+    ['an empty file', { 'svc.config.yaml': '' }, ['svc: warn: svc.config.yaml: is empty.', /^svc: error: .*Kafka topic is required/, notStarted]],
     ['no topic', { 'svc.config.json': { svc: { targets: [target] } } }, [/^svc: error: svc\.broker\.topic: Kafka topic is required/, notStarted]],
     [
       'wrong types, all at once',
@@ -66,17 +66,32 @@ describe('a configuration that is wrong: clear lines, and the application runs',
     });
   }
 
-  it('a target that cannot be: the others publish', async () => {
+  it('targets that cannot be: each says why, and the others publish', async () => {
     const end = await run({
+      'main.mjs': `${main}\nconst amount = 5; function pay() {} function ship() {} function ship2() {}`,
       'svc.config.json': configOf([
-        { ...target, topic: 'no good' },
+        { module: './main.mjs', function: 'pay', topic: 'no good' },
         { module: './main.mjs', function: 'ordr' },
+        { module: './main.mjs', function: 'amount' },
         { module: './gone.mjs', function: 'order' },
-        { ...target, function: 'order', eventType: 'EXPRESSION', payload: 'T(java.lang.Runtime).exec()' },
-        { ...target, eventType: 'FINE', topic: 'fine' },
+        { module: './main.mjs', function: 'ship', payload: 'T(java.lang.Runtime).exec()' },
+        { module: './main.mjs', function: 'ship2', payload: '#nobody' },
+        { module: './main.mjs', function: 'ship', severity: 'LOUD' },
+        target,
       ]),
     });
-    console.log(end.stderr);
+    assert.equal(end.topics.events?.length, 1);
+    const lines = linesOf(end);
+    for (const line of [
+      /^svc: error: target main\.mjs#pay: .*topic.*"no good"/,
+      /^svc: warn: target main\.mjs#ordr is not captured: .*did you mean order\?/,
+      /^svc: warn: target main\.mjs#amount is not captured: .*not a function/,
+      /^svc: warn: target gone\.mjs#order is not captured: no such file: \.\/gone\.mjs/,
+      /^svc: .*target main\.mjs#ship\b.*(position|at) /,
+      /^svc: .*target main\.mjs#ship2\b.*nobody/,
+    ]) {
+      assert.equal(lines.filter((each) => line.test(each)).length, 1, `${line}\n${end.stderr}`);
+    }
   });
 });
 
@@ -97,14 +112,12 @@ describe('an environment that does not play along: clear lines, and the applicat
 
   it('the folder of the topics cannot be written to', async () => {
     const end = await run({ 'svc.config.json': configOf([target], { broker: { file: { path: './main.mjs/topics' } } }) });
-    console.log(end.stderr);
     assert.match(end.stderr, /^svc: error: event lost: .*main\.mjs\/topics/m);
   });
 
   it('no broker can be reached', async () => {
     const end = await run({ 'svc.config.json': configOf([target]) }, { env: { KAFKA_BROKERS: '127.0.0.1:1' } });
-    console.log(end.stderr);
-    assert.match(end.stderr, /^svc: error: event lost: .*127\.0\.0\.1:1/m);
+    assert.match(end.stderr, /^svc: error: event lost: cannot reach Kafka at 127\.0\.0\.1:1/m);
   });
 });
 
@@ -137,24 +150,13 @@ requiring('secure-kafka', 'a Kafka that lets nobody in: clear lines, and the app
 
   it('a wrong password', async () => {
     const end = await run(secured({ sasl: { mechanism: 'scram-sha-512', username: kafka.user, password: 'not-it' } }));
-    console.log(end.stderr);
     assert.match(end.stderr, /^svc: error: event lost: .*password/m);
     assert.doesNotMatch(end.stderr, /not-it/);
   });
 
   it('a certificate that nobody trusts', async () => {
     const end = await run(secured({ tls: { enabled: true } }));
-    console.log(end.stderr);
     assert.match(end.stderr, /^svc: error: event lost: .*svc\.broker\.tls\.ca-file/m);
-  });
-});
-
-requiring('kafka', 'a topic that the real Kafka does not have', function () {
-  this.timeout(120_000);
-
-  it('placeholder', async () => {
-    const kafka = await startKafka();
-    assert.ok(kafka);
   });
 });
 

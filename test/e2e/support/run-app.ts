@@ -39,13 +39,17 @@ export interface RunOptions {
   readonly timeoutMs?: number;
 }
 
-let made = 0;
+const folders = new Set<string>();
+process.once('exit', () => {
+  if (process.env.SVC_E2E_KEEP) return;
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
 
-/** A folder of its own below an installed application, removed when the test process ends. */
+/** A folder of its own below an installed application, removed when the test process ends, unless SVC_E2E_KEEP is set. */
 export function freshFolder(application: string, name: string): string {
-  const folder = join(application, 'runs', `${name}-${process.pid}-${++made}`);
+  const folder = join(application, 'runs', `${name}-${process.pid}-${folders.size}`);
   mkdirSync(folder, { recursive: true });
-  if (!process.env.SVC_E2E_KEEP) process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  folders.add(folder);
   return folder;
 }
 
