@@ -7,7 +7,10 @@ import { isProblem } from './source/place.ts';
 import { findAll } from './source/rewrite.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 
-/** For `svc check`: which targets can be patched (`patched`) and which cannot, without loading the application. */
+/**
+ * For `svc check`, without loading the application: which targets can be patched (`patched`) and which cannot (`failed`).
+ * Exports of a package are known when it is loaded: a package that is there is `pending`.
+ */
 export function inspect(targets: readonly CaptureTarget[], options: { baseDir: string }): TargetReport[] {
   return targets.map((target) => {
     const record = new TargetRecord(target, () => {});
@@ -33,7 +36,7 @@ function checkPackage(record: TargetRecord, specifier: string, from: string): vo
   const { functionPath, id } = record.target;
   const slotFor = (names: readonly string[] | undefined) => record.slotFor(names);
   const problem = inspectPackageTarget({ id, specifier, functionPath, baseDir: from, slotFor });
-  if (problem === undefined) record.patched('a package: its exports are known when it is loaded');
+  if (problem === undefined) record.note('a package: its exports are known when it is loaded');
   else record.failed(problem);
 }
 

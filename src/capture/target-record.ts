@@ -44,8 +44,12 @@ export class TargetRecord {
     if (this.#slot) this.#slot.onCall = onCall;
   }
 
+  note(note: string): void {
+    this.#notes.add(note);
+  }
+
   patched(note?: string): void {
-    if (note !== undefined) this.#notes.add(note);
+    if (note !== undefined) this.note(note);
     this.#become('patched', undefined);
   }
 

@@ -42,7 +42,7 @@ export function runCheck(args: readonly string[]): number {
     reason: why.map(formatProblem).join('; '),
   }));
   const failed =
-    reports.some((report) => report.state !== 'patched') || refused.length > 0 || problems.length > 0;
+    reports.some((report) => report.state === 'failed') || refused.length > 0 || problems.length > 0;
 
   if (options.json === true) {
     const document = {

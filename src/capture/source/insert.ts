@@ -1,4 +1,5 @@
 import type { Found } from './place.ts';
+import { shiftSourceMap } from './shift-source-map.ts';
 
 /** A target's function in a text. `id` is what the inserted call says, and what the main thread knows the target by. */
 export interface Insertion {
@@ -18,9 +19,9 @@ export function isMarked(text: string): boolean {
 
 /**
  * Inserts the calls that put wrappers in place, and nothing else: no line moves, and where the capture is not there at run
- * time (a worker thread without the preload) the text means what it meant.
+ * time (a worker thread without the preload) the text means what it meant. `file`: where a source map beside it is looked for.
  */
-export function insert(text: string, insertions: readonly Insertion[]): string {
+export function insert(text: string, insertions: readonly Insertion[], file?: string): string {
   const edits: Edit[] = [];
   const named = new Set<number>();
   const opened = new Set<number>();
@@ -62,7 +63,7 @@ export function insert(text: string, insertions: readonly Insertion[]): string {
       }
     }
   });
-  return apply(text, edits);
+  return apply(text, edits, file);
 }
 
 /** At one place: what closes comes before what stands alone, and that before what opens. */
@@ -83,7 +84,7 @@ function point(at: number, index: number, text: string): Edit {
   return { at, rank: statement, tie: [0, index], text };
 }
 
-function apply(text: string, edits: Edit[]): string {
+function apply(text: string, edits: Edit[], file: string | undefined): string {
   edits.sort((a, b) => a.at - b.at || a.rank - b.rank || a.tie[0] - b.tie[0] || a.tie[1] - b.tie[1]);
   let result = '';
   let done = 0;
@@ -91,5 +92,5 @@ function apply(text: string, edits: Edit[]): string {
     result += text.slice(done, edit.at) + edit.text;
     done = edit.at;
   }
-  return result + text.slice(done);
+  return shiftSourceMap(text, edits, result + text.slice(done), file);
 }

@@ -27,7 +27,7 @@ export function rewrite(
   try {
     if (isMarked(text)) return text;
     const insertions = findAll(file, text, kind, targets, events);
-    return insertions.length === 0 ? text : insert(text, insertions);
+    return insertions.length === 0 ? text : insert(text, insertions, file);
   } catch (error) {
     const reason = error instanceof Error ? error.message : 'unknown error';
     for (const { id } of targets) events.problem(id, `the file could not be read by svc: ${reason}`);

@@ -31,24 +31,73 @@ const notStarted = 'svc: error: not started because of the configuration; the ap
 describe('a configuration that is wrong: clear lines, and the application runs', function () {
   this.timeout(60_000);
 
-  const cases: readonly [title: string, files: AppOptions['files'], expected: readonly (string | RegExp)[], env?: Record<string, string>][] = [
-    ['none', {}, [/^svc: no configuration: looked for svc\.config\..* Create svc\.config\.yaml, or name a file in SVC_CONFIG\.$/]],
-    ['an empty file', { 'svc.config.yaml': '' }, ['svc: warn: svc.config.yaml: is empty.', /^svc: error: .*Kafka topic is required/, notStarted]],
-    ['no topic', { 'svc.config.json': { svc: { targets: [target] } } }, [/^svc: error: svc\.broker\.topic: Kafka topic is required/, notStarted]],
+  const cases: readonly [
+    title: string,
+    files: AppOptions['files'],
+    expected: readonly (string | RegExp)[],
+    env?: Record<string, string>,
+  ][] = [
+    [
+      'none',
+      {},
+      [
+        /^svc: no configuration: looked for svc\.config\..* Create svc\.config\.yaml, or name a file in SVC_CONFIG\.$/,
+      ],
+    ],
+    [
+      'an empty file',
+      { 'svc.config.yaml': '' },
+      ['svc: warn: svc.config.yaml: is empty.', /^svc: error: .*Kafka topic is required/, notStarted],
+    ],
+    [
+      'no topic',
+      { 'svc.config.json': { svc: { targets: [target] } } },
+      [/^svc: error: svc\.broker\.topic: Kafka topic is required/, notStarted],
+    ],
     [
       'wrong types, all at once',
-      { 'svc.config.yaml': 'svc:\n  broker: { topic: events, async-mode: maybe, request-timeout-ms: 30s }\n' },
-      [/^svc: error: svc\.broker\.async-mode: .*"maybe".*svc\.config\.yaml:2/, /^svc: error: svc\.broker\.request-timeout-ms: .*"30s".*svc\.config\.yaml:2/, notStarted],
+      {
+        'svc.config.yaml': 'svc:\n  broker: { topic: events, async-mode: maybe, request-timeout-ms: 30s }\n',
+      },
+      [
+        /^svc: error: svc\.broker\.async-mode: .*"maybe".*svc\.config\.yaml:2/,
+        /^svc: error: svc\.broker\.request-timeout-ms: .*"30s".*svc\.config\.yaml:2/,
+        notStarted,
+      ],
     ],
     [
       'a name that does not exist, with the nearest one',
-      { 'svc.config.json': { svc: { brokr: { topic: 'events' }, broker: { topic: 'events', 'asinc-mode': true } } } },
-      [/svc\.brokr.*Did you mean svc\.broker\b/, /svc\.broker\.asinc-mode.*Did you mean svc\.broker\.async-mode\?/],
+      {
+        'svc.config.json': {
+          svc: { brokr: { topic: 'events' }, broker: { topic: 'events', 'asinc-mode': true } },
+        },
+      },
+      [
+        /svc\.brokr.*Did you mean svc\.broker\b/,
+        /svc\.broker\.asinc-mode.*Did you mean svc\.broker\.async-mode\?/,
+      ],
     ],
-    ['worker id 1024', { 'svc.config.json': configOf([target], { 'id-generator': { 'worker-id': 1024 } }) }, [/workerId must be between 0 and 1023/, notStarted]],
-    ['a topic that Kafka refuses', { 'svc.config.json': configOf([target], { broker: { topic: 'my events' } }) }, [/^svc: error: svc\.broker\.topic: .*"my events"/, notStarted]],
-    ['a file that is no YAML', { 'svc.config.yaml': 'svc: [' }, [/^svc: error: svc\.config\.yaml.*/, notStarted]],
-    ['a file that is not there', {}, [/^svc: error: .*nowhere\.yaml.*SVC_CONFIG/, notStarted], { SVC_CONFIG: 'nowhere.yaml' }],
+    [
+      'worker id 1024',
+      { 'svc.config.json': configOf([target], { 'id-generator': { 'worker-id': 1024 } }) },
+      [/workerId must be between 0 and 1023/, notStarted],
+    ],
+    [
+      'a topic that Kafka refuses',
+      { 'svc.config.json': configOf([target], { broker: { topic: 'my events' } }) },
+      [/^svc: error: svc\.broker\.topic: .*"my events"/, notStarted],
+    ],
+    [
+      'a file that is no YAML',
+      { 'svc.config.yaml': 'svc: [' },
+      [/^svc: error: svc\.config\.yaml.*/, notStarted],
+    ],
+    [
+      'a file that is not there',
+      {},
+      [/^svc: error: .*nowhere\.yaml.*SVC_CONFIG/, notStarted],
+      { SVC_CONFIG: 'nowhere.yaml' },
+    ],
   ];
 
   for (const [title, files, expected, env = {}] of cases) {
@@ -105,18 +154,29 @@ describe('an environment that does not play along: clear lines, and the applicat
 
   it('the management port is in use', async () => {
     const { port } = busy.address() as AddressInfo;
-    const end = await run({ 'svc.config.json': configOf([target]) }, { env: { MANAGEMENT_SERVER_PORT: String(port) } });
-    assert.match(end.stderr, new RegExp(`^svc: warn: management server not started: port ${port} of 127.0.0.1 is in use`, 'm'));
+    const end = await run(
+      { 'svc.config.json': configOf([target]) },
+      { env: { MANAGEMENT_SERVER_PORT: String(port) } },
+    );
+    assert.match(
+      end.stderr,
+      new RegExp(`^svc: warn: management server not started: port ${port} of 127.0.0.1 is in use`, 'm'),
+    );
     assert.equal(end.topics.events?.length, 1);
   });
 
   it('the folder of the topics cannot be written to', async () => {
-    const end = await run({ 'svc.config.json': configOf([target], { broker: { file: { path: './main.mjs/topics' } } }) });
+    const end = await run({
+      'svc.config.json': configOf([target], { broker: { file: { path: './main.mjs/topics' } } }),
+    });
     assert.match(end.stderr, /^svc: error: event lost: .*main\.mjs\/topics/m);
   });
 
   it('no broker can be reached', async () => {
-    const end = await run({ 'svc.config.json': configOf([target]) }, { env: { KAFKA_BROKERS: '127.0.0.1:1' } });
+    const end = await run(
+      { 'svc.config.json': configOf([target]) },
+      { env: { KAFKA_BROKERS: '127.0.0.1:1' } },
+    );
     assert.match(end.stderr, /^svc: error: event lost: cannot reach Kafka at 127\.0\.0\.1:1/m);
   });
 });
@@ -149,7 +209,9 @@ requiring('secure-kafka', 'a Kafka that lets nobody in: clear lines, and the app
   });
 
   it('a wrong password', async () => {
-    const end = await run(secured({ sasl: { mechanism: 'scram-sha-512', username: kafka.user, password: 'not-it' } }));
+    const end = await run(
+      secured({ sasl: { mechanism: 'scram-sha-512', username: kafka.user, password: 'not-it' } }),
+    );
     assert.match(end.stderr, /^svc: error: event lost: .*password/m);
     assert.doesNotMatch(end.stderr, /not-it/);
   });
@@ -169,8 +231,14 @@ describe('Node 20', function () {
 
   for (const flag of ['--import', '--require']) {
     it(`${flag}: one clear line, and the application runs`, async () => {
-      const end = await run({ 'svc.config.json': configOf([target]) }, { node: node20, args: [flag, 'svc/register', 'main.mjs'] });
-      assert.match(end.stderr, /^svc: needs Node 22\.15\.0 or later, found 20\.\d+\.\d+; the application runs without it\n$/);
+      const end = await run(
+        { 'svc.config.json': configOf([target]) },
+        { node: node20, args: [flag, 'svc/register', 'main.mjs'] },
+      );
+      assert.match(
+        end.stderr,
+        /^svc: needs Node 22\.15\.0 or later, found 20\.\d+\.\d+; the application runs without it\n$/,
+      );
       assert.deepEqual(end.topics, {});
     });
   }

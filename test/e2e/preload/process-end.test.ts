@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type AddressInfo, createServer, type Server } from 'node:net';
-import { type TestKafka, startKafka } from '../../support/kafka.ts';
+import { startKafka, type TestKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
 import { plainApp } from '../support/apps.ts';
 import { type AppEnd, type AppOptions, endOf, startApp } from '../support/start-app.ts';
@@ -20,8 +20,16 @@ before('npm install', function () {
   app = plainApp();
 });
 
-const end = (main: string, options: Partial<AppOptions> = {}, config: Record<string, unknown> = {}): Promise<AppEnd> =>
-  endOf({ app, files: { 'svc.config.json': configOf([target], config), 'main.mjs': `${orders}\n${main}` }, ...options });
+const end = (
+  main: string,
+  options: Partial<AppOptions> = {},
+  config: Record<string, unknown> = {},
+): Promise<AppEnd> =>
+  endOf({
+    app,
+    files: { 'svc.config.json': configOf([target], config), 'main.mjs': `${orders}\n${main}` },
+    ...options,
+  });
 
 function hasAllEvents({ topics, stderr }: AppEnd): void {
   assert.equal(topics.events?.length, eventCount, stderr);
@@ -87,7 +95,10 @@ describe('the end of a process', function () {
     assert.deepEqual([run.code, run.signal], [6, null]);
     const stored = run.topics.events?.length ?? 0;
     assert.ok(stored < eventCount);
-    assert.match(run.stderr, new RegExp(`before all events were acknowledged.*events=${eventCount - stored}\\b`));
+    assert.match(
+      run.stderr,
+      new RegExp(`before all events were acknowledged.*events=${eventCount - stored}\\b`),
+    );
   });
 
   it('an uncaught exception keeps its exit code and its message', async () => {
@@ -95,8 +106,12 @@ describe('the end of a process', function () {
     const [run, bare] = [await end(main), await end(main, { args: ['main.mjs'] })];
     assert.deepEqual([run.code, run.signal], [bare.code, bare.signal]);
     assert.equal(run.code, 1);
-    const trace = (text: string): string => text.slice(text.indexOf('TypeError: out of stock'), text.lastIndexOf('\n\nNode.js'));
-    assert.deepEqual(trace(run.stderr).replaceAll(/case-[\d-]+/g, ''), trace(bare.stderr).replaceAll(/case-[\d-]+/g, ''));
+    const trace = (text: string): string =>
+      text.slice(text.indexOf('TypeError: out of stock'), text.lastIndexOf('\n\nNode.js'));
+    assert.deepEqual(
+      trace(run.stderr).replaceAll(/case-[\d-]+/g, ''),
+      trace(bare.stderr).replaceAll(/case-[\d-]+/g, ''),
+    );
     assert.match(run.stderr, new RegExp(`before all events were acknowledged.*events=${eventCount}\\b`));
   });
 
@@ -182,14 +197,19 @@ requiring('kafka', 'the end of a process that publishes to Kafka', function () {
     const options = (main: string): AppOptions => ({
       app,
       env: { KAFKA_BROKERS: kafka.brokers.join(',') },
-      files: { 'svc.config.json': configOf([target], { broker: { topic } }), 'main.mjs': `${orders}\n${main}` },
+      files: {
+        'svc.config.json': configOf([target], { broker: { topic } }),
+        'main.mjs': `${orders}\n${main}`,
+      },
     });
     return { topic, options };
   };
 
   it('SIGTERM: every event in flight is stored', async () => {
     const { topic, options } = await topicOf();
-    const run = await endOf(options(`setInterval(() => {}, 1000); burst(); process.kill(process.pid, 'SIGTERM');`));
+    const run = await endOf(
+      options(`setInterval(() => {}, 1000); burst(); process.kill(process.pid, 'SIGTERM');`),
+    );
     assert.deepEqual([run.code, run.signal], [null, 'SIGTERM']);
     assert.equal(await kafka.count(topic), eventCount);
   });
@@ -202,7 +222,9 @@ requiring('kafka', 'the end of a process that publishes to Kafka', function () {
     assert.equal(await kafka.count(topic), eventCount);
     assert.doesNotMatch(run.stderr, /warning|partitioner|kafkajs: /i);
     const uptimeMs = Number(run.stdout.split('\n')[0]) * 1000;
-    console.log(`      ended ${Math.round(run.durationMs - uptimeMs)} ms after its work, ${Math.round(run.durationMs)} ms in all`);
+    console.log(
+      `      ended ${Math.round(run.durationMs - uptimeMs)} ms after its work, ${Math.round(run.durationMs)} ms in all`,
+    );
     assert.ok(run.durationMs < 10_000, `${run.durationMs} ms`);
   });
 

@@ -28,7 +28,11 @@ describe('svc switched off', function () {
   this.timeout(60_000);
 
   for (const [title, file, env] of [
-    ['by the environment', { 'svc.config.yaml': 'svc: { broker: { topic: events } }' }, { SVC_ENABLED: 'false' }],
+    [
+      'by the environment',
+      { 'svc.config.yaml': 'svc: { broker: { topic: events } }' },
+      { SVC_ENABLED: 'false' },
+    ],
     ['by its file', { 'svc.config.json': configOf([target], { enabled: false }) }, {}],
   ] as const) {
     it(`${title}: says nothing, patches nothing and loads nothing but what reads the configuration`, async () => {
@@ -42,13 +46,23 @@ describe('svc switched off', function () {
       assert.equal(run.stderr, '');
       assert.equal(source, '(id) => ({ id })');
       assert.deepEqual(run.topics, {});
-      for (const name of ['svc/dist/start.cjs', 'oxc-parser', 'js-yaml', 'kafkajs', '@opentelemetry', 'in-the-middle']) {
+      for (const name of [
+        'svc/dist/start.cjs',
+        'oxc-parser',
+        'js-yaml',
+        'kafkajs',
+        '@opentelemetry',
+        'in-the-middle',
+      ]) {
         assert.deepEqual(
           loaded.filter((each) => each.includes(name)),
           [],
         );
       }
-      assert.ok(loaded.every((each) => each.startsWith('svc/dist/')), loaded.join());
+      assert.ok(
+        loaded.every((each) => each.startsWith('svc/dist/')),
+        loaded.join(),
+      );
     });
   }
 
@@ -79,7 +93,11 @@ describe('svc preloaded more than once', function () {
 
   for (const [title, args, env] of [
     ['--import twice', ['--import', 'svc/register', '--import', 'svc/register', 'main.cjs'], {}],
-    ['NODE_OPTIONS and the flag', ['--import', 'svc/register', 'main.cjs'], { NODE_OPTIONS: '--import svc/register' }],
+    [
+      'NODE_OPTIONS and the flag',
+      ['--import', 'svc/register', 'main.cjs'],
+      { NODE_OPTIONS: '--import svc/register' },
+    ],
     ['--require and --import', ['--require', 'svc/register', '--import', 'svc/register', 'main.cjs'], {}],
   ] as const) {
     it(`${title}: is there once`, async () => {
@@ -98,63 +116,4 @@ describe('svc preloaded more than once', function () {
       assert.equal(run.stderr.match(/publishing to files/g)?.length, 1, run.stderr);
     });
   }
-});
-
-describe('targets that svc itself calls', function () {
-  this.timeout(60_000);
-
-  it('are captured when the application calls them, and never for the work of svc', async () => {
-    const run = await endOf({
-      app,
-      env: { KAFKA_BROKERS: '127.0.0.1:1', SVC_BROKER_CLIENT: 'file' },
-      files: {
-        'svc.config.json': configOf([
-          { module: 'kafkajs', function: 'Kafka.prototype.producer', eventType: 'PRODUCER', payload: "{ made: true }" },
-          { module: './clock.mjs', function: 'Clock.prototype.toJSON', eventType: 'TO_JSON' },
-          { module: './main.mjs', function: 'order', eventType: 'ORDERED' },
-        ]),
-        'clock.mjs': `export class Clock { toJSON() { return 'noon'; } }`,
-        'main.mjs': `
-          import kafkajs from 'kafkajs';
-          import { Clock } from './clock.mjs';
-          async function order(id) { return { id, at: new Clock() }; }
-          await order(1);
-          JSON.stringify(new Clock());
-          new kafkajs.Kafka({ brokers: ['127.0.0.1:1'], logLevel: 0 }).producer({ createPartitioner: kafkajs.Partitioners.DefaultPartitioner });
-        `,
-      },
-    });
-    assert.equal(run.code, 0, run.stderr);
-    assert.deepEqual(
-      run.topics.events?.map(({ value }) => [value.eventType, value.payload]),
-      [
-        ['ORDERED', { id: 1, at: 'noon' }],
-        ['TO_JSON', { value: 'noon' }],
-        ['PRODUCER', { made: true }],
-      ],
-    );
-  });
-
-  it('do not recurse when svc sends through them', async () => {
-    const run = await endOf({
-      app,
-      env: { KAFKA_BROKERS: '127.0.0.1:1' },
-      files: {
-        'svc.config.json': configOf([
-          { module: 'kafkajs', function: 'Kafka.prototype.producer', eventType: 'PRODUCER', payload: '{ made: true }' },
-          { module: 'kafkajs', function: 'Kafka.prototype.admin', eventType: 'ADMIN', payload: '{ made: true }' },
-          { module: './main.mjs', function: 'order', eventType: 'ORDERED' },
-        ]),
-        'main.mjs': `
-          import { onEventLost } from 'svc';
-          const lost = [];
-          onEventLost(({ eventType }) => lost.push(eventType));
-          async function order(id) { return { id }; }
-          await order(1);
-          console.log(lost.join());`,
-      },
-    });
-    assert.equal(run.code, 0, run.stderr);
-    assert.equal(run.stdout, 'ORDERED\n');
-  });
 });

@@ -2,12 +2,7 @@ import assert from 'node:assert/strict';
 import { startKafka, type TestKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
 import { telemetryApp } from '../support/apps.ts';
-import {
-  otelEnvironment,
-  otelFiles,
-  type SdkSeen,
-  type SeenSpan,
-} from '../support/otel-app.ts';
+import { otelEnvironment, otelFiles, type SdkSeen, type SeenSpan } from '../support/otel-app.ts';
 import { type AppEnd, endOf, type TopicRecord } from '../support/start-app.ts';
 import { configOf } from '../support/topic-config.ts';
 

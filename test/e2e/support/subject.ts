@@ -44,7 +44,13 @@ async function readSubject(asked: string | undefined, otel: string): Promise<Sub
   if (otel !== '2' && otel !== '3') throw new Error(`SVC_E2E_OTEL must be 2 or 3, not ${otel}`);
   const node = asked === undefined ? process.execPath : await ensureRuntime(asked);
   const version = asked === undefined ? process.versions.node : await versionOf(node);
-  return { node, version, otel: Number(otel) as OtelLine, hasSoundSyncHooks: isSound(version), stripsTypes: isAtLeast(version, '22.18.0') };
+  return {
+    node,
+    version,
+    otel: Number(otel) as OtelLine,
+    hasSoundSyncHooks: isSound(version),
+    stripsTypes: isAtLeast(version, '22.18.0'),
+  };
 }
 
 async function versionOf(node: string): Promise<string> {

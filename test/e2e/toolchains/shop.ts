@@ -32,14 +32,26 @@ export const shopEvents: Readonly<Record<string, number>> = {
   'OrderService.prototype.both': 1,
 };
 
-/** `file`: where a toolchain leaves what was `orders` or `main`. */
+/**
+ * `file`: where a toolchain leaves what was `orders` or `main`. A bundle exports nothing of its parts: there a function is
+ * named as it is defined.
+ */
 export function shopConfig(file: (name: string) => string): string {
+  const isBundle = file('orders') === file('main');
   const targets = Object.entries(functions).flatMap(([name, paths]) =>
-    paths.map((path) => ({ module: file(name), function: path, eventType: path })),
+    paths.map((path) => ({
+      module: file(name),
+      function: isBundle ? path.replace(/^placeOrder$/, 'place') : path,
+      eventType: path,
+    })),
   );
   const both = 'OrderService.prototype.both';
   targets.push({ module: file('orders'), function: both, eventType: both });
-  return JSON.stringify({ svc: { service: { name: 'shop' }, broker: { client: 'file', topic: 'shop' }, targets } }, null, 1);
+  return JSON.stringify(
+    { svc: { service: { name: 'shop' }, broker: { client: 'file', topic: 'shop' }, targets } },
+    null,
+    1,
+  );
 }
 
 const decorated = (legacy: boolean): string => `
@@ -49,7 +61,7 @@ ${legacy ? "import 'reflect-metadata';\nfunction Get(path: string) { return (_: 
 declare global { var here: () => void; }
 
 ${legacy ? '@Injectable()\n' : ''}export class OrderService {
-  ${legacy ? "constructor(private readonly dep: string) {}" : "private readonly dep: string;\n  constructor(dep: string) { this.dep = dep; }"}
+  ${legacy ? 'constructor(private readonly dep: string) {}' : 'private readonly dep: string;\n  constructor(dep: string) { this.dep = dep; }'}
   ${legacy ? "@Get('/orders')" : ''}
   async create(id: number): Promise<string> {
     here();
@@ -114,7 +126,11 @@ export function shopSources(kind: 'esm' | 'cjs'): Files {
     'src/here.ts': here,
     'src/orders.ts': decorated(isLegacy) + plain,
     'src/main.ts': `import '${from('here')}';${main(from('orders'), isLegacy)}`,
-    'package.json': JSON.stringify({ name: 'shop', version: '1.0.0', type: isLegacy ? 'commonjs' : 'module' }),
+    'package.json': JSON.stringify({
+      name: 'shop',
+      version: '1.0.0',
+      type: isLegacy ? 'commonjs' : 'module',
+    }),
     'tsconfig.json': JSON.stringify({
       compilerOptions: {
         target: 'es2022',
@@ -126,7 +142,14 @@ export function shopSources(kind: 'esm' | 'cjs'): Files {
         lib: ['es2023', 'esnext.decorators', 'dom'],
         rootDir: 'src',
         outDir: 'dist',
-        ...(isLegacy ? { experimentalDecorators: true, emitDecoratorMetadata: true, strict: false, ignoreDeprecations: '5.0' } : { strict: false }),
+        ...(isLegacy
+          ? {
+              experimentalDecorators: true,
+              emitDecoratorMetadata: true,
+              strict: false,
+              ignoreDeprecations: '5.0',
+            }
+          : { strict: false }),
       },
       include: ['src'],
     }),

@@ -16,7 +16,11 @@ function make({ id, app, build, file }: Toolchain): string {
   writeFiles(folder, { ...shopSources(app), 'svc.config.json': shopConfig(file) });
   if (build !== undefined) {
     writeFiles(folder, { 'build.cjs': build });
-    execFileSync(process.execPath, ['build.cjs'], { cwd: folder, timeout: 120_000, stdio: ['ignore', 'inherit', 'inherit'] });
+    execFileSync(process.execPath, ['build.cjs'], {
+      cwd: folder,
+      timeout: 120_000,
+      stdio: ['ignore', 'inherit', 'inherit'],
+    });
   }
   return folder;
 }

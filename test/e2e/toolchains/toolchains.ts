@@ -15,15 +15,27 @@ function bothOrders(flag: '--import' | '--require', hook: string): Pick<Toolchai
   };
 }
 
-const compiled = { file: output, bare: [], ways: { '--import': ['--import', svc], '--require': ['--require', svc] } } as const;
+const compiled = {
+  file: output,
+  bare: [],
+  ways: { '--import': ['--import', svc], '--require': ['--require', svc] },
+} as const;
 
 /** Where hooks are not sound a required preload captures CommonJS only. */
 const needsImport: NonNullable<Toolchain['unreachable']> = ({ hasSoundSyncHooks }, way) =>
-  hasSoundSyncHooks || !way.startsWith('--require') ? undefined : /with --require, Node [\d.]+ captures CommonJS only/;
+  hasSoundSyncHooks || !way.startsWith('--require')
+    ? undefined
+    : /with --require, Node [\d.]+ captures CommonJS only/;
 
 const esbuild = (options: object) => `require('esbuild').buildSync(${JSON.stringify(options)});`;
 const files = ['src/here.ts', 'src/orders.ts', 'src/main.ts'];
-const bundle = { entryPoints: ['src/main.ts'], bundle: true, platform: 'node', target: 'node22', external: ['svc', 'reflect-metadata'] };
+const bundle = {
+  entryPoints: ['src/main.ts'],
+  bundle: true,
+  platform: 'node',
+  target: 'node22',
+  external: ['svc', 'reflect-metadata'],
+};
 const tsc = `require('node:child_process').execFileSync(process.execPath, [require.resolve('typescript/bin/tsc'), '-p', '.'], { stdio: 'inherit' });`;
 const swc = (module: string, decorators: object) => `const { mkdirSync, writeFileSync } = require('node:fs');
 const { transformFileSync } = require('@swc/core');
@@ -41,7 +53,13 @@ const legacyDecorators = { legacyDecorator: true, decoratorMetadata: true };
 /** Loaders that compile while the application runs. */
 const loaders: readonly Toolchain[] = [
   { id: 'tsx-esm', title: 'tsx, ES modules', app: 'esm', file: source, ...bothOrders('--import', 'tsx') },
-  { id: 'tsx-cjs', title: 'tsx, CommonJS with legacy decorators and an enum', app: 'cjs', file: source, ...bothOrders('--import', 'tsx') },
+  {
+    id: 'tsx-cjs',
+    title: 'tsx, CommonJS with legacy decorators and an enum',
+    app: 'cjs',
+    file: source,
+    ...bothOrders('--import', 'tsx'),
+  },
   {
     id: 'ts-node',
     title: 'ts-node, CommonJS (`--require ts-node/register`)',
@@ -68,8 +86,21 @@ const loaders: readonly Toolchain[] = [
 
 /** What compilers and bundlers wrote. */
 const builds: readonly Toolchain[] = [
-  { id: 'tsc-esm', title: 'Output of tsc, ES modules with TC39 decorators', app: 'esm', build: tsc, unreachable: needsImport, ...compiled },
-  { id: 'tsc-cjs', title: 'Output of tsc, CommonJS with legacy decorators', app: 'cjs', build: tsc, ...compiled },
+  {
+    id: 'tsc-esm',
+    title: 'Output of tsc, ES modules with TC39 decorators',
+    app: 'esm',
+    build: tsc,
+    unreachable: needsImport,
+    ...compiled,
+  },
+  {
+    id: 'tsc-cjs',
+    title: 'Output of tsc, CommonJS with legacy decorators',
+    app: 'cjs',
+    build: tsc,
+    ...compiled,
+  },
   {
     id: 'swc-esm',
     title: 'Output of swc, ES modules with TC39 decorators',
@@ -78,7 +109,13 @@ const builds: readonly Toolchain[] = [
     unreachable: needsImport,
     ...compiled,
   },
-  { id: 'swc-cjs', title: 'Output of swc, CommonJS with legacy decorators', app: 'cjs', build: swc('commonjs', legacyDecorators), ...compiled },
+  {
+    id: 'swc-cjs',
+    title: 'Output of swc, CommonJS with legacy decorators',
+    app: 'cjs',
+    build: swc('commonjs', legacyDecorators),
+    ...compiled,
+  },
   {
     id: 'esbuild-esm',
     title: 'Output of esbuild, ES modules with TC39 decorators',
@@ -115,10 +152,37 @@ const builds: readonly Toolchain[] = [
     id: 'bundle-minified',
     title: 'Minified bundle that keeps identifiers (`--minify-whitespace --minify-syntax`)',
     app: 'cjs',
-    build: esbuild({ ...bundle, format: 'cjs', outfile: 'dist/bundle.js', minifyWhitespace: true, minifySyntax: true }),
+    build: esbuild({
+      ...bundle,
+      format: 'cjs',
+      outfile: 'dist/bundle.js',
+      minifyWhitespace: true,
+      minifySyntax: true,
+    }),
     ...compiled,
     file: () => './dist/bundle.js',
   },
+  ...(['inline', 'linked'] as const).map(
+    (sourcemap): Toolchain => ({
+      id: `bundle-source-map-${sourcemap}`,
+      title: `Minified bundle with a source map, ${sourcemap === 'inline' ? 'in the file' : 'beside it'} (\`--enable-source-maps\`): stacks have the lines of the source`,
+      app: 'cjs',
+      build: esbuild({
+        ...bundle,
+        format: 'cjs',
+        outfile: 'dist/bundle.js',
+        minifyWhitespace: true,
+        minifySyntax: true,
+        sourcemap,
+      }),
+      file: () => './dist/bundle.js',
+      bare: ['--enable-source-maps'],
+      ways: {
+        '--import': ['--enable-source-maps', '--import', svc],
+        '--require': ['--enable-source-maps', '--require', svc],
+      },
+    }),
+  ),
   {
     id: 'bundle-minified-names',
     title: 'Minified bundle without names: `@PublishEvent` and `publishEvent()` only',
