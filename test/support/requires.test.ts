@@ -24,7 +24,7 @@ describe('requiring', () => {
     assert.deepEqual(JSON.parse(readFileSync(skips, 'utf8')), {
       suite: 'a suite that needs Kafka',
       reason: 'no Kafka: there is no Java; there is no Docker',
-      remedy: 'To run it: install a JDK 17+ and Maven, or start Docker, or set KAFKA_BROKERS=host:port',
+      remedy: 'install a JDK 17+ and Maven, or start Docker, or set KAFKA_BROKERS=host:port',
     });
   });
 
