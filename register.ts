@@ -16,7 +16,8 @@ if (!isSupported(process.versions.node)) {
   process.stderr.write(
     `svc: needs Node ${needed.join('.')} or later, found ${process.versions.node}; the application runs without it\n`,
   );
-} else {
+} else if (process.env.SVC_ENABLED !== 'false') {
+  // Switched off like this, not even what reads the configuration is loaded.
   try {
     // CommonJS on purpose: loaded synchronously, before the application, whichever way the preload came in.
     createRequire(import.meta.url)('./preload.cjs').preload();

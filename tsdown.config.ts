@@ -8,6 +8,8 @@ const shared: UserConfig = {
   hash: false,
   fixedExtension: true,
   shims: true,
+  // On its own: else it lands in a chunk that `register` must not load, before it knows its Node and whether svc is on.
+  outputOptions: { codeSplitting: { groups: [{ name: 'runtime', test: /rolldown[\\/]runtime/ }] } },
   clean: false,
 };
 

@@ -1,5 +1,7 @@
 import { createRequire } from 'node:module';
+import { isMainThread } from 'node:worker_threads';
 import { formatEndReport, formatReport } from './capture/report.ts';
+import { isLauncher } from './config/is-launcher.ts';
 import { loadConfig } from './config/load.ts';
 import { formatProblem } from './config/problem.ts';
 import { shared } from './lifecycle.ts';
@@ -15,10 +17,11 @@ const reportAfterMs = 1_000;
 
 /** What `svc/register` runs, once per process (and per worker thread). */
 export function preload(): void {
-  if (loading.done) return;
+  if (loading.done || isLauncher(process.argv[1])) return;
   loading.done = true;
   const { config, notFound, problems, warnings, targetProblems } = loadConfig();
-  const logger = consoleLogger(config.log.level);
+  // What worker threads have to say beside warnings, their main thread has said.
+  const logger = consoleLogger(!isMainThread && config.log.level === 'info' ? 'warn' : config.log.level);
   if (notFound !== undefined) {
     logger.info(notFound);
     return;

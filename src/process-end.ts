@@ -48,8 +48,14 @@ export function watchProcessEnd(end: ProcessEnd): () => void {
   }
 
   let reported = false;
+  let waited = false;
   function onBeforeExit(): void {
-    if (end.pending() > 0) void end.drain(end.deadlineMs);
+    if (waited || end.pending() === 0) return;
+    waited = true;
+    void end.drain(end.deadlineMs).then(() => {
+      // Node asks again when the wait is over: what is left after the deadline is not waited for a second time.
+      waited = end.pending() > 0;
+    });
   }
   function onExit(): void {
     if (!reported) end.report();

@@ -1,3 +1,5 @@
+import { writeSync } from 'node:fs';
+
 /** Facts beside a log line: ids, counts, codes. Never a value of a payload. */
 export type LogFields = Record<string, string | number | boolean | null | undefined>;
 
@@ -13,13 +15,16 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'off';
 
 const order: Record<LogLevel, number> = { debug: 0, info: 1, warn: 2, error: 3, off: 4 };
 
-/** Writes `svc: message key=value …` to standard error, one line a call. */
+/** Writes `svc: message key=value …` to standard error, one line a call; further lines of a message follow its fields. */
 export function consoleLogger(level: LogLevel, write: (line: string) => void = writeToStderr): Logger {
   const at = (lineLevel: LogLevel) => {
     const label = lineLevel === 'info' ? '' : `${lineLevel}: `;
     return order[lineLevel] < order[level]
       ? () => {}
-      : (message: string, fields?: LogFields) => write(`svc: ${label}${message}${formatFields(fields)}\n`);
+      : (message: string, fields?: LogFields) => {
+          const [first = '', ...more] = message.split('\n');
+          write(`svc: ${label}${[first + formatFields(fields), ...more].join('\n')}\n`);
+        };
   };
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 }
@@ -32,9 +37,10 @@ function formatFields(fields: LogFields | undefined): string {
   return text;
 }
 
+/** Not through `process.stderr`: when whoever reads it is gone, that ends the process with an error that nobody handles. */
 function writeToStderr(line: string): void {
   try {
-    process.stderr.write(line);
+    writeSync(2, line);
   } catch {
     // A closed standard error must not become the application's problem.
   }

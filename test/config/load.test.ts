@@ -116,7 +116,10 @@ describe('loadConfig', () => {
 
   it('says where it looked when there is no configuration, and calls nothing wrong', () => {
     const cwd = folderWith();
-    const loaded = loadConfig({ cwd, env: { KAFKA_BROKERS: 'a:1', OTEL_SERVICE_NAME: 'x', MANAGEMENT_SERVER_PORT: '9000' } });
+    const loaded = loadConfig({
+      cwd,
+      env: { KAFKA_BROKERS: 'a:1', OTEL_SERVICE_NAME: 'x', MANAGEMENT_SERVER_PORT: '9000' },
+    });
     assert.equal(loaded.found, false);
     assert.equal(
       loaded.notFound,

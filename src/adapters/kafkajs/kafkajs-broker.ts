@@ -25,7 +25,7 @@ const closedFailure: SendFailure = {
  * but for one case in which nothing was stored: a topic that the broker is just creating is waited for, up to
  * `requestTimeoutMs`, and the records are sent again. Records without a partition go by their key, as in Java;
  * several of them in one send may reach several partitions, and a failure is then an unknown outcome.
- * While nothing is under way, the connections do not keep the process alive.
+ * Only sends keep the process alive: neither the connections do, nor an attempt to connect to a Kafka that does not answer.
  */
 export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
   const underWay = createWorkUnderWay();
@@ -84,16 +84,15 @@ export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
   return {
     name: 'kafkajs',
 
-    connect: () =>
-      underWay.run(async () => {
-        if (closed) return failed(closedFailure);
-        try {
-          await (await session()).admin.connect();
-          return { ok: true };
-        } catch (error) {
-          return failed(toSendFailure(error, { options, written: false }));
-        }
-      }),
+    async connect() {
+      if (closed) return failed(closedFailure);
+      try {
+        await (await session()).admin.connect();
+        return { ok: true };
+      } catch (error) {
+        return failed(toSendFailure(error, { options, written: false }));
+      }
+    },
 
     send: (topic, partition, records) => {
       if (closed) return Promise.resolve(failed(closedFailure));
@@ -101,29 +100,27 @@ export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
       return underWay.run(() => send(topic, partition, records));
     },
 
-    partitionsFor: (topic) =>
-      underWay.run(async () => {
-        if (closed) return undefined;
-        try {
-          return await (await session()).admin.partitionCount(topic);
-        } catch (error) {
-          options.logger.debug(toSendFailure(error, { options, topic, written: false }).message);
-          return undefined;
-        }
-      }),
+    async partitionsFor(topic) {
+      if (closed) return undefined;
+      try {
+        return await (await session()).admin.partitionCount(topic);
+      } catch (error) {
+        options.logger.debug(toSendFailure(error, { options, topic, written: false }).message);
+        return undefined;
+      }
+    },
 
-    describe: () =>
-      underWay.run(async () => {
-        if (closed) throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', closedFailure.message);
-        try {
-          return await (await session()).admin.describe();
-        } catch (error) {
-          throw new SvcError(
-            'SVC_ADAPTERS_NOT_REACHABLE',
-            toSendFailure(error, { options, written: false }).message,
-          );
-        }
-      }),
+    async describe() {
+      if (closed) throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', closedFailure.message);
+      try {
+        return await (await session()).admin.describe();
+      } catch (error) {
+        throw new SvcError(
+          'SVC_ADAPTERS_NOT_REACHABLE',
+          toSendFailure(error, { options, written: false }).message,
+        );
+      }
+    },
 
     close(deadlineMs) {
       closed = true;

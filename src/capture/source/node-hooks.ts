@@ -14,7 +14,18 @@ export function hasSoundSyncHooks(version: string = process.versions.node): bool
   return major >= 26;
 }
 
+interface Loading {
+  readonly loaded: boolean;
+  readonly parent: { readonly id: string } | null | undefined;
+}
+
 /** True while Node runs the modules of `--require`: asynchronous hooks registered there break `require` of ES modules. */
 export function isRequiredPreload(): boolean {
-  return (Module.prototype as unknown as { isPreloading?: boolean }).isPreloading === true;
+  const { prototype, _cache } = Module as unknown as {
+    prototype: { isPreloading?: boolean };
+    _cache: Readonly<Record<string, Loading>>;
+  };
+  if (prototype.isPreloading === true) return true;
+  // ts-node preloads in a preload, which ends the state that Node tells of too early.
+  return Object.values(_cache).some(({ loaded, parent }) => !loaded && parent?.id === 'internal/preload');
 }

@@ -52,7 +52,7 @@ requiring('own-kafka', 'kafkajs when the broker fails', function () {
       }
     };
     const senders = Array.from({ length: 8 }, (_, index) => sender(`s${index}`));
-    await sleep(700);
+    while (results.length <= 150) await sleep(20);
     await kafka.kill();
     await sleep(300);
     await assert.rejects(broker.describe(), /cannot reach Kafka at/);

@@ -30,7 +30,7 @@ export function describeGroup({ title, forms, make, bare, captured, env, excepti
     before(async function run() {
       this.timeout(300_000);
       const group = make();
-      without = await group.run(bare, env);
+      without = await group.runOnce(bare, env);
       under = await group.run(captured, env);
     });
 
@@ -73,7 +73,7 @@ export function describeUnreached({ title, forms, make, bare, captured, says }: 
     before(async function run() {
       this.timeout(300_000);
       const group = make();
-      without = await group.run(bare);
+      without = await group.runOnce(bare);
       under = await group.run(captured);
     });
 

@@ -1,13 +1,15 @@
 import { installPacked } from '../../support/packed.ts';
 import { otelPackages, subject } from '../support/subject.ts';
-import { describeGroup, describeUnreached, type Exception } from './describe-group.ts';
-import type { Form, FormKind } from './form.ts';
+import { describeGroup, describeUnreached, type GroupSuite } from './describe-group.ts';
+import type { FormKind } from './form.ts';
 import { formsOf } from './forms.ts';
 import { makeGroup } from './group.ts';
+import { exceptionOn, onlyRequired } from './reached.ts';
 
-const { node, otel, hasSoundSyncHooks, stripsTypes } = await subject();
+const tested = await subject();
+const { node, otel, hasSoundSyncHooks, stripsTypes } = tested;
 
-function suite(kind: FormKind, way: '--import' | '--require') {
+function suite(kind: FormKind, way: '--import' | '--require'): GroupSuite {
   return {
     title: `${kind} ${way}`,
     forms: formsOf(kind),
@@ -20,21 +22,15 @@ function suite(kind: FormKind, way: '--import' | '--require') {
   };
 }
 
-/** Where Node has no sound synchronous hooks, a required preload sees an ES module only when `require()` loads it. */
-const onlyRequired = /with --require, Node [\d.]+ captures CommonJS only|import does not reach it with --require/;
-function exception(form: Form): Exception | undefined {
-  if (hasSoundSyncHooks || !Object.keys(form.files).some((file) => file.endsWith('.mjs'))) return undefined;
-  return { said: onlyRequired, isCaptured: form.id === 'cjs-requires-esm' };
-}
-
 describeGroup(suite('esm', '--import'));
 describeGroup(suite('cjs', '--import'));
 describeGroup(suite('package', '--import'));
 describeGroup(suite('package-cjs', '--import'));
 describeGroup(suite('unreachable', '--import'));
+// Node 22.15 to 22.17 do not run TypeScript.
 if (stripsTypes) describeGroup(suite('typescript', '--import'));
 
-describeGroup({ ...suite('cjs', '--require'), exception });
+describeGroup({ ...suite('cjs', '--require'), exception: exceptionOn(tested) });
 describeGroup(suite('package-cjs', '--require'));
 for (const kind of ['esm', 'package'] as const) {
   if (hasSoundSyncHooks) describeGroup(suite(kind, '--require'));

@@ -21,6 +21,8 @@ export interface GroupRun extends Run {
 export interface Group {
   readonly folder: string;
   run(args: readonly string[], env?: NodeJS.ProcessEnv): Promise<GroupRun>;
+  /** The same, kept: for the run without svc that several others are compared with. */
+  runOnce(args: readonly string[], env?: NodeJS.ProcessEnv): Promise<GroupRun>;
 }
 
 /** Event types are unique in a group: the id of the form and the name of the target. */
@@ -39,18 +41,28 @@ export function makeGroup(application: string, name: string, node: string, forms
     'package.json': JSON.stringify({ name: 'forms', version: '1.0.0', imports: { '#forms/*': './*' } }),
     'svc.config.json': JSON.stringify(configuration(forms), null, 1),
   });
+  const kept = new Map<string, Promise<GroupRun>>();
+
+  async function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<GroupRun> {
+    const results = join(folder, 'results.json');
+    writeFiles(folder, { 'results.json': '{}' });
+    const done = await runApp({
+      node,
+      cwd: folder,
+      args: [...args, `main.${extension}`],
+      env: { FORMS_RESULTS: results, ...env },
+    });
+    return { ...done, results: JSON.parse(readFileSync(results, 'utf8')) };
+  }
+
   return {
     folder,
-    async run(args, env = {}) {
-      const results = join(folder, 'results.json');
-      writeFiles(folder, { 'results.json': '{}' });
-      const run = await runApp({
-        node,
-        cwd: folder,
-        args: [...args, `main.${extension}`],
-        env: { FORMS_RESULTS: results, ...env },
-      });
-      return { ...run, results: JSON.parse(readFileSync(results, 'utf8')) };
+    run,
+    runOnce(args, env = {}) {
+      const key = JSON.stringify([args, env]);
+      const known = kept.get(key) ?? run(args, env);
+      kept.set(key, known);
+      return known;
     },
   };
 }

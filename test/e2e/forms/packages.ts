@@ -201,7 +201,7 @@ export default () => [send(1), required.send(2)];`,
   },
   {
     id: 'package-builtin',
-    title: "Node's own modules (`node:dns/promises`)",
+    title: "Node's own modules (`node:querystring`)",
     kind,
     files: {},
     targets: [{ module: 'node:querystring', function: 'escape' }],

@@ -33,7 +33,7 @@ export default () => orders.c(1);`,
     returns: 1,
     events: { createOrder: 0 },
     refused: /bundle\.mjs#createOrder is not captured/,
-    wayRound: "Keep names (`esbuild --keep-names --minify-syntax`), `publishEvent(options, fn)`, or `@PublishEvent`",
+    wayRound: 'Minify without identifiers, `publishEvent(options, fn)`, or `@PublishEvent`',
   },
   {
     id: 'no-private-method',
@@ -165,7 +165,7 @@ export default () => send(1);`,
   },
   {
     id: 'no-package-self-call',
-    title: 'Call that a package makes to its own export, from inside',
+    title: 'Call that a package makes to its own export, from inside (calls from outside are captured)',
     kind,
     files: {
       '/node_modules/pkg-self/package.json': '{ "name": "pkg-self", "version": "1.0.0", "type": "module", "exports": "./index.js" }',

@@ -133,6 +133,32 @@ describe('svc loaded as ES module and as CommonJS in one process', function () {
   });
 });
 
+describe('svc/testing in an application under test', function () {
+  this.timeout(180_000);
+
+  it('sees what the preload published, as ES module and as CommonJS', async () => {
+    const end = await endOf({
+      app: plainApp(),
+      env: { SVC_BROKER_CLIENT: 'memory' },
+      files: {
+        'svc.config.json': configOf([{ module: './main.mjs', function: 'order', eventType: 'ORDERED' }]),
+        'main.mjs': `
+          import { createRequire } from 'node:module';
+          import * as esm from 'svc/testing';
+          const cjs = createRequire(import.meta.url)('svc/testing');
+          function order(id) { return { id }; }
+          order(1);
+          const [event] = await esm.waitFor({ eventType: 'ORDERED' });
+          cjs.assertPublished({ payload: { id: 1 } });
+          console.log(event.payload.id, cjs.events().length, esm.topics().join());
+          cjs.clear();
+          esm.assertNothingPublished();`,
+      },
+    });
+    assert.deepEqual([end.code, end.stdout], [0, '1 1 events\n'], end.stderr);
+  });
+});
+
 async function publishesOneEvent(app: string): Promise<void> {
   const end = await endOf({
     app,

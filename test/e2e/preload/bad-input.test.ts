@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { type AddressInfo, createServer, type Server } from 'node:net';
-import { ensureRuntime } from '../../../scripts/runtimes.ts';
 import { type SecureKafka, startSecureKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
 import { plainApp } from '../support/apps.ts';
-import { type AppEnd, type AppOptions, endOf } from '../support/start-app.ts';
+import { findNode20 } from '../support/old-node.ts';
+import { type AppEnd, type AppOptions, endOf, startApp } from '../support/start-app.ts';
 import { configOf } from '../support/topic-config.ts';
 
 const main = `
@@ -172,6 +172,20 @@ describe('an environment that does not play along: clear lines, and the applicat
     assert.match(end.stderr, /^svc: error: event lost: .*main\.mjs\/topics/m);
   });
 
+  it('nobody reads its standard error any more', async () => {
+    const running = await startApp({
+      app,
+      files: {
+        'svc.config.json': configOf([target, { ...target, function: 'gone' }]),
+        'main.mjs': `${main}\nawait new Promise((resolve) => setTimeout(resolve, 1200)); order(2);`,
+      },
+    });
+    running.child.stderr?.destroy();
+    const end = await running.ended;
+    assert.deepEqual([end.stdout, end.code, end.signal], ['ran 1\n', 0, null]);
+    assert.equal(end.topics.events?.length, 2);
+  });
+
   it('no broker can be reached', async () => {
     const end = await run(
       { 'svc.config.json': configOf([target]) },
@@ -225,8 +239,8 @@ requiring('secure-kafka', 'a Kafka that lets nobody in: clear lines, and the app
 describe('Node 20', function () {
   this.timeout(300_000);
   let node20: string;
-  before('fetch Node 20', async () => {
-    node20 = await ensureRuntime('20');
+  before('find Node 20', async () => {
+    node20 = await findNode20();
   });
 
   for (const flag of ['--import', '--require']) {

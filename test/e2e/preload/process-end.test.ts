@@ -150,7 +150,7 @@ describe('the end of a process while the broker does not answer', function () {
   });
   after(() => silent.close());
 
-  const app3 = (shutdownMs: number): AppOptions => ({
+  const hanging = (shutdownMs: number): AppOptions => ({
     app,
     env: { KAFKA_BROKERS: brokers },
     files: {
@@ -159,8 +159,21 @@ describe('the end of a process while the broker does not answer', function () {
     },
   });
 
+  it('a script without events ends as soon as it is done', async () => {
+    const run = await endOf({
+      ...hanging(15_000),
+      files: {
+        'svc.config.json': configOf([]),
+        'main.mjs': `await new Promise((resolve) => setTimeout(resolve, 300)); console.log(process.uptime());`,
+      },
+    });
+    assert.deepEqual([run.code, run.signal], [0, null], run.stderr);
+    const afterMs = run.durationMs - Number(run.stdout) * 1000;
+    assert.ok(afterMs < 2000, `${afterMs} ms`);
+  });
+
   it('SIGTERM waits until the deadline, and says what is left', async () => {
-    const running = await startApp(app3(700));
+    const running = await startApp(hanging(700));
     await running.waitFor(/ready/);
     const started = performance.now();
     const run = await running.kill('SIGTERM');
@@ -171,7 +184,7 @@ describe('the end of a process while the broker does not answer', function () {
   });
 
   it('a second SIGTERM ends it at once', async () => {
-    const running = await startApp(app3(15_000));
+    const running = await startApp(hanging(15_000));
     await running.waitFor(/ready/);
     running.child.kill('SIGTERM');
     await new Promise((resolve) => setTimeout(resolve, 300));

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { delimiter, dirname } from 'node:path';
 import { plainApp } from '../support/apps.ts';
-import { type AppEnd, endOf } from '../support/start-app.ts';
+import { type AppEnd, type AppOptions, endOf } from '../support/start-app.ts';
+import { subject } from '../support/subject.ts';
 import { configOf } from '../support/topic-config.ts';
 
 const target = { module: './orders.cjs', function: 'order', eventType: 'ORDERED' };
@@ -27,44 +29,37 @@ const seenBy = ({ code, stdout, stderr }: AppEnd): { loaded: string[]; source: s
 describe('svc switched off', function () {
   this.timeout(60_000);
 
-  for (const [title, file, env] of [
-    [
-      'by the environment',
-      { 'svc.config.yaml': 'svc: { broker: { topic: events } }' },
-      { SVC_ENABLED: 'false' },
-    ],
-    ['by its file', { 'svc.config.json': configOf([target], { enabled: false }) }, {}],
-  ] as const) {
-    it(`${title}: says nothing, patches nothing and loads nothing but what reads the configuration`, async () => {
-      const run = await endOf({
-        app,
-        args: ['--require', 'svc/register', 'main.cjs'],
-        env,
-        files: { ...file, 'orders.cjs': orders, 'main.cjs': main },
-      });
-      const { loaded, source } = seenBy(run);
-      assert.equal(run.stderr, '');
-      assert.equal(source, '(id) => ({ id })');
-      assert.deepEqual(run.topics, {});
-      for (const name of [
-        'svc/dist/start.cjs',
-        'oxc-parser',
-        'js-yaml',
-        'kafkajs',
-        '@opentelemetry',
-        'in-the-middle',
-      ]) {
-        assert.deepEqual(
-          loaded.filter((each) => each.includes(name)),
-          [],
-        );
-      }
-      assert.ok(
-        loaded.every((each) => each.startsWith('svc/dist/')),
-        loaded.join(),
-      );
+  const off = async (files: AppOptions['files'], env: Record<string, string>): Promise<string[]> => {
+    const run = await endOf({
+      app,
+      args: ['--require', 'svc/register', 'main.cjs'],
+      env,
+      files: { 'orders.cjs': orders, 'main.cjs': main, ...files },
     });
-  }
+    const { loaded, source } = seenBy(run);
+    assert.equal(run.stderr, '');
+    assert.equal(source, '(id) => ({ id })');
+    assert.deepEqual(run.topics, {});
+    return loaded;
+  };
+
+  it('by the environment: patches nothing and loads nothing', async () => {
+    const file = { 'svc.config.yaml': 'svc: { broker: { topic: events } }' };
+    assert.deepEqual(await off(file, { SVC_ENABLED: 'false' }), [
+      'svc/dist/register.cjs',
+      'svc/dist/rolldown-runtime.cjs',
+    ]);
+  });
+
+  it('by its file, or by another spelling: patches nothing and loads only what reads the configuration', async () => {
+    const file = { 'svc.config.json': configOf([target], { enabled: false }) };
+    const both = [...(await off(file, {})), ...(await off({}, { SVC_ENABLED: 'FALSE' }))];
+    assert.ok(
+      both.every((each) => each.startsWith('svc/dist/')),
+      both.join(),
+    );
+    for (const part of ['start', 'prepare']) assert.equal(both.includes(`svc/dist/${part}.cjs`), false, part);
+  });
 
   it('for capture only: publish() of the application still works', async () => {
     const run = await endOf({
@@ -85,6 +80,33 @@ describe('svc switched off', function () {
       [{ id: 2 }],
     );
     assert.doesNotMatch(run.stderr, /capture/);
+  });
+});
+
+describe('svc in NODE_OPTIONS', function () {
+  this.timeout(60_000);
+
+  it('is not in npm, which would take the port of the application', async () => {
+    const { node } = await subject();
+    const run = await endOf({
+      app,
+      node: 'npm',
+      args: ['start', '--silent'],
+      env: { NODE_OPTIONS: '--import svc/register', PATH: dirname(node) + delimiter + process.env.PATH },
+      files: {
+        'package.json': { name: 'orders', version: '1.2.3', scripts: { start: 'node main.cjs' } },
+        'svc.config.json': configOf([target]),
+        'orders.cjs': orders,
+        'main.cjs': `require('./orders.cjs').order(1);`,
+      },
+    });
+    assert.equal(run.code, 0, run.stderr);
+    assert.equal(run.stderr.match(/publishing to files/g)?.length, 1, run.stderr);
+    assert.doesNotMatch(run.stderr, /made no event/);
+    assert.deepEqual(
+      run.topics.events?.map(({ value }) => value.metadata.source.serviceVersion),
+      ['1.2.3'],
+    );
   });
 });
 

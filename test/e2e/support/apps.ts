@@ -2,9 +2,9 @@ import { installPacked } from '../../support/packed.ts';
 import { telemetryDependencies } from './otel-app.ts';
 import { type OtelLine, subject } from './subject.ts';
 
-/** An application without OpenTelemetry. signal-exit: what many tools bring along. */
+/** An application without OpenTelemetry. signal-exit: what many tools bring along; fastify: what the example needs. */
 export function plainApp(): string {
-  return installPacked('plain', { 'signal-exit': '4.1.0' });
+  return installPacked('plain', { 'signal-exit': '4.1.0', fastify: '^5.12.8' });
 }
 
 /** An application with the SDK of one line; default: of the line under test. */

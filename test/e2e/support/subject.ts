@@ -12,23 +12,21 @@ export interface Subject {
   readonly hasSoundSyncHooks: boolean;
   /** Node runs TypeScript by itself: 22.18, 23.6 and later. */
   readonly stripsTypes: boolean;
+  /** `npm run test:matrix`: everything. `npm test` runs a choice of the toolchains, which `isEveryday` marks. */
+  readonly isMatrix: boolean;
 }
 
 export type OtelLine = 2 | 3;
 
 /** The OpenTelemetry packages of each line; every application of these suites is installed with one of the two APIs. */
-export const otelPackages: Readonly<
-  Record<OtelLine, { api: Dependencies; auto: Dependencies; sdk: Dependencies }>
-> = {
+export const otelPackages: Readonly<Record<OtelLine, { api: Dependencies; auto: Dependencies }>> = {
   2: {
     api: { '@opentelemetry/api': '1.9.1' },
     auto: { '@opentelemetry/api': '1.9.1', '@opentelemetry/auto-instrumentations-node': '0.81.0' },
-    sdk: { '@opentelemetry/api': '1.9.1', '@opentelemetry/sdk-node': '0.223.0' },
   },
   3: {
     api: { '@opentelemetry/api': '1.10.0' },
     auto: { '@opentelemetry/api': '1.10.0', '@opentelemetry/auto-instrumentations-node': '0.82.0' },
-    sdk: { '@opentelemetry/api': '1.10.0', '@opentelemetry/sdk-node': '0.301.0' },
   },
 };
 
@@ -50,6 +48,7 @@ async function readSubject(asked: string | undefined, otel: string): Promise<Sub
     otel: Number(otel) as OtelLine,
     hasSoundSyncHooks: isSound(version),
     stripsTypes: isAtLeast(version, '22.18.0'),
+    isMatrix: process.env.SVC_E2E_MATRIX === '1',
   };
 }
 

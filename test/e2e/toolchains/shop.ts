@@ -16,7 +16,7 @@ const functions: Readonly<Record<string, readonly string[]>> = {
   main: ['runAll'],
 };
 
-/** Events of one run, by event type. `declared` is `@PublishEvent`; `both` is decorated and configured as well. */
+/** Events of one run, by event type, `fieldEvents` aside. `declared` is `@PublishEvent`; `both` is decorated and configured as well. */
 export const shopEvents: Readonly<Record<string, number>> = {
   'OrderService.prototype.create': 1,
   'OrderService.prototype.check': 2,
@@ -29,8 +29,12 @@ export const shopEvents: Readonly<Record<string, number>> = {
   'createRepository().insert': 1,
   runAll: 1,
   declared: 2,
+  'declared static': 1,
   'OrderService.prototype.both': 1,
 };
+
+/** A legacy decorator cannot see the value of a field: svc says so, and the field works. */
+export const fieldEvents: Readonly<Record<string, number>> = { 'declared field': 1 };
 
 /**
  * `file`: where a toolchain leaves what was `orders` or `main`. A bundle exports nothing of its parts: there a function is
@@ -72,6 +76,11 @@ ${legacy ? '@Injectable()\n' : ''}export class OrderService {
   static open(dep: string): OrderService { here(); return new OrderService(dep); }
   @PublishEvent({ eventType: 'declared' })
   async declared(id: number): Promise<number> { here(); return id; }
+  @PublishEvent({ eventType: 'declared static' })
+  static declaredStatic(id: number): number { here(); return id; }
+  // @ts-ignore The types refuse a legacy decorator here.
+  @PublishEvent({ eventType: 'declared field' })
+  declaredField = async (id: number): Promise<number> => { here(); return id; };
   @PublishEvent({ eventType: 'not this one' })
   both(id: number): number { here(); return id; }
 }
@@ -99,6 +108,7 @@ async function runAll(): Promise<unknown[]> {
   return [
     await service.create(1), service.check(2), await service.arrow(3), await placeOrder(4), price(5), await quick(6),
     await standard(), await createRepository('r').insert(7), await service.declared(8), await service.declared(9), service.both(10),
+    OrderService.declaredStatic(11), await service.declaredField(12),
     ${legacy ? "Reflect.getMetadata('path', service.create), Reflect.getMetadata('injectable', OrderService)," : ''}
   ];
 }
@@ -119,7 +129,7 @@ export {};
 `;
 
 /** A small application in TypeScript: ES modules with TC39 decorators, or CommonJS with legacy ones and an enum. */
-export function shopSources(kind: 'esm' | 'cjs'): Files {
+export function shopSources(kind: 'esm' | 'cjs', compilerOptions: object = {}): Files {
   const isLegacy = kind === 'cjs';
   const from = (name: string) => (isLegacy ? `./${name}` : `./${name}.js`);
   return {
@@ -150,6 +160,7 @@ export function shopSources(kind: 'esm' | 'cjs'): Files {
               ignoreDeprecations: '5.0',
             }
           : { strict: false }),
+        ...compilerOptions,
       },
       include: ['src'],
     }),
@@ -158,6 +169,6 @@ export function shopSources(kind: 'esm' | 'cjs'): Files {
 
 /** What a run prints, whatever ran it: `lines` aside, which depend on the toolchain. */
 export function shopReturns(kind: 'esm' | 'cjs'): unknown[] {
-  const all: unknown[] = ['d2', 2, 3, 40, 50, 6, 2, 'r7', 8, 9, 10];
+  const all: unknown[] = ['d2', 2, 3, 40, 50, 6, 2, 'r7', 8, 9, 10, 11, 12];
   return kind === 'cjs' ? [...all, '/orders', true] : all;
 }

@@ -7,6 +7,12 @@ export interface Toolchain {
   /** As the table in docs/capture.md has it. */
   readonly title: string;
   readonly app: 'esm' | 'cjs';
+  /** Default: TC39 decorators in ES modules, legacy ones in CommonJS. */
+  readonly decorators?: 'legacy';
+  /** Beside those of the application. */
+  readonly compilerOptions?: Readonly<Record<string, unknown>>;
+  /** Run by `npm test` too; the others by the matrix. */
+  readonly isEveryday?: boolean;
   /** A script of the application folder that builds; run by the Node that runs the tests. */
   readonly build?: string;
   /** Where `orders` and `main` are, for the configuration and for the command line. */
@@ -19,8 +25,12 @@ export interface Toolchain {
   readonly unreachable?: (subject: Subject, way: string) => RegExp | undefined;
   /** Events other than those of `shopEvents`. */
   readonly events?: Readonly<Record<string, number>>;
+  /** What every noted line of a stack looks like, where a source map leads to the source. */
+  readonly lines?: RegExp;
   /** What svc says about targets that this toolchain makes unreachable. */
   readonly says?: RegExp;
+  /** What to do about them, for the table. */
+  readonly wayRound?: string;
 }
 
 /** Installed on demand into the cache, pinned: none of them is a dependency of this repository. */

@@ -52,9 +52,17 @@ const legacyDecorators = { legacyDecorator: true, decoratorMetadata: true };
 
 /** Loaders that compile while the application runs. */
 const loaders: readonly Toolchain[] = [
-  { id: 'tsx-esm', title: 'tsx, ES modules', app: 'esm', file: source, ...bothOrders('--import', 'tsx') },
+  {
+    id: 'tsx-esm',
+    isEveryday: true,
+    title: 'tsx, ES modules',
+    app: 'esm',
+    file: source,
+    ...bothOrders('--import', 'tsx'),
+  },
   {
     id: 'tsx-cjs',
+    isEveryday: true,
     title: 'tsx, CommonJS with legacy decorators and an enum',
     app: 'cjs',
     file: source,
@@ -82,12 +90,25 @@ const loaders: readonly Toolchain[] = [
     file: source,
     ...bothOrders('--require', 'esbuild-register'),
   },
+  {
+    id: 'swc-node-esm',
+    title: '@swc-node/register, ES modules (`--import @swc-node/register/esm-register`)',
+    app: 'esm',
+    compilerOptions: { experimentalDecorators: true, sourceMap: true },
+    decorators: 'legacy',
+    file: source,
+    // Without both its stacks have the lines of what swc printed.
+    env: { NODE_OPTIONS: '--enable-source-maps' },
+    lines: /^orders\.ts:(1[0-9]|2[0-9]|3[0-9])$/,
+    ...bothOrders('--import', '@swc-node/register/esm-register'),
+  },
 ];
 
 /** What compilers and bundlers wrote. */
 const builds: readonly Toolchain[] = [
   {
     id: 'tsc-esm',
+    isEveryday: true,
     title: 'Output of tsc, ES modules with TC39 decorators',
     app: 'esm',
     build: tsc,
@@ -96,6 +117,7 @@ const builds: readonly Toolchain[] = [
   },
   {
     id: 'tsc-cjs',
+    isEveryday: true,
     title: 'Output of tsc, CommonJS with legacy decorators',
     app: 'cjs',
     build: tsc,
@@ -133,6 +155,7 @@ const builds: readonly Toolchain[] = [
   },
   {
     id: 'bundle-esm',
+    isEveryday: true,
     title: 'Bundle of esbuild, one ES module',
     app: 'esm',
     build: esbuild({ ...bundle, format: 'esm', outfile: 'dist/bundle.js' }),
@@ -142,6 +165,7 @@ const builds: readonly Toolchain[] = [
   },
   {
     id: 'bundle-cjs',
+    isEveryday: true,
     title: 'Bundle of esbuild, one CommonJS file',
     app: 'cjs',
     build: esbuild({ ...bundle, format: 'cjs', outfile: 'dist/bundle.js' }),
@@ -177,6 +201,7 @@ const builds: readonly Toolchain[] = [
       }),
       file: () => './dist/bundle.js',
       bare: ['--enable-source-maps'],
+      lines: /^orders\.ts:\d+$/,
       ways: {
         '--import': ['--enable-source-maps', '--import', svc],
         '--require': ['--enable-source-maps', '--require', svc],
@@ -190,7 +215,8 @@ const builds: readonly Toolchain[] = [
     build: esbuild({ ...bundle, format: 'cjs', outfile: 'dist/bundle.js', minify: true }),
     ...compiled,
     file: () => './dist/bundle.js',
-    events: { declared: 2, 'not this one': 1 },
+    events: { declared: 2, 'declared static': 1, 'not this one': 1 },
+    wayRound: 'Keep identifiers (`--minify-whitespace --minify-syntax`), or declare in code',
     says: /bundle\.js#OrderService\.prototype\.create is not captured/,
   },
 ];

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { watchProcessEnd } from '../src/process-end.ts';
+
+// What signals and exits do to a whole process: test/e2e/preload/process-end.test.ts.
+describe('watchProcessEnd', () => {
+  const watch = (pending: () => number): { drained: number[]; unwatch: () => void } => {
+    const drained: number[] = [];
+    const drain = async (deadlineMs: number): Promise<void> => void drained.push(deadlineMs);
+    return { drained, unwatch: watchProcessEnd({ pending, drain, deadlineMs: 700, report: () => {} }) };
+  };
+  const beforeExit = async (): Promise<void> => {
+    process.emit('beforeExit', 0);
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+
+  it('waits for events when the process has nothing more to do, each time there are some', async () => {
+    let pending = 2;
+    const { drained, unwatch } = watch(() => pending);
+    try {
+      const first = beforeExit();
+      pending = 0;
+      await first;
+      await beforeExit();
+      assert.deepEqual(drained, [700]);
+      pending = 1;
+      await beforeExit();
+      assert.deepEqual(drained, [700, 700]);
+    } finally {
+      unwatch();
+    }
+  });
+
+  it('does not wait a second time for what the deadline left over', async () => {
+    const { drained, unwatch } = watch(() => 1);
+    try {
+      await beforeExit();
+      await beforeExit();
+      assert.deepEqual(drained, [700]);
+    } finally {
+      unwatch();
+    }
+  });
+
+  it('takes all its listeners off again', () => {
+    const names = ['beforeExit', 'exit', 'SIGTERM', 'SIGINT'] as const;
+    const count = (): number[] => names.map((name) => process.listenerCount(name));
+    const before = count();
+    const { unwatch } = watch(() => 0);
+    assert.deepEqual(
+      count(),
+      before.map((each) => each + 1),
+    );
+    unwatch();
+    assert.deepEqual(count(), before);
+  });
+});

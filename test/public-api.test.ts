@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+interface Names {
+  readonly values: readonly string[];
+  readonly types: readonly string[];
+}
+
+// What the built package exports, name by name. A change here is a change for every user: it belongs into the changelog.
+const entries: Readonly<Record<string, Names>> = {
+  '.': {
+    values: [
+      'PublishEvent',
+      'SvcError',
+      'onEventLost',
+      'publish',
+      'publishEvent',
+      'runWithContext',
+      'setContext',
+      'version',
+    ],
+    types: [
+      'ContextValues',
+      'ErrorCode',
+      'LostEvent',
+      'LostEventListener',
+      'Outcome',
+      'Phase',
+      'Producer',
+      'PublishOptions',
+      'Published',
+      'RuleFields',
+      'Selector',
+      'Severity',
+    ],
+  },
+  './register': { values: [], types: [] },
+  './testing': {
+    values: ['assertNothingPublished', 'assertPublished', 'clear', 'events', 'records', 'topics', 'waitFor'],
+    types: ['EventMatch', 'PublishedEvent', 'PublishedRecord', 'WaitForOptions'],
+  },
+  './kafkajs': { values: ['createKafkajsBroker'], types: ['KafkajsBrokerOptions'] },
+  './file': { values: ['createFileBroker'], types: ['FileBrokerOptions'] },
+  './memory': { values: ['createMemoryBroker'], types: ['MemoryBrokerOptions'] },
+};
+
+const root = resolve(import.meta.dirname, '..');
+const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+  exports: Record<string, Record<'import' | 'require', { types: string; default: string }>>;
+};
+
+describe('public API', () => {
+  it('has these entries, and no others', () => {
+    const files = ['./svc.config.schema.json', './package.json'];
+    assert.deepEqual(Object.keys(manifest.exports).sort(), [...Object.keys(entries), ...files].sort());
+    for (const file of files) assert.equal(manifest.exports[file], file);
+  });
+
+  for (const [subpath, { values, types }] of Object.entries(entries)) {
+    it(`${subpath}: the same names as ES module, as CommonJS and in the types`, async () => {
+      const entry = manifest.exports[subpath];
+      assert.ok(entry);
+      for (const { types: file } of [entry.import, entry.require]) {
+        assert.deepEqual(declaredNames(join(root, file)), [...values, ...types].sort(), file);
+      }
+      if (subpath === './register') return; // It starts svc: test/e2e loads it in processes of its own.
+      const imported = await import(pathToFileURL(join(root, entry.import.default)).href);
+      const required = createRequire(import.meta.url)(join(root, entry.require.default));
+      assert.deepEqual(Object.keys(imported).sort(), values);
+      assert.deepEqual(Object.keys(required).sort(), values);
+    });
+  }
+});
+
+/** Names of the export list at the end of a bundled declaration file. */
+function declaredNames(file: string): string[] {
+  const list = /^export \{([^}]*)\};?\s*$/m.exec(readFileSync(file, 'utf8'))?.[1] ?? '';
+  return list
+    .split(',')
+    .map((name) =>
+      name
+        .trim()
+        .replace(/^type /, '')
+        .replace(/^.* as /, ''),
+    )
+    .filter((name) => name !== '')
+    .sort();
+}
