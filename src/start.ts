@@ -27,6 +27,7 @@ import { bindMeter } from './observe/meter.ts';
 import type { MetricSources } from './observe/metrics.ts';
 import { otelApi } from './observe/otel-api.ts';
 import { createLedger, type Ledger } from './observe/outcomes.ts';
+import { createQuietLog } from './observe/quiet-log.ts';
 import { withoutSpans } from './observe/spans.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import type { Broker } from './publish/broker.ts';
@@ -85,7 +86,14 @@ export function start(config: Config, logger: Logger): Service {
         logger.error(`${name} is not captured: ${reason instanceof Error ? reason.message : reason}`),
     );
   }
-  setImmediate(running).unref();
+  // Without an event so far, the broker and the management server start once the application's first turn is over.
+  setImmediate(() => {
+    try {
+      running();
+    } catch (error) {
+      logger.error(`could not start: ${error instanceof Error ? error.message : 'unknown error'}`);
+    }
+  }).unref();
 
   return {
     producer: { publish: (payload, options) => running().pipeline.producer.publish(payload, options) },
@@ -113,6 +121,7 @@ function startEngine(
   const clock = systemClock;
   const durations = createPublishDurations();
   const alert = createLossAlert(logger, clock);
+  const sayRefused = createQuietLog(logger, clock);
   ledger.declare(eventTypesOf(config));
   const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
   const publisher = createDirectPublisher({
@@ -148,7 +157,7 @@ function startEngine(
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),
     startTrace: createTraceStarter(config.broker.client === 'kafkajs' ? 'kafka' : config.broker.client),
     onRefused: (eventType, { message, code }) =>
-      logger.error(`event refused: ${message}`, { eventType, code }),
+      sayRefused(`${eventType} ${code}`, `event refused: ${message}`, { eventType, code }),
   });
   const sources: MetricSources = {
     ledger,

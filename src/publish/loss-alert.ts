@@ -2,6 +2,7 @@ import type { Clock } from '../clock.ts';
 import { SvcError } from '../errors.ts';
 import { shared } from '../lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
+import { createQuietLog } from '../observe/quiet-log.ts';
 import type { SerializedEvent } from '../serialize/serializer.ts';
 import type { SendFailure } from './broker.ts';
 
@@ -34,9 +35,6 @@ export function lostError(): SvcError {
   );
 }
 
-/** At most one line in this time for one cause, so that an outage does not fill the disk with log lines. */
-const quietMs = 10_000;
-
 export interface LossAlert {
   lost(event: SerializedEvent, topic: string, failure: SendFailure): void;
   /** Something was published again. */
@@ -47,26 +45,14 @@ export interface LossAlert {
 
 /** The alarm of the last tier: an error line, every `onEventLost` listener, and a DOWN health until an event gets through. */
 export function createLossAlert(logger: Logger, clock: Clock): LossAlert {
-  const lines = new Map<string, { atMs: number; unsaid: number }>();
+  const say = createQuietLog(logger, clock);
   let state: string | undefined;
-
-  function say({ cause, message, eventId, eventType, topic }: LostEvent): void {
-    const line = lines.get(cause) ?? { atMs: Number.NEGATIVE_INFINITY, unsaid: 0 };
-    lines.set(cause, line);
-    if (clock.monotonic() - line.atMs < quietMs) {
-      line.unsaid++;
-      return;
-    }
-    const more = line.unsaid > 0 ? { andBefore: line.unsaid } : undefined;
-    logger.error(`event lost: ${message}`, { eventId, eventType, topic, cause, ...more });
-    lines.set(cause, { atMs: clock.monotonic(), unsaid: 0 });
-  }
 
   return {
     lost({ eventId, eventType }, topic, { cause, message }) {
       const event: LostEvent = { eventId, eventType, topic, cause, message };
       state = `events are being lost: ${message}`;
-      say(event);
+      say(cause, `event lost: ${message}`, { eventId, eventType, topic, cause });
       for (const listener of listeners) {
         try {
           listener(event);

@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict';
+import type { LogFields } from '../../src/observe/logger.ts';
+import { createQuietLog, quietMs } from '../../src/observe/quiet-log.ts';
+
+describe('quiet log', () => {
+  function quietLog() {
+    const lines: [string, LogFields | undefined][] = [];
+    const nothing = () => {};
+    const logger = {
+      debug: nothing,
+      info: nothing,
+      warn: nothing,
+      error: (text: string, fields?: LogFields) => lines.push([text, fields]),
+    };
+    const clock = { now: () => 0, time: 0, monotonic: () => clock.time };
+    return { say: createQuietLog(logger, clock), lines, clock };
+  }
+
+  it('says the first line of a key at once, and the next one after ten seconds with the number left out', () => {
+    const { say, lines, clock } = quietLog();
+    say('down', 'lost', { eventId: '1' });
+    clock.time = quietMs - 1;
+    say('down', 'lost', { eventId: '2' });
+    assert.deepEqual(lines, [['lost', { eventId: '1' }]]);
+    clock.time = quietMs;
+    say('down', 'lost', { eventId: '3' });
+    assert.deepEqual(lines[1], ['lost', { eventId: '3', andBefore: 1 }]);
+    clock.time = 2 * quietMs;
+    say('down', 'lost', { eventId: '4' });
+    assert.deepEqual(lines[2], ['lost', { eventId: '4' }]);
+  });
+
+  it('keeps keys apart, as long as they are not without end', () => {
+    const { say, lines } = quietLog();
+    for (let key = 0; key < 200; key++) say(String(key), 'refused');
+    assert.equal(lines.length, 101);
+  });
+});
