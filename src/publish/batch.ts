@@ -65,6 +65,6 @@ export function finalFailure(batch: Batch, reason?: SendFailure): SendFailure {
     const last = own as SendFailure;
     return { ...last, kind: kind(last.kind) };
   }
-  if (own === undefined) return reason;
+  if (own === undefined) return { ...reason, kind: kind(reason.kind) };
   return { kind: kind(reason.kind), cause: own.cause, message: `${reason.message}; last: ${own.message}` };
 }

@@ -78,16 +78,16 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     if (batches.length === 0 && first === undefined) {
       state = 'idle';
       options.onIdle();
-    } else if (batches.length > 0 || isFull() || line.isClosing()) askForSlot();
-    else {
-      state = 'lingering';
-      if (wasIdle) cancelTimer = onImmediate(askForSlot);
-      else
-        cancelTimer = onTimeout(
-          askForSlot,
-          (first as QueuedEvent).acceptedAtMs + line.lingerMs - line.nowMs(),
-        );
+      return;
     }
+    const ageMs = first === undefined ? 0 : line.nowMs() - first.acceptedAtMs;
+    const isDue = batches.length > 0 || isFull() || line.isClosing();
+    if (isDue || (!wasIdle && ageMs >= line.lingerMs)) {
+      askForSlot();
+      return;
+    }
+    state = 'lingering';
+    cancelTimer = wasIdle ? onImmediate(askForSlot) : onTimeout(askForSlot, line.lingerMs - ageMs);
   }
 
   function askForSlot(): void {
@@ -201,6 +201,6 @@ function onImmediate(work: () => void): () => void {
 }
 
 function onTimeout(work: () => void, delayMs: number): () => void {
-  const timer = setTimeout(work, Math.max(delayMs, 0));
+  const timer = setTimeout(work, delayMs);
   return () => clearTimeout(timer);
 }

@@ -24,8 +24,8 @@ export function createPartitioner(random: () => number = Math.random): Partition
   return {
     partitionOf(key, partitionCount) {
       if (key !== null) return partitionOfKey(key, partitionCount);
-      if (sticky === undefined) sticky = Math.floor(random() * partitionCount);
-      return sticky % partitionCount;
+      sticky = (sticky ?? Math.floor(random() * partitionCount)) % partitionCount;
+      return sticky;
     },
     batchTaken(partition) {
       if (partition !== undefined && partition === sticky) sticky++;
