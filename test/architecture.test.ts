@@ -71,6 +71,7 @@ describe('architecture', () => {
     const top = [
       'index.ts',
       'start.ts',
+      'start-settings.ts',
       'pipeline.ts',
       'adapters.ts',
       'preload.ts',

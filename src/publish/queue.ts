@@ -5,11 +5,12 @@ import type { SerializedEvent } from '../serialize/serializer.ts';
 import { type Breaker, type BreakerSettings, breakerOpen, createBreaker } from './breaker.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from './broker.ts';
 import { bytesOf } from './event-size.ts';
+import { createFollower, nameOf } from './follower.ts';
 import { createMemory, createSendSlots } from './limits.ts';
 import { createPartitionCounts } from './partition-counts.ts';
 import type { SendLine } from './partition-queue.ts';
-import type { Outcome, Publisher } from './publisher.ts';
-import { QueuedEvent, type RetryNotice } from './queued-event.ts';
+import type { Publisher } from './publisher.ts';
+import { QueuedEvent } from './queued-event.ts';
 import { toRecord } from './record.ts';
 import type { RetryPolicy } from './retry.ts';
 import type { FailedEvent, NextTier } from './tier.ts';
@@ -60,13 +61,18 @@ export interface QueueState {
 export interface Queue extends Publisher {
   readonly breaker: Breaker | undefined;
   state(): QueueState;
-  /** Sends everything that waits only for company. */
-  flush(): void;
-  /** Gives everything to the next tier that is not acknowledged yet, what is under way too. Intake stays as it is. */
+  /**
+   * Sends at once what waits only for company, and waits until everything has its outcome. Towards the end of `deadlineMs`
+   * what is not acknowledged goes to the next tier, what is under way too. Intake stays as it is.
+   */
+  drain(deadlineMs: number): Promise<void>;
+  /** Gives everything to the next tier that is not acknowledged yet. */
   giveUp(reason: SendFailure): void;
+  /** The same at the very end of the process, where no promise is heard any more: whoever calls it stores them. */
+  surrender(reason: SendFailure): readonly FailedEvent[];
 }
 
-/** The last part of a closing time, which the next tiers have for what was not acknowledged: at most this. */
+/** The last part of the time to drain, which the next tiers have for what was not acknowledged: at most this. */
 const longestReserveMs = 2_000;
 /** Topics kept although nothing of them is under way; topic names can come from application data. */
 const maxIdleTopics = 100;
@@ -87,6 +93,7 @@ const stopped: SendFailure = { kind: 'fatal', cause: 'Closed', message: 'svc has
 export function createQueue(options: QueueOptions): Queue {
   const { broker, clock, logger, retry, deliveryTimeoutMs, isolate } = options;
   const makeRecord = options.makeRecord ?? toRecord;
+  const follower = createFollower(options);
   const memory = createMemory(options.buffer);
   const topics = new Map<string, TopicQueue>();
   const context = new AsyncResource('svc.queue');
@@ -100,7 +107,8 @@ export function createQueue(options: QueueOptions): Queue {
   /** In memory, or with the next tier. */
   let pending = 0;
   let closed = false;
-  let onIdle: (() => void) | undefined;
+  const onIdle: (() => void)[] = [];
+  let surrendered: FailedEvent[] | undefined;
 
   const line = (topic: string): SendLine => ({
     slots,
@@ -138,8 +146,17 @@ export function createQueue(options: QueueOptions): Queue {
       if (queued.isSettled) return;
       memory.give(queued.bytes);
       if (queued.isProbe) breaker?.probeGone();
-      if (failure === undefined) queued.published();
-      else queued.failed(failure, clock.now());
+      if (failure === undefined) {
+        queued.published();
+        return;
+      }
+      queued.record ??= makeRecord(queued.event, clock.now());
+      const failed = queued.toFailed(failure);
+      if (surrendered === undefined) queued.failed(failed);
+      else {
+        queued.silenced();
+        surrendered.push(failed);
+      }
     },
   });
 
@@ -210,61 +227,50 @@ export function createQueue(options: QueueOptions): Queue {
     return { kind: 'retriable', cause: 'BufferFull', message };
   }
 
-  async function toNextTier(failed: FailedEvent): Promise<Outcome> {
-    try {
-      return await options.next(failed);
-    } catch (error) {
-      logger.error('a tier failed against its promise', { error: nameOf(error) });
-      return 'lost';
-    }
+  function idle(): Promise<void> {
+    return pending === 0 ? Promise.resolve() : new Promise((resolve) => onIdle.push(resolve));
   }
 
-  async function outcomeOf(queued: QueuedEvent): Promise<Outcome> {
-    let signal = await queued.signal;
-    while (signal !== undefined) {
-      if ('failed' in signal) return toNextTier(signal.failed);
-      sayRetry(queued, signal.notice);
-      signal = await signal.notice.next;
-    }
-    options.onPublished?.();
-    return 'published';
-  }
-
-  /** In the context of one event of the batch, whose id it names. */
-  function sayRetry(queued: QueuedEvent, { failure, retry: number, waitMs, batchEvents }: RetryNotice): void {
-    const { event, topic } = queued;
-    const fields = { eventId: event.eventId, topic, cause: failure.cause, events: batchEvents };
-    logger.debug(`send failed, retry ${number} in ${Math.round(waitMs)} ms: ${failure.message}`, fields);
+  async function drain(deadlineMs: number): Promise<void> {
+    const end = clock.monotonic() + deadlineMs;
+    for (const topic of topics.values()) topic.flush();
+    await within(deadlineMs - Math.min(deadlineMs / 4, longestReserveMs), idle());
+    if (pending > 0) giveUp(shutDown, true);
+    await within(Math.max(0, end - clock.monotonic()), idle());
   }
 
   return {
     breaker,
     state: () => ({ events: memory.events, bytes: memory.bytes, overflows: memory.overflows }),
     giveUp: (reason) => giveUp(reason, true),
-    flush() {
-      for (const topic of topics.values()) topic.flush();
+    surrender(reason) {
+      closed = true;
+      surrendered = [];
+      giveUp(reason, true);
+      return surrendered;
     },
-
     async publish(event) {
       const topic = event.topic ?? options.topic;
       pending++;
       const taken = take(event, topic);
       const outcome = await (taken instanceof QueuedEvent
-        ? outcomeOf(taken)
-        : toNextTier({ event, topic, attempts: 0, failure: taken, record: makeRecord(event, clock.now()) }));
-      if (--pending === 0) onIdle?.();
+        ? follower.outcomeOf(taken)
+        : follower.toNextTier({
+            event,
+            topic,
+            attempts: 0,
+            failure: taken,
+            record: makeRecord(event, clock.now()),
+          }));
+      if (--pending === 0) for (const resolve of onIdle.splice(0)) resolve();
       return outcome;
     },
 
+    drain,
+
     async close(deadlineMs) {
-      const end = clock.monotonic() + deadlineMs;
-      const idle = (): Promise<void> =>
-        pending === 0 ? Promise.resolve() : new Promise((resolve) => (onIdle = resolve));
       closed = true;
-      this.flush();
-      await within(deadlineMs - Math.min(deadlineMs / 4, longestReserveMs), idle());
-      if (pending > 0) giveUp(shutDown, true);
-      await within(Math.max(0, end - clock.monotonic()), idle());
+      await drain(deadlineMs);
       clearTimeout(expiry);
     },
   };
@@ -273,8 +279,4 @@ export function createQueue(options: QueueOptions): Queue {
 /** An adapter that throws breaks its port's promise; its events still get their outcome. */
 function brokenPromise(error: unknown): SendFailure {
   return { kind: 'unknown_outcome', cause: nameOf(error), message: 'the broker adapter failed' };
-}
-
-function nameOf(error: unknown): string {
-  return error instanceof Error ? error.name : typeof error;
 }

@@ -1,6 +1,5 @@
 import type { SerializedEvent } from '../serialize/serializer.ts';
 import type { BrokerRecord, SendFailure } from './broker.ts';
-import { toRecord } from './record.ts';
 import type { FailedEvent } from './tier.ts';
 
 /** The send that an event was part of failed, and is tried again. What comes of that is in `next`. */
@@ -62,12 +61,19 @@ export class QueuedEvent {
     this.settle(undefined);
   }
 
-  failed(failure: SendFailure, nowMs: number): void {
-    if (this.settled) return;
+  failed(failed: FailedEvent): void {
+    this.settle({ failed });
+  }
+
+  /** Nobody hears of the event any more. */
+  silenced(): void {
+    this.settled = true;
+  }
+
+  /** With its record, which is there by then. */
+  toFailed(failure: SendFailure): FailedEvent {
     const { event, topic, attempts } = this;
-    this.settle({
-      failed: { event, topic, attempts, failure, record: this.record ?? toRecord(event, nowMs) },
-    });
+    return { event, topic, attempts, failure, record: this.record as BrokerRecord };
   }
 
   retrying(notice: Omit<RetryNotice, 'next'>): void {

@@ -26,8 +26,10 @@ describe('loadConfig', () => {
         asyncMode: false,
         requestTimeoutMs: 30_000,
         connectionTimeoutMs: 3_000,
-        maxInFlight: 64,
-        buffer: { maxEvents: 10_000 },
+        maxInFlight: 8,
+        buffer: { maxEvents: 10_000, maxBytes: 33_554_432 },
+        batch: { maxEvents: 500, maxBytes: 900_000, lingerMs: 5 },
+        deliveryTimeoutMs: 30_000,
         file: { path: join(cwd, 'svc-topics') },
         tls: {
           enabled: false,
@@ -37,6 +39,14 @@ describe('loadConfig', () => {
           serverName: undefined,
         },
         sasl: { mechanism: undefined, username: undefined, password: undefined },
+      },
+      retry: {
+        enabled: true,
+        maxAttempts: 3,
+        initialInterval: 1_000,
+        multiplier: 2,
+        maxInterval: 10_000,
+        jitter: false,
       },
       shutdown: { timeoutMs: 10_000 },
       idGenerator: { workerId: undefined, leasePath: undefined },
@@ -116,7 +126,10 @@ describe('loadConfig', () => {
 
   it('says where it looked when there is no configuration, and calls nothing wrong', () => {
     const cwd = folderWith();
-    const loaded = loadConfig({ cwd, env: { KAFKA_BROKERS: 'a:1', OTEL_SERVICE_NAME: 'x', MANAGEMENT_SERVER_PORT: '9000' } });
+    const loaded = loadConfig({
+      cwd,
+      env: { KAFKA_BROKERS: 'a:1', OTEL_SERVICE_NAME: 'x', MANAGEMENT_SERVER_PORT: '9000' },
+    });
     assert.equal(loaded.found, false);
     assert.equal(
       loaded.notFound,

@@ -86,7 +86,10 @@ export interface QueueUnderTest {
 }
 
 /** A queue whose failures land in `failed`, as if the dead letter topic took them. */
-export function queueOver(broker: Broker, options: Partial<QueueOptions> = {}): QueueUnderTest {
+export function queueOver(
+  broker: QueueOptions['broker'],
+  options: Partial<QueueOptions> = {},
+): QueueUnderTest {
   const failed: FailedEvent[] = [];
   const lines: string[] = [];
   const counts = { published: 0, retried: 0, sendsFailed: [] as string[] };

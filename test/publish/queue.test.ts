@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import { partitionOfKey } from '../../src/publish/partitioner.ts';
 import type { Outcome } from '../../src/publish/publisher.ts';
+import { shutDown } from '../../src/publish/queue.ts';
 import { away, event, fakeCluster, queueOver } from './fake-cluster.ts';
 
 const ok = { ok: true } as const;
@@ -88,7 +89,7 @@ describe('queue', () => {
     assert.deepEqual(sends[2]?.ids, ['4', '5', '6'], 'a full batch waits for nobody');
   });
 
-  it('flush sends what waits for company', async () => {
+  it('drain sends at once what waits for company, and goes on taking events', async () => {
     const { broker, sends } = fakeCluster();
     const { queue } = queueOver(broker);
     void queue.publish(event('1'));
@@ -97,9 +98,18 @@ describe('queue', () => {
     sends[0]?.answer(ok);
     await clock.tickAsync(0);
     assert.equal(sends.length, 1);
-    queue.flush();
+    let drained = 0;
+    void queue.drain(1_000).then(() => drained++);
+    void queue.drain(1_000).then(() => drained++);
     await clock.tickAsync(0);
     assert.deepEqual(sends[1]?.ids, ['2']);
+    assert.equal(drained, 0);
+    sends[1]?.answer(ok);
+    await clock.tickAsync(0);
+    assert.equal(drained, 2);
+    void queue.publish(event('3'));
+    await clock.tickAsync(5);
+    assert.deepEqual(sends[2]?.ids, ['3']);
   });
 
   it('puts up to batch.maxEvents events into a send', async () => {
@@ -275,5 +285,33 @@ describe('queue', () => {
     stored('backup');
     await clock.tickAsync(0);
     assert.equal(closed, true);
+  });
+
+  it('surrender hands out what is not acknowledged, at once and once, and takes nothing more', async () => {
+    const { broker, sends } = fakeCluster();
+    const { queue, failed } = queueOver(broker);
+    void queue.publish(event('1'));
+    await clock.tickAsync(1);
+    void queue.publish(event('2'));
+    void queue.publish(event('3', { topic: 'other' }));
+    const left = queue.surrender(shutDown);
+    assert.deepEqual(
+      left.map(({ event: one, attempts, failure, topic }) => [one.eventId, attempts, failure.kind, topic]),
+      [
+        ['1', 1, 'unknown_outcome', 'main'],
+        ['2', 0, 'retriable', 'main'],
+        ['3', 0, 'retriable', 'other'],
+      ],
+    );
+    assert.equal(left[0]?.record, sends[0]?.records[0]);
+    assert.equal(
+      left[1]?.record.value.toString(),
+      '{"eventId":"2","publishedAt":"2023-11-14T22:13:20.001Z"}',
+    );
+    assert.deepEqual(queue.surrender(shutDown), []);
+    sends[0]?.answer(ok);
+    await clock.tickAsync(10);
+    assert.equal(failed.length, 0);
+    assert.equal(await queue.publish(event('4')), 'dlq');
   });
 });
