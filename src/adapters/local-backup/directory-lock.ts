@@ -1,9 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdir, open, readdir, stat, unlink, utimes } from 'node:fs/promises';
+import { open, readdir, stat, unlink, utimes } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { SvcError } from '../../errors.ts';
 import { isRunning } from './segment.ts';
+import { makeFolderSync } from './write-exclusive.ts';
 
 /** The right to take events out of a backup folder; one process at a time has it. */
 export interface DirectoryLock {
@@ -24,7 +25,7 @@ const staleMs = 60_000;
  */
 export async function lockDirectory(directory: string): Promise<DirectoryLock> {
   const folder = join(directory, '.lock');
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  makeFolderSync(folder);
   const host = createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
   const own = `${host}.${process.pid}.${randomBytes(6).toString('hex')}`;
   const path = join(folder, own);

@@ -76,6 +76,12 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   let closed = false;
 
   async function open(): Promise<string> {
+    // Somebody may have removed the folder: it is made and checked again.
+    if (real !== undefined && !(await isThere(real))) {
+      real = undefined;
+      await endSegment();
+      toUnpack.length = 0;
+    }
     if (real === undefined) {
       real = openBackupDirectory(options.directory, options);
       await removeOldTemporaries(real, clock.now());
@@ -106,8 +112,6 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       if (isFew) await writeFiles(directory, fitting);
       else await writeLines(directory, fitting);
     } catch (error) {
-      // Somebody removed the folder: it is made and checked again with the next event.
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') real = undefined;
       const reason = toSvcError(error, options.directory);
       for (const { reject } of batch) reject(reason);
     }
@@ -140,7 +144,6 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
         continue;
       }
       usage.add(0, -event.value.length);
-      if ((result as NodeJS.ErrnoException).code === 'ENOENT') real = undefined;
       reject(toSvcError(result, options.directory));
     }
   }
@@ -262,6 +265,13 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       await within(deadlineMs, finishSegments());
     },
   };
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** What a killed process left half-written. */

@@ -1,4 +1,4 @@
-import { access, lstat, mkdir, readdir, readFile, rename, unlink } from 'node:fs/promises';
+import { access, lstat, readdir, readFile, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { SvcError } from '../../errors.ts';
 import type { RecoverySource, StoredBatch, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
@@ -18,7 +18,7 @@ import {
 } from './segment.ts';
 import { routesFolder } from './store-files.ts';
 import { isEventFile } from './usage.ts';
-import { syncDirectory } from './write-exclusive.ts';
+import { makeFolderSync, syncDirectory } from './write-exclusive.ts';
 
 export interface LocalSourceOptions {
   readonly directory: string;
@@ -175,7 +175,8 @@ export function createLocalSource(options: LocalSourceOptions): RecoverySource {
       }
       if (!forRecovery) return;
       lock = await lockDirectory(real);
-      await mkdir(join(real, recoveredFolder, routesFolder), { recursive: true, mode: 0o700 });
+      makeFolderSync(join(real, recoveredFolder));
+      makeFolderSync(join(real, recoveredFolder, routesFolder));
     },
 
     async hasEvents() {

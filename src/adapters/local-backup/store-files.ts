@@ -1,10 +1,9 @@
-import { mkdirSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type BackupEvent, backupName } from '../../publish/backup.ts';
 import { encodeLine, encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
 import { newSegmentName } from './segment.ts';
 import {
+  makeFolderSync,
   type Placed,
   syncDirectory,
   syncDirectorySync,
@@ -28,7 +27,7 @@ export async function storeFiles(
   format: BackupFormat,
   events: readonly BackupEvent[],
 ): Promise<(string | Error)[]> {
-  if (format === 'event') await mkdir(join(directory, routesFolder), { recursive: true, mode: 0o700 });
+  if (format === 'event') makeFolderSync(join(directory, routesFolder));
   const results: (string | Error)[] = [];
   for (let at = 0; at < events.length; at += atOnce) {
     const group = events.slice(at, at + atOnce);
@@ -48,7 +47,7 @@ export function storeFilesSync(
   format: BackupFormat,
   events: readonly BackupEvent[],
 ): void {
-  if (format === 'event') mkdirSync(join(directory, routesFolder), { recursive: true, mode: 0o700 });
+  if (format === 'event') makeFolderSync(join(directory, routesFolder));
   for (const event of events) {
     const { stem, parts } = partsOf(directory, format, event);
     writeExclusiveSync(stem, parts);

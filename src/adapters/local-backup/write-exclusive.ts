@@ -5,6 +5,7 @@ import {
   constants,
   fsyncSync,
   linkSync,
+  mkdirSync,
   openSync,
   unlinkSync,
   writeSync,
@@ -183,5 +184,16 @@ function tryTo(work: () => void): void {
     work();
   } catch {
     // The first error counts.
+  }
+}
+
+/** A folder in the backup folder, for the owner only. */
+export function makeFolderSync(path: string): void {
+  try {
+    mkdirSync(path, { mode: 0o700 });
+    // The mode of mkdir goes through the umask.
+    if (process.platform !== 'win32') chmodSync(path, 0o700);
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error;
   }
 }
