@@ -34,9 +34,10 @@ import { circuitStates } from './publish/breaker.ts';
 import type { Broker } from './publish/broker.ts';
 import { createLossAlert, type LossAlert } from './publish/loss-alert.ts';
 import type { Producer } from './publish/producer.ts';
-import { createQueue } from './publish/queue.ts';
+import { createQueue, type Queue, shutDown } from './publish/queue.ts';
 import { jsonSerializer } from './serialize/json.ts';
 import { brokerSettingsOf, contextOptionsOf, queueSettingsOf } from './start-settings.ts';
+import { startTiers } from './start-tiers.ts';
 import { version } from './version.ts';
 
 /** svc, running in this process. */
@@ -48,6 +49,8 @@ export interface Service {
   pending(): number;
   /** Resolves when no event is under way. Towards the deadline, what is not acknowledged goes to the next tier. */
   drain(deadlineMs: number): Promise<void>;
+  /** The last word of a process that ends: writes what has no outcome yet to the backup, synchronously. Returns how many. */
+  save(): number;
   /** Stops intake, flushes up to the deadline, disconnects and closes the management server. */
   stop(deadlineMs: number): Promise<void>;
 }
@@ -56,6 +59,7 @@ export interface Service {
 interface Engine {
   readonly pipeline: Pipeline;
   drain(deadlineMs: number): Promise<void>;
+  save(): number;
   close(deadlineMs: number): Promise<void>;
 }
 
@@ -98,6 +102,7 @@ export function start(config: Config, logger: Logger): Service {
     report,
     pending: () => ledger.snapshot().inFlight,
     drain: async (deadlineMs) => engine?.drain(deadlineMs),
+    save: () => engine?.save() ?? 0,
     async stop(deadlineMs) {
       capture.close();
       for (const slot of declared) slot.onCall = null;
@@ -121,17 +126,19 @@ function startEngine(
   ledger.declare(eventTypesOf(config));
   const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
   const isolate = <T>(work: () => Promise<T>): Promise<T> => startOwnWork(() => withoutSpans(work));
-  const queue = createQueue({
+  const isAway = (): boolean => queue.breaker !== undefined && queue.breaker.state !== 'CLOSED';
+  const tiers = startTiers(config, { broker, ledger, alert, logger, isAway });
+  const queue: Queue = createQueue({
     ...queueSettingsOf(config),
     broker,
     clock,
     logger,
     isolate,
-    next: async ({ event, topic, failure }) => {
-      alert.lost(event, topic, failure);
-      return 'lost';
+    next: tiers.next,
+    onPublished() {
+      alert.recovered();
+      tiers.published();
     },
-    onPublished: alert.recovered,
     onSendFailed: ledger.brokerFailed,
     onRetried: ledger.retried,
   });
@@ -183,9 +190,11 @@ function startEngine(
       // Whoever waits for an event's outcome hears of it right after the queue.
       await within(0, pipeline.idle());
     },
+    save: () => tiers.save(queue.surrender(shutDown)),
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;
       await queue.close(deadlineMs);
+      await tiers.close(Math.max(0, end - clock.monotonic()));
       await broker.close(Math.max(0, end - clock.monotonic()));
       worker.release();
       await (await management)?.close();
@@ -221,7 +230,11 @@ function healthOf(config: Config, broker: Broker, alert: LossAlert): Controls['h
       reached = true;
       return state;
     },
-    known: () => ({ brokerProducerInitialized: reached, topic: config.broker.topic, dlqTopic: null }),
+    known: () => ({
+      brokerProducerInitialized: reached,
+      topic: config.broker.topic,
+      dlqTopic: config.broker.dlqTopic ?? null,
+    }),
     alert: alert.state,
   });
 }

@@ -98,7 +98,7 @@ export const backupOptions: readonly Option[] = [
     type: 'integer',
     unit: 'bytes',
     min: 1,
-    max: Number.MAX_SAFE_INTEGER,
+    max: 1024 ** 5,
     default: 10 * gibibyte,
     status: 'active',
     description: 'Most that the local backup may hold. Further events are lost, with the alert.',

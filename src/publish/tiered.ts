@@ -1,3 +1,4 @@
+import { shutDown } from './queue.ts';
 import type { FailedEvent, NextTier, Tier } from './tier.ts';
 
 export interface TiersOptions {
@@ -21,6 +22,8 @@ export function createTiers(options: TiersOptions): Tiers {
 
   async function firstThatStores(failed: FailedEvent): Promise<Tier['name'] | 'lost'> {
     for (const tier of options.tiers) {
+      // A process that ends has no time for a topic: what it does not send now is sent from the backup.
+      if (tier.name === 'dlq' && failed.failure === shutDown && options.tiers.length > 1) continue;
       if (await tier.store(failed).catch(() => false)) return tier.name;
       if (tier.name === 'dlq') options.onDlqFailed(failed);
     }

@@ -213,27 +213,34 @@ management:
     ]);
   });
 
+  it('tiers: dead letters need a topic of their own, S3 a bucket', () => {
+    const topic = loadCode({}).config.broker.topic;
+    const dlq = (dlqTopic: string) => loadCode({ broker: { dlqTopic } });
+    assert.deepEqual(lines(dlq(topic).problems), [
+      'svc.broker.dlq-topic: dlqTopic must differ from topic: dead letters would be read as events (code). Name a topic of its own, such as orders.events.dlq.v1.',
+    ]);
+    assert.deepEqual(dlq('orders.dlq').problems, []);
+    assert.equal(loadCode({ broker: { dlqTopic: 'a b' } }).problems.length, 1);
+    assert.equal(
+      loadCode({ broker: { backup: { s3Enabled: true } } }).problems[0]?.message,
+      's3Bucket is required when s3Enabled=true',
+    );
+    assert.deepEqual(loadCode({ broker: { backup: { s3Enabled: true, s3Bucket: 'b' } } }).problems, []);
+  });
+
   describe('features of later versions', () => {
     it('give a warning', () => {
       const loaded = loadCode({
-        broker: { dlqTopic: 'dlq', backup: { s3Enabled: true, s3Bucket: 'b' } },
         outbox: { batchSize: 50 },
       });
       assert.deepEqual(loaded.problems, []);
       assert.deepEqual(lines(loaded.warnings), [
-        'svc.broker.dlq-topic: has no effect yet in this version (code).',
-        'svc.broker.backup.s3-enabled: has no effect yet in this version (code).',
-        'svc.broker.backup.s3-bucket: has no effect yet in this version (code).',
         'svc.outbox.batch-size: has no effect yet in this version (code).',
       ]);
     });
 
     it('are checked already', () => {
-      assert.equal(loadCode({ broker: { dlqTopic: 'a b' } }).problems.length, 1);
-      assert.equal(
-        loadCode({ broker: { backup: { s3Enabled: true } } }).problems[0]?.message,
-        's3Bucket is required when s3Enabled=true',
-      );
+      assert.equal(loadCode({ outbox: { batchSize: 0 } }).problems.length, 1);
     });
 
     it('say nothing where they ask for what happens anyway', () => {

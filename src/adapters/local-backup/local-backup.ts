@@ -1,11 +1,11 @@
 import { readdir, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Clock, within } from '../../clock.ts';
-import { SvcError } from '../../errors.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from '../../publish/backup.ts';
 import { encodeLine } from '../../publish/stored-record.ts';
 import { type DirectoryOptions, openBackupDirectory } from './backup-directory.ts';
+import { failed, full, toSvcError } from './backup-failure.ts';
 import { createSegment, finishSegment, type Segment, segmentTaken } from './segment.ts';
 import { type BackupFormat, storeFiles, storeFilesSync, storeSegmentSync } from './store-files.ts';
 import { startUnpacking, type Unpacking } from './unpack.ts';
@@ -282,22 +282,4 @@ async function removeOldTemporaries(directory: string, nowMs: number): Promise<v
     const found = await stat(path).catch(() => undefined);
     if (found !== undefined && nowMs - found.mtimeMs > oldTemporaryMs) await unlink(path).catch(() => {});
   }
-}
-
-function toSvcError(error: unknown, directory: string): SvcError {
-  if (error instanceof SvcError) return error;
-  const code = (error as NodeJS.ErrnoException)?.code ?? 'unknown error';
-  const hint = code === 'ENOSPC' || code === 'EDQUOT' ? ': the disk is full' : '';
-  return failed(directory, `${code}${hint}`);
-}
-
-function failed(directory: string, why: string): SvcError {
-  return new SvcError(
-    'SVC_ADAPTERS_BACKUP_FAILED',
-    `the backup folder "${directory}" cannot be written: ${why}`,
-  );
-}
-
-function full(message: string): SvcError {
-  return new SvcError('SVC_ADAPTERS_BACKUP_FULL', message);
 }
