@@ -29,7 +29,9 @@ export function queueSettingsOf({
   QueueOptions,
   'topic' | 'batch' | 'buffer' | 'maxInFlight' | 'deliveryTimeoutMs' | 'retry' | 'breaker'
 > {
-  const { topic, batch, buffer, maxInFlight, deliveryTimeoutMs } = broker;
+  const { topic, buffer, maxInFlight, deliveryTimeoutMs } = broker;
+  // A caller who waits is not made to wait for company; what comes while a send is under way shares the next one anyway.
+  const batch = { ...broker.batch, lingerMs: broker.asyncMode ? broker.batch.lingerMs : 0 };
   const { initialInterval: initialIntervalMs, maxInterval: maxIntervalMs } = retry;
   return {
     ...{ topic, batch, buffer, maxInFlight, deliveryTimeoutMs },

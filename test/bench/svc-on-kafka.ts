@@ -53,7 +53,7 @@ export function svcOnKafka(brokers: readonly string[], topic: string, asyncMode:
       },
     },
     topic,
-    batch: { maxEvents: 500, maxBytes: 900_000, lingerMs: 5 },
+    batch: { maxEvents: 500, maxBytes: 900_000, lingerMs: asyncMode ? 5 : 0 },
     buffer: { maxEvents: 10_000, maxBytes: 33_554_432 },
     maxInFlight: 8,
     deliveryTimeoutMs: 30_000,
