@@ -11,6 +11,7 @@ import { createBackupTier } from './publish/backup-tier.ts';
 import type { Broker } from './publish/broker.ts';
 import { createDlqTier } from './publish/dlq.ts';
 import { createDrain, type Drain } from './publish/drain.ts';
+import { createKeptNotice } from './publish/kept-notice.ts';
 import type { LossAlert } from './publish/loss-alert.ts';
 import { partitionOfKey } from './publish/partitioner.ts';
 import type { RecoverySource } from './publish/recovery-source.ts';
@@ -79,6 +80,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
   });
   const tiers = createTiers({
     tiers: dlq === undefined ? [backupTier] : [dlq, backupTier],
+    onKept: createKeptNotice(logger, clock),
     onDlqFailed: ({ event }) => ledger.dlqFailed(event.eventType),
     onLost: ({ event, topic, failure }) => alert.lost(event, topic, failure),
   });

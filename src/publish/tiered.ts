@@ -4,6 +4,8 @@ import type { FailedEvent, NextTier, Tier } from './tier.ts';
 export interface TiersOptions {
   /** In the order in which they are tried; those that are not configured are left out. */
   readonly tiers: readonly Tier[];
+  /** A tier took it. */
+  readonly onKept: (name: Tier['name'], failed: FailedEvent) => void;
   readonly onDlqFailed: (failed: FailedEvent) => void;
   /** No tier took it: the alert. */
   readonly onLost: (failed: FailedEvent) => void;
@@ -24,7 +26,10 @@ export function createTiers(options: TiersOptions): Tiers {
     for (const tier of options.tiers) {
       // A process that ends has no time for a topic: what it does not send now is sent from the backup.
       if (tier.name === 'dlq' && failed.failure === shutDown && options.tiers.length > 1) continue;
-      if (await tier.store(failed).catch(() => false)) return tier.name;
+      if (await tier.store(failed).catch(() => false)) {
+        options.onKept(tier.name, failed);
+        return tier.name;
+      }
       if (tier.name === 'dlq') options.onDlqFailed(failed);
     }
     options.onLost(failed);

@@ -144,7 +144,7 @@ describe('targets that svc itself calls', function () {
           { module: 'kafkajs', function: 'Kafka.prototype.producer', eventType: 'PRODUCER', payload: '{ made: true }' },
           { module: 'kafkajs', function: 'Kafka.prototype.admin', eventType: 'ADMIN', payload: '{ made: true }' },
           { module: './main.mjs', function: 'order', eventType: 'ORDERED' },
-        ]),
+        ], { broker: { backup: { localEnabled: false } } }),
         'main.mjs': `
           import { onEventLost } from 'svc';
           const lost = [];
