@@ -1,5 +1,11 @@
+import type { LocalBackup, LocalBackupOptions } from './adapters/local-backup/local-backup.ts';
+import type { LocalSourceOptions } from './adapters/local-backup/local-source.ts';
+import type { S3Settings } from './adapters/s3-backup/s3-client.ts';
 import type { Logger } from './observe/logger.ts';
+import type { EventBackupStrategy } from './publish/backup.ts';
 import type { Broker, SendResult } from './publish/broker.ts';
+import type { RecoverySource } from './publish/recovery-source.ts';
+import type { TopicReader } from './publish/topic-reader.ts';
 
 /** What every broker adapter is made from; each takes what it needs. */
 export interface BrokerSettings {
@@ -63,4 +69,68 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
       if (loading !== undefined) await (await loading).close(deadlineMs);
     },
   };
+}
+
+/**
+ * Local backup files. The adapter is loaded right away, but aside: at the end of the process there is no time left for it.
+ * Until then `state` is `undefined` and `storeSync` throws.
+ */
+export function openLocalBackup(options: LocalBackupOptions): Omit<LocalBackup, 'state'> & {
+  state(): ReturnType<LocalBackup['state']> | undefined;
+} {
+  let loaded: LocalBackup | undefined;
+  const loading = import('./adapters/local-backup/local-backup.ts').then(({ createLocalBackup }) => {
+    loaded = createLocalBackup(options);
+    return loaded;
+  });
+  // Whoever stores hears of it.
+  loading.catch(() => {});
+  return {
+    name: 'local files',
+    store: async (event) => (loaded ?? (await loading)).store(event),
+    storeSync(events) {
+      if (loaded === undefined) throw new Error('not loaded yet');
+      loaded.storeSync(events);
+    },
+    state: () => loaded?.state(),
+    finishSegments: async () => (await loading).finishSegments(),
+    recount: async () => (await loading).recount(),
+    close: async (deadlineMs) => (await loading).close(deadlineMs),
+  };
+}
+
+export async function openLocalSource(options: LocalSourceOptions): Promise<RecoverySource> {
+  return (await import('./adapters/local-backup/local-source.ts')).createLocalSource(options);
+}
+
+/** Backup to S3, loaded at the first event that needs it. */
+export function openS3Backup(settings: S3Settings): EventBackupStrategy {
+  let loading: Promise<EventBackupStrategy> | undefined;
+  return {
+    name: `S3 bucket ${settings.bucket}`,
+    async store(event) {
+      loading ??= import('./adapters/s3-backup/s3-backup.ts').then(({ createS3Backup }) =>
+        createS3Backup(settings),
+      );
+      await (await loading).store(event);
+    },
+    close: async (deadlineMs) => (await loading)?.close?.(deadlineMs),
+  };
+}
+
+export async function openS3Source(settings: S3Settings): Promise<RecoverySource> {
+  return (await import('./adapters/s3-backup/s3-source.ts')).createS3Source(settings);
+}
+
+export interface TopicReaderSettings extends BrokerSettings {
+  readonly topic: string;
+  /** Under which the broker remembers what is done. */
+  readonly group: string;
+}
+
+/** Every client of Kafka writes topics that kafkajs reads. */
+export async function openTopicReader(client: string, settings: TopicReaderSettings): Promise<TopicReader> {
+  if (client === 'file')
+    return (await import('./adapters/file/file-topic-reader.ts')).createFileTopicReader(settings);
+  return (await import('./adapters/kafkajs/kafkajs-topic-reader.ts')).createKafkajsTopicReader(settings);
 }

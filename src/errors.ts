@@ -3,7 +3,17 @@
  * The middle word of a code is the folder that raises it. `docs/errors.md` lists the same codes (tested).
  */
 export const errorCatalogue = {
+  SVC_ADAPTERS_BACKUP_BUSY: 'Another process is restoring or draining the same backup or dead letter topic.',
+  SVC_ADAPTERS_BACKUP_DIRECTORY:
+    'The folder of the local backup cannot be made, or others could read it or put something into it.',
+  SVC_ADAPTERS_BACKUP_FAILED: 'A backup could not be written or read; the message says where and why.',
+  SVC_ADAPTERS_BACKUP_FULL:
+    'The local backup holds svc.broker.backup.max-bytes already, or waits for a disk that is too slow.',
+  SVC_ADAPTERS_MARKS_FULL:
+    'A recovery with filters leaves more gaps in a dead letter topic than Kafka can remember.',
   SVC_ADAPTERS_NOT_REACHABLE: 'The broker cannot be reached or used; the message says why and what to check.',
+  SVC_ADAPTERS_PACKAGE_MISSING:
+    'A package that the configuration asks for is not installed; the message names it.',
   SVC_ADAPTERS_TLS_FILE: 'A certificate or key file named in svc.broker.tls cannot be read.',
   SVC_CAPTURE_EXPRESSION:
     'A payload or key expression, or the function in its place, failed for one call; the event was not made.',
@@ -35,6 +45,7 @@ export const errorCatalogue = {
   SVC_PROTECT_TOO_LARGE: 'A payload holds more than 100,000 values; its event is refused.',
   SVC_PROTECT_UNSUPPORTED_TYPE:
     'A payload holds an object without a JSON form (Error, Promise, RegExp, …); its event is refused.',
+  SVC_PUBLISH_BACKUP_FAILED: 'A backup strategy did not answer in time; the next one is tried.',
   SVC_PUBLISH_NOT_RUNNING:
     'publish() was called in a process that svc was not started in (--import svc/register).',
   SVC_PUBLISH_LOST: 'An event could not be published, and no other tier has stored it.',

@@ -60,7 +60,15 @@ function reportLater(service: Start.Service, logger: Logger): void {
 function reportEnd(service: Start.Service, logger: Logger): void {
   const left = service.pending();
   if (left > 0) {
-    logger.error('the process ended before all events were acknowledged: they may be lost', { events: left });
+    const saved = service.save();
+    if (saved > 0)
+      logger.warn('the process ended before all events were acknowledged: written to the backup', {
+        events: saved,
+      });
+    if (left > saved)
+      logger.error('the process ended before all events were acknowledged: they may be lost', {
+        events: left - saved,
+      });
   }
   const text = formatEndReport(service.report());
   if (text !== '') logger.info(text);

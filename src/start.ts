@@ -1,4 +1,5 @@
-import { type BrokerSettings, openBroker } from './adapters.ts';
+import { AsyncResource } from 'node:async_hooks';
+import { openBroker } from './adapters.ts';
 import { connectDeclarations, disconnectDeclarations } from './capture/declarations.ts';
 import { defaultEventType, makeRule } from './capture/make-rule.ts';
 import { type CaptureTarget, prepare } from './capture/prepare.ts';
@@ -30,11 +31,14 @@ import { createLedger, type Ledger } from './observe/outcomes.ts';
 import { createQuietLog } from './observe/quiet-log.ts';
 import { withoutSpans } from './observe/spans.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
+import { circuitStates } from './publish/breaker.ts';
 import type { Broker } from './publish/broker.ts';
-import { createDirectPublisher } from './publish/direct.ts';
 import { createLossAlert, type LossAlert } from './publish/loss-alert.ts';
 import type { Producer } from './publish/producer.ts';
+import { createQueue, type Queue, shutDown } from './publish/queue.ts';
 import { jsonSerializer } from './serialize/json.ts';
+import { brokerSettingsOf, contextOptionsOf, queueSettingsOf } from './start-settings.ts';
+import { startTiers } from './start-tiers.ts';
 import { version } from './version.ts';
 
 /** svc, running in this process. */
@@ -44,8 +48,10 @@ export interface Service {
   report(): readonly TargetReport[];
   /** Events without an outcome yet. */
   pending(): number;
-  /** Resolves when no event is under way, at the deadline at the latest. */
+  /** Resolves when no event is under way. Towards the deadline, what is not acknowledged goes to the next tier. */
   drain(deadlineMs: number): Promise<void>;
+  /** The last word of a process that ends: writes what has no outcome yet to the backup, synchronously. Returns how many. */
+  save(): number;
   /** Stops intake, flushes up to the deadline, disconnects and closes the management server. */
   stop(deadlineMs: number): Promise<void>;
 }
@@ -53,6 +59,8 @@ export interface Service {
 /** What is made at the first event, or soon after the start: a start pays for hooks only. */
 interface Engine {
   readonly pipeline: Pipeline;
+  drain(deadlineMs: number): Promise<void>;
+  save(): number;
   close(deadlineMs: number): Promise<void>;
 }
 
@@ -68,8 +76,10 @@ export function start(config: Config, logger: Logger): Service {
   const declared: CaptureSlot[] = [];
   const report = () => [...capture.report(), ...declared.map(reportOf)];
   let engine: Engine | undefined;
+  // The first event may start it: its timers and connections must not keep the context of that one call.
+  const outside = new AsyncResource('svc');
   const running = (): Engine => {
-    engine ??= startEngine(config, contextOptions, ledger, report, logger);
+    engine ??= outside.runInAsyncScope(() => startEngine(config, contextOptions, ledger, report, logger));
     return engine;
   };
 
@@ -99,8 +109,8 @@ export function start(config: Config, logger: Logger): Service {
     producer: { publish: (payload, options) => running().pipeline.producer.publish(payload, options) },
     report,
     pending: () => ledger.snapshot().inFlight,
-    drain: (deadlineMs) =>
-      engine === undefined ? Promise.resolve() : within(deadlineMs, engine.pipeline.idle()),
+    drain: async (deadlineMs) => engine?.drain(deadlineMs),
+    save: () => engine?.save() ?? 0,
     async stop(deadlineMs) {
       capture.close();
       for (const slot of declared) slot.onCall = null;
@@ -124,18 +134,22 @@ function startEngine(
   const sayRefused = createQuietLog(logger, clock);
   ledger.declare(eventTypesOf(config));
   const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
-  const publisher = createDirectPublisher({
+  const isolate = <T>(work: () => Promise<T>): Promise<T> => startOwnWork(() => withoutSpans(work));
+  const isAway = (): boolean => queue.breaker !== undefined && queue.breaker.state !== 'CLOSED';
+  const tiers = startTiers(config, { broker, ledger, alert, logger, isAway });
+  const queue: Queue = createQueue({
+    ...queueSettingsOf(config),
     broker,
-    topic: config.broker.topic,
     clock,
-    maxInFlight: config.broker.maxInFlight,
-    maxEvents: config.broker.buffer.maxEvents,
-    isolate: (work) => startOwnWork(() => withoutSpans(work)),
-    onSuccess: alert.recovered,
-    onFailure(event, topic, failure) {
-      ledger.brokerFailed(failure.kind);
-      alert.lost(event, topic, failure);
+    logger,
+    isolate,
+    next: tiers.next,
+    onPublished() {
+      alert.recovered();
+      tiers.published();
     },
+    onSendFailed: ledger.brokerFailed,
+    onRetried: ledger.retried,
   });
   const source = readSource(config.service);
   const { workerId, directory } = {
@@ -149,7 +163,7 @@ function startEngine(
     ledger,
     durations,
     serializer: jsonSerializer,
-    publisher,
+    publisher: queue,
     defaultTopic: config.broker.topic,
     asyncMode: config.broker.asyncMode,
     templateOf: createTemplates(source),
@@ -162,6 +176,8 @@ function startEngine(
   const sources: MetricSources = {
     ledger,
     durations,
+    circuit: () => circuitStates.indexOf(queue.breaker?.state ?? 'CLOSED'),
+    buffer: queue.state,
     captureTargets: () => report().map(({ id, state, calls }) => ({ target: id, state, calls })),
   };
   bindMeter(otelApi, sources, { version, logger });
@@ -178,8 +194,17 @@ function startEngine(
 
   return {
     pipeline,
+    async drain(deadlineMs) {
+      await queue.drain(deadlineMs);
+      // Whoever waits for an event's outcome hears of it right after the queue.
+      await within(0, pipeline.idle());
+    },
+    save: () => tiers.save(queue.surrender(shutDown)),
     async close(deadlineMs) {
-      await publisher.close(deadlineMs);
+      const end = clock.monotonic() + deadlineMs;
+      await queue.close(deadlineMs);
+      await tiers.close(Math.max(0, end - clock.monotonic()));
+      await broker.close(Math.max(0, end - clock.monotonic()));
       worker.release();
       await (await management)?.close();
     },
@@ -214,7 +239,11 @@ function healthOf(config: Config, broker: Broker, alert: LossAlert): Controls['h
       reached = true;
       return state;
     },
-    known: () => ({ brokerProducerInitialized: reached, topic: config.broker.topic, dlqTopic: null }),
+    known: () => ({
+      brokerProducerInitialized: reached,
+      topic: config.broker.topic,
+      dlqTopic: config.broker.dlqTopic ?? null,
+    }),
     alert: alert.state,
   });
 }
@@ -250,33 +279,4 @@ function eventTypesOf({ targets }: Config): string[] {
 
 function reportOf({ rule, calls }: CaptureSlot): TargetReport {
   return { id: rule.id, state: 'patched', notes: [rule.origin], calls };
-}
-
-function contextOptionsOf({ context, security }: Config, logger: Logger): ContextOptions {
-  return {
-    correlationHeaders: context.correlationId.headers,
-    generateCorrelationId: context.correlationId.generate,
-    correlationResponseHeader: context.correlationId.responseHeader,
-    useForwardedHeaders: security.useForwardedHeaders,
-    trustedProxies: security.trustedProxies,
-    userId: context.actor.userId,
-    sessionId: context.actor.sessionId,
-    baggageTags: context.tags.baggage,
-    logger,
-  };
-}
-
-function brokerSettingsOf({ broker }: Config, logger: Logger): BrokerSettings {
-  const { mechanism, username, password } = broker.sasl;
-  return {
-    brokers: broker.bootstrapServers,
-    clientId: broker.clientId,
-    requestTimeoutMs: broker.requestTimeoutMs,
-    connectionTimeoutMs: broker.connectionTimeoutMs,
-    tls: broker.tls.enabled ? broker.tls : undefined,
-    sasl:
-      mechanism === undefined ? undefined : { mechanism, username: username ?? '', password: password ?? '' },
-    directory: broker.file.path,
-    logger,
-  };
 }

@@ -1,12 +1,33 @@
 import { version } from '../version.ts';
+import { runBackup } from './backup.ts';
 import { runCheck } from './check.ts';
+import { runDlq } from './dlq.ts';
+import { WrongUse } from './recovery-options.ts';
 
 const usage = `svc ${version}: function calls of a Node application as events in Kafka
 
 Usage: svc <command> [options]
 
 Commands
-  check       report which publish targets of svc.config.* can be patched; exit 1 when one cannot
+  check            report which publish targets of svc.config.* can be patched; exit 1 when one cannot
+  dlq list         list the events in the dead letter topic
+  dlq recover      send them to the topics they were meant for
+  backup list      list the events in the local backup, with --s3 in the bucket
+  backup restore   send them to the topics they were meant for
+
+Options of dlq and backup
+  --broker <host:port,...>   instead of svc.broker.bootstrap-servers
+  --dlq-topic <topic>        dlq: instead of svc.broker.dlq-topic
+  --group <name>             dlq: consumer group that remembers what is recovered (default: svc-dlq-recovery)
+  --dir <folder>             backup: instead of svc.broker.dlq-backup-path
+  --file <file>              backup: this file alone
+  --s3                       backup: the bucket of svc.broker.backup.s3-bucket
+  --type <event type>        only these; may be given several times
+  --topic <topic>            only events meant for this topic; may be given several times
+  --since, --until <time>    only events stored in this time: 2026-03-04T10:00:00Z, or 90m for that long ago
+  --to <topic>               where events go whose own topic is not known
+  --rate <number>            events a second (default: as fast as the broker takes them)
+  --dry-run                  list what would be sent, send nothing
 
 Options
   --config <file>   configuration file (default: svc.config.* from the working directory upwards)
@@ -16,11 +37,13 @@ Options
 `;
 
 /** Exit codes: 0 all is well, 1 the command found a problem, 2 it was called wrongly. */
-function main(args: readonly string[]): number {
+async function main(args: readonly string[]): Promise<number> {
   const [command] = args;
   if (args.includes('--version') || args.includes('-v')) return say(`${version}\n`);
   if (command === undefined || args.includes('--help') || args.includes('-h')) return say(usage);
   if (command === 'check') return runCheck(args.slice(1));
+  if (command === 'dlq') return runDlq(args.slice(1));
+  if (command === 'backup') return runBackup(args.slice(1));
   process.stderr.write(`svc: unknown command "${command}"; see svc --help\n`);
   return 2;
 }
@@ -30,4 +53,13 @@ function say(text: string): number {
   return 0;
 }
 
-process.exitCode = main(process.argv.slice(2));
+main(process.argv.slice(2)).then(
+  (code) => {
+    process.exitCode = code;
+  },
+  (error: unknown) => {
+    if (!(error instanceof WrongUse)) throw error;
+    process.stderr.write(`svc: ${error.message}; see svc --help\n`);
+    process.exitCode = 2;
+  },
+);

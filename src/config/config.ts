@@ -25,8 +25,28 @@ export interface Config {
     readonly connectionTimeoutMs: number;
     /** Sends at once. */
     readonly maxInFlight: number;
-    readonly buffer: { readonly maxEvents: number };
+    readonly buffer: { readonly maxEvents: number; readonly maxBytes: number };
+    readonly batch: { readonly maxEvents: number; readonly maxBytes: number; readonly lingerMs: number };
+    readonly deliveryTimeoutMs: number;
     readonly file: { readonly path: string };
+    /** `undefined`: no dead letter topic. */
+    readonly dlqTopic: string | undefined;
+    readonly dlqFormat: 'operations' | 'recovery';
+    readonly dlqBackupPath: string;
+    readonly backup: {
+      readonly localEnabled: boolean;
+      readonly s3Enabled: boolean;
+      /** There when `s3Enabled`. */
+      readonly s3Bucket: string | undefined;
+      readonly s3Prefix: string;
+      readonly s3Region: string | undefined;
+      readonly s3Endpoint: string | undefined;
+      readonly format: 'event' | 'record';
+      readonly maxFiles: number;
+      readonly maxBytes: number;
+      /** `rate` is in events a second. */
+      readonly drain: { readonly enabled: boolean; readonly rate: number };
+    };
     readonly tls: {
       readonly enabled: boolean;
       readonly caFile: string | undefined;
@@ -40,6 +60,16 @@ export interface Config {
       readonly username: string | undefined;
       readonly password: string | undefined;
     };
+  };
+  readonly retry: {
+    readonly enabled: boolean;
+    readonly maxAttempts: number;
+    /** Milliseconds. */
+    readonly initialInterval: number;
+    readonly multiplier: number;
+    /** Milliseconds. */
+    readonly maxInterval: number;
+    readonly jitter: boolean;
   };
   readonly shutdown: { readonly timeoutMs: number };
   readonly idGenerator: {

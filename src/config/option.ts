@@ -18,7 +18,7 @@ export interface Option {
   readonly default?: OptionValue;
   /** In words, where the default is no fixed value. */
   readonly defaultText?: string;
-  readonly unit?: 'ms' | 's' | 'days' | 'events' | 'sends' | 'rows';
+  readonly unit?: 'ms' | 's' | 'days' | 'events' | 'sends' | 'rows' | 'files' | 'bytes' | 'events/s';
   readonly min?: number;
   readonly max?: number;
   /** The message names both bounds, as the specification does. */

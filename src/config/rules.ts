@@ -85,6 +85,18 @@ export function checkRules(input: RuleInput): RuleResult {
   if (values.get('svc.broker.backup.s3-enabled') === true) {
     require('svc.broker.backup.s3-bucket', 's3Bucket is required when s3Enabled=true');
   }
+
+  const dlqTopic = values.get('svc.broker.dlq-topic');
+  if (dlqTopic !== undefined && dlqTopic === values.get('svc.broker.topic')) {
+    const name = 'svc.broker.dlq-topic';
+    const message = 'dlqTopic must differ from topic: dead letters would be read as events';
+    problems.push({
+      name,
+      message,
+      where: where(name),
+      fix: 'Name a topic of its own, such as orders.events.dlq.v1',
+    });
+  }
   return { problems, warnings };
 }
 

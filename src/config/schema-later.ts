@@ -7,35 +7,6 @@ const noOutbox =
 
 /** Known names whose feature comes with a later version. They are checked already, so that a file stays valid. */
 export const laterOptions: readonly Option[] = [
-  text('svc.broker.dlq-topic', 'Dead letter topic of events that could not be sent.', { format: 'topic' }),
-  text('svc.broker.dlq-backup-path', 'Folder of local backup files.', {
-    format: 'path',
-    default: './dlq-backup',
-  }),
-  {
-    ...text('svc.broker.dlq-format', 'Form of the dead letter message.', { default: 'operations' }),
-    type: 'enum',
-    values: ['operations', 'recovery'],
-  },
-  flag('svc.broker.backup.local-enabled', 'Backup to local files.', { harmless: [false] }),
-  flag('svc.broker.backup.s3-enabled', 'Backup to S3 object storage.', { harmless: [false] }),
-  text('svc.broker.backup.s3-bucket', 'Bucket of the S3 backup.', { format: 'text' }),
-  text('svc.broker.backup.s3-prefix', 'Prefix of the object keys of the S3 backup.', {
-    default: 'dlq-backup',
-  }),
-  {
-    ...text('svc.broker.backup.format', 'What a backup file holds.', { default: 'event' }),
-    type: 'enum',
-    values: ['event', 'record'],
-  },
-  flag('svc.retry.enabled', 'Retries failed sends.', { default: true, harmless: [false] }),
-  number('svc.retry.max-attempts', 'Retries after the first try.', { min: 1, max: 100, default: 3 }),
-  number('svc.retry.initial-interval', 'Wait before the first retry.', waits(1_000)),
-  {
-    ...number('svc.retry.multiplier', 'Growth of the wait.', { min: 1, max: 100, default: 2 }),
-    type: 'number',
-  },
-  number('svc.retry.max-interval', 'Longest wait between retries.', waits(10_000)),
   flag('svc.pii.enabled', 'Protects personal data.', { harmless: [false] }),
   {
     ...text('svc.pii.fields', 'Path rules that mark personal data.', { refused: unprotected }),

@@ -1,14 +1,18 @@
 import type { Option } from './option.ts';
+import { backupOptions } from './schema-backup.ts';
 import { brokerOptions } from './schema-broker.ts';
 import { contextOptions } from './schema-context.ts';
 import { laterOptions } from './schema-later.ts';
 import { managementOptions } from './schema-management.ts';
+import { retryOptions } from './schema-retry.ts';
 import { serviceOptions } from './schema-service.ts';
 
 /** Every option there is, `svc.targets` apart: the only list, read by validation, documentation and JSON Schema. */
 export const options: readonly Option[] = [
   ...serviceOptions,
   ...brokerOptions,
+  ...retryOptions,
+  ...backupOptions,
   ...contextOptions,
   ...managementOptions,
   ...laterOptions,

@@ -10,10 +10,21 @@ export interface CaptureTarget {
   readonly calls: number;
 }
 
+/** Events in memory until they are acknowledged. */
+export interface BufferState {
+  readonly events: number;
+  readonly bytes: number;
+  /** Events for which there was no room. */
+  readonly overflows: number;
+}
+
 /** What the instruments read. */
 export interface MetricSources {
   readonly ledger: Ledger;
   readonly durations: PublishDurations;
+  /** 0 closed, 1 open, 2 half-open. */
+  circuit(): number;
+  buffer(): BufferState;
   captureTargets(): readonly CaptureTarget[];
 }
 
@@ -54,6 +65,8 @@ export const publishDuration: DurationInstrument = {
   description: 'Time from the hand-over of an event to the publisher until its outcome.',
   attributeKeys: ['eventType'],
 };
+
+const none: Attributes = {};
 
 /** Every instrument of svc but the duration. `docs/metrics.md` shows the same list (tested). */
 export const observedInstruments: readonly ObservedInstrument[] = [
@@ -109,6 +122,42 @@ export const observedInstruments: readonly ObservedInstrument[] = [
       const errors = ledger.brokerErrors();
       for (const kind of brokerErrorKinds) observe(errors[kind], { kind });
     },
+  },
+  {
+    name: 'svc.circuit.state',
+    prometheusName: 'svc_circuit_state',
+    kind: 'gauge',
+    unit: '1',
+    description: 'Circuit breaker in front of the broker: 0 closed, 1 open, 2 half-open.',
+    attributeKeys: [],
+    read: ({ circuit }, observe) => observe(circuit(), none),
+  },
+  {
+    name: 'svc.buffer.events',
+    prometheusName: 'svc_buffer_events',
+    kind: 'gauge',
+    unit: '{event}',
+    description: 'Events in memory until they are acknowledged.',
+    attributeKeys: [],
+    read: ({ buffer }, observe) => observe(buffer().events, none),
+  },
+  {
+    name: 'svc.buffer.bytes',
+    prometheusName: 'svc_buffer_bytes',
+    kind: 'gauge',
+    unit: 'By',
+    description: 'Bytes of the events in memory.',
+    attributeKeys: [],
+    read: ({ buffer }, observe) => observe(buffer().bytes, none),
+  },
+  {
+    name: 'svc.buffer.overflows',
+    prometheusName: 'svc_buffer_overflows_total',
+    kind: 'counter',
+    unit: '{event}',
+    description: 'Events that went to the next tier because there was no room in memory.',
+    attributeKeys: [],
+    read: ({ buffer }, observe) => observe(buffer().overflows, none),
   },
   {
     name: 'svc.capture.targets',

@@ -78,7 +78,13 @@ function captured(): {
   return {
     fn: wrapFunction(createOrder, slot),
     slot,
-    sources: { ledger, durations, captureTargets: () => [] },
+    sources: {
+      ledger,
+      durations,
+      circuit: () => 0,
+      buffer: () => ({ events: 0, bytes: 0, overflows: 0 }),
+      captureTargets: () => [],
+    },
   };
 }
 

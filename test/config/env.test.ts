@@ -45,7 +45,7 @@ describe('environment variables', () => {
 
   it('count as not set when empty', () => {
     const { config, problems } = load({ SVC_BROKER_MAX_IN_FLIGHT: '', SVC_BROKER_CLIENT_ID: '  ' });
-    assert.deepEqual([lines(problems), config.broker.maxInFlight, config.broker.clientId], [[], 64, 'svc']);
+    assert.deepEqual([lines(problems), config.broker.maxInFlight, config.broker.clientId], [[], 8, 'svc']);
     assert.equal(loadConfig({ cwd: folderWith(), env: { SVC_BROKER_TOPIC: '' } }).found, false);
   });
 
@@ -66,7 +66,7 @@ describe('environment variables', () => {
       'svc.enabled: must be true or false, got "maybe" (string) (environment variable SVC_ENABLED).',
       'svc.id-generator.worker-id: workerId must be between 0 and 1023, got 1024 (environment variable SVC_ID_GENERATOR_WORKER_ID). Allowed: 0 to 1023.',
       'svc.broker.request-timeout-ms: requestTimeoutMs must be positive, got 0 (environment variable SVC_BROKER_REQUEST_TIMEOUT_MS). Allowed: 1 to 2147483647 ms, default 30000.',
-      'svc.broker.max-in-flight: must be an integer, got "abc" (string) (environment variable SVC_BROKER_MAX_IN_FLIGHT). Allowed: 1 to 1000 sends, default 64.',
+      'svc.broker.max-in-flight: must be an integer, got "abc" (string) (environment variable SVC_BROKER_MAX_IN_FLIGHT). Allowed: 1 to 1000 sends, default 8.',
       'svc.broker.buffer.max-events: must be an integer, got 1.5 (number) (environment variable SVC_BROKER_BUFFER_MAX_EVENTS). Allowed: 1 to 1000000 events, default 10000.',
     ]);
   });

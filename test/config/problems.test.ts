@@ -36,7 +36,7 @@ management:
         'svc.id-generator.worker-id: workerId must be between 0 and 1023, got 1024 (svc.config.yaml:7). Allowed: 0 to 1023.',
         `svc.broker.topic: ${topic('"a b"').replace(':1)', ':4)')}`,
         'svc.broker.async-mode: must be true or false, got "yes" (string) (svc.config.yaml:5).',
-        'svc.broker.max-in-flight: must be an integer, got "abc" (string) (svc.config.yaml:6). Allowed: 1 to 1000 sends, default 64.',
+        'svc.broker.max-in-flight: must be an integer, got "abc" (string) (svc.config.yaml:6). Allowed: 1 to 1000 sends, default 8.',
         'management.server.port: port must be at most 65535, got 65536 (svc.config.yaml:11). Allowed: 0 to 65535, default 9464.',
       ].join('\n'),
     );
@@ -213,32 +213,38 @@ management:
     ]);
   });
 
+  it('tiers: dead letters need a topic of their own, S3 a bucket', () => {
+    const topic = loadCode({}).config.broker.topic;
+    const dlq = (dlqTopic: string) => loadCode({ broker: { dlqTopic } });
+    assert.deepEqual(lines(dlq(topic).problems), [
+      'svc.broker.dlq-topic: dlqTopic must differ from topic: dead letters would be read as events (code). Name a topic of its own, such as orders.events.dlq.v1.',
+    ]);
+    assert.deepEqual(dlq('orders.dlq').problems, []);
+    assert.equal(loadCode({ broker: { dlqTopic: 'a b' } }).problems.length, 1);
+    assert.equal(
+      loadCode({ broker: { backup: { s3Enabled: true } } }).problems[0]?.message,
+      's3Bucket is required when s3Enabled=true',
+    );
+    assert.deepEqual(loadCode({ broker: { backup: { s3Enabled: true, s3Bucket: 'b' } } }).problems, []);
+  });
+
   describe('features of later versions', () => {
     it('give a warning', () => {
       const loaded = loadCode({
-        broker: { dlqTopic: 'dlq', backup: { s3Enabled: true, s3Bucket: 'b' } },
-        retry: { enabled: true },
+        outbox: { batchSize: 50 },
       });
       assert.deepEqual(loaded.problems, []);
       assert.deepEqual(lines(loaded.warnings), [
-        'svc.broker.dlq-topic: has no effect yet in this version (code).',
-        'svc.broker.backup.s3-enabled: has no effect yet in this version (code).',
-        'svc.broker.backup.s3-bucket: has no effect yet in this version (code).',
-        'svc.retry.enabled: has no effect yet in this version (code).',
+        'svc.outbox.batch-size: has no effect yet in this version (code).',
       ]);
     });
 
     it('are checked already', () => {
-      assert.equal(loadCode({ broker: { dlqTopic: 'a b' } }).problems.length, 1);
-      assert.equal(
-        loadCode({ broker: { backup: { s3Enabled: true } } }).problems[0]?.message,
-        's3Bucket is required when s3Enabled=true',
-      );
+      assert.equal(loadCode({ outbox: { batchSize: 0 } }).problems.length, 1);
     });
 
     it('say nothing where they ask for what happens anyway', () => {
       const off = {
-        retry: { enabled: false },
         pii: { enabled: false },
         outbox: { enabled: false },
         serde: { type: 'JSON' },

@@ -7,6 +7,8 @@ export function metricSources(captureTargets: readonly CaptureTarget[] = []): Me
   return {
     ledger: createLedger(),
     durations: createPublishDurations(),
+    circuit: () => 0,
+    buffer: () => ({ events: 0, bytes: 0, overflows: 0 }),
     captureTargets: () => captureTargets,
   };
 }

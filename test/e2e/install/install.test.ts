@@ -89,7 +89,7 @@ describe('svc loaded as ES module and as CommonJS in one process', function () {
     const end = await endOf({
       app: plainApp(),
       files: {
-        'svc.config.json': configOf([]),
+        'svc.config.json': configOf([], { broker: { backup: { localEnabled: false } } }),
         'main.mjs': `
           import { createRequire } from 'node:module';
           import * as esm from 'svc';

@@ -169,7 +169,7 @@ describe('an environment that does not play along: clear lines, and the applicat
     const end = await run({
       'svc.config.json': configOf([target], { broker: { file: { path: './main.mjs/topics' } } }),
     });
-    assert.match(end.stderr, /^svc: error: event lost: .*main\.mjs\/topics/m);
+    assert.match(end.stderr, /^svc: warn: event kept in the backup: .*main\.mjs\/topics/m);
   });
 
   it('nobody reads its standard error any more', async () => {
@@ -191,7 +191,7 @@ describe('an environment that does not play along: clear lines, and the applicat
       { 'svc.config.json': configOf([target]) },
       { env: { KAFKA_BROKERS: '127.0.0.1:1' } },
     );
-    assert.match(end.stderr, /^svc: error: event lost: cannot reach Kafka at 127\.0\.0\.1:1/m);
+    assert.match(end.stderr, /^svc: warn: event kept in the backup: .*cannot reach Kafka at 127\.0\.0\.1:1/m);
   });
 });
 
@@ -226,13 +226,13 @@ requiring('secure-kafka', 'a Kafka that lets nobody in: clear lines, and the app
     const end = await run(
       secured({ sasl: { mechanism: 'scram-sha-512', username: kafka.user, password: 'not-it' } }),
     );
-    assert.match(end.stderr, /^svc: error: event lost: .*password/m);
+    assert.match(end.stderr, /^svc: warn: event kept in the backup: .*password/m);
     assert.doesNotMatch(end.stderr, /not-it/);
   });
 
   it('a certificate that nobody trusts', async () => {
     const end = await run(secured({ tls: { enabled: true } }));
-    assert.match(end.stderr, /^svc: error: event lost: .*svc\.broker\.tls\.ca-file/m);
+    assert.match(end.stderr, /^svc: warn: event kept in the backup: .*svc\.broker\.tls\.ca-file/m);
   });
 });
 

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
+import { join } from 'node:path';
 import { startKafka, type TestKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
 import { plainApp } from '../support/apps.ts';
@@ -90,8 +92,15 @@ describe('the end of a process', function () {
     hasAllEvents(run);
   });
 
-  it('process.exit() keeps its code, and what was in flight is said to be lost', async () => {
-    const run = await end(`burst(); process.exit(6);`);
+  it('process.exit() keeps its code, and what was in flight is in the backup', async () => {
+    const run = await end(`setTimeout(() => { burst(); process.exit(6); }, 200);`);
+    assert.deepEqual([run.code, run.signal], [6, null]);
+    assert.match(run.stderr, new RegExp(`written to the backup events=${eventCount}\\b`));
+    assert.doesNotMatch(run.stderr, /lost/);
+  });
+
+  it('process.exit() without any backup: what was in flight is said to be lost', async () => {
+    const run = await end(`burst(); process.exit(6);`, {}, { broker: { backup: { localEnabled: false } } });
     assert.deepEqual([run.code, run.signal], [6, null]);
     const stored = run.topics.events?.length ?? 0;
     assert.ok(stored < eventCount);
@@ -172,15 +181,20 @@ describe('the end of a process while the broker does not answer', function () {
     assert.ok(afterMs < 2000, `${afterMs} ms`);
   });
 
-  it('SIGTERM waits until the deadline, and says what is left', async () => {
+  it('SIGTERM waits until shortly before the deadline, and puts what is left into the backup', async () => {
     const running = await startApp(hanging(700));
     await running.waitFor(/ready/);
     const started = performance.now();
     const run = await running.kill('SIGTERM');
     const tookMs = performance.now() - started;
     assert.equal(run.signal, 'SIGTERM');
-    assert.ok(tookMs > 600, `${tookMs} ms`);
-    assert.match(run.stderr, /before all events were acknowledged.*events=2\b/);
+    assert.ok(tookMs > 500, `${tookMs} ms`);
+    assert.match(run.stderr, /event kept in the backup: the process ended/);
+    assert.equal(
+      readdirSync(join(running.folder, 'dlq-backup')).filter((name) => name.endsWith('.json')).length,
+      2,
+    );
+    assert.doesNotMatch(run.stderr, /lost/);
   });
 
   it('a second SIGTERM ends it at once', async () => {

@@ -1,0 +1,94 @@
+import { createReadStream } from 'node:fs';
+import { mkdir, open, readFile, rename } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { SvcError } from '../../errors.ts';
+import type { TopicReader, TopicRecord } from '../../publish/topic-reader.ts';
+import { createRanges, type Ranges } from '../../ranges.ts';
+import { topicNameProblem } from './topic-name.ts';
+
+export interface FileTopicReaderOptions {
+  /** Where the topics lie. */
+  readonly directory: string;
+  readonly topic: string;
+  readonly group: string;
+}
+
+const valueName = ',"value":';
+
+/** Reads a topic file. Line numbers are the offsets; what is done is kept beside it, in `<topic>.<group>.done.json`. */
+export function createFileTopicReader(options: FileTopicReaderOptions): TopicReader {
+  const directory = resolve(options.directory);
+  const file = join(directory, `${options.topic}.ndjson`);
+  const doneFile = join(directory, `${options.topic}.${options.group}.done.json`);
+  let done: Ranges = createRanges();
+
+  async function* lines(): AsyncGenerator<{ number: number; text: string }> {
+    let number = 0;
+    const input = createReadStream(file);
+    try {
+      for await (const text of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+        yield { number: number++, text };
+      }
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === 'ENOENT') throw failed(`there is no topic file "${file}"`);
+      throw failed(`the topic file "${file}" cannot be read (${code})`);
+    }
+  }
+
+  return {
+    async open() {
+      const problem = topicNameProblem(options.topic);
+      if (problem !== undefined) throw failed(problem);
+      const text = await readFile(doneFile, 'utf8').catch(() => '[]');
+      done = createRanges(JSON.parse(text));
+    },
+    async count() {
+      let count = 0;
+      for await (const { number } of lines()) if (!done.has(number)) count++;
+      return count;
+    },
+    async *read(size) {
+      let batch: TopicRecord[] = [];
+      for await (const { number, text } of lines()) {
+        if (done.has(number)) continue;
+        batch.push(toRecord(text, number));
+        if (batch.length < size) continue;
+        yield batch;
+        batch = [];
+      }
+      if (batch.length > 0) yield batch;
+    },
+    async done(records) {
+      for (const { offset } of records) done.add(offset);
+      await mkdir(directory, { recursive: true, mode: 0o700 });
+      const temporary = `${doneFile}.${process.pid}.tmp`;
+      const handle = await open(temporary, 'w', 0o600);
+      try {
+        await handle.writeFile(JSON.stringify(done));
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+      await rename(temporary, doneFile);
+    },
+    async close() {},
+  };
+}
+
+/** The bytes of the value as they stand in the line. A line that is none becomes a record that nobody can read. */
+function toRecord(text: string, offset: number): TopicRecord {
+  try {
+    const { key, headers, timestamp } = JSON.parse(text);
+    // Quotes inside key and headers are escaped, so the first hit is the name.
+    const value = Buffer.from(text.slice(text.indexOf(valueName) + valueName.length, -1));
+    return { partition: 0, offset, key, headers, timestamp, value };
+  } catch {
+    return { partition: 0, offset, key: null, headers: {}, timestamp: 0, value: Buffer.alloc(0) };
+  }
+}
+
+function failed(message: string): SvcError {
+  return new SvcError('SVC_ADAPTERS_NOT_REACHABLE', message);
+}

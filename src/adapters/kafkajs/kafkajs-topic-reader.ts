@@ -1,0 +1,169 @@
+import { randomBytes } from 'node:crypto';
+import type { Admin, Consumer, IHeaders, KafkaMessage } from 'kafkajs';
+import { SvcError } from '../../errors.ts';
+import type { TopicReader, TopicRecord } from '../../publish/topic-reader.ts';
+import { type Marks, readMarks, writeMarks } from './done-marks.ts';
+import { createHandOver, type HandOver } from './hand-over.ts';
+import { type KafkajsClient, type KafkajsClientOptions, loadKafkajs } from './kafkajs-client.ts';
+import { disconnectWithin } from './kafkajs-connect.ts';
+import { toSendFailure } from './kafkajs-failure.ts';
+
+export interface KafkajsTopicReaderOptions extends KafkajsClientOptions {
+  readonly topic: string;
+  /** Consumer group under which Kafka remembers what is done. */
+  readonly group: string;
+}
+
+interface Part extends Marks {
+  /** End of the partition when the reading began. */
+  readonly end: number;
+  /** Next offset to be read. */
+  position: number;
+}
+
+interface Fetched {
+  readonly partition: number;
+  readonly lastOffset: number;
+  readonly records: readonly TopicRecord[];
+}
+
+const usualRetries = { retry: { retries: 5 } };
+/** A partition can end in records that no consumer is shown: then its end is never reached. */
+const idleMs = 15_000;
+
+/**
+ * Reads a topic as a member of a consumer group, so that two recoveries at once share the partitions. What is done is in
+ * the offsets of the group: everything before the offset, and further ranges in the text that Kafka keeps beside it.
+ */
+export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): TopicReader {
+  const { topic } = options;
+  const parts = new Map<number, Part>();
+  let client: KafkajsClient | undefined;
+  let admin: Admin | undefined;
+  let consumer: Consumer | undefined;
+  let listGroup: string | undefined;
+  let hold: NodeJS.Timeout | undefined;
+
+  async function orLine<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof SvcError) throw error;
+      const { message } = toSendFailure(error, { options, topic, written: false });
+      throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', message);
+    }
+  }
+
+  async function readState(asked: Admin): Promise<void> {
+    const ends = await asked.fetchTopicOffsets(topic);
+    const [committed] = await asked.fetchOffsets({ groupId: options.group, topics: [topic] });
+    for (const { partition, low, high } of ends) {
+      const found = committed?.partitions.find((one) => one.partition === partition);
+      const offset = found === undefined || Number(found.offset) < 0 ? undefined : Number(found.offset);
+      const marks = readMarks(Number(low), offset, found?.metadata ?? null);
+      parts.set(partition, { ...marks, end: Number(high), position: marks.base });
+    }
+  }
+
+  async function startConsumer(groupId: string, handOver: HandOver<Fetched>): Promise<void> {
+    const opened = (client as KafkajsClient).kafka.consumer({
+      groupId,
+      maxWaitTimeInMs: 500,
+      ...usualRetries,
+    });
+    consumer = opened;
+    opened.on(opened.events.CRASH, ({ payload }) => handOver.fail(payload.error));
+    await opened.connect();
+    await opened.subscribe({ topics: [topic], fromBeginning: true });
+    await opened.run({
+      autoCommit: false,
+      eachBatch: async ({ batch, heartbeat }) => {
+        const { partition, messages } = batch;
+        const records = messages.map((message) => toRecord(partition, message));
+        await handOver.give({ partition, lastOffset: Number(batch.lastOffset()), records }, heartbeat);
+      },
+    });
+    for (const [partition, { base, end }] of parts) {
+      opened.seek({ topic, partition, offset: String(Math.min(base, end)) });
+    }
+  }
+
+  const isComplete = (): boolean => [...parts.values()].every(({ position, end }) => position >= end);
+
+  return {
+    open: (forRecovery) =>
+      orLine(async () => {
+        hold = setInterval(() => {}, 60_000);
+        listGroup = forRecovery ? undefined : `${options.group}-list-${randomBytes(4).toString('hex')}`;
+        client = (await loadKafkajs(options))();
+        admin = client.kafka.admin(usualRetries);
+        await admin.connect();
+        await readState(admin);
+      }),
+
+    async count() {
+      let count = 0;
+      for (const { base, end, done } of parts.values()) count += Math.max(0, end - base - done.size());
+      return count;
+    },
+
+    async *read(size) {
+      if (isComplete()) return;
+      const handOver = createHandOver<Fetched>(idleMs);
+      await orLine(() => startConsumer(listGroup ?? options.group, handOver));
+      while (!isComplete()) {
+        const fetched = await orLine(() => handOver.take());
+        if (fetched === undefined) return;
+        const part = parts.get(fetched.partition);
+        if (part === undefined) continue;
+        const wanted = fetched.records.filter(
+          ({ offset }) => offset >= part.position && offset < part.end && !part.done.has(offset),
+        );
+        for (let at = 0; at < wanted.length; at += size) yield wanted.slice(at, at + size);
+        part.position = Math.max(part.position, fetched.lastOffset + 1);
+      }
+    },
+
+    done: (records) =>
+      orLine(async () => {
+        for (const { partition, offset } of records) parts.get(partition)?.done.add(offset);
+        const touched = new Set(records.map(({ partition }) => partition));
+        await consumer?.commitOffsets(
+          [...touched].map((partition) => {
+            const { offset, metadata } = writeMarks(parts.get(partition) as Part);
+            return { topic, partition, offset: String(offset), metadata };
+          }),
+        );
+      }),
+
+    async close() {
+      clearInterval(hold);
+      if (consumer !== undefined) await disconnectWithin(consumer, 5_000);
+      if (listGroup !== undefined && consumer !== undefined)
+        await admin?.deleteGroups([listGroup]).catch(() => {});
+      if (admin !== undefined) await disconnectWithin(admin, 1_000);
+      client?.destroySockets();
+    },
+  };
+}
+
+function toRecord(partition: number, { key, value, headers, offset, timestamp }: KafkaMessage): TopicRecord {
+  return {
+    partition,
+    offset: Number(offset),
+    key: key === null ? null : key.toString(),
+    value: value ?? Buffer.alloc(0),
+    headers: toTexts(headers ?? {}),
+    timestamp: Number(timestamp),
+  };
+}
+
+/** Of a header that stands there several times, the last one. */
+function toTexts(headers: IHeaders): Record<string, string> {
+  const texts: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    const one = Array.isArray(value) ? value.at(-1) : value;
+    if (one !== undefined) texts[name] = one.toString();
+  }
+  return texts;
+}

@@ -1,0 +1,285 @@
+import { readdir, stat, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Clock, within } from '../../clock.ts';
+import type { Logger } from '../../observe/logger.ts';
+import type { BackupEvent, EventBackupStrategy } from '../../publish/backup.ts';
+import { encodeLine } from '../../publish/stored-record.ts';
+import { type DirectoryOptions, openBackupDirectory } from './backup-directory.ts';
+import { failed, full, toSvcError } from './backup-failure.ts';
+import { createSegment, finishSegment, type Segment, segmentTaken } from './segment.ts';
+import { type BackupFormat, storeFiles, storeFilesSync, storeSegmentSync } from './store-files.ts';
+import { startUnpacking, type Unpacking } from './unpack.ts';
+import { createUsage } from './usage.ts';
+
+export interface LocalBackupOptions extends DirectoryOptions {
+  readonly directory: string;
+  readonly format: BackupFormat;
+  /** Event files in the folder; what comes after goes to segments, many events a file. */
+  readonly maxFiles: number;
+  /** Of all that waits in the folder. One event more is refused. */
+  readonly maxBytes: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export interface LocalBackup extends EventBackupStrategy {
+  storeSync(events: readonly BackupEvent[]): void;
+  close(deadlineMs: number): Promise<void>;
+  /** What lies in the folder as far as this process knows. */
+  state(): { readonly files: number; readonly bytes: number };
+  /** Hands the segments that this process writes to the readers. */
+  finishSegments(): Promise<void>;
+  /** Counts the folder anew: somebody took events out of it. */
+  recount(): Promise<void>;
+}
+
+interface Waiting {
+  readonly event: BackupEvent;
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** So few at once are written as files right away; more go to a segment first, with one fsync for all of them. */
+const fewEvents = 16;
+const fewAtTheEnd = 64;
+const maxBatchCount = 1_000;
+const maxBatchBytes = 4 * 1024 * 1024;
+const maxSegmentBytes = 16 * 1024 * 1024;
+/** In memory, behind a disk that is too slow. */
+const maxWaitingBytes = 64 * 1024 * 1024;
+/** Nothing new for so long: the segment is ended, and its events become files as far as there is room. */
+const quietMs = 200;
+/** Others empty the folder, too. */
+const recountMs = 60_000;
+const recountSoonMs = 10_000;
+const oldTemporaryMs = 3_600_000;
+
+/**
+ * Events as files of this machine: for their owner only, whole or not there, on the disk before they count as stored.
+ * A few events become one file each. Many at once are appended to a segment with one fsync a batch; when it is quiet again
+ * they are unpacked to files of their own, up to `maxFiles` of them.
+ */
+export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
+  const { clock, logger, format, maxFiles, maxBytes } = options;
+  const usage = createUsage(() => clock.monotonic());
+  let waiting: Waiting[] = [];
+  let waitingBytes = 0;
+  let real: string | undefined;
+  let segment: Segment | undefined;
+  /** Ended segments of this process whose events may still become files. */
+  const toUnpack: string[] = [];
+  let unpacking: Unpacking | undefined;
+  /** Unpacking stops, for the rest is to be handed over. */
+  let isEnding = false;
+  let working: Promise<void> | undefined;
+  let quiet: NodeJS.Timeout | undefined;
+  let closed = false;
+
+  async function open(): Promise<string> {
+    // Somebody may have removed the folder: it is made and checked again.
+    if (real !== undefined && !(await isThere(real))) {
+      real = undefined;
+      await endSegment();
+      toUnpack.length = 0;
+    }
+    if (real === undefined) {
+      real = openBackupDirectory(options.directory, options);
+      await removeOldTemporaries(real, clock.now());
+    }
+    const isFull = usage.bytes() >= maxBytes || usage.files() >= maxFiles;
+    await usage.refresh(real, isFull ? recountSoonMs : recountMs);
+    return real;
+  }
+
+  function take(): Waiting[] {
+    let bytes = 0;
+    let count = 0;
+    while (count < waiting.length && count < maxBatchCount && (count === 0 || bytes < maxBatchBytes)) {
+      bytes += (waiting[count++] as Waiting).event.value.length;
+    }
+    const batch = waiting.slice(0, count);
+    waiting = waiting.slice(count);
+    waitingBytes -= bytes;
+    return batch;
+  }
+
+  async function write(batch: readonly Waiting[]): Promise<void> {
+    try {
+      const directory = await open();
+      const fitting = batch.filter((one) => fits(one));
+      if (fitting.length === 0) return;
+      const isFew = fitting.length <= fewEvents && usage.files() + fitting.length <= maxFiles;
+      if (isFew) await writeFiles(directory, fitting);
+      else await writeLines(directory, fitting);
+    } catch (error) {
+      const reason = toSvcError(error, options.directory);
+      for (const { reject } of batch) reject(reason);
+    }
+  }
+
+  /** Takes the room of an event, or refuses it. */
+  function fits({ event, reject }: Waiting): boolean {
+    const size = event.value.length;
+    if (usage.bytes() + size <= maxBytes) {
+      usage.add(0, size);
+      return true;
+    }
+    reject(
+      full(`the backup folder "${options.directory}" holds ${maxBytes} bytes (svc.broker.backup.max-bytes)`),
+    );
+    return false;
+  }
+
+  async function writeFiles(directory: string, batch: readonly Waiting[]): Promise<void> {
+    const results = await storeFiles(
+      directory,
+      format,
+      batch.map(({ event }) => event),
+    );
+    for (const [index, { event, resolve, reject }] of batch.entries()) {
+      const result = results[index];
+      if (typeof result === 'string') {
+        usage.add(1, 0);
+        resolve();
+        continue;
+      }
+      usage.add(0, -event.value.length);
+      reject(toSvcError(result, options.directory));
+    }
+  }
+
+  async function writeLines(directory: string, batch: readonly Waiting[]): Promise<void> {
+    const text = batch.map(({ event }) => encodeLine(event)).join('');
+    if (segment !== undefined && segment.bytes() >= maxSegmentBytes) await endSegment();
+    try {
+      segment ??= await createSegment(directory, clock.now());
+      await segment.append(text, batch.length);
+    } catch (error) {
+      await endSegment();
+      if ((error as NodeJS.ErrnoException).code !== segmentTaken) {
+        for (const { event } of batch) usage.add(0, -event.value.length);
+        throw error;
+      }
+      segment = await createSegment(directory, clock.now());
+      await segment.append(text, batch.length);
+    }
+    for (const { resolve } of batch) resolve();
+  }
+
+  async function endSegment(): Promise<void> {
+    const ended = segment;
+    segment = undefined;
+    if (ended === undefined) return;
+    await ended.end().catch(() => {});
+    toUnpack.push(ended.path);
+  }
+
+  async function work(): Promise<void> {
+    while (waiting.length > 0) {
+      await write(take());
+      if (waiting.length === 0) await new Promise(setImmediate);
+    }
+    working = undefined;
+    if (segment !== undefined || unpacking !== undefined || toUnpack.length > 0) {
+      quiet = setTimeout(() => start(tidy), quietMs);
+      quiet.unref();
+    }
+  }
+
+  /** When it is quiet: segments become files, a few at a time, for as long as nothing new comes. */
+  async function tidy(): Promise<void> {
+    await endSegment();
+    while (waiting.length === 0 && !isEnding && real !== undefined) {
+      const path = toUnpack[0];
+      if (unpacking === undefined && path === undefined) break;
+      try {
+        if (unpacking === undefined) {
+          toUnpack.shift();
+          unpacking = await startUnpacking(real, path as string, format);
+        }
+        usage.add(await unpacking.step(maxFiles - usage.files()), 0);
+        if (unpacking.isFinished()) unpacking = undefined;
+      } catch (error) {
+        unpacking = undefined;
+        logger.debug(`backup: a segment stays as it is: ${toSvcError(error, options.directory).message}`);
+      }
+    }
+    working = undefined;
+    if (waiting.length > 0) start(work);
+  }
+
+  function start(job: () => Promise<void>): void {
+    if (working !== undefined) return;
+    clearTimeout(quiet);
+    working = job();
+  }
+
+  async function finishSegments(): Promise<void> {
+    clearTimeout(quiet);
+    isEnding = true;
+    while (working !== undefined) await working;
+    working = (async () => {
+      await endSegment();
+      await unpacking?.stop().catch(() => {});
+      unpacking = undefined;
+      isEnding = false;
+      for (const path of toUnpack.splice(0)) await finishSegment(path).catch(() => {});
+      working = undefined;
+      if (waiting.length > 0) start(work);
+    })();
+    await working;
+  }
+
+  return {
+    name: 'local files',
+    store(event) {
+      if (closed) return Promise.reject(failed(options.directory, 'svc has stopped'));
+      const size = event.value.length;
+      if (waitingBytes + size > maxWaitingBytes) {
+        const message = `the disk of the backup folder "${options.directory}" is too slow: ${waitingBytes} bytes wait for it`;
+        return Promise.reject(full(message));
+      }
+      waitingBytes += size;
+      return new Promise((resolve, reject) => {
+        waiting.push({ event, resolve, reject });
+        // What comes in this turn of the event loop is one batch.
+        if (waiting.length === 1) setImmediate(() => start(work));
+      });
+    },
+    storeSync(events) {
+      try {
+        const directory = openBackupDirectory(options.directory, options);
+        if (events.length <= fewAtTheEnd) storeFilesSync(directory, format, events);
+        else storeSegmentSync(directory, events, clock.now());
+      } catch (error) {
+        throw toSvcError(error, options.directory);
+      }
+    },
+    state: () => ({ files: usage.files(), bytes: usage.bytes() }),
+    finishSegments,
+    recount: async () => {
+      if (real !== undefined) await usage.refresh(real, 0).catch(() => {});
+    },
+    async close(deadlineMs) {
+      closed = true;
+      await within(deadlineMs, finishSegments());
+    },
+  };
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** What a killed process left half-written. */
+async function removeOldTemporaries(directory: string, nowMs: number): Promise<void> {
+  for (const name of await readdir(directory)) {
+    if (!name.startsWith('.') || !name.endsWith('.tmp')) continue;
+    const path = join(directory, name);
+    const found = await stat(path).catch(() => undefined);
+    if (found !== undefined && nowMs - found.mtimeMs > oldTemporaryMs) await unlink(path).catch(() => {});
+  }
+}

@@ -1,0 +1,246 @@
+import { access, lstat, readdir, readFile, rename, unlink } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { SvcError } from '../../errors.ts';
+import type { RecoverySource, StoredBatch, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
+import { decodeEvent, decodeRecord } from '../../publish/stored-record.ts';
+import { createRanges, type Ranges } from '../../ranges.ts';
+import { openBackupDirectory } from './backup-directory.ts';
+import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
+import { readLines } from './read-lines.ts';
+import {
+  doneFile,
+  finishSegment,
+  isAbandoned,
+  openSuffix,
+  readDone,
+  segmentName,
+  writeDone,
+} from './segment.ts';
+import { routesFolder } from './store-files.ts';
+import { isEventFile } from './usage.ts';
+import { makeFolderSync, syncDirectory } from './write-exclusive.ts';
+
+export interface LocalSourceOptions {
+  readonly directory: string;
+  /** Only this file of the folder, an event file or a segment. */
+  readonly file?: string | undefined;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
+/** Where processed files go. */
+export const recoveredFolder = 'recovered';
+
+const openFiles = 100;
+
+/** What of a segment is known while it is read. */
+interface Progress {
+  readonly done: Ranges;
+  /** Lines that are no events. They keep the segment where it is. */
+  unreadable: number;
+  /** Known when the segment has been read to its end. */
+  lineCount: number | undefined;
+  isMoved: boolean;
+}
+
+/** A local backup folder: event files by their names, then segments, oldest first. Processed files move to `recovered/`. */
+export function createLocalSource(options: LocalSourceOptions): RecoverySource {
+  const { directory, now } = options;
+  const progress = new Map<string, Progress>();
+  let real = directory;
+  let lock: DirectoryLock | undefined;
+
+  async function names(): Promise<{ files: string[]; segments: string[] }> {
+    const all = await readdir(real);
+    const wanted =
+      options.file === undefined ? all : all.filter((name) => name === basename(options.file as string));
+    return {
+      files: wanted.filter(isEventFile).sort(byNumber),
+      segments: wanted.filter((name) => segmentName.test(name)).sort(),
+    };
+  }
+
+  /** For a recovery, what dead processes left open is taken over; what living ones write is theirs. */
+  async function takeSegment(name: string): Promise<string | undefined> {
+    if (!name.endsWith(openSuffix) || lock === undefined) return name;
+    const path = join(real, name);
+    return (await isAbandoned(path, now())) ? basename(await finishSegment(path)) : undefined;
+  }
+
+  async function readEvent(name: string): Promise<StoredEvent | Unreadable> {
+    const path = join(real, name);
+    try {
+      // Nothing that was put here to be read out of somewhere else.
+      if (!(await lstat(path)).isFile()) return { place: name, reason: 'it is not a file' };
+      const value = await readFile(path);
+      const route = await readFile(join(real, routesFolder, name), 'utf8').catch(() => undefined);
+      const event =
+        (route === undefined ? decodeRecord(value.toString(), name) : undefined) ??
+        decodeEvent(value, route, name);
+      return event ?? { place: name, reason: 'it holds no event' };
+    } catch (error) {
+      return { place: name, reason: `it cannot be read (${(error as NodeJS.ErrnoException).code})` };
+    }
+  }
+
+  async function* readSegment(name: string, size: number): AsyncGenerator<StoredBatch> {
+    const state: Progress = {
+      done: await readDone(join(real, name)),
+      unreadable: 0,
+      lineCount: undefined,
+      isMoved: false,
+    };
+    progress.set(name, state);
+    let events: StoredEvent[] = [];
+    let unreadable: Unreadable[] = [];
+    let count = 0;
+    for await (const { number, text, isWhole } of readLines(join(real, name))) {
+      count++;
+      if (state.done.has(number)) continue;
+      const place = `${name}:${number + 1}`;
+      const event = isWhole ? decodeRecord(text, place) : undefined;
+      if (event !== undefined) events.push(event);
+      else if (isWhole) {
+        state.unreadable++;
+        unreadable.push({ place, reason: 'it holds no event' });
+      } else {
+        // Written when the process died, so never counted as stored.
+        unreadable.push({ place, reason: 'the line was cut off while it was written' });
+        count--;
+      }
+      if (events.length < size) continue;
+      yield { events, unreadable };
+      events = [];
+      unreadable = [];
+    }
+    state.lineCount = count;
+    if (events.length > 0 || unreadable.length > 0) yield { events, unreadable };
+    await moveFinished(name, state);
+  }
+
+  async function moveFinished(name: string, state: Progress): Promise<void> {
+    const { done, unreadable, lineCount, isMoved } = state;
+    if (lock === undefined || isMoved || lineCount === undefined || unreadable > 0) return;
+    if (done.size() < lineCount) return;
+    state.isMoved = true;
+    await move(name);
+    await unlink(doneFile(join(real, name))).catch(() => {});
+  }
+
+  async function move(name: string): Promise<string> {
+    const isTaken = await access(join(real, recoveredFolder, name)).then(
+      () => true,
+      () => false,
+    );
+    const moved = isTaken ? `${now()}-${name}` : name;
+    await rename(join(real, name), join(real, recoveredFolder, moved));
+    return moved;
+  }
+
+  /** With its route, so that it could be restored from there once more. */
+  async function moveFile(name: string): Promise<void> {
+    const moved = await move(name);
+    await rename(join(real, routesFolder, name), join(real, recoveredFolder, routesFolder, moved)).catch(
+      () => {},
+    );
+  }
+
+  async function doneWithLines(name: string, lines: readonly number[]): Promise<void> {
+    const state = progress.get(name) ?? {
+      done: createRanges(),
+      unreadable: 0,
+      lineCount: undefined,
+      isMoved: false,
+    };
+    for (const line of lines) state.done.add(line);
+    await writeDone(real, join(real, name), state.done);
+    await moveFinished(name, state);
+  }
+
+  return {
+    name: `backup folder ${directory}`,
+
+    async open(forRecovery) {
+      const exists = await access(directory).then(
+        () => true,
+        () => false,
+      );
+      if (!exists) throw missing(`the backup folder "${directory}" does not exist`);
+      real = openBackupDirectory(directory);
+      if (options.file !== undefined) {
+        const name = basename(options.file);
+        await lstat(join(real, name)).catch(() => {
+          throw missing(`there is no file "${name}" in the backup folder "${directory}"`);
+        });
+      }
+      if (!forRecovery) return;
+      lock = await lockDirectory(real);
+      makeFolderSync(join(real, recoveredFolder));
+      makeFolderSync(join(real, recoveredFolder, routesFolder));
+    },
+
+    async hasEvents() {
+      const all = await readdir(directory).catch(() => []);
+      return all.some((name) => isEventFile(name) || segmentName.test(name));
+    },
+
+    async count() {
+      const { files, segments } = await names();
+      let count = files.length;
+      for (const name of segments) {
+        const done = await readDone(join(real, name));
+        for await (const { number, isWhole } of readLines(join(real, name))) {
+          if (isWhole && !done.has(number)) count++;
+        }
+      }
+      return count;
+    },
+
+    async *read(size) {
+      const { files, segments } = await names();
+      const atOnce = Math.min(size, openFiles);
+      for (let at = 0; at < files.length; at += atOnce) {
+        const found = await Promise.all(files.slice(at, at + atOnce).map(readEvent));
+        yield {
+          events: found.filter((one): one is StoredEvent => 'value' in one),
+          unreadable: found.filter((one): one is Unreadable => !('value' in one)),
+        };
+      }
+      for (const name of segments) {
+        const taken = await takeSegment(name);
+        if (taken !== undefined) yield* readSegment(taken, size);
+      }
+    },
+
+    async done(events) {
+      const lines = new Map<string, number[]>();
+      let isMoved = false;
+      for (const { place } of events) {
+        const [, segment, line] = /^(segment-.*):(\d+)$/.exec(place) ?? [];
+        if (segment === undefined) {
+          await moveFile(place);
+          isMoved = true;
+        } else lines.set(segment, [...(lines.get(segment) ?? []), Number(line) - 1]);
+      }
+      for (const [segment, done] of lines) await doneWithLines(segment, done);
+      if (isMoved) {
+        await syncDirectory(join(real, recoveredFolder));
+        await syncDirectory(real);
+      }
+    },
+
+    async close() {
+      await lock?.release();
+      lock = undefined;
+    },
+  };
+}
+
+/** Event ids are numbers that grow with time, as texts of any length. */
+function byNumber(a: string, b: string): number {
+  return a.length - b.length || (a < b ? -1 : 1);
+}
+
+function missing(message: string): SvcError {
+  return new SvcError('SVC_ADAPTERS_BACKUP_FAILED', message);
+}

@@ -1,0 +1,132 @@
+import { randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import { open, readFile, rename, stat, unlink } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { createRanges, type Ranges } from '../../ranges.ts';
+import { syncDirectory, temporaryName } from './write-exclusive.ts';
+
+/** A segment that its process still writes to. Readers leave it alone, unless that process is gone. */
+export const openSuffix = '.open';
+export const segmentName = /^segment-(\d{13})-(\d{1,10})-([0-9a-f]{8})\.ndjson(\.open)?$/;
+
+export const segmentTaken = 'SEGMENT_TAKEN';
+
+const newFile =
+  constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | constants.O_APPEND | (constants.O_NOFOLLOW ?? 0);
+
+/** One file of newline-delimited records, being written. */
+export interface Segment {
+  readonly path: string;
+  bytes(): number;
+  lines(): number;
+  /**
+   * Appends whole lines and forces them to the disk: all of them or none. After a failure it takes no more.
+   * Fails with the code `SEGMENT_TAKEN` when somebody has moved or removed the file meanwhile: a reader that took its
+   * writer for dead may or may not have seen these lines.
+   */
+  append(text: string, lineCount: number): Promise<void>;
+  /** Ends the writing; the file keeps the suffix of one that is worked on. */
+  end(): Promise<void>;
+}
+
+export function newSegmentName(nowMs: number): string {
+  return `segment-${String(nowMs).padStart(13, '0')}-${process.pid}-${randomBytes(4).toString('hex')}.ndjson`;
+}
+
+export async function createSegment(directory: string, nowMs: number): Promise<Segment> {
+  const path = join(directory, newSegmentName(nowMs) + openSuffix);
+  const file = await open(path, newFile, 0o600);
+  let bytes = 0;
+  let lines = 0;
+  let isBroken = false;
+  try {
+    await file.chmod(0o600);
+    await syncDirectory(directory);
+  } catch (error) {
+    await file.close();
+    await unlink(path).catch(() => {});
+    throw error;
+  }
+  const { ino } = await file.stat();
+  return {
+    path,
+    bytes: () => (isBroken ? Number.POSITIVE_INFINITY : bytes),
+    lines: () => lines,
+    async append(text, lineCount) {
+      try {
+        await file.writeFile(text);
+        await file.datasync();
+        // A reader renames a segment before it reads it: in place now means that the lines will be read.
+        const found = await stat(path).catch(() => undefined);
+        if (found?.ino !== ino) throw Object.assign(new Error('segment taken'), { code: segmentTaken });
+        bytes += Buffer.byteLength(text);
+        lines += lineCount;
+      } catch (error) {
+        isBroken = true;
+        // Half a batch on a full disk: what nobody was told to be stored must not be sent one day.
+        if ((error as NodeJS.ErrnoException).code !== segmentTaken)
+          await file.truncate(bytes).catch(() => {});
+        throw error;
+      }
+    },
+    end: () => file.close(),
+  };
+}
+
+/** Hands the segment over to readers. Returns its new path. */
+export async function finishSegment(path: string): Promise<string> {
+  const final = path.slice(0, -openSuffix.length);
+  await rename(path, final);
+  return final;
+}
+
+/** Where the lines that are done are noted: beside the segment, under the name that it has when finished. */
+export function doneFile(segment: string): string {
+  return `${segment.endsWith(openSuffix) ? segment.slice(0, -openSuffix.length) : segment}.done`;
+}
+
+export async function readDone(segment: string): Promise<Ranges> {
+  try {
+    return createRanges(JSON.parse(await readFile(doneFile(segment), 'utf8')));
+  } catch {
+    return createRanges();
+  }
+}
+
+/** Atomic and on the disk: a crash leaves the note from before or this one. */
+export async function writeDone(directory: string, segment: string, done: Ranges): Promise<void> {
+  const temporary = join(directory, temporaryName());
+  try {
+    const file = await open(temporary, 'wx', 0o600);
+    try {
+      await file.writeFile(JSON.stringify(done));
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, join(directory, basename(doneFile(segment))));
+    await syncDirectory(directory);
+  } catch (error) {
+    await unlink(temporary).catch(() => {});
+    throw error;
+  }
+}
+
+/** The process that wrote it is gone, or the file has not been touched for a minute and its writer thus ended it. */
+export async function isAbandoned(path: string, nowMs: number): Promise<boolean> {
+  const [, , pid] = segmentName.exec(basename(path)) ?? [];
+  if (pid !== undefined && Number(pid) !== process.pid && !isRunning(Number(pid))) return true;
+  const found = await stat(path).catch(() => undefined);
+  return found !== undefined && nowMs - found.mtimeMs > abandonedMs;
+}
+
+const abandonedMs = 60_000;
+
+export function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}

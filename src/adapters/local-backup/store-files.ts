@@ -1,0 +1,75 @@
+import { join } from 'node:path';
+import { type BackupEvent, backupName } from '../../publish/backup.ts';
+import { encodeLine, encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
+import { newSegmentName } from './segment.ts';
+import {
+  makeFolderSync,
+  type Placed,
+  syncDirectory,
+  syncDirectorySync,
+  writeExclusive,
+  writeExclusiveSync,
+  writeNewSync,
+} from './write-exclusive.ts';
+
+/** `event`: the event JSON as `<eventId>.json`, its route beside it. `record`: all in one, as `<epoch_millis>.json`. */
+export type BackupFormat = 'event' | 'record';
+
+/** Topic, key and headers of bare event files, under the same names. */
+export const routesFolder = 'routes';
+
+/** Files under way at once. */
+const atOnce = 4;
+
+/** One file per event. Returns one result per event, in their order: the name of its file, or why there is none. */
+export async function storeFiles(
+  directory: string,
+  format: BackupFormat,
+  events: readonly BackupEvent[],
+): Promise<(string | Error)[]> {
+  if (format === 'event') makeFolderSync(join(directory, routesFolder));
+  const results: (string | Error)[] = [];
+  for (let at = 0; at < events.length; at += atOnce) {
+    const group = events.slice(at, at + atOnce);
+    const written = group.map((event) => {
+      const { stem, parts } = partsOf(directory, format, event);
+      return writeExclusive(stem, parts).catch((error: Error) => error);
+    });
+    results.push(...(await Promise.all(written)));
+  }
+  if (format === 'event') await syncDirectory(join(directory, routesFolder));
+  await syncDirectory(directory);
+  return results;
+}
+
+export function storeFilesSync(
+  directory: string,
+  format: BackupFormat,
+  events: readonly BackupEvent[],
+): void {
+  if (format === 'event') makeFolderSync(join(directory, routesFolder));
+  for (const event of events) {
+    const { stem, parts } = partsOf(directory, format, event);
+    writeExclusiveSync(stem, parts);
+  }
+  if (format === 'event') syncDirectorySync(join(directory, routesFolder));
+  syncDirectorySync(directory);
+}
+
+/** Many events at the end of the process: one finished segment. */
+export function storeSegmentSync(directory: string, events: readonly BackupEvent[], nowMs: number): void {
+  writeNewSync(join(directory, newSegmentName(nowMs)), Buffer.from(events.map(encodeLine).join('')));
+  syncDirectorySync(directory);
+}
+
+function partsOf(
+  directory: string,
+  format: BackupFormat,
+  event: BackupEvent,
+): { stem: string; parts: Placed[] } {
+  if (format === 'record') {
+    return { stem: String(event.backedUpAt), parts: [{ directory, bytes: encodeRecord(event) }] };
+  }
+  const route = { directory: join(directory, routesFolder), bytes: encodeRoute(event) };
+  return { stem: backupName(event.eventId), parts: [route, { directory, bytes: event.value }] };
+}

@@ -1,0 +1,87 @@
+import { unlink } from 'node:fs/promises';
+import type { BackupEvent } from '../../publish/backup.ts';
+import { decodeRecord } from '../../publish/stored-record.ts';
+import { type Line, readLines } from './read-lines.ts';
+import { doneFile, finishSegment, readDone, writeDone } from './segment.ts';
+import { type BackupFormat, storeFiles } from './store-files.ts';
+
+/** An ended segment whose events become files of their own. */
+export interface Unpacking {
+  /** The next few events, at most `room`. Returns how many files were made. */
+  step(room: number): Promise<number>;
+  /** True when there is nothing left to do: the segment is gone, or its rest was handed to the readers as it is. */
+  isFinished(): boolean;
+  /** Hands the rest to the readers. */
+  stop(): Promise<void>;
+}
+
+const atOnce = 16;
+
+export async function startUnpacking(
+  directory: string,
+  path: string,
+  format: BackupFormat,
+): Promise<Unpacking> {
+  const done = await readDone(path);
+  const lines: AsyncIterator<Line> = readLines(path)[Symbol.asyncIterator]();
+  let isComplete = true;
+  let finished = false;
+
+  /** Up to `most` events; fewer at the end of the segment. */
+  async function take(most: number): Promise<{ line: number; event: BackupEvent }[]> {
+    const events: { line: number; event: BackupEvent }[] = [];
+    while (events.length < most) {
+      const { value, done: isEnd } = await lines.next();
+      if (isEnd) break;
+      if (done.has(value.number)) continue;
+      const event = value.isWhole ? toBackupEvent(value.text) : undefined;
+      if (event === undefined) isComplete = false;
+      else events.push({ line: value.number, event });
+    }
+    return events;
+  }
+
+  async function stop(): Promise<void> {
+    if (finished) return;
+    finished = true;
+    await lines.return?.();
+    await finishSegment(path);
+  }
+
+  async function remove(): Promise<void> {
+    finished = true;
+    await unlink(path);
+    await unlink(doneFile(path)).catch(() => {});
+  }
+
+  return {
+    async step(room) {
+      if (room <= 0) {
+        await stop();
+        return 0;
+      }
+      const most = Math.min(room, atOnce);
+      const events = await take(most);
+      const results = await storeFiles(
+        directory,
+        format,
+        events.map(({ event }) => event),
+      );
+      const stored = events.filter((_, index) => typeof results[index] === 'string');
+      for (const { line } of stored) done.add(line);
+      if (stored.length > 0) await writeDone(directory, path, done);
+      if (stored.length < events.length) await stop();
+      else if (events.length < most) await (isComplete ? remove() : stop());
+      return stored.length;
+    },
+    isFinished: () => finished,
+    stop,
+  };
+}
+
+function toBackupEvent(text: string): BackupEvent | undefined {
+  const stored = decodeRecord(text, '');
+  if (stored?.topic === undefined) return undefined;
+  const { eventId, eventType, topic, key, headers, value, storedAt, reason = '' } = stored;
+  return { eventId, eventType, topic, key, headers, value, reason, backedUpAt: storedAt };
+}

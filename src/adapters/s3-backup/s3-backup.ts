@@ -1,0 +1,49 @@
+import { type BackupEvent, backupName, type EventBackupStrategy } from '../../publish/backup.ts';
+import { encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
+import { openS3Store, type S3Settings, type S3Store } from './s3-client.ts';
+
+/** Name of the metadata that holds topic, key and headers, in Base64: metadata is ASCII. */
+export const routeMetadata = 'svc-route';
+/** S3 takes 2 KB of metadata in all. An event with more to say is stored as a record. */
+const maxRouteLength = 1_800;
+
+/**
+ * Events as objects, `<prefix>/yyyy/MM/dd/<eventId>.json` by the UTC day of the backup. An object that is there already
+ * is the same event: it is left alone. The AWS SDK is loaded at the first event.
+ */
+export function createS3Backup(settings: S3Settings): EventBackupStrategy {
+  let opening: Promise<S3Store> | undefined;
+
+  function open(): Promise<S3Store> {
+    opening ??= openS3Store(settings).catch((error: unknown) => {
+      opening = undefined;
+      throw error;
+    });
+    return opening;
+  }
+
+  return {
+    name: `S3 bucket ${settings.bucket}`,
+    async store(event) {
+      const store = await open();
+      const route = encodeRoute(event).toString('base64');
+      const fits = route.length <= maxRouteLength;
+      const body = fits ? event.value : encodeRecord(event);
+      await store.put(keyOf(settings.prefix, event), body, fits ? { [routeMetadata]: route } : {});
+    },
+    async close() {
+      (await opening)?.close();
+    },
+  };
+}
+
+function keyOf(prefix: string, { eventId, backedUpAt }: BackupEvent): string {
+  const day = new Date(backedUpAt).toISOString().slice(0, 10).replaceAll('-', '/');
+  return `${folderOf(prefix)}${day}/${backupName(eventId)}.json`;
+}
+
+/** Without a slash at its beginning and without `..`, which tools that copy a bucket to files would follow. */
+export function folderOf(prefix: string): string {
+  const parts = prefix.split('/').filter((part) => part !== '' && part !== '.' && part !== '..');
+  return parts.length === 0 ? '' : `${parts.join('/')}/`;
+}

@@ -1,0 +1,185 @@
+import { SvcError } from '../../errors.ts';
+
+export interface S3Settings {
+  readonly bucket: string;
+  readonly prefix: string;
+  /** Default: as the AWS SDK finds it. */
+  readonly region?: string | undefined;
+  /** A compatible store; buckets are then named in the path. */
+  readonly endpoint?: string | undefined;
+  /** Longest wait for the answer to one request. Default 5 s. */
+  readonly timeoutMs?: number | undefined;
+}
+
+export interface S3Object {
+  readonly body: Buffer;
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/** The few requests that svc makes. They reject with a one-line `SvcError`. */
+export interface S3Store {
+  /** `exists`: an object of this key was there already, and is untouched. */
+  put(key: string, body: Buffer, metadata: Record<string, string>): Promise<'stored' | 'exists'>;
+  get(key: string): Promise<S3Object>;
+  /** Keys below a prefix, in their order. */
+  list(prefix: string): AsyncIterable<string>;
+  move(from: string, to: string): Promise<void>;
+  close(): void;
+}
+
+/** The part of `@aws-sdk/client-s3` that is used. */
+interface Vendor {
+  readonly S3Client: new (options: object) => Client;
+  readonly PutObjectCommand: Command;
+  readonly GetObjectCommand: Command;
+  readonly ListObjectsV2Command: Command;
+  readonly CopyObjectCommand: Command;
+  readonly DeleteObjectCommand: Command;
+}
+type Command = new (input: object) => object;
+interface Client {
+  send(command: object, options: { abortSignal: AbortSignal }): Promise<unknown>;
+  destroy(): void;
+}
+
+const packageName = '@aws-sdk/client-s3';
+const usualTimeoutMs = 5_000;
+
+export async function openS3Store(settings: S3Settings): Promise<S3Store> {
+  const { bucket: Bucket, region, endpoint, timeoutMs = usualTimeoutMs } = settings;
+  const vendor = await load();
+  const client = new vendor.S3Client({
+    ...(region !== undefined && { region }),
+    // A compatible store has no region of its own, but the signature needs one.
+    ...(endpoint !== undefined && { endpoint, forcePathStyle: true, region: region ?? 'us-east-1' }),
+    // The next strategy is the retry.
+    maxAttempts: 1,
+    requestHandler: { connectionTimeout: Math.min(timeoutMs, 2_000), requestTimeout: timeoutMs },
+  });
+  let isConditional = true;
+
+  async function send<Answer>(command: object): Promise<Answer> {
+    // The handler's own limits end with the headers of an answer.
+    return (await client.send(command, { abortSignal: AbortSignal.timeout(timeoutMs) })) as Answer;
+  }
+
+  const orSvcError = (error: unknown): never => {
+    throw toSvcError(error, settings, timeoutMs);
+  };
+
+  async function put(
+    key: string,
+    Body: Buffer,
+    Metadata: Record<string, string>,
+  ): Promise<'stored' | 'exists'> {
+    const input = { Bucket, Key: key, Body, Metadata, ContentType: 'application/json' };
+    try {
+      await send(new vendor.PutObjectCommand(isConditional ? { ...input, IfNoneMatch: '*' } : input));
+      return 'stored';
+    } catch (error) {
+      if (statusOf(error) === 412) return 'exists';
+      // Older compatible stores know no conditional put; event ids are unique anyway.
+      if (isConditional && nameOf(error) === 'NotImplemented') {
+        isConditional = false;
+        return put(key, Body, Metadata);
+      }
+      return orSvcError(error);
+    }
+  }
+
+  return {
+    put,
+    async get(key) {
+      try {
+        const { Body, Metadata } = await send<{
+          Body: { transformToByteArray(): Promise<Uint8Array> };
+          Metadata?: Record<string, string>;
+        }>(new vendor.GetObjectCommand({ Bucket, Key: key }));
+        return { body: Buffer.from(await Body.transformToByteArray()), metadata: Metadata ?? {} };
+      } catch (error) {
+        return orSvcError(error);
+      }
+    },
+    async *list(prefix) {
+      let ContinuationToken: string | undefined;
+      do {
+        const input = {
+          Bucket,
+          Prefix: prefix,
+          ...(ContinuationToken !== undefined && { ContinuationToken }),
+        };
+        const page: { Contents?: { Key?: string }[]; NextContinuationToken?: string } = await send<{
+          Contents?: { Key?: string }[];
+          NextContinuationToken?: string;
+        }>(new vendor.ListObjectsV2Command(input)).catch(orSvcError);
+        for (const { Key } of page.Contents ?? []) if (Key !== undefined) yield Key;
+        ContinuationToken = page.NextContinuationToken;
+      } while (ContinuationToken !== undefined);
+    },
+    async move(from, to) {
+      try {
+        const CopySource = [Bucket, ...from.split('/')].map(encodeURIComponent).join('/');
+        await send(new vendor.CopyObjectCommand({ Bucket, Key: to, CopySource }));
+        await send(new vendor.DeleteObjectCommand({ Bucket, Key: from }));
+      } catch (error) {
+        orSvcError(error);
+      }
+    },
+    close: () => client.destroy(),
+  };
+}
+
+async function load(): Promise<Vendor> {
+  try {
+    return (await import(packageName)) as Vendor;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') throw error;
+    throw new SvcError(
+      'SVC_ADAPTERS_PACKAGE_MISSING',
+      `the S3 backup needs the package ${packageName}: npm install ${packageName}`,
+    );
+  }
+}
+
+/** By the name of the error, as S3 and its relatives give it. Its own message can hold parts of the request. */
+function toSvcError(error: unknown, { bucket, endpoint }: S3Settings, timeoutMs: number): SvcError {
+  if (error instanceof SvcError) return error;
+  const name = nameOf(error);
+  const where = endpoint === undefined ? `bucket "${bucket}"` : `bucket "${bucket}" at ${endpoint}`;
+  const says = hints[name] ?? `the request failed (${name}${statusOf(error) ? `, ${statusOf(error)}` : ''})`;
+  return new SvcError(
+    'SVC_ADAPTERS_BACKUP_FAILED',
+    `S3 ${where}: ${says.replace('{timeout}', `${timeoutMs} ms`)}`,
+  );
+}
+
+const noAnswer = 'no answer within {timeout}';
+const credentials =
+  'the credentials are refused: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role';
+const hints: Readonly<Record<string, string>> = {
+  NoSuchBucket: 'there is no such bucket: make it, or correct svc.broker.backup.s3-bucket',
+  AccessDenied:
+    'access denied: the credentials need the right s3:PutObject (to restore also s3:ListBucket, s3:GetObject, s3:DeleteObject)',
+  InvalidAccessKeyId: credentials,
+  SignatureDoesNotMatch: credentials,
+  CredentialsProviderError:
+    'no credentials found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role',
+  RequestTimeTooSkewed: 'the clock of this machine is wrong',
+  PermanentRedirect: 'the bucket is in another region: set svc.broker.backup.s3-region',
+  InsufficientStorage: 'the store is full',
+  TimeoutError: noAnswer,
+  AbortError: noAnswer,
+  ECONNREFUSED: 'nothing listens there: check svc.broker.backup.s3-endpoint',
+  ENOTFOUND: 'the host is not known: check svc.broker.backup.s3-endpoint and s3-region',
+};
+
+function nameOf(error: unknown): string {
+  const { name, code, Code } = (error ?? {}) as Record<'name' | 'code' | 'Code', unknown>;
+  for (const text of [code, Code, name]) if (typeof text === 'string' && text in hints) return text;
+  return typeof name === 'string' && /^\w{1,60}$/.test(name) ? name : 'Error';
+}
+
+function statusOf(error: unknown): number | undefined {
+  return (error as { $metadata?: { httpStatusCode?: number } })?.$metadata?.httpStatusCode;
+}

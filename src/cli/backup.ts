@@ -1,0 +1,34 @@
+import { basename, dirname, resolve } from 'node:path';
+import type { Config } from '../config/config.ts';
+import type { RecoveryPlace } from '../start-recovery.ts';
+import { runRecoveryCommand } from './recovery-command.ts';
+import { parseRecoveryOptions, type RecoveryOptions, WrongUse } from './recovery-options.ts';
+
+/** `svc backup list|restore`: events in backup files or in S3, and their way back to their topics. */
+export async function runBackup([command, ...args]: readonly string[]): Promise<number> {
+  if (command !== 'list' && command !== 'restore') throw new WrongUse('svc backup takes list or restore');
+  const isS3 = args.includes('--s3');
+  const options = parseRecoveryOptions(
+    args.filter((arg) => arg !== '--s3'),
+    ['dir', 'file'],
+  );
+  return runRecoveryCommand(options, command === 'list' ? 'list' : 'send', (config) =>
+    isS3 ? s3Place(config) : localPlace(options, config),
+  );
+}
+
+function s3Place({ broker }: Config): RecoveryPlace {
+  if (broker.backup.s3Bucket === undefined) throw new WrongUse('no bucket: set svc.broker.backup.s3-bucket');
+  return { kind: 's3' };
+}
+
+function localPlace({ own }: RecoveryOptions, { broker }: Config): RecoveryPlace {
+  const { dir, file } = own;
+  if (file === undefined) {
+    return { kind: 'local', directory: dir === undefined ? broker.dlqBackupPath : resolve(dir), file };
+  }
+  // A bare name is one in the folder, anything else is a path.
+  const isName = basename(file) === file;
+  const folder = isName ? (dir ?? broker.dlqBackupPath) : dirname(resolve(file));
+  return { kind: 'local', directory: resolve(folder), file: basename(file) };
+}

@@ -1,0 +1,86 @@
+import type { Config } from '../config/config.ts';
+import { loadConfig } from '../config/load.ts';
+import { formatProblem } from '../config/problem.ts';
+import { SvcError } from '../errors.ts';
+import { consoleLogger } from '../observe/logger.ts';
+import { type RecoveryPlace, runRecovery } from '../start-recovery.ts';
+import { type RecoveryOptions, WrongUse } from './recovery-options.ts';
+import { createProgressBar, listed, listHead, listLine, summaryLines, summaryOf } from './recovery-output.ts';
+
+export type Action = 'list' | 'send';
+
+/**
+ * Lists or sends. Exit codes: 0 done, 1 something is left that was asked for, 2 wrong use.
+ *
+ * @throws WrongUse
+ */
+export async function runRecoveryCommand(
+  options: RecoveryOptions,
+  action: Action,
+  placeOf: (config: Config) => RecoveryPlace,
+): Promise<number> {
+  const config = recoveryConfig(options);
+  const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
+  const isSending = action === 'send' && !options.isDryRun;
+  const isListing = action === 'list' || options.isDryRun;
+  const bar = createProgressBar(process.stderr);
+  const all: object[] = [];
+  let isStopped = false;
+  const stop = (): void => {
+    // A second time ends the process: at most the batch under way is then sent again.
+    isStopped = true;
+    process.stderr.write('\nsvc: stopping after the batch under way\n');
+  };
+  process.once('SIGINT', stop);
+  process.once('SIGTERM', stop);
+  if (isListing && !options.isJson) process.stdout.write(listHead);
+  try {
+    const result = await runRecovery(config, logger, {
+      place: placeOf(config),
+      isSending,
+      accept: options.accept,
+      fallbackTopic: options.to,
+      ratePerSecond: options.ratePerSecond,
+      isStopped: () => isStopped,
+      onProgress: (report, total) => {
+        if (isSending) bar.show(report, total);
+      },
+      onEvent(event) {
+        if (!isListing) return;
+        if (options.isJson) all.push(listed(event));
+        else process.stdout.write(listLine(event));
+      },
+    });
+    bar.end();
+    if (options.isJson) {
+      const document = { dryRun: !isSending, ...summaryOf(result), ...(isListing && { events: all }) };
+      process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
+    } else process.stderr.write(summaryLines(result, isSending));
+    const isLeft = result.failed > 0 || result.unreadable.length > 0 || (isSending && isStopped);
+    return isLeft ? 1 : 0;
+  } catch (error) {
+    bar.end();
+    if (error instanceof WrongUse) throw error;
+    if (!(error instanceof SvcError)) throw error;
+    process.stderr.write(`svc: ${error.message}\n`);
+    return 1;
+  } finally {
+    process.removeListener('SIGINT', stop);
+    process.removeListener('SIGTERM', stop);
+  }
+}
+
+/** The configuration of the application, with the broker of the command line. Without a file, the command line is enough. */
+function recoveryConfig({ config: file, broker }: RecoveryOptions): Config {
+  const env = file === undefined ? process.env : { ...process.env, SVC_CONFIG: file };
+  const code = broker === undefined ? undefined : { svc: { broker: brokerSettings(broker) } };
+  const { config, problems } = loadConfig({ env, ...(code && { code }) });
+  // Without a topic of its own the application could not start, but what is stored knows its topics.
+  const wrong = problems.filter(({ name }) => name.startsWith('svc.broker.') && name !== 'svc.broker.topic');
+  if (wrong.length > 0) throw new WrongUse(wrong.map(formatProblem).join('\nsvc: '));
+  return config;
+}
+
+function brokerSettings(broker: string): object {
+  return { client: 'kafkajs', bootstrapServers: broker.split(',') };
+}

@@ -1,0 +1,77 @@
+import type { RecoverReport, RecoveryResult, StoredEvent } from '../start-recovery.ts';
+
+/** An event in a list: where it lies and what it is, never what is in it. */
+export function listed({ place, eventId, eventType, topic, storedAt, reason }: StoredEvent): object {
+  const time = storedAt === 0 ? null : new Date(storedAt).toISOString();
+  return { place, eventId, eventType, topic: topic ?? null, storedAt: time, reason: reason ?? null };
+}
+
+export function listLine({ place, eventId, eventType, topic, storedAt, reason }: StoredEvent): string {
+  const time = storedAt === 0 ? '-' : new Date(storedAt).toISOString();
+  return `${[time, eventId, eventType || '-', topic ?? '-', reason ?? '-', place].map(plain).join('\t')}\n`;
+}
+
+export const listHead = 'STORED\tEVENT\tTYPE\tTOPIC\tREASON\tPLACE\n';
+
+/** Files and topics come from elsewhere: nothing in them may steer a terminal. */
+function plain(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what it is about
+  return text.replace(/[\x00-\x1f\x7f-\x9f]/g, '?');
+}
+
+export function summaryOf(result: RecoveryResult): object {
+  const { source, matched, skipped, sent, failed, unreadable, problems, stoppedBy } = result;
+  return {
+    source,
+    matched,
+    skipped,
+    sent,
+    failed,
+    unreadable,
+    problems: [...problems].map(([reason, events]) => ({ reason, events })),
+    stopped: stoppedBy === undefined ? null : stoppedBy.message,
+  };
+}
+
+export function summaryLines(result: RecoveryResult, isSending: boolean): string {
+  const { source, matched, skipped, sent, failed, unreadable, problems, stoppedBy } = result;
+  const filtered = skipped > 0 ? `, ${skipped} left out by the filters` : '';
+  const lines = [
+    isSending
+      ? `${source}: ${sent} of ${matched} events sent to their topics${filtered}`
+      : `${source}: ${matched} events${filtered}`,
+  ];
+  for (const [reason, events] of problems) lines.push(`not sent: ${events} events: ${reason}`);
+  for (const { place, reason } of unreadable) lines.push(`not readable: ${place}: ${reason}`);
+  if (stoppedBy !== undefined)
+    lines.push('stopped: the broker is away. Run the command again to go on from here');
+  else if (failed > 0) lines.push('what was not sent is still there');
+  return `${lines.map(plain).join('\n')}\n`;
+}
+
+const width = 30;
+const everyMs = 100;
+
+/** A bar on a terminal, one line that is written over; nothing elsewhere. */
+export function createProgressBar(
+  stream: { readonly isTTY?: boolean; write(text: string): unknown },
+  nowMs: () => number = Date.now,
+): { show(report: RecoverReport, total: number | undefined): void; end(): void } {
+  let shownAtMs = 0;
+  let isShown = false;
+  return {
+    show({ matched, skipped, sent, failed }, total) {
+      const doneCount = matched + skipped;
+      if (stream.isTTY !== true || (nowMs() - shownAtMs < everyMs && doneCount !== total)) return;
+      shownAtMs = nowMs();
+      isShown = true;
+      const share = total === undefined || total === 0 ? 1 : Math.min(1, doneCount / total);
+      const filled = Math.round(share * width);
+      const bar = `[${'#'.repeat(filled)}${'-'.repeat(width - filled)}] ${Math.round(share * 100)} %`;
+      stream.write(`\r${bar}  ${sent} sent${failed > 0 ? `, ${failed} failed` : ''}\u001b[K`);
+    },
+    end() {
+      if (isShown) stream.write('\r\u001b[K');
+    },
+  };
+}

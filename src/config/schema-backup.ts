@@ -1,0 +1,124 @@
+import type { Option } from './option.ts';
+
+const gibibyte = 1024 ** 3;
+
+/** What becomes of events that their topic did not take. */
+export const backupOptions: readonly Option[] = [
+  {
+    name: 'svc.broker.dlq-topic',
+    type: 'string',
+    format: 'topic',
+    defaultText: 'none: events go to the backup',
+    status: 'active',
+    description: 'Dead letter topic of events that could not be sent.',
+  },
+  {
+    name: 'svc.broker.dlq-format',
+    type: 'enum',
+    values: ['operations', 'recovery'],
+    default: 'operations',
+    status: 'active',
+    description:
+      'Form of a dead letter: `operations` holds the event as a text, `recovery` as an object. `svc dlq` reads both.',
+  },
+  {
+    name: 'svc.broker.dlq-backup-path',
+    type: 'string',
+    format: 'path',
+    default: './dlq-backup',
+    status: 'active',
+    description: 'Folder of local backup files. Made when it is needed, open to its owner only (0700).',
+  },
+  {
+    name: 'svc.broker.backup.local-enabled',
+    type: 'boolean',
+    default: true,
+    status: 'active',
+    description: 'Backup to local files, after S3 where that is enabled too.',
+  },
+  {
+    name: 'svc.broker.backup.s3-enabled',
+    type: 'boolean',
+    default: false,
+    status: 'active',
+    description: 'Backup to S3 or a compatible object store. Needs the package @aws-sdk/client-s3.',
+  },
+  {
+    name: 'svc.broker.backup.s3-bucket',
+    type: 'string',
+    format: 'text',
+    status: 'active',
+    description: 'Bucket of the S3 backup.',
+  },
+  {
+    name: 'svc.broker.backup.s3-prefix',
+    type: 'string',
+    default: 'dlq-backup',
+    status: 'active',
+    description: 'Prefix of the object keys: `<prefix>/yyyy/MM/dd/<eventId>.json`.',
+  },
+  {
+    name: 'svc.broker.backup.s3-region',
+    type: 'string',
+    format: 'text',
+    defaultText: 'as the AWS SDK finds it (AWS_REGION, profile)',
+    status: 'active',
+    description: 'Region of the bucket. Credentials are found by the AWS SDK as well.',
+  },
+  {
+    name: 'svc.broker.backup.s3-endpoint',
+    type: 'string',
+    format: 'url',
+    defaultText: 'AWS',
+    status: 'active',
+    description: 'Address of a compatible store such as MinIO or Ceph; buckets are then named in the path.',
+  },
+  {
+    name: 'svc.broker.backup.format',
+    type: 'enum',
+    values: ['event', 'record'],
+    default: 'event',
+    status: 'active',
+    description:
+      'What a backup file holds: `event` the event itself (`<eventId>.json`), `record` the event with reason and time (`<epoch_millis>.json`).',
+  },
+  {
+    name: 'svc.broker.backup.max-files',
+    type: 'integer',
+    unit: 'files',
+    min: 0,
+    max: 1_000_000,
+    default: 10_000,
+    status: 'active',
+    description:
+      'Event files in the folder. Further events are appended to segment files, many events a file.',
+  },
+  {
+    name: 'svc.broker.backup.max-bytes',
+    type: 'integer',
+    unit: 'bytes',
+    min: 1,
+    max: 1024 ** 5,
+    default: 10 * gibibyte,
+    status: 'active',
+    description: 'Most that the local backup may hold. Further events are lost, with the alert.',
+  },
+  {
+    name: 'svc.broker.backup.drain.enabled',
+    type: 'boolean',
+    default: true,
+    status: 'active',
+    description:
+      'When the cluster is back, a running process sends its local backup to the original topics by itself.',
+  },
+  {
+    name: 'svc.broker.backup.drain.rate',
+    type: 'integer',
+    unit: 'events/s',
+    min: 1,
+    max: 1_000_000,
+    default: 500,
+    status: 'active',
+    description: 'How many events of the backup are sent a second.',
+  },
+];

@@ -1,0 +1,139 @@
+import { type Clock, within } from '../clock.ts';
+import { SvcError } from '../errors.ts';
+import type { Logger } from '../observe/logger.ts';
+import type { BackupEvent, EventBackupStrategy } from './backup.ts';
+import type { FailedEvent, Tier } from './tier.ts';
+
+export interface BackupTierOptions {
+  /** In the order in which they are tried; asked for each event, for applications register theirs at any time. */
+  readonly strategies: () => readonly EventBackupStrategy[];
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Runs a store as svc's own work. */
+  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
+}
+
+export interface BackupTier extends Tier {
+  readonly name: 'backup';
+  /** At the end of the process, synchronously. Returns how many of them are stored. */
+  storeSync(failed: readonly FailedEvent[]): number;
+}
+
+/** A strategy that fails is passed over for so long, where another one follows: an S3 that hangs costs one wait, not one an event. */
+const pauseMs = 5_000;
+const answerMs = 30_000;
+/** More at once go to the strategy that follows. */
+const maxUnderWay = 256;
+
+interface Standing {
+  underWay: number;
+  pausedUntilMs: number;
+  saidAtMs: number;
+}
+
+/** Backup strategies in their order: the first one that stores an event has it. */
+export function createBackupTier(options: BackupTierOptions): BackupTier {
+  const { clock, logger } = options;
+  const standings = new Map<EventBackupStrategy, Standing>();
+  let underWay = 0;
+  const onIdle: (() => void)[] = [];
+
+  function standingOf(strategy: EventBackupStrategy): Standing {
+    let standing = standings.get(strategy);
+    if (standing === undefined) {
+      const never = Number.NEGATIVE_INFINITY;
+      standing = { underWay: 0, pausedUntilMs: never, saidAtMs: never };
+      standings.set(strategy, standing);
+    }
+    return standing;
+  }
+
+  function report(strategy: EventBackupStrategy, standing: Standing, error: unknown): void {
+    const nowMs = clock.monotonic();
+    standing.pausedUntilMs = nowMs + pauseMs;
+    if (nowMs - standing.saidAtMs < pauseMs) return;
+    standing.saidAtMs = nowMs;
+    logger.error(`backup "${strategy.name}" failed: ${reasonOf(error)}`);
+  }
+
+  async function tryOne(strategy: EventBackupStrategy, event: BackupEvent): Promise<boolean> {
+    const standing = standingOf(strategy);
+    standing.underWay++;
+    try {
+      await answered(options.isolate(() => strategy.store(event)));
+      return true;
+    } catch (error) {
+      report(strategy, standing, error);
+      return false;
+    } finally {
+      standing.underWay--;
+    }
+  }
+
+  async function store(failed: FailedEvent): Promise<boolean> {
+    const event = toBackupEvent(failed, clock.now());
+    const strategies = options.strategies();
+    for (const [index, strategy] of strategies.entries()) {
+      const isLast = index === strategies.length - 1;
+      const standing = standingOf(strategy);
+      const isBusy = standing.underWay >= maxUnderWay || clock.monotonic() < standing.pausedUntilMs;
+      if (isBusy && !isLast) continue;
+      if (await tryOne(strategy, event)) return true;
+    }
+    return false;
+  }
+
+  return {
+    name: 'backup',
+    async store(failed) {
+      underWay++;
+      const stored = await store(failed);
+      underWay--;
+      if (underWay === 0) for (const resolve of onIdle.splice(0)) resolve();
+      return stored;
+    },
+    storeSync(failed) {
+      const events = failed.map((one) => toBackupEvent(one, clock.now()));
+      for (const strategy of options.strategies()) {
+        if (strategy.storeSync === undefined || events.length === 0) continue;
+        try {
+          strategy.storeSync(events);
+          return events.length;
+        } catch (error) {
+          logger.error(`backup "${strategy.name}" failed: ${reasonOf(error)}`);
+        }
+      }
+      return 0;
+    },
+    async close(deadlineMs) {
+      const end = clock.monotonic() + deadlineMs;
+      if (underWay > 0) await within(deadlineMs, new Promise((resolve) => onIdle.push(resolve)));
+      const rest = Math.max(0, end - clock.monotonic());
+      await Promise.all(options.strategies().map((strategy) => strategy.close?.(rest).catch(() => {})));
+    },
+  };
+}
+
+function toBackupEvent({ event, topic, record, failure }: FailedEvent, nowMs: number): BackupEvent {
+  const { eventId, eventType } = event;
+  const { key, headers, value } = record;
+  return { eventId, eventType, topic, key, headers, value, reason: failure.cause, backedUpAt: nowMs };
+}
+
+/** Only svc's own errors are known to hold no payload. */
+function reasonOf(error: unknown): string {
+  if (error instanceof SvcError) return error.message;
+  const { code } = (error ?? {}) as { code?: unknown };
+  if (typeof code === 'string' && /^[A-Z_]+$/.test(code)) return code;
+  return error instanceof Error ? error.name : typeof error;
+}
+
+function answered(work: Promise<void>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      reject(new SvcError('SVC_PUBLISH_BACKUP_FAILED', `no answer within ${answerMs / 1000} s`));
+    }, answerMs);
+    timer.unref();
+    work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}

@@ -1,0 +1,52 @@
+import type { Logger } from '../observe/logger.ts';
+import type { Outcome } from './publisher.ts';
+import type { QueuedEvent, RetryNotice } from './queued-event.ts';
+import type { FailedEvent, NextTier } from './tier.ts';
+
+export interface FollowOptions {
+  readonly next: NextTier;
+  readonly logger: Logger;
+  readonly onPublished?: (() => void) | undefined;
+}
+
+/** What is done for one event, in the AsyncLocalStorage context of its call. */
+export interface Follower {
+  /** Resolves with where the event ended. */
+  outcomeOf(queued: QueuedEvent): Promise<Outcome>;
+  toNextTier(failed: FailedEvent): Promise<Outcome>;
+}
+
+export function createFollower({ next, logger, onPublished }: FollowOptions): Follower {
+  async function toNextTier(failed: FailedEvent): Promise<Outcome> {
+    try {
+      return await next(failed);
+    } catch (error) {
+      logger.error('a tier failed against its promise', { error: nameOf(error) });
+      return 'lost';
+    }
+  }
+
+  async function outcomeOf(queued: QueuedEvent): Promise<Outcome> {
+    let signal = await queued.signal;
+    while (signal !== undefined) {
+      if ('failed' in signal) return toNextTier(signal.failed);
+      sayRetry(queued, signal.notice);
+      signal = await signal.notice.next;
+    }
+    onPublished?.();
+    return 'published';
+  }
+
+  /** In the context of one event of the batch, whose id it names. */
+  function sayRetry(queued: QueuedEvent, { failure, retry: number, waitMs, batchEvents }: RetryNotice): void {
+    const { event, topic } = queued;
+    const fields = { eventId: event.eventId, topic, cause: failure.cause, events: batchEvents };
+    logger.debug(`send failed, retry ${number} in ${Math.round(waitMs)} ms: ${failure.message}`, fields);
+  }
+
+  return { outcomeOf, toNextTier };
+}
+
+export function nameOf(error: unknown): string {
+  return error instanceof Error ? error.name : typeof error;
+}

@@ -1,0 +1,34 @@
+import { murmur2 } from './murmur2.ts';
+
+const scratch = Buffer.allocUnsafe(1024);
+
+/** The partition of a key, as Java's and kafkajs' default partitioners choose it. */
+export function partitionOfKey(key: string, partitionCount: number): number {
+  // A UTF-16 unit never takes more than three bytes.
+  const fits = key.length * 3 <= scratch.length;
+  const bytes = fits ? scratch : Buffer.from(key);
+  const length = fits ? scratch.write(key) : bytes.length;
+  return (murmur2(bytes, length) & 0x7fffffff) % partitionCount;
+}
+
+/** Chooses partitions of one topic. */
+export interface Partitioner {
+  partitionOf(key: string | null, partitionCount: number): number;
+  /** A batch was taken from this partition: events without a key go to another one from now on. */
+  batchTaken(partition: number | undefined): void;
+}
+
+/** Without a key, events stay on one partition until a batch of it is sent: one full batch instead of many small ones. */
+export function createPartitioner(random: () => number = Math.random): Partitioner {
+  let sticky: number | undefined;
+  return {
+    partitionOf(key, partitionCount) {
+      if (key !== null) return partitionOfKey(key, partitionCount);
+      sticky = (sticky ?? Math.floor(random() * partitionCount)) % partitionCount;
+      return sticky;
+    },
+    batchTaken(partition) {
+      if (partition !== undefined && partition === sticky) sticky++;
+    },
+  };
+}

@@ -1,0 +1,282 @@
+import { AsyncResource } from 'node:async_hooks';
+import { type Clock, within } from '../clock.ts';
+import type { Logger } from '../observe/logger.ts';
+import type { SerializedEvent } from '../serialize/serializer.ts';
+import { type Breaker, type BreakerSettings, breakerOpen, createBreaker } from './breaker.ts';
+import type { Broker, SendFailure, SendFailureKind, SendResult } from './broker.ts';
+import { bytesOf } from './event-size.ts';
+import { createFollower, nameOf } from './follower.ts';
+import { createMemory, createSendSlots } from './limits.ts';
+import { createPartitionCounts } from './partition-counts.ts';
+import type { SendLine } from './partition-queue.ts';
+import type { Publisher } from './publisher.ts';
+import { QueuedEvent } from './queued-event.ts';
+import { toRecord } from './record.ts';
+import type { RetryPolicy } from './retry.ts';
+import type { FailedEvent, NextTier } from './tier.ts';
+import { createTopicQueue, earliest, type TopicQueue } from './topic-queue.ts';
+
+export interface QueueOptions {
+  readonly broker: Pick<Broker, 'send' | 'partitionsFor'>;
+  /** Topic of events that name none. */
+  readonly topic: string;
+  readonly batch: {
+    readonly maxEvents: number;
+    readonly maxBytes: number;
+    /** How long the first event of a batch waits for others while its partition is busy. */
+    readonly lingerMs: number;
+  };
+  /** Over all topics. One event more goes to the next tier. */
+  readonly buffer: { readonly maxEvents: number; readonly maxBytes: number };
+  /** Sends at once, over all partitions. */
+  readonly maxInFlight: number;
+  /** An event that is not acknowledged in this time goes to the next tier. */
+  readonly deliveryTimeoutMs: number;
+  readonly retry: RetryPolicy;
+  /** Left out: every event is sent, whatever became of those before. */
+  readonly breaker?: BreakerSettings | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Runs a send as svc's own work: not captured, and without spans of the client's instrumentation. */
+  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
+  /** Where an event goes that was not published. Called in the context of the event's call. */
+  readonly next: NextTier;
+  readonly onPublished?: () => void;
+  /** A send failed, of any number of events. */
+  readonly onSendFailed?: (kind: SendFailureKind) => void;
+  /** An event is sent once more. */
+  readonly onRetried?: (eventType: string) => void;
+  /** Default: `toRecord`. */
+  readonly makeRecord?: typeof toRecord;
+}
+
+export interface QueueState {
+  /** In memory: waiting, under way, or waiting for a retry. */
+  readonly events: number;
+  readonly bytes: number;
+  /** Events for which there was no room. */
+  readonly overflows: number;
+}
+
+export interface Queue extends Publisher {
+  readonly breaker: Breaker | undefined;
+  state(): QueueState;
+  /**
+   * Sends at once what waits only for company, and waits until everything has its outcome. Towards the end of `deadlineMs`
+   * what is not acknowledged goes to the next tier, what is under way too. Intake stays as it is.
+   */
+  drain(deadlineMs: number): Promise<void>;
+  /** Gives everything to the next tier that is not acknowledged yet. */
+  giveUp(reason: SendFailure): void;
+  /** The same at the very end of the process, where no promise is heard any more: whoever calls it stores them. */
+  surrender(reason: SendFailure): readonly FailedEvent[];
+}
+
+/** The last part of the time to drain, which the next tiers have for what was not acknowledged: at most this. */
+const longestReserveMs = 2_000;
+/** Topics kept although nothing of them is under way; topic names can come from application data. */
+const maxIdleTopics = 100;
+/** At most one line about a full buffer in this time. */
+const quietMs = 10_000;
+
+export const shutDown: SendFailure = {
+  kind: 'retriable',
+  cause: 'Shutdown',
+  message: 'the process ended before the event was acknowledged',
+};
+const stopped: SendFailure = { kind: 'fatal', cause: 'Closed', message: 'svc has stopped' };
+
+/**
+ * The main topic: events wait in memory in a queue for each partition, and go out in batches, each acknowledged by the
+ * broker as a whole. What cannot be published goes to the next tier; the caller is never blocked.
+ */
+export function createQueue(options: QueueOptions): Queue {
+  const { broker, clock, logger, retry, deliveryTimeoutMs, isolate } = options;
+  const makeRecord = options.makeRecord ?? toRecord;
+  const follower = createFollower(options);
+  const memory = createMemory(options.buffer);
+  const topics = new Map<string, TopicQueue>();
+  const context = new AsyncResource('svc.queue');
+  const counts = createPartitionCounts((topic) => isolate(() => broker.partitionsFor(topic)), clock);
+  const slots = createSendSlots(options.maxInFlight);
+  const breaker =
+    options.breaker &&
+    createBreaker({ ...options.breaker, clock, logger, onOpen: () => giveUp(breakerOpen, false) });
+  let expiry: NodeJS.Timeout | undefined;
+  let overflowSaidAtMs = Number.NEGATIVE_INFINITY;
+  /** In memory, or with the next tier. */
+  let pending = 0;
+  let closed = false;
+  const onIdle: (() => void)[] = [];
+  let surrendered: FailedEvent[] | undefined;
+
+  const line = (topic: string): SendLine => ({
+    slots,
+    lingerMs: options.batch.lingerMs,
+    nowMs: clock.monotonic,
+    isClosing: () => closed,
+    outside: (work) => context.runInAsyncScope(work),
+
+    async send(partition, batch) {
+      const nowMs = clock.now();
+      const records = batch.events.map((queued) => {
+        if (queued.attempts++ > 0) options.onRetried?.(queued.event.eventType);
+        queued.record ??= makeRecord(queued.event, nowMs);
+        return queued.record;
+      });
+      let result: SendResult;
+      try {
+        result = await isolate(() => broker.send(topic, partition, records));
+      } catch (error) {
+        result = { ok: false, failure: brokenPromise(error) };
+      }
+      if (result.ok) breaker?.answered();
+      return result;
+    },
+
+    afterFailure(batch, failure) {
+      options.onSendFailed?.(failure.kind);
+      if (failure.cause.startsWith('UNKNOWN_')) void counts.ask(topic);
+      const waitMs = retry.waitMs(batch.sends - 1, failure);
+      breaker?.failed(failure, waitMs === undefined);
+      return breaker === undefined || breaker.state === 'CLOSED' ? waitMs : undefined;
+    },
+
+    settle(queued, failure) {
+      if (queued.isSettled) return;
+      memory.give(queued.bytes);
+      if (queued.isProbe) breaker?.probeGone();
+      if (failure === undefined) {
+        queued.published();
+        return;
+      }
+      queued.record ??= makeRecord(queued.event, clock.now());
+      const failed = queued.toFailed(failure);
+      if (surrendered === undefined) queued.failed(failed);
+      else {
+        queued.silenced();
+        surrendered.push(failed);
+      }
+    },
+  });
+
+  function topicQueue(topic: string): TopicQueue {
+    let queue = topics.get(topic);
+    if (queue === undefined) {
+      const made = createTopicQueue({
+        topic,
+        limits: options.batch,
+        line: line(topic),
+        counts,
+        onIdle: () => {
+          if (topics.size > maxIdleTopics && made.isIdle()) topics.delete(topic);
+        },
+      });
+      queue = made;
+      topics.set(topic, queue);
+    }
+    return queue;
+  }
+
+  function giveUp(reason: SendFailure, alsoInFlight: boolean): void {
+    for (const topic of [...topics.values()]) topic.abandon(reason, alsoInFlight);
+  }
+
+  function expireAfter(delayMs: number): void {
+    context.runInAsyncScope(() => {
+      expiry = setTimeout(expire, delayMs).unref();
+    });
+  }
+
+  function expire(): void {
+    expiry = undefined;
+    const nowMs = clock.monotonic();
+    const next = earliest([...topics.values()].map((topic) => topic.expire(nowMs, deliveryTimeoutMs)));
+    if (next !== undefined) expireAfter(Math.max(1, Math.ceil(next - nowMs)));
+  }
+
+  /** Takes the event, or says why not. */
+  function take(event: SerializedEvent, topic: string): QueuedEvent | SendFailure {
+    if (closed) return stopped;
+    const bytes = bytesOf(event);
+    // Room first: a probe that finds none would leave the breaker waiting.
+    if (!memory.take(bytes)) return bufferFull();
+    const admission = breaker?.admit() ?? 'send';
+    if (admission === 'refused') {
+      memory.give(bytes);
+      return breakerOpen;
+    }
+    const isProbe = admission === 'probe';
+    const queued = new QueuedEvent(event, topic, bytes, {
+      atMs: clock.monotonic(),
+      deliveryTimeoutMs,
+      isProbe,
+    });
+    topicQueue(topic).push(queued);
+    if (expiry === undefined) expireAfter(deliveryTimeoutMs);
+    return queued;
+  }
+
+  function bufferFull(): SendFailure {
+    const { maxEvents, maxBytes } = options.buffer;
+    const message = `${memory.events} events of ${memory.bytes} bytes are waiting in memory (at most ${maxEvents} events of ${maxBytes} bytes: svc.broker.buffer)`;
+    if (clock.monotonic() - overflowSaidAtMs >= quietMs) {
+      overflowSaidAtMs = clock.monotonic();
+      logger.warn(`events go to the next tier, because ${message}`);
+    }
+    return { kind: 'retriable', cause: 'BufferFull', message };
+  }
+
+  function idle(): Promise<void> {
+    return pending === 0 ? Promise.resolve() : new Promise((resolve) => onIdle.push(resolve));
+  }
+
+  async function drain(deadlineMs: number): Promise<void> {
+    const end = clock.monotonic() + deadlineMs;
+    for (const topic of topics.values()) topic.flush();
+    await within(deadlineMs - Math.min(deadlineMs / 4, longestReserveMs), idle());
+    if (pending > 0) giveUp(shutDown, true);
+    await within(Math.max(0, end - clock.monotonic()), idle());
+  }
+
+  return {
+    breaker,
+    state: () => ({ events: memory.events, bytes: memory.bytes, overflows: memory.overflows }),
+    giveUp: (reason) => giveUp(reason, true),
+    surrender(reason) {
+      closed = true;
+      surrendered = [];
+      giveUp(reason, true);
+      return surrendered;
+    },
+    async publish(event) {
+      const topic = event.topic ?? options.topic;
+      pending++;
+      const taken = take(event, topic);
+      const outcome = await (taken instanceof QueuedEvent
+        ? follower.outcomeOf(taken)
+        : follower.toNextTier({
+            event,
+            topic,
+            attempts: 0,
+            failure: taken,
+            record: makeRecord(event, clock.now()),
+          }));
+      if (--pending === 0) for (const resolve of onIdle.splice(0)) resolve();
+      return outcome;
+    },
+
+    drain,
+
+    async close(deadlineMs) {
+      closed = true;
+      await drain(deadlineMs);
+      clearTimeout(expiry);
+    },
+  };
+}
+
+/** An adapter that throws breaks its port's promise; its events still get their outcome. */
+function brokenPromise(error: unknown): SendFailure {
+  return { kind: 'unknown_outcome', cause: nameOf(error), message: 'the broker adapter failed' };
+}

@@ -1,0 +1,137 @@
+import { isUtf8 } from 'node:buffer';
+import type { BackupEvent } from './backup.ts';
+import type { StoredEvent } from './recovery-source.ts';
+
+/** What a restore needs beside the bytes. */
+export interface Route {
+  readonly topic: string;
+  readonly key: string | null;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The route of a bare event file, in a file of the same name in `routes/`. */
+export function encodeRoute({ topic, key, headers, reason, backedUpAt }: BackupEvent): Buffer {
+  const route = {
+    topic,
+    key,
+    headers,
+    backupReason: reason,
+    backupTimestamp: new Date(backedUpAt).toISOString(),
+  };
+  return Buffer.from(`${JSON.stringify(route)}\n`);
+}
+
+/** A line of a segment: everything about one event, its value as a text or, where it is none, in Base64. */
+export function encodeLine(event: BackupEvent): string {
+  const { eventId, eventType, topic, key, headers, reason, backedUpAt, value } = event;
+  const bytes = isUtf8(value) ? { value: value.toString() } : { valueBase64: value.toString('base64') };
+  const backupTimestamp = new Date(backedUpAt).toISOString();
+  return `${JSON.stringify({ eventId, eventType, topic, key, headers, backupReason: reason, backupTimestamp, ...bytes })}\n`;
+}
+
+/** `svc.broker.backup.format: record`: the fields of the specification, then what a restore needs. */
+export function encodeRecord(event: BackupEvent): Buffer {
+  const { eventId, eventType, topic, key, headers, reason, backedUpAt, value } = event;
+  const text = isUtf8(value) ? value.toString() : undefined;
+  const content = (text === undefined ? undefined : parseObject(text)) ?? {};
+  const record = {
+    eventId,
+    eventType,
+    occurredAt: content.occurredAt ?? null,
+    backupReason: reason,
+    backupTimestamp: new Date(backedUpAt).toISOString(),
+    payload: content.payload ?? null,
+    topic,
+    key,
+    headers,
+    ...(text === undefined ? { valueBase64: value.toString('base64') } : { value: text }),
+  };
+  return Buffer.from(`${JSON.stringify(record)}\n`);
+}
+
+/** An event out of a record file or a line of a segment; `undefined` where the text is neither. */
+export function decodeRecord(text: string, place: string): StoredEvent | undefined {
+  const record = parseObject(text);
+  if (record === undefined) return undefined;
+  const { eventId, value, valueBase64 } = record;
+  const bytes =
+    typeof value === 'string'
+      ? Buffer.from(value)
+      : typeof valueBase64 === 'string'
+        ? Buffer.from(valueBase64, 'base64')
+        : undefined;
+  if (typeof eventId !== 'string' || bytes === undefined) return undefined;
+  return {
+    place,
+    eventId,
+    eventType: textOf(record.eventType) ?? '',
+    value: bytes,
+    ...routeOf(record, eventId),
+  };
+}
+
+/** An event out of a bare event file and its route, if there is one. `undefined` where the file is no event. */
+export function decodeEvent(
+  value: Buffer,
+  route: string | undefined,
+  place: string,
+): StoredEvent | undefined {
+  const event = parseObject(value.toString());
+  const fields = route === undefined ? undefined : parseObject(route);
+  // What is no JSON (Avro) is known by its route alone.
+  const headers = (fields?.headers ?? {}) as Record<string, unknown>;
+  const eventId = textOf(event?.eventId) ?? textOf(headers.eventId);
+  if (eventId === undefined) return undefined;
+  const eventType = textOf(event?.eventType) ?? textOf(headers.eventType) ?? '';
+  if (fields !== undefined) return { place, eventId, eventType, value, ...routeOf(fields, eventId) };
+  return {
+    place,
+    eventId,
+    eventType,
+    value,
+    topic: undefined,
+    key: eventId,
+    headers: { eventId, eventType, 'content-type': 'application/json' },
+    storedAt: 0,
+    reason: undefined,
+  };
+}
+
+function routeOf(
+  fields: Fields,
+  eventId: string,
+): Pick<StoredEvent, 'topic' | 'key' | 'headers' | 'storedAt' | 'reason'> {
+  const { topic, key, headers, backupTimestamp, backupReason } = fields;
+  const time = typeof backupTimestamp === 'string' ? Date.parse(backupTimestamp) : Number.NaN;
+  return {
+    topic: textOf(topic),
+    key: key === null ? null : (textOf(key) ?? eventId),
+    headers: textsOf(headers),
+    storedAt: Number.isNaN(time) ? 0 : time,
+    reason: textOf(backupReason),
+  };
+}
+
+export function parseObject(text: string): Fields | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Fields)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function textsOf(value: unknown): Record<string, string> {
+  const entries = Object.entries(typeof value === 'object' && value !== null ? value : {});
+  return Object.fromEntries(
+    entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
+  );
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}

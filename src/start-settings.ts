@@ -1,0 +1,56 @@
+import type { BrokerSettings } from './adapters.ts';
+import type { Config } from './config/config.ts';
+import type { ContextOptions } from './context/context-options.ts';
+import type { Logger } from './observe/logger.ts';
+import { defaultBreaker } from './publish/breaker.ts';
+import type { QueueOptions } from './publish/queue.ts';
+import { createRetryPolicy } from './publish/retry.ts';
+
+// What the configuration means for the parts that start.ts builds.
+
+export function contextOptionsOf({ context, security }: Config, logger: Logger): ContextOptions {
+  return {
+    correlationHeaders: context.correlationId.headers,
+    generateCorrelationId: context.correlationId.generate,
+    correlationResponseHeader: context.correlationId.responseHeader,
+    useForwardedHeaders: security.useForwardedHeaders,
+    trustedProxies: security.trustedProxies,
+    userId: context.actor.userId,
+    sessionId: context.actor.sessionId,
+    baggageTags: context.tags.baggage,
+    logger,
+  };
+}
+
+export function queueSettingsOf({
+  broker,
+  retry,
+}: Config): Pick<
+  QueueOptions,
+  'topic' | 'batch' | 'buffer' | 'maxInFlight' | 'deliveryTimeoutMs' | 'retry' | 'breaker'
+> {
+  const { topic, buffer, maxInFlight, deliveryTimeoutMs } = broker;
+  // A caller who waits is not made to wait for company; what comes while a send is under way shares the next one anyway.
+  const batch = { ...broker.batch, lingerMs: broker.asyncMode ? broker.batch.lingerMs : 0 };
+  const { initialInterval: initialIntervalMs, maxInterval: maxIntervalMs } = retry;
+  return {
+    ...{ topic, batch, buffer, maxInFlight, deliveryTimeoutMs },
+    retry: createRetryPolicy({ ...retry, initialIntervalMs, maxIntervalMs }),
+    breaker: defaultBreaker,
+  };
+}
+
+export function brokerSettingsOf({ broker }: Config, logger: Logger): BrokerSettings {
+  const { mechanism, username, password } = broker.sasl;
+  return {
+    brokers: broker.bootstrapServers,
+    clientId: broker.clientId,
+    requestTimeoutMs: broker.requestTimeoutMs,
+    connectionTimeoutMs: broker.connectionTimeoutMs,
+    tls: broker.tls.enabled ? broker.tls : undefined,
+    sasl:
+      mechanism === undefined ? undefined : { mechanism, username: username ?? '', password: password ?? '' },
+    directory: broker.file.path,
+    logger,
+  };
+}

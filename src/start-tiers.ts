@@ -1,0 +1,152 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { openLocalBackup, openLocalSource, openS3Backup } from './adapters.ts';
+import { systemClock } from './clock.ts';
+import type { Config } from './config/config.ts';
+import { startOwnWork } from './lifecycle.ts';
+import type { Logger } from './observe/logger.ts';
+import type { Ledger } from './observe/outcomes.ts';
+import { withoutSpans } from './observe/spans.ts';
+import { registeredBackupStrategies } from './publish/backup.ts';
+import { createBackupTier } from './publish/backup-tier.ts';
+import type { Broker } from './publish/broker.ts';
+import { createDlqTier } from './publish/dlq.ts';
+import { createDrain, type Drain } from './publish/drain.ts';
+import { createKeptNotice } from './publish/kept-notice.ts';
+import type { LossAlert } from './publish/loss-alert.ts';
+import { partitionOfKey } from './publish/partitioner.ts';
+import type { RecoverySource } from './publish/recovery-source.ts';
+import type { FailedEvent, NextTier } from './publish/tier.ts';
+import { createTiers } from './publish/tiered.ts';
+
+export interface TiersParts {
+  readonly broker: Broker;
+  readonly ledger: Ledger;
+  readonly alert: LossAlert;
+  readonly logger: Logger;
+  /** While the cluster is known to be away, the dead letter topic in it is not tried. */
+  readonly isAway: () => boolean;
+}
+
+/** What is behind the main topic: dead letter topic, backup, lost; and the way back. */
+export interface StartedTiers {
+  readonly next: NextTier;
+  /** The main topic took an event. */
+  published(): void;
+  /** At the end of the process, synchronously: these, and what is on its way through the tiers. Returns how many are stored. */
+  save(failed: Iterable<FailedEvent>): number;
+  close(deadlineMs: number): Promise<void>;
+}
+
+const isolate = <T>(work: () => Promise<T>): Promise<T> => startOwnWork(() => withoutSpans(work));
+
+export function startTiers(config: Config, parts: TiersParts): StartedTiers {
+  const { broker, ledger, alert, logger } = parts;
+  const { dlqTopic, dlqFormat, dlqBackupPath, backup } = config.broker;
+  const clock = systemClock;
+
+  const dlq =
+    dlqTopic === undefined
+      ? undefined
+      : createDlqTier({
+          broker,
+          topic: dlqTopic,
+          format: dlqFormat,
+          clock,
+          logger,
+          partitionOf,
+          isolate,
+          isAway: parts.isAway,
+          onSendFailed: ledger.brokerFailed,
+        });
+  const s3 =
+    backup.s3Enabled && backup.s3Bucket !== undefined
+      ? openS3Backup({
+          bucket: backup.s3Bucket,
+          prefix: backup.s3Prefix,
+          region: backup.s3Region,
+          endpoint: backup.s3Endpoint,
+        })
+      : undefined;
+  const { format, maxFiles, maxBytes } = backup;
+  const local = backup.localEnabled
+    ? openLocalBackup({ directory: dlqBackupPath, format, maxFiles, maxBytes, clock, logger })
+    : undefined;
+  const configured = [s3, local].filter((strategy) => strategy !== undefined);
+  const backupTier = createBackupTier({
+    strategies: () => [...registeredBackupStrategies(), ...configured],
+    clock,
+    logger,
+    isolate,
+  });
+  const tiers = createTiers({
+    tiers: dlq === undefined ? [backupTier] : [dlq, backupTier],
+    onKept: createKeptNotice(logger, clock),
+    onDlqFailed: ({ event }) => ledger.dlqFailed(event.eventType),
+    onLost: ({ event, topic, failure }) => alert.lost(event, topic, failure),
+  });
+  const drain = local !== undefined && backup.drain.enabled ? startDrain(local) : undefined;
+
+  function startDrain(files: NonNullable<typeof local>): Drain {
+    const source = lazySource(() => openLocalSource({ directory: dlqBackupPath, now: clock.now }));
+    return createDrain({
+      source,
+      send: (topic, partition, records) => isolate(() => broker.send(topic, partition, records)),
+      partitionsFor: (topic) => isolate(() => broker.partitionsFor(topic)).catch(() => undefined),
+      partitionOf,
+      sleep: (ms) => sleep(ms, undefined, { ref: false }),
+      ratePerSecond: backup.drain.rate,
+      hasEvents: source.hasEvents,
+      isReachable: async () =>
+        !parts.isAway() &&
+        (await isolate(() => broker.describe()).then(
+          () => true,
+          () => false,
+        )),
+      prepare: files.finishSegments,
+      onDrained: files.recount,
+      clock,
+      logger,
+    });
+  }
+
+  return {
+    async next(failed) {
+      const outcome = await tiers.next(failed);
+      if (outcome === 'backup') drain?.stored();
+      return outcome;
+    },
+    published: () => drain?.published(),
+    save: (failed) => backupTier.storeSync([...new Set([...failed, ...tiers.underWay()])]),
+    async close(deadlineMs) {
+      const end = clock.monotonic() + deadlineMs;
+      const draining = drain?.close();
+      await tiers.close(deadlineMs);
+      if (draining !== undefined) await Promise.race([draining, sleep(Math.max(0, end - clock.monotonic()))]);
+    },
+  };
+}
+
+/** As everywhere in svc. An event without a key has nothing to be kept in order with. */
+export function partitionOf(key: string | null, count: number): number {
+  return key === null ? Math.floor(Math.random() * count) : partitionOfKey(key, count);
+}
+
+/** Loaded when the first look finds something to look at. */
+function lazySource(open: () => Promise<RecoverySource>): RecoverySource & { hasEvents(): Promise<boolean> } {
+  let loading: Promise<RecoverySource> | undefined;
+  const load = (): Promise<RecoverySource> => {
+    loading ??= open();
+    return loading;
+  };
+  return {
+    name: 'local files',
+    open: async (forRecovery) => (await load()).open(forRecovery),
+    count: async () => (await load()).count(),
+    async *read(size) {
+      yield* (await load()).read(size);
+    },
+    done: async (events) => (await load()).done(events),
+    close: async () => (await load()).close(),
+    hasEvents: async () => (await (await load()).hasEvents?.()) ?? false,
+  };
+}

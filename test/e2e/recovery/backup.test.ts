@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer, type Server } from 'node:net';
+import { join } from 'node:path';
+import { plainApp } from '../support/apps.ts';
+import { hostEnvironment } from '../support/run-app.ts';
+import { type AppOptions, startApp } from '../support/start-app.ts';
+import { subject } from '../support/subject.ts';
+import { configOf } from '../support/topic-config.ts';
+
+const target = { module: './main.mjs', function: 'order', eventType: 'ORDERED', key: '#id' };
+const orders = `function order(id) { return { id }; }`;
+
+let app: string;
+before('npm install', function () {
+  this.timeout(180_000);
+  app = plainApp();
+});
+
+interface CommandEnd {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+async function svc(folder: string, ...args: string[]): Promise<CommandEnd> {
+  const { node } = await subject();
+  return new Promise((resolve) => {
+    execFile(
+      node,
+      [join(app, 'node_modules/svc/bin/svc.cjs'), ...args],
+      { cwd: folder, env: hostEnvironment(), timeout: 60_000 },
+      (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
+    );
+  });
+}
+
+const filesIn = (folder: string): string[] =>
+  readdirSync(join(folder, 'dlq-backup')).filter((name) => name.includes('json'));
+const topicIn = (
+  folder: string,
+  topic: string,
+): { key: string; headers: object; value: { payload: { id: number } } }[] =>
+  readFileSync(join(folder, 'svc-topics', `${topic}.ndjson`), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+
+describe('backup and its way back', function () {
+  this.timeout(90_000);
+  let silent: Server;
+  let brokers: string;
+  before((done) => {
+    silent = createServer(() => {}).listen(0, '127.0.0.1', () => {
+      brokers = `127.0.0.1:${(silent.address() as AddressInfo).port}`;
+      done();
+    });
+  });
+  after(() => silent.close());
+
+  const away = (main: string): AppOptions => ({
+    app,
+    env: { KAFKA_BROKERS: brokers },
+    files: { 'svc.config.json': configOf([target]), 'main.mjs': `${orders}\n${main}` },
+  });
+
+  for (const [count, what] of [
+    [3, 'files'],
+    [300, 'a segment'],
+  ] as const) {
+    it(`process.exit() while the cluster hangs: ${count} events in ${what}, restored with svc backup`, async () => {
+      const running = await startApp(
+        away(`setTimeout(() => { for (let id = 0; id < ${count}; id++) order(id); process.exit(0); }, 300);`),
+      );
+      const end = await running.ended;
+      const { folder } = running;
+      assert.match(end.stderr, new RegExp(`written to the backup events=${count}\\b`));
+      assert.equal(filesIn(folder).length, count === 3 ? 3 : 1);
+      assert.equal(statSync(join(folder, 'dlq-backup')).mode & 0o777, 0o700);
+
+      const list = await svc(folder, 'backup', 'list', '--json');
+      assert.equal(list.code, 0, list.stderr);
+      const { events } = JSON.parse(list.stdout);
+      assert.equal(events.length, count);
+      assert.deepEqual([events[0].eventType, events[0].topic], ['ORDERED', 'events']);
+
+      const dry = await svc(folder, 'backup', 'restore', '--dry-run');
+      assert.equal(dry.stdout.split('\n').length, count + 2);
+      assert.equal(filesIn(folder).length, count === 3 ? 3 : 1);
+
+      const restored = await svc(folder, 'backup', 'restore');
+      assert.equal(restored.code, 0, restored.stderr);
+      assert.match(restored.stderr, new RegExp(`${count} of ${count} events sent`));
+      const records = topicIn(folder, 'events');
+      assert.deepEqual(
+        records.map(({ value }) => value.payload.id),
+        Array.from({ length: count }, (_, id) => id),
+      );
+      assert.deepEqual(
+        records.map(({ key }) => key),
+        Array.from({ length: count }, (_, id) => String(id)),
+      );
+      assert.deepEqual(Object.keys(records[0]?.headers ?? {}), [
+        'eventId',
+        'eventType',
+        'content-type',
+        'traceparent',
+      ]);
+      assert.deepEqual(filesIn(folder), []);
+
+      const again = await svc(folder, 'backup', 'restore', '--json');
+      assert.deepEqual([JSON.parse(again.stdout).sent, topicIn(folder, 'events').length], [0, count]);
+    });
+  }
+
+  it('a running process empties its backup by itself when the broker is back', async () => {
+    // A file where the folder of the topics has to be: the broker of this test is away until it is removed.
+    const running = await startApp({
+      app,
+      timeoutMs: 60_000,
+      files: {
+        'svc.config.json': configOf([target]),
+        'svc-topics': 'in the way',
+        'main.mjs': `${orders}
+          import { rmSync } from 'node:fs';
+          order(1); order(2);
+          setTimeout(() => rmSync('svc-topics'), 3000);
+          setInterval(() => {}, 1000);`,
+      },
+    });
+    await running.waitFor(/event kept in the backup/);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    assert.equal(filesIn(running.folder).length, 2);
+    await running.waitFor(/events of the backup were sent to their topics events=2/);
+    assert.deepEqual(filesIn(running.folder), []);
+    const end = await running.kill('SIGTERM');
+    assert.deepEqual(
+      end.topics.events?.map(({ value }) => value.payload.id),
+      [1, 2],
+    );
+  });
+
+  it('dead letters of a file topic: listed, recovered by type, and not a second time', async () => {
+    const running = await startApp({
+      app,
+      files: {
+        'svc.config.json': configOf([], { broker: { 'dlq-topic': 'dead', 'dlq-format': 'recovery' } }),
+        'main.mjs': `
+          import { publish } from 'svc';
+          for (let id = 0; id < 4; id++) {
+            const { outcome } = await publish({ id }, { eventType: id % 2 ? 'ODD' : 'EVEN', topic: 'no/topic', key: 'k' + id });
+            console.log(outcome);
+          }`,
+      },
+    });
+    const end = await running.ended;
+    assert.equal(end.stdout, 'dlq\n'.repeat(4), end.stderr);
+    const { folder } = running;
+    const list = await svc(folder, 'dlq', 'list', '--type', 'ODD');
+    assert.equal(list.stdout.match(/\tODD\tno\/topic\t/g)?.length, 2);
+    const refused = await svc(folder, 'dlq', 'recover', '--type', 'ODD');
+    assert.deepEqual([refused.code, /name of topic/.test(refused.stderr)], [1, true]);
+    writeFileSync(
+      join(folder, 'svc-topics/dead.ndjson'),
+      readFileSync(join(folder, 'svc-topics/dead.ndjson'), 'utf8').replaceAll('no/topic', 'orders'),
+    );
+    const odd = await svc(folder, 'dlq', 'recover', '--type', 'ODD');
+    assert.match(odd.stderr, /2 of 2 events sent to their topics, 2 left out by the filters/);
+    const rest = await svc(folder, 'dlq', 'recover', '--json');
+    assert.deepEqual([JSON.parse(rest.stdout).sent, JSON.parse(rest.stdout).skipped], [2, 0]);
+    const none = await svc(folder, 'dlq', 'recover', '--json');
+    assert.equal(JSON.parse(none.stdout).sent, 0);
+    assert.deepEqual(
+      topicIn(folder, 'orders').map(({ key, value }) => [key, value.payload.id]),
+      [
+        ['k1', 1],
+        ['k3', 3],
+        ['k0', 0],
+        ['k2', 2],
+      ],
+    );
+  });
+
+  it('wrong use is told, with exit code 2', async () => {
+    const running = await startApp(away(''));
+    await running.ended;
+    const { folder } = running;
+    for (const [args, says] of [
+      [['dlq', 'list'], 'no dead letter topic'],
+      [['dlq', 'drop'], 'list or recover'],
+      [['backup', 'restore', '--rate', '0'], '--rate takes'],
+      [['backup', 'list', '--since', 'soon'], '--since takes a time'],
+      [['backup', 'list', '--s3'], 'no bucket'],
+      [['backup', 'list', '--nonsense'], "Unknown option '--nonsense'"],
+    ] as const) {
+      const { code, stderr } = await svc(folder, ...args);
+      assert.equal(code, 2, args.join(' '));
+      assert.ok(stderr.includes(says), stderr);
+    }
+  });
+});
