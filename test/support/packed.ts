@@ -1,6 +1,16 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join, resolve } from 'node:path';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -22,7 +32,11 @@ export function installPacked(name: string, dependencies: Dependencies = {}): st
     .digest('hex')
     .slice(0, 16);
   const folder = join(cache, 'packed', `${name}-${key}`);
-  if (existsSync(folder)) return folder;
+  if (existsSync(folder)) {
+    utimesSync(folder, new Date(), new Date());
+    return folder;
+  }
+  prune(name);
   const making = `${folder}.${process.pid}`;
   mkdirSync(making, { recursive: true });
   const manifest = { name, private: true, dependencies: { ...dependencies, svc: `file:${tarball}` } };
@@ -42,6 +56,20 @@ export function installPacked(name: string, dependencies: Dependencies = {}): st
     rmSync(making, { recursive: true, force: true }); // Another run was quicker.
   }
   return folder;
+}
+
+const unusedMs = 60 * 60_000;
+
+/** Removes the same application with other builds of svc, once nobody has used them for an hour: each may take 100 MB. */
+function prune(name: string): void {
+  const parent = join(cache, 'packed');
+  if (!existsSync(parent)) return;
+  const own = new RegExp(`^${name}-[0-9a-f]{16}(\\.\\d+)?$`);
+  for (const entry of readdirSync(parent).filter((each) => own.test(each))) {
+    const folder = join(parent, entry);
+    const usedAt = statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
+    if (Date.now() - usedAt > unusedMs) rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 let packed: string | undefined;
