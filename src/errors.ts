@@ -28,8 +28,20 @@ export const errorCatalogue = {
     'The management server does not start on an address other than loopback without a token of 16 characters or more.',
   SVC_CAPTURE_RULE: 'A rule written in code has a value that no rule can have; its function is not captured.',
   SVC_PIPELINE_UNEXPECTED: 'Something outside svc threw while an event was prepared; the event is refused.',
+  SVC_PROTECT_CIPHERTEXT: 'A ciphertext is damaged: not Base64, cut off, or in no known layout.',
+  SVC_PROTECT_DECRYPT_FAILED:
+    'A ciphertext or data key did not pass its integrity check: wrong key, damaged, or moved from another field.',
   SVC_PROTECT_DEPTH_OR_CYCLE:
     'A payload is nested deeper than 64 levels or refers to itself; its event is refused.',
+  SVC_PROTECT_KEY_ID: 'A key id has characters other than letters, digits, underscore and hyphen.',
+  SVC_PROTECT_KEY_LENGTH: 'An encryption key is not exactly 32 bytes, or is not valid Base64.',
+  SVC_PROTECT_KEY_REFUSED:
+    'The key service refuses a key until somebody acts: access denied, disabled, unknown to it.',
+  SVC_PROTECT_KEY_UNAVAILABLE:
+    'No usable encryption key at the moment; events with fields to encrypt are refused.',
+  SVC_PROTECT_KEY_UNKNOWN: 'A rule or a ciphertext names a key that is not configured, or not for this use.',
+  SVC_PROTECT_NO_KEY: 'A field is to be encrypted, and no encryption key is configured.',
+  SVC_PROTECT_NO_SALT: 'A field is to be hashed, and no salt is configured.',
   SVC_PROTECT_READ_ERROR:
     'A getter, toJSON or proxy of a payload threw while it was read; its event is refused.',
   SVC_PROTECT_TOO_LARGE: 'A payload holds more than 100,000 values; its event is refused.',
