@@ -13,6 +13,8 @@ export const errorCatalogue = {
     'An expression cannot be parsed, or uses what a read-only expression may not.',
   SVC_CAPTURE_PAYLOAD_INDEX:
     'payloadIndex is not -1 or a position, or the call had no argument at that position.',
+  SVC_CONSUMER_KEYS_FILE: 'A file with decryption keys cannot be read or is not in the documented form.',
+  SVC_CONSUMER_NOT_AN_ENVELOPE: 'What was given to decrypt is not an envelope of svc.',
   SVC_CONTEXT_BAD_ACTOR_SOURCE:
     'A source of userId or sessionId is not header:…, baggage:…, request:… or a function.',
   SVC_CONTEXT_BAD_HEADER_NAME:
@@ -35,6 +37,8 @@ export const errorCatalogue = {
     'A payload is nested deeper than 64 levels or refers to itself; its event is refused.',
   SVC_PROTECT_KEY_ID: 'A key id has characters other than letters, digits, underscore and hyphen.',
   SVC_PROTECT_KEY_LENGTH: 'An encryption key is not exactly 32 bytes, or is not valid Base64.',
+  SVC_PROTECT_KEY_LIST:
+    'The list of encryption keys has two primaries or one id twice, or conflicts with a key provider.',
   SVC_PROTECT_KEY_REFUSED:
     'The key service refuses a key until somebody acts: access denied, disabled, unknown to it.',
   SVC_PROTECT_KEY_UNAVAILABLE:
