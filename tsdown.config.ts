@@ -16,9 +16,12 @@ const publicEntries = {
   index: 'src/index.ts',
   register: 'register.ts',
   testing: 'src/testing.ts',
+  consumer: 'src/consumer/consumer.ts',
   'adapters/kafkajs': 'src/adapters/kafkajs/kafkajs-broker.ts',
   'adapters/file': 'src/adapters/file/file-broker.ts',
   'adapters/memory': 'src/adapters/memory/memory-broker.ts',
+  'adapters/aws-kms': 'src/adapters/aws-kms/aws-kms-key-provider.ts',
+  'adapters/vault': 'src/adapters/vault/vault-key-provider.ts',
 };
 
 export default defineConfig([

@@ -3,6 +3,9 @@ import type { EncryptionKey } from './cipher-text.ts';
 import { checkKeyId } from './key-id.ts';
 import { toSecretKey } from './secret-key.ts';
 
+/** Id of the key in `svc.pii.crypto.default-key`. */
+export const defaultKeyId = 'default';
+
 /** A key that is configured rather than fetched. */
 export interface ConfiguredKey {
   readonly id: string;
