@@ -11,6 +11,8 @@ const refused = (): SvcError =>
   new SvcError('SVC_PROTECT_KEY_REFUSED', 'fake: disabled', { name: 'KeyProviderException' });
 const isUnavailable = { code: 'SVC_PROTECT_KEY_UNAVAILABLE', name: 'KeyProviderException' };
 
+const isZero = (key: Uint8Array): boolean => key.every((byte) => byte === 0);
+
 describe('key cache', () => {
   let time: sinon.SinonFakeTimers;
   let service: FakeKeyService;
@@ -134,9 +136,9 @@ describe('key cache', () => {
       service.failure = refused();
       await assert.rejects(cache.fetch('k'), { code: 'SVC_PROTECT_KEY_REFUSED' });
       await time.tickAsync(29_999);
-      assert.equal(service.generated.length, 1);
+      assert.deepEqual(service.generated, ['k']);
       await time.tickAsync(1);
-      assert.equal(service.generated.length, 2);
+      assert.deepEqual(service.generated, ['k', 'k']);
     });
 
     it('fetches a key that nobody asked for beforehand, and refuses until it is there', async () => {
@@ -161,13 +163,9 @@ describe('key cache', () => {
     it('overwrites the plain key that the provider handed out', async () => {
       open();
       const { head } = await cache.fetch('k');
-      assert.ok(
-        service.handedOut.length === 1 && service.handedOut.every((key) => key.every((byte) => byte === 0)),
-      );
+      assert.deepEqual(service.handedOut.map(isZero), [true]);
       await cache.dataKey('k', (head as Buffer).subarray(2));
-      assert.ok(
-        service.handedOut.length === 2 && service.handedOut.every((key) => key.every((byte) => byte === 0)),
-      );
+      assert.deepEqual(service.handedOut.map(isZero), [true, true]);
     });
 
     it('refuses a key of another length than 32 bytes', async () => {
@@ -204,9 +202,10 @@ describe('key cache', () => {
       open({ maxMessages: 10 });
       const first = await cache.fetch('k');
       for (let use = 0; use < 8; use++) cache.current('k');
-      assert.equal(service.generated.length, 1);
+      const asked = (): number => service.generated.length;
+      assert.equal(asked(), 1);
       assert.equal(cache.current('k'), first);
-      assert.equal(service.generated.length, 2);
+      assert.equal(asked(), 2);
       assert.equal(cache.current('k'), first);
       assert.throws(() => cache.current('k'), isUnavailable);
       await time.tickAsync(0);

@@ -5,6 +5,7 @@ import { ensureKafkaJars } from '../../scripts/services/kafka-jars.ts';
 import { ensureMoto } from '../../scripts/services/kms.ts';
 import { ensurePromtool } from '../../scripts/services/promtool.ts';
 import { Unavailable } from '../../scripts/services/unavailable.ts';
+import { findJdk } from './java.ts';
 import { startKafka } from './kafka.ts';
 import { startKms } from './kms.ts';
 import { startVault } from './vault.ts';
@@ -15,6 +16,7 @@ import { startVault } from './vault.ts';
  * - `own-kafka`, `secure-kafka`: that one can be started; the suite starts it;
  * - `kms`, `vault`: the shared server, started when the suite begins; `kms` with the AWS SDK, an optional peer;
  * - `own-kms`, `own-vault`: that one can be started; the suite starts it;
+ * - `java`: a JDK, its compiler included;
  * - `promtool`: built with Go when it is missing.
  */
 export type Requirement =
@@ -25,6 +27,7 @@ export type Requirement =
   | 'own-kms'
   | 'vault'
   | 'own-vault'
+  | 'java'
   | 'promtool';
 
 const LONGEST_PREPARATION_MS = 10 * 60_000;
@@ -47,6 +50,7 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
   },
   vault: () => startVault(),
   'own-vault': () => ensureBao(log),
+  java: async () => findJdk(),
   promtool: async () => {
     const path = await ensurePromtool({ log });
     if (path === null)
