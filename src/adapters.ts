@@ -1,4 +1,5 @@
 import type { Logger } from './observe/logger.ts';
+import type { KeyProvider } from './protect/key-provider.ts';
 import type { Broker, SendResult } from './publish/broker.ts';
 
 /** What every broker adapter is made from; each takes what it needs. */
@@ -63,4 +64,36 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
       if (loading !== undefined) await (await loading).close(deadlineMs);
     },
   };
+}
+
+/** What every key provider is made from, as `svc.pii.kms` has it; each takes what it needs. Left out: its own default. */
+export interface KeyProviderSettings {
+  /** What the service calls a key, by the name that rules use. Of a list the first makes new keys, all decrypt. */
+  readonly keys?: Readonly<Record<string, readonly string[]>> | undefined;
+  readonly region?: string | undefined;
+  readonly endpoint?: string | undefined;
+  readonly encryptionContext?: Readonly<Record<string, string>> | undefined;
+  readonly address?: string | undefined;
+  readonly engine?: 'kv-v1' | 'kv-v2' | 'transit' | undefined;
+  readonly mount?: string | undefined;
+  readonly field?: string | undefined;
+  readonly namespace?: string | undefined;
+  readonly token?: string | undefined;
+  readonly tokenFile?: string | undefined;
+  readonly caFile?: string | undefined;
+}
+
+type LoadKeyProvider = (settings: KeyProviderSettings) => Promise<KeyProvider>;
+
+/** By the values of `svc.pii.kms.type`. */
+const keyProviders: Record<'aws' | 'vault', LoadKeyProvider> = {
+  aws: async (settings) =>
+    (await import('./adapters/aws-kms/aws-kms-key-provider.ts')).createAwsKmsKeyProvider(settings),
+  vault: async (settings) =>
+    (await import('./adapters/vault/vault-key-provider.ts')).createVaultKeyProvider(settings),
+};
+
+/** Rejects with an `SvcError` where the settings cannot work. The vendor's package is loaded at the first call of the provider. */
+export function openKeyProvider(name: 'aws' | 'vault', settings: KeyProviderSettings): Promise<KeyProvider> {
+  return keyProviders[name](settings);
 }

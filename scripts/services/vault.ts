@@ -7,7 +7,7 @@ import { type LocalProgram, type LocalServer, startLocalServer } from './local-s
 import { Unavailable } from './unavailable.ts';
 
 /** The root token of every OpenBao that is started here: it listens on loopback, and holds test data only. */
-export const VAULT_ROOT_TOKEN = 'root';
+export const VAULT_ROOT_TOKEN = 'svc-test-root-token';
 
 /** A server that speaks the HTTP API of Vault. */
 export interface VaultServer {

@@ -1,5 +1,11 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  request,
+  type ServerResponse,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /** What the front does instead of passing a request on. */
@@ -20,6 +26,8 @@ export interface HttpFront {
   readonly url: string;
   /** Requests that came in. */
   readonly count: number;
+  /** The latest of them. */
+  readonly last: { readonly url: string; readonly headers: IncomingHttpHeaders } | undefined;
   /** The next `times` requests (default all) get this instead of an answer. */
   fail(fault: Fault, times?: number): void;
   /** All requests are passed on again, and the count is 0. */
@@ -32,8 +40,10 @@ export async function startHttpFront(target: string): Promise<HttpFront> {
   let fault: Fault | undefined;
   let left = 0;
   let count = 0;
+  let last: HttpFront['last'];
   const server = createServer((incoming, outgoing) => {
     count++;
+    last = { url: incoming.url ?? '', headers: incoming.headers };
     if (fault === undefined || left-- <= 0) return pass(target, incoming, outgoing);
     return apply(fault, incoming, outgoing);
   });
@@ -43,6 +53,9 @@ export async function startHttpFront(target: string): Promise<HttpFront> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     get count() {
       return count;
+    },
+    get last() {
+      return last;
     },
     fail(next, times = Number.POSITIVE_INFINITY) {
       [fault, left, count] = [next, times, 0];

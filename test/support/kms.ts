@@ -26,7 +26,7 @@ const region = process.env.AWS_REGION ?? 'us-east-1';
  */
 export async function startKms(): Promise<TestKms> {
   process.env.AWS_ACCESS_KEY_ID ??= 'test';
-  process.env.AWS_SECRET_ACCESS_KEY ??= 'test';
+  process.env.AWS_SECRET_ACCESS_KEY ??= 'moto-takes-any-secret';
   shared ??= useGivenKms().then((given) => given ?? startKmsServer({ log }));
   const server = await shared;
   return { ...testKms(server), stop: async () => {} };
@@ -71,15 +71,20 @@ function testKms(server: KmsServer): TestKms {
       void (await admin('CreateAliasCommand', { AliasName: `alias/${name}`, TargetKeyId: key })),
     moveAlias: async (name, key) =>
       void (await admin('UpdateAliasCommand', { AliasName: `alias/${name}`, TargetKeyId: key })),
-    disable: async (key) => void (await admin('DisableKeyCommand', { KeyId: key })),
-    enable: async (key) => void (await admin('EnableKeyCommand', { KeyId: key })),
+    disable: async (key) => void (await admin('DisableKeyCommand', { KeyId: idOf(key) })),
+    enable: async (key) => void (await admin('EnableKeyCommand', { KeyId: idOf(key) })),
     scheduleDeletion: async (key) =>
-      void (await admin('ScheduleKeyDeletionCommand', { KeyId: key, PendingWindowInDays: 7 })),
+      void (await admin('ScheduleKeyDeletionCommand', { KeyId: idOf(key), PendingWindowInDays: 7 })),
     stop: async () => {
       own.delete(server);
       await server.local?.stop();
     },
   };
+}
+
+// moto takes ARNs for the use of keys, and only ids to change their state.
+function idOf(arn: string): string {
+  return arn.slice(arn.lastIndexOf('/') + 1);
 }
 
 // At the end of the run, whoever used it first. A run that is killed leaves nothing either: see scripts/services/guard.ts.
