@@ -12,7 +12,10 @@ import { singleFlight } from './single-flight.ts';
 export interface EncryptionKeys {
   /** Synchronous, for the caller's path. Throws `SVC_PROTECT_KEY_UNAVAILABLE` when there is no key or only one too old. */
   current(keyId: string): EncryptionKey;
-  /** The key, fetched if there is none yet. From then on it is replaced in the background. Rejects with the provider's error. */
+  /**
+   * The key, fetched if there is none yet; from then on it is replaced in the background. Rejects with the provider's error,
+   * and with the same one until the next attempt is due.
+   */
   fetch(keyId: string): Promise<EncryptionKey>;
   /** For health: one line a key. */
   states(): readonly EncryptionKeyState[];
@@ -137,9 +140,12 @@ export function createEncryptionKeys(provider: KeyProvider, settings: KeyCacheSe
       return entry.encryption;
     },
 
-    fetch: async (keyId) => {
-      const entry = entries.get(checkKeyId(keyId));
-      return isUsable(entry, clock.monotonic()) ? entry.encryption : load(keyId);
+    async fetch(keyId) {
+      const [entry, nowMs] = [entries.get(checkKeyId(keyId)), clock.monotonic()];
+      if (isUsable(entry, nowMs)) return entry.encryption;
+      const failure = failures.get(keyId);
+      if (failure !== undefined && nowMs < failure.retryAtMs) throw failure.error;
+      return load(keyId);
     },
 
     states: () =>

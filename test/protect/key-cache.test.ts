@@ -131,6 +131,17 @@ describe('key cache', () => {
       assert.equal(service.generated.length, 1 + asked.length);
     });
 
+    it('gives the same error without asking until the next attempt is due', async () => {
+      open();
+      service.failure = unavailable();
+      for (let use = 0; use < 10; use++) await assert.rejects(cache.fetch('k'), isUnavailable);
+      assert.deepEqual(service.generated, ['k']);
+      service.failure = undefined;
+      await time.tickAsync(1_000);
+      assert.equal((await cache.fetch('k')).id, 'k');
+      assert.deepEqual(service.generated, ['k', 'k']);
+    });
+
     it('waits 30 seconds at once where only a person can help', async () => {
       open();
       service.failure = refused();
