@@ -7,7 +7,7 @@ const credentials =
 /** What no later try will change, by the SDK's name of the error. */
 const refusals: Readonly<Record<string, string>> = {
   AccessDeniedException:
-    'access denied: the policies must allow kms:GenerateDataKey and kms:Decrypt on this key, with this encryption context',
+    'access denied: the policies must allow kms:GenerateDataKey (a reader: kms:Decrypt) on it, with this encryption context',
   DisabledException: 'the key is disabled: enable it in KMS',
   KMSInvalidStateException: 'the key cannot be used in its state (pending deletion or import)',
   NotFoundException: 'there is no such key in this account and region: check svc.pii.kms.keys and the region',
