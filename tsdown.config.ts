@@ -35,6 +35,8 @@ export default defineConfig([
     ...shared,
     format: 'cjs',
     checks: { legacyCjs: false },
+    // In a chunk of its own: it would stand in a large one, which every entry would then load.
+    outputOptions: { codeSplitting: { groups: [{ name: 'runtime', test: /rolldown\/runtime/ }] } },
     // What `register`, `preload` and the command line load with one synchronous `require`.
     entry: { ...publicEntries, preload: 'src/preload.ts', start: 'src/start.ts', cli: 'src/cli/main.ts' },
   },
