@@ -7,9 +7,21 @@ import { telemetryDependencies } from '../support/otel-app.ts';
 import { endOf } from '../support/start-app.ts';
 import { configOf } from '../support/topic-config.ts';
 
-const subpaths = ['svc', 'svc/register', 'svc/testing', 'svc/kafkajs', 'svc/file', 'svc/memory'];
+const subpaths = [
+  'svc',
+  'svc/register',
+  'svc/testing',
+  'svc/consumer',
+  'svc/kafkajs',
+  'svc/file',
+  'svc/memory',
+];
 
-const applications: readonly [title: string, install: () => string | Promise<string>, api: string | undefined][] = [
+const applications: readonly [
+  title: string,
+  install: () => string | Promise<string>,
+  api: string | undefined,
+][] = [
   ['OpenTelemetry 3.x', () => telemetryApp(3), telemetryDependencies[3]['@opentelemetry/api']],
   ['OpenTelemetry 2.x', () => telemetryApp(2), telemetryDependencies[2]['@opentelemetry/api']],
   ['no OpenTelemetry', plainApp, undefined],
