@@ -36,6 +36,8 @@ export const errorCatalogue = {
   SVC_PROTECT_DEPTH_OR_CYCLE:
     'A payload is nested deeper than 64 levels or refers to itself; its event is refused.',
   SVC_PROTECT_KEY_ID: 'A key id has characters other than letters, digits, underscore and hyphen.',
+  SVC_PROTECT_KEY_IN_CLEAR:
+    'A record key is the value of a marked field and would go out in clear; its event is refused.',
   SVC_PROTECT_KEY_LENGTH: 'An encryption key is not exactly 32 bytes, or is not valid Base64.',
   SVC_PROTECT_KEY_LIST:
     'The list of encryption keys has two primaries or one id twice, or conflicts with a key provider.',
@@ -45,9 +47,13 @@ export const errorCatalogue = {
     'No usable encryption key at the moment; events with fields to encrypt are refused.',
   SVC_PROTECT_KEY_UNKNOWN: 'A rule or a ciphertext names a key that is not configured, or not for this use.',
   SVC_PROTECT_NO_KEY: 'A field is to be encrypted, and no encryption key is configured.',
+  SVC_PROTECT_NOT_PROTECTED: 'A marked value could not be masked, encrypted or hashed; its event is refused.',
   SVC_PROTECT_NO_SALT: 'A field is to be hashed, and no salt is configured.',
   SVC_PROTECT_READ_ERROR:
     'A getter, toJSON or proxy of a payload threw while it was read; its event is refused.',
+  SVC_PROTECT_RULE: 'A mark or rule for personal data has a value that none can have, or stands where none can.',
+  SVC_PROTECT_TOJSON_HIDES_FIELDS:
+    'toJSON of a class with marked fields returns a text in which they cannot be told apart; the event is refused.',
   SVC_PROTECT_TOO_LARGE: 'A payload holds more than 100,000 values; its event is refused.',
   SVC_PROTECT_UNSUPPORTED_TYPE:
     'A payload holds an object without a JSON form (Error, Promise, RegExp, …); its event is refused.',
