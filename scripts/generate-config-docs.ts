@@ -20,6 +20,7 @@ const sections: readonly (readonly [prefix: string, title: string])[] = [
   ['svc.broker.', 'Broker'],
   ['svc.security.', 'Request context'],
   ['svc.context.', 'Request context'],
+  ['svc.pii.', 'Personal data'],
   ['management.', 'Management server'],
 ];
 

@@ -35,6 +35,19 @@ export interface PathRule extends FieldRule {
   readonly path: string;
 }
 
+/** What rules can say about one value; the rest has defaults: the type that the name suggests, MASK, NORMAL. */
+export type RuleParts = Partial<FieldRule>;
+
+/**
+ * Rules as they are written in code: paths (`customer.email`, `**.ssn=NATIONAL_ID:HASH`), objects with a path, or an object of
+ * paths. A rule without a path, or a type alone, means the payload as a whole.
+ */
+export type PiiRules =
+  | PiiType
+  | RuleParts
+  | readonly (string | (RuleParts & { readonly path: string }))[]
+  | { readonly [path: string]: PiiType | RuleParts };
+
 const names: readonly (readonly [RegExp, PiiType])[] = [
   [/^ip|ip$|ipaddr/, 'IP'],
   [/mail/, 'EMAIL'],

@@ -34,6 +34,7 @@ import { createDirectPublisher } from './publish/direct.ts';
 import { createLossAlert, type LossAlert } from './publish/loss-alert.ts';
 import type { Producer } from './publish/producer.ts';
 import { jsonSerializer } from './serialize/json.ts';
+import { declaredRules, type Protection, startProtection } from './start-protection.ts';
 import { version } from './version.ts';
 
 /** svc, running in this process. */
@@ -52,6 +53,7 @@ export interface Service {
 /** What is made at the first event, or soon after the start: a start pays for hooks only. */
 interface Engine {
   readonly pipeline: Pipeline;
+  readonly protection: Protection;
   close(deadlineMs: number): Promise<void>;
 }
 
@@ -66,9 +68,13 @@ export function start(config: Config, logger: Logger): Service {
   });
   const declared: CaptureSlot[] = [];
   const report = () => [...capture.report(), ...declared.map(reportOf)];
+  const early: Parameters<Protection['addRules']>[] = [];
   let engine: Engine | undefined;
   const running = (): Engine => {
-    engine ??= startEngine(config, contextOptions, ledger, report, logger);
+    if (engine === undefined) {
+      engine = startEngine(config, contextOptions, ledger, report, logger);
+      for (const rules of early) engine.protection.addRules(...rules);
+    }
     return engine;
   };
 
@@ -77,7 +83,11 @@ export function start(config: Config, logger: Logger): Service {
     capture.setOnCall(onCall);
     connectDeclarations(
       ({ name, origin, options, parameterNames }) => {
-        const slot = { rule: makeRule(name, origin, options, name, parameterNames), onCall, calls: 0 };
+        const rule = makeRule(name, origin, options, name, parameterNames);
+        const rules = declaredRules(options, config);
+        if (engine === undefined) early.push([rule.eventType, rules]);
+        else engine.protection.addRules(rule.eventType, rules);
+        const slot = { rule, onCall, calls: 0 };
         declared.push(slot);
         return slot;
       },
@@ -128,6 +138,8 @@ function startEngine(
       alert.lost(event, topic, failure);
     },
   });
+  const protection = startProtection(config, logger);
+  for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? []);
   const source = readSource(config.service);
   const { workerId, directory } = {
     workerId: config.idGenerator.workerId,
@@ -146,6 +158,7 @@ function startEngine(
     templateOf: createTemplates(source),
     nextId: () => snowflake.next(),
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),
+    protect: protection.protect,
     startTrace: createTraceStarter(config.broker.client === 'kafkajs' ? 'kafka' : config.broker.client),
     onRefused: (eventType, { message, code }) =>
       logger.error(`event refused: ${message}`, { eventType, code }),
@@ -169,8 +182,10 @@ function startEngine(
 
   return {
     pipeline,
+    protection,
     async close(deadlineMs) {
       await publisher.close(deadlineMs);
+      await protection.close();
       worker.release();
       await (await management)?.close();
     },
@@ -236,7 +251,11 @@ function captureTargetOf(target: TargetConfig): CaptureTarget {
 
 /** So that their counters begin at 0. */
 function eventTypesOf({ targets }: Config): string[] {
-  return targets.map(({ eventType, function: name, module }) => eventType ?? defaultEventType(name, module));
+  return targets.map(eventTypeOf);
+}
+
+function eventTypeOf({ eventType, function: name, module }: TargetConfig): string {
+  return eventType ?? defaultEventType(name, module);
 }
 
 function reportOf({ rule, calls }: CaptureSlot): TargetReport {

@@ -21,7 +21,16 @@ const stages = [
   'manage',
   'cli',
 ] as const;
-const ground = ['errors.ts', 'clock.ts', 'lifecycle.ts', 'severity.ts', 'edit-distance.ts', 'topic-name.ts'];
+const ground = [
+  'field-rule.ts',
+  'rule-path.ts',
+  'errors.ts',
+  'clock.ts',
+  'lifecycle.ts',
+  'severity.ts',
+  'edit-distance.ts',
+  'topic-name.ts',
+];
 
 interface Import {
   readonly from: string;
@@ -72,6 +81,7 @@ describe('architecture', () => {
     const top = [
       'index.ts',
       'start.ts',
+      'start-protection.ts',
       'pipeline.ts',
       'adapters.ts',
       'preload.ts',

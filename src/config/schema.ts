@@ -3,6 +3,7 @@ import { brokerOptions } from './schema-broker.ts';
 import { contextOptions } from './schema-context.ts';
 import { laterOptions } from './schema-later.ts';
 import { managementOptions } from './schema-management.ts';
+import { piiOptions } from './schema-pii.ts';
 import { serviceOptions } from './schema-service.ts';
 
 /** Every option there is, `svc.targets` apart: the only list, read by validation, documentation and JSON Schema. */
@@ -10,6 +11,7 @@ export const options: readonly Option[] = [
   ...serviceOptions,
   ...brokerOptions,
   ...contextOptions,
+  ...piiOptions,
   ...managementOptions,
   ...laterOptions,
 ];

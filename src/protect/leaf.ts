@@ -13,6 +13,8 @@ export interface WalkRules {
   readonly eventType: string;
   readonly policy: Policy;
   readonly sealer: Sealer;
+  /** False: marks of classes have no effect. */
+  readonly usesMarks: boolean;
   /** Told of each unmarked string and number, with the path to it. */
   readonly onUnmarked?: ((value: string | number, keys: readonly string[]) => void) | undefined;
   /** Gets the text of each marked value, so that a record key can be compared with them. */
@@ -23,7 +25,6 @@ export interface Walk extends WalkRules {
   nodes: number;
   /** The keys that lead to the value at hand; `element` for one of an array. */
   readonly keys: string[];
-  readonly usesMarks: boolean;
   /** Nobody asks for unmarked values. */
   readonly isQuick: boolean;
 }

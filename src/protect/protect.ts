@@ -27,13 +27,16 @@ export interface ProtectorOptions {
   readonly sealer: Sealer;
   /** Told of unmarked values: `svc.pii.detect: report`. */
   readonly detect?: Detect | undefined;
+  /** False: marks of classes have no effect. Default: true. */
+  readonly usesMarks?: boolean;
 }
 
 /** Looks at one unmarked value. `keys` lead to it from the root of the payload. */
 export type Detect = (eventType: string, value: string | number, keys: readonly string[]) => void;
 
 /** Protects payloads by the marks of their classes and by the rules of their event type. */
-export function createProtector({ policyOf, sealer, detect }: ProtectorOptions): Protect {
+export function createProtector(options: ProtectorOptions): Protect {
+  const { policyOf, sealer, detect, usesMarks = true } = options;
   return (envelope, key) => {
     const { payload: given } = envelope;
     const { eventType } = envelope.template;
@@ -42,6 +45,7 @@ export function createProtector({ policyOf, sealer, detect }: ProtectorOptions):
       eventType,
       policy: policyOf(eventType),
       sealer,
+      usesMarks,
       onUnmarked: detect && ((value, keys) => detect(eventType, value, keys)),
       protectedTexts,
     });

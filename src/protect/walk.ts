@@ -30,7 +30,7 @@ export function walkPayload(payload: unknown, rules: WalkRules): unknown {
     protectedTexts: rules.protectedTexts,
     nodes: 0,
     keys: [],
-    usesMarks: hasMarks(),
+    usesMarks: rules.usesMarks && hasMarks(),
     isQuick: rules.onUnmarked === undefined,
   };
   try {
