@@ -23,6 +23,7 @@ const sections: readonly (readonly [prefix: string, title: string])[] = [
   ['svc.retry.', 'Retries'],
   ['svc.security.', 'Request context'],
   ['svc.context.', 'Request context'],
+  ['svc.pii.', 'Personal data'],
   ['management.', 'Management server'],
 ];
 

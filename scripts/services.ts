@@ -1,14 +1,15 @@
 import { parseArgs } from 'node:util';
 import { cacheFolder } from './services/cache.ts';
 import { serviceCommands } from './services/service-commands.ts';
+import { services } from './services/service-list.ts';
 import { Unavailable } from './services/unavailable.ts';
 
 const HELP = `Usage: npm run services -- <command> [service...]
 
-Real servers for the tests and for trying svc by hand. Services: kafka (the default).
+Real servers for the tests and for trying svc by hand. Services: kafka, kms, vault.
 
-  up       start the services; one that this checkout started before and that still answers is kept
-  down     end what up has started, and remove its data
+  up       start the services (kafka by default); one that this checkout started before and that still answers is kept
+  down     end what up has started (all by default), and remove its data
   status   show what runs, test runs among it
   env      print the addresses as shell commands: eval "$(npm run -s services -- env)"
 
@@ -16,23 +17,29 @@ Real servers for the tests and for trying svc by hand. Services: kafka (the defa
   --json   with status: one JSON array
 
 Kafka is taken from, in this order: the brokers named by KAFKA_BROKERS (host:port,...); Apache Kafka from Maven
-Central on Java 17+; Docker and ops/compose.yaml. Downloads, data and logs are kept in ${cacheFolder()}
+Central on Java 17+; Docker and ops/compose.yaml. The kms is moto's, unless KMS_ENDPOINT names another; the vault is
+OpenBao, unless VAULT_ADDR and VAULT_TOKEN name another: both come from PyPI, with Python 3.9+. Downloads, data and logs are kept in ${cacheFolder()}
 (SVC_CACHE names another folder).
 
 Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 a service cannot be had on this machine.
 `;
 
-const SERVICES = ['kafka'];
-
 async function main(): Promise<number> {
   const { values, positionals } = parse();
   if (values.help || positionals[0] === 'help') return print(HELP);
-  const [name = '', ...services] = positionals;
+  const [name = '', ...names] = positionals;
   const command = serviceCommands[name];
   if (!command) return fail(2, `${name ? `no such command: ${name}` : 'a command is missing'}\n\n${HELP}`);
-  const unknown = services.find((each) => !SERVICES.includes(each));
-  if (unknown) return fail(2, `no such service: ${unknown}. There is: ${SERVICES.join(', ')}`);
-  return command({ another: values.new, json: values.json });
+  const unknown = names.find((each) => !services.some((service) => service.name === each));
+  const known = services.map((service) => service.name).join(', ');
+  if (unknown) return fail(2, `no such service: ${unknown}. There is: ${known}`);
+  const byDefault = name === 'up' ? services.slice(0, 1) : services;
+  const named = services.filter((service) => names.includes(service.name));
+  return command({
+    services: names.length > 0 ? named : byDefault,
+    another: values.new,
+    json: values.json,
+  });
 }
 
 function parse() {

@@ -2,6 +2,7 @@ import type { LocalBackup, LocalBackupOptions } from './adapters/local-backup/lo
 import type { LocalSourceOptions } from './adapters/local-backup/local-source.ts';
 import type { S3Settings } from './adapters/s3-backup/s3-client.ts';
 import type { Logger } from './observe/logger.ts';
+import type { KeyProvider } from './protect/key-provider.ts';
 import type { EventBackupStrategy } from './publish/backup.ts';
 import type { Broker, SendResult } from './publish/broker.ts';
 import type { RecoverySource } from './publish/recovery-source.ts';
@@ -133,4 +134,36 @@ export async function openTopicReader(client: string, settings: TopicReaderSetti
   if (client === 'file')
     return (await import('./adapters/file/file-topic-reader.ts')).createFileTopicReader(settings);
   return (await import('./adapters/kafkajs/kafkajs-topic-reader.ts')).createKafkajsTopicReader(settings);
+}
+
+/** What every key provider is made from, as `svc.pii.kms` has it; each takes what it needs. Left out: its own default. */
+export interface KeyProviderSettings {
+  /** What the service calls a key, by the name that rules use. Of a list the first makes new keys, all decrypt. */
+  readonly keys?: Readonly<Record<string, readonly string[]>> | undefined;
+  readonly region?: string | undefined;
+  readonly endpoint?: string | undefined;
+  readonly encryptionContext?: Readonly<Record<string, string>> | undefined;
+  readonly address?: string | undefined;
+  readonly engine?: 'kv-v1' | 'kv-v2' | 'transit' | undefined;
+  readonly mount?: string | undefined;
+  readonly field?: string | undefined;
+  readonly namespace?: string | undefined;
+  readonly token?: string | undefined;
+  readonly tokenFile?: string | undefined;
+  readonly caFile?: string | undefined;
+}
+
+type LoadKeyProvider = (settings: KeyProviderSettings) => Promise<KeyProvider>;
+
+/** By the values of `svc.pii.kms.type`. */
+const keyProviders: Record<'aws' | 'vault', LoadKeyProvider> = {
+  aws: async (settings) =>
+    (await import('./adapters/aws-kms/aws-kms-key-provider.ts')).createAwsKmsKeyProvider(settings),
+  vault: async (settings) =>
+    (await import('./adapters/vault/vault-key-provider.ts')).createVaultKeyProvider(settings),
+};
+
+/** Rejects with an `SvcError` where the settings cannot work. The vendor's package is loaded at the first call of the provider. */
+export function openKeyProvider(name: 'aws' | 'vault', settings: KeyProviderSettings): Promise<KeyProvider> {
+  return keyProviders[name](settings);
 }

@@ -23,6 +23,8 @@ export const errorCatalogue = {
     'An expression cannot be parsed, or uses what a read-only expression may not.',
   SVC_CAPTURE_PAYLOAD_INDEX:
     'payloadIndex is not -1 or a position, or the call had no argument at that position.',
+  SVC_CONSUMER_KEYS_FILE: 'A file with decryption keys cannot be read or is not in the documented form.',
+  SVC_CONSUMER_NOT_AN_ENVELOPE: 'What was given to decrypt is not an envelope of svc.',
   SVC_CONTEXT_BAD_ACTOR_SOURCE:
     'A source of userId or sessionId is not header:…, baggage:…, request:… or a function.',
   SVC_CONTEXT_BAD_HEADER_NAME:
@@ -38,10 +40,31 @@ export const errorCatalogue = {
     'The management server does not start on an address other than loopback without a token of 16 characters or more.',
   SVC_CAPTURE_RULE: 'A rule written in code has a value that no rule can have; its function is not captured.',
   SVC_PIPELINE_UNEXPECTED: 'Something outside svc threw while an event was prepared; the event is refused.',
+  SVC_PROTECT_CIPHERTEXT: 'A ciphertext is damaged: not Base64, cut off, or in no known layout.',
+  SVC_PROTECT_DECRYPT_FAILED:
+    'A ciphertext or data key did not pass its integrity check: wrong key, damaged, or moved from another field.',
   SVC_PROTECT_DEPTH_OR_CYCLE:
     'A payload is nested deeper than 64 levels or refers to itself; its event is refused.',
+  SVC_PROTECT_KEY_ID: 'A key id has characters other than letters, digits, underscore and hyphen.',
+  SVC_PROTECT_KEY_IN_CLEAR:
+    'A record key is the value of a marked field and would go out in clear; its event is refused.',
+  SVC_PROTECT_KEY_LENGTH: 'An encryption key is not exactly 32 bytes, or is not valid Base64.',
+  SVC_PROTECT_KEY_LIST:
+    'The list of encryption keys has two primaries or one id twice, or conflicts with a key provider.',
+  SVC_PROTECT_KEY_REFUSED:
+    'The key service refuses a key until somebody acts: access denied, disabled, unknown to it.',
+  SVC_PROTECT_KEY_UNAVAILABLE:
+    'No usable encryption key at the moment; events with fields to encrypt are refused.',
+  SVC_PROTECT_KEY_UNKNOWN: 'A rule or a ciphertext names a key that is not configured, or not for this use.',
+  SVC_PROTECT_NO_KEY: 'A field is to be encrypted, and no encryption key is configured.',
+  SVC_PROTECT_NOT_PROTECTED: 'A marked value could not be masked, encrypted or hashed; its event is refused.',
+  SVC_PROTECT_NO_SALT: 'A field is to be hashed, and no salt is configured.',
   SVC_PROTECT_READ_ERROR:
     'A getter, toJSON or proxy of a payload threw while it was read; its event is refused.',
+  SVC_PROTECT_RULE:
+    'A mark or rule for personal data has a value that none can have, or stands where none can.',
+  SVC_PROTECT_TOJSON_HIDES_FIELDS:
+    'toJSON of a class with marked fields returns a text in which they cannot be told apart; the event is refused.',
   SVC_PROTECT_TOO_LARGE: 'A payload holds more than 100,000 values; its event is refused.',
   SVC_PROTECT_UNSUPPORTED_TYPE:
     'A payload holds an object without a JSON form (Error, Promise, RegExp, …); its event is refused.',

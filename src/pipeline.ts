@@ -9,7 +9,7 @@ import { SvcError } from './errors.ts';
 import { runOwnWork } from './lifecycle.ts';
 import type { PublishDurations } from './observe/durations.ts';
 import type { Ledger, LedgerEntry, Outcome } from './observe/outcomes.ts';
-import { protect } from './protect/protect.ts';
+import type { Protect } from './protect/protect.ts';
 import { lostError } from './publish/loss-alert.ts';
 import type { Producer } from './publish/producer.ts';
 import type { Publisher } from './publish/publisher.ts';
@@ -29,6 +29,7 @@ export interface PipelineParts {
   readonly nextId: () => string;
   readonly buildEnvelope: BuildEnvelope<Context>;
   readonly startTrace: StartTrace;
+  readonly protect: Protect;
   /** An event that was never sent. Called once each, with the reason, which holds no value. */
   readonly onRefused: (eventType: string, error: SvcError) => void;
 }
@@ -58,8 +59,9 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 
   function serialize(eventId: string, intake: Intake, trace: EventTrace): SerializedEvent {
     const template = parts.templateOf(intake.eventType, intake.severity);
-    const envelope = protect(
+    const envelope = parts.protect(
       parts.buildEnvelope(eventId, template, intake.payload, trace, clock.now(), intake.context),
+      intake.key,
     );
     const { head, tail } = serializer.serialize(envelope);
     const headers: Record<string, string> = {

@@ -37,6 +37,7 @@ import { createLossAlert, type LossAlert } from './publish/loss-alert.ts';
 import type { Producer } from './publish/producer.ts';
 import { createQueue, type Queue, shutDown } from './publish/queue.ts';
 import { jsonSerializer } from './serialize/json.ts';
+import { declaredRules, type Protection, startProtection } from './start-protection.ts';
 import { brokerSettingsOf, contextOptionsOf, queueSettingsOf } from './start-settings.ts';
 import { startTiers } from './start-tiers.ts';
 import { version } from './version.ts';
@@ -61,6 +62,7 @@ interface Engine {
   readonly pipeline: Pipeline;
   drain(deadlineMs: number): Promise<void>;
   save(): number;
+  readonly protection: Protection;
   close(deadlineMs: number): Promise<void>;
 }
 
@@ -75,11 +77,15 @@ export function start(config: Config, logger: Logger): Service {
   });
   const declared: CaptureSlot[] = [];
   const report = () => [...capture.report(), ...declared.map(reportOf)];
+  const early: Parameters<Protection['addRules']>[] = [];
   let engine: Engine | undefined;
   // The first event may start it: its timers and connections must not keep the context of that one call.
   const outside = new AsyncResource('svc');
   const running = (): Engine => {
-    engine ??= outside.runInAsyncScope(() => startEngine(config, contextOptions, ledger, report, logger));
+    if (engine === undefined) {
+      engine = outside.runInAsyncScope(() => startEngine(config, contextOptions, ledger, report, logger));
+      for (const rules of early) engine.protection.addRules(...rules);
+    }
     return engine;
   };
 
@@ -88,7 +94,11 @@ export function start(config: Config, logger: Logger): Service {
     capture.setOnCall(onCall);
     connectDeclarations(
       ({ name, origin, options, parameterNames }) => {
-        const slot = { rule: makeRule(name, origin, options, name, parameterNames), onCall, calls: 0 };
+        const rule = makeRule(name, origin, options, name, parameterNames);
+        const rules = declaredRules(options, config);
+        if (engine === undefined) early.push([rule.eventType, rules]);
+        else engine.protection.addRules(rule.eventType, rules);
+        const slot = { rule, onCall, calls: 0 };
         declared.push(slot);
         return slot;
       },
@@ -151,6 +161,8 @@ function startEngine(
     onSendFailed: ledger.brokerFailed,
     onRetried: ledger.retried,
   });
+  const protection = startProtection(config, logger);
+  for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? []);
   const source = readSource(config.service);
   const { workerId, directory } = {
     workerId: config.idGenerator.workerId,
@@ -169,6 +181,7 @@ function startEngine(
     templateOf: createTemplates(source),
     nextId: () => snowflake.next(),
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),
+    protect: protection.protect,
     startTrace: createTraceStarter(config.broker.client === 'kafkajs' ? 'kafka' : config.broker.client),
     onRefused: (eventType, { message, code }) =>
       sayRefused(`${eventType} ${code}`, `event refused: ${message}`, { eventType, code }),
@@ -194,6 +207,7 @@ function startEngine(
 
   return {
     pipeline,
+    protection,
     async drain(deadlineMs) {
       await queue.drain(deadlineMs);
       // Whoever waits for an event's outcome hears of it right after the queue.
@@ -205,6 +219,7 @@ function startEngine(
       await queue.close(deadlineMs);
       await tiers.close(Math.max(0, end - clock.monotonic()));
       await broker.close(Math.max(0, end - clock.monotonic()));
+      await protection.close();
       worker.release();
       await (await management)?.close();
     },
@@ -274,7 +289,11 @@ function captureTargetOf(target: TargetConfig): CaptureTarget {
 
 /** So that their counters begin at 0. */
 function eventTypesOf({ targets }: Config): string[] {
-  return targets.map(({ eventType, function: name, module }) => eventType ?? defaultEventType(name, module));
+  return targets.map(eventTypeOf);
+}
+
+function eventTypeOf({ eventType, function: name, module }: TargetConfig): string {
+  return eventType ?? defaultEventType(name, module);
 }
 
 function reportOf({ rule, calls }: CaptureSlot): TargetReport {

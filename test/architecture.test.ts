@@ -13,6 +13,7 @@ const stages = [
   'capture',
   'envelope',
   'protect',
+  'consumer',
   'serialize',
   'publish',
   'outbox',
@@ -21,6 +22,8 @@ const stages = [
   'cli',
 ] as const;
 const ground = [
+  'field-rule.ts',
+  'rule-path.ts',
   'errors.ts',
   'clock.ts',
   'lifecycle.ts',
@@ -82,6 +85,7 @@ describe('architecture', () => {
       'start-tiers.ts',
       'start-recovery.ts',
       'start-settings.ts',
+      'start-protection.ts',
       'pipeline.ts',
       'adapters.ts',
       'preload.ts',
@@ -135,6 +139,8 @@ describe('architecture', () => {
       'publish/stored-record.ts',
       'publish/recovery-source.ts',
       'publish/topic-reader.ts',
+      'protect/key-provider.ts',
+      'protect/key-provider-error.ts',
     ];
     const breaches = own.filter((one) => {
       if (!one.from.startsWith('adapters/')) return false;

@@ -8,6 +8,9 @@ import { isOwnWork } from '../src/lifecycle.ts';
 import { createPublishDurations } from '../src/observe/durations.ts';
 import { createLedger, type Outcome } from '../src/observe/outcomes.ts';
 import { createPipeline, type PipelineParts } from '../src/pipeline.ts';
+import { createSealer } from '../src/protect/create-sealer.ts';
+import { createPolicies } from '../src/protect/policies.ts';
+import { createProtector } from '../src/protect/protect.ts';
 import { jsonSerializer } from '../src/serialize/json.ts';
 import type { SerializedEvent } from '../src/serialize/serializer.ts';
 
@@ -49,6 +52,7 @@ function pipelineWith(options: Partial<PipelineParts> = {}) {
       tracestate: undefined,
       end: (outcome) => ended.push(outcome),
     }),
+    protect: createProtector({ policyOf: createPolicies([]).policyOf, sealer: createSealer({}) }),
     onRefused: (eventType, error) => refused.push([eventType, error.code]),
     ...options,
   });

@@ -1,11 +1,13 @@
 import { rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { cacheFolder, withLock } from './cache.ts';
-import { describeCluster } from './describe-cluster.ts';
 import { type Instance, listInstances, removeInstance } from './instances.ts';
-import { brokersFromEnv, startKafkaServer, useGivenKafka } from './kafka.ts';
+import type { Service } from './service.ts';
+import { services } from './service-list.ts';
 
 export interface CommandFlags {
+  /** What was named, all services where nothing was; `up` then takes the first. */
+  readonly services: readonly Service[];
   readonly another: boolean;
   readonly json: boolean;
 }
@@ -14,50 +16,51 @@ const progress = (line: string): void => console.error(line);
 
 /** What `npm run services` does, by the name of the command; each returns the exit code. */
 export const serviceCommands: Readonly<Record<string, (flags: CommandFlags) => Promise<number>>> = {
-  up: ({ another }) => withLock(cacheFolder('services-up.lock'), () => up(another)),
+  up: ({ services: wanted, another }) => withLock(cacheFolder('services-up.lock'), () => up(wanted, another)),
   down,
   status,
   env,
 };
 
-async function up(another: boolean): Promise<number> {
-  const given = await useGivenKafka();
-  if (given) {
-    console.log(`kafka  ${given.brokers.join(',')}  as named by KAFKA_BROKERS`);
-    return 0;
-  }
-  if (!another) {
-    for (const instance of await ours()) {
-      if (await answers(instance)) {
-        describe(instance, 'was up already');
-        return 0;
-      }
-      await removeInstance(instance);
-    }
-  }
-  const started = Date.now();
-  const { instance } = await startKafkaServer({ keep: true, log: progress });
-  if (instance) describe(instance, `ready in ${((Date.now() - started) / 1000).toFixed(1)} s`);
+async function up(wanted: readonly Service[], another: boolean): Promise<number> {
+  for (const service of wanted) await upOne(service, another);
   console.log('For your shell: eval "$(npm run -s services -- env)"   To end it: npm run services -- down');
   return 0;
 }
 
-async function down(): Promise<number> {
-  const instances = await ours();
+async function upOne(service: Service, another: boolean): Promise<void> {
+  const given = await service.useGiven();
+  if (given !== null) {
+    console.log(`${service.name}  ${given}  as named by ${service.variables}`);
+    return;
+  }
+  if (!another) {
+    for (const instance of await ours([service])) {
+      if (await service.answers(instance)) return describe(instance, 'was up already');
+      await removeInstance(instance);
+    }
+  }
+  const started = Date.now();
+  const instance = await service.start(progress);
+  if (instance) describe(instance, `ready in ${((Date.now() - started) / 1000).toFixed(1)} s`);
+}
+
+async function down({ services: wanted }: CommandFlags): Promise<number> {
+  const instances = await ours(wanted);
   for (const instance of instances) {
     await removeInstance(instance);
     console.log(`${instance.name}  ${instance.address}  ended, its data removed`);
   }
-  const inUse = (await listInstances()).length;
+  const inUse = (await listInstances()).filter(({ owner }) => owner !== null).length;
   if (instances.length === 0) console.log('nothing to end');
   if (inUse > 0) console.log(`${inUse} belong to test runs that are at work, and end with them`);
   await rmdir(cacheFolder('services')).catch(() => {}); // only when it is empty
   return 0;
 }
 
-async function status({ json }: CommandFlags): Promise<number> {
+async function status({ services: wanted, json }: CommandFlags): Promise<number> {
   const rows = await Promise.all(
-    (await listInstances()).map(async (instance) => ({
+    (await listOf(wanted)).map(async (instance) => ({
       name: instance.name,
       address: instance.address,
       state: (await answers(instance)) ? 'answers' : 'does not answer',
@@ -83,27 +86,27 @@ async function status({ json }: CommandFlags): Promise<number> {
   return 0;
 }
 
-async function env(): Promise<number> {
-  const given = brokersFromEnv();
-  const brokers = given.length > 0 ? given.join(',') : (await ours()).at(-1)?.address;
-  if (!brokers) {
-    console.error('no Kafka is up: npm run services -- up kafka');
-    return 1;
-  }
-  console.log(`export KAFKA_BROKERS=${brokers}`);
-  return 0;
+async function env({ services: wanted }: CommandFlags): Promise<number> {
+  const lines: string[] = [];
+  for (const service of wanted) lines.push(...service.env((await ours([service])).at(-1)));
+  for (const line of lines) console.log(line);
+  if (lines.length > 0) return 0;
+  console.error(`no ${wanted.map(({ name }) => name).join(', ')} is up: npm run services -- up`);
+  return 1;
 }
 
 /** The instances that `up` has started: those of test runs are theirs. */
-async function ours(): Promise<Instance[]> {
-  return (await listInstances()).filter(({ owner }) => owner === null);
+async function ours(wanted: readonly Service[]): Promise<Instance[]> {
+  return (await listOf(wanted)).filter(({ owner }) => owner === null);
 }
 
-async function answers({ address }: Instance): Promise<boolean> {
-  return describeCluster(address).then(
-    () => true,
-    () => false,
-  );
+async function listOf(wanted: readonly Service[]): Promise<Instance[]> {
+  return (await listInstances()).filter(({ name }) => wanted.some((service) => service.name === name));
+}
+
+async function answers(instance: Instance): Promise<boolean> {
+  const service = services.find(({ name }) => name === instance.name);
+  return service !== undefined && (await service.answers(instance));
 }
 
 function describe(instance: Instance, state: string): void {
@@ -114,11 +117,11 @@ function describe(instance: Instance, state: string): void {
 function logOf(instance: Instance): string {
   return instance.how === 'docker'
     ? `docker compose -p svc-${instance.id} logs`
-    : join(instance.folder, 'kafka.log');
+    : join(instance.folder, `${instance.name}.log`);
 }
 
 function line(...cells: string[]): string {
-  const widths = [8, 16, 16, 7, 8, 15, 0];
+  const widths = [8, 24, 16, 8, 8, 15, 0];
   return cells
     .map((cell, index) => cell.padEnd(widths[index] ?? 0))
     .join(' ')

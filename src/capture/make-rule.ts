@@ -1,4 +1,5 @@
 import { SvcError } from '../errors.ts';
+import type { PiiRules } from '../field-rule.ts';
 import { type Severity, severities } from '../severity.ts';
 import type { ExpressionScope } from './expression/scope.ts';
 import { keySelector, payloadSelector, type Selector } from './expression/selector.ts';
@@ -18,6 +19,8 @@ export interface RuleFields {
   readonly payloadIndex?: number | undefined;
   /** Record key. Default: the event id. */
   readonly key?: string | Selector | undefined;
+  /** Rules for personal data in the payload, in the forms of `svc.pii.fields`; `{ type: 'EMAIL' }` for the whole of it. */
+  readonly pii?: PiiRules | undefined;
   /** Default: AFTER_RETURNING. */
   readonly phase?: Phase | undefined;
   /** Default: false. */

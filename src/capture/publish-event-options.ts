@@ -1,3 +1,4 @@
+import type { PiiRules } from '../field-rule.ts';
 import type { Severity } from '../severity.ts';
 import type { Phase } from './rule.ts';
 
@@ -29,6 +30,8 @@ export interface PublishEventOptions<F extends AnyFunction = AnyFunction> {
   readonly payloadIndex?: number;
   /** The record key: a function of the call, or an expression. Default: the event id. */
   readonly key?: string | ((call: CapturedCall<F>) => unknown);
+  /** Rules for personal data in payloads of this event type, in the forms of `svc.pii.fields`; `{ type: 'EMAIL' }` for the whole. */
+  readonly pii?: PiiRules;
   /** Default: AFTER_RETURNING. */
   readonly phase?: Phase;
   /** The call fails with the event's error instead of going on without the event. Default: false. */

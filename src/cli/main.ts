@@ -1,6 +1,7 @@
 import { version } from '../version.ts';
 import { runBackup } from './backup.ts';
 import { runCheck } from './check.ts';
+import { runDecrypt } from './decrypt.ts';
 import { runDlq } from './dlq.ts';
 import { WrongUse } from './recovery-options.ts';
 
@@ -10,6 +11,8 @@ Usage: svc <command> [options]
 
 Commands
   check            report which publish targets of svc.config.* can be patched; exit 1 when one cannot
+  decrypt [file]   show envelopes with their encrypted fields readable (default: standard input, one envelope or record of
+                   the file broker a line); exit 1 when a field or line fails
   dlq list         list the events in the dead letter topic
   dlq recover      send them to the topics they were meant for
   backup list      list the events in the local backup, with --s3 in the bucket
@@ -30,10 +33,11 @@ Options of dlq and backup
   --dry-run                  list what would be sent, send nothing
 
 Options
-  --config <file>   configuration file (default: svc.config.* from the working directory upwards)
-  --json            one JSON document on standard output, for scripts
-  --help, -h        this text
-  --version, -v     the version
+  --config <file>     configuration file (default: svc.config.* from the working directory upwards)
+  --keys-file <file>  decrypt: JSON, { "keys": [{ "id": "…", "key": "<Base64>" }] }; besides the key in PII_ENCRYPTION_KEY
+  --json              one JSON document on standard output, for scripts
+  --help, -h          this text
+  --version, -v       the version
 `;
 
 /** Exit codes: 0 all is well, 1 the command found a problem, 2 it was called wrongly. */
@@ -44,6 +48,7 @@ async function main(args: readonly string[]): Promise<number> {
   if (command === 'check') return runCheck(args.slice(1));
   if (command === 'dlq') return runDlq(args.slice(1));
   if (command === 'backup') return runBackup(args.slice(1));
+  if (command === 'decrypt') return runDecrypt(args.slice(1));
   process.stderr.write(`svc: unknown command "${command}"; see svc --help\n`);
   return 2;
 }

@@ -33,6 +33,7 @@ export function buildConfig({ values, targets, baseDir, file }: ConfigParts): Co
 
 function finish(option: Option, value: unknown, baseDir: string): unknown {
   if (option.format === 'path' && typeof value === 'string') return resolve(baseDir, value);
+  if (option.type === 'keys') return value ?? [];
   if (option.name === 'svc.context.correlation-id.headers')
     return (value as string[]).map((name) => name.toLowerCase());
   return value;

@@ -1,7 +1,10 @@
+import type { PathRule } from '../field-rule.ts';
+import { keyInClear } from './check-key-in-clear.ts';
 import { checkValue } from './check-value.ts';
 import type { Setting } from './flatten.ts';
 import { nearestName } from './nearest.ts';
 import { camelCase, kebabCase } from './option.ts';
+import { checkRulesOf } from './pii-rules.ts';
 import { describeTyped, type Problem, printable } from './problem.ts';
 import { type TargetConfig, targetId } from './target.ts';
 import { type TargetField, targetFields } from './target-fields.ts';
@@ -23,8 +26,8 @@ export interface CheckedTargets {
   readonly problems: readonly Problem[];
 }
 
-/** Checks the entries of `svc.targets` one by one. */
-export function checkTargets(setting: Setting | undefined): CheckedTargets {
+/** Checks the entries of `svc.targets` one by one. `fields`: rules for all payloads. */
+export function checkTargets(setting: Setting | undefined, fields: readonly PathRule[] = []): CheckedTargets {
   const targets: TargetConfig[] = [];
   const targetProblems: TargetProblem[] = [];
   const warnings: Problem[] = [];
@@ -42,6 +45,7 @@ export function checkTargets(setting: Setting | undefined): CheckedTargets {
   const firstOf = new Map<string, number>();
   for (const [index, entry] of Array.from(setting.value as unknown[]).entries()) {
     const one = checkTarget(entry, index, setting);
+    if (one.problems.length === 0) checkKey(one, fields);
     const first = firstOf.get(one.id);
     if (first !== undefined) {
       const message = `is the same function as svc.targets[${first}]`;
@@ -56,6 +60,14 @@ export function checkTargets(setting: Setting | undefined): CheckedTargets {
     }
   }
   return { targets, targetProblems, warnings, problems: [] };
+}
+
+function checkKey(one: CheckedTarget, fields: readonly PathRule[]): void {
+  const target = one.target();
+  const message = keyInClear(target, [...(target.pii ?? []), ...fields]);
+  if (message === undefined) return;
+  const fix = 'Take another field for the key; the default is the event id';
+  one.problems.push({ name: `${one.name}.key`, message, where: one.where(), fix });
 }
 
 type Values = ReadonlyMap<string, unknown>;
@@ -152,6 +164,7 @@ function checkField(field: TargetField, value: unknown): ReturnType<typeof check
     if (value === false) return { ok: true, value: false };
     return { ok: false, message: field.refused, got: undefined, fix: 'Remove it, or leave this target out' };
   }
+  if (field.type === 'rules') return checkRulesOf(value, true);
   return checkValue({ ...field, name: field.name, status: 'active' }, value);
 }
 

@@ -1,6 +1,9 @@
 import { type Format, formats, hasFormat } from './format.ts';
+import { checkNames } from './names.ts';
 import { nearestName } from './nearest.ts';
 import { type Option, shortName } from './option.ts';
+import { checkKeys } from './pii-keys.ts';
+import { checkRulesOf } from './pii-rules.ts';
 import { describeTyped, describeValue } from './problem.ts';
 
 /** `value` in the type that the option has, or what is wrong with it. */
@@ -33,7 +36,23 @@ function checkType(option: Option, value: unknown): Checked {
       return checkList(option, value);
     case 'string':
       return checkString(option, value);
+    case 'rules':
+      return checkRulesOf(value, false);
+    case 'keys':
+      return orMessage(checkKeys(value));
+    case 'names':
+      return checkedNames(value);
   }
+}
+
+function orMessage(keys: ReturnType<typeof checkKeys>): Checked {
+  return typeof keys === 'string' ? { ok: false, message: keys, got: undefined } : { ok: true, value: keys };
+}
+
+function checkedNames(value: unknown): Checked {
+  const names = checkNames(value);
+  if (!('message' in names) || Array.isArray(names.message)) return { ok: true, value: names };
+  return { ok: false, message: names.message as string, got: names.got as string | undefined };
 }
 
 function checkNumber(option: Option, value: unknown): Checked {

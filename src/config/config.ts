@@ -1,4 +1,7 @@
+import type { PathRule } from '../field-rule.ts';
 import type { LogLevel } from '../observe/logger.ts';
+import type { Names } from './names.ts';
+import type { EncryptionKeyConfig } from './pii-keys.ts';
 import type { TargetConfig } from './target.ts';
 
 /** `header:x-user-id`, `baggage:user.id`, `request:user.id`, or a function of the request. */
@@ -92,6 +95,46 @@ export interface Config {
     readonly server: { readonly port: number; readonly address: string; readonly token: string | undefined };
     readonly endpoints: { readonly web: { readonly exposure: { readonly include: readonly string[] } } };
     readonly endpoint: { readonly health: { readonly showDetails: 'always' | 'never' | 'when-authorized' } };
+  };
+  readonly pii: {
+    readonly enabled: boolean;
+    readonly fields: readonly PathRule[];
+    readonly detect: 'off' | 'report';
+    readonly crypto: {
+      readonly defaultKey: string | undefined;
+      readonly keys: readonly EncryptionKeyConfig[];
+      readonly salt: string | undefined;
+      /** `undefined`: where NODE_ENV is `production`. */
+      readonly requireSalt: boolean | undefined;
+      readonly format: 'specification' | 'v1';
+    };
+    readonly kms: {
+      readonly enabled: boolean;
+      /** There where it is enabled. */
+      readonly type: 'aws' | 'vault' | undefined;
+      readonly keys: Names | undefined;
+      readonly aws: {
+        readonly region: string | undefined;
+        readonly endpoint: string | undefined;
+        readonly defaultKeyArn: string | undefined;
+        readonly encryptionContext: Names | undefined;
+        readonly dekCacheTtlMs: number;
+        readonly dekCacheMaxSize: number;
+      };
+      readonly vault: {
+        readonly address: string;
+        readonly token: string | undefined;
+        readonly tokenFile: string | undefined;
+        readonly namespace: string | undefined;
+        readonly mode: 'kv' | 'kv-v1' | 'kv-v2' | 'transit';
+        readonly mountPath: string | undefined;
+        readonly defaultKeyPath: string | undefined;
+        readonly field: string;
+        readonly caFile: string | undefined;
+        readonly dekCacheTtlMs: number;
+        readonly dekCacheMaxSize: number;
+      };
+    };
   };
   /** The valid ones of `svc.targets`. */
   readonly targets: readonly TargetConfig[];

@@ -1,5 +1,7 @@
+import { piiLevels, piiStrategies, piiTypes } from '../field-rule.ts';
 import { formats } from './format.ts';
 import { camelCase, kebabCase, type Option } from './option.ts';
+import { keyIdPattern } from './pii-keys.ts';
 import { options } from './schema.ts';
 import { type TargetField, targetFields } from './target-fields.ts';
 
@@ -88,16 +90,92 @@ function valueSchema(value: Value): JsonSchema {
       const items = value.values ? { enum: value.values } : { type: 'string', ...pattern };
       return { anyOf: [{ type: 'array', items }, { type: ['string', 'null'] }] };
     }
+    case 'rules':
+    case 'keys':
+    case 'names':
+      return structured[value.type];
     case 'string':
       return { type: ['string', 'null'], ...pattern };
   }
+}
+
+const word = (values: readonly string[]) => ({
+  type: 'string',
+  pattern: `^(?:${values.map(anyCase).join('|')})$`,
+});
+const ruleProperties = {
+  type: word(piiTypes),
+  strategy: word(piiStrategies),
+  level: word(piiLevels),
+  keyId: { type: 'string', pattern: keyIdPattern.source },
+  'key-id': { type: 'string', pattern: keyIdPattern.source },
+  masker: { type: 'string' },
+};
+const oneRule = { type: 'object', additionalProperties: false, properties: ruleProperties };
+const rulesByPath = {
+  type: 'object',
+  additionalProperties: { anyOf: [{ type: ['string', 'null'] }, oneRule] },
+};
+const ruleWithPath = {
+  ...oneRule,
+  required: ['path'],
+  properties: { path: { type: 'string' }, ...ruleProperties },
+};
+
+/** What has a form of its own; the loader says more exactly what is wrong. */
+const structured = {
+  rules: {
+    anyOf: [
+      { type: ['string', 'null'] },
+      { type: 'array', items: { anyOf: [{ type: 'string' }, ruleWithPath, rulesByPath] } },
+      rulesByPath,
+    ],
+  },
+  keys: {
+    anyOf: [
+      { type: ['string', 'null'] },
+      {
+        type: 'array',
+        maxItems: 8,
+        items: {
+          type: 'object',
+          additionalProperties: false,
+          required: ['id', 'key'],
+          properties: {
+            id: { type: 'string', pattern: keyIdPattern.source },
+            key: { type: 'string' },
+            status: word(['primary', 'decrypt']),
+          },
+        },
+      },
+    ],
+  },
+  names: {
+    anyOf: [
+      { type: ['string', 'null'] },
+      {
+        type: 'object',
+        additionalProperties: { anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' } }] },
+      },
+    ],
+  },
+};
+
+/** Rules of a target may mean its whole payload. */
+function fieldSchema(field: TargetField): JsonSchema {
+  if (field.type !== 'rules') return valueSchema(field);
+  return { anyOf: [{ enum: [false] }, oneRule, ...structured.rules.anyOf] };
+}
+
+function anyCase(text: string): string {
+  return text.replace(/[A-Za-z]/g, (letter) => `[${letter.toUpperCase()}${letter.toLowerCase()}]`);
 }
 
 function targetSchema(): JsonSchema {
   const known: Record<string, JsonSchema> = {};
   for (const field of targetFields) {
     const byDefault = field.default === undefined ? {} : { default: field.default };
-    const value = field.refused === undefined ? valueSchema(field) : { enum: [false, null] };
+    const value = field.refused === undefined ? fieldSchema(field) : { enum: [false, null] };
     const schema = { description: field.description, ...byDefault, ...value };
     known[field.name] = schema;
     known[kebabCase(field.name)] = schema;

@@ -1,4 +1,5 @@
 import { dirname, parse } from 'node:path';
+import type { PathRule } from '../field-rule.ts';
 import { buildConfig } from './build-config.ts';
 import { checkTargets, type TargetProblem } from './check-targets.ts';
 import type { Config } from './config.ts';
@@ -57,11 +58,15 @@ export function loadConfig(options: LoadOptions = {}): LoadedConfig {
   ]);
   const baseDir = found === undefined ? cwd : dirname(found.path);
   const validated = validate(settings);
-  const targets = checkTargetsSafely(settings.get(targetsName));
+  const isPiiOn = validated.values.get('svc.pii.enabled') !== false;
+  const fields = isPiiOn ? (validated.values.get('svc.pii.fields') as readonly PathRule[]) : [];
+  const targets = checkTargetsSafely(settings.get(targetsName), fields);
   const isOn = isFound && validated.values.get('svc.enabled') !== false;
   // With a file that cannot be read, "topic is required" would only hide the one line that matters.
   const rules =
-    isOn && file?.isReadable !== false ? checkRules({ ...validated, settings, baseDir }) : undefined;
+    isOn && file?.isReadable !== false
+      ? checkRules({ ...validated, settings, baseDir, env }, targets.targets)
+      : undefined;
   return {
     found: isFound,
     notFound: isFound ? undefined : notFoundMessage(cwd),
@@ -124,9 +129,12 @@ function flattenSafely(root: object, where: (path: RawPath) => string, name: str
   }
 }
 
-function checkTargetsSafely(setting: Setting | undefined): ReturnType<typeof checkTargets> {
+function checkTargetsSafely(
+  setting: Setting | undefined,
+  fields: readonly PathRule[],
+): ReturnType<typeof checkTargets> {
   try {
-    return checkTargets(setting);
+    return checkTargets(setting, fields);
   } catch (error) {
     return { targets: [], targetProblems: [], warnings: [], problems: [unreadable(targetsName, error)] };
   }

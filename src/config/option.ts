@@ -3,9 +3,19 @@ import type { FormatName } from './format.ts';
 /**
  * - `integer`, `number`: within `min` and `max`, both accepted;
  * - `enum`: one of `values`, upper or lower case;
- * - `list`: of strings, each in `format` or one of `values`; a text with commas is taken apart.
+ * - `list`: of strings, each in `format` or one of `values`; a text with commas is taken apart;
+ * - `rules`: rules for personal data (`pii-rules.ts`), `keys`: encryption keys (`pii-keys.ts`), `names`: of keys (`names.ts`).
  */
-export type OptionType = 'boolean' | 'integer' | 'number' | 'string' | 'enum' | 'list';
+export type OptionType =
+  | 'boolean'
+  | 'integer'
+  | 'number'
+  | 'string'
+  | 'enum'
+  | 'list'
+  | 'rules'
+  | 'keys'
+  | 'names';
 
 export type OptionValue = boolean | number | string | readonly string[];
 

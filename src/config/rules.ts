@@ -1,26 +1,15 @@
 import { accessSync, constants } from 'node:fs';
 import { isIPv4 } from 'node:net';
 import { resolve } from 'node:path';
-import type { Setting } from './flatten.ts';
+import { checkPii } from './check-pii.ts';
 import { variableOf } from './option.ts';
 import type { Problem } from './problem.ts';
-import { topicRequired, type Values } from './validate.ts';
-
-export interface RuleInput {
-  readonly values: Values;
-  readonly invalid: ReadonlySet<string>;
-  /** What was given, valid or not. */
-  readonly settings: ReadonlyMap<string, Setting>;
-  readonly baseDir: string;
-}
-
-export interface RuleResult {
-  readonly problems: readonly Problem[];
-  readonly warnings: readonly Problem[];
-}
+import type { RuleInput, RuleResult } from './rule-input.ts';
+import type { TargetConfig } from './target.ts';
+import { topicRequired } from './validate.ts';
 
 /** What options ask of each other. */
-export function checkRules(input: RuleInput): RuleResult {
+export function checkRules(input: RuleInput, targets: readonly TargetConfig[]): RuleResult {
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
   const { values, settings } = input;
@@ -97,7 +86,8 @@ export function checkRules(input: RuleInput): RuleResult {
       fix: 'Name a topic of its own, such as orders.events.dlq.v1',
     });
   }
-  return { problems, warnings };
+  const pii = checkPii(input, targets);
+  return { problems: [...problems, ...pii.problems], warnings: [...warnings, ...pii.warnings] };
 }
 
 function checkReadable(name: string, { values, settings, baseDir }: RuleInput): Problem[] {

@@ -1,37 +1,10 @@
 import { maxTimerMs, type Option } from './option.ts';
 
-const unprotected =
-  'this version cannot protect personal data yet, and would publish it as it is. Remove it, or set svc.pii.enabled: false to publish without protection';
 const noOutbox =
   'the transactional outbox is not yet available in this version, and a direct send would not be part of the transaction';
 
 /** Known names whose feature comes with a later version. They are checked already, so that a file stays valid. */
 export const laterOptions: readonly Option[] = [
-  flag('svc.pii.enabled', 'Protects personal data.', { harmless: [false] }),
-  {
-    ...text('svc.pii.fields', 'Path rules that mark personal data.', { refused: unprotected }),
-    type: 'list',
-  },
-  text('svc.pii.crypto.default-key', 'Encryption key: Base64 of 32 bytes.', {
-    secret: true,
-    aliases: ['PII_ENCRYPTION_KEY'],
-    refused: unprotected,
-  }),
-  text('svc.pii.crypto.salt', 'Key of the hash strategy.', {
-    secret: true,
-    aliases: ['PII_HASH_SALT'],
-    refused: unprotected,
-  }),
-  flag('svc.pii.crypto.require-salt', 'Refuses to start without a salt.', { refused: unprotected }),
-  text('svc.pii.crypto.format', 'Layout of ciphertext. `v1` adds key id and bound context.', {
-    refused: unprotected,
-  }),
-  flag('svc.pii.kms.enabled', 'Takes keys from a key management service.', { refused: unprotected }),
-  {
-    ...text('svc.pii.kms.type', 'Which key management service.', { refused: unprotected }),
-    type: 'enum',
-    values: ['aws', 'vault'],
-  },
   flag('svc.outbox.enabled', 'Transactional outbox.', {
     default: false,
     harmless: [false],

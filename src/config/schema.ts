@@ -4,6 +4,7 @@ import { brokerOptions } from './schema-broker.ts';
 import { contextOptions } from './schema-context.ts';
 import { laterOptions } from './schema-later.ts';
 import { managementOptions } from './schema-management.ts';
+import { piiOptions } from './schema-pii.ts';
 import { retryOptions } from './schema-retry.ts';
 import { serviceOptions } from './schema-service.ts';
 
@@ -14,6 +15,7 @@ export const options: readonly Option[] = [
   ...retryOptions,
   ...backupOptions,
   ...contextOptions,
+  ...piiOptions,
   ...managementOptions,
   ...laterOptions,
 ];

@@ -3,7 +3,7 @@ import type { FormatName } from './format.ts';
 
 export interface TargetField {
   readonly name: string;
-  readonly type: 'string' | 'enum' | 'integer' | 'boolean' | 'list';
+  readonly type: 'string' | 'enum' | 'integer' | 'boolean' | 'list' | 'rules';
   readonly required?: true;
   readonly orFunction?: true;
   readonly values?: readonly string[];
@@ -94,9 +94,9 @@ export const targetFields: readonly TargetField[] = [
   },
   {
     name: 'pii',
-    type: 'string',
-    description: 'Protection of personal data. Comes with a later version; until then the target is refused.',
-    refused: 'this version cannot protect personal data yet, and would publish it as it is',
+    type: 'rules',
+    description:
+      'Rules for the payload of this event type, as in `svc.pii.fields`, before which they go; or `{ type: EMAIL, strategy: MASK }` for the whole payload, as with `payload: "#newEmail"`.',
   },
   {
     name: 'outbox',

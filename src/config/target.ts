@@ -1,4 +1,6 @@
+import type { PathRule } from '../field-rule.ts';
 import type { Severity } from '../severity.ts';
+
 /** What a function in the place of an expression is given. */
 export interface CallValues {
   readonly args: readonly unknown[];
@@ -8,6 +10,13 @@ export interface CallValues {
 
 /** An expression, or (from code, `.mjs` and `.ts`) a function. */
 export type Expression = string | ((call: CallValues) => unknown);
+
+/** The fields of a target that a record key depends on; also those of a rule in code. */
+export interface RuleFieldsOfKey {
+  readonly key?: unknown;
+  readonly payload?: unknown;
+  readonly payloadIndex?: number | undefined;
+}
 
 /** One valid entry of `svc.targets`, defaults filled in. */
 export interface TargetConfig {
@@ -30,6 +39,8 @@ export interface TargetConfig {
   readonly key: Expression | undefined;
   readonly phase: 'BEFORE' | 'AFTER_RETURNING' | 'AFTER';
   readonly failOnError: boolean;
+  /** Rules for the payload; those with an empty path mean it as a whole. */
+  readonly pii: readonly PathRule[] | undefined;
   readonly params: readonly string[] | undefined;
   /** For messages: `svc.config.yaml:12`. */
   readonly where: string;

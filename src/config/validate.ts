@@ -21,8 +21,6 @@ export function validate(settings: ReadonlyMap<string, Setting>): Validated {
   const invalid = new Set<string>();
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
-  // Whoever switches protection off says that he knows; then the rest of svc.pii only has no effect.
-  const isPiiOff = settings.get('svc.pii.enabled')?.value === false;
   for (const option of options) {
     if (option.default !== undefined) values.set(option.name, option.default);
     const setting = settings.get(option.name);
@@ -42,7 +40,7 @@ export function validate(settings: ReadonlyMap<string, Setting>): Validated {
     }
     values.set(option.name, checked.value);
     if (option.status === 'active' || option.harmless?.includes(checked.value as OptionValue)) continue;
-    if (option.refused !== undefined && !(isPiiOff && option.name.startsWith('svc.pii.'))) {
+    if (option.refused !== undefined) {
       problems.push({ name: option.name, message: option.refused, where: setting.where() });
     } else {
       warnings.push({

@@ -1,27 +1,68 @@
 import type { Envelope } from '../envelope/envelope.ts';
-import { normalize } from './normalize.ts';
+import type { Policy } from './policy.ts';
+import { refusal } from './refusal.ts';
+import type { Sealer } from './sealer.ts';
+import { walkPayload } from './walk.ts';
 
 declare const protectedMark: unique symbol;
 
-/** An envelope that may leave the process. Only `protect` makes one, and serializers take nothing else. */
+/** An envelope that may leave the process. Only a protector makes one, and serializers take nothing else. */
 export interface ProtectedEnvelope extends Omit<Envelope, 'payload'> {
   readonly payload: Readonly<Record<string, unknown>>;
   readonly [protectedMark]: true;
 }
 
 /**
- * The only way from an envelope to something that can be serialized. It fails closed: what cannot be represented safely
- * throws an `SvcError` that names no value, and the event is refused. A payload that is no object becomes `{ "value": … }`.
+ * The only way from an envelope to something that can be serialized. It fails closed: what cannot be represented or protected
+ * safely throws an `SvcError` that names no value, and the event is refused. A payload that is no object becomes
+ * `{ "value": … }`.
+ *
+ * @param key what goes out in clear beside the payload; refused where it is one of the protected values
  */
-export function protect(envelope: Envelope): ProtectedEnvelope {
-  const payload = normalize(envelope.payload);
-  const isObject = typeof payload === 'object' && payload !== null && !Array.isArray(payload);
-  return {
-    eventId: envelope.eventId,
-    template: envelope.template,
-    occurredAt: envelope.occurredAt,
-    trace: envelope.trace,
-    origin: envelope.origin,
-    payload: isObject ? payload : { value: payload ?? null },
-  } as ProtectedEnvelope;
+export type Protect = (envelope: Envelope, key?: string) => ProtectedEnvelope;
+
+export interface ProtectorOptions {
+  /** The rules of an event type. Called once per event. */
+  readonly policyOf: (eventType: string) => Policy;
+  readonly sealer: Sealer;
+  /** Told of unmarked values: `svc.pii.detect: report`. */
+  readonly detect?: Detect | undefined;
+  /** False: marks of classes have no effect. Default: true. */
+  readonly usesMarks?: boolean;
+}
+
+/** Looks at one unmarked value. `keys` lead to it from the root of the payload. */
+export type Detect = (eventType: string, value: string | number, keys: readonly string[]) => void;
+
+/** Protects payloads by the marks of their classes and by the rules of their event type. */
+export function createProtector(options: ProtectorOptions): Protect {
+  const { policyOf, sealer, detect, usesMarks = true } = options;
+  return (envelope, key) => {
+    const { payload: given } = envelope;
+    const { eventType } = envelope.template;
+    const protectedTexts = key === undefined ? undefined : new Set<string>();
+    const payload = walkPayload(given, {
+      eventType,
+      policy: policyOf(eventType),
+      sealer,
+      usesMarks,
+      onUnmarked: detect && ((value, keys) => detect(eventType, value, keys)),
+      protectedTexts,
+    });
+    if (key !== undefined && protectedTexts?.has(key)) {
+      throw refusal(
+        'SVC_PROTECT_KEY_IN_CLEAR',
+        'the record key is the value of a marked field, and would go out in clear: declare another key',
+      );
+    }
+    const isObject = typeof payload === 'object' && payload !== null && !Array.isArray(payload);
+    return {
+      eventId: envelope.eventId,
+      template: envelope.template,
+      occurredAt: envelope.occurredAt,
+      trace: envelope.trace,
+      origin: envelope.origin,
+      payload: isObject ? payload : { value: payload ?? null },
+    } as ProtectedEnvelope;
+  };
 }

@@ -22,6 +22,9 @@ import { createPublishDurations } from '../../src/observe/durations.ts';
 import { bindMeter } from '../../src/observe/meter.ts';
 import { createLedger } from '../../src/observe/outcomes.ts';
 import { createPipeline } from '../../src/pipeline.ts';
+import { createSealer } from '../../src/protect/create-sealer.ts';
+import { createPolicies } from '../../src/protect/policies.ts';
+import { createProtector } from '../../src/protect/protect.ts';
 import type { Publisher } from '../../src/publish/publisher.ts';
 import { jsonSerializer } from '../../src/serialize/json.ts';
 import { payload } from './payload.ts';
@@ -68,6 +71,7 @@ function captured(): {
     templateOf: () => template,
     nextId: () => snowflake.next(),
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader() }),
+    protect: createProtector({ policyOf: createPolicies([]).policyOf, sealer: createSealer({}) }),
     startTrace: createTraceStarter('kafka'),
     onRefused: (_, error) => {
       throw error;

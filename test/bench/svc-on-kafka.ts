@@ -13,6 +13,9 @@ import { createPublishDurations } from '../../src/observe/durations.ts';
 import { createLedger } from '../../src/observe/outcomes.ts';
 import { withoutSpans } from '../../src/observe/spans.ts';
 import { createPipeline } from '../../src/pipeline.ts';
+import { createSealer } from '../../src/protect/create-sealer.ts';
+import { createPolicies } from '../../src/protect/policies.ts';
+import { createProtector } from '../../src/protect/protect.ts';
 import { defaultBreaker } from '../../src/publish/breaker.ts';
 import { createQueue } from '../../src/publish/queue.ts';
 import { createRetryPolicy } from '../../src/publish/retry.ts';
@@ -79,6 +82,7 @@ export function svcOnKafka(brokers: readonly string[], topic: string, asyncMode:
     publisher: queue,
     defaultTopic: topic,
     asyncMode,
+    protect: createProtector({ policyOf: createPolicies([]).policyOf, sealer: createSealer({}) }),
     templateOf: () => template,
     nextId: () => snowflake.next(),
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader() }),

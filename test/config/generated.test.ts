@@ -98,7 +98,7 @@ describe('the JSON Schema', () => {
     { svc: { broker: { topic: 'a', client: 'platformatic' } } },
     { svc: { broker: { topic: 'a' }, idGenerator: { workerId: 1024 } } },
     { svc: { broker: { topic: 'a' }, targets: [{ module: 'a' }] } },
-    { svc: { broker: { topic: 'a' }, targets: [{ ...target, pii: ['a'] }] } },
+    { svc: { broker: { topic: 'a' }, targets: [{ ...target, pii: [7] }] } },
     { svc: { broker: { topic: 'a' }, targets: target } },
     { svc: { broker: { topic: 'a', bootstrapServers: ['a'] } } },
     { svc: { broker: 'a' } },

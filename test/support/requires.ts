@@ -1,17 +1,34 @@
 import { appendFileSync } from 'node:fs';
+import { ensureBao } from '../../scripts/services/bao.ts';
 import { brokersFromEnv, findKafkaSource } from '../../scripts/services/kafka.ts';
 import { ensureKafkaJars } from '../../scripts/services/kafka-jars.ts';
+import { ensureMoto } from '../../scripts/services/kms.ts';
 import { ensurePromtool } from '../../scripts/services/promtool.ts';
 import { Unavailable } from '../../scripts/services/unavailable.ts';
+import { findJdk } from './java.ts';
 import { startKafka } from './kafka.ts';
+import { startKms } from './kms.ts';
+import { startVault } from './vault.ts';
 
 /**
  * What a suite needs besides Node:
  * - `kafka`: the shared Kafka, started when the suite begins;
  * - `own-kafka`, `secure-kafka`: that one can be started; the suite starts it;
  * - `promtool`: built with Go in CI when it is missing; elsewhere that takes too long (up to 7 minutes) for everyday.
+ * - `kms`, `vault`: the shared server, started when the suite begins; `kms` with the AWS SDK, an optional peer;
+ * - `own-kms`, `own-vault`: that one can be started; the suite starts it;
+ * - `java`: a JDK, its compiler included;
  */
-export type Requirement = 'kafka' | 'own-kafka' | 'secure-kafka' | 'promtool';
+export type Requirement =
+  | 'kafka'
+  | 'own-kafka'
+  | 'secure-kafka'
+  | 'kms'
+  | 'own-kms'
+  | 'vault'
+  | 'own-vault'
+  | 'java'
+  | 'promtool';
 
 const LONGEST_PREPARATION_MS = 10 * 60_000;
 const log = (line: string): void => console.error(line);
@@ -23,6 +40,17 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
   },
   'own-kafka': () => findKafkaSource(log),
   'secure-kafka': () => ensureKafkaJars(log),
+  kms: async () => {
+    await requireAwsSdk();
+    await startKms();
+  },
+  'own-kms': async () => {
+    await requireAwsSdk();
+    await ensureMoto(log);
+  },
+  vault: () => startVault(),
+  'own-vault': () => ensureBao(log),
+  java: async () => findJdk(),
   promtool: async () => {
     const path = await ensurePromtool({ log, build: isCi() });
     if (path === null) {
@@ -33,6 +61,14 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
     }
   },
 };
+
+async function requireAwsSdk(): Promise<void> {
+  const name: string = '@aws-sdk/client-kms';
+  await import(name).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error;
+    throw new Unavailable(`${name} is not installed`, 'npm install');
+  });
+}
 
 const prepared = new Map<Requirement, Promise<unknown>>();
 

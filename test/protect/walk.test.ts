@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
 import { runInNewContext } from 'node:vm';
 import { SvcError } from '../../src/errors.ts';
-import { maxDepth, maxNodes, normalize } from '../../src/protect/normalize.ts';
+import { compilePolicy } from '../../src/protect/policy.ts';
+import type { Sealer } from '../../src/protect/sealer.ts';
+import { maxDepth, maxNodes, walkPayload } from '../../src/protect/walk.ts';
 
+const policy = compilePolicy([]);
+const normalize = (value: unknown) =>
+  walkPayload(value, { eventType: 'E', policy, sealer: {} as Sealer, usesMarks: true });
 const json = (value: unknown) => JSON.stringify(normalize(value));
 const refused = (value: unknown, code: string) =>
   assert.throws(
@@ -16,7 +21,7 @@ function nested(levels: number): object {
   return value;
 }
 
-describe('normalize', () => {
+describe('the walk without rules', () => {
   it('hands back what needs no change, uncopied', () => {
     const payload = { a: 1, b: [true, null, { c: 'x' }], d: Number.NaN };
     assert.equal(normalize(payload), payload);

@@ -1,0 +1,74 @@
+import { request as requestHttp } from 'node:http';
+import { request as requestHttps } from 'node:https';
+
+export interface VaultRequest {
+  readonly url: string;
+  readonly method: 'GET' | 'POST';
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: object | undefined;
+  /** PEM of the authorities to trust instead of those of Node. */
+  readonly ca?: Buffer | undefined;
+  /** From the first byte sent to the last one received. */
+  readonly timeoutMs: number;
+}
+
+export interface VaultAnswer {
+  readonly status: number;
+  /** What the JSON says; `undefined` for none. */
+  readonly body: unknown;
+}
+
+/** Far more than any answer with a key. */
+const longestAnswerBytes = 65_536;
+
+/**
+ * One request on a connection of its own; a redirect is an answer like any other. Rejects with an error that has a `code`:
+ * `TIMEOUT`, `TOO_LARGE`, `NOT_JSON`, or the one of Node.
+ */
+export function askVault({ url, method, headers, body, ca, timeoutMs }: VaultRequest): Promise<VaultAnswer> {
+  const sent = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+  const open = url.startsWith('https:') ? requestHttps : requestHttp;
+  return new Promise((resolve, reject) => {
+    const length =
+      sent === undefined ? {} : { 'content-type': 'application/json', 'content-length': sent.length };
+    const request = open(url, { method, ca, agent: false, headers: { ...headers, ...length } });
+    const fail = (error: Error): void => {
+      clearTimeout(timer);
+      request.destroy();
+      reject(error);
+    };
+    const timer = setTimeout(() => fail(coded('TIMEOUT')), timeoutMs);
+    request.once('error', fail);
+    request.once('response', (response) => {
+      const chunks: Buffer[] = [];
+      let received = 0;
+      response.on('data', (chunk: Buffer) => {
+        received += chunk.length;
+        if (received > longestAnswerBytes) return fail(coded('TOO_LARGE'));
+        chunks.push(chunk);
+      });
+      response.once('error', fail);
+      response.once('end', () => {
+        clearTimeout(timer);
+        const status = response.statusCode ?? 0;
+        try {
+          resolve({ status, body: parse(chunks) });
+        } catch {
+          // A proxy in between explains its errors in HTML.
+          if (status === 200) reject(coded('NOT_JSON'));
+          else resolve({ status, body: undefined });
+        }
+      });
+    });
+    request.end(sent);
+  });
+}
+
+function parse(chunks: readonly Buffer[]): unknown {
+  const bytes = Buffer.concat(chunks);
+  return bytes.length === 0 ? undefined : JSON.parse(bytes.toString());
+}
+
+function coded(code: string): Error {
+  return Object.assign(new Error(code), { code });
+}

@@ -1,0 +1,31 @@
+import { describeTyped, printable } from './problem.ts';
+
+/** Names and what stands for each. */
+export type Names = Readonly<Record<string, readonly string[]>>;
+
+/** `{ customer: arn:…, old: [a, b] }`, or a text: JSON, or `customer=arn:…,other=…`. Else what is wrong with it. */
+export function checkNames(given: unknown): Names | { readonly message: string; readonly got?: string } {
+  const value = typeof given === 'string' ? readText(given.trim()) : given;
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return { message: 'must be an object of names', got: describeTyped(given) };
+  const names: Record<string, readonly string[]> = {};
+  for (const [name, texts] of Object.entries(value)) {
+    const list: readonly unknown[] = Array.isArray(texts) ? texts : [texts];
+    if (list.length === 0 || !list.every((text) => typeof text === 'string' && text.trim() !== ''))
+      return { message: `says of ${printable(name)} neither a text nor a list of texts` };
+    names[name] = list.map((text) => (text as string).trim());
+  }
+  return names;
+}
+
+function readText(text: string): unknown {
+  if (text.startsWith('{')) {
+    try {
+      return JSON.parse(text);
+    } catch {
+      return undefined;
+    }
+  }
+  const pairs = text.split(',').map((pair) => pair.split(/=(.*)/s, 2));
+  return pairs.every((pair) => pair.length === 2) ? Object.fromEntries(pairs) : undefined;
+}

@@ -1,0 +1,75 @@
+import { camelCase } from './option.ts';
+import { printable } from './problem.ts';
+
+/** One of `svc.pii.crypto.keys`. */
+export interface EncryptionKeyConfig {
+  readonly id: string;
+  readonly key: string;
+  readonly status: 'primary' | 'decrypt' | undefined;
+}
+
+const fields = ['id', 'key', 'status'];
+export const keyIdPattern: RegExp = /^[A-Za-z0-9_-]{1,128}$/;
+/** Readers try them one by one. */
+const most = 8;
+
+/** `svc.pii.crypto.keys`, or what is wrong with it; a text is JSON. No message holds a key. */
+export function checkKeys(given: unknown): readonly EncryptionKeyConfig[] | string {
+  let value = given;
+  if (typeof given === 'string') {
+    try {
+      value = JSON.parse(given);
+    } catch {
+      return 'is not valid JSON';
+    }
+  }
+  if (!Array.isArray(value)) return 'must be a list of { id, key, status }';
+  if (value.length > most) return `must hold at most ${most} keys`;
+  const keys: EncryptionKeyConfig[] = [];
+  for (const [index, item] of Array.from(value as unknown[]).entries()) {
+    const key = checkKey(item, `item ${index + 1}`);
+    if (typeof key === 'string') return key;
+    if (keys.some(({ id }) => id === key.id)) return `has the id "${key.id}" twice`;
+    keys.push(key);
+  }
+  if (keys.filter(({ status }) => status === 'primary').length > 1) return 'has more than one primary key';
+  return keys;
+}
+
+function checkKey(item: unknown, name: string): EncryptionKeyConfig | string {
+  if (typeof item !== 'object' || item === null || Array.isArray(item))
+    return `${name} must be { id, key, status }`;
+  const found: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(item)) {
+    if (!fields.includes(camelCase(key))) return `${name} has the unknown field ${printable(key)}`;
+    found[camelCase(key)] = value;
+  }
+  const { id, key, status } = found;
+  if (typeof id !== 'string' || !keyIdPattern.test(id))
+    return `${name} has an Invalid key id: it must be 1 to 128 letters, digits, underscores and hyphens`;
+  if (typeof key !== 'string') return `${name} must have a key: Base64 of 32 bytes`;
+  const length = keyLength(key);
+  if (length !== 32) return `${name} ${wrongKey(length)}`;
+  const known = typeof status === 'string' ? status.toLowerCase() : status;
+  if (known !== undefined && known !== null && known !== 'primary' && known !== 'decrypt')
+    return `${name} must have the status primary or decrypt, or none`;
+  return { id, key, status: known ?? undefined };
+}
+
+/** `undefined`: fits. The kind of error is the one that the specification names. */
+export function wrongKey(length: number): string {
+  return `must be exactly 32 bytes, written in Base64; found ${length} (IllegalArgumentException)`;
+}
+
+/** Bytes of a key as it is written: what its Base64 stands for, else its own. */
+export function keyLength(text: string): number {
+  return keyBytes(text).length;
+}
+
+/** Base64 of 32 bytes, or 32 bytes of text; what is neither is taken for the one that it looks like. */
+export function keyBytes(text: string): Buffer {
+  const decoded = Buffer.from(text, 'base64');
+  const isBase64 = decoded.toString('base64') === text;
+  const raw = Buffer.from(text);
+  return isBase64 && (decoded.length === 32 || raw.length !== 32) ? decoded : raw;
+}

@@ -1,0 +1,17 @@
+import type { Setting } from './flatten.ts';
+import type { Problem } from './problem.ts';
+import type { Values } from './validate.ts';
+
+export interface RuleInput {
+  readonly values: Values;
+  readonly invalid: ReadonlySet<string>;
+  /** What was given, valid or not. */
+  readonly settings: ReadonlyMap<string, Setting>;
+  readonly baseDir: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+export interface RuleResult {
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly Problem[];
+}

@@ -1,0 +1,222 @@
+import type { Option } from './option.ts';
+
+/** Protection of personal data: which fields, with which keys. */
+export const piiOptions: readonly Option[] = [
+  {
+    name: 'svc.pii.enabled',
+    type: 'boolean',
+    default: true,
+    status: 'active',
+    description:
+      'Protects what is marked, by rules here and by `@PiiField`. When false everything is published as it is.',
+  },
+  {
+    name: 'svc.pii.fields',
+    type: 'rules',
+    default: [],
+    status: 'active',
+    description:
+      'Rules for fields of all payloads: `customer.email`, `items[*].phone`, `**.ssn` (at any depth), each as a path, as `path=TYPE:STRATEGY:LEVEL`, or as `{ path, type, strategy, level, keyId, masker }`.',
+  },
+  {
+    name: 'svc.pii.detect',
+    type: 'enum',
+    values: ['off', 'report'],
+    default: 'off',
+    status: 'active',
+    description:
+      '`report` warns once of each path whose values look like personal data (e-mail, phone, card, IBAN) and carry no mark. Costs time: for tests and staging.',
+  },
+  {
+    name: 'svc.pii.crypto.default-key',
+    type: 'string',
+    format: 'text',
+    secret: true,
+    aliases: ['PII_ENCRYPTION_KEY'],
+    status: 'active',
+    description: 'Key of ENCRYPT: Base64 of 32 bytes (or 32 characters). Its id is `default`.',
+  },
+  {
+    name: 'svc.pii.crypto.keys',
+    type: 'keys',
+    secret: true,
+    status: 'active',
+    description:
+      'Further keys, for rotation: a list of `{ id, key, status }`. The one with status `primary` encrypts; those with `decrypt` encrypt nothing any more.',
+  },
+  {
+    name: 'svc.pii.crypto.salt',
+    type: 'string',
+    format: 'text',
+    secret: true,
+    aliases: ['PII_HASH_SALT'],
+    defaultText: 'a public text, with a security warning; none in production',
+    status: 'active',
+    description: 'Key of HASH: 16 random bytes or more.',
+  },
+  {
+    name: 'svc.pii.crypto.require-salt',
+    type: 'boolean',
+    defaultText: '`true` where NODE_ENV is `production`',
+    status: 'active',
+    description: 'Refuses to start when a rule hashes and no salt is configured.',
+  },
+  {
+    name: 'svc.pii.crypto.format',
+    type: 'enum',
+    values: ['specification', 'v1'],
+    default: 'specification',
+    status: 'active',
+    description:
+      'Layout of ciphertexts. `specification` is read by other languages; `v1` adds the key id, and opens only in the field it was written to.',
+  },
+  {
+    name: 'svc.pii.kms.enabled',
+    type: 'boolean',
+    default: false,
+    status: 'active',
+    description: 'Takes the keys of ENCRYPT from a key management service instead of `svc.pii.crypto`.',
+  },
+  {
+    name: 'svc.pii.kms.type',
+    type: 'enum',
+    values: ['aws', 'vault'],
+    status: 'active',
+    description: 'AWS KMS (install `@aws-sdk/client-kms`), or HashiCorp Vault and OpenBao.',
+  },
+  {
+    name: 'svc.pii.kms.keys',
+    type: 'names',
+    status: 'active',
+    description:
+      'What the service calls each key, by the `keyId` of rules: `{ customer: arn:… }`. Of a list the first makes new keys. Default: the same name.',
+  },
+  {
+    name: 'svc.pii.kms.aws.region',
+    type: 'string',
+    format: 'text',
+    defaultText: 'as the AWS SDK finds it',
+    status: 'active',
+    description: 'Region of the keys.',
+  },
+  {
+    name: 'svc.pii.kms.aws.endpoint',
+    type: 'string',
+    format: 'url',
+    status: 'active',
+    description: 'A VPC endpoint, or a test server.',
+  },
+  {
+    name: 'svc.pii.kms.aws.default-key-arn',
+    type: 'string',
+    format: 'text',
+    status: 'active',
+    description: 'Key of rules without `keyId`: ARN, key id or `alias/…`.',
+  },
+  {
+    name: 'svc.pii.kms.aws.encryption-context',
+    type: 'names',
+    status: 'active',
+    description: 'Bound to each data key and shown in CloudTrail; readers must give the same. Not secret.',
+  },
+  ...cacheOptions('aws'),
+  {
+    name: 'svc.pii.kms.vault.address',
+    type: 'string',
+    format: 'url',
+    aliases: ['VAULT_ADDR'],
+    default: 'https://127.0.0.1:8200',
+    status: 'active',
+    description: 'Address of the server. `http:` only on loopback.',
+  },
+  {
+    name: 'svc.pii.kms.vault.token',
+    type: 'string',
+    format: 'token',
+    secret: true,
+    aliases: ['VAULT_TOKEN'],
+    status: 'active',
+    description: 'Token to read keys with.',
+  },
+  {
+    name: 'svc.pii.kms.vault.token-file',
+    type: 'string',
+    format: 'path',
+    status: 'active',
+    description: 'File that holds the token, read at each call: an agent may renew it.',
+  },
+  {
+    name: 'svc.pii.kms.vault.namespace',
+    type: 'string',
+    format: 'text',
+    aliases: ['VAULT_NAMESPACE'],
+    status: 'active',
+    description: 'Namespace of the server.',
+  },
+  {
+    name: 'svc.pii.kms.vault.mode',
+    type: 'enum',
+    values: ['kv', 'kv-v1', 'kv-v2', 'transit'],
+    default: 'kv',
+    status: 'active',
+    description:
+      '`kv` (as `kv-v2`) and `kv-v1`: a K/V store holds the keys. `transit`: the server makes data keys (envelope encryption).',
+  },
+  {
+    name: 'svc.pii.kms.vault.mount-path',
+    type: 'string',
+    format: 'text',
+    defaultText: '`secret`, for Transit `transit`',
+    status: 'active',
+    description: 'Where the engine is mounted.',
+  },
+  {
+    name: 'svc.pii.kms.vault.default-key-path',
+    type: 'string',
+    format: 'text',
+    status: 'active',
+    description:
+      'Key of rules without `keyId`: path of the secret below the mount, or name of the Transit key.',
+  },
+  {
+    name: 'svc.pii.kms.vault.field',
+    type: 'string',
+    format: 'text',
+    default: 'key',
+    status: 'active',
+    description: 'Field of the secret that holds the key: Base64 of 32 bytes.',
+  },
+  {
+    name: 'svc.pii.kms.vault.ca-file',
+    type: 'string',
+    format: 'path',
+    defaultText: 'the authorities that Node trusts',
+    status: 'active',
+    description: 'PEM file of the authorities to trust.',
+  },
+  ...cacheOptions('vault'),
+];
+
+function cacheOptions(type: string): Option[] {
+  return [
+    {
+      name: `svc.pii.kms.${type}.dek-cache-ttl-ms`,
+      type: 'integer',
+      unit: 'ms',
+      min: 1000,
+      max: 86_400_000,
+      default: 300_000,
+      status: 'active',
+      description: 'How long a key is used before it is replaced, in the background.',
+    },
+    {
+      name: `svc.pii.kms.${type}.dek-cache-max-size`,
+      type: 'integer',
+      min: 1,
+      max: 10_000,
+      default: 100,
+      status: 'active',
+      description: 'Keys that are kept; the oldest one goes first.',
+    },
+  ];
+}

@@ -1,0 +1,57 @@
+import { createCipheriv, createDecipheriv, type KeyObject } from 'node:crypto';
+import { SvcError } from '../errors.ts';
+import { ivBytes, nextIv } from './iv-pool.ts';
+
+const algorithm = 'aes-256-gcm';
+export const tagBytes = 16;
+/** Without it Node accepts tags of 4 bytes, which can be forged. */
+const options = { authTagLength: tagBytes };
+
+/** `iv | ciphertext | tag`, after `head` where there is one. A surrogate without its pair becomes U+FFFD, as in any UTF-8. */
+export function encryptText(
+  key: KeyObject,
+  plain: string,
+  head: Buffer | undefined,
+  context: Buffer | undefined,
+): Buffer {
+  const iv = nextIv();
+  const cipher = createCipheriv(algorithm, key, iv, options);
+  if (context !== undefined) cipher.setAAD(context);
+  const text = cipher.update(plain, 'utf8');
+  cipher.final();
+  const tag = cipher.getAuthTag();
+  return Buffer.concat(head === undefined ? [iv, text, tag] : [head, iv, text, tag]);
+}
+
+/**
+ * The text in `iv | ciphertext | tag`. Throws `SVC_PROTECT_CIPHERTEXT` for what cannot be one, `SVC_PROTECT_DECRYPT_FAILED`
+ * for a wrong key, other bytes or another context; nothing of the content is in either.
+ */
+export function decryptText(key: KeyObject, sealed: Buffer, context: Buffer | undefined): string {
+  checkSealed(sealed);
+  const end = sealed.length - tagBytes;
+  const decipher = createDecipheriv(algorithm, key, sealed.subarray(0, ivBytes), options);
+  if (context !== undefined) decipher.setAAD(context);
+  decipher.setAuthTag(sealed.subarray(end));
+  try {
+    const text = decipher.update(sealed.subarray(ivBytes, end));
+    decipher.final();
+    return text.toString('utf8');
+  } catch {
+    throw new SvcError(
+      'SVC_PROTECT_DECRYPT_FAILED',
+      'the ciphertext does not pass its integrity check: wrong key, damaged, or moved from another field',
+    );
+  }
+}
+
+export function checkSealed(sealed: Buffer): void {
+  const { length } = sealed;
+  if (length >= ivBytes + tagBytes) return;
+  throw new SvcError(
+    'SVC_PROTECT_CIPHERTEXT',
+    length < ivBytes
+      ? `Envelope decryption error: the IV is ${length} bytes, shorter than ${ivBytes}`
+      : `Envelope decryption error: ${length} bytes are too short for IV and tag, which take ${ivBytes + tagBytes}`,
+  );
+}

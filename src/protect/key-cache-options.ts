@@ -1,0 +1,37 @@
+import { type Clock, systemClock } from '../clock.ts';
+
+export interface KeyCacheOptions {
+  /** How long a key is used before it is replaced in the background. Default: 300000 ms. */
+  readonly ttlMs?: number | undefined;
+  /** How much longer a key encrypts while it cannot be replaced, which is safe. Default: `ttlMs`. */
+  readonly maxStaleMs?: number | undefined;
+  /** Keys in each of the two caches. Default: 100. */
+  readonly maxEntries?: number | undefined;
+  /** Values that one data key may encrypt. Default and maximum: 2^32, the bound for random IVs of 96 bits. */
+  readonly maxMessages?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+export type KeyCacheSettings = { readonly [K in keyof KeyCacheOptions]-?: NonNullable<KeyCacheOptions[K]> };
+
+export const defaultMaxEntries = 100;
+export const mostMessages: number = 2 ** 32;
+
+export function keyCacheSettings(options: KeyCacheOptions): KeyCacheSettings {
+  const ttlMs = options.ttlMs ?? 300_000;
+  return {
+    ttlMs,
+    maxStaleMs: options.maxStaleMs ?? ttlMs,
+    maxEntries: options.maxEntries ?? defaultMaxEntries,
+    maxMessages: Math.min(options.maxMessages ?? mostMessages, mostMessages),
+    clock: options.clock ?? systemClock,
+  };
+}
+
+const firstRetryMs = 1_000;
+const longestRetryMs = 30_000;
+
+/** Twice as long after each failure in a row; at once the longest where only a person can help. */
+export function retryDelayMs(failures: number, refused: boolean): number {
+  return refused ? longestRetryMs : Math.min(firstRetryMs * 2 ** (failures - 1), longestRetryMs);
+}

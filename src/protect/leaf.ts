@@ -1,0 +1,81 @@
+import type { FieldRule } from '../field-rule.ts';
+import { elementPath, memberPath } from './field-path.ts';
+import { mask } from './mask.ts';
+import type { PathState } from './path-states.ts';
+import type { Policy } from './policy.ts';
+import { refusal } from './refusal.ts';
+import { seal } from './seal.ts';
+import type { Sealer } from './sealer.ts';
+import type { MarkedValues } from './to-json.ts';
+
+/** What the walk applies on its way. */
+export interface WalkRules {
+  readonly eventType: string;
+  readonly policy: Policy;
+  readonly sealer: Sealer;
+  /** False: marks of classes have no effect. */
+  readonly usesMarks: boolean;
+  /** Told of each unmarked string and number, with the path to it. */
+  readonly onUnmarked?: ((value: string | number, keys: readonly string[]) => void) | undefined;
+  /** Gets the text of each marked value, so that a record key can be compared with them. */
+  readonly protectedTexts?: Set<string> | undefined;
+}
+
+export interface Walk extends WalkRules {
+  nodes: number;
+  /** The keys that lead to the value at hand; `element` for one of an array. */
+  readonly keys: string[];
+  /** Nobody asks for unmarked values. */
+  readonly isQuick: boolean;
+}
+
+/** What holds for the value at hand. */
+export interface Place {
+  readonly state: PathState;
+  /** Of the value itself, or inherited from what it stands in. */
+  readonly rule: FieldRule | undefined;
+  /** Of the object whose `toJSON` returned it. */
+  readonly json: MarkedValues | undefined;
+}
+
+/** In the place of a value that is left out. */
+export const excluded: unique symbol = Symbol('excluded');
+/** In the place of a key; no key is taken for it. */
+export const element = '\0[*]';
+
+/** A value without parts: its text, protected, where a rule says so; what JSON makes nothing of stays for the caller. */
+export function leaf(value: unknown, depth: number, walk: Walk, place: Place): unknown {
+  const type = typeof value;
+  if (value === null || type === 'undefined' || type === 'function' || type === 'symbol') return value;
+  const rule = place.rule ?? place.json?.ruleOfValue(String(value));
+  if (rule === undefined) {
+    if (walk.onUnmarked !== undefined && (type === 'string' || type === 'number'))
+      walk.onUnmarked(value as string | number, walk.keys.slice(0, depth));
+    return type === 'bigint' ? (value as bigint).toString() : value;
+  }
+  if (rule.strategy === 'EXCLUDE') return excluded;
+  if (type === 'number' && !Number.isFinite(value)) return null;
+  const plain = String(value);
+  walk.protectedTexts?.add(plain);
+  if (rule.strategy === 'MASK') return mask(plain, rule);
+  return rule.strategy === 'HASH'
+    ? seal(plain, () => walk.sealer.hash(plain))
+    : encrypt(plain, rule, walk, depth);
+}
+
+function encrypt(plain: string, { strategy, keyId }: FieldRule, walk: Walk, depth: number): string {
+  if (strategy !== 'ENCRYPT')
+    throw refusal('SVC_PROTECT_NOT_PROTECTED', 'a marked value has a strategy that cannot protect it');
+  const { eventType, keys, sealer } = walk;
+  return seal(plain, () => sealer.encrypt(plain, { keyId, eventType, path: pathOf(keys, depth) }));
+}
+
+function pathOf(keys: readonly string[], depth: number): string {
+  if (depth === 0) return 'value';
+  let path = '';
+  for (let index = 0; index < depth; index++) {
+    const key = keys[index] as string;
+    path = key === element ? elementPath(path === '' ? 'value' : path) : memberPath(path, key);
+  }
+  return path;
+}

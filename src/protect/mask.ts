@@ -1,0 +1,66 @@
+import type { FieldRule, PiiLevel, PiiType } from '../field-rule.ts';
+import { shared } from '../lifecycle.ts';
+import { maskAccount } from './maskers/account.ts';
+import { maskAddress } from './maskers/address.ts';
+import { maskCard } from './maskers/card.ts';
+import { fullMask } from './maskers/code-points.ts';
+import { maskCustom } from './maskers/custom.ts';
+import { maskEmail } from './maskers/email.ts';
+import { maskIp } from './maskers/ip.ts';
+import { maskName } from './maskers/name.ts';
+import { maskNationalId } from './maskers/national-id.ts';
+import { maskPhone } from './maskers/phone.ts';
+
+/** Gives the text that may be seen of a value. Synchronous, and called for every value: it should take no longer than a microsecond. */
+export type Masker = (text: string, level: PiiLevel) => string;
+
+const builtIn: Readonly<Record<PiiType, Masker>> = {
+  NAME: maskName,
+  EMAIL: maskEmail,
+  PHONE: maskPhone,
+  ADDRESS: maskAddress,
+  CARD: maskCard,
+  NATIONAL_ID: maskNationalId,
+  ACCOUNT: maskAccount,
+  IP: maskIp,
+  CUSTOM: maskCustom,
+};
+
+const registered = shared('maskers', () => new Map<string, Masker>());
+
+/**
+ * Adds a masker, which rules name with `masker: name`; or replaces the one of a type: `registerMasker('PHONE', …)`.
+ *
+ * It is not trusted: where it throws, returns anything but a string, or returns a text that holds its input, `****` is
+ * published. A rule that names a masker that nobody registered publishes `****` as well.
+ */
+export function registerMasker(name: string, masker: Masker): void {
+  if (typeof name !== 'string' || name === '' || typeof masker !== 'function')
+    throw new TypeError('registerMasker needs a name and a function');
+  registered.set(name, masker);
+}
+
+/** What may be seen of a value. Never the value itself, whatever it is. */
+export function mask(text: string, rule: FieldRule): string {
+  const masker = registered.size === 0 ? undefined : registered.get(rule.masker ?? rule.type);
+  if (masker !== undefined) return maskOwn(masker, text, rule.level);
+  if (rule.masker !== undefined) return differing(text, fullMask);
+  return differing(text, builtIn[rule.type](text, rule.level));
+}
+
+function maskOwn(masker: Masker, text: string, level: PiiLevel): string {
+  try {
+    const masked: unknown = masker(text, level);
+    if (typeof masked === 'string' && masked !== text && (text === '' || !masked.includes(text)))
+      return masked;
+    if (masked instanceof Promise) masked.catch(() => {});
+  } catch {
+    // Its message may hold the value.
+  }
+  return differing(text, fullMask);
+}
+
+function differing(text: string, masked: string): string {
+  if (masked !== text) return masked;
+  return text === fullMask ? '***' : fullMask;
+}

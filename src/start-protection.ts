@@ -1,0 +1,199 @@
+import { openKeyProvider } from './adapters.ts';
+import { keyInClear } from './config/check-key-in-clear.ts';
+import type { Config } from './config/config.ts';
+import type { Names } from './config/names.ts';
+import { keyBytes } from './config/pii-keys.ts';
+import { checkRulesOf } from './config/pii-rules.ts';
+import type { RuleFieldsOfKey } from './config/target.ts';
+import { SvcError } from './errors.ts';
+import type { FieldRule, PathRule } from './field-rule.ts';
+import type { Logger } from './observe/logger.ts';
+import { watchMarks } from './protect/class-marks.ts';
+import { createSealer, type ManagedSealer, type SealerOptions } from './protect/create-sealer.ts';
+import { createDetector } from './protect/detect.ts';
+import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from './protect/key-provider.ts';
+import { type ConfiguredKey, defaultKeyId } from './protect/key-ring.ts';
+import { createPolicies } from './protect/policies.ts';
+import { createProtector, type Protect } from './protect/protect.ts';
+import { chooseSalt } from './protect/salt.ts';
+
+export interface Protection {
+  readonly protect: Protect;
+  /** Rules for the payloads of one event type, declared in code. */
+  addRules(eventType: string, rules: readonly PathRule[]): void;
+  close(): Promise<void>;
+}
+
+/** Rules, keys and salt as they are configured, put together. Keys of a service are asked for at once. */
+export function startProtection(config: Config, logger: Logger): Protection {
+  const { pii } = config;
+  if (!pii.enabled) {
+    watchMarks(
+      onceOnly(() => logger.warn('svc.pii.enabled is false: marked fields are published as they are')),
+    );
+    const protect = createProtector({
+      policyOf: createPolicies([]).policyOf,
+      sealer: noSealer,
+      usesMarks: false,
+    });
+    return { protect, addRules() {}, close: async () => watchMarks(undefined) };
+  }
+  const policies = createPolicies(pii.fields);
+  const salt = openSalt(config, logger);
+  const sealer = createSealer({ ...sealerOptions(config), salt: salt.value });
+  const asked = new Set<string>();
+
+  /** A rule that cannot be served is said when it shows up; its events are refused one by one. */
+  function prepare({ strategy, keyId }: FieldRule): void {
+    const id = `${strategy} ${keyId}`;
+    if (asked.has(id)) return;
+    asked.add(id);
+    if (strategy === 'HASH') salt.announce();
+    try {
+      if (strategy === 'HASH') sealer.hash('');
+      // Of a key service this begins to fetch the key.
+      if (strategy === 'ENCRYPT') sealer.encrypt('', { keyId, eventType: '', path: '' });
+    } catch (error) {
+      if (!(error instanceof SvcError) || error.code === 'SVC_PROTECT_KEY_UNAVAILABLE') return;
+      logger.error(`personal data: ${error.message}`, { code: error.code });
+    }
+  }
+
+  function addRules(eventType: string, rules: readonly PathRule[]): void {
+    policies.add(eventType, rules);
+    for (const rule of rules) prepare(rule);
+  }
+
+  sealer
+    .ready()
+    .catch((error: SvcError) => logger.error(`personal data: ${error.message}`, { code: error.code }));
+  for (const rule of pii.fields) prepare(rule);
+  watchMarks(prepare);
+  return {
+    protect: createProtector({
+      policyOf: policies.policyOf,
+      sealer,
+      detect: pii.detect === 'report' ? createDetector(logger) : undefined,
+    }),
+    addRules,
+    async close() {
+      watchMarks(undefined);
+      await sealer.close();
+    },
+  };
+}
+
+/** The `pii` of a rule in code. Throws what keeps its function from being captured. */
+export function declaredRules(
+  fields: RuleFieldsOfKey & { readonly pii?: unknown },
+  { pii }: Config,
+): readonly PathRule[] {
+  if (!pii.enabled) return [];
+  const checked = fields.pii === undefined ? undefined : checkRulesOf(fields.pii, true);
+  if (checked?.ok === false) throw new SvcError('SVC_PROTECT_RULE', `pii ${checked.message}`);
+  const rules = checked?.value ?? [];
+  const inClear = keyInClear(fields, [...rules, ...pii.fields]);
+  if (inClear !== undefined) throw new SvcError('SVC_PROTECT_RULE', `key ${inClear}`);
+  return rules;
+}
+
+/** The salt, and what there is to say about it once something is hashed. */
+function openSalt(
+  { pii: { crypto } }: Config,
+  logger: Logger,
+): { value: string | undefined; announce(): void } {
+  const lines: string[] = [];
+  const requireSalt = crypto.requireSalt ?? process.env.NODE_ENV === 'production';
+  let value: string | undefined;
+  try {
+    value = chooseSalt({ salt: crypto.salt, requireSalt, logger: { warn: (line) => void lines.push(line) } });
+  } catch {
+    // Without a salt whatever hashes is refused, with an error that says so.
+  }
+  return {
+    value,
+    announce() {
+      for (const line of lines.splice(0)) logger.warn(line);
+    },
+  };
+}
+
+function sealerOptions({ pii, targets }: Config): SealerOptions {
+  const { crypto, kms } = pii;
+  const format = crypto.format === 'v1' ? 'v1' : 'v0';
+  if (!kms.enabled || kms.type === undefined) return { keys: configuredKeys(crypto), format };
+  const rules = [...pii.fields, ...targets.flatMap((target) => target.pii ?? [])];
+  const keyIds = rules.filter(({ strategy }) => strategy === 'ENCRYPT').map(({ keyId }) => keyId);
+  const { dekCacheTtlMs: ttlMs, dekCacheMaxSize: maxEntries } = kms[kms.type];
+  return {
+    provider: openProvider(kms, kms.type),
+    defaultKeyId,
+    keyIds,
+    format,
+    cache: { ttlMs, maxEntries },
+  };
+}
+
+function configuredKeys({ defaultKey, keys }: Config['pii']['crypto']): ConfiguredKey[] {
+  const others = keys.map(({ id, key, status }) => ({ id, key: keyBytes(key), status }));
+  if (defaultKey === undefined) return others;
+  const hasPrimary = keys.some(({ status }) => status === 'primary');
+  const status = hasPrimary ? undefined : 'primary';
+  return [{ id: defaultKeyId, key: keyBytes(defaultKey), status }, ...others];
+}
+
+type KmsConfig = Config['pii']['kms'];
+
+/** Loaded at its first use. What cannot work with these settings is an error of every call. */
+function openProvider({ keys, aws, vault }: KmsConfig, type: 'aws' | 'vault'): KeyProvider {
+  const defaultKey = type === 'aws' ? aws.defaultKeyArn : vault.defaultKeyPath;
+  const named: Names = defaultKey === undefined ? { ...keys } : { [defaultKeyId]: [defaultKey], ...keys };
+  const engine = vault.mode === 'kv' ? 'kv-v2' : vault.mode;
+  const settings =
+    type === 'aws'
+      ? {
+          keys: named,
+          region: aws.region,
+          endpoint: aws.endpoint,
+          encryptionContext: single(aws.encryptionContext),
+        }
+      : { ...vault, keys: named, engine, mount: vault.mountPath };
+  let opening: Promise<KeyProvider> | undefined;
+  const open = <P extends KeyProvider>(): Promise<P> => {
+    opening ??= openKeyProvider(type, settings);
+    return opening as Promise<P>;
+  };
+  const close = async () => (await opening?.catch(() => undefined))?.close?.();
+  if (type === 'vault' && engine !== 'transit') {
+    return {
+      name: `vault-${engine}`,
+      supportsEnvelopeEncryption: false,
+      getKey: async (keyId) => (await open<StaticKeyProvider>()).getKey(keyId),
+      close,
+    };
+  }
+  return {
+    name: type === 'aws' ? 'aws-kms' : 'vault-transit',
+    supportsEnvelopeEncryption: true,
+    generateDataKey: async (keyId) => (await open<EnvelopeKeyProvider>()).generateDataKey(keyId),
+    decryptDataKey: async (keyId, key) => (await open<EnvelopeKeyProvider>()).decryptDataKey(keyId, key),
+    close,
+  };
+}
+
+function single(names: Names | undefined): Record<string, string> | undefined {
+  return names && Object.fromEntries(Object.entries(names).map(([name, [text = '']]) => [name, text]));
+}
+
+function onceOnly(say: () => void): () => void {
+  let isSaid = false;
+  return () => {
+    if (!isSaid) say();
+    isSaid = true;
+  };
+}
+
+const noSealer: Pick<ManagedSealer, 'encrypt' | 'hash'> = {
+  encrypt: () => '',
+  hash: () => '',
+};

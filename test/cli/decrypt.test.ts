@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { encodeLines } from '../../src/adapters/file/file-line.ts';
+import { createSealer } from '../../src/protect/create-sealer.ts';
+
+const main = resolve(import.meta.dirname, '../../src/cli/main.ts');
+const key = randomBytes(32).toString('base64');
+const sealer = createSealer({ keys: [{ id: 'k1', key }], format: 'v1' });
+const place = { keyId: undefined, eventType: 'ORDER', path: 'email' };
+const envelope = (eventId: string, email = sealer.encrypt(`${eventId}@example.com`, place)) => ({
+  eventId,
+  eventType: 'ORDER',
+  payload: { email },
+});
+
+describe('svc decrypt', function () {
+  this.timeout(30_000);
+  let folder: string;
+  let keysFile: string;
+  before(() => {
+    folder = mkdtempSync(join(tmpdir(), 'svc-decrypt-'));
+    keysFile = write('keys.json', JSON.stringify({ keys: [{ id: 'k1', key }] }));
+  });
+  after(() => rmSync(folder, { recursive: true, force: true }));
+
+  function write(name: string, text: string | Buffer): string {
+    writeFileSync(join(folder, name), text);
+    return join(folder, name);
+  }
+
+  function run(args: readonly string[], input = '', env: NodeJS.ProcessEnv = {}) {
+    const { PII_ENCRYPTION_KEY: _, ...rest } = process.env;
+    const done = spawnSync(process.execPath, [main, 'decrypt', ...args], {
+      input,
+      encoding: 'utf8',
+      env: { ...rest, ...env },
+    });
+    return { code: done.status, out: done.stdout, err: done.stderr };
+  }
+
+  it('shows the records of the file broker with their fields readable', () => {
+    const value = (eventId: string) => Buffer.from(JSON.stringify(envelope(eventId)));
+    const record = (eventId: string) => ({
+      timestamp: 5,
+      key: eventId,
+      headers: { a: 'b' },
+      value: value(eventId),
+    });
+    const file = write('topic.ndjson', encodeLines([record('1'), record('2')]));
+    const { code, out, err } = run([file, '--keys-file', keysFile]);
+    assert.deepEqual(
+      out
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as unknown),
+      ['1', '2'].map((eventId) => ({
+        timestamp: 5,
+        key: eventId,
+        headers: { a: 'b' },
+        value: envelope(eventId, `${eventId}@example.com`),
+      })),
+    );
+    assert.deepEqual([err, code], ['svc: 2 records, 2 fields decrypted, 0 failures\n', 0]);
+  });
+
+  it('reads plain envelopes from standard input, a line each, over several lines or in an array', () => {
+    const plain = (eventId: string) => envelope(eventId, `${eventId}@example.com`);
+    const inputs = [
+      `${JSON.stringify(envelope('1'))}\r\n\n${JSON.stringify(envelope('2'))}`,
+      JSON.stringify([envelope('1'), envelope('2')]),
+      JSON.stringify([envelope('1'), envelope('2')], null, 2),
+    ];
+    for (const input of inputs) {
+      const { code, out } = run(['--keys-file', keysFile], input);
+      assert.deepEqual([code, out], [0, `${JSON.stringify(plain('1'))}\n${JSON.stringify(plain('2'))}\n`]);
+    }
+    const pretty = run(['--keys-file', keysFile], JSON.stringify(envelope('1'), null, 2));
+    assert.deepEqual([pretty.code, pretty.out], [0, `${JSON.stringify(plain('1'))}\n`]);
+  });
+
+  it('takes the key of the environment, besides those of the file', () => {
+    const own = randomBytes(32).toString('base64');
+    const byEnv = createSealer({ keys: [{ id: 'default', key: own }] }).encrypt('x', place);
+    const input = [envelope('1', byEnv), envelope('2')].map((one) => JSON.stringify(one)).join('\n');
+    const { code, out } = run(['--keys-file', keysFile], input, { PII_ENCRYPTION_KEY: own });
+    assert.equal(code, 0);
+    assert.deepEqual(out.match(/"email":"[^"]+"/g), ['"email":"x"', '"email":"2@example.com"']);
+  });
+
+  it('goes on after a bad line, names place and code on standard error and exits with 1', () => {
+    const moved = { ...envelope('3'), eventType: 'OTHER' };
+    const lines = [
+      'CANARY',
+      JSON.stringify({ CANARY: 1 }),
+      JSON.stringify(moved),
+      JSON.stringify(envelope('4')),
+    ];
+    const { code, out, err } = run(['--keys-file', keysFile], lines.join('\n'));
+    assert.equal(code, 1);
+    assert.match(err, /^svc: line 1: this is not valid JSON \(SVC_CONSUMER_NOT_AN_ENVELOPE\)$/m);
+    assert.match(err, /^svc: line 2: this is neither .*\(SVC_CONSUMER_NOT_AN_ENVELOPE\)$/m);
+    assert.match(
+      err,
+      /^svc: line 3, event 3, email: the ciphertext does not pass .*\(SVC_PROTECT_DECRYPT_FAILED\)$/m,
+    );
+    assert.match(err, /^svc: 4 records, 1 fields decrypted, 3 failures$/m);
+    assert.ok(!err.includes('CANARY') && !err.includes('ENC('));
+    assert.equal(out, `${JSON.stringify(moved)}\n${JSON.stringify(envelope('4', '4@example.com'))}\n`);
+  });
+
+  it('writes one document with --json', () => {
+    const input = [JSON.stringify(envelope('1')), JSON.stringify(envelope('2', 'ENC(!)'))].join('\n');
+    const { code, out, err } = run(['--json', '--keys-file', keysFile], input);
+    assert.deepEqual([code, err], [1, '']);
+    assert.deepEqual(JSON.parse(out), {
+      ok: false,
+      records: 2,
+      decrypted: 1,
+      failures: [
+        {
+          line: 2,
+          eventId: '2',
+          path: 'email',
+          code: 'SVC_PROTECT_CIPHERTEXT',
+          message: 'the ciphertext is damaged: it is not valid Base64',
+        },
+      ],
+      envelopes: [envelope('1', '1@example.com'), envelope('2', 'ENC(!)')],
+    });
+  });
+
+  it('exits with 1 and one line where keys or input are missing or bad', () => {
+    const cases: [args: string[], expected: RegExp][] = [
+      [[], /^svc: PII encryption key is not configured.*\(SVC_PROTECT_NO_KEY\)\n$/],
+      [['--keys-file', join(folder, 'none.json')], /cannot be read \(ENOENT\) \(SVC_CONSUMER_KEYS_FILE\)\n$/],
+      [['--keys-file', write('a.json', '{"CANARY"')], /is not valid JSON \(SVC_CONSUMER_KEYS_FILE\)\n$/],
+      [
+        ['--keys-file', write('b.json', '{"keys":[{"id":"CANARY"}]}')],
+        /it must be .*\(SVC_CONSUMER_KEYS_FILE\)\n$/,
+      ],
+      [
+        ['--keys-file', write('c.json', '{"keys":[{"id":"a","key":"CANARY"}]}')],
+        /found 6 characters.*\(SVC_PROTECT_KEY_LENGTH\)\n$/,
+      ],
+      [
+        ['--keys-file', keysFile, join(folder, 'none.ndjson')],
+        /^svc: ".*none.ndjson" cannot be read \(ENOENT\)\n$/,
+      ],
+    ];
+    for (const [args, expected] of cases) {
+      const { code, out, err } = run(args);
+      assert.equal(code, 1);
+      assert.equal(out, '');
+      assert.match(err, expected);
+      assert.ok(!err.includes('CANARY'));
+    }
+  });
+
+  it('exits with 2 when it is called wrongly', () => {
+    for (const args of [['--nonsense'], ['a', 'b']]) assert.equal(run(args).code, 2);
+  });
+});

@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createAwsKmsKeyProvider } from '../../src/adapters/aws-kms/aws-kms-key-provider.ts';
+import { createVaultKeyProvider } from '../../src/adapters/vault/vault-key-provider.ts';
+import { createDecryptionKeys, decryptFields } from '../../src/consumer/consumer.ts';
+import { createSealer, type ManagedSealer, type SealerOptions } from '../../src/protect/create-sealer.ts';
+import type { KeyProvider } from '../../src/protect/key-provider.ts';
+import { codeOf, rejection } from '../contract/key-provider.ts';
+import { type HttpFront, startHttpFront } from '../support/http-front.ts';
+import { startKms } from '../support/kms.ts';
+import { requiring } from '../support/requires.ts';
+import { type OwnVault, startOwnVault } from '../support/vault.ts';
+
+const opened: ManagedSealer[] = [];
+function sealerOf(provider: KeyProvider, options: Partial<SealerOptions> = {}): ManagedSealer {
+  const sealer = createSealer({ provider, defaultKeyId: 'customer', keyIds: [undefined], ...options });
+  opened.push(sealer);
+  return sealer;
+}
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((sealer) => sealer.close()));
+});
+
+const field = { keyId: undefined, eventType: 'ORDER_PLACED', path: 'email' };
+const envelope = (texts: readonly string[]) => ({
+  eventType: 'ORDER_PLACED',
+  payload: { emails: [...texts] },
+});
+
+requiring('kms', 'keys from AWS KMS', function () {
+  this.timeout(30_000);
+  let front: HttpFront;
+  let open: () => KeyProvider;
+  before(async () => {
+    const kms = await startKms();
+    front = await startHttpFront(kms.endpoint);
+    const keys = { customer: await kms.createKey(), orders: await kms.createKey() };
+    open = () => createAwsKmsKeyProvider({ endpoint: front.url, region: kms.region, keys });
+  });
+  after(() => front?.close());
+  beforeEach(() => front.reset());
+
+  it('are asked for once a key, whatever the load, and decrypted once by a consumer', async () => {
+    const sealer = sealerOf(open(), { keyIds: [undefined, 'orders'] });
+    await Promise.all(Array.from({ length: 20 }, () => sealer.ready()));
+    const plain = Array.from({ length: 1_000 }, (_, index) => `user-${index}@example.com`);
+    const sealed = plain.map((text, index) =>
+      sealer.encrypt(text, { ...field, keyId: index % 2 === 0 ? undefined : 'orders' }),
+    );
+    assert.equal(front.count, 2);
+    assert.ok(sealed.every((text) => text.startsWith('ENC(') && !text.includes('user-')));
+
+    front.reset();
+    const even = sealed.filter((_, index) => index % 2 === 0);
+    const keys = createDecryptionKeys({ provider: open(), keyIds: ['customer'] });
+    const { payload } = await decryptFields(envelope(even), keys);
+    assert.deepEqual(
+      payload.emails,
+      plain.filter((_, index) => index % 2 === 0),
+    );
+    assert.equal(front.count, 1);
+  });
+
+  it('that do not come leave nothing in clear, and come by themselves', async () => {
+    front.fail({ kind: 'reset' });
+    const sealer = sealerOf(open());
+    assert.equal(await codeOf(sealer.ready()), 'SVC_PROTECT_KEY_UNAVAILABLE');
+    assert.throws(() => sealer.encrypt('a@example.com', field), { code: 'SVC_PROTECT_KEY_UNAVAILABLE' });
+    front.reset();
+    for (let tries = 0; tries < 100 && sealer.keyStates()[0]?.usable !== true; tries++) await sleep(50);
+    assert.match(sealer.encrypt('a@example.com', field), /^ENC\([A-Za-z0-9+/]+=*\)$/);
+  });
+});
+
+requiring('own-vault', 'keys from Vault', function () {
+  this.timeout(30_000);
+  let vault: OwnVault;
+  before(async () => {
+    vault = await startOwnVault();
+  });
+  after(() => vault?.stop());
+
+  const open = (engine: 'kv-v2' | 'transit', mount: string): KeyProvider =>
+    createVaultKeyProvider({ address: vault.address, token: vault.token, engine, mount });
+
+  it('encrypt on while it is sealed, and are refused to whoever starts then', async () => {
+    const mount = await vault.mount('transit');
+    await vault.call('POST', `${mount}/keys/customer`, {});
+    const running = sealerOf(open('transit', mount));
+    await running.ready();
+    await vault.seal();
+    try {
+      assert.match(running.encrypt('a@example.com', field), /^ENC\(/);
+      const starting = sealerOf(open('transit', mount));
+      const { code, message } = await rejection(starting.ready());
+      assert.equal(code, 'SVC_PROTECT_KEY_UNAVAILABLE');
+      assert.match(message, /it is sealed/);
+      assert.throws(() => starting.encrypt('a@example.com', field), { code: 'SVC_PROTECT_KEY_UNAVAILABLE' });
+    } finally {
+      await vault.unseal();
+    }
+    await running.invalidateKeys();
+    assert.match(running.encrypt('a@example.com', field), /^ENC\(/);
+  });
+
+  it('of Transit outlive a rotation, until min_decryption_version ends the old ones', async () => {
+    const mount = await vault.mount('transit');
+    await vault.call('POST', `${mount}/keys/customer`, {});
+    const sealer = sealerOf(open('transit', mount));
+    await sealer.ready();
+    const older = sealer.encrypt('a@example.com', field);
+    await vault.call('POST', `${mount}/keys/customer/rotate`, {});
+    await sealer.invalidateKeys();
+    const newer = sealer.encrypt('b@example.com', field);
+    const keys = () => createDecryptionKeys({ provider: open('transit', mount), keyIds: ['customer'] });
+    assert.deepEqual((await decryptFields(envelope([older, newer]), keys())).payload.emails, [
+      'a@example.com',
+      'b@example.com',
+    ]);
+    await vault.call('POST', `${mount}/keys/customer/config`, { min_decryption_version: 2 });
+    assert.equal((await decryptFields(envelope([newer]), keys())).payload.emails[0], 'b@example.com');
+    assert.equal(await codeOf(decryptFields(envelope([older]), keys())), 'SVC_PROTECT_KEY_REFUSED');
+  });
+
+  it('of a K/V store are the same for whoever reads them', async () => {
+    const mount = await vault.mount('kv-v2');
+    const key = randomBytes(32).toString('base64');
+    await vault.call('POST', `${mount}/data/customer`, { data: { key } });
+    const sealer = sealerOf(open('kv-v2', mount));
+    await sealer.ready();
+    const sealed = envelope([sealer.encrypt('a@example.com', field)]);
+    for (const keys of [
+      createDecryptionKeys({ provider: open('kv-v2', mount), keyIds: ['customer'] }),
+      createDecryptionKeys({ keys: [{ id: 'any', key }] }),
+    ])
+      assert.deepEqual((await decryptFields(sealed, keys)).payload.emails, ['a@example.com']);
+  });
+});
