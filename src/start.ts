@@ -18,11 +18,7 @@ import { createSnowflake } from './envelope/snowflake.ts';
 import { createTemplates } from './envelope/template.ts';
 import { leaseWorkerId } from './envelope/worker-lease.ts';
 import { startOwnWork } from './lifecycle.ts';
-import type { Controls } from './manage/controls.ts';
-import { cacheHealth } from './manage/health-cache.ts';
-import { type ManagementServer, startManagementServer } from './manage/server.ts';
 import { createPublishDurations } from './observe/durations.ts';
-import { renderMetrics } from './observe/exposition.ts';
 import type { Logger } from './observe/logger.ts';
 import { bindMeter } from './observe/meter.ts';
 import type { MetricSources } from './observe/metrics.ts';
@@ -33,10 +29,11 @@ import { withoutSpans } from './observe/spans.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import { circuitStates } from './publish/breaker.ts';
 import type { Broker } from './publish/broker.ts';
-import { createLossAlert, type LossAlert } from './publish/loss-alert.ts';
+import { createLossAlert } from './publish/loss-alert.ts';
 import type { Producer } from './publish/producer.ts';
 import { createQueue, type Queue, shutDown } from './publish/queue.ts';
 import { jsonSerializer } from './serialize/json.ts';
+import { startManagement } from './start-management.ts';
 import { declaredRules, type Protection, startProtection } from './start-protection.ts';
 import { brokerSettingsOf, contextOptionsOf, queueSettingsOf } from './start-settings.ts';
 import { startTiers } from './start-tiers.ts';
@@ -194,15 +191,9 @@ function startEngine(
     captureTargets: () => report().map(({ id, state, calls }) => ({ target: id, state, calls })),
   };
   bindMeter(otelApi, sources, { version, logger });
-  const management = startManagement(config, logger, {
-    health: healthOf(config, broker, alert),
-    metricsText: () => renderMetrics(sources),
-    info: () => ({ service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } }),
-  });
   logger.info(whereTo(config));
-  void management.then((server) => {
-    if (server) logger.info(`management on http://${hostOf(server)}/metrics`);
-  });
+  const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
+  const management = startManagement(config, logger, { broker, alert, sources, info });
   connectEarly(broker, logger);
 
   return {
@@ -235,46 +226,11 @@ function whereTo({ broker }: Config): string {
   return `publishing to ${servers} through ${broker.client}, ${topic}`;
 }
 
-function hostOf({ address, port }: ManagementServer): string {
-  return `${address.includes(':') ? `[${address}]` : address}:${port}`;
-}
-
 /** So that a wrong password is said at start, not at the first event. */
 function connectEarly(broker: Broker, logger: Logger): void {
   void startOwnWork(() => withoutSpans(() => broker.connect())).then((result) => {
     if (!result.ok) logger.error(`broker: ${result.failure.message}`, { cause: result.failure.cause });
   });
-}
-
-function healthOf(config: Config, broker: Broker, alert: LossAlert): Controls['health'] {
-  let reached = false;
-  return cacheHealth({
-    probe: async () => {
-      const state = await startOwnWork(() => withoutSpans(() => broker.describe()));
-      reached = true;
-      return state;
-    },
-    known: () => ({
-      brokerProducerInitialized: reached,
-      topic: config.broker.topic,
-      dlqTopic: config.broker.dlqTopic ?? null,
-    }),
-    alert: alert.state,
-  });
-}
-
-function startManagement(
-  config: Config,
-  logger: Logger,
-  controls: Controls,
-): ReturnType<typeof startManagementServer> {
-  const { server, endpoints, endpoint } = config.management;
-  const exposure = endpoints.web.exposure.include;
-  return startManagementServer(
-    { ...server, exposure, showDetails: endpoint.health.showDetails },
-    controls,
-    logger,
-  );
 }
 
 function captureTargetOf(target: TargetConfig): CaptureTarget {

@@ -82,6 +82,7 @@ describe('architecture', () => {
     const top = [
       'index.ts',
       'start.ts',
+      'start-management.ts',
       'start-tiers.ts',
       'start-recovery.ts',
       'start-settings.ts',
@@ -118,6 +119,7 @@ describe('architecture', () => {
   it('no stage imports the composition root', () => {
     const roots = [
       'start.ts',
+      'start-management.ts',
       'start-tiers.ts',
       'start-recovery.ts',
       'pipeline.ts',

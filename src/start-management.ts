@@ -1,0 +1,60 @@
+import type { Config } from './config/config.ts';
+import { startOwnWork } from './lifecycle.ts';
+import type { Controls, Info } from './manage/controls.ts';
+import { cacheHealth } from './manage/health-cache.ts';
+import { type ManagementServer, startManagementServer } from './manage/server.ts';
+import { renderMetrics } from './observe/exposition.ts';
+import type { Logger } from './observe/logger.ts';
+import type { MetricSources } from './observe/metrics.ts';
+import { withoutSpans } from './observe/spans.ts';
+import type { Broker } from './publish/broker.ts';
+import type { LossAlert } from './publish/loss-alert.ts';
+
+export interface Managed {
+  readonly broker: Broker;
+  readonly alert: LossAlert;
+  readonly sources: MetricSources;
+  readonly info: Info;
+}
+
+/** Starts the management server and says where it is; `undefined` where it cannot listen, or this is a worker thread. */
+export async function startManagement(
+  config: Config,
+  logger: Logger,
+  { broker, alert, sources, info }: Managed,
+): Promise<ManagementServer | undefined> {
+  const { server, endpoints, endpoint } = config.management;
+  const exposure = endpoints.web.exposure.include;
+  const started = await startManagementServer(
+    { ...server, exposure, showDetails: endpoint.health.showDetails },
+    {
+      health: healthOf(config, broker, alert),
+      metricsText: () => renderMetrics(sources),
+      info: () => info,
+    },
+    logger,
+  );
+  if (started !== undefined) logger.info(`management on http://${hostOf(started)}/metrics`);
+  return started;
+}
+
+function hostOf({ address, port }: ManagementServer): string {
+  return `${address.includes(':') ? `[${address}]` : address}:${port}`;
+}
+
+function healthOf({ broker: settings }: Config, broker: Broker, alert: LossAlert): Controls['health'] {
+  let reached = false;
+  return cacheHealth({
+    probe: async () => {
+      const state = await startOwnWork(() => withoutSpans(() => broker.describe()));
+      reached = true;
+      return state;
+    },
+    known: () => ({
+      brokerProducerInitialized: reached,
+      topic: settings.topic,
+      dlqTopic: settings.dlqTopic ?? null,
+    }),
+    alert: alert.state,
+  });
+}
