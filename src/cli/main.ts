@@ -53,6 +53,8 @@ function say(text: string): number {
   return 0;
 }
 
+// Until the command has ended: a process that runs out of work before has not done it.
+process.exitCode = 1;
 main(process.argv.slice(2)).then(
   (code) => {
     process.exitCode = code;
