@@ -8,6 +8,8 @@ export { runWithContext, setContext } from './context/run-with-context.ts';
 export type { ErrorCode } from './errors.ts';
 export { SvcError } from './errors.ts';
 export type { Outcome } from './observe/outcomes.ts';
+export type { BackupEvent, EventBackupStrategy } from './publish/backup.ts';
+export { registerBackupStrategy } from './publish/backup.ts';
 export type { LostEvent, LostEventListener } from './publish/loss-alert.ts';
 export { onEventLost } from './publish/loss-alert.ts';
 export type { Producer, Published, PublishOptions } from './publish/producer.ts';
