@@ -13,6 +13,8 @@ export type { Masker } from './protect/mask.ts';
 export { registerMasker } from './protect/mask.ts';
 export type { PiiFieldDecorator, PiiFieldOptions } from './protect/pii-field.ts';
 export { PiiField } from './protect/pii-field.ts';
+export type { BackupEvent, EventBackupStrategy } from './publish/backup.ts';
+export { registerBackupStrategy } from './publish/backup.ts';
 export type { LostEvent, LostEventListener } from './publish/loss-alert.ts';
 export { onEventLost } from './publish/loss-alert.ts';
 export type { Producer, Published, PublishOptions } from './publish/producer.ts';

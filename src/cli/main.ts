@@ -58,6 +58,14 @@ function say(text: string): number {
   return 0;
 }
 
+// Whoever reads the output has seen enough (`svc backup list | head`).
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit(0);
+});
+
+// Until the command has ended: a process that runs out of work before has not done it.
+process.exitCode = 1;
 main(process.argv.slice(2)).then(
   (code) => {
     process.exitCode = code;

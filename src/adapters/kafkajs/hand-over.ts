@@ -6,6 +6,8 @@ export interface HandOver<T> {
   take(): Promise<T | undefined>;
   /** Whoever takes gets this error. */
   fail(error: unknown): void;
+  /** Nobody takes any more: whoever gives goes on at once. */
+  end(): void;
 }
 
 const beatMs = 1_000;
@@ -15,9 +17,11 @@ export function createHandOver<T>(idleMs: number): HandOver<T> {
   let release: (() => void) | undefined;
   let wake: (() => void) | undefined;
   let failure: { error: unknown } | undefined;
+  let ended = false;
 
   return {
     async give(thing, beat) {
+      if (ended) return;
       let isReleased = false;
       const released = new Promise<void>((resolve) => {
         waiting = {
@@ -57,6 +61,12 @@ export function createHandOver<T>(idleMs: number): HandOver<T> {
       waiting = undefined;
       release = given?.taken;
       return given?.thing;
+    },
+
+    end() {
+      ended = true;
+      waiting?.taken();
+      release?.();
     },
 
     fail(error) {

@@ -31,6 +31,8 @@ export interface KafkajsClientOptions {
   readonly tls?: KafkajsTlsOptions | undefined;
   readonly sasl?: KafkajsSaslOptions | undefined;
   readonly logger: Logger;
+  /** How often kafkajs itself tries again. Default 0: the queue does it, where the order can be kept. */
+  readonly retries?: number | undefined;
 }
 
 /** One client of kafkajs with the sockets that it opened. */
@@ -55,7 +57,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
     requestTimeout: options.requestTimeoutMs,
     connectionTimeout: options.connectionTimeoutMs,
     // svc retries by itself, where it can keep the order and tell what was stored.
-    retry: { retries: 0 },
+    retry: { retries: options.retries ?? 0 },
     logLevel: vendor.logLevel.WARN,
     logCreator: () => (entry) => logLine(options.logger, entry),
     ...(ssl && { ssl }),

@@ -4,7 +4,13 @@ import { SvcError } from '../../errors.ts';
 import type { TopicReader, TopicRecord } from '../../publish/topic-reader.ts';
 import { type Marks, readMarks, writeMarks } from './done-marks.ts';
 import { createHandOver, type HandOver } from './hand-over.ts';
-import { type KafkajsClient, type KafkajsClientOptions, loadKafkajs } from './kafkajs-client.ts';
+import { createKafkajsAdmin } from './kafkajs-admin.ts';
+import {
+  type KafkajsClient,
+  type KafkajsClientOptions,
+  loadKafkajs,
+  type OpenKafkajsClient,
+} from './kafkajs-client.ts';
 import { disconnectWithin } from './kafkajs-connect.ts';
 import { toSendFailure } from './kafkajs-failure.ts';
 
@@ -27,7 +33,8 @@ interface Fetched {
   readonly records: readonly TopicRecord[];
 }
 
-const usualRetries = { retry: { retries: 5 } };
+/** About 10 s: so long a fresh cluster may take to say who keeps the offsets of a group. */
+const retry = { retries: 5 };
 /** A partition can end in records that no consumer is shown: then its end is never reached. */
 const idleMs = 15_000;
 
@@ -41,6 +48,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
   let client: KafkajsClient | undefined;
   let admin: Admin | undefined;
   let consumer: Consumer | undefined;
+  let handOver: HandOver<Fetched> | undefined;
   let listGroup: string | undefined;
   let hold: NodeJS.Timeout | undefined;
 
@@ -54,6 +62,17 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
     }
   }
 
+  /** Without retries: a wrong name or address is said at once. */
+  async function checkTopic(open: OpenKafkajsClient): Promise<void> {
+    const asked = createKafkajsAdmin(open, options.brokers.length);
+    try {
+      if ((await asked.partitionCount(topic)) !== undefined) return;
+    } finally {
+      await asked.close();
+    }
+    throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', `Kafka knows no topic "${topic}"`);
+  }
+
   async function readState(asked: Admin): Promise<void> {
     const ends = await asked.fetchTopicOffsets(topic);
     const [committed] = await asked.fetchOffsets({ groupId: options.group, topics: [topic] });
@@ -65,14 +84,14 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
     }
   }
 
-  async function startConsumer(groupId: string, handOver: HandOver<Fetched>): Promise<void> {
+  async function startConsumer(groupId: string, to: HandOver<Fetched>): Promise<void> {
     const opened = (client as KafkajsClient).kafka.consumer({
       groupId,
       maxWaitTimeInMs: 500,
-      ...usualRetries,
+      retry,
     });
     consumer = opened;
-    opened.on(opened.events.CRASH, ({ payload }) => handOver.fail(payload.error));
+    opened.on(opened.events.CRASH, ({ payload }) => to.fail(payload.error));
     await opened.connect();
     await opened.subscribe({ topics: [topic], fromBeginning: true });
     await opened.run({
@@ -80,7 +99,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
       eachBatch: async ({ batch, heartbeat }) => {
         const { partition, messages } = batch;
         const records = messages.map((message) => toRecord(partition, message));
-        await handOver.give({ partition, lastOffset: Number(batch.lastOffset()), records }, heartbeat);
+        await to.give({ partition, lastOffset: Number(batch.lastOffset()), records }, heartbeat);
       },
     });
     for (const [partition, { base, end }] of parts) {
@@ -93,10 +112,12 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
   return {
     open: (forRecovery) =>
       orLine(async () => {
+        // The sockets do not keep the process alive.
         hold = setInterval(() => {}, 60_000);
         listGroup = forRecovery ? undefined : `${options.group}-list-${randomBytes(4).toString('hex')}`;
-        client = (await loadKafkajs(options))();
-        admin = client.kafka.admin(usualRetries);
+        await checkTopic(await loadKafkajs(options));
+        client = (await loadKafkajs({ ...options, retries: retry.retries }))();
+        admin = client.kafka.admin({ retry });
         await admin.connect();
         await readState(admin);
       }),
@@ -109,10 +130,11 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
 
     async *read(size) {
       if (isComplete()) return;
-      const handOver = createHandOver<Fetched>(idleMs);
-      await orLine(() => startConsumer(listGroup ?? options.group, handOver));
+      handOver = createHandOver<Fetched>(idleMs);
+      const from = handOver;
+      await orLine(() => startConsumer(listGroup ?? options.group, from));
       while (!isComplete()) {
-        const fetched = await orLine(() => handOver.take());
+        const fetched = await orLine(() => from.take());
         if (fetched === undefined) return;
         const part = parts.get(fetched.partition);
         if (part === undefined) continue;
@@ -137,12 +159,13 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
       }),
 
     async close() {
-      clearInterval(hold);
+      handOver?.end();
       if (consumer !== undefined) await disconnectWithin(consumer, 5_000);
       if (listGroup !== undefined && consumer !== undefined)
         await admin?.deleteGroups([listGroup]).catch(() => {});
       if (admin !== undefined) await disconnectWithin(admin, 1_000);
       client?.destroySockets();
+      clearInterval(hold);
     },
   };
 }

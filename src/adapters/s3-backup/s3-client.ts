@@ -170,6 +170,7 @@ const hints: Readonly<Record<string, string>> = {
   InsufficientStorage: 'the store is full',
   TimeoutError: noAnswer,
   AbortError: noAnswer,
+  ECONNRESET: 'the connection was cut',
   ECONNREFUSED: 'nothing listens there: check svc.broker.backup.s3-endpoint',
   ENOTFOUND: 'the host is not known: check svc.broker.backup.s3-endpoint and s3-region',
 };

@@ -61,8 +61,14 @@ interface Client {
   manage(path: string): Promise<{ status: number; text: string }>;
 }
 
+/** Neither retries nor a backup: what the last tier says is what these cases are about. */
+function withoutTiers({ broker, ...rest }: Record<string, unknown>): Record<string, unknown> {
+  const last = { backup: { 'local-enabled': false } };
+  return { ...rest, broker: { ...last, ...(broker as object) }, retry: { enabled: false } };
+}
+
 async function start(options: Partial<AppOptions>, config: Record<string, unknown> = {}): Promise<Client> {
-  const files = { 'main.mjs': main, 'svc.config.json': configOf(targets, config) };
+  const files = { 'main.mjs': main, 'svc.config.json': configOf(targets, withoutTiers(config)) };
   const running = await startApp({ app, timeoutMs: 90_000, files, ...options });
   const [, port] = await running.waitFor(/port (\d+)/);
   const [, management] = await running.waitFor(/svc: management on (http:\S+)\/metrics/);

@@ -54,21 +54,24 @@ describe('targets that svc itself calls', function () {
       app,
       env: { KAFKA_BROKERS: '127.0.0.1:1' },
       files: {
-        'svc.config.json': configOf([
-          {
-            module: 'kafkajs',
-            function: 'Kafka.prototype.producer',
-            eventType: 'PRODUCER',
-            payload: '{ made: true }',
-          },
-          {
-            module: 'kafkajs',
-            function: 'Kafka.prototype.admin',
-            eventType: 'ADMIN',
-            payload: '{ made: true }',
-          },
-          { module: './main.mjs', function: 'order', eventType: 'ORDERED' },
-        ]),
+        'svc.config.json': configOf(
+          [
+            {
+              module: 'kafkajs',
+              function: 'Kafka.prototype.producer',
+              eventType: 'PRODUCER',
+              payload: '{ made: true }',
+            },
+            {
+              module: 'kafkajs',
+              function: 'Kafka.prototype.admin',
+              eventType: 'ADMIN',
+              payload: '{ made: true }',
+            },
+            { module: './main.mjs', function: 'order', eventType: 'ORDERED' },
+          ],
+          { broker: { backup: { 'local-enabled': false } } },
+        ),
         'main.mjs': `
           import { onEventLost } from 'svc';
           const lost = [];

@@ -1,0 +1,58 @@
+#!/bin/sh
+# Recovery in one command: lists what waits, or sends it to the topics it was meant for. See docs/recovery.md.
+set -eu
+
+usage() {
+  cat <<'TEXT'
+Usage: dlq-recovery.sh [--list] [--topic <topic>] [--broker <host:port,...>] [--dir <folder>] [--file <file>] [option...]
+
+  --list     only list; without it, events are sent
+  --topic    without --dir and --file: the dead letter topic (default: svc.broker.dlq-topic)
+             with them: where events go whose own topic is not known
+  --broker   addresses of the brokers (default: svc.broker.bootstrap-servers)
+  --dir      folder of backup files, instead of the dead letter topic
+  --file     one backup file
+
+Further options go to svc as they are: --dry-run, --json, --type, --since, --until, --rate, --config.
+TEXT
+}
+
+list=no topic='' dir='' file=''
+count=$#
+while [ "$count" -gt 0 ]; do
+  case $1 in
+    --help | -h) usage; exit 0 ;;
+    --list) list=yes ;;
+    --topic | --dir | --file)
+      if [ "$count" -lt 2 ] || [ -z "$2" ]; then
+        echo "dlq-recovery.sh: $1 needs a value" >&2
+        exit 2
+      fi
+      case $1 in
+        --topic) topic=$2 ;;
+        --dir) dir=$2 ;;
+        --file) file=$2 ;;
+      esac
+      shift
+      count=$((count - 1))
+      ;;
+    *) set -- "$@" "$1" ;; # Kept for svc, in its order: those that stay go round to the end.
+  esac
+  shift
+  count=$((count - 1))
+done
+
+if [ -n "$dir$file" ]; then
+  command=backup action=restore
+  [ -z "$dir" ] || set -- "$@" --dir "$dir"
+  [ -z "$file" ] || set -- "$@" --file "$file"
+  [ -z "$topic" ] || set -- "$@" --to "$topic"
+else
+  command=dlq action=recover
+  [ -z "$topic" ] || set -- "$@" --dlq-topic "$topic"
+fi
+[ "$list" = no ] || action=list
+
+# Beside this script in the package; SVC names another one.
+here=$(CDPATH='' cd -- "$(dirname -- "$(readlink -f -- "$0")")" && pwd)
+exec "${NODE:-node}" "${SVC:-$here/../bin/svc.cjs}" "$command" "$action" "$@"

@@ -1,0 +1,138 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** How the server answers: as S3 does, or with one of its troubles. */
+export type Trouble =
+  | 'none'
+  | 'hang'
+  | 'hang in body'
+  | 'reset'
+  | '500'
+  | '503'
+  | 'NoSuchBucket'
+  | 'AccessDenied'
+  | 'SignatureDoesNotMatch'
+  | 'no conditional put';
+
+interface Stored {
+  readonly body: Buffer;
+  readonly metadata: Record<string, string>;
+}
+
+/** A small S3 of one bucket, for its faults: what S3 itself does is tested against a real server. */
+export interface FakeS3 {
+  readonly endpoint: string;
+  readonly objects: Map<string, Stored>;
+  readonly requests: string[];
+  trouble: Trouble;
+  close(): Promise<void>;
+}
+
+export async function startFakeS3(): Promise<FakeS3> {
+  const objects = new Map<string, Stored>();
+  const requests: string[] = [];
+  const server: Server = createServer((request, response) => void answer(request, response));
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  const fake: FakeS3 = {
+    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    objects,
+    requests,
+    trouble: 'none',
+    close: () =>
+      new Promise((closed) => {
+        server.close(() => closed());
+        server.closeAllConnections();
+      }),
+  };
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const url = new URL(request.url ?? '/', fake.endpoint);
+    const [, bucket, ...rest] = decodeURIComponent(url.pathname).split('/');
+    const key = rest.join('/');
+    requests.push(`${request.method} ${key || url.search}`);
+    const { trouble } = fake;
+    const refuse = (status: number, code: string): void => {
+      response.writeHead(status, { 'content-type': 'application/xml' });
+      response.end(
+        `<?xml version="1.0"?><Error><Code>${code}</Code><Message>secret-key in a message</Message></Error>`,
+      );
+    };
+    if (trouble === 'hang') return;
+    if (trouble === 'reset') return void request.socket.destroy();
+    if (trouble === '500') return refuse(500, 'InternalError');
+    if (trouble === '503') return refuse(503, 'SlowDown');
+    if (trouble === 'NoSuchBucket' || bucket !== 'bucket') return refuse(404, 'NoSuchBucket');
+    if (trouble === 'AccessDenied' || trouble === 'SignatureDoesNotMatch') return refuse(403, trouble);
+    if (trouble === 'no conditional put' && request.headers['if-none-match'])
+      return refuse(501, 'NotImplemented');
+
+    if (request.method === 'PUT') {
+      const source = request.headers['x-amz-copy-source'];
+      if (typeof source === 'string') {
+        const from = objects.get(decodeURIComponent(source).replace(/^\/?bucket\//, ''));
+        if (from === undefined) return refuse(404, 'NoSuchKey');
+        objects.set(key, from);
+        response.end('<CopyObjectResult><ETag>"x"</ETag></CopyObjectResult>');
+        return;
+      }
+      if (request.headers['if-none-match'] === '*' && objects.has(key))
+        return refuse(412, 'PreconditionFailed');
+      objects.set(key, { body: bodyOf(request, Buffer.concat(chunks)), metadata: metadataOf(request) });
+      response.writeHead(200, { etag: '"x"' }).end();
+      return;
+    }
+    if (request.method === 'DELETE') {
+      objects.delete(key);
+      response.writeHead(204).end();
+      return;
+    }
+    if (key === '') return list(url.searchParams, response);
+    const found = objects.get(key);
+    if (found === undefined) return refuse(404, 'NoSuchKey');
+    const headers = Object.entries(found.metadata).map(([name, value]) => [`x-amz-meta-${name}`, value]);
+    response.writeHead(200, { 'content-length': found.body.length, ...Object.fromEntries(headers) });
+    if (trouble === 'hang in body') response.write(found.body.subarray(0, 1));
+    else response.end(found.body);
+  }
+
+  /** Two keys a page. */
+  function list(query: URLSearchParams, response: ServerResponse): void {
+    const after = query.get('continuation-token') ?? '';
+    const keys = [...objects.keys()]
+      .filter((key) => key.startsWith(query.get('prefix') ?? '') && key > after)
+      .sort();
+    const page = keys.slice(0, 2);
+    const contents = page.map((key) => `<Contents><Key>${key}</Key></Contents>`).join('');
+    const next =
+      keys.length > 2
+        ? `<IsTruncated>true</IsTruncated><NextContinuationToken>${page[1]}</NextContinuationToken>`
+        : '';
+    response.setHeader('content-type', 'application/xml');
+    response.end(`<?xml version="1.0"?><ListBucketResult>${contents}${next}</ListBucketResult>`);
+  }
+
+  return fake;
+}
+
+/** Without the frames of a signed or checked stream. */
+function bodyOf({ headers }: IncomingMessage, bytes: Buffer): Buffer {
+  if (!String(headers['content-encoding'] ?? '').includes('aws-chunked')) return bytes;
+  const parts: Buffer[] = [];
+  for (let at = 0; ; ) {
+    const end = bytes.indexOf('\r\n', at);
+    const size = Number.parseInt(bytes.subarray(at, end).toString(), 16);
+    if (!(size > 0)) return Buffer.concat(parts);
+    parts.push(bytes.subarray(end + 2, end + 2 + size));
+    at = end + 2 + size + 2;
+  }
+}
+
+function metadataOf({ headers }: IncomingMessage): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (name.startsWith('x-amz-meta-')) found[name.slice('x-amz-meta-'.length)] = String(value);
+  }
+  return found;
+}

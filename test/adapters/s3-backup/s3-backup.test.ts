@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict';
+import { createS3Backup } from '../../../src/adapters/s3-backup/s3-backup.ts';
+import type { S3Settings } from '../../../src/adapters/s3-backup/s3-client.ts';
+import { createS3Source } from '../../../src/adapters/s3-backup/s3-source.ts';
+import type { RecoverySource, StoredEvent } from '../../../src/publish/recovery-source.ts';
+import { backupEvent, routeOf } from '../local-backup/backup-folder.ts';
+import { type FakeS3, startFakeS3, type Trouble } from './fake-s3.ts';
+
+const day = '2026/05/28';
+
+describe('S3 backup', () => {
+  let s3: FakeS3;
+  const environment = { ...process.env };
+  before(async () => {
+    s3 = await startFakeS3();
+    process.env.AWS_ACCESS_KEY_ID = 'key';
+    process.env.AWS_SECRET_ACCESS_KEY = 'secret';
+  });
+  after(async () => {
+    process.env = environment;
+    await s3.close();
+  });
+  beforeEach(() => {
+    s3.trouble = 'none';
+    s3.objects.clear();
+    s3.requests.length = 0;
+  });
+
+  const settings = (rest: Partial<S3Settings> = {}): S3Settings => ({
+    bucket: 'bucket',
+    prefix: 'dlq-backup',
+    endpoint: s3.endpoint,
+    timeoutMs: 300,
+    ...rest,
+  });
+
+  async function eventsOf(source: RecoverySource): Promise<StoredEvent[]> {
+    const events: StoredEvent[] = [];
+    for await (const batch of source.read(3)) events.push(...batch.events);
+    return events;
+  }
+
+  it('puts the event itself under prefix, day and id, and gives bytes, topic, key and headers back', async () => {
+    const event = backupEvent('281474976710656', { key: 'Zoë ✓', topic: 'orders' });
+    await createS3Backup(settings()).store(event);
+    assert.deepEqual([...s3.objects.keys()], [`dlq-backup/${day}/281474976710656.json`]);
+    assert.ok(s3.objects.values().next().value?.body.equals(event.value));
+    const source = createS3Source(settings());
+    await source.open(true);
+    assert.deepEqual((await eventsOf(source)).map(routeOf), [routeOf(event)]);
+  });
+
+  it('keeps a key with more to say than metadata holds', async () => {
+    const event = backupEvent('1', { key: 'k'.repeat(3_000) });
+    await createS3Backup(settings()).store(event);
+    const source = createS3Source(settings());
+    await source.open(false);
+    assert.deepEqual((await eventsOf(source)).map(routeOf), [routeOf(event)]);
+  });
+
+  it('an object that is there is the same event: stored, and untouched', async () => {
+    const backup = createS3Backup(settings());
+    await backup.store(backupEvent('1'));
+    await backup.store(backupEvent('1', { value: Buffer.from('other') }));
+    assert.equal(s3.objects.size, 1);
+    assert.notEqual(s3.objects.values().next().value?.body.toString(), 'other');
+  });
+
+  it('a store without conditional puts is served without', async () => {
+    s3.trouble = 'no conditional put';
+    const backup = createS3Backup(settings());
+    await backup.store(backupEvent('1'));
+    await backup.store(backupEvent('2'));
+    assert.equal(s3.objects.size, 2);
+    assert.equal(s3.requests.length, 3, 'it is asked once');
+  });
+
+  it('has no key outside its prefix', async () => {
+    const backup = createS3Backup(settings({ prefix: '/../a//./b/' }));
+    await backup.store(backupEvent('../../esc'));
+    await createS3Backup(settings({ prefix: '' })).store(backupEvent('2'));
+    const keys = [...s3.objects.keys()];
+    assert.match(keys[0] as string, new RegExp(`^a/b/${day}/h-[0-9a-f]{40}\\.json$`));
+    assert.equal(keys[1], `${day}/2.json`);
+  });
+
+  const troubles: [Trouble, RegExp][] = [
+    ['hang', /no answer within 300 ms$/],
+    ['reset', /the connection was cut$/],
+    ['500', /the request failed \(InternalError, 500\)$/],
+    ['503', /the request failed \(SlowDown, 503\)$/],
+    ['NoSuchBucket', /there is no such bucket/],
+    ['AccessDenied', /access denied: the credentials need/],
+    ['SignatureDoesNotMatch', /the credentials are refused/],
+  ];
+  for (const [trouble, says] of troubles) {
+    it(`${trouble}: one line, quickly, and one request`, async () => {
+      s3.trouble = trouble;
+      const started = performance.now();
+      await assert.rejects(
+        createS3Backup(settings()).store(backupEvent('1')),
+        (error: Error & { code: string }) => {
+          assert.equal(error.code, 'SVC_ADAPTERS_BACKUP_FAILED');
+          assert.match(error.message, /^S3 bucket "bucket" at http/);
+          assert.match(error.message, says);
+          assert.doesNotMatch(error.message, /secret-key/);
+          return true;
+        },
+      );
+      assert.ok(performance.now() - started < 3_000);
+      assert.equal(s3.requests.length, 1);
+    });
+  }
+
+  it('nothing listens there', async () => {
+    const backup = createS3Backup(settings({ endpoint: 'http://127.0.0.1:1' }));
+    await assert.rejects(backup.store(backupEvent('1')), /nothing listens there/);
+  });
+
+  it('recovery: over several pages, processed objects move to recovered/, a second run finds nothing', async () => {
+    const backup = createS3Backup(settings());
+    for (const id of ['1', '2', '3', '4', '5']) await backup.store(backupEvent(id));
+    s3.objects.set('dlq-backup/notes.json', { body: Buffer.from('hello'), metadata: {} });
+    const source = createS3Source(settings());
+    await source.open(true);
+    assert.equal(await source.count(), 6);
+    const unreadable: string[] = [];
+    for await (const batch of source.read(2)) {
+      unreadable.push(...batch.unreadable.map(({ place }) => place));
+      await source.done(batch.events);
+    }
+    assert.deepEqual(unreadable, ['dlq-backup/notes.json']);
+    assert.deepEqual(
+      [...s3.objects.keys()].sort(),
+      [
+        'dlq-backup/notes.json',
+        ...[1, 2, 3, 4, 5].map((id) => `dlq-backup/recovered/${day}/${id}.json`),
+      ].sort(),
+    );
+    assert.deepEqual(await eventsOf(source), []);
+    await source.close();
+  });
+
+  it('recovery: an answer that stops half-way is one line as well', async () => {
+    await createS3Backup(settings()).store(backupEvent('1'));
+    s3.trouble = 'hang in body';
+    const source = createS3Source(settings());
+    await source.open(false);
+    await assert.rejects(eventsOf(source), /the connection was cut|no answer within 300 ms/);
+  });
+});

@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { resolve } from 'node:path';
+import { createKafkajsBroker } from '../../src/adapters/kafkajs/kafkajs-broker.ts';
+import { createDlqTier } from '../../src/publish/dlq.ts';
+import { partitionOfKey } from '../../src/publish/partitioner.ts';
+import { failedEvent } from '../publish/failed-event.ts';
+import { startKafka, type TestKafka } from '../support/kafka.ts';
+import { requiring } from '../support/requires.ts';
+
+const main = resolve(import.meta.dirname, '../../src/cli/main.ts');
+const logger = { debug() {}, info() {}, warn() {}, error() {} };
+const count = 600;
+
+requiring('kafka', 'svc dlq on a real Kafka', function () {
+  this.timeout(180_000);
+  let kafka: TestKafka;
+  const id = `${Date.now()}`;
+  const [orders, invoices, dead] = [`orders-${id}`, `invoices-${id}`, `dead-${id}`];
+
+  before(async () => {
+    kafka = await startKafka();
+    for (const topic of [orders, invoices]) await kafka.createTopic(topic, { partitions: 3 });
+    await kafka.createTopic(dead, { partitions: 2 });
+    const broker = createKafkajsBroker({
+      brokers: kafka.brokers,
+      clientId: 'test',
+      requestTimeoutMs: 10_000,
+      connectionTimeoutMs: 3_000,
+      logger,
+    });
+    const tier = createDlqTier({
+      broker,
+      topic: dead,
+      format: 'recovery',
+      clock: { now: Date.now, monotonic: () => performance.now() },
+      logger,
+      partitionOf: (key, partitions) => partitionOfKey(key ?? '', partitions),
+      isolate: (work) => work(),
+      onSendFailed: () => {},
+    });
+    const stored = Array.from({ length: count }, (_, n) => {
+      const topic = n % 3 === 0 ? invoices : orders;
+      return tier.store(failedEvent(String(n), { topic }));
+    });
+    assert.ok((await Promise.all(stored)).every(Boolean));
+    await broker.close(5_000);
+  });
+
+  function svc(
+    ...args: string[]
+  ): Promise<{ code: number; report: Record<string, unknown>; stderr: string }> {
+    const all = [main, 'dlq', ...args, '--dlq-topic', dead, '--broker', kafka.brokers.join(','), '--json'];
+    return new Promise((done) => {
+      execFile(process.execPath, all, { timeout: 90_000, cwd: '/' }, (error, stdout, stderr) =>
+        done({
+          code: error === null ? 0 : Number(error.code),
+          report: stdout === '' ? {} : JSON.parse(stdout),
+          stderr,
+        }),
+      );
+    });
+  }
+
+  it('lists without taking anything away', async () => {
+    for (let time = 0; time < 2; time++) {
+      const { code, report, stderr } = await svc('list', '--topic', invoices);
+      assert.equal(code, 0, stderr);
+      assert.deepEqual([report.matched, report.skipped], [count / 3, (count * 2) / 3]);
+    }
+  });
+
+  it('recovers one topic, then the rest, then nothing: same bytes, key, headers and partition', async () => {
+    const first = await svc('recover', '--topic', invoices);
+    assert.deepEqual([first.code, first.report.sent], [0, count / 3], first.stderr);
+    const second = await svc('recover');
+    assert.deepEqual(
+      [second.code, second.report.sent, second.report.skipped],
+      [0, (count * 2) / 3, 0],
+      second.stderr,
+    );
+    const third = await svc('recover');
+    assert.deepEqual([third.code, third.report.sent], [0, 0], third.stderr);
+
+    const records = [...(await kafka.read(orders)), ...(await kafka.read(invoices))];
+    assert.equal(records.length, count);
+    for (const { key, headers, value, partition } of records) {
+      const { record } = failedEvent(String(headers.eventId));
+      assert.equal(value, record.value.toString());
+      assert.equal(String(key), record.key);
+      assert.deepEqual({ ...headers }, record.headers);
+      assert.equal(partition, partitionOfKey(record.key as string, 3));
+    }
+  });
+
+  it('a topic that is not there is one line', async () => {
+    const all = [main, 'dlq', 'list', '--dlq-topic', 'nothing-here', '--broker', kafka.brokers.join(',')];
+    const { code, stderr } = await new Promise<{ code: unknown; stderr: string }>((done) => {
+      execFile(process.execPath, all, { timeout: 60_000 }, (error, _, text) =>
+        done({ code: error?.code, stderr: text }),
+      );
+    });
+    assert.equal(code, 1);
+    assert.match(stderr, /^svc: .*nothing-here.*\n$/);
+  });
+});
