@@ -16,7 +16,7 @@ export interface Instance {
   readonly checkout: string;
   /** The process it lives and dies with (a test run, or `up` until all is ready); `null` when only `down` ends it. */
   readonly owner: number | null;
-  readonly how: 'jars' | 'docker';
+  readonly how: 'jars' | 'docker' | 'process';
   readonly pid: number | null;
   readonly ports: Readonly<Record<string, number>>;
   /** What a client connects to. */
@@ -93,7 +93,7 @@ async function readInstance(folder: string): Promise<Instance | null> {
 
 function isStale(instance: Instance): boolean {
   if (instance.owner !== null) return !isAlive(instance.owner);
-  return instance.how === 'jars' && !isServer(instance);
+  return instance.how !== 'docker' && !isServer(instance);
 }
 
 // A folder without a state is one that is being made or removed right now, unless it is old.

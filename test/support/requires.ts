@@ -1,7 +1,9 @@
 import { appendFileSync } from 'node:fs';
+import { runCommand } from '../../scripts/services/commands.ts';
 import { brokersFromEnv, findKafkaSource } from '../../scripts/services/kafka.ts';
 import { ensureKafkaJars } from '../../scripts/services/kafka-jars.ts';
 import { ensurePromtool } from '../../scripts/services/promtool.ts';
+import { ensureVersitygw } from '../../scripts/services/s3.ts';
 import { Unavailable } from '../../scripts/services/unavailable.ts';
 import { startKafka } from './kafka.ts';
 
@@ -9,9 +11,11 @@ import { startKafka } from './kafka.ts';
  * What a suite needs besides Node:
  * - `kafka`: the shared Kafka, started when the suite begins;
  * - `own-kafka`, `secure-kafka`: that one can be started; the suite starts it;
+ * - `own-s3`: that one can be started, and the AWS SDK, an optional peer; the suite starts it;
+ * - `mounts`: Linux that lets a process have file systems of its own;
  * - `promtool`: built with Go when it is missing.
  */
-export type Requirement = 'kafka' | 'own-kafka' | 'secure-kafka' | 'promtool';
+export type Requirement = 'kafka' | 'own-kafka' | 'secure-kafka' | 'own-s3' | 'mounts' | 'promtool';
 
 const LONGEST_PREPARATION_MS = 10 * 60_000;
 const log = (line: string): void => console.error(line);
@@ -23,6 +27,20 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
   },
   'own-kafka': () => findKafkaSource(log),
   'secure-kafka': () => ensureKafkaJars(log),
+  'own-s3': async () => {
+    const sdk = '@aws-sdk/client-s3';
+    await import(sdk).catch(() => {
+      throw new Unavailable(`there is no ${sdk}`, 'npm install');
+    });
+    await ensureVersitygw(log);
+  },
+  mounts: async () => {
+    const { code } = await runCommand('unshare', ['--mount', '--map-root-user', 'true'], {
+      timeoutMs: 10_000,
+    });
+    if (code !== 0)
+      throw new Unavailable('no mounts of our own here', 'run it on Linux with user namespaces, or as root');
+  },
   promtool: async () => {
     const path = await ensurePromtool({ log });
     if (path === null)

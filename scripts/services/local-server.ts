@@ -1,0 +1,119 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { lastLines } from './commands.ts';
+import { guardFolder } from './guard.ts';
+import { type Instance, newInstance, removeInstance, saveInstance } from './instances.ts';
+import { freePorts } from './ports.ts';
+import { signalGroup } from './processes.ts';
+
+/** One program that is a whole server, and how to start it on a port of 127.0.0.1. */
+export interface LocalProgram {
+  /** Name of the service: `kms`, `vault`. */
+  readonly name: string;
+  /** Puts into the folder what the server needs; the command line must name the folder, by which the process is known. */
+  prepare(folder: string, port: number): Promise<{ program: string; args: string[] }>;
+  /** What a client connects to. */
+  address(port: number): string;
+  /** `null` when the server can be used, else why not yet. */
+  isReady(address: string, folder: string): Promise<string | null>;
+  /** What the log says when the port was taken meanwhile. */
+  readonly portTaken: RegExp;
+}
+
+export interface LocalServer {
+  readonly address: string;
+  readonly instance: Instance;
+  readonly logFile: string;
+  /** Ends it at once, as a crash does (SIGKILL). */
+  kill(): Promise<void>;
+  /** Freezes it (SIGSTOP): connections stay open and nothing answers. */
+  pause(): void;
+  /** Ends `pause` (SIGCONT). */
+  resume(): void;
+  /** Ends it and removes its data. */
+  stop(): Promise<void>;
+}
+
+const READY_TIMEOUT_MS = 30_000;
+
+class PortTaken extends Error {}
+
+/** Starts a server on a free port, with a folder of its own for data and log. `keep`: it outlives this process. */
+export async function startLocalServer(program: LocalProgram, keep = false): Promise<LocalServer> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await startOnce(program, keep);
+    } catch (error) {
+      if (!(error instanceof PortTaken) || tries === 3) throw error;
+    }
+  }
+}
+
+async function startOnce(program: LocalProgram, keep: boolean): Promise<LocalServer> {
+  let instance = await newInstance(program.name, 'process');
+  const { folder } = instance;
+  const guard = guardFolder(folder);
+  const stop = async (): Promise<void> => {
+    await removeInstance(instance);
+    await guard.release();
+  };
+  try {
+    const [port] = (await freePorts(1)) as [number];
+    const address = program.address(port);
+    const { program: file, args } = await program.prepare(folder, port);
+    const logFile = join(folder, `${program.name}.log`);
+    const child = guard.start(file, args, logFile);
+    instance = { ...instance, pid: child.pid ?? null, ports: { http: port }, address };
+    await saveInstance(instance);
+    await waitUntilReady(program, { address, folder, child, logFile });
+    instance = { ...instance, owner: keep ? null : process.pid };
+    await saveInstance(instance);
+    if (keep) await guard.release();
+    return {
+      address,
+      instance,
+      logFile,
+      kill: async () => {
+        if (hasEnded(child)) return;
+        const ended = once(child, 'exit');
+        child.ref();
+        signalGroup(child.pid ?? 0, 'SIGKILL');
+        await ended;
+      },
+      pause: () => void signalGroup(child.pid ?? 0, 'SIGSTOP'),
+      resume: () => void signalGroup(child.pid ?? 0, 'SIGCONT'),
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function waitUntilReady(
+  program: LocalProgram,
+  run: { address: string; folder: string; child: ChildProcess; logFile: string },
+): Promise<void> {
+  const end = Date.now() + READY_TIMEOUT_MS;
+  for (;;) {
+    // First the process: on a port that was taken, somebody else answers.
+    if (hasEnded(run.child)) return fail(program, run.logFile, 'ended while it started');
+    const problem = await program.isReady(run.address, run.folder);
+    if (problem === null && !hasEnded(run.child)) return;
+    if (Date.now() > end) return fail(program, run.logFile, `was not ready in time: ${problem}`);
+    await sleep(50);
+  }
+}
+
+async function fail(program: LocalProgram, logFile: string, what: string): Promise<never> {
+  const output = await readFile(logFile, 'utf8').catch(() => '');
+  if (program.portTaken.test(output)) throw new PortTaken(`the port of ${program.name} was taken meanwhile`);
+  throw new Error(`${program.name} ${what}; the end of its log:\n${lastLines(output)}`);
+}
+
+function hasEnded(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
+}
