@@ -1,9 +1,11 @@
 import { appendFileSync } from 'node:fs';
 import { ensureBao } from '../../scripts/services/bao.ts';
+import { runCommand } from '../../scripts/services/commands.ts';
 import { brokersFromEnv, findKafkaSource } from '../../scripts/services/kafka.ts';
 import { ensureKafkaJars } from '../../scripts/services/kafka-jars.ts';
 import { ensureMoto } from '../../scripts/services/kms.ts';
 import { ensurePromtool } from '../../scripts/services/promtool.ts';
+import { ensureVersitygw } from '../../scripts/services/s3.ts';
 import { Unavailable } from '../../scripts/services/unavailable.ts';
 import { findJdk } from './java.ts';
 import { startKafka } from './kafka.ts';
@@ -17,6 +19,8 @@ import { startVault } from './vault.ts';
  * - `promtool`: built with Go in CI when it is missing; elsewhere that takes too long (up to 7 minutes) for everyday.
  * - `kms`, `vault`: the shared server, started when the suite begins; `kms` with the AWS SDK, an optional peer;
  * - `own-kms`, `own-vault`: that one can be started; the suite starts it;
+ * - `own-s3`: that one can be started, and the AWS SDK, an optional peer; the suite starts it;
+ * - `mounts`: Linux that lets a process have file systems of its own;
  * - `java`: a JDK, its compiler included;
  */
 export type Requirement =
@@ -27,6 +31,8 @@ export type Requirement =
   | 'own-kms'
   | 'vault'
   | 'own-vault'
+  | 'own-s3'
+  | 'mounts'
   | 'java'
   | 'promtool';
 
@@ -51,6 +57,20 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
   vault: () => startVault(),
   'own-vault': () => ensureBao(log),
   java: async () => findJdk(),
+  'own-s3': async () => {
+    const sdk = '@aws-sdk/client-s3';
+    await import(sdk).catch(() => {
+      throw new Unavailable(`there is no ${sdk}`, 'npm install');
+    });
+    await ensureVersitygw(log);
+  },
+  mounts: async () => {
+    const { code } = await runCommand('unshare', ['--mount', '--map-root-user', 'true'], {
+      timeoutMs: 10_000,
+    });
+    if (code !== 0)
+      throw new Unavailable('no mounts of our own here', 'run it on Linux with user namespaces, or as root');
+  },
   promtool: async () => {
     const path = await ensurePromtool({ log, build: isCi() });
     if (path === null) {
