@@ -301,6 +301,7 @@ describe('local backup', () => {
       const names = namesIn(directory);
       assert.equal(names.length, 1);
       assert.match(names[0] as string, /^segment-.*\.ndjson\.open$/);
+      await until(() => namesIn(directory).filter((name) => name.endsWith('.json')).length === 100);
       await until(() => namesIn(directory).length === 100);
       assert.deepEqual((await eventsIn(directory)).map(routeOf), many(100).map(routeOf));
     });
