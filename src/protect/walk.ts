@@ -132,10 +132,10 @@ function visitObject(
 
 /** Copied only where something in it has to change. */
 function visitUnnamed(object: Record<string, unknown>, depth: number, walk: Walk, next: Place): unknown {
+  // Where nothing below can be marked, the path is of no interest.
+  const keys = walk.usesMarks || next !== deadState ? Object.keys(object) : undefined;
   const values = Object.values(object);
   count(walk, values.length);
-  // Where nothing below can be marked, the path is of no interest.
-  const keys = walk.usesMarks || next !== deadState ? keysOf(object, values) : undefined;
   let changed: unknown[] | undefined;
   for (let index = 0; index < values.length; index++) {
     const before = values[index];
@@ -147,16 +147,14 @@ function visitUnnamed(object: Record<string, unknown>, depth: number, walk: Walk
     changed ??= values.slice();
     changed[index] = after;
   }
-  return changed === undefined ? object : assemble(keys ?? keysOf(object, values), changed);
-}
-
-function keysOf(object: object, values: readonly unknown[]): string[] {
-  const keys = Object.keys(object);
-  if (keys.length === values.length) return keys;
-  throw refusal('SVC_PROTECT_READ_ERROR', 'an object of the payload changed while it was read');
+  if (changed !== undefined) return assemble(keys ?? Object.keys(object), changed);
+  // A getter may have added a field, which nobody has looked at.
+  return keys === undefined || Object.keys(object).length === keys.length ? object : assemble(keys, values);
 }
 
 function assemble(keys: readonly string[], values: readonly unknown[]): Record<string, unknown> {
+  if (keys.length !== values.length)
+    throw refusal('SVC_PROTECT_READ_ERROR', 'an object of the payload changed while it was read');
   const object: Record<string, unknown> = {};
   for (let index = 0; index < keys.length; index++) {
     const value = values[index];

@@ -100,7 +100,10 @@ describe('mask', () => {
     const hidden: readonly (readonly [PiiType, fc.Arbitrary<{ text: string; secret: string }>])[] = [
       ['EMAIL', word.map((local) => ({ text: `${local}@example.com`, secret: local.slice(3) }))],
       ['NAME', word.map((name) => ({ text: name, secret: name.slice(1, -1) }))],
-      ['PHONE', fc.stringMatching(/^[1-9]{4}$/).map((end) => ({ text: `+49 30 12${end}78`, secret: `12${end}78` }))],
+      [
+        'PHONE',
+        fc.stringMatching(/^[1-9]{4}$/).map((end) => ({ text: `+49 30 12${end}78`, secret: `12${end}78` })),
+      ],
       ['CARD', digits.map((text) => ({ text, secret: text.slice(6, 12) }))],
       ['NATIONAL_ID', word.map((text) => ({ text: `AB${text}`, secret: `AB${text.slice(0, -4)}` }))],
       ['ACCOUNT', digits.map((text) => ({ text: `DE89${text}`, secret: text.slice(0, -4) }))],
@@ -161,7 +164,10 @@ describe('registerMasker', () => {
   };
 
   it('adds a masker that rules name', () => {
-    assert.equal(run((text: string, level: string) => `${level}:${text.length}`), 'NORMAL:6');
+    assert.equal(
+      run((text: string, level: string) => `${level}:${text.length}`),
+      'NORMAL:6',
+    );
   });
 
   it('publishes **** where the masker cannot be trusted', async () => {
@@ -177,8 +183,14 @@ describe('registerMasker', () => {
       () => new String('secret'),
     ];
     for (const masker of bad) assert.equal(run(masker), '****');
-    assert.equal(run((text: string) => text, ''), '****');
-    assert.equal(run((text: string) => text, '****'), '***');
+    assert.equal(
+      run((text: string) => text, ''),
+      '****',
+    );
+    assert.equal(
+      run((text: string) => text, '****'),
+      '***',
+    );
     await new Promise((resolve) => setImmediate(resolve));
   });
 

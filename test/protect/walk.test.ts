@@ -6,7 +6,8 @@ import type { Sealer } from '../../src/protect/sealer.ts';
 import { maxDepth, maxNodes, walkPayload } from '../../src/protect/walk.ts';
 
 const policy = compilePolicy([]);
-const normalize = (value: unknown) => walkPayload(value, { eventType: 'E', policy, sealer: {} as Sealer, usesMarks: true });
+const normalize = (value: unknown) =>
+  walkPayload(value, { eventType: 'E', policy, sealer: {} as Sealer, usesMarks: true });
 const json = (value: unknown) => JSON.stringify(normalize(value));
 const refused = (value: unknown, code: string) =>
   assert.throws(
