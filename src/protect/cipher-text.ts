@@ -35,9 +35,8 @@ export function writeCipherText(
   format: CipherFormat,
   place: SealedField,
 ): string {
-  if (format === 'v0') return `${start}${encryptText(key, plain, head, undefined).toString('base64')})`;
-  const bytes = encryptText(key, plain, head, contextOf(id, place.eventType, place.path));
-  return `${start}v1:${id}:${bytes.toString('base64')})`;
+  if (format === 'v0') return `${start}${encryptText(key, plain, head, undefined)})`;
+  return `${start}v1:${id}:${encryptText(key, plain, head, contextOf(id, place.eventType, place.path))})`;
 }
 
 /** What a ciphertext of format v1 is bound to: it does not open under another key id, event type or path. */

@@ -7,20 +7,33 @@ export const tagBytes = 16;
 /** Without it Node accepts tags of 4 bytes, which can be forged. */
 const options = { authTagLength: tagBytes };
 
-/** `iv | ciphertext | tag`, after `head` where there is one. A surrogate without its pair becomes U+FFFD, as in any UTF-8. */
+/** Where the parts of most ciphertexts are put together: a new buffer for each takes as long as its encryption. */
+const scratch = Buffer.alloc(16_384);
+
+/**
+ * Base64 of `iv | ciphertext | tag`, after `head` where there is one. A surrogate without its pair becomes U+FFFD, as in any
+ * UTF-8.
+ */
 export function encryptText(
   key: KeyObject,
   plain: string,
   head: Buffer | undefined,
   context: Buffer | undefined,
-): Buffer {
+): string {
   const iv = nextIv();
   const cipher = createCipheriv(algorithm, key, iv, options);
   if (context !== undefined) cipher.setAAD(context);
   const text = cipher.update(plain, 'utf8');
   cipher.final();
   const tag = cipher.getAuthTag();
-  return Buffer.concat(head === undefined ? [iv, text, tag] : [head, iv, text, tag]);
+  const start = head === undefined ? 0 : head.length;
+  const end = start + ivBytes + text.length;
+  const target = end + tagBytes <= scratch.length ? scratch : Buffer.allocUnsafe(end + tagBytes);
+  if (head !== undefined) target.set(head);
+  target.set(iv, start);
+  target.set(text, start + ivBytes);
+  target.set(tag, end);
+  return target.toString('base64', 0, end + tagBytes);
 }
 
 /**

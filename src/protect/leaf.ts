@@ -5,7 +5,7 @@ import type { PathState } from './path-states.ts';
 import type { Policy } from './policy.ts';
 import { refusal } from './refusal.ts';
 import { seal } from './seal.ts';
-import type { Sealer } from './sealer.ts';
+import type { SealedField, Sealer } from './sealer.ts';
 import type { MarkedValues } from './to-json.ts';
 
 /** What the walk applies on its way. */
@@ -67,7 +67,15 @@ function encrypt(plain: string, { strategy, keyId }: FieldRule, walk: Walk, dept
   if (strategy !== 'ENCRYPT')
     throw refusal('SVC_PROTECT_NOT_PROTECTED', 'a marked value has a strategy that cannot protect it');
   const { eventType, keys, sealer } = walk;
-  return seal(plain, () => sealer.encrypt(plain, { keyId, eventType, path: pathOf(keys, depth) }));
+  const field: SealedField = {
+    keyId,
+    eventType,
+    // Only ciphertexts of format v1 are bound to it.
+    get path() {
+      return pathOf(keys, depth);
+    },
+  };
+  return seal(plain, () => sealer.encrypt(plain, field));
 }
 
 function pathOf(keys: readonly string[], depth: number): string {

@@ -45,8 +45,9 @@ export function walkPayload(payload: unknown, rules: WalkRules): unknown {
 
 /** What is no object with keys is published as `{ "value": … }`. */
 function rootPlace(payload: unknown, walk: Walk): Place {
-  const isKeyed = typeof payload === 'object' && payload !== null && hasKeys(payload);
-  return isKeyed ? walk.policy.root : walk.policy.valueRoot;
+  const { root, valueRoot } = walk.policy;
+  if (root === valueRoot) return root;
+  return typeof payload === 'object' && payload !== null && hasKeys(payload) ? root : valueRoot;
 }
 
 function hasKeys(payload: object): boolean {
@@ -118,11 +119,14 @@ function visitObject(
     const key = keys[index] as string;
     const before = copy[key];
     const next = placeOf(key, place, marks);
-    if (next === deadState && typeof before === 'string' && walk.isQuick) continue;
+    if (next === deadState && walk.isQuick && isPlainLeaf(before)) continue;
     let after: unknown;
     if (next.rule?.strategy !== 'EXCLUDE' && typeof before !== 'function') {
       walk.keys[depth] = key;
-      after = visit(before, depth + 1, walk, next);
+      after =
+        typeof before === 'object' && before !== null
+          ? visit(before, depth + 1, walk, next)
+          : leaf(before, depth + 1, walk, next);
       if (after === excluded) after = undefined;
     }
     if (after !== before) copy[key] = after;
@@ -130,33 +134,37 @@ function visitObject(
   return copy;
 }
 
+function isPlainLeaf(value: unknown): boolean {
+  const type = typeof value;
+  return type === 'string' || type === 'number' || type === 'boolean' || value === null;
+}
+
 /** Copied only where something in it has to change. */
 function visitUnnamed(object: Record<string, unknown>, depth: number, walk: Walk, next: Place): unknown {
+  // In this order: engines remember the keys of a shape for `keys`, and are quick with `values` where they do.
+  const keys = Object.keys(object);
   const values = Object.values(object);
   count(walk, values.length);
-  // Where nothing below can be marked, the path is of no interest.
-  const keys = walk.usesMarks || next !== deadState ? keysOf(object, values) : undefined;
   let changed: unknown[] | undefined;
   for (let index = 0; index < values.length; index++) {
     const before = values[index];
     const isLeaf = typeof before !== 'object' || before === null;
     if (isLeaf && typeof before !== 'bigint' && walk.isQuick) continue;
-    if (keys !== undefined) walk.keys[depth] = keys[index] as string;
+    walk.keys[depth] = keys[index] as string;
     const after = isLeaf ? leaf(before, depth + 1, walk, next) : visit(before, depth + 1, walk, next);
     if (after === before) continue;
     changed ??= values.slice();
     changed[index] = after;
   }
-  return changed === undefined ? object : assemble(keys ?? keysOf(object, values), changed);
-}
-
-function keysOf(object: object, values: readonly unknown[]): string[] {
-  const keys = Object.keys(object);
-  if (keys.length === values.length) return keys;
-  throw refusal('SVC_PROTECT_READ_ERROR', 'an object of the payload changed while it was read');
+  if (changed !== undefined) return assemble(keys, changed);
+  // A getter may have added a field, which nobody has looked at: of interest where something can be marked.
+  const mayBeMarked = walk.usesMarks || next !== deadState;
+  return mayBeMarked && Object.keys(object).length !== keys.length ? assemble(keys, values) : object;
 }
 
 function assemble(keys: readonly string[], values: readonly unknown[]): Record<string, unknown> {
+  if (keys.length !== values.length)
+    throw refusal('SVC_PROTECT_READ_ERROR', 'an object of the payload changed while it was read');
   const object: Record<string, unknown> = {};
   for (let index = 0; index < keys.length; index++) {
     const value = values[index];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createCipheriv, createDecipheriv, createSecretKey, randomBytes } from 'node:crypto';
 import fc from 'fast-check';
-import { decryptText, encryptText } from '../../src/protect/encrypt.ts';
+import { decryptText, encryptText as encryptToText } from '../../src/protect/encrypt.ts';
 import { nextIv } from '../../src/protect/iv-pool.ts';
 
 const raw = randomBytes(32);
@@ -11,6 +11,9 @@ const failed = { code: 'SVC_PROTECT_DECRYPT_FAILED' };
 const damaged = { code: 'SVC_PROTECT_CIPHERTEXT' };
 /** Any text that UTF-8 can hold. */
 const text = fc.string({ unit: 'binary', maxLength: 200 });
+
+const encryptText = (...given: Parameters<typeof encryptToText>) =>
+  Buffer.from(encryptToText(...given), 'base64');
 
 describe('encrypt', () => {
   it('decrypts what it encrypted, with and without a head and a context', () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHmac, randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
+import fc from 'fast-check';
 import { createHasher } from '../../src/protect/hash.ts';
 import { checkKeyId } from '../../src/protect/key-id.ts';
 import { createKeyRing } from '../../src/protect/key-ring.ts';
@@ -111,6 +112,24 @@ describe('hash', () => {
   it('is HASH(base64) of HMAC-SHA-256 with the salt as key, in UTF-8', () => {
     const expected = createHmac('sha256', Buffer.from('Sälz')).update(Buffer.from('Grüße')).digest('base64');
     assert.equal(createHasher('Sälz')('Grüße'), `HASH(${expected})`);
+    const random = fc.tuple(
+      fc.string({ minLength: 1, maxLength: 100, unit: 'binary' }),
+      fc.string({ unit: 'binary', maxLength: 300 }),
+    );
+    fc.assert(
+      fc.property(random, ([salt, plain]) => {
+        const hmac = createHmac('sha256', salt).update(plain).digest('base64');
+        assert.equal(createHasher(salt)(plain), `HASH(${hmac})`);
+      }),
+      {
+        examples: [
+          [['s', 'x'.repeat(256)]],
+          [['s', '€'.repeat(256)]],
+          [['s', '€'.repeat(257)]],
+          [['s'.repeat(65), 'x']],
+        ],
+      },
+    );
     assert.equal(createHasher(Buffer.from('Sälz'))('Grüße'), `HASH(${expected})`);
   });
 

@@ -8,9 +8,9 @@ const mostWords = 6;
 export function maskName(text: string, level: PiiLevel): string {
   const name = text.trim();
   if (level === 'STRONG' || name.length > longest) return fullMask;
-  const length = countPoints(name, longest);
-  if (length < 2) return fullMask;
+  if (pointAt(name, 0).length === name.length) return fullMask;
   if (level === 'WEAK') {
+    const length = countPoints(name, longest);
     if (length < 4) return `${firstPoints(name, 1)}**`;
     return `${firstPoints(name, 1)}${'*'.repeat(length - 2)}${lastPoints(name, 1)}`;
   }

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { inspect } from 'node:util';
+import { checkRulesOf } from '../../src/config/pii-rules.ts';
+import type { Envelope } from '../../src/envelope/envelope.ts';
+import { type ErrorCode, SvcError } from '../../src/errors.ts';
+import { createSealer } from '../../src/protect/create-sealer.ts';
+import { compilePolicy } from '../../src/protect/policy.ts';
+import { createProtector, type ProtectorOptions } from '../../src/protect/protect.ts';
+import type { Sealer } from '../../src/protect/sealer.ts';
+
+export const testSealer: Sealer = createSealer({
+  keys: [{ id: 'k1', key: Buffer.alloc(32, 1) }],
+  salt: 'salt',
+});
+
+/** What is published of a payload, as its readers see it. `rules` in the forms of the configuration. */
+export function publishes(
+  payload: unknown,
+  rules: unknown = [],
+  options: Partial<ProtectorOptions> & { readonly key?: string } = {},
+): unknown {
+  const checked = checkRulesOf(rules, true);
+  if (!checked.ok) throw new TypeError(checked.message);
+  const policy = compilePolicy(checked.value);
+  const { key, ...rest } = options;
+  const protect = createProtector({ policyOf: () => policy, sealer: testSealer, ...rest });
+  const envelope = { template: { eventType: 'E' }, payload } as Envelope;
+  return JSON.parse(JSON.stringify(protect(envelope, key).payload));
+}
+
+/** The event is refused with this code, and nothing of `secret` can be seen in the error. */
+export function refuses(
+  payload: unknown,
+  code: ErrorCode,
+  rules: unknown = [],
+  options: Parameters<typeof publishes>[2] & { readonly secret?: string } = {},
+): void {
+  const { secret, ...rest } = options;
+  assert.throws(
+    () => publishes(payload, rules, rest),
+    (error) => {
+      assert.ok(error instanceof SvcError, inspect(error));
+      assert.equal(error.code, code);
+      if (secret !== undefined)
+        assert.equal(inspect(error, { depth: 9, showHidden: true }).includes(secret), false);
+      return true;
+    },
+  );
+}
