@@ -11,12 +11,16 @@ export const systemClock: Clock = {
   monotonic: () => performance.now(),
 };
 
-/** Waits for `work`, `deadlineMs` at most. The timer keeps the process alive: that is what it is for at the end of one. */
-export async function within(deadlineMs: number, work: Promise<void>): Promise<void> {
+/**
+ * Waits for `work`, `deadlineMs` at most; `false`: the deadline came first. The timer keeps the process alive: that is what
+ * it is for at the end of one.
+ */
+export async function within(deadlineMs: number, work: Promise<void>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, deadlineMs);
+  const deadline = new Promise<boolean>((resolve) => {
+    timer = setTimeout(resolve, deadlineMs, false);
   });
-  await Promise.race([work, deadline]);
+  const isDone = await Promise.race([work.then(() => true), deadline]);
   clearTimeout(timer);
+  return isDone;
 }

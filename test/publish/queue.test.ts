@@ -89,6 +89,18 @@ describe('queue', () => {
     assert.deepEqual(sends[2]?.ids, ['4', '5', '6'], 'a full batch waits for nobody');
   });
 
+  it('drain of nothing is over at once, and takes nothing from events that come right behind it', async () => {
+    const { broker, sends } = fakeCluster();
+    const { queue } = queueOver(broker);
+    const drained = queue.drain(1_000);
+    const outcome = queue.publish(event('1')); // As a second listener of the signal that svc drains at.
+    await drained;
+    await clock.tickAsync(5);
+    assert.deepEqual(sends[0]?.ids, ['1']);
+    sends[0]?.answer(ok);
+    assert.equal(await outcome, 'published');
+  });
+
   it('drain sends at once what waits for company, and goes on taking events', async () => {
     const { broker, sends } = fakeCluster();
     const { queue } = queueOver(broker);
