@@ -28,7 +28,9 @@ export function createFileTopicReader(options: FileTopicReaderOptions): TopicRea
     const input = createReadStream(file);
     try {
       for await (const text of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
-        yield { number: number++, text };
+        // Empty: a writer took a line that another one was just writing for half a one, and ended it.
+        if (text !== '') yield { number, text };
+        number++;
       }
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;

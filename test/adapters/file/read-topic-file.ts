@@ -6,7 +6,8 @@ export function readTopicFile(path: string): StoredRecord[] {
   if (!existsSync(path)) return [];
   const lines = readFileSync(path, 'utf8').split('\n');
   if (lines.pop() !== '') throw new Error('the last line has no end');
-  return lines.map((line) => {
+  // Empty: a process that starts takes a line that another one is just writing for half a one, and ends it.
+  return lines.filter(Boolean).map((line) => {
     const { key, headers, timestamp } = JSON.parse(line);
     const before = `{"timestamp":${timestamp},"key":${JSON.stringify(key)},"headers":${JSON.stringify(headers)},"value":`;
     if (!line.startsWith(before)) throw new Error(`an unknown form of line: ${line.slice(0, 200)}`);
