@@ -51,7 +51,8 @@ export const errorCatalogue = {
   SVC_PROTECT_NO_SALT: 'A field is to be hashed, and no salt is configured.',
   SVC_PROTECT_READ_ERROR:
     'A getter, toJSON or proxy of a payload threw while it was read; its event is refused.',
-  SVC_PROTECT_RULE: 'A mark or rule for personal data has a value that none can have, or stands where none can.',
+  SVC_PROTECT_RULE:
+    'A mark or rule for personal data has a value that none can have, or stands where none can.',
   SVC_PROTECT_TOJSON_HIDES_FIELDS:
     'toJSON of a class with marked fields returns a text in which they cannot be told apart; the event is refused.',
   SVC_PROTECT_TOO_LARGE: 'A payload holds more than 100,000 values; its event is refused.',
