@@ -17,8 +17,8 @@ export interface WalkRules {
   readonly usesMarks: boolean;
   /** Told of each unmarked string and number, with the path to it. */
   readonly onUnmarked?: ((value: string | number, keys: readonly string[]) => void) | undefined;
-  /** Gets the text of each marked value, so that a record key can be compared with them. */
-  readonly protectedTexts?: Set<string> | undefined;
+  /** The record key, which goes out in clear: no marked value may be equal to it. */
+  readonly key?: string | undefined;
 }
 
 export interface Walk extends WalkRules {
@@ -53,10 +53,15 @@ export function leaf(value: unknown, depth: number, walk: Walk, place: Place): u
       walk.onUnmarked(value as string | number, walk.keys.slice(0, depth));
     return type === 'bigint' ? (value as bigint).toString() : value;
   }
+  const plain = String(value);
+  if (plain === walk.key) {
+    throw refusal(
+      'SVC_PROTECT_KEY_IN_CLEAR',
+      'the record key is the value of a marked field, and would go out in clear: declare another key',
+    );
+  }
   if (rule.strategy === 'EXCLUDE') return excluded;
   if (type === 'number' && !Number.isFinite(value)) return null;
-  const plain = String(value);
-  walk.protectedTexts?.add(plain);
   if (rule.strategy === 'MASK') return mask(plain, rule);
   return rule.strategy === 'HASH'
     ? seal(plain, () => walk.sealer.hash(plain))

@@ -1,6 +1,5 @@
 import type { Envelope } from '../envelope/envelope.ts';
 import type { Policy } from './policy.ts';
-import { refusal } from './refusal.ts';
 import type { Sealer } from './sealer.ts';
 import { walkPayload } from './walk.ts';
 
@@ -40,21 +39,14 @@ export function createProtector(options: ProtectorOptions): Protect {
   return (envelope, key) => {
     const { payload: given } = envelope;
     const { eventType } = envelope.template;
-    const protectedTexts = key === undefined ? undefined : new Set<string>();
     const payload = walkPayload(given, {
       eventType,
       policy: policyOf(eventType),
       sealer,
       usesMarks,
       onUnmarked: detect && ((value, keys) => detect(eventType, value, keys)),
-      protectedTexts,
+      key,
     });
-    if (key !== undefined && protectedTexts?.has(key)) {
-      throw refusal(
-        'SVC_PROTECT_KEY_IN_CLEAR',
-        'the record key is the value of a marked field, and would go out in clear: declare another key',
-      );
-    }
     const isObject = typeof payload === 'object' && payload !== null && !Array.isArray(payload);
     return {
       eventId: envelope.eventId,

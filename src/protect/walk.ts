@@ -27,7 +27,7 @@ export function walkPayload(payload: unknown, rules: WalkRules): unknown {
     policy: rules.policy,
     sealer: rules.sealer,
     onUnmarked: rules.onUnmarked,
-    protectedTexts: rules.protectedTexts,
+    key: rules.key,
     nodes: 0,
     keys: [],
     usesMarks: rules.usesMarks && hasMarks(),
@@ -121,12 +121,11 @@ function visitObject(
     const next = placeOf(key, place, marks);
     if (next === deadState && walk.isQuick && isPlainLeaf(before)) continue;
     let after: unknown;
-    if (next.rule?.strategy !== 'EXCLUDE' && typeof before !== 'function') {
+    const isObject = typeof before === 'object' && before !== null;
+    // Nothing of an object that is left out is read.
+    if (typeof before !== 'function' && !(isObject && next.rule?.strategy === 'EXCLUDE')) {
       walk.keys[depth] = key;
-      after =
-        typeof before === 'object' && before !== null
-          ? visit(before, depth + 1, walk, next)
-          : leaf(before, depth + 1, walk, next);
+      after = isObject ? visit(before, depth + 1, walk, next) : leaf(before, depth + 1, walk, next);
       if (after === excluded) after = undefined;
     }
     if (after !== before) copy[key] = after;

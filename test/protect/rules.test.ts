@@ -278,6 +278,9 @@ describe('the protector', () => {
 
   it('lets no protected value go out as record key', () => {
     refuses({ email: secret, id: 7 }, 'SVC_PROTECT_KEY_IN_CLEAR', ['email'], { key: secret, secret });
+    const exclude = [{ path: 'email', strategy: 'EXCLUDE' }];
+    refuses({ email: secret, id: 7 }, 'SVC_PROTECT_KEY_IN_CLEAR', exclude, { key: secret, secret });
+    refuses({ id: 7 }, 'SVC_PROTECT_KEY_IN_CLEAR', ['id'], { key: '7' });
     assert.deepEqual(publishes({ email: secret, id: 7 }, ['email'], { key: '7' }), { email: shown, id: 7 });
   });
 

@@ -62,6 +62,7 @@ function nameOf({ name, code }: SdkError): string {
 }
 
 function configurationFault({ message }: SdkError): string | undefined {
-  if (message === 'Region is missing') return 'no region is configured: set svc.pii.kms.region or AWS_REGION';
+  if (message === 'Region is missing')
+    return 'no region is configured: set svc.pii.kms.aws.region or AWS_REGION';
   return undefined;
 }

@@ -33,7 +33,7 @@ function judge({ status, body }: VaultAnswer, question: VaultQuestion): Verdict 
   if (status === 405) return ['refused', `${question.path} cannot be asked for ${question.engine} keys`];
   if (status === 503 && errors.includes('Vault is sealed')) return ['unavailable', 'it is sealed: unseal it'];
   if (status === 307)
-    return ['unavailable', 'it is a standby (307): svc.pii.kms.address must name the active server'];
+    return ['unavailable', 'it is a standby (307): svc.pii.kms.vault.address must name the active server'];
   if (status >= 300 && status < 400)
     return ['refused', `it answers with a redirect (${status}), which is not followed: correct the address`];
   return ['unavailable', `it answers with status ${status}`];
@@ -85,7 +85,10 @@ function judgeTransport(code: string): Verdict {
   if (code === 'ERR_INVALID_CHAR')
     return ['refused', 'the token or namespace has characters that no HTTP header can carry'];
   if (/CERT|SIGNATURE|SELF_SIGNED|ERR_TLS/.test(code))
-    return ['refused', `its certificate is not trusted (${code}): name its authority in svc.pii.kms.ca-file`];
+    return [
+      'refused',
+      `its certificate is not trusted (${code}): name its authority in svc.pii.kms.vault.ca-file`,
+    ];
   if (/^ERR_SSL|EPROTO/.test(code)) return ['refused', `no TLS connection is possible (${code})`];
   return ['unavailable', `it cannot be reached (${code})`];
 }

@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { loadConfig } from '../src/config/load.ts';
+import { formatProblem } from '../src/config/problem.ts';
+import type { Envelope } from '../src/envelope/envelope.ts';
+import { SvcError } from '../src/errors.ts';
+import { PiiField } from '../src/protect/pii-field.ts';
+import { declaredRules, type Protection, startProtection } from '../src/start-protection.ts';
+import { forgetMarks } from './protect/forget-marks.ts';
+
+const key = Buffer.alloc(32, 1).toString('base64');
+
+describe('protection as it is configured', () => {
+  let lines: string[];
+  let protection: Protection | undefined;
+  let server: Server | undefined;
+  beforeEach(() => {
+    forgetMarks();
+    lines = [];
+  });
+  afterEach(async () => {
+    await protection?.close();
+    server?.close();
+  });
+
+  const note = (line: string) => void lines.push(line);
+  const logger = { debug: note, info: note, warn: note, error: note };
+
+  function configOf(pii: object) {
+    const { config, problems } = loadConfig({ env: {}, code: { svc: { broker: { topic: 't' }, pii } } });
+    assert.deepEqual(problems.map(formatProblem), []);
+    return config;
+  }
+  function startWith(pii: object): Protection {
+    protection = startProtection(configOf(pii), logger);
+    return protection;
+  }
+  function publish(payload: unknown, eventType = 'E'): Record<string, unknown> {
+    const protect = protection?.protect ?? assert.fail();
+    return protect({ template: { eventType }, payload } as Envelope).payload as Record<string, unknown>;
+  }
+  const codeOf = (work: () => unknown): string => {
+    try {
+      work();
+    } catch (error) {
+      return (error as SvcError).code;
+    }
+    return 'none';
+  };
+
+  it('encrypts, hashes and masks', () => {
+    const fields = ['a=EMAIL:ENCRYPT', 'b=EMAIL:HASH', 'c=EMAIL'];
+    startWith({ fields, crypto: { defaultKey: key, salt: 'a salt of sixteen', format: 'v1' } });
+    const { a, b, c } = publish({ a: 'x', b: 'x', c: 'x' });
+    assert.match(String(a), /^ENC\(v1:default:/);
+    assert.match(String(b), /^HASH\(/);
+    assert.equal(c, '****');
+    assert.deepEqual(lines, []);
+  });
+
+  it('encrypts with the primary of several keys', () => {
+    const keys = [{ id: 'new', key, status: 'primary' }];
+    startWith({ fields: ['a=:ENCRYPT'], crypto: { defaultKey: key, keys, format: 'v1' } });
+    assert.match(String(publish({ a: 'x' }).a), /^ENC\(v1:new:/);
+  });
+
+  it('warns of the default salt where something is hashed, and only there', () => {
+    const warning = /^SECURITY: no svc\.pii\.crypto\.salt/;
+    startWith({ fields: ['a'] });
+    assert.deepEqual(lines, []);
+    protection?.addRules('E', [{ path: 'b', type: 'EMAIL', strategy: 'HASH', level: 'NORMAL' }]);
+    assert.match(lines.join('\n'), warning);
+    assert.match(String(publish({ b: 'x' }).b), /^HASH\(/);
+    assert.equal(lines.length, 1);
+  });
+
+  it('says once what a mark needs and does not have, and refuses its events', () => {
+    startWith({ crypto: { requireSalt: true } });
+    class User {
+      secret = 'x';
+      digest = 'x';
+    }
+    PiiField({ strategy: 'ENCRYPT', keyId: 'none-of-them' })(User.prototype, 'secret');
+    assert.equal(
+      codeOf(() => publish(new User())),
+      'SVC_PROTECT_KEY_UNKNOWN',
+    );
+    class Other {
+      digest = 'x';
+    }
+    PiiField({ strategy: 'HASH' })(Other.prototype, 'digest');
+    assert.equal(
+      codeOf(() => publish(new Other())),
+      'SVC_PROTECT_NO_SALT',
+    );
+    assert.equal(lines.filter((line) => line.includes('none-of-them')).length, 1, lines.join('\n'));
+    assert.equal(lines.filter((line) => line.includes('salt is not configured')).length, 1, lines.join('\n'));
+  });
+
+  it('protects nothing where it is switched off, and says so where something is marked', () => {
+    class User {
+      email = 'x';
+    }
+    PiiField()(User.prototype, 'email');
+    startWith({ enabled: false });
+    assert.deepEqual({ ...publish(new User()) }, { email: 'x' });
+    assert.deepEqual(lines, ['svc.pii.enabled is false: marked fields are published as they are']);
+  });
+
+  it('takes rules of code, or says why not', () => {
+    const config = configOf({ fields: ['email'] });
+    assert.equal(declaredRules({ pii: { type: 'EMAIL' } }, config)[0]?.path, '');
+    assert.deepEqual(declaredRules({}, config), []);
+    const refused = (fields: object) => {
+      try {
+        declaredRules(fields, config);
+      } catch (error) {
+        return error instanceof SvcError ? `${error.code}: ${error.message}` : 'other';
+      }
+      return 'none';
+    };
+    assert.match(refused({ pii: ['a..b'] }), /^SVC_PROTECT_RULE: pii has a path that must be/);
+    assert.match(refused({ key: '#result.email' }), /^SVC_PROTECT_RULE: key shows in clear/);
+  });
+
+  it('takes keys from a service: refused until the key is there, then encrypted', async () => {
+    const asked: string[] = [];
+    let answer = (): void => {};
+    const answered = new Promise<void>((resolve) => (answer = resolve));
+    server = createServer(async (request, response) => {
+      asked.push(`${request.headers['x-vault-token']} ${request.url}`);
+      await answered;
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify({ data: { data: { key }, metadata: { version: 1 } } }));
+    });
+    await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve));
+    const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const vault = { address, token: 't', defaultKeyPath: 'pii/customer' };
+    startWith({ fields: ['a=:ENCRYPT'], kms: { enabled: true, type: 'vault', vault } });
+    assert.equal(
+      codeOf(() => publish({ a: 'x' })),
+      'SVC_PROTECT_KEY_UNAVAILABLE',
+    );
+    answer();
+    let result: unknown;
+    for (let tries = 0; tries < 200 && result === undefined; tries++) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      try {
+        result = publish({ a: 'x' }).a;
+      } catch {
+        // Not there yet.
+      }
+    }
+    assert.match(String(result), /^ENC\(/);
+    assert.deepEqual(asked, ['t /v1/secret/data/pii/customer']);
+  });
+
+  it('says it when the service refuses', async () => {
+    server = createServer((_, response) => response.writeHead(403).end('{"errors":["permission denied"]}'));
+    await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve));
+    const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const vault = { address, token: 't', defaultKeyPath: 'customer' };
+    startWith({ fields: ['a=:ENCRYPT'], kms: { enabled: true, type: 'vault', vault } });
+    for (let tries = 0; tries < 200 && lines.length === 0; tries++)
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    assert.match(lines.join('\n'), /^personal data: .*Vault/);
+    assert.match(
+      codeOf(() => publish({ a: 'x' })),
+      /^SVC_PROTECT_KEY_/,
+    );
+  });
+});
