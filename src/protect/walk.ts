@@ -68,6 +68,8 @@ function visit(value: unknown, depth: number, walk: Walk, place: Place): unknown
     case 'plain': {
       const marks = walk.usesMarks ? marksOf(prototype) : null;
       if (hasToJson(value)) return visitToJson(value, depth, walk, place, marks);
+      if (place === deadState && marks === null)
+        return visitUnnamed(value as Record<string, unknown>, depth, walk, deadState);
       return visitObject(value as Record<string, unknown>, depth, walk, place, marks, false);
     }
     case 'array':
@@ -140,36 +142,28 @@ function isPlainLeaf(value: unknown): boolean {
 
 /** Copied only where something in it has to change. */
 function visitUnnamed(object: Record<string, unknown>, depth: number, walk: Walk, next: Place): unknown {
-  // In this order: engines remember the keys of a shape for `keys`, and are quick with `values` where they do.
   const keys = Object.keys(object);
-  const values = Object.values(object);
-  count(walk, values.length);
-  let changed: unknown[] | undefined;
-  for (let index = 0; index < values.length; index++) {
-    const before = values[index];
+  count(walk, keys.length);
+  let copy: Record<string, unknown> | undefined;
+  for (let index = 0; index < keys.length; index++) {
+    const key = keys[index] as string;
+    const before = (copy ?? object)[key];
     const isLeaf = typeof before !== 'object' || before === null;
     if (isLeaf && typeof before !== 'bigint' && walk.isQuick) continue;
-    walk.keys[depth] = keys[index] as string;
+    walk.keys[depth] = key;
     const after = isLeaf ? leaf(before, depth + 1, walk, next) : visit(before, depth + 1, walk, next);
     if (after === before) continue;
-    changed ??= values.slice();
-    changed[index] = after;
+    copy ??= { ...object };
+    copy[key] = after;
   }
-  if (changed !== undefined) return assemble(keys, changed);
+  const result = copy ?? object;
   // A getter may have added a field, which nobody has looked at: of interest where something can be marked.
-  const mayBeMarked = walk.usesMarks || next !== deadState;
-  return mayBeMarked && Object.keys(object).length !== keys.length ? assemble(keys, values) : object;
+  const isWhole = (copy === undefined && !walk.usesMarks && next === deadState) || hasOnly(result, keys);
+  return isWhole ? result : Object.fromEntries(keys.map((key) => [key, result[key]]));
 }
 
-function assemble(keys: readonly string[], values: readonly unknown[]): Record<string, unknown> {
-  if (keys.length !== values.length)
-    throw refusal('SVC_PROTECT_READ_ERROR', 'an object of the payload changed while it was read');
-  const object: Record<string, unknown> = {};
-  for (let index = 0; index < keys.length; index++) {
-    const value = values[index];
-    if (typeof value !== 'function') define(object, keys[index] as string, value);
-  }
-  return object;
+function hasOnly(object: object, keys: readonly string[]): boolean {
+  return Object.keys(object).length === keys.length;
 }
 
 /** Where the value of a key stands. The rules of paths go before marks, and both before the rule of the whole object. */

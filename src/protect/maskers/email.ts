@@ -12,14 +12,18 @@ export function maskEmail(text: string, level: PiiLevel): string {
   if (text.length > longest.local + 1 + longest.domain) return fullMask;
   let split = -1;
   let lastDot = -1;
+  let isAscii = true;
   for (let index = 0; index < text.length; index++) {
     const unit = text.charCodeAt(index);
     if (unit === at) {
       if (split >= 0) return fullMask;
       split = index;
     } else if (unit === dot) lastDot = index;
-    else if (unit <= space || isBetween(unit) || (unit > 0x7f && text.charAt(index).trim() === ''))
-      return fullMask;
+    else if (unit <= space || isBetween(unit)) return fullMask;
+    else if (unit > 0x7f) {
+      if (text.charAt(index).trim() === '') return fullMask;
+      isAscii = false;
+    }
   }
   if (split < 1 || split > longest.local || split === text.length - 1) return fullMask;
   const local = text.slice(0, split);
@@ -30,7 +34,7 @@ export function maskEmail(text: string, level: PiiLevel): string {
     case 'WEAK':
       return `${firstPoints(local, Math.min(3, countPoints(local, 6) >> 1))}***${text.slice(split)}`;
     case 'NORMAL':
-      return `${beginning(local, '')}@${beginning(text.slice(split + 1, lastDot), end)}`;
+      return `${beginning(local, '', isAscii)}@${beginning(text.slice(split + 1, lastDot), end, isAscii)}`;
     case 'STRONG':
       return `***@***${end}`;
   }
@@ -42,11 +46,12 @@ function isBetween(unit: number): boolean {
 }
 
 /** Two characters where they are half of it at most, else one, else none. */
-function beginning(part: string, end: string): string {
-  const length = countPoints(part, longest.domain);
-  if (length >= 4) return firstPoints(part, 2) + stars.slice(0, length - 2) + end;
+function beginning(part: string, end: string, isAscii: boolean): string {
+  const length = isAscii ? part.length : countPoints(part, longest.domain);
+  const start = (count: number) => (isAscii ? part.slice(0, count) : firstPoints(part, count));
+  if (length >= 4) return start(2) + stars.slice(0, length - 2) + end;
   // One letter of a domain tells no more than its ending does.
-  return `${length > 1 || end !== '' ? firstPoints(part, 1) : ''}***${end}`;
+  return `${length > 1 || end !== '' ? start(1) : ''}***${end}`;
 }
 
 function isTopLevel(text: string, start: number): boolean {
