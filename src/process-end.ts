@@ -24,7 +24,7 @@ const signalExitStates = [
  *
  * `beforeExit`: the process waits for them. A signal: where the application handles it, svc only drains beside it and the
  * application decides when to end; otherwise svc drains and lets the signal do what it does by default.
- * `process.exit()` cannot be held up: what is in flight then is counted as lost by `report`.
+ * `process.exit()` cannot be held up: what is in flight then is saved to the local backup, or said to be lost, by `report`.
  */
 export function watchProcessEnd(end: ProcessEnd): () => void {
   let ending = false;

@@ -119,7 +119,7 @@ describe('leaseWorkerId', function () {
     assert.equal(readdirSync(folder).length, 1);
   });
 
-  it('takes over from a worker thread that was terminated in a process that lives', async function () {
+  it('takes over from a worker thread that was terminated in a process that lives (needs /proc)', async function () {
     if (!seesBegin) this.skip();
     const worker = new Worker(childFile, {
       argv: [folder, '12'],
@@ -132,7 +132,7 @@ describe('leaseWorkerId', function () {
     assert.deepEqual(warnings, []);
   });
 
-  it('knows a living process with the number of a dead one', function () {
+  it('knows a living process with the number of a dead one (needs /proc)', function () {
     if (!seesBegin) this.skip();
     const own = ownStamp();
     addClaim(folder, 12, { ...own, began: own.began - 1 });
