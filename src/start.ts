@@ -193,7 +193,13 @@ function startEngine(
   bindMeter(otelApi, sources, { version, logger });
   logger.info(whereTo(config));
   const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
-  const management = startManagement(config, logger, { broker, alert, sources, info });
+  const management = startManagement(config, logger, {
+    broker,
+    alert,
+    keys: protection.keys,
+    sources,
+    info,
+  });
   connectEarly(broker, logger);
 
   return {

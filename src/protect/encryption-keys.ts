@@ -30,6 +30,8 @@ export interface EncryptionKeyState {
   readonly usable: boolean;
   /** Code of the last attempt, if it failed. */
   readonly failure: string | undefined;
+  /** Its message: one line, no key, token or value in it. */
+  readonly error: string | undefined;
 }
 
 interface Entry {
@@ -152,7 +154,8 @@ export function createEncryptionKeys(provider: KeyProvider, settings: KeyCacheSe
       [...new Set([...entries.keys(), ...failures.keys()])].map((keyId) => {
         const [entry, nowMs] = [entries.get(keyId), clock.monotonic()];
         const ageMs = entry && nowMs - entry.fetchedAtMs;
-        return { keyId, ageMs, usable: isUsable(entry, nowMs), failure: failures.get(keyId)?.error.code };
+        const { code: failure, message: error } = failures.get(keyId)?.error ?? {};
+        return { keyId, ageMs, usable: isUsable(entry, nowMs), failure, error };
       }),
 
     async invalidateAll() {
