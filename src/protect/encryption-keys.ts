@@ -1,7 +1,7 @@
 import type { SvcError } from '../errors.ts';
-import { startOwnWork } from '../lifecycle.ts';
 import { type EncryptionKey, toHead } from './cipher-text.ts';
 import { type KeyCacheSettings, retryDelayMs } from './key-cache-options.ts';
+import type { KeyCalls } from './key-calls.ts';
 import { checkKeyId } from './key-id.ts';
 import type { KeyProvider } from './key-provider.ts';
 import { keyProviderError, toProviderError } from './key-provider-error.ts';
@@ -46,7 +46,11 @@ interface Failure {
   readonly retryAtMs: number;
 }
 
-export function createEncryptionKeys(provider: KeyProvider, settings: KeyCacheSettings): EncryptionKeys {
+export function createEncryptionKeys(
+  provider: KeyProvider,
+  settings: KeyCacheSettings,
+  calls: KeyCalls,
+): EncryptionKeys {
   const { clock, ttlMs, maxStaleMs, maxEntries } = settings;
   // A key out of a store is the same one after each fetch: only what is made anew can be limited by fetching.
   const maxMessages = provider.supportsEnvelopeEncryption ? settings.maxMessages : Number.POSITIVE_INFINITY;
@@ -83,7 +87,7 @@ export function createEncryptionKeys(provider: KeyProvider, settings: KeyCacheSe
   }
 
   function load(keyId: string): Promise<EncryptionKey> {
-    return flight(keyId, () => startOwnWork(() => fetchAnew(keyId)));
+    return flight(keyId, () => calls(() => fetchAnew(keyId)));
   }
 
   function store(keyId: string, encryption: EncryptionKey): void {
