@@ -33,7 +33,7 @@ import { createLossAlert } from './publish/loss-alert.ts';
 import type { Producer } from './publish/producer.ts';
 import { createQueue, type Queue, shutDown } from './publish/queue.ts';
 import { jsonSerializer } from './serialize/json.ts';
-import { startManagement } from './start-management.ts';
+import type { Managed } from './start-management.ts';
 import { declaredRules, type Protection, startProtection } from './start-protection.ts';
 import { brokerSettingsOf, contextOptionsOf, queueSettingsOf } from './start-settings.ts';
 import { startTiers } from './start-tiers.ts';
@@ -193,7 +193,7 @@ function startEngine(
   bindMeter(otelApi, sources, { version, logger });
   logger.info(whereTo(config));
   const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
-  const management = startManagement(config, logger, { broker, alert, sources, info });
+  const management = manageLater(config, logger, { broker, alert, sources, info });
   connectEarly(broker, logger);
 
   return {
@@ -212,7 +212,26 @@ function startEngine(
       await broker.close(Math.max(0, end - clock.monotonic()));
       await protection.close();
       worker.release();
-      await (await management)?.close();
+      await management.close();
+    },
+  };
+}
+
+const managementAfterMs = 50;
+
+/** Aside: what the application waits for at its start comes first, and a script that is over by then needs no server. */
+function manageLater(config: Config, logger: Logger, managed: Managed): { close(): Promise<void> } {
+  const open = async () => (await import('./start-management.ts')).startManagement(config, logger, managed);
+  let opening: ReturnType<typeof open> | undefined;
+  const timer = setTimeout(() => {
+    opening = open();
+    opening.catch((error: Error) => logger.warn(`management server not started: ${error.message}`));
+  }, managementAfterMs);
+  timer.unref();
+  return {
+    async close() {
+      clearTimeout(timer);
+      await (await opening?.catch(() => undefined))?.close();
     },
   };
 }
