@@ -1,4 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
+import { isMainThread } from 'node:worker_threads';
 import { openBroker } from './adapters.ts';
 import { connectDeclarations, disconnectDeclarations } from './capture/declarations.ts';
 import { defaultEventType, makeRule } from './capture/make-rule.ts';
@@ -26,6 +27,7 @@ import { otelApi } from './observe/otel-api.ts';
 import { createLedger, type Ledger } from './observe/outcomes.ts';
 import { createQuietLog } from './observe/quiet-log.ts';
 import { withoutSpans } from './observe/spans.ts';
+import { tellMainThread, withWorkerThreads } from './observe/thread-channel.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import { circuitStates } from './publish/breaker.ts';
 import type { Broker } from './publish/broker.ts';
@@ -193,7 +195,8 @@ function startEngine(
   bindMeter(otelApi, sources, { version, logger });
   logger.info(whereTo(config));
   const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
-  const management = manageLater(config, logger, { broker, alert, sources, info });
+  const thread = isMainThread ? withWorkerThreads(sources) : { sources, close: tellMainThread(sources) };
+  const management = manageLater(config, logger, { broker, alert, sources: thread.sources, info });
   connectEarly(broker, logger);
 
   return {
@@ -212,6 +215,7 @@ function startEngine(
       await broker.close(Math.max(0, end - clock.monotonic()));
       await protection.close();
       worker.release();
+      thread.close();
       await management.close();
     },
   };
