@@ -7,9 +7,15 @@ import { checkRulesOf } from './config/pii-rules.ts';
 import type { RuleFieldsOfKey } from './config/target.ts';
 import { SvcError } from './errors.ts';
 import type { FieldRule, PathRule } from './field-rule.ts';
+import type { KeyHealth } from './manage/controls.ts';
 import type { Logger } from './observe/logger.ts';
 import { watchMarks } from './protect/class-marks.ts';
-import { createSealer, type ManagedSealer, type SealerOptions } from './protect/create-sealer.ts';
+import {
+  createSealer,
+  type KeyState,
+  type ManagedSealer,
+  type SealerOptions,
+} from './protect/create-sealer.ts';
 import { createDetector } from './protect/detect.ts';
 import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from './protect/key-provider.ts';
 import { type ConfiguredKey, defaultKeyId } from './protect/key-ring.ts';
@@ -21,6 +27,8 @@ export interface Protection {
   readonly protect: Protect;
   /** Rules for the payloads of one event type, declared in code. */
   addRules(eventType: string, rules: readonly PathRule[]): void;
+  /** For health: each key, and the salt, that rules and marks have needed so far. */
+  keys(): readonly KeyHealth[];
   close(): Promise<void>;
 }
 
@@ -36,12 +44,14 @@ export function startProtection(config: Config, logger: Logger): Protection {
       sealer: noSealer,
       usesMarks: false,
     });
-    return { protect, addRules() {}, close: async () => watchMarks(undefined) };
+    return { protect, addRules() {}, keys: () => [], close: async () => watchMarks(undefined) };
   }
   const policies = createPolicies(pii.fields);
   const salt = openSalt(config, logger);
   const sealer = createSealer({ ...sealerOptions(config), salt: salt.value });
   const asked = new Set<string>();
+  const needed = new Set<string | undefined>();
+  let saltError: string | undefined;
 
   /** A rule that cannot be served is said when it shows up; its events are refused one by one. */
   function prepare({ strategy, keyId }: FieldRule): void {
@@ -49,14 +59,22 @@ export function startProtection(config: Config, logger: Logger): Protection {
     if (asked.has(id)) return;
     asked.add(id);
     if (strategy === 'HASH') salt.announce();
+    if (strategy === 'ENCRYPT') needed.add(keyId);
     try {
       if (strategy === 'HASH') sealer.hash('');
       // Of a key service this begins to fetch the key.
       if (strategy === 'ENCRYPT') sealer.encrypt('', { keyId, eventType: '', path: '' });
     } catch (error) {
       if (!(error instanceof SvcError) || error.code === 'SVC_PROTECT_KEY_UNAVAILABLE') return;
+      if (strategy === 'HASH') saltError = error.message;
       logger.error(`personal data: ${error.message}`, { code: error.code });
     }
+  }
+
+  function keys(): KeyHealth[] {
+    const states = [...needed].map((keyId) => keyHealth(sealer.keyState(keyId)));
+    if (saltError === undefined) return states;
+    return [...states, { provider: 'configuration', keyId: 'salt', status: 'DOWN', error: saltError }];
   }
 
   function addRules(eventType: string, rules: readonly PathRule[]): void {
@@ -76,6 +94,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
       detect: pii.detect === 'report' ? createDetector(logger) : undefined,
     }),
     addRules,
+    keys,
     async close() {
       watchMarks(undefined);
       await sealer.close();
@@ -140,6 +159,11 @@ function configuredKeys({ defaultKey, keys }: Config['pii']['crypto']): Configur
   const hasPrimary = keys.some(({ status }) => status === 'primary');
   const status = hasPrimary ? undefined : 'primary';
   return [{ id: defaultKeyId, key: keyBytes(defaultKey), status }, ...others];
+}
+
+function keyHealth({ provider, keyId, usable, error }: KeyState): KeyHealth {
+  const state = { provider, keyId, status: usable ? 'UP' : 'DOWN' } as const;
+  return error === undefined ? state : { ...state, error };
 }
 
 type KmsConfig = Config['pii']['kms'];

@@ -196,7 +196,8 @@ function startEngine(
   logger.info(whereTo(config));
   const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
   const thread = isMainThread ? withWorkerThreads(sources) : { sources, close: tellMainThread(sources) };
-  const management = manageLater(config, logger, { broker, alert, sources: thread.sources, info });
+  const managed = { broker, alert, keys: protection.keys, sources: thread.sources, info };
+  const management = manageLater(config, logger, managed);
   connectEarly(broker, logger);
 
   return {

@@ -156,6 +156,35 @@ describe('protection as it is configured', () => {
     assert.deepEqual(asked, ['t /v1/secret/data/pii/customer']);
   });
 
+  it('tells health of the keys that rules and marks need, and of nothing else', async () => {
+    startWith({ crypto: { keys: [{ id: 'unused', key }] } });
+    assert.deepEqual(protection?.keys(), []);
+    await protection?.close();
+    startWith({ fields: ['a=:ENCRYPT', 'b=:ENCRYPT'], crypto: { defaultKey: key, requireSalt: true } });
+    const configured = { provider: 'configuration', keyId: 'default', status: 'UP' };
+    assert.deepEqual(protection?.keys(), [configured]);
+    class User {
+      secret = 'x';
+      digest = 'x';
+    }
+    PiiField({ strategy: 'ENCRYPT', keyId: 'absent' })(User.prototype, 'secret');
+    PiiField({ strategy: 'HASH' })(User.prototype, 'digest');
+    assert.deepEqual(protection?.keys().slice(1), [
+      {
+        provider: 'configuration',
+        keyId: 'absent',
+        status: 'DOWN',
+        error: 'no encryption key with the id "absent" is configured',
+      },
+      {
+        provider: 'configuration',
+        keyId: 'salt',
+        status: 'DOWN',
+        error: 'PII hash salt is not configured; set PII_HASH_SALT',
+      },
+    ]);
+  });
+
   it('says it when the service refuses', async () => {
     server = createServer((_, response) => response.writeHead(403).end('{"errors":["permission denied"]}'));
     await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve));
@@ -165,6 +194,9 @@ describe('protection as it is configured', () => {
     for (let tries = 0; tries < 200 && lines.length === 0; tries++)
       await new Promise((resolve) => setTimeout(resolve, 10));
     assert.match(lines.join('\n'), /^personal data: .*Vault/);
+    const [state] = protection?.keys() ?? [];
+    assert.deepEqual([state?.provider, state?.keyId, state?.status], ['vault-kv-v2', 'default', 'DOWN']);
+    assert.match(state?.error ?? '', /^Vault at http.*token/);
     assert.match(
       codeOf(() => publish({ a: 'x' })),
       /^SVC_PROTECT_KEY_/,
