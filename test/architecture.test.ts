@@ -25,6 +25,7 @@ const ground = [
   'field-rule.ts',
   'rule-path.ts',
   'errors.ts',
+  'builtins.ts',
   'clock.ts',
   'lifecycle.ts',
   'severity.ts',

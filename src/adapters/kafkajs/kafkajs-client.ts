@@ -4,6 +4,7 @@ import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import type { ICustomPartitioner, Kafka, KafkaConfig, LogEntry, SASLOptions } from 'kafkajs';
 import { SvcError } from '../../errors.ts';
 import type { Logger } from '../../observe/logger.ts';
+import { patchProduce } from './produce-patch.ts';
 import { patchRequestQueue } from './request-queue-patch.ts';
 
 export interface KafkajsTlsOptions {
@@ -38,6 +39,8 @@ export interface KafkajsClientOptions {
 /** One client of kafkajs with the sockets that it opened. */
 export interface KafkajsClient {
   readonly kafka: Kafka;
+  /** Whether one message may carry a whole batch. */
+  readonly canCarry: boolean;
   /** By the key as in Java; records without a key in turn. */
   readonly createPartitioner: ICustomPartitioner;
   /** Drops every connection at once, for good; requests under way fail. */
@@ -49,7 +52,7 @@ export type OpenKafkajsClient = () => KafkajsClient;
 /** Loads and patches kafkajs and reads the certificates; the result opens clients, which share nothing. */
 export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKafkajsClient> {
   const vendor = (await import('kafkajs')).default;
-  await patchRequestQueue(options.logger);
+  const [canCarry] = await Promise.all([patchProduce(), patchRequestQueue(options.logger)]);
   const ssl = options.tls && (await readCertificates(options.tls));
   const config: KafkaConfig = {
     brokers: [...options.brokers],
@@ -74,6 +77,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
     };
     return {
       kafka: new vendor.Kafka({ ...config, ...sasl, socketFactory }),
+      canCarry,
       createPartitioner: vendor.Partitioners.DefaultPartitioner,
       destroySockets() {
         destroyed = true;

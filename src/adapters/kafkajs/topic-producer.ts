@@ -2,6 +2,8 @@ import type { Message, Producer } from 'kafkajs';
 import type { BrokerRecord } from '../../publish/broker.ts';
 import type { OpenKafkajsClient } from './kafkajs-client.ts';
 import { connectThroughSeeds, disconnectWithin } from './kafkajs-connect.ts';
+import { rootCause } from './kafkajs-failure.ts';
+import { toCarrier } from './produce-patch.ts';
 
 /** Kafka's view of a topic is asked for again after this time: a leader that hangs is held for ever otherwise. */
 const metadataMaxAgeMs = 2000;
@@ -42,6 +44,7 @@ export function createTopicProducer(options: TopicProducerOptions): TopicProduce
   let connecting: Promise<void> | undefined;
   let underWay = 0;
   let retired = false;
+  let { canCarry } = client;
 
   const connect = (): Promise<void> => {
     connecting ??= connectThroughSeeds(producer, options.seedCount).catch((error: unknown) => {
@@ -56,19 +59,41 @@ export function createTopicProducer(options: TopicProducerOptions): TopicProduce
     client.destroySockets();
   };
 
+  const produce = async (messages: Message[]): Promise<number> => {
+    const { topic, requestTimeoutMs: timeout } = options;
+    return (await producer.send({ topic, messages, acks: -1, timeout })).length;
+  };
+
+  /** All records as one message; `undefined` where it did not get through as it was. */
+  const carry = async (
+    partition: number,
+    records: readonly BrokerRecord[],
+    mark: WriteMark,
+  ): Promise<number | undefined> => {
+    const onEncode = (): void => {
+      mark.written = true;
+    };
+    try {
+      const acknowledged = await produce([toCarrier(partition, { records, onEncode })]);
+      return mark.written || acknowledged === 0 ? acknowledged : undefined;
+    } catch (error) {
+      if (mark.written || rootCause(error).code !== 'ERR_INVALID_ARG_TYPE') throw error;
+      return undefined;
+    }
+  };
+
   return {
     async send(partition, records, mark) {
       underWay++;
       try {
         await connect();
-        const messages = records.map((record) => toMessage(record, partition, mark));
-        const stored = await producer.send({
-          topic: options.topic,
-          messages,
-          acks: -1,
-          timeout: options.requestTimeoutMs,
-        });
-        return stored.length;
+        if (canCarry && partition !== undefined) {
+          const acknowledged = await carry(partition, records, mark);
+          if (acknowledged !== undefined) return acknowledged;
+          // Something between svc and kafkajs made a message of its own out of ours: from now on each record is one.
+          canCarry = false;
+        }
+        return await produce(records.map((record) => toMessage(record, partition, mark)));
       } finally {
         underWay--;
         if (retired && underWay === 0) void close();
