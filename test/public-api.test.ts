@@ -58,7 +58,7 @@ const entries: Readonly<Record<string, Names>> = {
   './kafkajs': { values: ['createKafkajsBroker'], types: ['KafkajsBrokerOptions'] },
   './file': { values: ['createFileBroker'], types: ['FileBrokerOptions'] },
   './consumer': {
-    values: ['createDecryptionKeys', 'decryptFields', 'tryDecryptFields'],
+    values: ['createDecryptionKeys', 'createStaticKeyProvider', 'decryptFields', 'tryDecryptFields'],
     types: [
       'CipherPlace',
       'ConfiguredKey',

@@ -69,7 +69,7 @@ describe('protection as it is configured', () => {
     const warning = /^SECURITY: no svc\.pii\.crypto\.salt/;
     startWith({ fields: ['a'] });
     assert.deepEqual(lines, []);
-    protection?.addRules('E', [{ path: 'b', type: 'EMAIL', strategy: 'HASH', level: 'NORMAL' }]);
+    protection?.addRules('E', [{ path: 'b', type: 'EMAIL', strategy: 'HASH', level: 'NORMAL' }], 'a target');
     assert.match(lines.join('\n'), warning);
     assert.match(String(publish({ b: 'x' }).b), /^HASH\(/);
     assert.equal(lines.length, 1);
@@ -183,6 +183,25 @@ describe('protection as it is configured', () => {
         error: 'PII hash salt is not configured; set PII_HASH_SALT',
       },
     ]);
+  });
+
+  it('names path rules that have met nothing: after many events, and in the report at the end', () => {
+    startWith({ fields: ['customer.email', 'custmer.phone'] });
+    protection?.addRules(
+      'E',
+      [{ path: 'nmae', type: 'NAME', strategy: 'MASK', level: 'NORMAL' }],
+      './a.ts#f',
+    );
+    assert.deepEqual(protection?.remarks(), [], 'nothing was published so far');
+    for (let event = 0; event < 999; event++) publish({ customer: { email: 'a@b.cc' }, name: 'x' });
+    assert.deepEqual(lines, []);
+    const ofTarget = 'personal data: the path "nmae" of ./a.ts#f was in none of 999 payloads: is it right?';
+    const general =
+      'personal data: the path "custmer.phone" of svc.pii.fields was in none of 999 payloads: is it right?';
+    assert.deepEqual(protection?.remarks(), [ofTarget, general]);
+    publish({});
+    assert.deepEqual(lines, [ofTarget.replace('999', '1000')]);
+    assert.deepEqual(protection?.remarks(), [general.replace('999', '1000')], 'each is named once');
   });
 
   it('says it when the service refuses', async () => {
