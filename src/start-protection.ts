@@ -100,7 +100,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
     }),
     addRules,
     keys,
-    remarks: () => policies.unmet().map(unmetLine),
+    remarks: () => unmetReport(policies.unmet()),
     async close() {
       watchMarks(undefined);
       await sealer.close();
@@ -161,6 +161,17 @@ function sealerOptions({ pii, targets }: Config): SealerOptions {
 
 function unmetLine({ path, owner, events }: UnmetRule): string {
   return `personal data: the path "${path}" of ${owner} was in none of ${events} payloads: is it right?`;
+}
+
+const mostLines = 20;
+
+function unmetReport(rules: readonly UnmetRule[]): string[] {
+  if (rules.length === 0) return [];
+  const lines = rules
+    .slice(0, mostLines)
+    .map(({ path, owner, events }) => `  ${path}  of ${owner}, payloads: ${events}`);
+  if (rules.length > mostLines) lines.push(`  and ${rules.length - mostLines} more`);
+  return [['personal data: these paths were in no payload', ...lines].join('\n')];
 }
 
 function keyHealth({ provider, keyId, usable, error }: KeyState): KeyHealth {

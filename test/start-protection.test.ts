@@ -195,13 +195,25 @@ describe('protection as it is configured', () => {
     assert.deepEqual(protection?.remarks(), [], 'nothing was published so far');
     for (let event = 0; event < 999; event++) publish({ customer: { email: 'a@b.cc' }, name: 'x' });
     assert.deepEqual(lines, []);
-    const ofTarget = 'personal data: the path "nmae" of ./a.ts#f was in none of 999 payloads: is it right?';
-    const general =
-      'personal data: the path "custmer.phone" of svc.pii.fields was in none of 999 payloads: is it right?';
-    assert.deepEqual(protection?.remarks(), [ofTarget, general]);
+    const report = 'personal data: these paths were in no payload';
+    const ofTarget = 'personal data: the path "nmae" of ./a.ts#f was in none of 1000 payloads: is it right?';
+    assert.deepEqual(protection?.remarks(), [
+      `${report}\n  nmae  of ./a.ts#f, payloads: 999\n  custmer.phone  of svc.pii.fields, payloads: 999`,
+    ]);
     publish({});
-    assert.deepEqual(lines, [ofTarget.replace('999', '1000')]);
-    assert.deepEqual(protection?.remarks(), [general.replace('999', '1000')], 'each is named once');
+    assert.deepEqual(lines, [ofTarget]);
+    assert.deepEqual(
+      protection?.remarks(),
+      [`${report}\n  custmer.phone  of svc.pii.fields, payloads: 1000`],
+      'each is named once',
+    );
+    const many = Array.from(
+      { length: 30 },
+      (_, at) => ({ path: `p${at}`, type: 'NAME', strategy: 'MASK', level: 'WEAK' }) as const,
+    );
+    protection?.addRules('MANY', many, 't');
+    publish({}, 'MANY');
+    assert.match(protection?.remarks()[0] ?? '', /p19 .*\n {2}and 11 more$/);
   });
 
   it('says it when the service refuses', async () => {
