@@ -14,6 +14,7 @@ import {
   type SealerOptions,
 } from './protect/create-sealer.ts';
 import { createDetector } from './protect/detect.ts';
+import type { KeyFailure } from './protect/key-cache-options.ts';
 import { defaultKeyId } from './protect/key-ring.ts';
 import { createPolicies, type UnmetRule } from './protect/policies.ts';
 import { createProtector, type Protect } from './protect/protect.ts';
@@ -53,7 +54,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
   }
   const policies = createPolicies({ general: pii.fields, onUnmet: (rule) => logger.warn(unmetLine(rule)) });
   const salt = openSalt(config, logger);
-  const sealer = createSealer({ ...sealerOptions(config), salt: salt.value });
+  const sealer = createSealer({ ...sealerOptions(config, logger), salt: salt.value });
   const asked = new Set<string>();
   const needed = new Set<string | undefined>();
   let saltError: string | undefined;
@@ -87,9 +88,8 @@ export function startProtection(config: Config, logger: Logger): Protection {
     for (const rule of rules) prepare(rule);
   }
 
-  sealer
-    .ready()
-    .catch((error: SvcError) => logger.error(`personal data: ${error.message}`, { code: error.code }));
+  // Fetches the keys of a service. What fails is told by `onFailure`, key by key.
+  sealer.ready().catch(() => {});
   for (const rule of pii.fields) prepare(rule);
   watchMarks(prepare);
   return {
@@ -143,7 +143,7 @@ function openSalt(
   };
 }
 
-function sealerOptions({ pii, targets }: Config): SealerOptions {
+function sealerOptions({ pii, targets }: Config, logger: Logger): SealerOptions {
   const { crypto, kms } = pii;
   const format = crypto.format === 'v1' ? 'v1' : 'v0';
   if (!kms.enabled || kms.type === undefined) return { keys: configuredKeys(crypto), format };
@@ -155,12 +155,19 @@ function sealerOptions({ pii, targets }: Config): SealerOptions {
     defaultKeyId,
     keyIds,
     format,
-    cache: { ttlMs, maxEntries },
+    cache: { ttlMs, maxEntries, onFailure: (failure) => sayFailure(failure, logger) },
   };
 }
 
 function unmetLine({ path, owner, events }: UnmetRule): string {
   return `personal data: the path "${path}" of ${owner} was in none of ${events} payloads: is it right?`;
+}
+
+/** The event that is refused for want of a key may come much later. */
+function sayFailure({ keyId, error: { code, message }, usable }: KeyFailure, logger: Logger): void {
+  if (usable)
+    logger.warn(`personal data: the key "${keyId}" cannot be replaced, and goes on: ${message}`, { code });
+  else logger.error(`personal data: the key "${keyId}" cannot be had: ${message}`, { code });
 }
 
 const mostLines = 20;

@@ -104,6 +104,8 @@ export function createEncryptionKeys(
     const delayMs = retryDelayMs(count, error.code !== 'SVC_PROTECT_KEY_UNAVAILABLE');
     failures.set(keyId, { error, count, retryAtMs: clock.monotonic() + delayMs });
     loadIn(keyId, delayMs);
+    if (count > 1) return;
+    settings.onFailure({ keyId, error, usable: isUsable(entries.get(keyId), clock.monotonic()) });
   }
 
   /** On its own clock, used or not: an idle service must have a key for its next event. */

@@ -129,6 +129,20 @@ describe('key cache', () => {
       assert.equal(service.generated.length, 1 + asked.length);
     });
 
+    it('tells of the first failure in a row, and whether the present key goes on', async () => {
+      const told: string[] = [];
+      open({ onFailure: ({ keyId, error, usable }) => told.push(`${keyId} ${error.code} ${usable}`) });
+      service.failure = unavailable();
+      await assert.rejects(cache.fetch('k'));
+      await time.tickAsync(60_000);
+      assert.deepEqual(told, ['k SVC_PROTECT_KEY_UNAVAILABLE false']);
+      service.failure = undefined;
+      await time.tickAsync(30_000);
+      service.failure = refused();
+      await time.tickAsync(2 * ttlMs);
+      assert.deepEqual(told, ['k SVC_PROTECT_KEY_UNAVAILABLE false', 'k SVC_PROTECT_KEY_REFUSED true']);
+    });
+
     it('gives the same error without asking until the next attempt is due', async () => {
       open();
       service.failure = unavailable();
