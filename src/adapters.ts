@@ -40,6 +40,8 @@ type Load = (settings: BrokerSettings) => Promise<Broker>;
 const brokers: Record<string, Load> = {
   kafkajs: async (settings) =>
     (await import('./adapters/kafkajs/kafkajs-broker.ts')).createKafkajsBroker(settings),
+  platformatic: async (settings) =>
+    (await import('./adapters/platformatic/platformatic-broker.ts')).createPlatformaticBroker(settings),
   file: async (settings) => (await import('./adapters/file/file-broker.ts')).createFileBroker(settings),
   memory: async () => (await import('./adapters/memory/memory-broker.ts')).createMemoryBroker(),
 };

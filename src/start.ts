@@ -181,7 +181,9 @@ function startEngine(
     nextId: () => snowflake.next(),
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),
     protect: protection.protect,
-    startTrace: createTraceStarter(config.broker.client === 'kafkajs' ? 'kafka' : config.broker.client),
+    startTrace: createTraceStarter(
+      /^(file|memory)$/.test(config.broker.client) ? config.broker.client : 'kafka',
+    ),
     onRefused: (eventType, { message, code }) =>
       sayRefused(`${eventType} ${code}`, `event refused: ${message}`, { eventType, code }),
   });

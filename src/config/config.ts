@@ -18,7 +18,7 @@ export interface Config {
   };
   readonly log: { readonly level: LogLevel };
   readonly broker: {
-    readonly client: 'kafkajs' | 'file' | 'memory';
+    readonly client: 'kafkajs' | 'platformatic' | 'file' | 'memory';
     readonly bootstrapServers: readonly string[];
     /** Empty only when there are problems, no configuration, or svc is off. */
     readonly topic: string;

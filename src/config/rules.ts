@@ -8,6 +8,8 @@ import type { RuleInput, RuleResult } from './rule-input.ts';
 import type { TargetConfig } from './target.ts';
 import { topicRequired } from './validate.ts';
 
+const kafkaClients = ['kafkajs', 'platformatic'];
+
 /** What options ask of each other. */
 export function checkRules(input: RuleInput, targets: readonly TargetConfig[]): RuleResult {
   const problems: Problem[] = [];
@@ -30,8 +32,9 @@ export function checkRules(input: RuleInput, targets: readonly TargetConfig[]): 
   require('svc.broker.topic', topicRequired);
 
   const servers = 'svc.broker.bootstrap-servers';
-  if (values.get('svc.broker.client') === 'kafkajs' && isEmpty(servers) && !input.invalid.has(servers)) {
-    const message = 'bootstrapServers is required when client is kafkajs';
+  const client = String(values.get('svc.broker.client'));
+  if (kafkaClients.includes(client) && isEmpty(servers) && !input.invalid.has(servers)) {
+    const message = `bootstrapServers is required when client is ${client}`;
     const fix = `List brokers as host:port, or set ${variableOf(servers)} or KAFKA_BROKERS`;
     problems.push({ name: servers, message, where: where(servers) ?? where('svc.broker.client'), fix });
   }

@@ -5,12 +5,11 @@ export const brokerOptions: readonly Option[] = [
   {
     name: 'svc.broker.client',
     type: 'enum',
-    values: ['kafkajs', 'file', 'memory'],
-    laterValues: { platformatic: 'this client is not yet available in this version' },
+    values: ['kafkajs', 'platformatic', 'file', 'memory'],
     defaultText: 'kafkajs where svc.broker.bootstrap-servers is set, else file',
     status: 'active',
     description:
-      'What sends the events: `kafkajs` to Kafka, `file` to a file per topic on this machine, `memory` keeps them for tests.',
+      'What sends the events: `kafkajs` or `platformatic` (package `@platformatic/kafka`) to Kafka, `file` to a file per topic on this machine, `memory` keeps them for tests.',
   },
   {
     name: 'svc.broker.bootstrap-servers',

@@ -1,37 +1,13 @@
-import { readFile } from 'node:fs/promises';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import type { ICustomPartitioner, Kafka, KafkaConfig, LogEntry, SASLOptions } from 'kafkajs';
-import { SvcError } from '../../errors.ts';
 import type { Logger } from '../../observe/logger.ts';
+import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
+import { readCertificates } from '../kafka/read-certificates.ts';
 import { patchProduce } from './produce-patch.ts';
 import { patchRequestQueue } from './request-queue-patch.ts';
 
-export interface KafkajsTlsOptions {
-  /** PEM files, read at the first connection. Without `caFile` the authorities that Node trusts are taken. */
-  readonly caFile?: string | undefined;
-  readonly certFile?: string | undefined;
-  readonly keyFile?: string | undefined;
-  /** Name expected in the broker's certificate. Default: the host it is reached by. */
-  readonly serverName?: string | undefined;
-}
-
-export interface KafkajsSaslOptions {
-  readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512';
-  readonly username: string;
-  readonly password: string;
-}
-
-export interface KafkajsClientOptions {
-  /** `host:port` of the brokers to begin with. */
-  readonly brokers: readonly string[];
-  readonly clientId: string;
-  /** How long a broker may take to answer one request. */
-  readonly requestTimeoutMs: number;
-  readonly connectionTimeoutMs: number;
-  readonly tls?: KafkajsTlsOptions | undefined;
-  readonly sasl?: KafkajsSaslOptions | undefined;
-  readonly logger: Logger;
+export interface KafkajsClientOptions extends KafkaClientOptions {
   /** How often kafkajs itself tries again. Default 0: the queue does it, where the order can be kept. */
   readonly retries?: number | undefined;
 }
@@ -101,33 +77,6 @@ function openSocket({ host, port, ssl, onConnect }: SocketTarget, sockets: Set<S
   sockets.add(socket);
   socket.once('close', () => sockets.delete(socket));
   return socket;
-}
-
-async function readCertificates(tls: KafkajsTlsOptions): Promise<ConnectionOptions> {
-  const [ca, cert, key] = await Promise.all([
-    readPem('ca-file', tls.caFile),
-    readPem('cert-file', tls.certFile),
-    readPem('key-file', tls.keyFile),
-  ]);
-  return {
-    ...(ca && { ca }),
-    ...(cert && { cert }),
-    ...(key && { key }),
-    ...(tls.serverName !== undefined && { servername: tls.serverName }),
-  };
-}
-
-async function readPem(setting: string, file: string | undefined): Promise<Buffer | undefined> {
-  if (file === undefined) return undefined;
-  try {
-    return await readFile(file);
-  } catch (error) {
-    const reason = (error as NodeJS.ErrnoException).code ?? 'unreadable';
-    throw new SvcError(
-      'SVC_ADAPTERS_TLS_FILE',
-      `cannot read "${file}" (${reason}): check svc.broker.tls.${setting}`,
-    );
-  }
 }
 
 /** What fails for good comes out of the adapter as one line; this is the client's own talk about it. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { KafkajsClient } from '../../../src/adapters/kafkajs/kafkajs-client.ts';
 import { createTopicProducers } from '../../../src/adapters/kafkajs/topic-producers.ts';
-import { kafkajsOptions, textRecord } from './kafkajs-options.ts';
+import { kafkaOptions, textRecord } from '../kafka/kafka-options.ts';
 
 describe('topic producers', () => {
   interface Fake {
@@ -36,7 +36,7 @@ describe('topic producers', () => {
       destroySockets,
     } as unknown as KafkajsClient;
   };
-  const create = () => createTopicProducers(open, kafkajsOptions(['one:1', 'two:2', 'three:3']));
+  const create = () => createTopicProducers(open, kafkaOptions(['one:1', 'two:2', 'three:3']));
   const sendTo = (producers: ReturnType<typeof create>, topic: string) =>
     producers.send(topic, 0, [textRecord('x')], { written: false });
   const named = (name: string, type?: string) =>

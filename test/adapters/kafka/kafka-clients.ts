@@ -1,0 +1,25 @@
+import type { KafkaClientOptions } from '../../../src/adapters/kafka/kafka-client-options.ts';
+import { createKafkajsBroker } from '../../../src/adapters/kafkajs/kafkajs-broker.ts';
+import { createPlatformaticBroker } from '../../../src/adapters/platformatic/platformatic-broker.ts';
+import type { Broker } from '../../../src/publish/broker.ts';
+
+export interface KafkaClient {
+  readonly name: 'kafkajs' | 'platformatic';
+  readonly create: (options: KafkaClientOptions) => Broker;
+  /** What a wrong password is called. */
+  readonly refusedUserCause: string;
+}
+
+/** Whatever is true of one is true of the other. */
+export const kafkaClients: readonly KafkaClient[] = [
+  {
+    name: 'kafkajs',
+    create: createKafkajsBroker,
+    refusedUserCause: 'KafkaJSSASLAuthenticationError',
+  },
+  {
+    name: 'platformatic',
+    create: createPlatformaticBroker,
+    refusedUserCause: 'SASL_AUTHENTICATION_FAILED',
+  },
+];
