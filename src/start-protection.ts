@@ -15,7 +15,7 @@ import {
 } from './protect/create-sealer.ts';
 import { createDetector } from './protect/detect.ts';
 import { defaultKeyId } from './protect/key-ring.ts';
-import { createPolicies } from './protect/policies.ts';
+import { createPolicies, type UnmetRule } from './protect/policies.ts';
 import { createProtector, type Protect } from './protect/protect.ts';
 import { chooseSalt } from './protect/salt.ts';
 import { configuredKeys, openProvider } from './start-keys.ts';
@@ -23,9 +23,11 @@ import { configuredKeys, openProvider } from './start-keys.ts';
 export interface Protection {
   readonly protect: Protect;
   /** Rules for the payloads of one event type, declared in code. */
-  addRules(eventType: string, rules: readonly PathRule[]): void;
+  addRules(eventType: string, rules: readonly PathRule[], owner: string): void;
   /** For health: each key, and the salt, that rules and marks have needed so far. */
   keys(): readonly KeyHealth[];
+  /** For the report at the end: path rules that have met nothing so far. */
+  remarks(): readonly string[];
   close(): Promise<void>;
 }
 
@@ -37,13 +39,19 @@ export function startProtection(config: Config, logger: Logger): Protection {
       onceOnly(() => logger.warn('svc.pii.enabled is false: marked fields are published as they are')),
     );
     const protect = createProtector({
-      policyOf: createPolicies([]).policyOf,
+      policyOf: createPolicies({ general: [] }).policyOf,
       sealer: noSealer,
       usesMarks: false,
     });
-    return { protect, addRules() {}, keys: () => [], close: async () => watchMarks(undefined) };
+    return {
+      protect,
+      addRules() {},
+      keys: () => [],
+      remarks: () => [],
+      close: async () => watchMarks(undefined),
+    };
   }
-  const policies = createPolicies(pii.fields);
+  const policies = createPolicies({ general: pii.fields, onUnmet: (rule) => logger.warn(unmetLine(rule)) });
   const salt = openSalt(config, logger);
   const sealer = createSealer({ ...sealerOptions(config), salt: salt.value });
   const asked = new Set<string>();
@@ -74,8 +82,8 @@ export function startProtection(config: Config, logger: Logger): Protection {
     return [...states, { provider: 'configuration', keyId: 'salt', status: 'DOWN', error: saltError }];
   }
 
-  function addRules(eventType: string, rules: readonly PathRule[]): void {
-    policies.add(eventType, rules);
+  function addRules(eventType: string, rules: readonly PathRule[], owner: string): void {
+    policies.add(eventType, rules, owner);
     for (const rule of rules) prepare(rule);
   }
 
@@ -92,6 +100,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
     }),
     addRules,
     keys,
+    remarks: () => unmetReport(policies.unmet()),
     async close() {
       watchMarks(undefined);
       await sealer.close();
@@ -148,6 +157,21 @@ function sealerOptions({ pii, targets }: Config): SealerOptions {
     format,
     cache: { ttlMs, maxEntries },
   };
+}
+
+function unmetLine({ path, owner, events }: UnmetRule): string {
+  return `personal data: the path "${path}" of ${owner} was in none of ${events} payloads: is it right?`;
+}
+
+const mostLines = 20;
+
+function unmetReport(rules: readonly UnmetRule[]): string[] {
+  if (rules.length === 0) return [];
+  const lines = rules
+    .slice(0, mostLines)
+    .map(({ path, owner, events }) => `  ${path}  of ${owner}, payloads: ${events}`);
+  if (rules.length > mostLines) lines.push(`  and ${rules.length - mostLines} more`);
+  return [['personal data: these paths were in no payload', ...lines].join('\n')];
 }
 
 function keyHealth({ provider, keyId, usable, error }: KeyState): KeyHealth {

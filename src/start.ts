@@ -52,6 +52,8 @@ export interface Service {
   drain(deadlineMs: number): Promise<void>;
   /** The last word of a process that ends: writes what has no outcome yet to the backup, synchronously. Returns how many. */
   save(): number;
+  /** What else the report at the end says, a line each. */
+  remarks(): readonly string[];
   /** Stops intake, flushes up to the deadline, disconnects and closes the management server. */
   stop(deadlineMs: number): Promise<void>;
 }
@@ -95,8 +97,8 @@ export function start(config: Config, logger: Logger): Service {
       ({ name, origin, options, parameterNames }) => {
         const rule = makeRule(name, origin, options, name, parameterNames);
         const rules = declaredRules(options, config);
-        if (engine === undefined) early.push([rule.eventType, rules]);
-        else engine.protection.addRules(rule.eventType, rules);
+        if (engine === undefined) early.push([rule.eventType, rules, rule.id]);
+        else engine.protection.addRules(rule.eventType, rules, rule.id);
         const slot = { rule, onCall, calls: 0 };
         declared.push(slot);
         return slot;
@@ -120,6 +122,7 @@ export function start(config: Config, logger: Logger): Service {
     pending: () => ledger.snapshot().inFlight,
     drain: async (deadlineMs) => engine?.drain(deadlineMs),
     save: () => engine?.save() ?? 0,
+    remarks: () => engine?.protection.remarks() ?? [],
     async stop(deadlineMs) {
       capture.close();
       for (const slot of declared) slot.onCall = null;
@@ -161,7 +164,7 @@ function startEngine(
     onRetried: ledger.retried,
   });
   const protection = startProtection(config, logger);
-  for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? []);
+  for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
   const source = readSource(config.service);
   const { workerId, directory } = {
     workerId: config.idGenerator.workerId,

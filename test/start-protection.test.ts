@@ -69,7 +69,7 @@ describe('protection as it is configured', () => {
     const warning = /^SECURITY: no svc\.pii\.crypto\.salt/;
     startWith({ fields: ['a'] });
     assert.deepEqual(lines, []);
-    protection?.addRules('E', [{ path: 'b', type: 'EMAIL', strategy: 'HASH', level: 'NORMAL' }]);
+    protection?.addRules('E', [{ path: 'b', type: 'EMAIL', strategy: 'HASH', level: 'NORMAL' }], 'a target');
     assert.match(lines.join('\n'), warning);
     assert.match(String(publish({ b: 'x' }).b), /^HASH\(/);
     assert.equal(lines.length, 1);
@@ -183,6 +183,37 @@ describe('protection as it is configured', () => {
         error: 'PII hash salt is not configured; set PII_HASH_SALT',
       },
     ]);
+  });
+
+  it('names path rules that have met nothing: after many events, and in the report at the end', () => {
+    startWith({ fields: ['customer.email', 'custmer.phone'] });
+    protection?.addRules(
+      'E',
+      [{ path: 'nmae', type: 'NAME', strategy: 'MASK', level: 'NORMAL' }],
+      './a.ts#f',
+    );
+    assert.deepEqual(protection?.remarks(), [], 'nothing was published so far');
+    for (let event = 0; event < 999; event++) publish({ customer: { email: 'a@b.cc' }, name: 'x' });
+    assert.deepEqual(lines, []);
+    const report = 'personal data: these paths were in no payload';
+    const ofTarget = 'personal data: the path "nmae" of ./a.ts#f was in none of 1000 payloads: is it right?';
+    assert.deepEqual(protection?.remarks(), [
+      `${report}\n  nmae  of ./a.ts#f, payloads: 999\n  custmer.phone  of svc.pii.fields, payloads: 999`,
+    ]);
+    publish({});
+    assert.deepEqual(lines, [ofTarget]);
+    assert.deepEqual(
+      protection?.remarks(),
+      [`${report}\n  custmer.phone  of svc.pii.fields, payloads: 1000`],
+      'each is named once',
+    );
+    const many = Array.from(
+      { length: 30 },
+      (_, at) => ({ path: `p${at}`, type: 'NAME', strategy: 'MASK', level: 'WEAK' }) as const,
+    );
+    protection?.addRules('MANY', many, 't');
+    publish({}, 'MANY');
+    assert.match(protection?.remarks()[0] ?? '', /p19 .*\n {2}and 11 more$/);
   });
 
   it('says it when the service refuses', async () => {

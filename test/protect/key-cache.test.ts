@@ -1,14 +1,12 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import { SvcError } from '../../src/errors.ts';
+import type { SvcError } from '../../src/errors.ts';
 import { createKeyCache, type KeyCache } from '../../src/protect/key-cache.ts';
 import type { KeyCacheOptions } from '../../src/protect/key-cache-options.ts';
 import type { StaticKeyProvider } from '../../src/protect/key-provider.ts';
-import { type FakeKeyService, fakeKeyService, unavailable } from './fake-key-service.ts';
+import { type FakeKeyService, fakeKeyService, refused, unavailable } from './fake-key-service.ts';
 
 const ttlMs = 300_000;
-const refused = (): SvcError =>
-  new SvcError('SVC_PROTECT_KEY_REFUSED', 'fake: disabled', { name: 'KeyProviderException' });
 const isUnavailable = { code: 'SVC_PROTECT_KEY_UNAVAILABLE', name: 'KeyProviderException' };
 
 const isZero = (key: Uint8Array): boolean => key.every((byte) => byte === 0);
