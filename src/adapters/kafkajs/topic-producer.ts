@@ -26,6 +26,9 @@ export interface TopicProducerOptions {
   readonly open: OpenKafkajsClient;
   readonly seedCount: number;
   readonly requestTimeoutMs: number;
+  readonly acks: number;
+  /** As kafkajs numbers it. */
+  readonly compression: number;
 }
 
 /**
@@ -65,7 +68,8 @@ export function createTopicProducer(options: TopicProducerOptions): TopicProduce
         const stored = await producer.send({
           topic: options.topic,
           messages,
-          acks: -1,
+          acks: options.acks,
+          compression: options.compression,
           timeout: options.requestTimeoutMs,
         });
         return stored.length;
