@@ -1,6 +1,7 @@
 import type { SendFailure, SendFailureKind } from '../../publish/broker.ts';
 import { topicNameRule } from '../../topic-name.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
+import type { TokenError } from './token-error.ts';
 
 /** Where and when something failed. */
 export interface FailureScene {
@@ -24,6 +25,11 @@ const topicName = ({ topic }: FailureScene): string =>
   topic === undefined ? 'the topic' : `topic ${JSON.stringify(topic)}`;
 /** Until a produce request was written, nothing can have been stored. */
 const kindOf = ({ written }: FailureScene): SendFailureKind => (written ? 'unknown_outcome' : 'retriable');
+
+/** No token to sign in with: nothing was sent. */
+export function withoutToken({ isRetriable, message, code }: TokenError): SendFailure {
+  return { kind: isRetriable ? 'retriable' : 'fatal', cause: code, message };
+}
 
 export function invalidTopic(scene: FailureScene): Reason {
   const message = `Kafka refuses the name of ${topicName(scene)}: ${topicNameRule}`;
@@ -82,6 +88,9 @@ function cannotReach(scene: FailureScene, address: string | undefined, code: str
   return `cannot reach ${address} (${code}), the address that Kafka itself names: check that broker and its advertised.listeners`;
 }
 
+const refusedToken =
+  'Kafka refused the token (OAUTHBEARER): check its issuer, audience, scope and lifetime, and svc.broker.sasl.oauthbearer';
+
 const mechanismOf = ({ options }: FailureScene): string => (options.sasl?.mechanism ?? 'sasl').toUpperCase();
 
 export function mechanismNotOffered(scene: FailureScene): Reason {
@@ -90,7 +99,9 @@ export function mechanismNotOffered(scene: FailureScene): Reason {
 }
 
 export function refusedUser(scene: FailureScene): Reason {
-  const user = scene.options.sasl?.username ?? '';
+  const { sasl } = scene.options;
+  if (sasl?.mechanism === 'oauthbearer') return { kind: 'fatal', message: refusedToken };
+  const user = sasl?.username ?? '';
   const message = `Kafka refused the user "${user}" (${mechanismOf(scene)}): check svc.broker.sasl.username and svc.broker.sasl.password`;
   return { kind: 'fatal', message };
 }
@@ -178,7 +189,8 @@ function otherKind(type: string, scene: FailureScene): SendFailureKind {
 }
 
 function who({ options }: FailureScene): string {
-  return options.sasl === undefined
-    ? `the client "${options.clientId}"`
-    : `the user "${options.sasl.username}"`;
+  const { sasl } = options;
+  if (sasl === undefined) return `the client "${options.clientId}"`;
+  if (sasl.mechanism !== 'oauthbearer') return `the user "${sasl.username}"`;
+  return sasl.clientId === undefined ? 'the owner of the token' : `the OAuth client "${sasl.clientId}"`;
 }

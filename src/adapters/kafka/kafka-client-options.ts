@@ -9,11 +9,32 @@ export interface KafkaTlsOptions {
   readonly serverName?: string | undefined;
 }
 
-export interface KafkaSaslOptions {
+export type KafkaSaslOptions = KafkaPasswordOptions | KafkaTokenOptions;
+
+export interface KafkaPasswordOptions {
   readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512';
   readonly username: string;
   readonly password: string;
 }
+
+/** A token, from an endpoint (OAuth client credentials), from a file, or as it is: the first of them that is given. */
+export interface KafkaTokenOptions {
+  readonly mechanism: 'oauthbearer';
+  readonly tokenEndpointUrl?: string | undefined;
+  readonly clientId?: string | undefined;
+  readonly clientSecret?: string | undefined;
+  readonly scope?: string | undefined;
+  /** Read again for each connection. */
+  readonly tokenFile?: string | undefined;
+  readonly token?: string | undefined;
+  /** SASL extensions that go with the token. */
+  readonly extensions?: Readonly<Record<string, string>> | undefined;
+}
+
+/** By whom a record must be confirmed: all replicas in sync, the leader, or nobody. */
+export type KafkaAcks = 'all' | '1' | '0';
+
+export type KafkaCompression = 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
 
 /** What every client of Kafka is made from. */
 export interface KafkaClientOptions {
@@ -25,5 +46,9 @@ export interface KafkaClientOptions {
   readonly connectionTimeoutMs: number;
   readonly tls?: KafkaTlsOptions | undefined;
   readonly sasl?: KafkaSaslOptions | undefined;
+  /** Default `all`. */
+  readonly acks?: KafkaAcks | undefined;
+  /** Default `none`. `snappy` and `lz4` are for platformatic only. */
+  readonly compression?: KafkaCompression | undefined;
   readonly logger: Logger;
 }

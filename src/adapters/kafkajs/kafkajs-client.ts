@@ -1,17 +1,25 @@
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
-import type { ICustomPartitioner, Kafka, KafkaConfig, LogEntry, SASLOptions } from 'kafkajs';
+import type { ICustomPartitioner, Kafka, KafkaConfig, LogEntry } from 'kafkajs';
 import { systemClock } from '../../clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { readCertificates } from '../kafka/read-certificates.ts';
+import { addCodecs, type CodecOptions } from './add-codecs.ts';
+import { createSignIn } from './kafkajs-sign-in.ts';
 import { patchProduce } from './produce-patch.ts';
 import { patchRequestQueue } from './request-queue-patch.ts';
 
-export interface KafkajsClientOptions extends KafkaClientOptions {
+export interface KafkajsClientOptions extends KafkaClientOptions, CodecOptions {
   /** How often kafkajs itself tries again. Default 0: the queue does it, where the order can be kept. */
   readonly retries?: number | undefined;
 }
+
+/**
+ * So long before the end of a session kafkajs signs in again. By default it is 10 s, in which it does so before every
+ * request while the token stays the same, and a broker takes that once a second only.
+ */
+const reauthenticateBeforeMs = 1_000;
 
 /** One client of kafkajs with the sockets that it opened. */
 export interface KafkajsClient {
@@ -40,10 +48,13 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
   const vendor = (await import('kafkajs')).default;
   const [canCarry] = await Promise.all([patchProduce(), patchRequestQueue(options.logger)]);
   const ssl = options.tls && (await readCertificates(options.tls));
+  const signIn = options.sasl && (await createSignIn(options.sasl, options.connectionTimeoutMs));
+  await addCodecs(vendor, options);
   const config: KafkaConfig = {
     brokers: [],
     clientId: options.clientId,
     connectionTimeout: options.connectionTimeoutMs,
+    reauthenticationThreshold: reauthenticateBeforeMs,
     // svc retries by itself, where it can keep the order and tell what was stored.
     retry: { retries: options.retries ?? 0 },
     logLevel: vendor.logLevel.WARN,
@@ -56,7 +67,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
     const first = opened++ % brokers.length;
     let destroyed = false;
     // kafkajs keeps its authenticator in the object it is given, so each client gets its own.
-    const sasl = options.sasl && { sasl: { ...options.sasl } as SASLOptions };
+    const sasl = signIn && { sasl: signIn() };
     const socketFactory = (target: SocketTarget): Socket => {
       // kafkajs reconnects by itself when its requests fail.
       if (destroyed) throw new Error('closed by svc');

@@ -12,7 +12,9 @@ import {
   refusedUser,
   requestTimedOut,
   socketReason,
+  withoutToken,
 } from '../kafka/failure-lines.ts';
+import { TokenError } from '../kafka/token-error.ts';
 
 /** An error of kafkajs, of Node's sockets, or whatever else was thrown. */
 interface Cause {
@@ -37,10 +39,20 @@ export function rootCause(error: unknown): Cause {
 }
 
 export function toSendFailure(error: unknown, scene: FailureScene): SendFailure {
-  if (error instanceof SvcError) return { kind: 'fatal', cause: error.code, message: error.message };
+  if (error instanceof SvcError && !(error instanceof TokenError))
+    return { kind: 'fatal', cause: error.code, message: error.message };
   const cause = rootCause(error);
+  const token = tokenErrorIn(error);
+  if (token !== undefined) return withoutToken(token);
   const { kind, message, cause: name } = reasonOf(cause, scene);
   return { kind, message, cause: name ?? cause.type ?? codeOf(cause) ?? cause.name ?? 'Error' };
+}
+
+/** kafkajs wraps it, as whatever else goes wrong when it signs in. */
+function tokenErrorIn(error: unknown): TokenError | undefined {
+  for (let each = error as Cause | undefined; each !== undefined; each = each.cause as Cause | undefined)
+    if (each instanceof TokenError) return each;
+  return undefined;
 }
 
 const codeOf = (cause: Cause): string | undefined =>

@@ -40,6 +40,9 @@ export interface TopicProducerOptions {
   readonly open: OpenKafkajsClient;
   readonly seedCount: number;
   readonly requestTimeoutMs: number;
+  readonly acks: number;
+  /** As kafkajs numbers it. */
+  readonly compression: number;
 }
 
 /**
@@ -68,7 +71,8 @@ export function createTopicProducer(options: TopicProducerOptions): TopicProduce
   let connecting: Promise<void> | undefined;
   let underWay = 0;
   let retired = false;
-  let { canCarry } = client;
+  // What svc encodes by itself it does not compress.
+  let canCarry = client.canCarry && options.compression === 0;
 
   const connect = (): Promise<void> => {
     connecting ??= connectThroughSeeds(producer, options.seedCount).then(
@@ -90,8 +94,8 @@ export function createTopicProducer(options: TopicProducerOptions): TopicProduce
 
   const produce = async (messages: Message[], mark: WriteMark): Promise<number> => {
     if (messages[0] !== undefined) marks.set(messages[0], mark);
-    const { topic, requestTimeoutMs: timeout } = options;
-    return (await producer.send({ topic, messages, acks: -1, timeout })).length;
+    const { topic, acks, compression, requestTimeoutMs: timeout } = options;
+    return (await producer.send({ topic, messages, acks, compression, timeout })).length;
   };
 
   /** All records as one message; `undefined` where it did not get through as it was. */

@@ -25,7 +25,7 @@ export function createConnections(settings: ConnectionSettings): Connections {
     const known = open.get(key);
     if (known === undefined || known.isUsable()) return known;
     open.delete(key);
-    known.destroy();
+    known.retire();
     return undefined;
   };
 

@@ -4,12 +4,14 @@ import { topicNamePattern } from '../../topic-name.ts';
 import { invalidTopic, noSuchPartition } from '../kafka/failure-lines.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { createPatientSend } from '../kafka/patient-send.ts';
+import { loadPlatformatic } from '../kafka/platformatic-module.ts';
 import { readCertificates } from '../kafka/read-certificates.ts';
 import { createWorkUnderWay } from '../kafka/work-under-way.ts';
+import { compressionOf } from './compression.ts';
 import { type Connections, createConnections } from './connections.ts';
 import { groupByPartition } from './group-by-partition.ts';
 import { toSendFailure } from './platformatic-failure.ts';
-import { loadPlatformatic } from './platformatic-module.ts';
+import { createSignIn } from './platformatic-sign-in.ts';
 import { createSends, type Sends } from './sends.ts';
 import { createTopics, type Topics } from './topics.ts';
 
@@ -55,12 +57,13 @@ export function createPlatformaticBroker(options: PlatformaticBrokerOptions): Br
   }
 
   async function load(): Promise<Session> {
-    const vendor = await loadPlatformatic();
+    const vendor = await loadPlatformatic('svc.broker.client: platformatic');
+    const signIn = options.sasl && (await createSignIn(vendor, options.sasl, options.connectionTimeoutMs));
     const tls = options.tls && (await readCertificates(options.tls));
     // A broker answers the requests of a connection in turn: questions do not wait behind slow sends.
-    const [toAsk, toSend] = [0, 1].map(() => createConnections({ vendor, options, tls }));
+    const [toAsk, toSend] = [0, 1].map(() => createConnections({ vendor, options, tls, signIn }));
     const topics = createTopics(toAsk as Connections, options);
-    const tools = { crc32c: vendor.crc32c };
+    const tools = { crc32c: vendor.crc32c, compression: await compressionOf(vendor, options.compression) };
     const sends = createSends({ connections: toSend as Connections, topics, tools }, options);
     return { murmur2: vendor.murmur2, topics, sends, connections: [toAsk, toSend] as Connections[] };
   }

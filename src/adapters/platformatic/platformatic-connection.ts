@@ -1,6 +1,13 @@
 import type { ConnectionOptions } from 'node:tls';
+import { systemClock } from '../../clock.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
-import type { PlatformaticModule, VendorApi, VendorConnection, VendorWriter } from './platformatic-module.ts';
+import type {
+  PlatformaticModule,
+  VendorApi,
+  VendorConnection,
+  VendorWriter,
+} from '../kafka/platformatic-module.ts';
+import type { SignIn } from './platformatic-sign-in.ts';
 import { flexibleFrom, type Produce, produceBody } from './produce-request.ts';
 
 export interface Address {
@@ -20,18 +27,22 @@ export class BrokerError extends Error {
 
 /** A connection to one broker, signed in, which has told what requests it understands. */
 export interface BrokerConnection {
+  /** Whether it is there, and the broker lets it live for a while. */
   isUsable(): boolean;
   /** Rejects with a {@link BrokerError}, as `produce` does. */
   metadata<T>(topics: readonly string[], mayCreate: boolean): Promise<T>;
   produce(produce: Produce): Promise<void>;
   /** At once: requests under way fail. */
   destroy(): void;
+  /** When no request is under way any more. */
+  retire(): void;
 }
 
 export interface ConnectionSettings {
   readonly vendor: PlatformaticModule;
   readonly options: KafkaClientOptions;
   readonly tls: ConnectionOptions | undefined;
+  readonly signIn: (() => Promise<SignIn>) | undefined;
 }
 
 interface Versions {
@@ -42,19 +53,22 @@ const ignore = (): void => {};
 /** svc says how many sends are under way at once; what waited in the client could not be told from what was sent. */
 const withoutLimit = 1_000_000;
 const keepAliveMs = 60_000;
+/** Of a session the broker limits: then the next request opens another connection. */
+const partOfLife = 0.8;
 
 /** Rejects with a {@link BrokerError}. */
 export async function openConnection(
-  { vendor, options, tls }: ConnectionSettings,
+  { vendor, options, tls, signIn }: ConnectionSettings,
   { host, port }: Address,
 ): Promise<BrokerConnection> {
   const broker = `${host}:${port}`;
+  const signedIn = await signIn?.();
   const connection = new vendor.Connection(options.clientId, {
     connectTimeout: options.connectionTimeoutMs,
     requestTimeout: options.requestTimeoutMs,
     maxInflights: withoutLimit,
     ...(tls && { tls }),
-    ...(options.sasl && { sasl: toSasl(options.sasl) }),
+    ...(signedIn && { sasl: signedIn.sasl }),
   });
   // An error event that nobody hears ends the process. What it says comes back from the request as well.
   connection.on('error', ignore);
@@ -82,13 +96,30 @@ export async function openConnection(
     destroy();
     throw error instanceof BrokerError ? error : new BrokerError(broker, error);
   }
+  const lifetimeMs = (signedIn?.lifetimeMs() ?? 0) * partOfLife;
+  const endsAtMs = lifetimeMs > 0 ? systemClock.monotonic() + lifetimeMs : Number.POSITIVE_INFINITY;
+  let underWay = 0;
+  let isRetired = false;
+  async function counted<T>(work: Promise<T>): Promise<T> {
+    underWay++;
+    try {
+      return await work;
+    } finally {
+      underWay--;
+      if (isRetired && underWay === 0) destroy();
+    }
+  }
   return {
-    isUsable: () => connection.isConnected(),
-    metadata: (topics, mayCreate) => call(apis.metadata, [topics, mayCreate, false]),
+    isUsable: () => connection.isConnected() && systemClock.monotonic() < endsAtMs,
+    metadata: (topics, mayCreate) => counted(call(apis.metadata, [topics, mayCreate, false])),
+    retire() {
+      isRetired = true;
+      if (underWay === 0) destroy();
+    },
     produce(produce) {
       const { api, parseResponse } = apis.produce;
       const isFlexible = api.version >= flexibleFrom;
-      return new Promise((resolve, reject) => {
+      const sent = new Promise<void>((resolve, reject) => {
         const write = (): VendorWriter => {
           const [before, after] = produceBody(api.version, produce);
           const writer = vendor.Writer.create().append(before).append(produce.batch).append(after);
@@ -100,6 +131,7 @@ export async function openConnection(
           else reject(new BrokerError(broker, error));
         });
       });
+      return counted(sent);
     },
     destroy,
   };
@@ -151,8 +183,4 @@ function newest(vendor: PlatformaticModule, name: string, { apiKeys }: Versions)
     if (found !== undefined) return found as VendorApi;
   }
   throw new Error(`@platformatic/kafka and this Kafka have no version of ${name} in common`);
-}
-
-function toSasl({ mechanism, username, password }: NonNullable<KafkaClientOptions['sasl']>): object {
-  return { mechanism: mechanism.toUpperCase(), username, password };
 }

@@ -10,7 +10,9 @@ import {
   refusedUser,
   requestTimedOut,
   socketReason,
+  withoutToken,
 } from '../kafka/failure-lines.ts';
+import { TokenError } from '../kafka/token-error.ts';
 import { BrokerError } from './platformatic-connection.ts';
 
 /** An error of the package, of Node's sockets, or whatever else was thrown. */
@@ -28,6 +30,8 @@ const ownCodes = 'PLT_KFK_';
 
 export function toSendFailure(error: unknown, scene: FailureScene): SendFailure {
   const causes = allOf(error);
+  const token = causes.find((cause) => cause instanceof TokenError);
+  if (token instanceof TokenError) return withoutToken(token);
   const own = causes.find((cause) => cause instanceof SvcError);
   if (own instanceof SvcError) return { kind: 'fatal', cause: own.code, message: own.message };
   const broker = error instanceof BrokerError ? error.broker : undefined;

@@ -25,13 +25,14 @@ const none = -1;
 
 export async function compressedBatch(
   records: readonly BrokerRecord[],
-  tools: BatchTools & { readonly compression: Compression },
+  tools: BatchTools,
+  { bitmask, compress }: Compression,
 ): Promise<Buffer> {
   const plain = writeRecords(records, 0);
-  const packed = await tools.compression.compress(plain);
+  const packed = await compress(plain);
   const batch = Buffer.allocUnsafe(headLength + packed.length);
   batch.set(packed, headLength);
-  return writeHead(batch, records, tools.compression.bitmask, tools);
+  return writeHead(batch, records, bitmask, tools);
 }
 
 export function plainBatch(records: readonly BrokerRecord[], tools: BatchTools): Buffer {

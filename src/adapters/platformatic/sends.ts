@@ -1,9 +1,10 @@
 import { systemClock } from '../../clock.ts';
 import type { BrokerRecord } from '../../publish/broker.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
+import { ackNumbers } from '../kafka/protocol-numbers.ts';
 import { type Connections, keyOf } from './connections.ts';
 import type { Address } from './platformatic-connection.ts';
-import { type BatchTools, plainBatch } from './record-batch.ts';
+import { type BatchTools, compressedBatch, plainBatch } from './record-batch.ts';
 import type { Topics } from './topics.ts';
 
 /** Whether a produce request may have left for the broker. */
@@ -27,13 +28,13 @@ interface UnderWay {
 const lookMs = 1_000;
 /** A send that takes so long makes us ask whether its broker still leads the partition. */
 const slowMs = 2_000;
-const acks = -1;
 
 export function createSends(
   { connections, topics, tools }: { connections: Connections; topics: Topics; tools: BatchTools },
   options: KafkaClientOptions,
 ): Sends {
   const underWay = new Set<UnderWay>();
+  const acks = ackNumbers[options.acks ?? 'all'];
   let watch: NodeJS.Timeout | undefined;
 
   /**
@@ -62,7 +63,9 @@ export function createSends(
       const entry = { topic, partition, address: leader, startedAtMs: systemClock.monotonic() };
       try {
         const connection = await connections.get(leader);
-        const batch = plainBatch(records, tools);
+        const batch = tools.compression
+          ? await compressedBatch(records, tools, tools.compression)
+          : plainBatch(records, tools);
         underWay.add(entry);
         watch ??= setInterval(() => void look(), lookMs).unref();
         mark.written = true;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type {
   KafkaClientOptions,
-  KafkaSaslOptions,
+  KafkaPasswordOptions,
 } from '../../../src/adapters/kafka/kafka-client-options.ts';
 import type { SendFailure } from '../../../src/publish/broker.ts';
 import { assertOneLine, failureOf } from '../../contract/broker.ts';
@@ -14,7 +14,7 @@ for (const { name, create, refusedUserCause } of kafkaClients) {
   requiring('secure-kafka', `${name} with TLS and SASL`, function () {
     this.timeout(60_000);
     let kafka: SecureKafka;
-    let user: KafkaSaslOptions;
+    let user: KafkaPasswordOptions;
 
     before(async () => {
       kafka = await startSecureKafka();

@@ -38,7 +38,8 @@ requiring('kafka', 'a batch as one message of kafkajs', function () {
     };
     const topic = `carried-${process.hrtime.bigint()}`;
     await kafka.createTopic(topic, { partitions: 2 });
-    return { topic, producer: createTopicProducer({ topic, open, seedCount: 1, requestTimeoutMs: 5_000 }) };
+    const settings = { seedCount: 1, requestTimeoutMs: 5_000, acks: -1, compression: 0 };
+    return { topic, producer: createTopicProducer({ topic, open, ...settings }) };
   }
 
   const stored = async (topic: string): Promise<unknown[]> =>

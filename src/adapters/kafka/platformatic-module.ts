@@ -28,6 +28,7 @@ export interface VendorCompression {
   readonly bitmask: number;
   readonly compress?: (data: Buffer) => Promise<Buffer>;
   readonly compressSync: (data: Buffer) => Buffer;
+  readonly decompressSync: (data: Buffer) => Buffer;
 }
 
 /** One request of Kafka's protocol in one version. */
@@ -40,9 +41,17 @@ export interface VendorApi {
   readonly parseResponse: unknown;
 }
 
+export interface VendorSasl {
+  /** The last parameter is called with what the broker answered at last. */
+  authenticate(...parameters: unknown[]): void;
+}
+
 /** The part of the package that is used here, besides its requests: `produceV11` and the like. */
 export interface PlatformaticModule {
   readonly Connection: new (clientId: string, options: object) => VendorConnection;
+  readonly saslPlain: VendorSasl;
+  readonly saslScramSha: VendorSasl;
+  readonly saslOAuthBearer: VendorSasl;
   readonly Writer: { create(): VendorWriter };
   readonly murmur2: (data: Buffer) => number;
   readonly crc32c: (data: Buffer) => number;
@@ -53,8 +62,8 @@ export interface PlatformaticModule {
 // Not written into the import: the package is an optional peer, which type checkers and bundlers must not insist on.
 const packageName: string = '@platformatic/kafka';
 
-/** Rejects with an `SvcError` that says how to install it. */
-export async function loadPlatformatic(): Promise<PlatformaticModule> {
+/** Rejects with an `SvcError` that says how to install it. `user`: what needs it. */
+export async function loadPlatformatic(user: string): Promise<PlatformaticModule> {
   try {
     return (await import(packageName)) as PlatformaticModule;
   } catch (error) {
@@ -63,7 +72,7 @@ export async function loadPlatformatic(): Promise<PlatformaticModule> {
     throw new SvcError(
       'SVC_ADAPTERS_PACKAGE_MISSING',
       missing
-        ? `svc.broker.client: platformatic needs the package ${packageName}, which is not installed: npm install ${packageName}`
+        ? `${user} needs the package ${packageName}, which is not installed: npm install ${packageName}`
         : `the package ${packageName} could not be loaded (${code ?? message.split('\n')[0]})`,
     );
   }
