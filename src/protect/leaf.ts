@@ -25,7 +25,7 @@ export interface Walk extends WalkRules {
   nodes: number;
   /** The keys that lead to the value at hand; `element` for one of an array. */
   readonly keys: string[];
-  /** Nobody asks for unmarked values. */
+  /** Nobody asks for unmarked values, and a `for … in` finds what an object owns only. */
   readonly isQuick: boolean;
 }
 
