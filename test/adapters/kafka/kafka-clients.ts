@@ -1,4 +1,7 @@
-import type { KafkaClientOptions } from '../../../src/adapters/kafka/kafka-client-options.ts';
+import type {
+  KafkaClientOptions,
+  KafkaCompression,
+} from '../../../src/adapters/kafka/kafka-client-options.ts';
 import { createKafkajsBroker } from '../../../src/adapters/kafkajs/kafkajs-broker.ts';
 import { createPlatformaticBroker } from '../../../src/adapters/platformatic/platformatic-broker.ts';
 import type { Broker } from '../../../src/publish/broker.ts';
@@ -8,6 +11,7 @@ export interface KafkaClient {
   readonly create: (options: KafkaClientOptions) => Broker;
   /** What a wrong password is called. */
   readonly refusedUserCause: string;
+  readonly compressions: readonly KafkaCompression[];
 }
 
 /** Whatever is true of one is true of the other. */
@@ -16,10 +20,12 @@ export const kafkaClients: readonly KafkaClient[] = [
     name: 'kafkajs',
     create: createKafkajsBroker,
     refusedUserCause: 'KafkaJSSASLAuthenticationError',
+    compressions: ['none', 'gzip', 'zstd'],
   },
   {
     name: 'platformatic',
     create: createPlatformaticBroker,
     refusedUserCause: 'SASL_AUTHENTICATION_FAILED',
+    compressions: ['none', 'gzip', 'snappy', 'lz4', 'zstd'],
   },
 ];
