@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 
 // `npm run bench -- <name> [--json] [options]`: one measurement, run by itself. Timings never gate a test.
 const folder = resolve(import.meta.dirname, '../test/bench');
-const names = ['capture', 'startup', 'throughput', 'protect'] as const;
+const names = ['capture', 'startup', 'throughput', 'protect', 'outage', 'http'] as const;
 
 /** One line of the result: `against` and `ratio` where a case is compared with another of the same run. */
 export interface Figure {
@@ -25,7 +25,7 @@ async function main(args: readonly string[]): Promise<number> {
   const asJson = args.includes('--json');
   const name = args.find((arg) => !arg.startsWith('-'));
   if (name === undefined || args.includes('--help') || !existsSync(join(folder, `${name}.ts`))) {
-    const text = `npm run bench -- <name> [--json] [options]\n\nnames: ${names.join(', ')}\noptions of throughput: --client <names> --rounds <count> --profile <folder>\n`;
+    const text = `npm run bench -- <name> [--json] [options]\n\nnames: ${names.join(', ')}\nthroughput: --client <names> --rounds <count> --profile <folder>\noutage: --minutes <count>\n`;
     (args.includes('--help') ? process.stdout : process.stderr).write(text);
     return args.includes('--help') ? 0 : 2;
   }

@@ -184,7 +184,9 @@ function startEngine(
     nextId: () => snowflake.next(),
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),
     protect: protection.protect,
-    startTrace: createTraceStarter(config.broker.client === 'kafkajs' ? 'kafka' : config.broker.client),
+    startTrace: createTraceStarter(
+      /^(file|memory)$/.test(config.broker.client) ? config.broker.client : 'kafka',
+    ),
     onRefused: (eventType, { message, code }) =>
       sayRefused(`${eventType} ${code}`, `event refused: ${message}`, { eventType, code }),
   });
@@ -193,6 +195,7 @@ function startEngine(
     durations,
     circuit: () => circuitStates.indexOf(queue.breaker?.state ?? 'CLOSED'),
     buffer: queue.state,
+    backup: tiers.backup,
     captureTargets: () => report().map(({ id, state, calls }) => ({ target: id, state, calls })),
   };
   bindMeter(otelApi, sources, { version, logger });

@@ -56,6 +56,7 @@ const entries: Readonly<Record<string, Names>> = {
     types: ['EventMatch', 'PublishedEvent', 'PublishedRecord', 'WaitForOptions'],
   },
   './kafkajs': { values: ['createKafkajsBroker'], types: ['KafkajsBrokerOptions'] },
+  './platformatic': { values: ['createPlatformaticBroker'], types: ['PlatformaticBrokerOptions'] },
   './file': { values: ['createFileBroker'], types: ['FileBrokerOptions'] },
   './consumer': {
     values: ['createDecryptionKeys', 'createStaticKeyProvider', 'decryptFields', 'tryDecryptFields'],

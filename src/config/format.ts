@@ -24,6 +24,10 @@ export const formats = {
     check: (text) => isPort(text.slice(text.lastIndexOf(':') + 1)),
     says: 'must be host:port with a port from 1 to 65535, without a protocol',
   },
+  'name-and-value': {
+    pattern: /^[A-Za-z]+=[!-~]+$/,
+    says: 'must be name=value: letters, and visible ASCII characters without spaces',
+  },
   path: { pattern: /^[^\0]*[^\s\0][^\0]*$/, says: 'must be a path' },
   'header-name': { pattern: headerName, says: 'must be the name of an HTTP header' },
   'actor-source': {

@@ -58,7 +58,7 @@ export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts 
   };
 }
 
-/** `own` with what the other threads counted: what `/metrics` shows. State (circuit, targets) stays that of `own`. */
+/** `own` with what the other threads counted: what `/metrics` shows. State (circuit, targets, backup) stays that of `own`. */
 export function withCounts(own: MetricSources, others: () => ThreadCounts | undefined): MetricSources {
   const all = (): ThreadCounts => {
     const here = readCounts(0, own);
@@ -66,6 +66,7 @@ export function withCounts(own: MetricSources, others: () => ThreadCounts | unde
     return there === undefined ? here : addCounts(here, there);
   };
   return {
+    ...own,
     ledger: {
       ...own.ledger,
       rows: () => all().rows.map(withAttributes),
@@ -79,7 +80,6 @@ export function withCounts(own: MetricSources, others: () => ThreadCounts | unde
           histogram: { ...counts, record() {} },
         })),
     },
-    circuit: own.circuit,
     buffer: () => all().buffer,
     captureTargets: () => {
       const calls = new Map(all().calls.map((each) => [each.target, each.calls]));

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs, { type Admin } from 'kafkajs';
-import type { ClusterNode } from '../../scripts/services/kafka-cluster.ts';
+import { lastLines, runCommand } from '../../scripts/services/commands.ts';
+import type { ClusterNode, KafkaCluster } from '../../scripts/services/kafka-cluster.ts';
 
 export const partitionCount = 6;
 
@@ -30,41 +31,31 @@ export function leaderOf(
   });
 }
 
-/** Puts another replica first, which makes it the leader. */
-export async function moveLeader(
-  nodes: readonly ClusterNode[],
-  topic: string,
-  partition: number,
-): Promise<void> {
+/** Puts another replica first, and has it elected. */
+export async function moveLeader(cluster: KafkaCluster, topic: string, partition: number): Promise<void> {
+  const { nodes } = cluster;
   const before = await leaderOf(nodes, topic, partition);
   const replicas = [...nodes.filter((node) => node !== before), before].map(({ id }) => id);
+  const partitionAssignment = [{ partition, replicas }];
   await withAdmin(nodes, (admin) =>
-    admin.alterPartitionReassignments({
-      topics: [{ topic, partitionAssignment: [{ partition, replicas }] }],
-    }),
+    admin.alterPartitionReassignments({ topics: [{ topic, partitionAssignment }] }),
   );
-  await elect(nodes, topic, partition);
+  await elect(cluster, topic, partition);
   for (const end = Date.now() + limitMs; Date.now() < end; await sleep(200)) {
     if ((await leaderOf(nodes, topic, partition)) !== before) return;
   }
   throw new Error(`partition ${partition} of ${topic} did not move`);
 }
 
-/** Waits until every partition of the topics has all its replicas in sync. */
-export function allInSync(nodes: readonly ClusterNode[], topics: readonly string[]): Promise<void> {
-  return withAdmin(nodes, async (admin) => {
-    for (const topic of topics) {
-      const partitions = await partitionsOf(admin, topic);
-      const behind = partitions.filter(({ isr, leader }) => isr.length < nodes.length || leader < 0).length;
-      if (behind > 0) throw new Error(`${behind} partitions of ${topic} are not in sync`);
-    }
+/** The first replica becomes the leader, by Kafka's own tool. */
+async function elect({ jars, brokers }: KafkaCluster, topic: string, partition: number): Promise<void> {
+  const jvm = ['-Xmx256m', '-XX:TieredStopAtLevel=1', '-Dlog4j2.level=OFF', '-cp', jars.classPath];
+  const choice = ['--election-type', 'preferred', '--topic', topic, '--partition', String(partition)];
+  const tool = ['org.apache.kafka.tools.LeaderElectionCommand', '--bootstrap-server', brokers.join(',')];
+  const { code, stdout, stderr } = await runCommand(jars.java, [...jvm, ...tool, ...choice], {
+    timeoutMs: 30_000,
   });
-}
-
-async function elect(nodes: readonly ClusterNode[], topic: string, partition: number): Promise<void> {
-  void nodes;
-  void topic;
-  void partition;
+  if (code !== 0) throw new Error(`no election (exit code ${code}): ${lastLines(`${stdout}${stderr}`, 4)}`);
 }
 
 async function partitionsOf(admin: Admin, topic: string): Promise<kafkajs.PartitionMetadata[]> {
