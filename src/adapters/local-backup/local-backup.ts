@@ -163,6 +163,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       await segment.append(text, batch.length);
     }
     usage.add({ lines: batch.length });
+    usage.learn(segment.path, segment.bytes(), segment.lines());
     for (const { resolve } of batch) resolve();
   }
 
