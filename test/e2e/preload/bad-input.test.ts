@@ -211,12 +211,17 @@ describe('an environment that does not play along: clear lines, and the applicat
       assert.equal(lines.filter((each) => line.test(each)).length, 1, `${line}\n${end.stderr}`);
   });
 
-  it('the folder of the backup cannot be used, and the broker can: published', async () => {
+  it('the folder of the backup cannot be used: said at start, and the broker takes the event', async () => {
     const end = await run({
       'svc.config.json': configOf([target], { broker: { 'dlq-backup-path': './main.mjs/backup' } }),
     });
     assert.equal(end.topics.events?.length, 1);
-    assert.doesNotMatch(end.stderr, /error|lost/);
+    const [line, ...more] = linesOf(end).filter((each) => /error|warn|lost/.test(each));
+    assert.match(
+      line as string,
+      /^svc: error: the backup folder ".*main\.mjs\/backup" is not used: .*main\.mjs cannot be written to \(ENOTDIR\): check svc\.broker\.dlq-backup-path and its rights$/,
+    );
+    assert.deepEqual(more, []);
   });
 
   it('nobody reads its standard error any more', async () => {
