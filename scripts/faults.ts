@@ -1,10 +1,16 @@
 import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { clusterFaults } from '../test/faults/cluster-faults.ts';
+import type { Fault } from '../test/faults/fault.ts';
+import { mockFaults } from '../test/faults/mock-faults.ts';
 import { type FaultResult, runFault } from '../test/faults/run-fault.ts';
 import { installPacked } from '../test/support/packed.ts';
 import { checkoutFolder } from './services/cache.ts';
 import { startKafkaCluster } from './services/kafka-cluster.ts';
+import { startKafkaMock } from './services/kafka-mock.ts';
+import { startS3Server } from './services/s3.ts';
 import { Unavailable } from './services/unavailable.ts';
 
 const HELP = `Usage: npm run test:faults -- [options]
@@ -22,7 +28,7 @@ and settles the accounts after each: every call in exactly one place, nothing lo
 Exit codes: 0 all passed, 1 a fault failed, 2 wrong arguments, 3 something cannot be had on this machine.
 `;
 
-const faults = [...clusterFaults];
+const faults: readonly Fault[] = [...clusterFaults, ...mockFaults];
 
 async function main(): Promise<number> {
   const { values } = parseArgs({
@@ -46,8 +52,19 @@ async function main(): Promise<number> {
 
   if (!values['no-build'])
     execFileSync('npm', ['run', '--silent', 'build'], { cwd: checkoutFolder, stdio: 'inherit' });
-  const application = installPacked('faults');
-  const cluster = await startKafkaCluster({ log: say });
+  const manifest = JSON.parse(readFileSync(join(checkoutFolder, 'package.json'), 'utf8'));
+  const versions = { ...manifest.peerDependencies, ...manifest.devDependencies };
+  const needed = [
+    '@aws-sdk/client-s3',
+    ...(values.client.includes('platformatic') ? ['@platformatic/kafka'] : []),
+  ];
+  const application = installPacked(
+    'faults',
+    Object.fromEntries(needed.map((name) => [name, versions[name]])),
+  );
+  const cluster = once(() => startKafkaCluster({ log: say }));
+  const mock = once(() => startKafkaMock(say));
+  const s3 = once(() => startS3Server({ log: say }));
   const results: FaultResult[] = [];
   let failed = 0;
   try {
@@ -58,7 +75,7 @@ async function main(): Promise<number> {
         say(`\n${client}: ${fault.title}`);
         try {
           const result = await runFault(fault, {
-            ...{ cluster, client, application, outageMs },
+            ...{ cluster: cluster.get, mock: mock.get, s3: s3.get, client, application, outageMs },
             say: (line) => say(`    ${line}`),
           });
           results.push(result);
@@ -71,7 +88,9 @@ async function main(): Promise<number> {
       }
     }
   } finally {
-    await cluster.stop();
+    await (await cluster.started)?.stop();
+    (await mock.started)?.stop();
+    await (await s3.started)?.local?.stop();
   }
   if (values.json) print(`${JSON.stringify(results, null, 2)}\n`);
   const passed = results.filter(({ problems }) => problems.length === 0).length;
@@ -79,11 +98,28 @@ async function main(): Promise<number> {
   return failed === 0 ? 0 : 1;
 }
 
+/** Started when it is first asked for. */
+function once<T>(start: () => Promise<T>): {
+  get: () => Promise<T>;
+  readonly started: Promise<T> | undefined;
+} {
+  let started: Promise<T> | undefined;
+  return {
+    get() {
+      started ??= start();
+      return started;
+    },
+    get started() {
+      return started;
+    },
+  };
+}
+
 function describe({ problems, ledger, duplicates, longestPauseMs, tookMs }: FaultResult): void {
   const { calls, published, dlq, backup, refused, lost, retries } = ledger;
   const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
   say(
-    `  ${problems.length === 0 ? 'ok' : 'FAILED'} in ${seconds(tookMs)}: ${calls} calls = ${published} published + ${dlq} dlq + ${backup} backup + ${refused} refused + ${lost} lost; ${retries} retries, ${duplicates} duplicates, longest pause ${seconds(longestPauseMs)}`,
+    `  ${problems.length === 0 ? 'ok' : 'FAILED'} in ${seconds(tookMs)}: ${calls} calls = ${published} published + ${dlq} dlq + ${backup} backup + ${refused} refused + ${lost} lost; ${retries} retries, ${duplicates} duplicates, longest pause ${longestPauseMs === null ? '-' : seconds(longestPauseMs)}`,
   );
   for (const problem of problems) say(`    ${problem}`);
 }
