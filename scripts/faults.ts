@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util';
 import { clusterFaults } from '../test/faults/cluster-faults.ts';
 import type { Fault } from '../test/faults/fault.ts';
 import { mockFaults } from '../test/faults/mock-faults.ts';
+import { writeDocs } from '../test/faults/report.ts';
 import { type FaultResult, runFault } from '../test/faults/run-fault.ts';
 import { installPacked } from '../test/support/packed.ts';
 import { checkoutFolder } from './services/cache.ts';
@@ -21,6 +22,8 @@ and settles the accounts after each: every call in exactly one place, nothing lo
   --client <name>      kafkajs (default) or platformatic; may be repeated
   --only <fault>       one of the faults; may be repeated
   --outage <seconds>   how long all brokers are away in the fault that takes them (default 60)
+  --runs <n>           all of them so many times (default 1)
+  --write-docs         writes the table of docs/faults.md when all have passed
   --no-build           with the package as it was built last
   --json               results as one JSON array on standard output
   --list               the names of the faults
@@ -36,6 +39,8 @@ async function main(): Promise<number> {
       client: { type: 'string', multiple: true, default: ['kafkajs'] },
       only: { type: 'string', multiple: true, default: [] },
       outage: { type: 'string', default: '60' },
+      runs: { type: 'string', default: '1' },
+      'write-docs': { type: 'boolean', default: false },
       'no-build': { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
       list: { type: 'boolean', default: false },
@@ -49,6 +54,13 @@ async function main(): Promise<number> {
     return fail(2, `no such fault: ${unknown}. There is: ${faults.map(({ name }) => name).join(', ')}`);
   const outageMs = Number(values.outage) * 1_000;
   if (!(outageMs >= 1_000)) return fail(2, '--outage takes seconds, at least 1');
+
+  const runs = Number(values.runs);
+  if (!Number.isInteger(runs) || runs < 1) return fail(2, '--runs takes a number of at least 1');
+  const known = clientsOf(svcSchema());
+  const missing = values.client.find((name) => !known.includes(name));
+  if (missing !== undefined)
+    return fail(2, `svc has no client ${missing} here. There is: ${known.join(', ')}`);
 
   if (!values['no-build'])
     execFileSync('npm', ['run', '--silent', 'build'], { cwd: checkoutFolder, stdio: 'inherit' });
@@ -68,7 +80,10 @@ async function main(): Promise<number> {
   const results: FaultResult[] = [];
   let failed = 0;
   try {
-    for (const client of values.client) {
+    for (const [client, run] of values.client.flatMap((name) =>
+      Array.from({ length: runs }, (_, index): [string, number] => [name, index + 1]),
+    )) {
+      if (runs > 1) say(`\n== ${client}: run ${run} of ${runs}`);
       for (const fault of faults.filter(
         ({ name }) => values.only.length === 0 || values.only.includes(name),
       )) {
@@ -92,10 +107,26 @@ async function main(): Promise<number> {
     (await mock.started)?.stop();
     await (await s3.started)?.local?.stop();
   }
+  if (values['write-docs'] && failed === 0 && values.only.length === 0) {
+    for (const client of values.client) {
+      const own = results.filter((result) => result.client === client);
+      writeDocs(join(checkoutFolder, 'docs', 'faults.md'), client, own.slice(-faults.length), runs);
+    }
+  }
   if (values.json) print(`${JSON.stringify(results, null, 2)}\n`);
   const passed = results.filter(({ problems }) => problems.length === 0).length;
   say(`\n${passed} passed, ${failed} failed`);
   return failed === 0 ? 0 : 1;
+}
+
+function svcSchema(): { definitions: Record<string, { enum?: string[] }> } {
+  return JSON.parse(readFileSync(join(checkoutFolder, 'svc.config.schema.json'), 'utf8'));
+}
+
+/** The clients of Kafka among the values of `svc.broker.client`. */
+function clientsOf({ definitions }: ReturnType<typeof svcSchema>): string[] {
+  const all = JSON.stringify(definitions['svc.broker.client']);
+  return ['kafkajs', 'platformatic'].filter((name) => all.includes(`"${name}"`));
 }
 
 /** Started when it is first asked for. */

@@ -31,6 +31,7 @@ export interface Stage {
   readonly env: Readonly<Record<string, string>>;
   readonly mounts: string | undefined;
   readonly losesEvents: boolean;
+  readonly mixesBackups: boolean;
   readonly knowsAppendTime: boolean;
   run(scene: Scene): Promise<void>;
   /** Where the local backup lies, seen from here. */
@@ -68,6 +69,7 @@ async function clusterStage(fault: ClusterFault, options: StageOptions): Promise
         ? undefined
         : `mount -t tmpfs -o size=${fault.backupBytes},mode=700 svc '${backup}'`,
     losesEvents: fault.losesEvents ?? false,
+    mixesBackups: fault.mixesBackups ?? false,
     knowsAppendTime: true,
     run: (scene) =>
       fault.run({
@@ -93,7 +95,8 @@ async function mockStage(fault: MockFault, options: StageOptions): Promise<Stage
   for (const each of [topic, dlqTopic]) await mock.tell(`topic ${each} ${partitionCount}`);
   return {
     broker: { 'bootstrap-servers': mock.brokers, ...fault.broker },
-    ...{ env: {}, mounts: undefined, losesEvents: false, knowsAppendTime: false },
+    ...{ env: {}, mounts: undefined, losesEvents: false },
+    ...{ mixesBackups: false, knowsAppendTime: false },
     run: (scene) => fault.run({ ...scene, mock }),
     backupFolder: () => join(folder, 'dlq-backup'),
     async read() {
