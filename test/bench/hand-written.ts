@@ -12,7 +12,7 @@ export interface HandWritten {
 
 let lastId = 0;
 
-function message(): Message & { key: string } {
+export function message(): Message & { key: string } {
   const eventId = String(281_474_976_710_656 + lastId++);
   const now = new Date().toISOString();
   const envelope = {
