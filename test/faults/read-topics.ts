@@ -40,3 +40,9 @@ export async function readTopics(
     };
   });
 }
+
+/** The call that an event is from, out of its text; in a dead letter the event can be a text inside a text. */
+export function callIn(text: string): { key: string; number: number } {
+  const [, key = '-', number] = /\\?"call\\?":\\?"([^"\\]+)\/(\d+)\\?"/.exec(text) ?? [];
+  return { key, number: Number(number) };
+}

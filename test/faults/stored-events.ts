@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { callIn } from './read-topics.ts';
 
 /** An event in a backup, found by reading its files. */
 export interface StoredEvent {
@@ -36,7 +37,7 @@ function read(file: string): string {
 }
 
 function eventOf(text: string, eventId: string): StoredEvent {
-  const [, key, number] = /\\?"call\\?":\\?"([^"\\]+)\/(\d+)\\?"/.exec(text) ?? [];
-  if (key === undefined) throw new Error(`a file of the backup holds no event: ${text.slice(0, 80)}`);
-  return { eventId, key, number: Number(number) };
+  const call = callIn(text);
+  if (call.key === '-') throw new Error(`a file of the backup holds no event: ${text.slice(0, 80)}`);
+  return { eventId, ...call };
 }

@@ -3,7 +3,7 @@ import { type Clock, within } from '../../clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from '../../publish/backup.ts';
 import { encodeLine } from '../../publish/stored-record.ts';
-import { type DirectoryOptions, openBackupDirectory } from './backup-directory.ts';
+import { checkBackupDirectory, type DirectoryOptions, openBackupDirectory } from './backup-directory.ts';
 import { failed, full, toSvcError } from './backup-failure.ts';
 import { removeOldTemporaries } from './old-temporaries.ts';
 import { createSegment, finishSegment, type Segment, segmentTaken } from './segment.ts';
@@ -163,6 +163,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       await segment.append(text, batch.length);
     }
     usage.add({ lines: batch.length });
+    usage.learn(segment.path, segment.bytes(), segment.lines());
     for (const { resolve } of batch) resolve();
   }
 
@@ -238,6 +239,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     await working;
   }
 
+  checkBackupDirectory(options.directory, options).catch(({ message }: Error) => logger.error(message));
   return {
     name: 'local files',
     store(event) {

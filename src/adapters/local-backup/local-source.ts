@@ -43,6 +43,8 @@ interface Progress {
   /** Known when the segment has been read to its end. */
   lineCount: number | undefined;
   isMoved: boolean;
+  /** Done, and not on the disk: it could not be written. */
+  readonly unnoted: Set<number>;
 }
 
 /**
@@ -90,7 +92,7 @@ export function createLocalSource(options: LocalSourceOptions): RecoverySource {
 
   /** Puts the lines of a segment that are not done into the index. Returns what is no event. */
   async function scanSegment(name: string, segment: number, index: LineIndex): Promise<Unreadable[]> {
-    const state = newProgress(await readDone(join(real, name)));
+    const state = newProgress(await readDone(join(real, name)), progress.get(name)?.unnoted);
     progress.set(name, state);
     const unreadable: Unreadable[] = [];
     let count = 0;
@@ -168,8 +170,17 @@ export function createLocalSource(options: LocalSourceOptions): RecoverySource {
 
   async function doneWithLines(name: string, lines: readonly number[]): Promise<void> {
     const state = progress.get(name) ?? newProgress(createRanges());
-    for (const line of lines) state.done.add(line);
-    await writeDone(real, join(real, name), state.done);
+    for (const line of lines) {
+      state.done.add(line);
+      state.unnoted.add(line);
+    }
+    try {
+      await writeDone(real, join(real, name), state.done);
+      state.unnoted.clear();
+    } catch (error) {
+      // On a full disk this process goes on, for it remembers; whoever comes after it would send these once more.
+      if (!isFull(error)) throw error;
+    }
     await moveFinished(name, state);
   }
 
@@ -259,8 +270,13 @@ export function createLocalSource(options: LocalSourceOptions): RecoverySource {
   };
 }
 
-function newProgress(done: Ranges): Progress {
-  return { done, unreadable: 0, lineCount: undefined, isMoved: false };
+function isFull(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '');
+}
+
+function newProgress(done: Ranges, unnoted: Set<number> = new Set()): Progress {
+  for (const line of unnoted) done.add(line);
+  return { done, unnoted, unreadable: 0, lineCount: undefined, isMoved: false };
 }
 
 /** Of a line as svc writes it without parsing the rest of it; `undefined` where it is no event. */

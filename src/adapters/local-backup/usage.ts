@@ -15,6 +15,8 @@ export interface Usage {
   bytes(): number;
   /** Counts what lies in the folder, unless that was done within the last `maxAgeMs`. */
   refresh(directory: string, maxAgeMs: number): Promise<void>;
+  /** What this process has written to a segment. */
+  learn(segment: string, bytes: number, lines: number): void;
   add(what: { files?: number; segments?: number; lines?: number; bytes?: number }): void;
 }
 
@@ -79,6 +81,7 @@ export function createUsage(monotonic: () => number): Usage {
       });
       await counting;
     },
+    learn: lineCounts.learn,
     add(what) {
       files = Math.max(0, files + (what.files ?? 0));
       segments = Math.max(0, segments + (what.segments ?? 0));

@@ -249,4 +249,24 @@ describe('recovery from a backup folder', () => {
     await source.close();
     assert.deepEqual(namesIn(directory), ['1001.json', '1003.json']);
   });
+
+  it('does not send again what it could not note as done, in the same process', async () => {
+    const directory = freshPath();
+    await filled(directory, 0, 5);
+    const [segment] = namesIn(directory) as [string];
+    // In the way of the note.
+    mkdirSync(join(directory, `${segment}.done`));
+    writeFileSync(join(directory, `${segment}.done`, 'x'), '');
+    const source = createLocalSource({ directory, now: Date.now });
+    await source.open(true);
+    const read = async (): Promise<string[]> => {
+      for await (const { events } of source.read(3)) {
+        await source.done(events).catch(() => {});
+        return events.map(({ eventId }) => eventId);
+      }
+      return [];
+    };
+    assert.deepEqual([await read(), await read()], [ids(1, 3), ids(4, 5)]);
+    await source.close();
+  });
 });
