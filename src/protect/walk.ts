@@ -132,10 +132,10 @@ function visitCopy(
 ): unknown {
   // Read once, before anything is decided: a getter could give another value, or add a field, when asked again.
   const copy: Record<string, unknown> = { ...object };
-  const keys = Object.keys(copy);
-  count(walk, keys.length);
-  for (let index = 0; index < keys.length; index++) {
-    const key = keys[index] as string;
+  let nodes = 0;
+  for (const key in copy) {
+    if (!walk.isQuick && !Object.hasOwn(copy, key)) continue;
+    nodes++;
     const before = copy[key];
     const next = placeOf(key, place, marks);
     if (next === deadState && walk.isQuick && isPlainLeaf(before)) continue;
@@ -149,6 +149,7 @@ function visitCopy(
     }
     if (after !== before) copy[key] = after;
   }
+  count(walk, nodes);
   return copy;
 }
 
