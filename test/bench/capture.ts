@@ -71,7 +71,10 @@ function captured(): {
     templateOf: () => template,
     nextId: () => snowflake.next(),
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader() }),
-    protect: createProtector({ policyOf: createPolicies([]).policyOf, sealer: createSealer({}) }),
+    protect: createProtector({
+      policyOf: createPolicies({ general: [] }).policyOf,
+      sealer: createSealer({}),
+    }),
     startTrace: createTraceStarter('kafka'),
     onRefused: (_, error) => {
       throw error;

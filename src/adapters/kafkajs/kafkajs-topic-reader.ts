@@ -64,7 +64,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
 
   /** Without retries: a wrong name or address is said at once. */
   async function checkTopic(open: OpenKafkajsClient): Promise<void> {
-    const asked = createKafkajsAdmin(open, options.brokers.length);
+    const asked = createKafkajsAdmin(open, options);
     try {
       if ((await asked.partitionCount(topic)) !== undefined) return;
     } finally {
@@ -116,7 +116,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
         hold = setInterval(() => {}, 60_000);
         listGroup = forRecovery ? undefined : `${options.group}-list-${randomBytes(4).toString('hex')}`;
         await checkTopic(await loadKafkajs(options));
-        client = (await loadKafkajs({ ...options, retries: retry.retries }))();
+        client = (await loadKafkajs({ ...options, retries: retry.retries, readsAll: true }))();
         admin = client.kafka.admin({ retry });
         await admin.connect();
         await readState(admin);

@@ -1,7 +1,13 @@
 import type { BrokerRecord } from '../../publish/broker.ts';
+import { ackNumbers, codecNumbers } from '../kafka/protocol-numbers.ts';
 import type { KafkajsClientOptions, OpenKafkajsClient } from './kafkajs-client.ts';
 import { rootCause } from './kafkajs-failure.ts';
-import { createTopicProducer, type TopicProducer, type WriteMark } from './topic-producer.ts';
+import {
+  createTopicProducer,
+  type TopicProducer,
+  type TopicProducerOptions,
+  type WriteMark,
+} from './topic-producer.ts';
 
 /** Producers kept open; with more topics than this, those unused for longest close. */
 const maxProducers = 32;
@@ -14,18 +20,29 @@ export interface TopicProducers {
     records: readonly BrokerRecord[],
     mark: WriteMark,
   ): Promise<number>;
+  /** The oldest send to a partition that is not given up. */
+  oldest(topic: string, partition: number | undefined): SendUnderWay | undefined;
   close(): Promise<void>;
+}
+
+export interface SendUnderWay {
+  readonly mark: WriteMark;
+  /** Not connected yet; that has time-outs of its own. */
+  isConnecting(): boolean;
+  /** Nothing is written of it any more; its producer drops what does not answer, and makes room for a new one. */
+  giveUp(): void;
 }
 
 export function createTopicProducers(open: OpenKafkajsClient, options: KafkajsClientOptions): TopicProducers {
   /** In the order of their last use. */
   const producers = new Map<string, TopicProducer>();
+  const sends = new Set<SendUnderWay & { readonly topic: string; readonly partition: number | undefined }>();
 
   function producerFor(topic: string): TopicProducer {
     const known = producers.get(topic);
     producers.delete(topic);
     if (known === undefined && producers.size >= maxProducers) closeLeastUsed();
-    const producer = known ?? createTopicProducer({ topic, open, ...seeds(options) });
+    const producer = known ?? createTopicProducer({ topic, open, ...settingsOf(options) });
     producers.set(topic, producer);
     return producer;
   }
@@ -42,16 +59,34 @@ export function createTopicProducers(open: OpenKafkajsClient, options: KafkajsCl
   return {
     async send(topic, partition, records, mark) {
       const producer = producerFor(topic);
+      // The next send begins anew: with fresh connections, and from the whole list of brokers.
+      const replace = (): void => {
+        if (producers.get(topic) !== producer) return;
+        producers.delete(topic);
+        producer.retire();
+      };
+      const send = {
+        ...{ topic, partition, mark, isConnecting: producer.isConnecting },
+        giveUp() {
+          mark.givenUp = true;
+          replace();
+          producer.dropSilent();
+        },
+      };
+      sends.add(send);
       try {
         return await producer.send(partition, records, mark);
       } catch (error) {
-        // The next send begins anew: with fresh connections, and from the whole list of brokers.
-        if (isBeyondRepair(error) && producers.get(topic) === producer) {
-          producers.delete(topic);
-          producer.retire();
-        }
+        if (isBeyondRepair(error)) replace();
         throw error;
+      } finally {
+        sends.delete(send);
       }
+    },
+    oldest(topic, partition) {
+      for (const send of sends)
+        if (send.topic === topic && send.partition === partition && send.mark.givenUp !== true) return send;
+      return undefined;
     },
     async close() {
       const open = [...producers.values()];
@@ -61,11 +96,14 @@ export function createTopicProducers(open: OpenKafkajsClient, options: KafkajsCl
   };
 }
 
-function seeds({ brokers, requestTimeoutMs }: KafkajsClientOptions): {
-  seedCount: number;
-  requestTimeoutMs: number;
-} {
-  return { seedCount: brokers.length, requestTimeoutMs };
+function settingsOf(options: KafkajsClientOptions): Omit<TopicProducerOptions, 'topic' | 'open'> {
+  const { brokers, requestTimeoutMs, acks = 'all', compression = 'none' } = options;
+  return {
+    seedCount: brokers.length,
+    requestTimeoutMs,
+    acks: ackNumbers[acks],
+    compression: codecNumbers[compression],
+  };
 }
 
 const survivable = new Set([

@@ -6,7 +6,7 @@ import { patchProduce } from '../../../src/adapters/kafkajs/produce-patch.ts';
 import { createTopicProducer } from '../../../src/adapters/kafkajs/topic-producer.ts';
 import { startKafka, type TestKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
-import { kafkajsOptions, textRecord } from './kafkajs-options.ts';
+import { kafkaOptions, textRecord } from '../kafka/kafka-options.ts';
 
 requiring('kafka', 'a batch as one message of kafkajs', function () {
   this.timeout(30_000);
@@ -21,7 +21,7 @@ requiring('kafka', 'a batch as one message of kafkajs', function () {
   /** A producer whose messages are seen, and may be changed, on their way into kafkajs, as instrumentations do. */
   async function producerThrough(change: (messages: Message[]) => Message[], canCarry?: boolean) {
     sent = [];
-    const openClient = await loadKafkajs(kafkajsOptions(kafka.brokers));
+    const openClient = await loadKafkajs(kafkaOptions(kafka.brokers));
     const open = (): KafkajsClient => {
       const client = openClient();
       const original = client.kafka.producer.bind(client.kafka);
@@ -38,7 +38,8 @@ requiring('kafka', 'a batch as one message of kafkajs', function () {
     };
     const topic = `carried-${process.hrtime.bigint()}`;
     await kafka.createTopic(topic, { partitions: 2 });
-    return { topic, producer: createTopicProducer({ topic, open, seedCount: 1, requestTimeoutMs: 5_000 }) };
+    const settings = { seedCount: 1, requestTimeoutMs: 5_000, acks: -1, compression: 0 };
+    return { topic, producer: createTopicProducer({ topic, open, ...settings }) };
   }
 
   const stored = async (topic: string): Promise<unknown[]> =>

@@ -181,7 +181,7 @@ describe('an environment that does not play along: clear lines, and the applicat
   it('the management port is in use', async () => {
     const { port } = busy.address() as AddressInfo;
     const end = await run(
-      { 'svc.config.json': configOf([target]) },
+      { 'svc.config.json': configOf([target]), 'main.mjs': `${main}\nsetTimeout(() => {}, 1_500);` },
       { env: { MANAGEMENT_SERVER_PORT: String(port) } },
     );
     assert.match(

@@ -1,12 +1,12 @@
-import type { KafkajsBrokerOptions } from '../../../src/adapters/kafkajs/kafkajs-broker.ts';
+import type { KafkaClientOptions } from '../../../src/adapters/kafka/kafka-client-options.ts';
 import type { BrokerRecord } from '../../../src/publish/broker.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
-export function kafkajsOptions(
+export function kafkaOptions(
   brokers: readonly string[],
-  rest: Partial<KafkajsBrokerOptions> = {},
-): KafkajsBrokerOptions {
+  rest: Partial<KafkaClientOptions> = {},
+): KafkaClientOptions {
   return {
     brokers,
     clientId: 'svc-tests',

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import { createPatientSend } from '../../../src/adapters/kafkajs/patient-send.ts';
+import { createPatientSend } from '../../../src/adapters/kafka/patient-send.ts';
 import type { SendFailureKind, SendResult } from '../../../src/publish/broker.ts';
-import { textRecord } from './kafkajs-options.ts';
+import { textRecord } from './kafka-options.ts';
 
 const failure = (cause: string, kind: SendFailureKind = 'retriable'): SendResult => ({
   ok: false,

@@ -17,6 +17,8 @@ export interface PatientSendOptions {
 
 const firstPauseMs = 20;
 const longestPauseMs = 250;
+/** As the clients name it. */
+const movedAway = new Set(['NOT_LEADER_FOR_PARTITION', 'NOT_LEADER_OR_FOLLOWER']);
 
 /**
  * A topic that the broker makes for its first record refuses that record until its partitions have leaders: it is waited
@@ -64,7 +66,7 @@ function isWithoutLeader({ kind, cause }: SendFailure): boolean {
 }
 
 function isBeingMade(failure: SendFailure): boolean {
-  return isWithoutLeader(failure) || failure.cause === 'NOT_LEADER_FOR_PARTITION';
+  return isWithoutLeader(failure) || movedAway.has(failure.cause);
 }
 
 /** Repeats `attempt`, each time after a longer pause, until it says `true`: `false` when `limitMs` are over. */

@@ -1,0 +1,56 @@
+import type { OpenKafkajsClient } from './kafkajs-client.ts';
+
+/** Asks the cluster who leads a partition, over connections of its own, while others may hang. */
+export interface LeaderScout {
+  /** Node id of the leader; `undefined` where there is none, or where no broker answers. Never rejects. */
+  leaderOf(topic: string, partition: number): Promise<number | undefined>;
+}
+
+const answerMs = 2_000;
+/** An answer serves all partitions of its topic for so long. */
+const freshMs = 500;
+/** Asked at once: the first answer counts. */
+const maxAsked = 5;
+
+type Leaders = ReadonlyMap<number, number>;
+
+/** @param addresses of brokers, asked for each time: those of the configuration, and those that the cluster has told of */
+export function createLeaderScout(open: OpenKafkajsClient, addresses: () => readonly string[]): LeaderScout {
+  const questions = new Map<string, Promise<Leaders>>();
+
+  async function ask(address: string, topic: string): Promise<Leaders> {
+    const client = open({ brokers: [address], requestTimeoutMs: answerMs });
+    const admin = client.kafka.admin({ retry: { retries: 0 } });
+    const late = setTimeout(client.destroySockets, answerMs);
+    try {
+      await admin.connect();
+      const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
+      const partitions = topics[0]?.partitions ?? [];
+      return new Map(partitions.map(({ partitionId, leader }) => [partitionId, leader]));
+    } finally {
+      clearTimeout(late);
+      client.destroySockets();
+    }
+  }
+
+  function leadersOf(topic: string): Promise<Leaders> {
+    let question = questions.get(topic);
+    if (question === undefined) {
+      const asked = [...new Set(addresses())].slice(0, maxAsked);
+      question = Promise.any(asked.map((address) => ask(address, topic)));
+      questions.set(topic, question);
+      const forget = (): void => void questions.delete(topic);
+      question.then(() => setTimeout(forget, freshMs).unref(), forget);
+    }
+    return question;
+  }
+
+  return {
+    async leaderOf(topic, partition) {
+      const leader = await leadersOf(topic)
+        .then((leaders) => leaders.get(partition))
+        .catch(() => undefined);
+      return leader === undefined || leader < 0 ? undefined : leader;
+    },
+  };
+}
