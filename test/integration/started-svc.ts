@@ -17,7 +17,7 @@ export interface StartedSvc {
 }
 
 /** Topic `orders`, no retries, and the local backup in the folder, unless `broker` says otherwise. */
-export function startSvc(broker: object): StartedSvc {
+export function startSvc(broker: object, options: { logger?: Logger; retry?: object } = {}): StartedSvc {
   const folder = mkdtempSync(join(tmpdir(), 'svc-started-'));
   const lines: string[] = [];
   const say =
@@ -30,13 +30,14 @@ export function startSvc(broker: object): StartedSvc {
     code: {
       svc: {
         broker: { topic: 'orders', dlqBackupPath: join(folder, 'backup'), ...broker },
-        retry: { enabled: false },
+        retry: options.retry ?? { enabled: false },
       },
       management: { server: { port: 0 } },
     },
   });
   assert.deepEqual(problems, []);
-  const service = start(config, { debug() {}, info() {}, warn: say('warn'), error: say('error') });
+  const own: Logger = { debug() {}, info() {}, warn: say('warn'), error: say('error') };
+  const service = start(config, options.logger ?? own);
   return {
     service,
     folder,
