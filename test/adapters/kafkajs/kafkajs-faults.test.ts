@@ -106,38 +106,24 @@ requiring('own-kafka', 'kafkajs when the broker fails', function () {
     assert.equal((await broker.describe()).nodeCount, 1);
   });
 
-  it('is asked to give up on a send: not before it is written, nor while nobody knows of another leader', async () => {
+  it('is asked to give up on a send, and waits while no broker tells of another leader', async () => {
     await kafka.createTopic('patience');
     const slow = createKafkajsBroker(kafkajsOptions(kafka.brokers, { requestTimeoutMs: 30_000 }));
     assert.deepEqual(await slow.send('patience', 0, [textRecord('before')]), { ok: true });
     assert.equal(await slow.giveUpOn?.('patience', 0), undefined, 'nothing is under way');
     await kafka.pause();
-    let written: Promise<SendResult> | undefined;
+    const during = slow.send('patience', 0, [textRecord('during')]);
     try {
-      written = slow.send('patience', 0, [textRecord('written')]);
       await sleep(100);
       const start = performance.now();
       assert.equal(await slow.giveUpOn?.('patience', 0), undefined);
       assert.equal(await slow.giveUpOn?.('patience', 1), undefined);
-      assert.ok(performance.now() - start < 4_000, 'the question takes as long as its own time-out');
-      // By now kafkajs asks for the leaders before it writes, and the broker does not answer.
-      const unwritten = slow.send('patience', 1, [textRecord('unwritten')]);
-      await sleep(2_100);
-      const failure = await slow.giveUpOn?.('patience', 1);
-      assert.deepEqual([failure?.kind, failure?.cause], ['retriable', 'TimeoutException']);
-      assert.match(
-        failure?.message ?? '',
-        /a broker does not answer the question who leads topic "patience"/,
-      );
-      assert.equal(failureOf(await unwritten).kind, 'retriable');
+      assert.ok(performance.now() - start < 4_000, 'the question has a time-out of its own');
     } finally {
       await kafka.resume();
     }
-    // Its connection is gone, and with it what else waited on it.
-    assert.equal(failureOf((await written) as SendResult).kind, 'unknown_outcome');
-    assert.deepEqual(await slow.send('patience', 0, [textRecord('after')]), { ok: true });
-    const values = (await kafka.read('patience')).map(({ value }) => JSON.parse(String(value)));
-    assert.ok(!values.includes('unwritten'), 'given up, and written all the same');
+    assert.deepEqual(await during, { ok: true });
+    assert.equal(await kafka.count('patience'), 2);
     await slow.close(1_000);
   });
 
