@@ -34,7 +34,7 @@ interface AnyFault {
   readonly name: string;
   /** What is done, for the table. */
   readonly title: string;
-  /** Calls a second. Default: 1,000; 200 on the mock cluster. */
+  /** Calls a second. Default: 1,000. */
   readonly rate?: number;
   /** Settings under `svc.broker`. */
   readonly broker?: Readonly<Record<string, unknown>>;

@@ -23,9 +23,12 @@ export const mockFaults: readonly MockFault[] = [
       name: name.toLowerCase().replaceAll('_', '-'),
       title: `${requests} produce requests answered ${name}`,
       async run({ mock }) {
+        // So that there is more than one event of a key in a batch.
+        await mock.tell('rtt 200');
         await mock.tell(`push ${code} ${requests}`);
         await sleep(4_000);
         await mock.tell('clear');
+        await mock.tell('rtt 0');
       },
     }),
   ),

@@ -27,10 +27,13 @@ const number = new Intl.NumberFormat('en-US');
 export function writeDocs(file: string, client: string, results: readonly FaultResult[], runs: number): void {
   const old = existsSync(file) ? readFileSync(file, 'utf8') : '';
   const sections = new Map(
-    [...old.matchAll(/^## (.+)\n([^]*?)(?=\n## |$(?![^]))/gm)].map((match) => [
-      match[1],
-      (match[2] ?? '').trim(),
-    ]),
+    old
+      .split(/^## /m)
+      .slice(1)
+      .map((section): [string, string] => {
+        const [name = '', ...body] = section.split('\n');
+        return [name, body.join('\n').trim()];
+      }),
   );
   sections.set(client, table(results, runs));
   const text = [...sections].sort().map(([name, body]) => `## ${name}\n\n${body}\n`);

@@ -33,7 +33,7 @@ const warmUpMs = 2_000;
 const afterMs = 2_000;
 const settleMs = 60_000;
 const drainMs = 90_000;
-const usualRate = { cluster: 1_000, mock: 200 };
+const usualRate = 1_000;
 
 /** Starts an application under load, does one fault to its cluster, and settles the accounts when all is quiet again. */
 export async function runFault(fault: Fault, options: RunOptions): Promise<FaultResult> {
@@ -52,7 +52,7 @@ export async function runFault(fault: Fault, options: RunOptions): Promise<Fault
     });
     try {
       const loadFrom = Date.now();
-      app.load(fault.rate ?? usualRate[fault.on]);
+      app.load(fault.rate ?? usualRate);
       await sleep(warmUpMs);
       await stage.run({ topic, app, say, outageMs: options.outageMs });
       await sleep(afterMs);

@@ -106,15 +106,16 @@ export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
       const send = opened?.producers.oldest(topic, partition);
       if (opened === undefined || send === undefined) return undefined;
       const { mark } = send;
+      if (send.isConnecting()) return undefined;
+      // Where no broker answers at once, the network is slow or the cluster away: then it is to be waited for.
+      const leader = await opened.scout.leaderOf(topic, partition ?? 0);
+      const isUnderWay = opened.producers.oldest(topic, partition) === send;
+      if (leader === undefined || !isUnderWay) return undefined;
       if (!mark.written) {
-        if (send.isConnecting()) return undefined;
         send.giveUp();
         return noMetadata(topic);
       }
-      if (partition === undefined || mark.target === undefined) return undefined;
-      const leader = await opened.scout.leaderOf(topic, partition);
-      const isUnderWay = opened.producers.oldest(topic, partition) === send;
-      if (leader === undefined || leader === mark.target || !isUnderWay) return undefined;
+      if (partition === undefined || mark.target === undefined || leader === mark.target) return undefined;
       send.giveUp();
       return leaderMoved(topic, partition, mark.target, leader);
     },

@@ -6,7 +6,7 @@ export interface LeaderScout {
   leaderOf(topic: string, partition: number): Promise<number | undefined>;
 }
 
-const answerMs = 2_000;
+const answerMs = 3_000;
 /** An answer serves all partitions of its topic for so long. */
 const freshMs = 500;
 /** Asked at once: the first answer counts. */
@@ -21,14 +21,12 @@ export function createLeaderScout(open: OpenKafkajsClient, addresses: () => read
   async function ask(address: string, topic: string): Promise<Leaders> {
     const client = open({ brokers: [address], requestTimeoutMs: answerMs });
     const admin = client.kafka.admin({ retry: { retries: 0 } });
-    const late = setTimeout(client.destroySockets, answerMs);
+    const question = admin.connect().then(() => admin.fetchTopicMetadata({ topics: [topic] }));
     try {
-      await admin.connect();
-      const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
+      const { topics } = await inTime(question);
       const partitions = topics[0]?.partitions ?? [];
       return new Map(partitions.map(({ partitionId, leader }) => [partitionId, leader]));
     } finally {
-      clearTimeout(late);
       client.destroySockets();
     }
   }
@@ -53,4 +51,12 @@ export function createLeaderScout(open: OpenKafkajsClient, addresses: () => read
       return leader === undefined || leader < 0 ? undefined : leader;
     },
   };
+}
+
+/** kafkajs itself may try on and on, or never settle, when its connections are gone. */
+function inTime<T>(question: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error('no answer')), answerMs);
+    question.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
 }

@@ -65,17 +65,23 @@ export function createTopicProducers(open: OpenKafkajsClient, options: KafkajsCl
         producers.delete(topic);
         producer.retire();
       };
+      let stop = (_: Error): void => {};
+      // kafkajs may take long to notice, looking for other brokers on its way.
+      const givenUp = new Promise<never>((_, reject) => {
+        stop = reject;
+      });
       const send = {
         ...{ topic, partition, mark, isConnecting: producer.isConnecting },
         giveUp() {
           mark.givenUp = true;
           replace();
           producer.dropSilent();
+          stop(new Error('given up'));
         },
       };
       sends.add(send);
       try {
-        return await producer.send(partition, records, mark);
+        return await Promise.race([producer.send(partition, records, mark), givenUp]);
       } catch (error) {
         if (isBeyondRepair(error)) replace();
         throw error;
