@@ -113,7 +113,13 @@ describe('platformatic failures', () => {
       'ECONNREFUSED',
       /cannot reach Kafka at one:9092, two:9092/,
     ],
-    [socket('ECONNRESET'), 'retriable', 'unknown_outcome', 'ECONNRESET', /closed the connection before|could not be used .*ECONNRESET/],
+    [
+      socket('ECONNRESET'),
+      'retriable',
+      'unknown_outcome',
+      'ECONNRESET',
+      /closed the connection before|could not be used .*ECONNRESET/,
+    ],
     [
       socket('SELF_SIGNED_CERT_IN_CHAIN'),
       'fatal',
