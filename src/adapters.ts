@@ -2,9 +2,11 @@ import type { KafkaClientOptions } from './adapters/kafka/kafka-client-options.t
 import type { LocalBackup, LocalBackupOptions } from './adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from './adapters/local-backup/local-source.ts';
 import type { S3Settings } from './adapters/s3-backup/s3-client.ts';
+import { systemClock } from './clock.ts';
 import type { KeyProvider } from './protect/key-provider.ts';
 import type { EventBackupStrategy } from './publish/backup.ts';
 import type { Broker, SendResult } from './publish/broker.ts';
+import { watchForHangs } from './publish/hang-watch.ts';
 import type { RecoverySource } from './publish/recovery-source.ts';
 import type { TopicReader } from './publish/topic-reader.ts';
 
@@ -30,7 +32,7 @@ const brokers: Record<string, Load> = {
 export function openBroker(name: string, settings: BrokerSettings): Broker {
   let loading: Promise<Broker> | undefined;
   const load = (): Promise<Broker> => {
-    loading ??= (brokers[name] as Load)(settings);
+    loading ??= (brokers[name] as Load)(settings).then((broker) => watchForHangs(broker, systemClock));
     return loading;
   };
   const orFailure = async (use: (broker: Broker) => Promise<SendResult>): Promise<SendResult> => {

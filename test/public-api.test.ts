@@ -59,7 +59,7 @@ const entries: Readonly<Record<string, Names>> = {
   './platformatic': { values: ['createPlatformaticBroker'], types: ['PlatformaticBrokerOptions'] },
   './file': { values: ['createFileBroker'], types: ['FileBrokerOptions'] },
   './consumer': {
-    values: ['createDecryptionKeys', 'decryptFields', 'tryDecryptFields'],
+    values: ['createDecryptionKeys', 'createStaticKeyProvider', 'decryptFields', 'tryDecryptFields'],
     types: [
       'CipherPlace',
       'ConfiguredKey',

@@ -2,25 +2,25 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 
 // A shell that outlives us and reads what we write to it. When its input ends without `release`, we are gone, by whatever
-// signal: it kills the server's process group, runs the command given to it, if any, and removes the folder.
+// signal: it kills the process groups of the servers, runs the command given to it, if any, and removes the folder.
 const GUARD = `
-folder=$1; shift; pid=
-while read -r word; do
+folder=$1; shift; pids=' '
+while read -r word id; do
   case $word in
     release) exit 0 ;;
-    none) pid= ;;
-    *) pid=$word ;;
+    started) pids="$pids$id " ;;
+    ended) pids="\${pids%% $id *} \${pids#* $id }" ;;
   esac
 done
-if [ -n "$pid" ]; then
-  kill -s KILL -- "-$pid"
+for pid in $pids; do kill -s KILL -- "-$pid"; done
+for pid in $pids; do
   tries=0
   while [ $tries -lt 40 ] && kill -s 0 -- "-$pid"; do
     # Where nobody reaps orphans (many containers) it stays as a zombie.
     if [ -r "/proc/$pid/stat" ]; then read -r stat <"/proc/$pid/stat"; case $stat in *") Z "*) break ;; esac; fi
     sleep 0.05; tries=$((tries + 1))
   done
-fi
+done
 [ $# -gt 0 ] && "$@"
 rm -rf -- "$folder" || { sleep 1; rm -rf -- "$folder"; }
 `;
@@ -62,8 +62,8 @@ export function guardFolder(folder: string, cleanUp: readonly string[] = []): Gu
       });
       closeSync(log);
       child.stdin?.on('error', () => {});
-      child.once('exit', () => tell('none'));
-      tell(String(child.pid));
+      child.once('exit', () => tell(`ended ${child.pid}`));
+      tell(`started ${child.pid}`);
       child.stdin?.end('go\n');
       unreference(child);
       return child;

@@ -18,6 +18,8 @@ export interface Instance {
   readonly owner: number | null;
   readonly how: 'jars' | 'docker' | 'process';
   readonly pid: number | null;
+  /** The other processes, of a service that has several. */
+  readonly otherPids?: readonly number[];
   readonly ports: Readonly<Record<string, number>>;
   /** What a client connects to. */
   readonly address: string;
@@ -65,17 +67,24 @@ export async function listInstances(): Promise<Instance[]> {
 
 /** Ends the server, if it runs, and removes its folder. */
 export async function removeInstance(instance: Instance): Promise<void> {
-  if (instance.pid !== null && isServer(instance)) {
-    signalGroup(instance.pid, 'SIGKILL');
-    await waitForEnd(instance.pid);
-  }
+  const running = pidsOf(instance).filter((pid) => isOf(instance, pid));
+  for (const pid of running) signalGroup(pid, 'SIGKILL');
+  for (const pid of running) await waitForEnd(pid);
   if (instance.how === 'docker') await composeDown(composeProject(instance));
   await rm(instance.folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
 }
 
-/** Whether the instance's process runs and is still the one that was started. */
-export function isServer({ pid, folder }: Instance): boolean {
-  return pid !== null && isAlive(pid) && commandLineOf(pid).includes(folder);
+/** Whether a process of the instance runs and is still one that was started. */
+export function isServer(instance: Instance): boolean {
+  return pidsOf(instance).some((pid) => isOf(instance, pid));
+}
+
+export function pidsOf({ pid, otherPids = [] }: Instance): number[] {
+  return pid === null ? [] : [pid, ...otherPids];
+}
+
+function isOf({ folder }: Instance, pid: number): boolean {
+  return isAlive(pid) && commandLineOf(pid).includes(folder);
 }
 
 /** The name under which Docker Compose knows an instance. */

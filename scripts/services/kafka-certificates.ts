@@ -6,6 +6,10 @@ import type { KafkaJars } from './kafka-jars.ts';
 
 const PASSWORD = 'changeit';
 
+/** The user of every secured Kafka that is started here: it listens on loopback, and holds test data only. */
+export const KAFKA_USER = 'svc';
+export const KAFKA_PASSWORD = 'right-password';
+
 export interface KafkaCertificates {
   /** PKCS12 file with the broker's key and its certificate for 127.0.0.1 and localhost. */
   readonly keystore: string;
@@ -16,11 +20,16 @@ export interface KafkaCertificates {
 
 /** A certificate authority and a broker certificate for tests, made once by the keytool of the JDK. */
 export async function ensureKafkaCertificates({ keytool }: KafkaJars): Promise<KafkaCertificates> {
-  const folder = await ensureFolder(cacheFolder('kafka-certificates'), (temporary) =>
-    make(keytool, temporary),
-  );
-  return { keystore: join(folder, 'broker.p12'), password: PASSWORD, caFile: join(folder, 'ca.pem') };
+  const folder = await ensureFolder(certificatesFolder(), (temporary) => make(keytool, temporary));
+  return { keystore: join(folder, 'broker.p12'), password: PASSWORD, caFile: kafkaCaFile() };
 }
+
+/** PEM file of the authority, there as soon as a secured Kafka was started. */
+export function kafkaCaFile(): string {
+  return join(certificatesFolder(), 'ca.pem');
+}
+
+const certificatesFolder = (): string => cacheFolder('kafka-certificates');
 
 async function make(keytool: string, folder: string): Promise<void> {
   const store = ['-keystore', 'broker.p12', '-storetype', 'PKCS12', '-storepass', PASSWORD];

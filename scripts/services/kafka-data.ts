@@ -9,14 +9,16 @@ import { loggingProperties, serverProperties } from './kafka-settings.ts';
 /**
  * Makes the data folder that a new node needs. Kafka's own StorageTool formats one once and it is copied from then on,
  * with ids of its own: that saves a second and a half of a JVM at each start.
- * @returns the new cluster's id
+ * @param node of a cluster that there is already; default: the first of a new one
+ * @returns the cluster's id
  */
 export async function makeKafkaData(
   jars: KafkaJars,
   data: string,
   scramUsers: Readonly<Record<string, string>> = {},
+  node: { clusterId?: string; nodeId?: number } = {},
 ): Promise<string> {
-  const clusterId = kafkaId();
+  const { clusterId = kafkaId(), nodeId = 1 } = node;
   const users = Object.entries(scramUsers);
   const kind = createHash('sha256').update(JSON.stringify(users)).digest('hex').slice(0, 8);
   const folder = cacheFolder(`kafka-${KAFKA_VERSION}`, `formatted-${kind}`);
@@ -25,6 +27,7 @@ export async function makeKafkaData(
   await copyFile(join(folder, 'data', 'bootstrap.checkpoint'), join(data, 'bootstrap.checkpoint'));
   const meta = (await readFile(join(folder, 'data', 'meta.properties'), 'utf8'))
     .replace(/^cluster\.id=.*$/m, `cluster.id=${clusterId}`)
+    .replace(/^node\.id=.*$/m, `node.id=${nodeId}`)
     .replace(/^directory\.id=.*$/m, `directory.id=${kafkaId()}`);
   await writeFile(join(data, 'meta.properties'), meta);
   return clusterId;

@@ -1,13 +1,11 @@
-import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { lastLines } from './commands.ts';
-import { type Guard, guardFolder } from './guard.ts';
+import { guardFolder } from './guard.ts';
 import { newInstance, removeInstance, saveInstance } from './instances.ts';
 import { makeKafkaData } from './kafka-data.ts';
 import { ensureKafkaJars, type KafkaJars } from './kafka-jars.ts';
-import { type KafkaServer, type StartOptions, waitForKafka } from './kafka-server.ts';
+import { createKafkaNode, FAST_JVM, PortTaken } from './kafka-node.ts';
+import type { KafkaServer, StartOptions } from './kafka-server.ts';
 import {
   type KafkaPorts,
   type KafkaSecurity,
@@ -15,12 +13,6 @@ import {
   serverProperties,
 } from './kafka-settings.ts';
 import { freePorts } from './ports.ts';
-import { signalGroup } from './processes.ts';
-
-const READY_TIMEOUT_MS = 60_000;
-const FAST_JVM = ['-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1'];
-
-class PortTaken extends Error {}
 
 /** Starts one node of Apache Kafka on Java, with ports, data and log of its own. Throws Unavailable without Java or Maven. */
 export async function startKafkaFromJars(
@@ -44,14 +36,18 @@ export async function consoleConsumerFromJars(
   return (args) => consoleConsumer(jars, args);
 }
 
-function consoleConsumer(jars: KafkaJars, args: readonly string[]): { program: string; args: string[] } {
+/** The command line of the console consumer. */
+export function consoleConsumer(
+  jars: KafkaJars,
+  args: readonly string[],
+): { program: string; args: string[] } {
   // Its standard output is for records alone, and that is where log4j writes without a configuration.
   const jvm = ['-Xmx256m', ...FAST_JVM, '-Dlog4j2.level=OFF', '-cp', jars.classPath];
   return { program: jars.java, args: [...jvm, 'org.apache.kafka.tools.consumer.ConsoleConsumer', ...args] };
 }
 
 async function startNode(jars: KafkaJars, keep: boolean, security?: KafkaSecurity): Promise<KafkaServer> {
-  let instance = await newInstance('kafka', 'jars');
+  let instance = await newInstance(security ? 'kafka-secure' : 'kafka', 'jars');
   const { folder } = instance;
   const guard = guardFolder(folder);
   const stop = async (): Promise<void> => {
@@ -66,22 +62,16 @@ async function startNode(jars: KafkaJars, keep: boolean, security?: KafkaSecurit
     await writeFile(join(folder, 'log4j2.properties'), loggingProperties('info'));
     const clusterId = await makeKafkaData(jars, join(folder, 'data'), security?.users);
 
-    const start = (): Promise<ChildProcess> => startBroker(jars, guard, { folder, address, clusterId });
-    let child = await start();
+    const node = createKafkaNode({ jars, guard, folder, address, maxHeapMb: 512 });
+    node.launch();
+    await node.ready({ clusterId });
     const remember = async (owner: number | null): Promise<void> => {
-      instance = { ...instance, owner, pid: child.pid ?? null, ports: { ...ports }, address };
+      const usedBy = security ? `127.0.0.1:${secure}` : address;
+      instance = { ...instance, owner, pid: node.pid, ports: { ...ports }, address: usedBy };
       await saveInstance(instance);
     };
     await remember(keep ? null : process.pid);
     if (keep) await guard.release();
-
-    const kill = async (): Promise<void> => {
-      if (child.exitCode !== null || child.signalCode !== null) return;
-      const ended = once(child, 'exit');
-      child.ref();
-      signalGroup(child.pid ?? 0, 'SIGKILL');
-      await ended;
-    };
     return {
       how: 'jars',
       brokers: [address],
@@ -91,12 +81,13 @@ async function startNode(jars: KafkaJars, keep: boolean, security?: KafkaSecurit
       secureBroker: security ? `127.0.0.1:${secure}` : null,
       consoleConsumer: (args) => consoleConsumer(jars, args),
       controls: {
-        kill,
-        pause: async () => void signalGroup(child.pid ?? 0, 'SIGSTOP'),
-        resume: async () => void signalGroup(child.pid ?? 0, 'SIGCONT'),
+        kill: node.kill,
+        pause: async () => node.signal('SIGSTOP'),
+        resume: async () => node.signal('SIGCONT'),
         restart: async () => {
-          await kill();
-          child = await start();
+          await node.kill();
+          node.launch();
+          await node.ready({ clusterId });
           await remember(instance.owner);
         },
       },
@@ -105,32 +96,5 @@ async function startNode(jars: KafkaJars, keep: boolean, security?: KafkaSecurit
   } catch (error) {
     await stop();
     throw error;
-  }
-}
-
-async function startBroker(
-  jars: KafkaJars,
-  guard: Guard,
-  { folder, address, clusterId }: { folder: string; address: string; clusterId: string },
-): Promise<ChildProcess> {
-  const logFile = join(folder, 'kafka.log');
-  const logging = `-Dlog4j2.configurationFile=${join(folder, 'log4j2.properties')}`;
-  const settings = join(folder, 'server.properties');
-  const child = guard.start(
-    jars.java,
-    ['-Xms128m', '-Xmx512m', ...FAST_JVM, logging, '-cp', jars.classPath, 'kafka.Kafka', settings],
-    logFile,
-  );
-  try {
-    const failed = (): string | null =>
-      child.exitCode === null && child.signalCode === null ? null : 'Kafka ended while it started';
-    await waitForKafka(address, { timeoutMs: READY_TIMEOUT_MS, clusterId, failed });
-    return child;
-  } catch (error) {
-    if (child.exitCode === null) signalGroup(child.pid ?? 0, 'SIGKILL');
-    const output = await readFile(logFile, 'utf8').catch(() => '');
-    if (/Address already in use/.test(output))
-      throw new PortTaken(`a port of ${address} was taken meanwhile`);
-    throw new Error(`${(error as Error).message}; the end of its log:\n${lastLines(output)}`);
   }
 }

@@ -41,6 +41,8 @@ export interface WaitOptions {
   readonly failed?: () => string | null;
   /** The cluster that must answer: another run could hold the port. */
   readonly clusterId?: string;
+  /** How many brokers it must tell of. Default: one. */
+  readonly brokerCount?: number;
 }
 
 /** Waits until a broker tells of a cluster with a broker in it. Its port is open long before that. */
@@ -51,7 +53,10 @@ export async function waitForKafka(address: string, options: WaitOptions): Promi
     const problem = await describeCluster(address).then(
       ({ brokers, clusterId }) => {
         if (clusterId !== (options.clusterId ?? clusterId)) return 'another Kafka answers there';
-        return brokers.length > 0 ? null : 'no broker has joined the cluster';
+        const { brokerCount = 1 } = options;
+        return brokers.length >= brokerCount
+          ? null
+          : `${brokers.length} brokers of ${brokerCount} have joined`;
       },
       (error: Error) => error.message,
     );

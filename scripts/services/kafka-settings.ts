@@ -46,6 +46,51 @@ export function serverProperties(folder: string, ports: KafkaPorts, security?: K
   return `${lines.join('\n')}\n`;
 }
 
+export interface ClusterPorts {
+  readonly id: number;
+  readonly broker: number;
+  readonly controller: number;
+  /** Second listener, and the port under which clients that come by it are sent on. */
+  readonly proxied: number;
+  readonly advertised: number;
+}
+
+/**
+ * `server.properties` of one of several nodes. Brokers talk to each other by the first listener, so that what stands before
+ * the second one comes between a broker and its clients only.
+ */
+export function clusterNodeProperties(folder: string, id: number, nodes: readonly ClusterPorts[]): string {
+  const { broker, controller, proxied, advertised } = nodes.find((node) => node.id === id) as ClusterPorts;
+  const plain = `PLAINTEXT://127.0.0.1:${broker}`;
+  const lines = [
+    'process.roles=broker,controller',
+    `node.id=${id}`,
+    `controller.quorum.voters=${nodes.map((node) => `${node.id}@127.0.0.1:${node.controller}`).join(',')}`,
+    `listeners=${plain},PROXIED://127.0.0.1:${proxied},CONTROLLER://127.0.0.1:${controller}`,
+    `advertised.listeners=${plain},PROXIED://127.0.0.1:${advertised}`,
+    'controller.listener.names=CONTROLLER',
+    'listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT',
+    'inter.broker.listener.name=PLAINTEXT',
+    `log.dirs=${join(folder, 'data')}`,
+    'num.partitions=6',
+    `default.replication.factor=${nodes.length}`,
+    'min.insync.replicas=2',
+    'offsets.topic.num.partitions=1',
+    `offsets.topic.replication.factor=${nodes.length}`,
+    'transaction.state.log.num.partitions=1',
+    `transaction.state.log.replication.factor=${nodes.length}`,
+    'transaction.state.log.min.isr=2',
+    'group.initial.rebalance.delay.ms=0',
+    // A fail-over within 3 s instead of 9.
+    'broker.session.timeout.ms=3000',
+    'broker.heartbeat.interval.ms=500',
+    'replica.lag.time.max.ms=3000',
+    'controller.quorum.election.timeout.ms=500',
+    'controller.quorum.fetch.timeout.ms=1000',
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
 function securityLines({ keystore, password, users }: KafkaSecurity): string[] {
   const plainUsers = Object.entries(users).map(([name, secret]) => `user_${name}="${secret}"`);
   return [

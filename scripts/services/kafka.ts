@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { requireDocker } from './docker.ts';
-import { ensureKafkaCertificates } from './kafka-certificates.ts';
+import { ensureKafkaCertificates, KAFKA_PASSWORD, KAFKA_USER } from './kafka-certificates.ts';
 import { consoleConsumerFromJars, startKafkaFromJars } from './kafka-from-jars.ts';
 import { startKafkaInDocker } from './kafka-in-docker.ts';
 import { ensureKafkaJars } from './kafka-jars.ts';
@@ -92,7 +92,7 @@ export async function startSecureKafkaServer(options: StartOptions = {}): Promis
   try {
     const jars = await ensureKafkaJars(options.log ?? (() => {}));
     const { keystore, password: storePassword, caFile } = await ensureKafkaCertificates(jars);
-    const [user, password] = ['svc', 'right-password'];
+    const [user, password] = [KAFKA_USER, KAFKA_PASSWORD];
     const security = { keystore, password: storePassword, users: { [user]: password } };
     const server = await startKafkaFromJars({ ...options, security });
     return { server, ca: await readFile(caFile, 'utf8'), caFile, user, password };

@@ -1,7 +1,7 @@
 import { rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { cacheFolder, withLock } from './cache.ts';
-import { type Instance, listInstances, removeInstance } from './instances.ts';
+import { type Instance, listInstances, pidsOf, removeInstance } from './instances.ts';
 import type { Service } from './service.ts';
 import { services } from './service-list.ts';
 
@@ -66,6 +66,7 @@ async function status({ services: wanted, json }: CommandFlags): Promise<number>
       state: (await answers(instance)) ? 'answers' : 'does not answer',
       from: instance.how,
       pid: instance.pid,
+      otherPids: instance.otherPids ?? [],
       ports: instance.ports,
       owner: instance.owner,
       startedAt: instance.startedAt,
@@ -79,7 +80,15 @@ async function status({ services: wanted, json }: CommandFlags): Promise<number>
     for (const row of rows) {
       const endedBy = row.owner === null ? 'down' : `process ${row.owner}`;
       console.log(
-        line(row.name, row.address, row.state, row.from, String(row.pid ?? '-'), endedBy, row.folder),
+        line(
+          row.name,
+          row.address,
+          row.state,
+          row.from,
+          [row.pid ?? '-', ...row.otherPids].join(','),
+          endedBy,
+          row.folder,
+        ),
       );
     }
   }
@@ -110,18 +119,23 @@ async function answers(instance: Instance): Promise<boolean> {
 }
 
 function describe(instance: Instance, state: string): void {
-  const from = instance.how === 'docker' ? 'in Docker' : `process ${instance.pid}`;
+  const from = instance.how === 'docker' ? 'in Docker' : `process ${pidsOf(instance).join(', ')}`;
   console.log(`${instance.name}  ${instance.address}  ${state}  (${from}, log ${logOf(instance)})`);
 }
+
+const logFiles: Readonly<Record<string, string>> = {
+  kafka3: 'node1/kafka.log',
+  'kafka-secure': 'kafka.log',
+};
 
 function logOf(instance: Instance): string {
   return instance.how === 'docker'
     ? `docker compose -p svc-${instance.id} logs`
-    : join(instance.folder, `${instance.name}.log`);
+    : join(instance.folder, logFiles[instance.name] ?? `${instance.name}.log`);
 }
 
 function line(...cells: string[]): string {
-  const widths = [8, 24, 16, 8, 8, 15, 0];
+  const widths = [12, 24, 16, 8, 8, 15, 0];
   return cells
     .map((cell, index) => cell.padEnd(widths[index] ?? 0))
     .join(' ')

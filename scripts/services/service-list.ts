@@ -1,6 +1,16 @@
 import { describeCluster } from './describe-cluster.ts';
 import { brokersFromEnv, startKafkaServer, useGivenKafka } from './kafka.ts';
+import { kafkaSecure } from './kafka-secure-service.ts';
+import { kafka3 } from './kafka3-service.ts';
 import { kmsEndpointFromEnv, kmsProblem, startKmsServer, useGivenKms } from './kms.ts';
+import {
+  S3_ACCESS_KEY,
+  S3_SECRET_KEY,
+  s3EndpointFromEnv,
+  s3Problem,
+  startS3Server,
+  useGivenS3,
+} from './s3.ts';
 import type { Service } from './service.ts';
 import { startVaultServer, useGivenVault, VAULT_ROOT_TOKEN, vaultFromEnv, vaultProblem } from './vault.ts';
 
@@ -46,5 +56,23 @@ const vault: Service = {
   },
 };
 
+const s3: Service = {
+  name: 's3',
+  variables: 'S3_ENDPOINT, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY',
+  useGiven: async () => (await useGivenS3())?.endpoint ?? null,
+  start: async (log) => (await startS3Server({ keep: true, log })).local?.instance ?? null,
+  answers: async ({ address }) => (await s3Problem(address)) === null,
+  env(instance) {
+    const given = s3EndpointFromEnv();
+    if (given !== undefined) return [`export S3_ENDPOINT=${given}`];
+    if (instance === undefined) return [];
+    return [
+      `export S3_ENDPOINT=${instance.address}`,
+      `export AWS_ACCESS_KEY_ID=${S3_ACCESS_KEY}`,
+      `export AWS_SECRET_ACCESS_KEY=${S3_SECRET_KEY}`,
+    ];
+  },
+};
+
 /** All services, the default one first. */
-export const services: readonly Service[] = [kafka, kms, vault];
+export const services: readonly Service[] = [kafka, kafka3, kafkaSecure, kms, vault, s3];

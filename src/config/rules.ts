@@ -1,6 +1,6 @@
 import { accessSync, constants } from 'node:fs';
-import { isIPv4 } from 'node:net';
 import { resolve } from 'node:path';
+import { nodeNet } from '../builtins.ts';
 import { checkKafkaClient } from './check-kafka-client.ts';
 import { checkPii } from './check-pii.ts';
 import { checkSasl } from './check-sasl.ts';
@@ -99,6 +99,6 @@ function checkReadable(name: string, { values, settings, baseDir }: RuleInput): 
 /** True for addresses that only this machine can reach. Unusual spellings of them count as others: the safe side. */
 export function isLoopback(address: string): boolean {
   const text = address.toLowerCase();
-  if (isIPv4(text.replace('::ffff:', ''))) return /^(::ffff:)?127\./.test(text);
-  return text === 'localhost' || text === '::1';
+  if (text === '127.0.0.1' || text === 'localhost' || text === '::1') return true;
+  return /^(::ffff:)?127\./.test(text) && nodeNet().isIPv4(text.replace('::ffff:', ''));
 }

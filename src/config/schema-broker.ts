@@ -144,7 +144,7 @@ export const brokerOptions: readonly Option[] = [
     default: 5,
     status: 'active',
     description:
-      'How long an event waits for others to share its send, where its partition is busy. None waits where the partition is idle, or svc.broker.async-mode is false.',
+      'How long an event waits for others to share its send, where its partition is busy or was sent to within that time. None waits where the partition has rested, or svc.broker.async-mode is false.',
   },
   {
     name: 'svc.broker.delivery-timeout-ms',

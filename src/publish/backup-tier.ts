@@ -2,6 +2,7 @@ import { type Clock, within } from '../clock.ts';
 import { SvcError } from '../errors.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from './backup.ts';
+import { createSendSlots } from './limits.ts';
 import type { FailedEvent, Tier } from './tier.ts';
 
 export interface BackupTierOptions {
@@ -24,6 +25,10 @@ const pauseMs = 5_000;
 const answerMs = 30_000;
 /** More at once go to the strategy that follows. */
 const maxUnderWay = 256;
+/** Of the events that no strategy took, so many at once are tried a second time, */
+const maxSecondTries = 32;
+/** and so many wait for it. One event more is lost. */
+const maxWaiting = 10_000;
 
 interface Standing {
   underWay: number;
@@ -35,6 +40,8 @@ interface Standing {
 export function createBackupTier(options: BackupTierOptions): BackupTier {
   const { clock, logger } = options;
   const standings = new Map<EventBackupStrategy, Standing>();
+  const secondTries = createSendSlots(maxSecondTries);
+  let waiting = 0;
   let underWay = 0;
   const onIdle: (() => void)[] = [];
 
@@ -80,7 +87,23 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
       if (isBusy && !isLast) continue;
       if (await tryOne(strategy, event)) return true;
     }
-    return false;
+    return strategies.length > 1 && waiting < maxWaiting && tryAgain(strategies.slice(0, -1), event);
+  }
+
+  /**
+   * Before an event is lost, those before the last one are asked once more, a few events at a time: they were busy, or had
+   * so much to do that they did not answer in time.
+   */
+  async function tryAgain(strategies: readonly EventBackupStrategy[], event: BackupEvent): Promise<boolean> {
+    waiting++;
+    await new Promise<void>((resolve) => secondTries.take(resolve));
+    waiting--;
+    try {
+      for (const strategy of strategies) if (await tryOne(strategy, event)) return true;
+      return false;
+    } finally {
+      secondTries.give();
+    }
   }
 
   return {

@@ -92,8 +92,10 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     },
 
     abandon(reason: SendFailure, alsoInFlight = false) {
-      for (const event of unplaced.splice(0)) line.settle(event, reason);
+      // What waits for its place came last.
+      const last = unplaced.splice(0);
       for (const queue of partitions.values()) queue.abandon(reason, alsoInFlight);
+      for (const event of last) line.settle(event, reason);
     },
 
     isIdle: () => !isPlacing() && [...partitions.values()].every((queue) => queue.isIdle()),

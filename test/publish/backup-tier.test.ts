@@ -150,4 +150,38 @@ describe('backup tier', () => {
     remove();
     assert.deepEqual(registeredBackupStrategies(), []);
   });
+
+  it('a busy strategy is waited for before an event is lost, 32 events at a time', async () => {
+    const [s3, files] = [strategy('s3'), strategy('files')];
+    files.answer = s3Failed;
+    let release: (() => void)[] = [];
+    s3.answer = () => new Promise((resolve) => release.push(resolve));
+    const { tier } = tierOf(s3, files);
+    const stores = Array.from({ length: 300 }, (_, id) => tier.store(failedEvent(String(id))));
+    await new Promise(setImmediate);
+    assert.equal(release.length, 256 + 32);
+    while (s3.stored.length < 300) {
+      for (const resolve of release.splice(0)) resolve();
+      await new Promise(setImmediate);
+    }
+    release = [];
+    assert.ok((await Promise.all(stores)).every(Boolean));
+  });
+
+  it('one that failed is asked once more before an event is lost, and no third time', async () => {
+    const [s3, files] = [strategy('s3'), strategy('files')];
+    files.answer = s3Failed;
+    let asked = 0;
+    s3.answer = async () => {
+      if (++asked === 1) await s3Failed();
+    };
+    const { tier } = tierOf(s3, files);
+    assert.equal(await tier.store(failedEvent('1')), true);
+    s3.answer = async () => {
+      asked++;
+      await s3Failed();
+    };
+    asked = 0;
+    assert.deepEqual([await tier.store(failedEvent('2')), asked], [false, 1]);
+  });
 });

@@ -1,6 +1,6 @@
 import type { Admin } from 'kafkajs';
 import type { ClusterInfo } from '../../publish/broker.ts';
-import type { KafkajsClient, OpenKafkajsClient } from './kafkajs-client.ts';
+import type { KafkajsClient, KafkajsClientOptions, OpenKafkajsClient } from './kafkajs-client.ts';
 import { connectThroughSeeds, disconnectWithin } from './kafkajs-connect.ts';
 import { rootCause } from './kafkajs-failure.ts';
 
@@ -9,6 +9,8 @@ export interface KafkajsAdmin {
   /** Connects, and asks the cluster something: only then it is known that the port speaks as expected. */
   connect(): Promise<void>;
   describe(): Promise<ClusterInfo>;
+  /** `host:port` of the brokers that the cluster has told of so far. */
+  knownBrokers(): readonly string[];
   /** `undefined` where Kafka does not know the topic. Never creates it. */
   partitionCount(topic: string): Promise<number | undefined>;
   close(): Promise<void>;
@@ -28,9 +30,19 @@ const topicProblems = new Set([
   'LEADER_NOT_AVAILABLE',
 ]);
 
-export function createKafkajsAdmin(open: OpenKafkajsClient, seedCount: number): KafkajsAdmin {
+/** Any broker has the answers at hand: one that takes longer is not worth waiting for. */
+const longestAnswerMs = 5_000;
+
+/** The options of the adapter, with the time that a question may take. */
+export function adminOptions<T extends KafkajsClientOptions>(options: T): T {
+  return { ...options, requestTimeoutMs: Math.min(options.requestTimeoutMs, longestAnswerMs) };
+}
+
+export function createKafkajsAdmin(open: OpenKafkajsClient, options: KafkajsClientOptions): KafkajsAdmin {
+  const { brokers, requestTimeoutMs } = adminOptions(options);
   let connection: Connection | undefined;
   let lastSeen: ClusterInfo | undefined;
+  let known: readonly string[] = [];
 
   const drop = async (dropped: Connection): Promise<void> => {
     if (connection === dropped) connection = undefined;
@@ -40,9 +52,9 @@ export function createKafkajsAdmin(open: OpenKafkajsClient, seedCount: number): 
 
   const ask = async <T>(question: (admin: Admin) => Promise<T>): Promise<T> => {
     if (connection === undefined) {
-      const client = open();
+      const client = open({ requestTimeoutMs });
       const admin = client.kafka.admin({ retry: { retries: 0 } });
-      connection = { client, admin, connected: connectThroughSeeds(admin, seedCount) };
+      connection = { client, admin, connected: connectThroughSeeds(admin, brokers.length) };
     }
     const used = connection;
     try {
@@ -56,8 +68,9 @@ export function createKafkajsAdmin(open: OpenKafkajsClient, seedCount: number): 
 
   const describe = async (): Promise<ClusterInfo> => {
     try {
-      const { clusterId, brokers } = await ask((admin) => admin.describeCluster());
-      lastSeen = { clusterId, nodeCount: brokers.length };
+      const { clusterId, brokers: nodes } = await ask((admin) => admin.describeCluster());
+      lastSeen = { clusterId, nodeCount: nodes.length };
+      known = nodes.map(({ host, port }) => `${host}:${port}`);
       return lastSeen;
     } catch (error) {
       // kafkajs asks for all topics as well, and gives up when one partition of any of them has no leader.
@@ -75,6 +88,7 @@ export function createKafkajsAdmin(open: OpenKafkajsClient, seedCount: number): 
       }
     },
     describe,
+    knownBrokers: () => known,
     async partitionCount(topic) {
       try {
         const { topics } = await ask((admin) => admin.fetchTopicMetadata({ topics: [topic] }));

@@ -3,9 +3,10 @@ import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publis
 import { noSuchPartition } from '../kafka/failure-lines.ts';
 import { createPatientSend } from '../kafka/patient-send.ts';
 import { createWorkUnderWay } from '../kafka/work-under-way.ts';
-import { createKafkajsAdmin, type KafkajsAdmin } from './kafkajs-admin.ts';
+import { adminOptions, createKafkajsAdmin, type KafkajsAdmin } from './kafkajs-admin.ts';
 import { type KafkajsClientOptions, loadKafkajs } from './kafkajs-client.ts';
 import { toSendFailure } from './kafkajs-failure.ts';
+import { createLeaderScout, type LeaderScout } from './leader-scout.ts';
 import { createTopicProducers, type TopicProducers } from './topic-producers.ts';
 
 export type KafkajsBrokerOptions = KafkajsClientOptions;
@@ -13,6 +14,7 @@ export type KafkajsBrokerOptions = KafkajsClientOptions;
 interface Session {
   readonly producers: TopicProducers;
   readonly admin: KafkajsAdmin;
+  readonly scout: LeaderScout;
 }
 
 const closedFailure: SendFailure = {
@@ -29,6 +31,7 @@ const closedFailure: SendFailure = {
  * Only sends keep the process alive: neither the connections do, nor an attempt to connect to a Kafka that does not answer.
  */
 export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
+  const asking = { options: adminOptions(options), written: false };
   const underWay = createWorkUnderWay();
   const send = createPatientSend({ send: attempt, isReady: hasLeaders, limitMs: options.requestTimeoutMs });
   let loading: Promise<Session> | undefined;
@@ -37,10 +40,11 @@ export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
 
   function session(): Promise<Session> {
     loading ??= loadKafkajs(options).then(
-      (open) => ({
-        producers: createTopicProducers(open, options),
-        admin: createKafkajsAdmin(open, options.brokers.length),
-      }),
+      (open) => {
+        const admin = createKafkajsAdmin(open, options);
+        const scout = createLeaderScout(open, () => [...options.brokers, ...admin.knownBrokers()]);
+        return { producers: createTopicProducers(open, options), admin, scout };
+      },
       (error: unknown) => {
         loading = undefined;
         throw error;
@@ -87,7 +91,7 @@ export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
         await (await session()).admin.connect();
         return { ok: true };
       } catch (error) {
-        return failed(toSendFailure(error, { options, written: false }));
+        return failed(toSendFailure(error, asking));
       }
     },
 
@@ -97,12 +101,31 @@ export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
       return underWay.run(() => send(topic, partition, records));
     },
 
+    async giveUpOn(topic, partition) {
+      const opened = await loading?.catch(() => undefined);
+      const send = opened?.producers.oldest(topic, partition);
+      if (opened === undefined || send === undefined) return undefined;
+      const { mark } = send;
+      if (send.isConnecting()) return undefined;
+      // Where no broker answers at once, the network is slow or the cluster away: then it is to be waited for.
+      const leader = await opened.scout.leaderOf(topic, partition ?? 0);
+      const isUnderWay = opened.producers.oldest(topic, partition) === send;
+      if (leader === undefined || !isUnderWay) return undefined;
+      if (!mark.written) {
+        send.giveUp();
+        return noMetadata(topic);
+      }
+      if (partition === undefined || mark.target === undefined || leader === mark.target) return undefined;
+      send.giveUp();
+      return leaderMoved(topic, partition, mark.target, leader);
+    },
+
     async partitionsFor(topic) {
       if (closed) return undefined;
       try {
         return await (await session()).admin.partitionCount(topic);
       } catch (error) {
-        options.logger.debug(toSendFailure(error, { options, topic, written: false }).message);
+        options.logger.debug(toSendFailure(error, { ...asking, topic }).message);
         return undefined;
       }
     },
@@ -112,10 +135,7 @@ export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
       try {
         return await (await session()).admin.describe();
       } catch (error) {
-        throw new SvcError(
-          'SVC_ADAPTERS_NOT_REACHABLE',
-          toSendFailure(error, { options, written: false }).message,
-        );
+        throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', toSendFailure(error, asking).message);
       }
     },
 
@@ -125,6 +145,16 @@ export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
       return closing;
     },
   };
+}
+
+function noMetadata(topic: string): SendFailure {
+  const message = `a broker does not answer the question who leads topic "${topic}": the next try asks another one`;
+  return { kind: 'retriable', cause: 'TimeoutException', message };
+}
+
+function leaderMoved(topic: string, partition: number, from: number, to: number): SendFailure {
+  const message = `broker ${from} does not answer, and broker ${to} leads partition ${partition} of topic "${topic}" now: check broker ${from}`;
+  return { kind: 'unknown_outcome', cause: 'LEADER_MOVED', message };
 }
 
 function failed(failure: SendFailure): SendResult {

@@ -1,11 +1,13 @@
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import type { ICustomPartitioner, Kafka, KafkaConfig, LogEntry } from 'kafkajs';
+import { systemClock } from '../../clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { readCertificates } from '../kafka/read-certificates.ts';
 import { addCodecs, type CodecOptions } from './add-codecs.ts';
 import { createSignIn } from './kafkajs-sign-in.ts';
+import { patchProduce } from './produce-patch.ts';
 import { patchRequestQueue } from './request-queue-patch.ts';
 
 export interface KafkajsClientOptions extends KafkaClientOptions, CodecOptions {
@@ -22,25 +24,35 @@ const reauthenticateBeforeMs = 1_000;
 /** One client of kafkajs with the sockets that it opened. */
 export interface KafkajsClient {
   readonly kafka: Kafka;
+  /** Whether one message may carry a whole batch. */
+  readonly canCarry: boolean;
   /** By the key as in Java; records without a key in turn. */
   readonly createPartitioner: ICustomPartitioner;
   /** Drops every connection at once, for good; requests under way fail. */
   destroySockets(): void;
+  /** Drops the connections on which an answer has been due for so long. */
+  destroySilent(silentMs: number): void;
 }
 
-export type OpenKafkajsClient = () => KafkajsClient;
+/** Other than in the options of the adapter. */
+export interface OpenOptions {
+  readonly brokers?: readonly string[];
+  readonly requestTimeoutMs?: number;
+}
+
+/** Each client begins with another broker of the list: one that hangs there must not hold up all of them. */
+export type OpenKafkajsClient = (other?: OpenOptions) => KafkajsClient;
 
 /** Loads and patches kafkajs and reads the certificates; the result opens clients, which share nothing. */
 export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKafkajsClient> {
   const vendor = (await import('kafkajs')).default;
-  await patchRequestQueue(options.logger);
+  const [canCarry] = await Promise.all([patchProduce(), patchRequestQueue(options.logger)]);
   const ssl = options.tls && (await readCertificates(options.tls));
   const signIn = options.sasl && (await createSignIn(options.sasl, options.connectionTimeoutMs));
   await addCodecs(vendor, options);
   const config: KafkaConfig = {
-    brokers: [...options.brokers],
+    brokers: [],
     clientId: options.clientId,
-    requestTimeout: options.requestTimeoutMs,
     connectionTimeout: options.connectionTimeoutMs,
     reauthenticationThreshold: reauthenticateBeforeMs,
     // svc retries by itself, where it can keep the order and tell what was stored.
@@ -49,8 +61,10 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
     logCreator: () => (entry) => logLine(options.logger, entry),
     ...(ssl && { ssl }),
   };
-  return () => {
-    const sockets = new Set<Socket>();
+  let opened = 0;
+  return ({ brokers = options.brokers, requestTimeoutMs = options.requestTimeoutMs } = {}) => {
+    const sockets = new Map<Socket, Traffic>();
+    const first = opened++ % brokers.length;
     let destroyed = false;
     // kafkajs keeps its authenticator in the object it is given, so each client gets its own.
     const sasl = signIn && { sasl: signIn() };
@@ -60,20 +74,37 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
       return openSocket(target, sockets);
     };
     return {
-      kafka: new vendor.Kafka({ ...config, ...sasl, socketFactory }),
+      kafka: new vendor.Kafka({
+        ...{ ...config, ...sasl, socketFactory, requestTimeout: requestTimeoutMs },
+        brokers: [...brokers.slice(first), ...brokers.slice(0, first)],
+      }),
+      canCarry,
       createPartitioner: vendor.Partitioners.DefaultPartitioner,
       destroySockets() {
         destroyed = true;
-        for (const socket of sockets) socket.destroy(new Error('closed by svc'));
+        for (const socket of sockets.keys()) socket.destroy(new Error('closed by svc'));
+      },
+      destroySilent(silentMs) {
+        const nowMs = systemClock.monotonic();
+        for (const [socket, { readAtMs, writtenBefore }] of sockets) {
+          const isOwed = socket.bytesWritten > writtenBefore && nowMs - readAtMs >= silentMs;
+          if (isOwed) socket.destroy(new Error('closed by svc'));
+        }
       },
     };
   };
 }
 
+/** Of one connection: when it was last heard of, and how much had been written to it by then. */
+interface Traffic {
+  readAtMs: number;
+  writtenBefore: number;
+}
+
 type SocketTarget = { host: string; port: number; ssl: ConnectionOptions; onConnect: () => void };
 
 /** As kafkajs does it, and: an idle connection does not keep the process alive, and small requests are not held back. */
-function openSocket({ host, port, ssl, onConnect }: SocketTarget, sockets: Set<Socket>): Socket {
+function openSocket({ host, port, ssl, onConnect }: SocketTarget, sockets: Map<Socket, Traffic>): Socket {
   const servername = isIP(host) ? {} : { servername: host };
   const socket = ssl
     ? connectTls({ host, port, ...servername, ...ssl }, onConnect)
@@ -81,7 +112,12 @@ function openSocket({ host, port, ssl, onConnect }: SocketTarget, sockets: Set<S
   socket.setKeepAlive(true, 60_000);
   socket.setNoDelay(true);
   socket.unref();
-  sockets.add(socket);
+  const traffic = { readAtMs: systemClock.monotonic(), writtenBefore: 0 };
+  socket.on('data', () => {
+    traffic.readAtMs = systemClock.monotonic();
+    traffic.writtenBefore = socket.bytesWritten;
+  });
+  sockets.set(socket, traffic);
   socket.once('close', () => sockets.delete(socket));
   return socket;
 }

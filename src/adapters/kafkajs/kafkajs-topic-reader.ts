@@ -64,7 +64,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
 
   /** Without retries: a wrong name or address is said at once. */
   async function checkTopic(open: OpenKafkajsClient): Promise<void> {
-    const asked = createKafkajsAdmin(open, options.brokers.length);
+    const asked = createKafkajsAdmin(open, options);
     try {
       if ((await asked.partitionCount(topic)) !== undefined) return;
     } finally {

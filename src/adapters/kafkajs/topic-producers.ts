@@ -20,12 +20,23 @@ export interface TopicProducers {
     records: readonly BrokerRecord[],
     mark: WriteMark,
   ): Promise<number>;
+  /** The oldest send to a partition that is not given up. */
+  oldest(topic: string, partition: number | undefined): SendUnderWay | undefined;
   close(): Promise<void>;
+}
+
+export interface SendUnderWay {
+  readonly mark: WriteMark;
+  /** Not connected yet; that has time-outs of its own. */
+  isConnecting(): boolean;
+  /** Nothing is written of it any more; its producer drops what does not answer, and makes room for a new one. */
+  giveUp(): void;
 }
 
 export function createTopicProducers(open: OpenKafkajsClient, options: KafkajsClientOptions): TopicProducers {
   /** In the order of their last use. */
   const producers = new Map<string, TopicProducer>();
+  const sends = new Set<SendUnderWay & { readonly topic: string; readonly partition: number | undefined }>();
 
   function producerFor(topic: string): TopicProducer {
     const known = producers.get(topic);
@@ -48,16 +59,40 @@ export function createTopicProducers(open: OpenKafkajsClient, options: KafkajsCl
   return {
     async send(topic, partition, records, mark) {
       const producer = producerFor(topic);
+      // The next send begins anew: with fresh connections, and from the whole list of brokers.
+      const replace = (): void => {
+        if (producers.get(topic) !== producer) return;
+        producers.delete(topic);
+        producer.retire();
+      };
+      let stop = (_: Error): void => {};
+      // kafkajs may take long to notice, looking for other brokers on its way.
+      const givenUp = new Promise<never>((_, reject) => {
+        stop = reject;
+      });
+      const send = {
+        ...{ topic, partition, mark, isConnecting: producer.isConnecting },
+        giveUp() {
+          mark.givenUp = true;
+          replace();
+          producer.dropSilent();
+          stop(new Error('given up'));
+        },
+      };
+      sends.add(send);
       try {
-        return await producer.send(partition, records, mark);
+        return await Promise.race([producer.send(partition, records, mark), givenUp]);
       } catch (error) {
-        // The next send begins anew: with fresh connections, and from the whole list of brokers.
-        if (isBeyondRepair(error) && producers.get(topic) === producer) {
-          producers.delete(topic);
-          producer.retire();
-        }
+        if (isBeyondRepair(error)) replace();
         throw error;
+      } finally {
+        sends.delete(send);
       }
+    },
+    oldest(topic, partition) {
+      for (const send of sends)
+        if (send.topic === topic && send.partition === partition && send.mark.givenUp !== true) return send;
+      return undefined;
     },
     async close() {
       const open = [...producers.values()];

@@ -6,6 +6,8 @@ import { decodeEvent, decodeRecord } from '../../publish/stored-record.ts';
 import { createRanges, type Ranges } from '../../ranges.ts';
 import { openBackupDirectory } from './backup-directory.ts';
 import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
+import { createLineIndex, type LineIndex, orderOf } from './line-index.ts';
+import { bySegment, type Entry, inOrder, readPlaces } from './ordered-entries.ts';
 import { readLines } from './read-lines.ts';
 import {
   doneFile,
@@ -41,9 +43,14 @@ interface Progress {
   /** Known when the segment has been read to its end. */
   lineCount: number | undefined;
   isMoved: boolean;
+  /** Done, and not on the disk: it could not be written. */
+  readonly unnoted: Set<number>;
 }
 
-/** A local backup folder: event files by their names, then segments, oldest first. Processed files move to `recovered/`. */
+/**
+ * A local backup folder: event files, and the lines of all segments, together in the order of their event ids, for events of
+ * one key can lie in either. Processed files move to `recovered/`.
+ */
 export function createLocalSource(options: LocalSourceOptions): RecoverySource {
   const { directory, now } = options;
   const progress = new Map<string, Progress>();
@@ -83,23 +90,18 @@ export function createLocalSource(options: LocalSourceOptions): RecoverySource {
     }
   }
 
-  async function* readSegment(name: string, size: number): AsyncGenerator<StoredBatch> {
-    const state: Progress = {
-      done: await readDone(join(real, name)),
-      unreadable: 0,
-      lineCount: undefined,
-      isMoved: false,
-    };
+  /** Puts the lines of a segment that are not done into the index. Returns what is no event. */
+  async function scanSegment(name: string, segment: number, index: LineIndex): Promise<Unreadable[]> {
+    const state = newProgress(await readDone(join(real, name)), progress.get(name)?.unnoted);
     progress.set(name, state);
-    let events: StoredEvent[] = [];
-    let unreadable: Unreadable[] = [];
+    const unreadable: Unreadable[] = [];
     let count = 0;
-    for await (const { number, text, isWhole } of readLines(join(real, name))) {
+    for await (const { number, text, isWhole, start, bytes } of readLines(join(real, name))) {
       count++;
       if (state.done.has(number)) continue;
       const place = `${name}:${number + 1}`;
-      const event = isWhole ? decodeRecord(text, place) : undefined;
-      if (event !== undefined) events.push(event);
+      const id = isWhole ? eventIdIn(text) : undefined;
+      if (id !== undefined) index.add({ segment, number, start, bytes, id: orderOf(id) });
       else if (isWhole) {
         state.unreadable++;
         unreadable.push({ place, reason: 'it holds no event' });
@@ -108,14 +110,35 @@ export function createLocalSource(options: LocalSourceOptions): RecoverySource {
         unreadable.push({ place, reason: 'the line was cut off while it was written' });
         count--;
       }
-      if (events.length < size) continue;
-      yield { events, unreadable };
-      events = [];
-      unreadable = [];
     }
     state.lineCount = count;
-    if (events.length > 0 || unreadable.length > 0) yield { events, unreadable };
     await moveFinished(name, state);
+    return unreadable;
+  }
+
+  /** Files and lines, in the order of their ids. */
+  async function readAll(entries: readonly Entry[], segments: readonly string[]): Promise<StoredBatch> {
+    const found = new Map<Entry, StoredEvent | Unreadable>();
+    const files = entries.filter((entry) => typeof entry === 'string');
+    const events = await Promise.all(files.map(readEvent));
+    for (const [index, file] of files.entries()) found.set(file, events[index] as StoredEvent | Unreadable);
+    for (const [segment, lines] of bySegment(entries)) {
+      const name = segments[segment] as string;
+      const texts = await readPlaces(join(real, name), lines).catch(() => undefined);
+      for (const [index, line] of lines.entries()) {
+        const place = `${name}:${line.number + 1}`;
+        const text = texts?.[index];
+        const event = text === undefined ? undefined : decodeRecord(text, place);
+        if (event === undefined) (progress.get(name) as Progress).unreadable++;
+        const reason = text === undefined ? 'it cannot be read any more' : 'it holds no event';
+        found.set(line, event ?? { place, reason });
+      }
+    }
+    const all = entries.map((entry) => found.get(entry) as StoredEvent | Unreadable);
+    return {
+      events: all.filter((one): one is StoredEvent => 'value' in one),
+      unreadable: all.filter((one): one is Unreadable => !('value' in one)),
+    };
   }
 
   async function moveFinished(name: string, state: Progress): Promise<void> {
@@ -146,14 +169,18 @@ export function createLocalSource(options: LocalSourceOptions): RecoverySource {
   }
 
   async function doneWithLines(name: string, lines: readonly number[]): Promise<void> {
-    const state = progress.get(name) ?? {
-      done: createRanges(),
-      unreadable: 0,
-      lineCount: undefined,
-      isMoved: false,
-    };
-    for (const line of lines) state.done.add(line);
-    await writeDone(real, join(real, name), state.done);
+    const state = progress.get(name) ?? newProgress(createRanges());
+    for (const line of lines) {
+      state.done.add(line);
+      state.unnoted.add(line);
+    }
+    try {
+      await writeDone(real, join(real, name), state.done);
+      state.unnoted.clear();
+    } catch (error) {
+      // On a full disk this process goes on, for it remembers; whoever comes after it would send these once more.
+      if (!isFull(error)) throw error;
+    }
     await moveFinished(name, state);
   }
 
@@ -198,18 +225,25 @@ export function createLocalSource(options: LocalSourceOptions): RecoverySource {
 
     async *read(size) {
       const { files, segments } = await names();
-      const atOnce = Math.min(size, openFiles);
-      for (let at = 0; at < files.length; at += atOnce) {
-        const found = await Promise.all(files.slice(at, at + atOnce).map(readEvent));
-        yield {
-          events: found.filter((one): one is StoredEvent => 'value' in one),
-          unreadable: found.filter((one): one is Unreadable => !('value' in one)),
-        };
-      }
+      const index = createLineIndex();
+      const scanned: string[] = [];
       for (const name of segments) {
         const taken = await takeSegment(name);
-        if (taken !== undefined) yield* readSegment(taken, size);
+        if (taken === undefined) continue;
+        const unreadable = await scanSegment(taken, scanned.push(taken) - 1, index);
+        if (unreadable.length > 0) yield { events: [], unreadable };
       }
+      let entries: Entry[] = [];
+      let fileCount = 0;
+      for (const entry of inOrder(files, index)) {
+        entries.push(entry);
+        if (typeof entry === 'string') fileCount++;
+        if (entries.length < size && fileCount < openFiles) continue;
+        yield await readAll(entries, scanned);
+        entries = [];
+        fileCount = 0;
+      }
+      if (entries.length > 0) yield await readAll(entries, scanned);
     },
 
     async done(events) {
@@ -234,6 +268,20 @@ export function createLocalSource(options: LocalSourceOptions): RecoverySource {
       lock = undefined;
     },
   };
+}
+
+function isFull(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '');
+}
+
+function newProgress(done: Ranges, unnoted: Set<number> = new Set()): Progress {
+  for (const line of unnoted) done.add(line);
+  return { done, unnoted, unreadable: 0, lineCount: undefined, isMoved: false };
+}
+
+/** Of a line as svc writes it without parsing the rest of it; `undefined` where it is no event. */
+function eventIdIn(text: string): string | undefined {
+  return /^\{"eventId":"(\d{1,19})"/.exec(text)?.[1] ?? decodeRecord(text, '')?.eventId;
 }
 
 /** Event ids are numbers that grow with time, as texts of any length. */

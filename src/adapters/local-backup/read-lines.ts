@@ -5,6 +5,9 @@ export interface Line {
   readonly number: number;
   readonly text: string;
   readonly isWhole: boolean;
+  /** Where it begins in the file, and its length without the line feed, in bytes. */
+  readonly start: number;
+  readonly bytes: number;
 }
 
 const lineFeed = 0x0a;
@@ -13,15 +16,21 @@ const lineFeed = 0x0a;
 export async function* readLines(path: string): AsyncGenerator<Line> {
   let rest: Buffer[] = [];
   let number = 0;
+  let start = 0;
+  const lineOf = (bytes: Buffer, isWhole: boolean): Line => {
+    const line = { number: number++, text: bytes.toString(), isWhole, start, bytes: bytes.length };
+    start += bytes.length + 1;
+    return line;
+  };
   for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
     let from = 0;
     for (let at = chunk.indexOf(lineFeed); at >= 0; at = chunk.indexOf(lineFeed, from)) {
       const line = Buffer.concat([...rest, chunk.subarray(from, at)]);
       rest = [];
-      yield { number: number++, text: line.toString(), isWhole: true };
+      yield lineOf(line, true);
       from = at + 1;
     }
     if (from < chunk.length) rest.push(chunk.subarray(from));
   }
-  if (rest.length > 0) yield { number, text: Buffer.concat(rest).toString(), isWhole: false };
+  if (rest.length > 0) yield lineOf(Buffer.concat(rest), false);
 }

@@ -57,7 +57,26 @@ const writtenBy = (segment: string, pid: number): string =>
 describe('recovery from a backup folder', () => {
   afterEach(removeFolders);
 
-  it('gives files, then segments, oldest first, and leaves nothing but recovered/', async () => {
+  it('gives events in the order of their ids, in whichever file or segment they lie', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory, { maxFiles: 3 });
+    // The send that was under way when the others were given up comes last.
+    for (const id of ['1009', '1002', '999']) await backup.store(backupEvent(id));
+    for (const id of ['1005', '1004', '1008']) await backup.store(backupEvent(id));
+    await backup.finishSegments();
+    for (const id of ['1003', '1006']) await backup.store(backupEvent(id));
+    await backup.close(1_000);
+    assert.equal(namesIn(directory).filter((name) => name.startsWith('segment-')).length, 2);
+    const { ids: recovered, batches } = await recoverFrom(directory, { size: 3 });
+    assert.deepEqual(recovered, ['999', '1002', '1003', '1004', '1005', '1006', '1008', '1009']);
+    assert.deepEqual(
+      batches.map(({ events }) => events.length),
+      [3, 3, 2],
+    );
+    assert.deepEqual(namesIn(directory), []);
+  });
+
+  it('gives files and segments, oldest first, and leaves nothing but recovered/', async () => {
     const directory = freshPath();
     await filled(directory, 4, 5);
     const { ids: recovered, batches } = await recoverFrom(directory);
@@ -127,10 +146,10 @@ describe('recovery from a backup folder', () => {
     assert.deepEqual(
       batches.flatMap(({ unreadable }) => unreadable),
       [
+        { place: `${segment}:4`, reason: 'the line was cut off while it was written' },
+        { place: `${segment}:3`, reason: 'it holds no event' },
         { place: 'notes.json', reason: 'it holds no event' },
         { place: 'folder.json', reason: 'it is not a file' },
-        { place: `${segment}:3`, reason: 'it holds no event' },
-        { place: `${segment}:4`, reason: 'the line was cut off while it was written' },
       ],
     );
     assert.deepEqual(namesIn(directory), ['folder.json', 'notes.json', segment, `${segment}.done`]);
@@ -229,5 +248,25 @@ describe('recovery from a backup folder', () => {
     for await (const { events } of source.read(10)) await source.done(events);
     await source.close();
     assert.deepEqual(namesIn(directory), ['1001.json', '1003.json']);
+  });
+
+  it('does not send again what it could not note as done, in the same process', async () => {
+    const directory = freshPath();
+    await filled(directory, 0, 5);
+    const [segment] = namesIn(directory) as [string];
+    // In the way of the note.
+    mkdirSync(join(directory, `${segment}.done`));
+    writeFileSync(join(directory, `${segment}.done`, 'x'), '');
+    const source = createLocalSource({ directory, now: Date.now });
+    await source.open(true);
+    const read = async (): Promise<string[]> => {
+      for await (const { events } of source.read(3)) {
+        await source.done(events).catch(() => {});
+        return events.map(({ eventId }) => eventId);
+      }
+      return [];
+    };
+    assert.deepEqual([await read(), await read()], [ids(1, 3), ids(4, 5)]);
+    await source.close();
   });
 });

@@ -1,0 +1,185 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { clusterFaults } from '../test/faults/cluster-faults.ts';
+import type { Fault } from '../test/faults/fault.ts';
+import { mockFaults } from '../test/faults/mock-faults.ts';
+import { writeDocs } from '../test/faults/report.ts';
+import { type FaultResult, runFault } from '../test/faults/run-fault.ts';
+import { installPacked } from '../test/support/packed.ts';
+import { checkoutFolder } from './services/cache.ts';
+import { startKafkaCluster } from './services/kafka-cluster.ts';
+import { startKafkaMock } from './services/kafka-mock.ts';
+import { startS3Server } from './services/s3.ts';
+import { Unavailable } from './services/unavailable.ts';
+
+const HELP = `Usage: npm run test:faults -- [options]
+
+Runs svc, as its user gets it, under load on a real three-node Kafka cluster, does one fault after the other to the cluster,
+and settles the accounts after each: every call in exactly one place, nothing lost, the order of each key intact.
+
+  --client <name>      kafkajs (default) or platformatic; may be repeated
+  --only <fault>       one of the faults; may be repeated
+  --outage <seconds>   how long all brokers are away in the fault that takes them (default 60)
+  --runs <n>           all of them so many times (default 1)
+  --write-docs         writes the table of docs/faults.md when all have passed
+  --no-build           with the package as it was built last
+  --json               results as one JSON array on standard output
+  --list               the names of the faults
+
+Exit codes: 0 all passed, 1 a fault failed, 2 wrong arguments, 3 something cannot be had on this machine.
+`;
+
+const faults: readonly Fault[] = [...clusterFaults, ...mockFaults];
+
+async function main(): Promise<number> {
+  const { values } = parseArgs({
+    options: {
+      client: { type: 'string', multiple: true, default: ['kafkajs'] },
+      only: { type: 'string', multiple: true, default: [] },
+      outage: { type: 'string', default: '60' },
+      runs: { type: 'string', default: '1' },
+      'write-docs': { type: 'boolean', default: false },
+      'no-build': { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+      list: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  if (values.help) return print(HELP);
+  if (values.list) return print(faults.map(({ name, title }) => `${name.padEnd(20)} ${title}\n`).join(''));
+  const unknown = values.only.find((name) => !faults.some((fault) => fault.name === name));
+  if (unknown !== undefined)
+    return fail(2, `no such fault: ${unknown}. There is: ${faults.map(({ name }) => name).join(', ')}`);
+  const outageMs = Number(values.outage) * 1_000;
+  if (!(outageMs >= 1_000)) return fail(2, '--outage takes seconds, at least 1');
+
+  const runs = Number(values.runs);
+  if (!Number.isInteger(runs) || runs < 1) return fail(2, '--runs takes a number of at least 1');
+  const known = clientsOf(svcSchema());
+  const missing = values.client.find((name) => !known.includes(name));
+  if (missing !== undefined)
+    return fail(2, `svc has no client ${missing} here. There is: ${known.join(', ')}`);
+
+  if (!values['no-build'])
+    execFileSync('npm', ['run', '--silent', 'build'], { cwd: checkoutFolder, stdio: 'inherit' });
+  const manifest = JSON.parse(readFileSync(join(checkoutFolder, 'package.json'), 'utf8'));
+  const versions = { ...manifest.peerDependencies, ...manifest.devDependencies };
+  const needed = [
+    '@aws-sdk/client-s3',
+    ...(values.client.includes('platformatic') ? ['@platformatic/kafka'] : []),
+  ];
+  const application = installPacked(
+    'faults',
+    Object.fromEntries(needed.map((name) => [name, versions[name]])),
+  );
+  const cluster = once(() => startKafkaCluster({ log: say }));
+  const mock = once(() => startKafkaMock(say));
+  const s3 = once(() => startS3Server({ log: say }));
+  const results: FaultResult[] = [];
+  let failed = 0;
+  try {
+    for (const [client, run] of values.client.flatMap((name) =>
+      Array.from({ length: runs }, (_, index): [string, number] => [name, index + 1]),
+    )) {
+      if (runs > 1) say(`\n== ${client}: run ${run} of ${runs}`);
+      for (const fault of faults.filter(
+        ({ name }) => values.only.length === 0 || values.only.includes(name),
+      )) {
+        say(`\n${client}: ${fault.title}`);
+        try {
+          const result = await runFault(fault, {
+            ...{ cluster: cluster.get, mock: mock.get, s3: s3.get, client, application, outageMs },
+            say: (line) => say(`    ${line}`),
+          });
+          results.push(result);
+          if (result.problems.length > 0) failed++;
+          describe(result);
+        } catch (error) {
+          failed++;
+          say(`  FAILED  ${(error as Error).message}`);
+        }
+      }
+    }
+  } finally {
+    await (await cluster.started)?.stop();
+    (await mock.started)?.stop();
+    await (await s3.started)?.local?.stop();
+  }
+  if (values['write-docs'] && failed === 0 && values.only.length === 0) {
+    for (const client of values.client) {
+      const own = results.filter((result) => result.client === client);
+      writeDocs(join(checkoutFolder, 'docs', 'faults.md'), client, own.slice(-faults.length), runs);
+    }
+  }
+  if (values.json) print(`${JSON.stringify(results, null, 2)}\n`);
+  const passed = results.filter(({ problems }) => problems.length === 0).length;
+  say(`\n${passed} passed, ${failed} failed`);
+  return failed === 0 ? 0 : 1;
+}
+
+function svcSchema(): { definitions: Record<string, { enum?: string[] }> } {
+  return JSON.parse(readFileSync(join(checkoutFolder, 'svc.config.schema.json'), 'utf8'));
+}
+
+/** The clients of Kafka among the values of `svc.broker.client`. */
+function clientsOf({ definitions }: ReturnType<typeof svcSchema>): string[] {
+  const all = JSON.stringify(definitions['svc.broker.client']);
+  return ['kafkajs', 'platformatic'].filter((name) => all.includes(`"${name}"`));
+}
+
+/** Started when it is first asked for. */
+function once<T>(start: () => Promise<T>): {
+  get: () => Promise<T>;
+  readonly started: Promise<T> | undefined;
+} {
+  let started: Promise<T> | undefined;
+  return {
+    get() {
+      started ??= start();
+      return started;
+    },
+    get started() {
+      return started;
+    },
+  };
+}
+
+function describe({ problems, ledger, duplicates, longestPauseMs, tookMs }: FaultResult): void {
+  const { calls, published, dlq, backup, refused, lost, retries } = ledger;
+  const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
+  say(
+    `  ${problems.length === 0 ? 'ok' : 'FAILED'} in ${seconds(tookMs)}: ${calls} calls = ${published} published + ${dlq} dlq + ${backup} backup + ${refused} refused + ${lost} lost; ${retries} retries, ${duplicates} duplicates, longest pause ${longestPauseMs === null ? '-' : seconds(longestPauseMs)}`,
+  );
+  for (const problem of problems) say(`    ${problem}`);
+}
+
+function say(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
+
+function print(text: string): number {
+  process.stdout.write(text);
+  return 0;
+}
+
+function fail(code: number, message: string): number {
+  console.error(message);
+  return code;
+}
+
+// The guards of the servers, and of the application, end all that runs when this process ends.
+for (const [signal, code] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const)
+  process.once(signal, () => process.exit(code));
+
+try {
+  process.exitCode = await main();
+} catch (error) {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (error instanceof Unavailable) process.exitCode = fail(3, `${message}\nHow to get it: ${error.how}`);
+  else process.exitCode = fail(String(code).startsWith('ERR_PARSE_ARGS') ? 2 : 1, message);
+}

@@ -1,0 +1,82 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { lastLines } from './commands.ts';
+import type { Guard } from './guard.ts';
+import type { KafkaJars } from './kafka-jars.ts';
+import { type WaitOptions, waitForKafka } from './kafka-server.ts';
+import { signalGroup } from './processes.ts';
+
+export const FAST_JVM = ['-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1'];
+
+const READY_TIMEOUT_MS = 60_000;
+
+/** Somebody else listens there by now: another try with other ports helps. */
+export class PortTaken extends Error {}
+
+export interface KafkaNodeOptions {
+  readonly jars: KafkaJars;
+  readonly guard: Guard;
+  /** With `server.properties`, `log4j2.properties`, and the formatted data folder that the former names. */
+  readonly folder: string;
+  /** `host:port` on which it answers. */
+  readonly address: string;
+  readonly maxHeapMb: number;
+}
+
+/** One process of Apache Kafka. */
+export interface KafkaNode {
+  readonly pid: number | null;
+  readonly isRunning: boolean;
+  /** Starts the process; `ready` waits for its answer. */
+  launch(): void;
+  ready(options: Pick<WaitOptions, 'clusterId' | 'brokerCount'>): Promise<void>;
+  /** Ends it at once (SIGKILL), and waits for the end. */
+  kill(): Promise<void>;
+  signal(signal: NodeJS.Signals): void;
+}
+
+export function createKafkaNode({ jars, guard, folder, address, maxHeapMb }: KafkaNodeOptions): KafkaNode {
+  const logFile = join(folder, 'kafka.log');
+  let child: ChildProcess | undefined;
+  const isRunning = (): boolean =>
+    child !== undefined && child.exitCode === null && child.signalCode === null;
+  const signal = (name: NodeJS.Signals): void => {
+    if (child?.pid !== undefined) signalGroup(child.pid, name);
+  };
+
+  return {
+    get pid() {
+      return child?.pid ?? null;
+    },
+    get isRunning() {
+      return isRunning();
+    },
+    launch() {
+      const logging = `-Dlog4j2.configurationFile=${join(folder, 'log4j2.properties')}`;
+      const jvm = ['-Xms128m', `-Xmx${maxHeapMb}m`, ...FAST_JVM, logging, '-cp', jars.classPath];
+      child = guard.start(jars.java, [...jvm, 'kafka.Kafka', join(folder, 'server.properties')], logFile);
+    },
+    async ready(options) {
+      try {
+        const failed = (): string | null => (isRunning() ? null : 'Kafka ended while it started');
+        await waitForKafka(address, { timeoutMs: READY_TIMEOUT_MS, failed, ...options });
+      } catch (error) {
+        signal('SIGKILL');
+        const output = await readFile(logFile, 'utf8').catch(() => '');
+        if (/Address already in use/.test(output))
+          throw new PortTaken(`a port of ${address} was taken meanwhile`);
+        throw new Error(`${(error as Error).message}; the end of its log:\n${lastLines(output)}`);
+      }
+    },
+    async kill() {
+      if (child === undefined || !isRunning()) return;
+      const ended = once(child, 'exit');
+      child.ref();
+      signal('SIGKILL');
+      await ended;
+    },
+    signal,
+  };
+}

@@ -1,0 +1,52 @@
+import { open } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { type IndexedLine, type LineIndex, orderOf } from './line-index.ts';
+
+/** The name of an event file, or a line of a segment. */
+export type Entry = string | IndexedLine;
+
+/** @param files names in their order */
+export function* inOrder(files: readonly string[], index: LineIndex): Generator<Entry> {
+  const lines = index.sorted();
+  let line = lines.next().value;
+  for (const file of files) {
+    const stem = basename(file, '.json');
+    // `<epoch_millis>.json` says nothing about the id in it.
+    const id = /^\d{13}$/.test(stem) ? 0n : orderOf(stem);
+    while (line !== undefined && line.id < id) {
+      yield line;
+      line = lines.next().value;
+    }
+    yield file;
+  }
+  while (line !== undefined) {
+    yield line;
+    line = lines.next().value;
+  }
+}
+
+export function bySegment(entries: readonly Entry[]): Map<number, IndexedLine[]> {
+  const lines = new Map<number, IndexedLine[]>();
+  for (const entry of entries) {
+    if (typeof entry === 'string') continue;
+    const known = lines.get(entry.segment);
+    if (known === undefined) lines.set(entry.segment, [entry]);
+    else known.push(entry);
+  }
+  return lines;
+}
+
+/** The texts of lines of one file. */
+export async function readPlaces(path: string, lines: readonly IndexedLine[]): Promise<string[]> {
+  const file = await open(path);
+  try {
+    const texts: string[] = [];
+    for (const { start, bytes } of lines) {
+      const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(bytes), 0, bytes, start);
+      texts.push(buffer.toString('utf8', 0, bytesRead));
+    }
+    return texts;
+  } finally {
+    await file.close();
+  }
+}

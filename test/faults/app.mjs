@@ -1,0 +1,42 @@
+// The application under load: it knows nothing of svc. Lines on standard input: `load <calls per second>`, `stop`.
+const keyCount = Number(process.env.FAULT_KEYS);
+const padding = 'x'.repeat(Number(process.env.FAULT_PADDING));
+const numbers = new Array(keyCount).fill(0);
+let calls = 0;
+
+function order(key, call) {
+  return { key, call, padding };
+}
+
+function callOnce() {
+  const index = calls++ % keyCount;
+  const key = `k${index}`;
+  order(key, `${key}/${numbers[index]++}`);
+}
+
+let timer;
+function load(rate) {
+  clearInterval(timer);
+  const started = performance.now();
+  let done = 0;
+  timer = setInterval(() => {
+    for (const due = ((performance.now() - started) / 1000) * rate; done < due; done++) callOnce();
+  }, 10);
+}
+
+let input = '';
+process.stdin.setEncoding('utf8').on('data', (text) => {
+  input += text;
+  for (let end = input.indexOf('\n'); end >= 0; end = input.indexOf('\n')) {
+    const [word, number] = input.slice(0, end).split(' ');
+    input = input.slice(end + 1);
+    if (word === 'load') load(Number(number));
+    else if (word === 'stop') {
+      clearInterval(timer);
+      console.log(JSON.stringify({ calls, numbers }));
+    }
+  }
+});
+// The suite is gone, by whatever signal.
+process.stdin.on('end', () => process.kill(process.pid, 'SIGKILL'));
+console.log('ready');

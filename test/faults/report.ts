@@ -1,0 +1,58 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import type { FaultResult } from './run-fault.ts';
+
+const intro = `<!-- The tables are made by \`npm run test:faults -- --write-docs\`. -->
+# What svc does when things fail
+
+\`npm run test:faults\` runs an application with the packed svc as a preload, under load with 60 keys and 6 partitions, on a
+real cluster of three Kafka nodes (KRaft, replication factor 3, \`min.insync.replicas=2\`, a broker is taken for dead after
+3 s), does one fault after the other to it, and settles the accounts after each:
+
+- calls = published + dead letters + backup + refused + lost, and every event is where the ledger says, read back by Kafka's
+  own Java consumer and from the files; nothing is refused, nothing lost, but where no place is left;
+- the order of each key is intact, repetitions apart: among the events that went straight to their topic, and among those
+  that came out of the local backup;
+- what the backup took is in the topic as well when it has drained.
+
+Error codes that a real cluster does not give on demand come from librdkafka's mock cluster. *Duplicates* are records of the
+topic beyond the first of their event: a send whose answer was lost is sent again, and consumers tell them by \`eventId\`.
+*Longest pause* is the longest time in which a partition got no new record while the load was on, the start of killed nodes
+among it. A leader that moves is followed within about a second; a broker that hangs without closing its connections is
+left as soon as the cluster has chosen other leaders, not after \`svc.broker.request-timeout-ms\`.
+`;
+
+const number = new Intl.NumberFormat('en-US');
+
+/** Replaces the table of the client in the page, which is made where it is not there. */
+export function writeDocs(file: string, client: string, results: readonly FaultResult[], runs: number): void {
+  const old = existsSync(file) ? readFileSync(file, 'utf8') : '';
+  const sections = new Map(
+    old
+      .split(/^## /m)
+      .slice(1)
+      .map((section): [string, string] => {
+        const [name = '', ...body] = section.split('\n');
+        return [name, body.join('\n').trim()];
+      }),
+  );
+  sections.set(client, table(results, runs));
+  const text = [...sections].sort().map(([name, body]) => `## ${name}\n\n${body}\n`);
+  writeFileSync(file, [intro, ...text].join('\n'));
+}
+
+function table(results: readonly FaultResult[], runs: number): string {
+  const rows = results.map(({ title, ledger, duplicates, longestPauseMs }) => {
+    const { calls, published, dlq, backup, lost } = ledger;
+    const counts = [calls, published, dlq, backup, lost, duplicates].map((count) => number.format(count));
+    const pause = longestPauseMs === null ? '' : `${(longestPauseMs / 1000).toFixed(1)} s`;
+    return `| ${[title, ...counts, pause].join(' | ')} |`;
+  });
+  const often = runs === 1 ? 'One run' : `The last of ${runs} runs, all of them green`;
+  return [
+    `${often}, on two shared cores: the counts are exact, the times are those of a busy machine.`,
+    '',
+    '| Fault | Events | Published | Dead letters | Backup | Lost | Duplicates | Longest pause |',
+    '|---|--:|--:|--:|--:|--:|--:|--:|',
+    ...rows,
+  ].join('\n');
+}
