@@ -15,7 +15,7 @@ import { kafkaOptions, textRecord } from './kafka-options.ts';
 const codecs = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
 
 requiring('secure-kafka', 'batches as Kafka stores them', function () {
-  this.timeout(60_000);
+  this.timeout(120_000);
   let kafka: SecureKafka;
   const opened: Broker[] = [];
 
@@ -56,7 +56,7 @@ requiring('secure-kafka', 'batches as Kafka stores them', function () {
           assert.deepEqual(await broker.send(topic, 0, sent), { ok: true });
           assert.deepEqual(storedCodecs(topic), [compression]);
           const plain = sent.map(({ value, ...rest }) => ({ ...rest, value: value.toString() }));
-          const read = await kafka.read(topic, { count: 50 });
+          const read = await kafka.read(topic, { count: 50, timeoutMs: 40_000 });
           assert.deepEqual(
             read.map(({ key, headers, timestamp, value }) => ({
               key,
