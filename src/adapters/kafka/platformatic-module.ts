@@ -54,7 +54,6 @@ export interface PlatformaticModule {
   readonly saslOAuthBearer: VendorSasl;
   readonly Writer: { create(): VendorWriter };
   readonly murmur2: (data: Buffer) => number;
-  readonly crc32c: (data: Buffer) => number;
   readonly compressionsAlgorithms: Readonly<Record<string, VendorCompression>>;
   readonly [name: string]: unknown;
 }

@@ -1,8 +1,9 @@
 import type { Message } from 'kafkajs';
 import { shared } from '../../lifecycle.ts';
 import type { BrokerRecord } from '../../publish/broker.ts';
+import { produceBody } from '../kafka/produce-request.ts';
+import { encodeRecordBatch } from '../kafka/record-batch.ts';
 import { knownVersion, versionOfKafkajs } from './known-kafkajs.ts';
-import { encodeProduceRequest } from './produce-request.ts';
 
 /** Records that travel through kafkajs as one message, and are encoded by svc when the request is written. */
 export interface Load {
@@ -79,18 +80,15 @@ function patch(prototype: KafkajsBroker, send: symbol, definition: unknown): voi
     const load = part?.messages[0]?.[loadOf];
     if (data === undefined || part === undefined || load === undefined) return produce.call(this, options);
     const protocol = this.lookupRequest(produceKey, definition)(options);
-    if (protocol.request.apiVersion < 3) return Promise.reject(new Error('this broker is too old'));
+    const { apiVersion } = protocol.request;
+    if (apiVersion < 3) return Promise.reject(new Error('this broker is too old'));
     const encode = async (): Promise<unknown> => {
       load.onEncode();
       const { acks, timeout: timeoutMs } = options;
-      const { topic } = data;
-      const bytes = encodeProduceRequest({
-        topic,
-        partition: part.partition,
-        records: load.records,
-        acks,
-        timeoutMs,
-      });
+      const batch = encodeRecordBatch(load.records);
+      const { topic, partition } = { ...data, ...part };
+      const [before, after] = produceBody(apiVersion, { topic, partition, acks, timeoutMs, batch });
+      const bytes = Buffer.concat([before, batch, after]);
       // As kafkajs' own encoder, as far as it is read.
       return { buf: bytes, buffer: bytes };
     };

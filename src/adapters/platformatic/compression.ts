@@ -1,7 +1,7 @@
 import type { KafkaCompression } from '../kafka/kafka-client-options.ts';
 import type { PlatformaticModule, VendorCompression } from '../kafka/platformatic-module.ts';
 import { codecNumbers } from '../kafka/protocol-numbers.ts';
-import type { Compression } from './record-batch.ts';
+import type { Compression } from '../kafka/record-batch.ts';
 
 /** gzip and zstd from Node, which compresses aside; snappy and lz4 from the package, which does not. */
 export async function compressionOf(

@@ -63,8 +63,8 @@ export function createPlatformaticBroker(options: PlatformaticBrokerOptions): Br
     // A broker answers the requests of a connection in turn: questions do not wait behind slow sends.
     const [toAsk, toSend] = [0, 1].map(() => createConnections({ vendor, options, tls, signIn }));
     const topics = createTopics(toAsk as Connections, options);
-    const tools = { crc32c: vendor.crc32c, compression: await compressionOf(vendor, options.compression) };
-    const sends = createSends({ connections: toSend as Connections, topics, tools }, options);
+    const compression = await compressionOf(vendor, options.compression);
+    const sends = createSends({ connections: toSend as Connections, topics, compression }, options);
     return { murmur2: vendor.murmur2, topics, sends, connections: [toAsk, toSend] as Connections[] };
   }
 

@@ -7,8 +7,8 @@ import type {
   VendorConnection,
   VendorWriter,
 } from '../kafka/platformatic-module.ts';
+import { flexibleFrom, type Produce, produceBody } from '../kafka/produce-request.ts';
 import type { SignIn } from './platformatic-sign-in.ts';
-import { flexibleFrom, type Produce, produceBody } from './produce-request.ts';
 
 export interface Address {
   readonly host: string;

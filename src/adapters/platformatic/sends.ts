@@ -2,9 +2,9 @@ import { systemClock } from '../../clock.ts';
 import type { BrokerRecord } from '../../publish/broker.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { ackNumbers } from '../kafka/protocol-numbers.ts';
+import { type Compression, encodeCompressedBatch, encodeRecordBatch } from '../kafka/record-batch.ts';
 import { type Connections, keyOf } from './connections.ts';
 import type { Address } from './platformatic-connection.ts';
-import { type BatchTools, compressedBatch, plainBatch } from './record-batch.ts';
 import type { Topics } from './topics.ts';
 
 /** Whether a produce request may have left for the broker. */
@@ -16,6 +16,13 @@ export interface WriteMark {
 export interface Sends {
   /** Resolves with `false` where there is no such partition. Rejects with the errors of the package. */
   send(topic: string, partition: number, records: readonly BrokerRecord[], mark: WriteMark): Promise<boolean>;
+}
+
+export interface SendsParts {
+  readonly connections: Connections;
+  readonly topics: Topics;
+  /** Default: none. */
+  readonly compression?: Compression | undefined;
 }
 
 interface UnderWay {
@@ -30,7 +37,7 @@ const lookMs = 1_000;
 const slowMs = 2_000;
 
 export function createSends(
-  { connections, topics, tools }: { connections: Connections; topics: Topics; tools: BatchTools },
+  { connections, topics, compression }: SendsParts,
   options: KafkaClientOptions,
 ): Sends {
   const underWay = new Set<UnderWay>();
@@ -63,9 +70,9 @@ export function createSends(
       const entry = { topic, partition, address: leader, startedAtMs: systemClock.monotonic() };
       try {
         const connection = await connections.get(leader);
-        const batch = tools.compression
-          ? await compressedBatch(records, tools, tools.compression)
-          : plainBatch(records, tools);
+        const batch = compression
+          ? await encodeCompressedBatch(records, compression)
+          : encodeRecordBatch(records);
         underWay.add(entry);
         watch ??= setInterval(() => void look(), lookMs).unref();
         mark.written = true;

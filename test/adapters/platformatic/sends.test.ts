@@ -57,7 +57,6 @@ describe('sends of platformatic', () => {
       {
         connections: connections as unknown as Connections,
         topics: topics as unknown as Topics,
-        tools: { crc32c: () => 0 },
       },
       kafkaOptions(['one:1']),
     );

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { crc32c } from '../../../src/adapters/kafkajs/crc32c.ts';
+import { crc32c } from '../../../src/adapters/kafka/crc32c.ts';
 
 describe('crc32c', () => {
   it('gives the check value of the standard', () => {

@@ -4,13 +4,13 @@ export const flexibleFrom = 9;
 export interface Produce {
   readonly topic: string;
   readonly partition: number;
-  readonly acks: -1 | 0 | 1;
+  readonly acks: number;
   readonly timeoutMs: number;
   readonly batch: Buffer;
 }
 
 /** The body of a produce request for one partition, in two pieces, so that the batch is not copied. Versions 3 to 11. */
-export function produceBody(version: number, produce: Produce): readonly [before: Buffer, after: Buffer] {
+export function produceBody(version: number, produce: Produce): [before: Buffer, after: Buffer] {
   return version >= flexibleFrom ? flexibleBody(produce) : firmBody(produce);
 }
 

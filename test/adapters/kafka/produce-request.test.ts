@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { produceBody } from '../../../src/adapters/platformatic/produce-request.ts';
+import { produceBody } from '../../../src/adapters/kafka/produce-request.ts';
 
 describe('a produce request', () => {
   const produce = { topic: 'orders', partition: 3, timeoutMs: 30_000, batch: Buffer.from('batch') } as const;
