@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
-// `npm run bench -- <name> [--json]`: one measurement, run by itself. Timings never gate a test.
+// `npm run bench -- <name> [--json] [options]`: one measurement, run by itself. Timings never gate a test.
 const folder = resolve(import.meta.dirname, '../test/bench');
-const names = ['capture', 'startup', 'throughput', 'protect'] as const;
+const names = ['capture', 'startup', 'throughput', 'protect', 'outage', 'http'] as const;
 
 /** One line of the result: `against` and `ratio` where a case is compared with another of the same run. */
 export interface Figure {
@@ -15,18 +15,23 @@ export interface Figure {
   readonly ratio?: number;
 }
 
-export type Bench = (progress: (text: string) => void) => Promise<readonly Omit<Figure, 'bench'>[]>;
+/** `args`: options of this bench. */
+export type Bench = (
+  progress: (text: string) => void,
+  args?: readonly string[],
+) => Promise<readonly Omit<Figure, 'bench'>[]>;
 
 async function main(args: readonly string[]): Promise<number> {
   const asJson = args.includes('--json');
   const name = args.find((arg) => !arg.startsWith('-'));
   if (name === undefined || args.includes('--help') || !existsSync(join(folder, `${name}.ts`))) {
-    const text = `npm run bench -- <name> [--json]\n\nnames: ${names.join(', ')}\n`;
+    const text = `npm run bench -- <name> [--json] [options]\n\nnames: ${names.join(', ')}\nthroughput: --client <names> --rounds <count> --profile <folder>\noutage: --minutes <count>\nhttp: --rate <requests a second> --rounds <count>\n`;
     (args.includes('--help') ? process.stdout : process.stderr).write(text);
     return args.includes('--help') ? 0 : 2;
   }
   const { bench } = (await import(join(folder, `${name}.ts`))) as { bench: Bench };
-  const figures = await bench((text) => process.stderr.write(`${text}\n`));
+  const options = args.filter((arg) => arg !== name && arg !== '--json');
+  const figures = await bench((text) => process.stderr.write(`${text}\n`), options);
   for (const figure of figures) {
     const compared = figure.ratio === undefined ? '' : `  ${figure.ratio} x ${figure.against}`;
     process.stdout.write(

@@ -1,20 +1,47 @@
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { startKafkaServer } from './services/kafka.ts';
 
 export interface DemoKafka {
   readonly brokers: readonly string[];
   /** The first record of a topic, as JSON, read by Kafka's own console consumer. */
   readFirst(topic: string): Promise<string>;
+  /** How many different events lie in these topics, read by Kafka's own console consumer. Fails where one is there twice. */
+  countEvents(topics: readonly string[], expected: number): Promise<number>;
+  /** Ends the broker as a crash does. */
+  kill(): Promise<void>;
+  restart(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** A real Kafka for the demo: the one that `KAFKA_BROKERS` names, else one of its own that ends with the demo. */
+/** How long the consumer waits for one record more than there should be. */
+const oneMoreMs = 4_000;
+
+/** A real Kafka for the demo, of its own: it is to be hurt. It ends with the demo. */
 export async function startDemoKafka(say: (text: string) => void): Promise<DemoKafka> {
   say('\nStarting Apache Kafka (the first time it is fetched)');
   const kafka = await startKafkaServer({ log: (line) => say(`   ${line}`) });
+  const { controls } = kafka;
+  if (controls === null) throw new Error('this Kafka cannot be stopped');
   return {
     brokers: kafka.brokers,
+    kill: () => controls.kill(),
+    restart: () => controls.restart(),
     stop: () => kafka.stop(),
+    async countEvents(topics, expected) {
+      const { program, args } = kafka.consoleConsumer([
+        ...['--bootstrap-server', kafka.brokers.join(','), '--include', topics.join('|'), '--from-beginning'],
+        ...['--max-messages', String(expected + 1), '--timeout-ms', String(oneMoreMs)],
+        ...['--formatter-property', 'print.headers=true', '--formatter-property', 'print.value=false'],
+      ]);
+      // It ends with an error when nothing more comes, which is what is hoped for.
+      const output = await new Promise<string>((resolve) =>
+        execFile(program, args, { timeout: 30_000 }, (_, stdout) => resolve(stdout)),
+      );
+      const ids = [...output.matchAll(/\beventId:(\d+)/g)].map(([, id]) => id);
+      const different = new Set(ids).size;
+      if (different < ids.length) throw new Error(`${ids.length - different} events are in Kafka twice`);
+      return different;
+    },
     async readFirst(topic) {
       const { program, args } = kafka.consoleConsumer([
         ...['--bootstrap-server', kafka.brokers.join(','), '--topic', topic, '--from-beginning'],
@@ -23,9 +50,9 @@ export async function startDemoKafka(say: (text: string) => void): Promise<DemoK
           '1',
           '--timeout-ms',
           '20000',
-          '--property',
+          '--formatter-property',
           'print.headers=true',
-          '--property',
+          '--formatter-property',
           'print.key=true',
         ],
       ]);

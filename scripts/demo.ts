@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 // `npm run demo`: an application that knows nothing of svc, started under the preload, publishes events.
-// On the `file` broker by default; `npm run demo -- --kafka` on a real Kafka.
+// On the `file` broker by default; `npm run demo -- --kafka` on a real Kafka, with an outage.
 const root = resolve(import.meta.dirname, '..');
 const example = join(root, 'examples/orders');
 const onKafka = process.argv.includes('--kafka');
@@ -14,7 +14,7 @@ const title = (text: string) => say(`\n${bold(`== ${text}`)}`);
 
 if (process.argv.includes('--help')) {
   say(
-    'npm run demo [-- --kafka]\n\n  --kafka   publish to a real Apache Kafka (KAFKA_BROKERS, or one that is fetched and started)',
+    'npm run demo [-- --kafka]\n\n  --kafka   publish to a real Apache Kafka, which is fetched and started, and show an outage',
   );
   process.exit(0);
 }
@@ -109,7 +109,12 @@ async function main(): Promise<void> {
   }
   const folder = mkdtempSync(join(tmpdir(), 'svc-demo-'));
   const topics = join(folder, 'topics');
-  const env: NodeJS.ProcessEnv = { ORDERS_DB: join(folder, 'orders.db'), SVC_BROKER_FILE_PATH: topics };
+  const backupFolder = join(folder, 'dlq-backup');
+  const env: NodeJS.ProcessEnv = {
+    ORDERS_DB: join(folder, 'orders.db'),
+    SVC_BROKER_FILE_PATH: topics,
+    SVC_BROKER_DLQ_BACKUP_PATH: backupFolder,
+  };
   const kafka = onKafka ? await (await import('./demo-kafka.ts')).startDemoKafka(say) : undefined;
   if (kafka !== undefined) env.KAFKA_BROKERS = kafka.brokers.join(',');
   let application: Application | undefined;
@@ -155,9 +160,18 @@ async function main(): Promise<void> {
     const health = await (await fetch(`${management}/actuator/health/svc`)).text();
     say(`   health: ${health}`);
 
+    if (kafka !== undefined) {
+      const { showOutage } = await import('./demo-outage.ts');
+      const topics = ['orders.events.v1', 'stock.events.v1'];
+      await showOutage({ kafka, topics, address, management, backupFolder, say, title, until });
+    }
+
     title('Where to look next');
     say('   examples/orders/svc.config.yaml   which functions publish what');
     say('   docs/capture.md                   every form of function that can be captured');
+    say(
+      '   docs/recovery.md                  what happens when a broker fails, and how to get events back by hand',
+    );
     say(
       onKafka
         ? '   npm run demo                      the same on files'

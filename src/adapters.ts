@@ -1,8 +1,8 @@
+import type { KafkaClientOptions } from './adapters/kafka/kafka-client-options.ts';
 import type { LocalBackup, LocalBackupOptions } from './adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from './adapters/local-backup/local-source.ts';
 import type { S3Settings } from './adapters/s3-backup/s3-client.ts';
 import { systemClock } from './clock.ts';
-import type { Logger } from './observe/logger.ts';
 import type { KeyProvider } from './protect/key-provider.ts';
 import type { EventBackupStrategy } from './publish/backup.ts';
 import type { Broker, SendResult } from './publish/broker.ts';
@@ -11,29 +11,9 @@ import type { RecoverySource } from './publish/recovery-source.ts';
 import type { TopicReader } from './publish/topic-reader.ts';
 
 /** What every broker adapter is made from; each takes what it needs. */
-export interface BrokerSettings {
-  readonly brokers: readonly string[];
-  readonly clientId: string;
-  readonly requestTimeoutMs: number;
-  readonly connectionTimeoutMs: number;
-  readonly tls?: TlsSettings | undefined;
-  readonly sasl?: SaslSettings | undefined;
+export interface BrokerSettings extends KafkaClientOptions {
   /** Directory of the `file` broker. */
   readonly directory: string;
-  readonly logger: Logger;
-}
-
-export interface TlsSettings {
-  readonly caFile?: string | undefined;
-  readonly certFile?: string | undefined;
-  readonly keyFile?: string | undefined;
-  readonly serverName?: string | undefined;
-}
-
-export interface SaslSettings {
-  readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512';
-  readonly username: string;
-  readonly password: string;
 }
 
 type Load = (settings: BrokerSettings) => Promise<Broker>;
@@ -42,6 +22,8 @@ type Load = (settings: BrokerSettings) => Promise<Broker>;
 const brokers: Record<string, Load> = {
   kafkajs: async (settings) =>
     (await import('./adapters/kafkajs/kafkajs-broker.ts')).createKafkajsBroker(settings),
+  platformatic: async (settings) =>
+    (await import('./adapters/platformatic/platformatic-broker.ts')).createPlatformaticBroker(settings),
   file: async (settings) => (await import('./adapters/file/file-broker.ts')).createFileBroker(settings),
   memory: async () => (await import('./adapters/memory/memory-broker.ts')).createMemoryBroker(),
 };

@@ -72,4 +72,5 @@ function reportEnd(service: Start.Service, logger: Logger): void {
   }
   const text = formatEndReport(service.report());
   if (text !== '') logger.info(text);
+  for (const remark of service.remarks()) logger.info(remark);
 }

@@ -1,6 +1,6 @@
 import type { Config } from './config/config.ts';
 import { startOwnWork } from './lifecycle.ts';
-import type { Controls, Info } from './manage/controls.ts';
+import type { Controls, Info, KeyHealth } from './manage/controls.ts';
 import { cacheHealth } from './manage/health-cache.ts';
 import { type ManagementServer, startManagementServer } from './manage/server.ts';
 import { renderMetrics } from './observe/exposition.ts';
@@ -13,6 +13,7 @@ import type { LossAlert } from './publish/loss-alert.ts';
 export interface Managed {
   readonly broker: Broker;
   readonly alert: LossAlert;
+  readonly keys: () => readonly KeyHealth[];
   readonly sources: MetricSources;
   readonly info: Info;
 }
@@ -21,14 +22,14 @@ export interface Managed {
 export async function startManagement(
   config: Config,
   logger: Logger,
-  { broker, alert, sources, info }: Managed,
+  { broker, alert, keys, sources, info }: Managed,
 ): Promise<ManagementServer | undefined> {
   const { server, endpoints, endpoint } = config.management;
   const exposure = endpoints.web.exposure.include;
   const started = await startManagementServer(
     { ...server, exposure, showDetails: endpoint.health.showDetails },
     {
-      health: healthOf(config, broker, alert),
+      health: healthOf(config, broker, alert, keys),
       metricsText: () => renderMetrics(sources),
       info: () => info,
     },
@@ -42,7 +43,12 @@ function hostOf({ address, port }: ManagementServer): string {
   return `${address.includes(':') ? `[${address}]` : address}:${port}`;
 }
 
-function healthOf({ broker: settings }: Config, broker: Broker, alert: LossAlert): Controls['health'] {
+function healthOf(
+  { broker: settings }: Config,
+  broker: Broker,
+  alert: LossAlert,
+  keys: Managed['keys'],
+): Controls['health'] {
   let reached = false;
   return cacheHealth({
     probe: async () => {
@@ -56,5 +62,6 @@ function healthOf({ broker: settings }: Config, broker: Broker, alert: LossAlert
       dlqTopic: settings.dlqTopic ?? null,
     }),
     alert: alert.state,
+    keys,
   });
 }

@@ -1,26 +1,34 @@
-import { openKeyProvider } from './adapters.ts';
 import { keyInClear } from './config/check-key-in-clear.ts';
 import type { Config } from './config/config.ts';
-import type { Names } from './config/names.ts';
-import { keyBytes } from './config/pii-keys.ts';
 import { checkRulesOf } from './config/pii-rules.ts';
 import type { RuleFieldsOfKey } from './config/target.ts';
 import { SvcError } from './errors.ts';
 import type { FieldRule, PathRule } from './field-rule.ts';
+import type { KeyHealth } from './manage/controls.ts';
 import type { Logger } from './observe/logger.ts';
 import { watchMarks } from './protect/class-marks.ts';
-import { createSealer, type ManagedSealer, type SealerOptions } from './protect/create-sealer.ts';
+import {
+  createSealer,
+  type KeyState,
+  type ManagedSealer,
+  type SealerOptions,
+} from './protect/create-sealer.ts';
 import { createDetector } from './protect/detect.ts';
-import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from './protect/key-provider.ts';
-import { type ConfiguredKey, defaultKeyId } from './protect/key-ring.ts';
-import { createPolicies } from './protect/policies.ts';
+import type { KeyFailure } from './protect/key-cache-options.ts';
+import { defaultKeyId } from './protect/key-ring.ts';
+import { createPolicies, type UnmetRule } from './protect/policies.ts';
 import { createProtector, type Protect } from './protect/protect.ts';
 import { chooseSalt } from './protect/salt.ts';
+import { configuredKeys, openProvider } from './start-keys.ts';
 
 export interface Protection {
   readonly protect: Protect;
   /** Rules for the payloads of one event type, declared in code. */
-  addRules(eventType: string, rules: readonly PathRule[]): void;
+  addRules(eventType: string, rules: readonly PathRule[], owner: string): void;
+  /** For health: each key, and the salt, that rules and marks have needed so far. */
+  keys(): readonly KeyHealth[];
+  /** For the report at the end: path rules that have met nothing so far. */
+  remarks(): readonly string[];
   close(): Promise<void>;
 }
 
@@ -32,16 +40,24 @@ export function startProtection(config: Config, logger: Logger): Protection {
       onceOnly(() => logger.warn('svc.pii.enabled is false: marked fields are published as they are')),
     );
     const protect = createProtector({
-      policyOf: createPolicies([]).policyOf,
+      policyOf: createPolicies({ general: [] }).policyOf,
       sealer: noSealer,
       usesMarks: false,
     });
-    return { protect, addRules() {}, close: async () => watchMarks(undefined) };
+    return {
+      protect,
+      addRules() {},
+      keys: () => [],
+      remarks: () => [],
+      close: async () => watchMarks(undefined),
+    };
   }
-  const policies = createPolicies(pii.fields);
+  const policies = createPolicies({ general: pii.fields, onUnmet: (rule) => logger.warn(unmetLine(rule)) });
   const salt = openSalt(config, logger);
-  const sealer = createSealer({ ...sealerOptions(config), salt: salt.value });
+  const sealer = createSealer({ ...sealerOptions(config, logger), salt: salt.value });
   const asked = new Set<string>();
+  const needed = new Set<string | undefined>();
+  let saltError: string | undefined;
 
   /** A rule that cannot be served is said when it shows up; its events are refused one by one. */
   function prepare({ strategy, keyId }: FieldRule): void {
@@ -49,24 +65,31 @@ export function startProtection(config: Config, logger: Logger): Protection {
     if (asked.has(id)) return;
     asked.add(id);
     if (strategy === 'HASH') salt.announce();
+    if (strategy === 'ENCRYPT') needed.add(keyId);
     try {
       if (strategy === 'HASH') sealer.hash('');
       // Of a key service this begins to fetch the key.
       if (strategy === 'ENCRYPT') sealer.encrypt('', { keyId, eventType: '', path: '' });
     } catch (error) {
       if (!(error instanceof SvcError) || error.code === 'SVC_PROTECT_KEY_UNAVAILABLE') return;
+      if (strategy === 'HASH') saltError = error.message;
       logger.error(`personal data: ${error.message}`, { code: error.code });
     }
   }
 
-  function addRules(eventType: string, rules: readonly PathRule[]): void {
-    policies.add(eventType, rules);
+  function keys(): KeyHealth[] {
+    const states = [...needed].map((keyId) => keyHealth(sealer.keyState(keyId)));
+    if (saltError === undefined) return states;
+    return [...states, { provider: 'configuration', keyId: 'salt', status: 'DOWN', error: saltError }];
+  }
+
+  function addRules(eventType: string, rules: readonly PathRule[], owner: string): void {
+    policies.add(eventType, rules, owner);
     for (const rule of rules) prepare(rule);
   }
 
-  sealer
-    .ready()
-    .catch((error: SvcError) => logger.error(`personal data: ${error.message}`, { code: error.code }));
+  // Fetches the keys of a service. What fails is told by `onFailure`, key by key.
+  sealer.ready().catch(() => {});
   for (const rule of pii.fields) prepare(rule);
   watchMarks(prepare);
   return {
@@ -76,6 +99,8 @@ export function startProtection(config: Config, logger: Logger): Protection {
       detect: pii.detect === 'report' ? createDetector(logger) : undefined,
     }),
     addRules,
+    keys,
+    remarks: () => unmetReport(policies.unmet()),
     async close() {
       watchMarks(undefined);
       await sealer.close();
@@ -118,7 +143,7 @@ function openSalt(
   };
 }
 
-function sealerOptions({ pii, targets }: Config): SealerOptions {
+function sealerOptions({ pii, targets }: Config, logger: Logger): SealerOptions {
   const { crypto, kms } = pii;
   const format = crypto.format === 'v1' ? 'v1' : 'v0';
   if (!kms.enabled || kms.type === undefined) return { keys: configuredKeys(crypto), format };
@@ -130,59 +155,35 @@ function sealerOptions({ pii, targets }: Config): SealerOptions {
     defaultKeyId,
     keyIds,
     format,
-    cache: { ttlMs, maxEntries },
+    cache: { ttlMs, maxEntries, onFailure: (failure) => sayFailure(failure, logger) },
   };
 }
 
-function configuredKeys({ defaultKey, keys }: Config['pii']['crypto']): ConfiguredKey[] {
-  const others = keys.map(({ id, key, status }) => ({ id, key: keyBytes(key), status }));
-  if (defaultKey === undefined) return others;
-  const hasPrimary = keys.some(({ status }) => status === 'primary');
-  const status = hasPrimary ? undefined : 'primary';
-  return [{ id: defaultKeyId, key: keyBytes(defaultKey), status }, ...others];
+function unmetLine({ path, owner, events }: UnmetRule): string {
+  return `personal data: the path "${path}" of ${owner} was in none of ${events} payloads: is it right?`;
 }
 
-type KmsConfig = Config['pii']['kms'];
-
-/** Loaded at its first use. What cannot work with these settings is an error of every call. */
-function openProvider({ keys, aws, vault }: KmsConfig, type: 'aws' | 'vault'): KeyProvider {
-  const defaultKey = type === 'aws' ? aws.defaultKeyArn : vault.defaultKeyPath;
-  const named: Names = defaultKey === undefined ? { ...keys } : { [defaultKeyId]: [defaultKey], ...keys };
-  const engine = vault.mode === 'kv' ? 'kv-v2' : vault.mode;
-  const settings =
-    type === 'aws'
-      ? {
-          keys: named,
-          region: aws.region,
-          endpoint: aws.endpoint,
-          encryptionContext: single(aws.encryptionContext),
-        }
-      : { ...vault, keys: named, engine, mount: vault.mountPath };
-  let opening: Promise<KeyProvider> | undefined;
-  const open = <P extends KeyProvider>(): Promise<P> => {
-    opening ??= openKeyProvider(type, settings);
-    return opening as Promise<P>;
-  };
-  const close = async () => (await opening?.catch(() => undefined))?.close?.();
-  if (type === 'vault' && engine !== 'transit') {
-    return {
-      name: `vault-${engine}`,
-      supportsEnvelopeEncryption: false,
-      getKey: async (keyId) => (await open<StaticKeyProvider>()).getKey(keyId),
-      close,
-    };
-  }
-  return {
-    name: type === 'aws' ? 'aws-kms' : 'vault-transit',
-    supportsEnvelopeEncryption: true,
-    generateDataKey: async (keyId) => (await open<EnvelopeKeyProvider>()).generateDataKey(keyId),
-    decryptDataKey: async (keyId, key) => (await open<EnvelopeKeyProvider>()).decryptDataKey(keyId, key),
-    close,
-  };
+/** The event that is refused for want of a key may come much later. */
+function sayFailure({ keyId, error: { code, message }, usable }: KeyFailure, logger: Logger): void {
+  if (usable)
+    logger.warn(`personal data: the key "${keyId}" cannot be replaced, and goes on: ${message}`, { code });
+  else logger.error(`personal data: the key "${keyId}" cannot be had: ${message}`, { code });
 }
 
-function single(names: Names | undefined): Record<string, string> | undefined {
-  return names && Object.fromEntries(Object.entries(names).map(([name, [text = '']]) => [name, text]));
+const mostLines = 20;
+
+function unmetReport(rules: readonly UnmetRule[]): string[] {
+  if (rules.length === 0) return [];
+  const lines = rules
+    .slice(0, mostLines)
+    .map(({ path, owner, events }) => `  ${path}  of ${owner}, payloads: ${events}`);
+  if (rules.length > mostLines) lines.push(`  and ${rules.length - mostLines} more`);
+  return [['personal data: these paths were in no payload', ...lines].join('\n')];
+}
+
+function keyHealth({ provider, keyId, usable, error }: KeyState): KeyHealth {
+  const state = { provider, keyId, status: usable ? 'UP' : 'DOWN' } as const;
+  return error === undefined ? state : { ...state, error };
 }
 
 function onceOnly(say: () => void): () => void {

@@ -41,16 +41,31 @@ export function queueSettingsOf({
 }
 
 export function brokerSettingsOf({ broker }: Config, logger: Logger): BrokerSettings {
-  const { mechanism, username, password } = broker.sasl;
   return {
     brokers: broker.bootstrapServers,
     clientId: broker.clientId,
     requestTimeoutMs: broker.requestTimeoutMs,
     connectionTimeoutMs: broker.connectionTimeoutMs,
     tls: broker.tls.enabled ? broker.tls : undefined,
-    sasl:
-      mechanism === undefined ? undefined : { mechanism, username: username ?? '', password: password ?? '' },
+    sasl: saslOf(broker.sasl),
+    acks: broker.acks,
+    compression: broker.compression,
     directory: broker.file.path,
     logger,
   };
+}
+
+function saslOf({
+  mechanism,
+  username = '',
+  password = '',
+  oauthbearer,
+}: Config['broker']['sasl']): BrokerSettings['sasl'] {
+  if (mechanism === undefined) return undefined;
+  if (mechanism !== 'oauthbearer') return { mechanism, username, password };
+  const pairs = oauthbearer.extensions.map((pair) => [
+    pair.slice(0, pair.indexOf('=')),
+    pair.slice(pair.indexOf('=') + 1),
+  ]);
+  return { mechanism, ...oauthbearer, extensions: Object.fromEntries(pairs) };
 }

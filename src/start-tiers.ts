@@ -4,6 +4,7 @@ import { systemClock } from './clock.ts';
 import type { Config } from './config/config.ts';
 import { startOwnWork } from './lifecycle.ts';
 import type { Logger } from './observe/logger.ts';
+import type { BackupState } from './observe/metrics.ts';
 import type { Ledger } from './observe/outcomes.ts';
 import { withoutSpans } from './observe/spans.ts';
 import { registeredBackupStrategies } from './publish/backup.ts';
@@ -34,9 +35,12 @@ export interface StartedTiers {
   published(): void;
   /** At the end of the process, synchronously: these, and what is on its way through the tiers. Returns how many are stored. */
   save(failed: Iterable<FailedEvent>): number;
+  /** What waits in the local backup, and what was sent from there. */
+  backup(): BackupState;
   close(deadlineMs: number): Promise<void>;
 }
 
+const nothingWaits = { files: 0, events: 0, bytes: 0 };
 const isolate = <T>(work: () => Promise<T>): Promise<T> => startOwnWork(() => withoutSpans(work));
 
 export function startTiers(config: Config, parts: TiersParts): StartedTiers {
@@ -95,7 +99,11 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
       partitionOf,
       sleep: (ms) => sleep(ms, undefined, { ref: false }),
       ratePerSecond: backup.drain.rate,
-      hasEvents: source.hasEvents,
+      async hasEvents() {
+        // Others fill and empty the folder, too.
+        await files.recount();
+        return source.hasEvents();
+      },
       // Not by the breaker: without new events nobody tests the cluster for it, and it stays open.
       isReachable: () =>
         isolate(() => broker.describe()).then(
@@ -116,6 +124,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
       return outcome;
     },
     published: () => drain?.published(),
+    backup: () => ({ ...(local?.state() ?? nothingWaits), drained: drain?.count() ?? 0 }),
     save: (failed) => backupTier.storeSync([...new Set([...failed, ...tiers.underWay()])]),
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;

@@ -1,4 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
+import { isMainThread } from 'node:worker_threads';
 import { openBroker } from './adapters.ts';
 import { connectDeclarations, disconnectDeclarations } from './capture/declarations.ts';
 import { defaultEventType, makeRule } from './capture/make-rule.ts';
@@ -26,6 +27,7 @@ import { otelApi } from './observe/otel-api.ts';
 import { createLedger, type Ledger } from './observe/outcomes.ts';
 import { createQuietLog } from './observe/quiet-log.ts';
 import { withoutSpans } from './observe/spans.ts';
+import { tellMainThread, withWorkerThreads } from './observe/thread-channel.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import { circuitStates } from './publish/breaker.ts';
 import type { Broker } from './publish/broker.ts';
@@ -33,7 +35,7 @@ import { createLossAlert } from './publish/loss-alert.ts';
 import type { Producer } from './publish/producer.ts';
 import { createQueue, type Queue, shutDown } from './publish/queue.ts';
 import { jsonSerializer } from './serialize/json.ts';
-import { startManagement } from './start-management.ts';
+import type { Managed } from './start-management.ts';
 import { declaredRules, type Protection, startProtection } from './start-protection.ts';
 import { brokerSettingsOf, contextOptionsOf, queueSettingsOf } from './start-settings.ts';
 import { startTiers } from './start-tiers.ts';
@@ -50,6 +52,8 @@ export interface Service {
   drain(deadlineMs: number): Promise<void>;
   /** The last word of a process that ends: writes what has no outcome yet to the backup, synchronously. Returns how many. */
   save(): number;
+  /** What else the report at the end says, a line each. */
+  remarks(): readonly string[];
   /** Stops intake, flushes up to the deadline, disconnects and closes the management server. */
   stop(deadlineMs: number): Promise<void>;
 }
@@ -93,8 +97,8 @@ export function start(config: Config, logger: Logger): Service {
       ({ name, origin, options, parameterNames }) => {
         const rule = makeRule(name, origin, options, name, parameterNames);
         const rules = declaredRules(options, config);
-        if (engine === undefined) early.push([rule.eventType, rules]);
-        else engine.protection.addRules(rule.eventType, rules);
+        if (engine === undefined) early.push([rule.eventType, rules, rule.id]);
+        else engine.protection.addRules(rule.eventType, rules, rule.id);
         const slot = { rule, onCall, calls: 0 };
         declared.push(slot);
         return slot;
@@ -118,6 +122,7 @@ export function start(config: Config, logger: Logger): Service {
     pending: () => ledger.snapshot().inFlight,
     drain: async (deadlineMs) => engine?.drain(deadlineMs),
     save: () => engine?.save() ?? 0,
+    remarks: () => engine?.protection.remarks() ?? [],
     async stop(deadlineMs) {
       capture.close();
       for (const slot of declared) slot.onCall = null;
@@ -159,7 +164,7 @@ function startEngine(
     onRetried: ledger.retried,
   });
   const protection = startProtection(config, logger);
-  for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? []);
+  for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
   const source = readSource(config.service);
   const { workerId, directory } = {
     workerId: config.idGenerator.workerId,
@@ -179,7 +184,9 @@ function startEngine(
     nextId: () => snowflake.next(),
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),
     protect: protection.protect,
-    startTrace: createTraceStarter(config.broker.client === 'kafkajs' ? 'kafka' : config.broker.client),
+    startTrace: createTraceStarter(
+      /^(file|memory)$/.test(config.broker.client) ? config.broker.client : 'kafka',
+    ),
     onRefused: (eventType, { message, code }) =>
       sayRefused(`${eventType} ${code}`, `event refused: ${message}`, { eventType, code }),
   });
@@ -188,12 +195,15 @@ function startEngine(
     durations,
     circuit: () => circuitStates.indexOf(queue.breaker?.state ?? 'CLOSED'),
     buffer: queue.state,
+    backup: tiers.backup,
     captureTargets: () => report().map(({ id, state, calls }) => ({ target: id, state, calls })),
   };
   bindMeter(otelApi, sources, { version, logger });
   logger.info(whereTo(config));
   const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
-  const management = startManagement(config, logger, { broker, alert, sources, info });
+  const thread = isMainThread ? withWorkerThreads(sources) : { sources, close: tellMainThread(sources) };
+  const managed = { broker, alert, keys: protection.keys, sources: thread.sources, info };
+  const management = manageLater(config, logger, managed);
   connectEarly(broker, logger);
 
   return {
@@ -212,7 +222,27 @@ function startEngine(
       await broker.close(Math.max(0, end - clock.monotonic()));
       await protection.close();
       worker.release();
-      await (await management)?.close();
+      thread.close();
+      await management.close();
+    },
+  };
+}
+
+const managementAfterMs = 50;
+
+/** Aside: what the application waits for at its start comes first, and a script that is over by then needs no server. */
+function manageLater(config: Config, logger: Logger, managed: Managed): { close(): Promise<void> } {
+  const open = async () => (await import('./start-management.ts')).startManagement(config, logger, managed);
+  let opening: ReturnType<typeof open> | undefined;
+  const timer = setTimeout(() => {
+    opening = open();
+    opening.catch((error: Error) => logger.warn(`management server not started: ${error.message}`));
+  }, managementAfterMs);
+  timer.unref();
+  return {
+    async close() {
+      clearTimeout(timer);
+      await (await opening?.catch(() => undefined))?.close();
     },
   };
 }

@@ -52,7 +52,10 @@ function pipelineWith(options: Partial<PipelineParts> = {}) {
       tracestate: undefined,
       end: (outcome) => ended.push(outcome),
     }),
-    protect: createProtector({ policyOf: createPolicies([]).policyOf, sealer: createSealer({}) }),
+    protect: createProtector({
+      policyOf: createPolicies({ general: [] }).policyOf,
+      sealer: createSealer({}),
+    }),
     onRefused: (eventType, error) => refused.push([eventType, error.code]),
     ...options,
   });

@@ -56,9 +56,10 @@ const entries: Readonly<Record<string, Names>> = {
     types: ['EventMatch', 'PublishedEvent', 'PublishedRecord', 'WaitForOptions'],
   },
   './kafkajs': { values: ['createKafkajsBroker'], types: ['KafkajsBrokerOptions'] },
+  './platformatic': { values: ['createPlatformaticBroker'], types: ['PlatformaticBrokerOptions'] },
   './file': { values: ['createFileBroker'], types: ['FileBrokerOptions'] },
   './consumer': {
-    values: ['createDecryptionKeys', 'decryptFields', 'tryDecryptFields'],
+    values: ['createDecryptionKeys', 'createStaticKeyProvider', 'decryptFields', 'tryDecryptFields'],
     types: [
       'CipherPlace',
       'ConfiguredKey',

@@ -69,7 +69,7 @@ describe('protection as it is configured', () => {
     const warning = /^SECURITY: no svc\.pii\.crypto\.salt/;
     startWith({ fields: ['a'] });
     assert.deepEqual(lines, []);
-    protection?.addRules('E', [{ path: 'b', type: 'EMAIL', strategy: 'HASH', level: 'NORMAL' }]);
+    protection?.addRules('E', [{ path: 'b', type: 'EMAIL', strategy: 'HASH', level: 'NORMAL' }], 'a target');
     assert.match(lines.join('\n'), warning);
     assert.match(String(publish({ b: 'x' }).b), /^HASH\(/);
     assert.equal(lines.length, 1);
@@ -156,6 +156,66 @@ describe('protection as it is configured', () => {
     assert.deepEqual(asked, ['t /v1/secret/data/pii/customer']);
   });
 
+  it('tells health of the keys that rules and marks need, and of nothing else', async () => {
+    startWith({ crypto: { keys: [{ id: 'unused', key }] } });
+    assert.deepEqual(protection?.keys(), []);
+    await protection?.close();
+    startWith({ fields: ['a=:ENCRYPT', 'b=:ENCRYPT'], crypto: { defaultKey: key, requireSalt: true } });
+    const configured = { provider: 'configuration', keyId: 'default', status: 'UP' };
+    assert.deepEqual(protection?.keys(), [configured]);
+    class User {
+      secret = 'x';
+      digest = 'x';
+    }
+    PiiField({ strategy: 'ENCRYPT', keyId: 'absent' })(User.prototype, 'secret');
+    PiiField({ strategy: 'HASH' })(User.prototype, 'digest');
+    assert.deepEqual(protection?.keys().slice(1), [
+      {
+        provider: 'configuration',
+        keyId: 'absent',
+        status: 'DOWN',
+        error: 'no encryption key with the id "absent" is configured',
+      },
+      {
+        provider: 'configuration',
+        keyId: 'salt',
+        status: 'DOWN',
+        error: 'PII hash salt is not configured; set PII_HASH_SALT',
+      },
+    ]);
+  });
+
+  it('names path rules that have met nothing: after many events, and in the report at the end', () => {
+    startWith({ fields: ['customer.email', 'custmer.phone'] });
+    protection?.addRules(
+      'E',
+      [{ path: 'nmae', type: 'NAME', strategy: 'MASK', level: 'NORMAL' }],
+      './a.ts#f',
+    );
+    assert.deepEqual(protection?.remarks(), [], 'nothing was published so far');
+    for (let event = 0; event < 999; event++) publish({ customer: { email: 'a@b.cc' }, name: 'x' });
+    assert.deepEqual(lines, []);
+    const report = 'personal data: these paths were in no payload';
+    const ofTarget = 'personal data: the path "nmae" of ./a.ts#f was in none of 1000 payloads: is it right?';
+    assert.deepEqual(protection?.remarks(), [
+      `${report}\n  nmae  of ./a.ts#f, payloads: 999\n  custmer.phone  of svc.pii.fields, payloads: 999`,
+    ]);
+    publish({});
+    assert.deepEqual(lines, [ofTarget]);
+    assert.deepEqual(
+      protection?.remarks(),
+      [`${report}\n  custmer.phone  of svc.pii.fields, payloads: 1000`],
+      'each is named once',
+    );
+    const many = Array.from(
+      { length: 30 },
+      (_, at) => ({ path: `p${at}`, type: 'NAME', strategy: 'MASK', level: 'WEAK' }) as const,
+    );
+    protection?.addRules('MANY', many, 't');
+    publish({}, 'MANY');
+    assert.match(protection?.remarks()[0] ?? '', /p19 .*\n {2}and 11 more$/);
+  });
+
   it('says it when the service refuses', async () => {
     server = createServer((_, response) => response.writeHead(403).end('{"errors":["permission denied"]}'));
     await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve));
@@ -164,7 +224,10 @@ describe('protection as it is configured', () => {
     startWith({ fields: ['a=:ENCRYPT'], kms: { enabled: true, type: 'vault', vault } });
     for (let tries = 0; tries < 200 && lines.length === 0; tries++)
       await new Promise((resolve) => setTimeout(resolve, 10));
-    assert.match(lines.join('\n'), /^personal data: .*Vault/);
+    assert.match(lines.join('\n'), /^personal data: the key "default" cannot be had: Vault[^\n]*$/);
+    const [state] = protection?.keys() ?? [];
+    assert.deepEqual([state?.provider, state?.keyId, state?.status], ['vault-kv-v2', 'default', 'DOWN']);
+    assert.match(state?.error ?? '', /^Vault at http.*token/);
     assert.match(
       codeOf(() => publish({ a: 'x' })),
       /^SVC_PROTECT_KEY_/,

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { accessLines } from './kafka-access.ts';
 
 export interface KafkaPorts {
   readonly broker: number;
@@ -97,9 +98,10 @@ function securityLines({ keystore, password, users }: KafkaSecurity): string[] {
     `ssl.keystore.location=${keystore}`,
     `ssl.keystore.password=${password}`,
     `ssl.key.password=${password}`,
-    'listener.name.secure.sasl.enabled.mechanisms=SCRAM-SHA-512,PLAIN',
+    'listener.name.secure.sasl.enabled.mechanisms=SCRAM-SHA-512,PLAIN,OAUTHBEARER',
     'listener.name.secure.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;',
     `listener.name.secure.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required ${plainUsers.join(' ')};`,
+    ...accessLines,
   ];
 }
 

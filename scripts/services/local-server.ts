@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { lastLines } from './commands.ts';
@@ -29,8 +29,8 @@ export interface LocalServer {
   readonly logFile: string;
   /** Ends it at once, as a crash does (SIGKILL). */
   kill(): Promise<void>;
-  /** Freezes it (SIGSTOP): connections stay open and nothing answers. */
-  pause(): void;
+  /** Freezes it (SIGSTOP): once this resolves, connections stay open and nothing answers. */
+  pause(): Promise<void>;
   /** Ends `pause` (SIGCONT). */
   resume(): void;
   /** Ends it and removes its data. */
@@ -83,7 +83,10 @@ async function startOnce(program: LocalProgram, keep: boolean): Promise<LocalSer
         signalGroup(child.pid ?? 0, 'SIGKILL');
         await ended;
       },
-      pause: () => void signalGroup(child.pid ?? 0, 'SIGSTOP'),
+      async pause() {
+        signalGroup(child.pid ?? 0, 'SIGSTOP');
+        await untilStopped(child.pid ?? 0);
+      },
       resume: () => void signalGroup(child.pid ?? 0, 'SIGCONT'),
       stop,
     };
@@ -116,4 +119,23 @@ async function fail(program: LocalProgram, logFile: string, what: string): Promi
 
 function hasEnded(child: ChildProcess): boolean {
   return child.exitCode !== null || child.signalCode !== null;
+}
+
+/** On a busy machine the threads of a process run on for a while after the signal. Where there is no /proc, a moment has to do. */
+async function untilStopped(pid: number): Promise<void> {
+  for (let tries = 0; tries < 200; tries++) {
+    await sleep(10);
+    const states = await threadStates(pid);
+    if (states === undefined ? tries > 10 : states.every((state) => state === 'T' || state === 't')) return;
+  }
+}
+
+async function threadStates(pid: number): Promise<(string | undefined)[] | undefined> {
+  try {
+    const tasks = await readdir(`/proc/${pid}/task`);
+    const stats = await Promise.all(tasks.map((task) => readFile(`/proc/${pid}/task/${task}/stat`, 'utf8')));
+    return stats.map((stat) => /^\d+ \(.*\) (\S)/s.exec(stat)?.[1]);
+  } catch {
+    return undefined;
+  }
 }

@@ -1,10 +1,15 @@
 import { parseArgs } from 'node:util';
+import type { Config } from '../config/config.ts';
+import { loadConfig } from '../config/load.ts';
+import { formatProblem } from '../config/problem.ts';
 import { tryDecryptFields } from '../consumer/decrypt-fields.ts';
-import { createDecryptionKeys, type DecryptionKeys } from '../consumer/decryption-keys.ts';
+import type { DecryptionKeys } from '../consumer/decryption-keys.ts';
 import { findEnvelope } from '../consumer/find-envelope.ts';
 import { readKeysFile } from '../consumer/keys-file.ts';
 import { SvcError } from '../errors.ts';
+import { openDecryption } from '../start-decryption.ts';
 import { type InputDocument, readDocuments } from './read-documents.ts';
+import { WrongUse } from './recovery-options.ts';
 
 interface Failure {
   readonly line: number;
@@ -27,14 +32,26 @@ interface Counts {
   failed: number;
 }
 
+interface Options {
+  readonly config?: string | undefined;
+  readonly 'keys-file'?: string | undefined;
+  readonly 'key-id'?: string[] | undefined;
+  readonly json?: boolean | undefined;
+}
+
 /** `svc decrypt [file]`: envelopes with their encrypted fields readable, on standard output; what fails, on standard error. */
 export async function runDecrypt(args: readonly string[]): Promise<number> {
-  let options: { 'keys-file'?: string | undefined; json?: boolean | undefined };
+  let options: Options;
   let files: string[];
   try {
     const parsed = parseArgs({
       args: [...args],
-      options: { 'keys-file': { type: 'string' }, json: { type: 'boolean' } },
+      options: {
+        config: { type: 'string' },
+        'keys-file': { type: 'string' },
+        'key-id': { type: 'string', multiple: true },
+        json: { type: 'boolean' },
+      },
       allowPositionals: true,
     });
     [options, files] = [parsed.values, parsed.positionals];
@@ -49,10 +66,11 @@ export async function runDecrypt(args: readonly string[]): Promise<number> {
   const counts: Counts = { records: 0, decrypted: 0, failed: 0 };
   const output = options.json === true ? oneDocument() : lines();
   try {
-    const keys = openKeys(options['keys-file']);
+    const keys = openKeys(options);
     for await (const document of readDocuments(files[0])) await decryptOne(document, keys, counts, output);
     await keys.close();
   } catch (error) {
+    if (error instanceof WrongUse) throw error;
     process.stderr.write(`svc: ${describe(error, files[0])}\n`);
     return 1;
   }
@@ -60,14 +78,27 @@ export async function runDecrypt(args: readonly string[]): Promise<number> {
   return counts.failed === 0 ? 0 : 1;
 }
 
-/** The keys of the file and the one of the environment: each opens what it made. */
-function openKeys(keysFile: string | undefined): DecryptionKeys {
-  const fromFile = keysFile === undefined ? [] : readKeysFile(keysFile);
-  const key = process.env.PII_ENCRYPTION_KEY;
-  const isEnough = key === undefined || fromFile.some(({ id }) => id === 'default');
-  return createDecryptionKeys({
-    keys: isEnough ? fromFile : [...fromFile, { id: 'default', key, status: 'decrypt' }],
-  });
+/**
+ * Keys of the file, of the environment and of the configuration: each opens what it made. A keys file alone is enough, so that
+ * events can be read on a machine without the application.
+ */
+function openKeys({ config: file, 'keys-file': keysFile, 'key-id': keyIds = [] }: Options): DecryptionKeys {
+  const keys = keysFile === undefined ? [] : readKeysFile(keysFile);
+  const config = keysFile !== undefined && file === undefined ? undefined : loadKeys(file);
+  return openDecryption({ config, keys, defaultKey: process.env.PII_ENCRYPTION_KEY, keyIds });
+}
+
+/** Throws `WrongUse` for what is wrong with the file, or with its settings for keys; others do not matter here. */
+function loadKeys(file: string | undefined): Config {
+  const env = file === undefined ? process.env : { ...process.env, SVC_CONFIG: file };
+  const { config, problems } = loadConfig({ env });
+  const wrong = problems.filter(({ name }) => !/^(svc|management)\./.test(name) || isOfKeys(name));
+  if (wrong.length > 0) throw new WrongUse(wrong.map(formatProblem).join('\nsvc: '));
+  return config;
+}
+
+function isOfKeys(name: string): boolean {
+  return /^svc\.pii\.(crypto\.(default-key|keys)$|kms\.)/.test(name);
 }
 
 async function decryptOne(

@@ -34,7 +34,10 @@ Options of dlq and backup
 
 Options
   --config <file>     configuration file (default: svc.config.* from the working directory upwards)
-  --keys-file <file>  decrypt: JSON, { "keys": [{ "id": "…", "key": "<Base64>" }] }; besides the key in PII_ENCRYPTION_KEY
+  --keys-file <file>  decrypt: JSON, { "keys": [{ "id": "…", "key": "<Base64>" }] }, besides the key in PII_ENCRYPTION_KEY;
+                      instead of the configuration, unless --config names one
+  --key-id <id>       decrypt: a key to ask the service of svc.pii.kms for, besides those that the configuration names; may be
+                      given several times
   --json              one JSON document on standard output, for scripts
   --help, -h          this text
   --version, -v       the version

@@ -87,6 +87,8 @@ function bounds(option: Option): string | undefined {
 function checkEnum(option: Option, value: unknown): Checked {
   const values = option.values ?? [];
   const message = `must be one of ${values.join(', ')}`;
+  // YAML makes a number of `acks: 1`.
+  if (typeof value === 'number' && values.includes(String(value))) return { ok: true, value: String(value) };
   if (typeof value !== 'string') return wrongType(message, value);
   const exact = sameWord(value, values);
   if (exact !== undefined) return { ok: true, value: exact };

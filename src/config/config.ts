@@ -18,7 +18,9 @@ export interface Config {
   };
   readonly log: { readonly level: LogLevel };
   readonly broker: {
-    readonly client: 'kafkajs' | 'file' | 'memory';
+    readonly acks: 'all' | '1' | '0';
+    readonly compression: 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
+    readonly client: 'kafkajs' | 'platformatic' | 'file' | 'memory';
     readonly bootstrapServers: readonly string[];
     /** Empty only when there are problems, no configuration, or svc is off. */
     readonly topic: string;
@@ -58,10 +60,20 @@ export interface Config {
       readonly serverName: string | undefined;
     };
     readonly sasl: {
-      /** `undefined`: svc does not sign in. Else username and password are there. */
-      readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512' | undefined;
+      /** `undefined`: svc does not sign in. Else what the mechanism needs is there. */
+      readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512' | 'oauthbearer' | undefined;
       readonly username: string | undefined;
       readonly password: string | undefined;
+      readonly oauthbearer: {
+        readonly tokenEndpointUrl: string | undefined;
+        readonly clientId: string | undefined;
+        readonly clientSecret: string | undefined;
+        readonly scope: string | undefined;
+        readonly tokenFile: string | undefined;
+        readonly token: string | undefined;
+        /** Each `name=value`. */
+        readonly extensions: readonly string[];
+      };
     };
   };
   readonly retry: {

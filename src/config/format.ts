@@ -1,4 +1,4 @@
-import { isIP } from 'node:net';
+import { nodeNet } from '../builtins.ts';
 import { topicNamePattern, topicNameRule } from '../topic-name.ts';
 
 export interface Format {
@@ -24,6 +24,10 @@ export const formats = {
     check: (text) => isPort(text.slice(text.lastIndexOf(':') + 1)),
     says: 'must be host:port with a port from 1 to 65535, without a protocol',
   },
+  'name-and-value': {
+    pattern: /^[A-Za-z]+=[!-~]+$/,
+    says: 'must be name=value: letters, and visible ASCII characters without spaces',
+  },
   path: { pattern: /^[^\0]*[^\s\0][^\0]*$/, says: 'must be a path' },
   'header-name': { pattern: headerName, says: 'must be the name of an HTTP header' },
   'actor-source': {
@@ -37,7 +41,7 @@ export const formats = {
   },
   'listen-address': {
     pattern: /^[0-9A-Za-z:._-]+$/,
-    check: (text) => isIP(text) !== 0 || (!text.includes(':') && !/^[0-9.]+$/.test(text)),
+    check: (text) => nodeNet().isIP(text) !== 0 || (!text.includes(':') && !/^[0-9.]+$/.test(text)),
     says: 'must be an IP address or a host name, without a port',
   },
   token: {
@@ -66,7 +70,7 @@ function isPort(text: string): boolean {
 
 function isAddressOrRange(text: string): boolean {
   const [address = '', bits, ...more] = text.split('/');
-  const family = isIP(address);
+  const family = nodeNet().isIP(address);
   if (family === 0 || more.length > 0) return false;
   return bits === undefined || Number(bits) <= (family === 4 ? 32 : 128);
 }

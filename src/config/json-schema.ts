@@ -85,7 +85,7 @@ function valueSchema(value: Value): JsonSchema {
     case 'number':
       return { type: [value.type, 'null'], minimum: value.min, maximum: value.max };
     case 'enum':
-      return { enum: [...(value.values ?? []), null] };
+      return { enum: [...(value.values ?? []).flatMap(orNumber), null] };
     case 'list': {
       const items = value.values ? { enum: value.values } : { type: 'string', ...pattern };
       return { anyOf: [{ type: 'array', items }, { type: ['string', 'null'] }] };
@@ -98,6 +98,10 @@ function valueSchema(value: Value): JsonSchema {
       return { type: ['string', 'null'], ...pattern };
   }
 }
+
+/** As YAML reads it: `acks: 1`. */
+const orNumber = (text: string): (string | number)[] =>
+  /^[0-9]+$/.test(text) ? [text, Number(text)] : [text];
 
 const word = (values: readonly string[]) => ({
   type: 'string',

@@ -1,7 +1,9 @@
 import { accessSync, constants } from 'node:fs';
-import { isIPv4 } from 'node:net';
 import { resolve } from 'node:path';
+import { nodeNet } from '../builtins.ts';
+import { checkKafkaClient } from './check-kafka-client.ts';
 import { checkPii } from './check-pii.ts';
+import { checkSasl } from './check-sasl.ts';
 import { variableOf } from './option.ts';
 import type { Problem } from './problem.ts';
 import type { RuleInput, RuleResult } from './rule-input.ts';
@@ -28,25 +30,6 @@ export function checkRules(input: RuleInput, targets: readonly TargetConfig[]): 
     warnings.push({ name, message, where: where(name), fix });
 
   require('svc.broker.topic', topicRequired);
-
-  const servers = 'svc.broker.bootstrap-servers';
-  if (values.get('svc.broker.client') === 'kafkajs' && isEmpty(servers) && !input.invalid.has(servers)) {
-    const message = 'bootstrapServers is required when client is kafkajs';
-    const fix = `List brokers as host:port, or set ${variableOf(servers)} or KAFKA_BROKERS`;
-    problems.push({ name: servers, message, where: where(servers) ?? where('svc.broker.client'), fix });
-  }
-
-  const sasl = ['mechanism', 'username', 'password'].map((part) => `svc.broker.sasl.${part}`);
-  if (sasl.some(isGiven)) {
-    for (const name of sasl) require(name, 'is required to sign in to the brokers');
-    if (
-      values.get('svc.broker.tls.enabled') === false &&
-      values.get('svc.broker.sasl.mechanism') === 'plain'
-    ) {
-      const message = 'sends the password unencrypted, because svc.broker.tls.enabled is false';
-      warn('svc.broker.sasl.mechanism', message, 'Set svc.broker.tls.enabled: true');
-    }
-  }
 
   const tls = ['ca-file', 'cert-file', 'key-file', 'server-name'].map((part) => `svc.broker.tls.${part}`);
   const [, cert = '', key = ''] = tls;
@@ -86,8 +69,11 @@ export function checkRules(input: RuleInput, targets: readonly TargetConfig[]): 
       fix: 'Name a topic of its own, such as orders.events.dlq.v1',
     });
   }
-  const pii = checkPii(input, targets);
-  return { problems: [...problems, ...pii.problems], warnings: [...warnings, ...pii.warnings] };
+  const further = [checkKafkaClient(input), checkSasl(input), checkPii(input, targets)];
+  return {
+    problems: [...problems, ...further.flatMap((each) => each.problems)],
+    warnings: [...warnings, ...further.flatMap((each) => each.warnings)],
+  };
 }
 
 function checkReadable(name: string, { values, settings, baseDir }: RuleInput): Problem[] {
@@ -113,6 +99,6 @@ function checkReadable(name: string, { values, settings, baseDir }: RuleInput): 
 /** True for addresses that only this machine can reach. Unusual spellings of them count as others: the safe side. */
 export function isLoopback(address: string): boolean {
   const text = address.toLowerCase();
-  if (isIPv4(text.replace('::ffff:', ''))) return /^(::ffff:)?127\./.test(text);
-  return text === 'localhost' || text === '::1';
+  if (text === '127.0.0.1' || text === 'localhost' || text === '::1') return true;
+  return /^(::ffff:)?127\./.test(text) && nodeNet().isIPv4(text.replace('::ffff:', ''));
 }

@@ -5,12 +5,11 @@ export const brokerOptions: readonly Option[] = [
   {
     name: 'svc.broker.client',
     type: 'enum',
-    values: ['kafkajs', 'file', 'memory'],
-    laterValues: { platformatic: 'this client is not yet available in this version' },
+    values: ['kafkajs', 'platformatic', 'file', 'memory'],
     defaultText: 'kafkajs where svc.broker.bootstrap-servers is set, else file',
     status: 'active',
     description:
-      'What sends the events: `kafkajs` to Kafka, `file` to a file per topic on this machine, `memory` keeps them for tests.',
+      'What sends the events: `kafkajs` or `platformatic` (package `@platformatic/kafka`) to Kafka, `file` to a file per topic on this machine, `memory` keeps them for tests.',
   },
   {
     name: 'svc.broker.bootstrap-servers',
@@ -64,6 +63,24 @@ export const brokerOptions: readonly Option[] = [
     default: 3_000,
     status: 'active',
     description: 'Longest wait for a connection to a broker.',
+  },
+  {
+    name: 'svc.broker.acks',
+    type: 'enum',
+    values: ['all', '1', '0'],
+    default: 'all',
+    status: 'active',
+    description:
+      'Who confirms an event before it counts as published: `all` replicas in sync, the leader alone (`1`), or nobody (`0`). Less than `all` loses events when a broker fails, and nothing tells of those lost.',
+  },
+  {
+    name: 'svc.broker.compression',
+    type: 'enum',
+    values: ['none', 'gzip', 'snappy', 'lz4', 'zstd'],
+    default: 'none',
+    status: 'active',
+    description:
+      'How a send is compressed. `snappy` and `lz4` only with client `platformatic`; recovery reads all of them.',
   },
   {
     name: 'svc.broker.max-in-flight',
@@ -127,7 +144,7 @@ export const brokerOptions: readonly Option[] = [
     default: 5,
     status: 'active',
     description:
-      'How long an event waits for others to share its send, where its partition is busy. None waits where the partition is idle, or svc.broker.async-mode is false.',
+      'How long an event waits for others to share its send, where its partition is busy or was sent to within that time. None waits where the partition has rested, or svc.broker.async-mode is false.',
   },
   {
     name: 'svc.broker.delivery-timeout-ms',
@@ -146,63 +163,5 @@ export const brokerOptions: readonly Option[] = [
     default: './svc-topics',
     status: 'active',
     description: 'Folder of the topic files of client `file`: `<path>/<topic>.ndjson`, one record a line.',
-  },
-  {
-    name: 'svc.broker.tls.enabled',
-    type: 'boolean',
-    default: false,
-    status: 'active',
-    description: 'Encrypts the connection to the brokers.',
-  },
-  {
-    name: 'svc.broker.tls.ca-file',
-    type: 'string',
-    format: 'path',
-    defaultText: 'the authorities that Node trusts',
-    status: 'active',
-    description: 'PEM file with the authorities to trust instead.',
-  },
-  {
-    name: 'svc.broker.tls.cert-file',
-    type: 'string',
-    format: 'path',
-    status: 'active',
-    description: 'PEM file with the client certificate. Needs svc.broker.tls.key-file.',
-  },
-  {
-    name: 'svc.broker.tls.key-file',
-    type: 'string',
-    format: 'path',
-    status: 'active',
-    description: 'PEM file with the key of the client certificate.',
-  },
-  {
-    name: 'svc.broker.tls.server-name',
-    type: 'string',
-    format: 'text',
-    defaultText: 'the host of the broker',
-    status: 'active',
-    description: 'Name that the certificate of the broker must bear.',
-  },
-  {
-    name: 'svc.broker.sasl.mechanism',
-    type: 'enum',
-    values: ['plain', 'scram-sha-256', 'scram-sha-512'],
-    status: 'active',
-    description: 'How svc signs in to the brokers. Needs username and password.',
-  },
-  {
-    name: 'svc.broker.sasl.username',
-    type: 'string',
-    format: 'text',
-    status: 'active',
-    description: 'Name to sign in with.',
-  },
-  {
-    name: 'svc.broker.sasl.password',
-    type: 'string',
-    secret: true,
-    status: 'active',
-    description: 'Password to sign in with. Better as an environment variable than in a file.',
   },
 ];

@@ -1,6 +1,7 @@
 import type { Option } from './option.ts';
 import { backupOptions } from './schema-backup.ts';
 import { brokerOptions } from './schema-broker.ts';
+import { brokerSecurityOptions } from './schema-broker-security.ts';
 import { contextOptions } from './schema-context.ts';
 import { laterOptions } from './schema-later.ts';
 import { managementOptions } from './schema-management.ts';
@@ -12,6 +13,7 @@ import { serviceOptions } from './schema-service.ts';
 export const options: readonly Option[] = [
   ...serviceOptions,
   ...brokerOptions,
+  ...brokerSecurityOptions,
   ...retryOptions,
   ...backupOptions,
   ...contextOptions,

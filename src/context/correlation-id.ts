@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { nodeCrypto } from '../builtins.ts';
 import type { ContextOptions } from './context-options.ts';
 import type { ContextScope } from './context-store.ts';
 import { headerValue, toHeaderName } from './header-value.ts';
@@ -20,6 +20,6 @@ export function createCorrelationReader(options: ContextOptions): (scope: Contex
       const value = headerValue(scope, name);
       if (value !== null) return value;
     }
-    return generate ? randomUUID() : null;
+    return generate ? nodeCrypto().randomUUID() : null;
   }
 }

@@ -1,4 +1,4 @@
-import { isIP, SocketAddress } from 'node:net';
+import { nodeNet } from '../builtins.ts';
 
 const mapped = '::ffff:';
 const withPort = /^(?:\[([^\]]*)\]|([^:]*))(?::\d{1,5})?$/;
@@ -16,16 +16,16 @@ export function socketAddress(remoteAddress: string | undefined): string | undef
  */
 export function parseHop(hop: string): string | null {
   let address = hop;
-  if (isIP(address) === 0) {
+  if (nodeNet().isIP(address) === 0) {
     const match = withPort.exec(hop);
     address = match?.[1] ?? match?.[2] ?? '';
   }
-  const version = address.includes('%') ? 0 : isIP(address);
+  const version = address.includes('%') ? 0 : nodeNet().isIP(address);
   if (version === 4) return address;
-  return version === 6 ? unmapped(new SocketAddress({ address, family: 'ipv6' }).address) : null;
+  return version === 6 ? unmapped(new (nodeNet().SocketAddress)({ address, family: 'ipv6' }).address) : null;
 }
 
 function unmapped(address: string): string {
   const rest = address.startsWith(mapped) ? address.slice(mapped.length) : '';
-  return isIP(rest) === 4 ? rest : address;
+  return nodeNet().isIP(rest) === 4 ? rest : address;
 }

@@ -1,4 +1,5 @@
-import { BlockList, isIP } from 'node:net';
+import type { BlockList } from 'node:net';
+import { nodeNet } from '../builtins.ts';
 import { SvcError } from '../errors.ts';
 
 /** Says whether an address belongs to one of our own proxies; `undefined` stands for a Unix domain socket. */
@@ -6,7 +7,7 @@ export type IsTrusted = (address: string | undefined) => boolean;
 
 /** Throws `SVC_CONTEXT_BAD_TRUSTED_PROXY` with the entry that is neither an address, nor a CIDR range, nor `unix`. */
 export function createTrustedProxies(entries: readonly string[]): IsTrusted {
-  const list = new BlockList();
+  const list = new (nodeNet().BlockList)();
   let unixSocket = false;
   for (const entry of entries) {
     if (entry === 'unix') unixSocket = true;
@@ -14,13 +15,13 @@ export function createTrustedProxies(entries: readonly string[]): IsTrusted {
   }
   return (address) => {
     if (address === undefined) return unixSocket;
-    return list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+    return list.check(address, nodeNet().isIP(address) === 6 ? 'ipv6' : 'ipv4');
   };
 }
 
 function addEntry(list: BlockList, entry: string): void {
   const [address = '', prefix, ...more] = entry.trim().split('/');
-  const version = isIP(address);
+  const version = nodeNet().isIP(address);
   const family = version === 6 ? 'ipv6' : 'ipv4';
   if (version === 0 || address.includes('%') || more.length > 0) throw notAnEntry(entry);
   if (prefix === undefined) {

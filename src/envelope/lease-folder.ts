@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { closeSync, lstatSync, mkdirSync, openSync, readdirSync, statSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { isAlive, type ProcessStamp } from './process-stamp.ts';
@@ -33,9 +32,16 @@ export function openLeaseFolder(folder: string, ownOnly: boolean): void {
  */
 export function addClaim(folder: string, workerId: number, stamp: ProcessStamp): Claim {
   const { space, pid, task, began } = stamp;
-  const file = `${workerId}.${space}.${pid}.${task}.${began}.${randomBytes(6).toString('hex')}`;
+  const file = `${workerId}.${space}.${pid}.${task}.${began}.${randomDigits()}`;
   closeSync(openSync(join(folder, file), 'wx', 0o600));
   return { file, workerId, stamp };
+}
+
+/** 12 hexadecimal digits. Not a secret: they tell apart the claims of one thread. */
+function randomDigits(): string {
+  return Math.floor(Math.random() * 2 ** 48)
+    .toString(16)
+    .padStart(12, '0');
 }
 
 export function removeClaim(folder: string, file: string): void {

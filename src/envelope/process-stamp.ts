@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { threadId } from 'node:worker_threads';
+import { spreadHash } from './spread-hash.ts';
 
 /** Names one thread of one process so that others can tell whether it still lives. */
 export interface ProcessStamp {
@@ -18,7 +18,7 @@ export function ownStamp(): ProcessStamp {
   const space = [hostname(), read('/proc/sys/kernel/random/boot_id'), link('/proc/self/ns/pid')].join('|');
   const task = Number(/\/task\/(\d+)$/.exec(link('/proc/thread-self'))?.[1] ?? 0);
   return {
-    space: createHash('sha256').update(space).digest('hex').slice(0, 8),
+    space: spreadHash(space).toString(16).padStart(8, '0'),
     pid: process.pid,
     task,
     began: beginOf(process.pid, task) ?? 0,
@@ -42,8 +42,7 @@ export function isAlive(stamp: ProcessStamp, own: ProcessStamp): boolean {
 
 /** Where the search for a free id starts: spread by host first, so that hosts seldom choose the same. */
 export function spreadStart(size: number): number {
-  const text = `${hostname()}|${process.pid}|${threadId}`;
-  return createHash('sha256').update(text).digest().readUInt32BE(0) % size;
+  return spreadHash(`${hostname()}|${process.pid}|${threadId}`) % size;
 }
 
 /** Field 22 of the thread's `stat`, in ticks since boot. The second field is a name in brackets that can hold anything. */

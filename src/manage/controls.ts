@@ -11,7 +11,20 @@ export interface HealthDetails {
   /** Default topic and dead letter topic as configured. */
   readonly topic: string | null;
   readonly dlqTopic: string | null;
+  /** Keys of marked fields; absent where nothing is encrypted. */
+  readonly keys?: readonly KeyHealth[];
   /** One line, present when DOWN. */
+  readonly error?: string;
+}
+
+/** A key that configured rules or marks need. DOWN: events with such fields are refused. */
+export interface KeyHealth {
+  /** `configuration`, `aws-kms`, `vault-transit`, … */
+  readonly provider: string;
+  /** The name that rules use. */
+  readonly keyId: string;
+  readonly status: 'UP' | 'DOWN';
+  /** One line: why it is DOWN; of one that is UP, why it cannot be replaced at the moment. */
   readonly error?: string;
 }
 

@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../clock.ts';
-import type { Health, HealthDetails } from './controls.ts';
+import type { Health, HealthDetails, KeyHealth } from './controls.ts';
 
 /** What a probe of the broker finds. */
 export interface ClusterState {
@@ -14,6 +14,8 @@ export interface HealthCacheOptions {
   readonly known: () => Pick<HealthDetails, 'brokerProducerInitialized' | 'topic' | 'dlqTopic'>;
   /** Another reason to be DOWN than the broker, such as a lost event; one line. */
   readonly alert?: () => string | undefined;
+  /** Keys of marked fields, read at each answer: one that is DOWN makes the whole DOWN. */
+  readonly keys?: () => readonly KeyHealth[];
   /** How long a result answers further questions. Default: 5000. */
   readonly freshMs?: number;
   /** After this time a probe counts as failed. Default: 3000. */
@@ -31,7 +33,7 @@ const abandonAfterMs = 30_000;
  * whoever asks meanwhile gets its result. Late results of a probe that timed out are used when they come.
  */
 export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> {
-  const { probe, known, alert, freshMs = 5000, timeoutMs = 3000, clock = systemClock } = options;
+  const { probe, known, alert, keys, freshMs = 5000, timeoutMs = 3000, clock = systemClock } = options;
   let last: { readonly result: Result; readonly atMs: number } | undefined;
   let running: { readonly answer: Promise<Result>; readonly sinceMs: number } | undefined;
 
@@ -60,16 +62,17 @@ export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> 
     return running.answer;
   };
 
-  return async () => describe(await latest(), known(), alert?.());
+  return async () => describe(await latest(), known(), alert?.(), keys?.() ?? []);
 }
 
 function describe(
   result: Result,
   known: ReturnType<HealthCacheOptions['known']>,
   alert: string | undefined,
+  keys: readonly KeyHealth[],
 ): Health {
   const state = 'state' in result ? result.state : undefined;
-  const error = 'error' in result ? result.error : alert;
+  const error = ('error' in result ? result.error : alert) ?? missingKey(keys);
   return {
     status: error === undefined ? 'UP' : 'DOWN',
     details: {
@@ -78,9 +81,21 @@ function describe(
       nodeCount: state?.nodeCount ?? null,
       topic: known.topic,
       dlqTopic: known.dlqTopic,
+      ...(keys.length === 0 ? {} : { keys: keys.map(oneLineEach) }),
       ...(error === undefined ? {} : { error: oneLine(error) }),
     },
   };
+}
+
+function missingKey(keys: readonly KeyHealth[]): string | undefined {
+  const missing = keys.find(({ status }) => status === 'DOWN');
+  if (missing === undefined) return undefined;
+  const { keyId, provider, error } = missing;
+  return `Marked fields cannot be protected with the key "${keyId}" (${provider}): ${error}`;
+}
+
+function oneLineEach({ error, ...key }: KeyHealth): KeyHealth {
+  return error === undefined ? key : { ...key, error: oneLine(error) };
 }
 
 async function attempt(probe: () => Promise<ClusterState>): Promise<Result> {

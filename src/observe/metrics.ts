@@ -18,6 +18,16 @@ export interface BufferState {
   readonly overflows: number;
 }
 
+/** The local backup, as far as this process knows it: it counts anew what others do there. */
+export interface BackupState {
+  /** Files with events in them, one or many. */
+  readonly files: number;
+  readonly events: number;
+  readonly bytes: number;
+  /** Events that this process sent to their topics from there. */
+  readonly drained: number;
+}
+
 /** What the instruments read. */
 export interface MetricSources {
   readonly ledger: Ledger;
@@ -25,6 +35,7 @@ export interface MetricSources {
   /** 0 closed, 1 open, 2 half-open. */
   circuit(): number;
   buffer(): BufferState;
+  backup(): BackupState;
   captureTargets(): readonly CaptureTarget[];
 }
 
@@ -158,6 +169,42 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     description: 'Events that went to the next tier because there was no room in memory.',
     attributeKeys: [],
     read: ({ buffer }, observe) => observe(buffer().overflows, none),
+  },
+  {
+    name: 'svc.backup.events',
+    prometheusName: 'svc_backup_events',
+    kind: 'gauge',
+    unit: '{event}',
+    description: 'Events that wait in the local backup.',
+    attributeKeys: [],
+    read: ({ backup }, observe) => observe(backup().events, none),
+  },
+  {
+    name: 'svc.backup.files',
+    prometheusName: 'svc_backup_files',
+    kind: 'gauge',
+    unit: '{file}',
+    description: 'Files in the local backup, of one event or of many.',
+    attributeKeys: [],
+    read: ({ backup }, observe) => observe(backup().files, none),
+  },
+  {
+    name: 'svc.backup.bytes',
+    prometheusName: 'svc_backup_bytes',
+    kind: 'gauge',
+    unit: 'By',
+    description: 'Bytes of the files in the local backup.',
+    attributeKeys: [],
+    read: ({ backup }, observe) => observe(backup().bytes, none),
+  },
+  {
+    name: 'svc.backup.drained',
+    prometheusName: 'svc_backup_drained_total',
+    kind: 'counter',
+    unit: '{event}',
+    description: 'Events that went from the local backup to their topics.',
+    attributeKeys: [],
+    read: ({ backup }, observe) => observe(backup().drained, none),
   },
   {
     name: 'svc.capture.targets',

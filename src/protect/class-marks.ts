@@ -12,6 +12,8 @@ interface Marks {
   /** Whether any class has marks: without, the walk asks for none. */
   any: boolean;
   readonly rules: FieldRule[];
+  /** Of marks on private fields, which nothing but their class can read. */
+  readonly readers: WeakMap<FieldRule, (object: object) => unknown>;
   onRule: ((rule: FieldRule) => void) | undefined;
 }
 
@@ -20,6 +22,7 @@ const marks = shared<Marks>('pii-marks', () => ({
   found: new WeakMap(),
   any: false,
   rules: [],
+  readers: new WeakMap(),
   onRule: undefined,
 }));
 
@@ -59,6 +62,17 @@ export function markPrototype(prototype: object, field: string, rule: FieldRule)
   if (own === undefined) marks.own.set(prototype, new Map([[field, rule]]));
   else own.set(field, rule);
   noteMark(rule);
+}
+
+/** The field of this mark is private: `read` reads it of an instance. */
+export function noteReader(rule: FieldRule, read: (object: object) => unknown): void {
+  marks.readers.set(rule, read);
+}
+
+/** The value of a marked field, a private one included. */
+export function readMarked(object: object, field: string, rule: FieldRule): unknown {
+  const read = marks.readers.get(rule);
+  return read === undefined ? (object as Record<string, unknown>)[field] : read(object);
 }
 
 /** The marked fields of objects with this prototype. */

@@ -6,7 +6,7 @@ import { createKeyCache, type KeyCache } from './key-cache.ts';
 import { defaultMaxEntries, type KeyCacheOptions } from './key-cache-options.ts';
 import { checkKeyId } from './key-id.ts';
 import type { KeyProvider } from './key-provider.ts';
-import { type ConfiguredKey, createKeyRing, notConfigured } from './key-ring.ts';
+import { type ConfiguredKey, createKeyRing, notConfigured, defaultKeyId as ownDefault } from './key-ring.ts';
 import type { Sealer } from './sealer.ts';
 
 export interface SealerOptions {
@@ -30,12 +30,24 @@ export interface ManagedSealer extends Sealer {
    * provider's error; keys of a provider are then still tried for in the background, until `close`.
    */
   ready(): Promise<void>;
-  /** Keys of a provider, for health; empty for configured keys, which are always there. */
+  /** Keys of a provider that were asked for; empty for configured keys, which are always there. */
   keyStates(): readonly EncryptionKeyState[];
+  /** For health: whether fields whose rule names this key can be encrypted now. Asks nobody. */
+  keyState(keyId: string | undefined): KeyState;
   /** See `KeyCache`. Nothing to do for configured keys. */
   invalidateKeys(): Promise<void>;
   /** Ends the background work and the provider. Nothing can be encrypted with a provider's keys any more. */
   close(): Promise<void>;
+}
+
+/** A key that rules need. */
+export interface KeyState {
+  /** `configuration`, or the name of the key provider. */
+  readonly provider: string;
+  readonly keyId: string;
+  readonly usable: boolean;
+  /** Why it is not usable, or could not be replaced: one line, without any key in it. */
+  readonly error: string | undefined;
 }
 
 /**
@@ -58,6 +70,7 @@ export function createSealer(options: SealerOptions): ManagedSealer {
 
     ready: async () => void (await Promise.all(keyIds.map(keys.fetch))),
     keyStates: () => keys.cache?.states() ?? [],
+    keyState: keys.state,
     invalidateKeys: async () => keys.cache?.invalidateAll(),
     close: keys.close,
   };
@@ -67,6 +80,7 @@ interface Keys {
   readonly cache: KeyCache | undefined;
   current(keyId: string | undefined): EncryptionKey;
   fetch(keyId: string | undefined): Promise<EncryptionKey>;
+  state(keyId: string | undefined): KeyState;
   close(): Promise<void>;
 }
 
@@ -76,6 +90,14 @@ function fromRing({ keys = [] }: SealerOptions): Keys {
     cache: undefined,
     current: ring.forEncryption,
     fetch: async (keyId) => ring.forEncryption(keyId),
+    state(keyId) {
+      const provider = 'configuration';
+      try {
+        return { provider, keyId: ring.forEncryption(keyId).id, usable: true, error: undefined };
+      } catch (error) {
+        return { provider, keyId: keyId ?? ownDefault, usable: false, error: (error as Error).message };
+      }
+    },
     close: async () => {},
   };
 }
@@ -105,6 +127,16 @@ function fromProvider(
     cache,
     current: (keyId) => cache.current(idOf(keyId)),
     fetch: async (keyId) => cache.fetch(idOf(keyId)),
+    state(wanted) {
+      const keyId = wanted ?? defaultKeyId;
+      const known = cache.states().find((state) => state.keyId === keyId);
+      return {
+        provider: provider.name,
+        keyId: keyId ?? ownDefault,
+        usable: known?.usable ?? false,
+        error: known === undefined ? 'it has not been fetched yet' : known.error,
+      };
+    },
     async close() {
       cache.close();
       await provider.close?.();

@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { SvcError } from '../errors.ts';
-import { startOwnWork } from '../lifecycle.ts';
 import { type KeyCacheSettings, retryDelayMs } from './key-cache-options.ts';
+import type { KeyCalls } from './key-calls.ts';
 import { checkKeyId } from './key-id.ts';
 import type { EnvelopeKeyProvider } from './key-provider.ts';
 import { toProviderError } from './key-provider-error.ts';
@@ -23,6 +23,7 @@ interface Answer {
 export function createDataKeys(
   provider: EnvelopeKeyProvider,
   { clock, ttlMs, maxEntries }: KeyCacheSettings,
+  calls: KeyCalls,
 ): DataKeys {
   /** In the order of their age: the oldest one is evicted first. */
   const answers = new Map<string, Answer>();
@@ -62,7 +63,7 @@ export function createDataKeys(
       const key = isFresh
         ? known.key
         : await flight(`${asked}:${name}`, () =>
-            startOwnWork(async () => {
+            calls(async () => {
               const answer = await ask(keyId, encryptedKey);
               if (asked === epoch) store(name, answer);
               return answer;

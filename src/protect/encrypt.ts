@@ -1,4 +1,5 @@
-import { createCipheriv, createDecipheriv, type KeyObject } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
+import { nodeCrypto } from '../builtins.ts';
 import { SvcError } from '../errors.ts';
 import { ivBytes, nextIv } from './iv-pool.ts';
 
@@ -21,7 +22,7 @@ export function encryptText(
   context: Buffer | undefined,
 ): string {
   const iv = nextIv();
-  const cipher = createCipheriv(algorithm, key, iv, options);
+  const cipher = nodeCrypto().createCipheriv(algorithm, key, iv, options);
   if (context !== undefined) cipher.setAAD(context);
   const text = cipher.update(plain, 'utf8');
   cipher.final();
@@ -43,7 +44,7 @@ export function encryptText(
 export function decryptText(key: KeyObject, sealed: Buffer, context: Buffer | undefined): string {
   checkSealed(sealed);
   const end = sealed.length - tagBytes;
-  const decipher = createDecipheriv(algorithm, key, sealed.subarray(0, ivBytes), options);
+  const decipher = nodeCrypto().createDecipheriv(algorithm, key, sealed.subarray(0, ivBytes), options);
   if (context !== undefined) decipher.setAAD(context);
   decipher.setAuthTag(sealed.subarray(end));
   try {

@@ -1,7 +1,7 @@
 import type { SvcError } from '../errors.ts';
-import { startOwnWork } from '../lifecycle.ts';
 import { type EncryptionKey, toHead } from './cipher-text.ts';
 import { type KeyCacheSettings, retryDelayMs } from './key-cache-options.ts';
+import type { KeyCalls } from './key-calls.ts';
 import { checkKeyId } from './key-id.ts';
 import type { KeyProvider } from './key-provider.ts';
 import { keyProviderError, toProviderError } from './key-provider-error.ts';
@@ -30,6 +30,8 @@ export interface EncryptionKeyState {
   readonly usable: boolean;
   /** Code of the last attempt, if it failed. */
   readonly failure: string | undefined;
+  /** Its message: one line, no key, token or value in it. */
+  readonly error: string | undefined;
 }
 
 interface Entry {
@@ -44,7 +46,11 @@ interface Failure {
   readonly retryAtMs: number;
 }
 
-export function createEncryptionKeys(provider: KeyProvider, settings: KeyCacheSettings): EncryptionKeys {
+export function createEncryptionKeys(
+  provider: KeyProvider,
+  settings: KeyCacheSettings,
+  calls: KeyCalls,
+): EncryptionKeys {
   const { clock, ttlMs, maxStaleMs, maxEntries } = settings;
   // A key out of a store is the same one after each fetch: only what is made anew can be limited by fetching.
   const maxMessages = provider.supportsEnvelopeEncryption ? settings.maxMessages : Number.POSITIVE_INFINITY;
@@ -81,7 +87,7 @@ export function createEncryptionKeys(provider: KeyProvider, settings: KeyCacheSe
   }
 
   function load(keyId: string): Promise<EncryptionKey> {
-    return flight(keyId, () => startOwnWork(() => fetchAnew(keyId)));
+    return flight(keyId, () => calls(() => fetchAnew(keyId)));
   }
 
   function store(keyId: string, encryption: EncryptionKey): void {
@@ -98,6 +104,8 @@ export function createEncryptionKeys(provider: KeyProvider, settings: KeyCacheSe
     const delayMs = retryDelayMs(count, error.code !== 'SVC_PROTECT_KEY_UNAVAILABLE');
     failures.set(keyId, { error, count, retryAtMs: clock.monotonic() + delayMs });
     loadIn(keyId, delayMs);
+    if (count > 1) return;
+    settings.onFailure({ keyId, error, usable: isUsable(entries.get(keyId), clock.monotonic()) });
   }
 
   /** On its own clock, used or not: an idle service must have a key for its next event. */
@@ -152,7 +160,8 @@ export function createEncryptionKeys(provider: KeyProvider, settings: KeyCacheSe
       [...new Set([...entries.keys(), ...failures.keys()])].map((keyId) => {
         const [entry, nowMs] = [entries.get(keyId), clock.monotonic()];
         const ageMs = entry && nowMs - entry.fetchedAtMs;
-        return { keyId, ageMs, usable: isUsable(entry, nowMs), failure: failures.get(keyId)?.error.code };
+        const { code: failure, message: error } = failures.get(keyId)?.error ?? {};
+        return { keyId, ageMs, usable: isUsable(entry, nowMs), failure, error };
       }),
 
     async invalidateAll() {

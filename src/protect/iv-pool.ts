@@ -1,4 +1,4 @@
-import { randomFillSync } from 'node:crypto';
+import { nodeCrypto } from '../builtins.ts';
 
 export const ivBytes = 12;
 const slots = 1024;
@@ -13,7 +13,7 @@ let next = slots;
 export function nextIv(): Buffer {
   pool ??= Buffer.allocUnsafeSlow(slots * ivBytes);
   if (next === slots) {
-    randomFillSync(pool);
+    nodeCrypto().randomFillSync(pool);
     next = 0;
   }
   const start = next++ * ivBytes;

@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '../clock.ts';
+import type { SvcError } from '../errors.ts';
 
 export interface KeyCacheOptions {
   /** How long a key is used before it is replaced in the background. Default: 300000 ms. */
@@ -10,6 +11,15 @@ export interface KeyCacheOptions {
   /** Values that one data key may encrypt. Default and maximum: 2^32, the bound for random IVs of 96 bits. */
   readonly maxMessages?: number | undefined;
   readonly clock?: Clock | undefined;
+  /** Told of the first failure in a row to get a key to encrypt with. Default: nobody. */
+  readonly onFailure?: ((failure: KeyFailure) => void) | undefined;
+}
+
+export interface KeyFailure {
+  readonly keyId: string;
+  readonly error: SvcError;
+  /** There is a key that goes on, for a while. */
+  readonly usable: boolean;
 }
 
 export type KeyCacheSettings = { readonly [K in keyof KeyCacheOptions]-?: NonNullable<KeyCacheOptions[K]> };
@@ -25,6 +35,7 @@ export function keyCacheSettings(options: KeyCacheOptions): KeyCacheSettings {
     maxEntries: options.maxEntries ?? defaultMaxEntries,
     maxMessages: Math.min(options.maxMessages ?? mostMessages, mostMessages),
     clock: options.clock ?? systemClock,
+    onFailure: options.onFailure ?? (() => {}),
   };
 }
 

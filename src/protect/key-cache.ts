@@ -2,6 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import { createDataKeys } from './data-keys.ts';
 import { createEncryptionKeys, type EncryptionKeys } from './encryption-keys.ts';
 import { type KeyCacheOptions, keyCacheSettings } from './key-cache-options.ts';
+import { createKeyCalls } from './key-calls.ts';
 import type { KeyProvider } from './key-provider.ts';
 import { keyProviderError } from './key-provider-error.ts';
 
@@ -23,8 +24,11 @@ export interface KeyCache extends EncryptionKeys {
 
 export function createKeyCache(provider: KeyProvider, options: KeyCacheOptions = {}): KeyCache {
   const settings = keyCacheSettings(options);
-  const encryption = createEncryptionKeys(provider, settings);
-  const decryption = provider.supportsEnvelopeEncryption ? createDataKeys(provider, settings) : undefined;
+  const calls = createKeyCalls();
+  const encryption = createEncryptionKeys(provider, settings, calls);
+  const decryption = provider.supportsEnvelopeEncryption
+    ? createDataKeys(provider, settings, calls)
+    : undefined;
 
   return {
     ...encryption,

@@ -25,7 +25,7 @@ export interface Walk extends WalkRules {
   nodes: number;
   /** The keys that lead to the value at hand; `element` for one of an array. */
   readonly keys: string[];
-  /** Nobody asks for unmarked values. */
+  /** Nobody asks for unmarked values, and a `for … in` finds what an object owns only. */
   readonly isQuick: boolean;
 }
 
@@ -63,24 +63,32 @@ export function leaf(value: unknown, depth: number, walk: Walk, place: Place): u
   if (rule.strategy === 'EXCLUDE') return excluded;
   if (type === 'number' && !Number.isFinite(value)) return null;
   if (rule.strategy === 'MASK') return mask(plain, rule);
-  return rule.strategy === 'HASH'
-    ? seal(plain, () => walk.sealer.hash(plain))
-    : encrypt(plain, rule, walk, depth);
+  return rule.strategy === 'HASH' ? seal(plain, walk.sealer, undefined) : encrypt(plain, rule, walk, depth);
 }
 
 function encrypt(plain: string, { strategy, keyId }: FieldRule, walk: Walk, depth: number): string {
   if (strategy !== 'ENCRYPT')
     throw refusal('SVC_PROTECT_NOT_PROTECTED', 'a marked value has a strategy that cannot protect it');
-  const { eventType, keys, sealer } = walk;
-  const field: SealedField = {
-    keyId,
-    eventType,
-    // Only ciphertexts of format v1 are bound to it.
-    get path() {
-      return pathOf(keys, depth);
-    },
-  };
-  return seal(plain, () => sealer.encrypt(plain, field));
+  return seal(plain, walk.sealer, new WalkedField(keyId, walk, depth));
+}
+
+/** Only ciphertexts of format v1 are bound to the path, so it is put together on demand. */
+class WalkedField implements SealedField {
+  readonly keyId: string | undefined;
+  readonly eventType: string;
+  readonly #keys: readonly string[];
+  readonly #depth: number;
+
+  constructor(keyId: string | undefined, { eventType, keys }: Walk, depth: number) {
+    this.keyId = keyId;
+    this.eventType = eventType;
+    this.#keys = keys;
+    this.#depth = depth;
+  }
+
+  get path(): string {
+    return pathOf(this.#keys, this.#depth);
+  }
 }
 
 function pathOf(keys: readonly string[], depth: number): string {

@@ -9,10 +9,16 @@ interface Compiled {
 /** A rule, and how many of its steps are taken. */
 type Position = readonly [rule: number, taken: number];
 
-/** One machine for all rules, so that a step costs much the same for one rule and for a hundred. The first match counts. */
-export function compilePaths(rules: readonly PathRule[]): PathState {
+/**
+ * One machine for all rules, so that a step costs much the same for one rule and for a hundred. The first match counts.
+ * `onMet` is told the index of a rule when something first stands at the end of its path.
+ */
+export function compilePaths(
+  rules: readonly PathRule[],
+  onMet: (index: number) => void = () => {},
+): PathState {
   const compiled = rules.map(({ path, ...rule }) => ({ steps: stepsOf(path), rule }));
-  return new Machine(compiled).stateOf(compiled.map((_, index) => [index, 0]));
+  return new Machine(compiled, onMet).stateOf(compiled.map((_, index) => [index, 0]));
 }
 
 function stepsOf(path: string): readonly PathStep[] {
@@ -24,10 +30,12 @@ function stepsOf(path: string): readonly PathStep[] {
 
 class Machine {
   readonly #rules: readonly Compiled[];
+  readonly #onMet: (index: number) => void;
   readonly #states = new Map<string, PathState>();
 
-  constructor(rules: readonly Compiled[]) {
+  constructor(rules: readonly Compiled[], onMet: (index: number) => void) {
     this.#rules = rules;
+    this.#onMet = onMet;
   }
 
   stateOf(positions: readonly Position[]): PathState {
@@ -38,6 +46,7 @@ class Machine {
     if (state === undefined) {
       state = new PathState(this, all);
       this.#states.set(id, state);
+      for (const position of all) if (this.stepAt(position) === undefined) this.#onMet(position[0]);
     }
     return state;
   }
@@ -155,4 +164,4 @@ function internalized(text: string): string {
 }
 
 /** No rule can match any more, neither here nor below. */
-export const deadState: PathState = new PathState(new Machine([]), []);
+export const deadState: PathState = new PathState(new Machine([], () => {}), []);

@@ -9,7 +9,7 @@ import {
   piiTypes,
   typeOfName,
 } from '../field-rule.ts';
-import { markPrototype, marksKey, noteMark } from './class-marks.ts';
+import { markPrototype, marksKey, noteMark, noteReader } from './class-marks.ts';
 
 /** What a mark says; all of it has a default. */
 export interface PiiFieldOptions {
@@ -55,9 +55,12 @@ export function PiiField(options: PiiFieldOptions | PiiType = {}): PiiFieldDecor
 function markStandard(options: PiiFieldOptions, context: DecoratorContext): void {
   if (context.kind === 'class' || context.kind === 'method' || context.kind === 'setter' || context.static)
     throw misplaced();
-  // A private field reaches the payload through toJSON, under its bare name.
+  // A private field reaches the payload through toJSON: under its bare name, or known by its value.
   const field = String(context.name).replace(/^#/, '');
   const rule = ruleOf(field, options);
+  const { access } = context as { access?: { get?(object: object): unknown } };
+  if (context.private && typeof access?.get === 'function')
+    noteReader(rule, (object) => access.get?.(object));
   const metadata = context.metadata as Record<symbol, Map<string, FieldRule>> | undefined;
   if (metadata === undefined) {
     tellByInstances(context, field, rule);

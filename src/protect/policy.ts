@@ -9,15 +9,25 @@ export interface Policy {
   readonly valueRoot: PathState;
 }
 
-/** Compiles rules, the most important one first: the first that matches a value counts. */
-export function compilePolicy(rules: readonly PathRule[]): Policy {
+/**
+ * Compiles rules, the most important one first: the first that matches a value counts. `onMet` is told of a rule when a payload
+ * first has something at its path.
+ */
+export function compilePolicy(rules: readonly PathRule[], onMet?: (rule: PathRule) => void): Policy {
   const ofValue = rules.map((rule) => ({
     ...rule,
     path: rule.path.replace(/^(\$\.)?value(\.|(?=\[)|$)/, ''),
   }));
+  const others = ofValue
+    .map((_, index) => index)
+    .filter((index) => ofValue[index]?.path !== rules[index]?.path);
+  const met = (index: number): void => {
+    const rule = rules[index < rules.length ? index : (others[index - rules.length] as number)];
+    if (rule !== undefined) onMet?.(rule);
+  };
   return {
-    root: compilePaths(rules),
-    valueRoot: compilePaths([...rules, ...ofValue.filter(({ path }, index) => path !== rules[index]?.path)]),
+    root: compilePaths(rules, met),
+    valueRoot: compilePaths([...rules, ...others.map((index) => ofValue[index] as PathRule)], met),
   };
 }
 

@@ -1,4 +1,5 @@
-import { createSecretKey, type KeyObject } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
+import { nodeCrypto } from '../builtins.ts';
 import { SvcError } from '../errors.ts';
 import { decodeStrictBase64 } from './strict-base64.ts';
 
@@ -12,7 +13,7 @@ export function toSecretKey(key: string | Uint8Array): KeyObject {
   const bytes = typeof key === 'string' ? decodeStrictBase64(key) : key;
   if (bytes === undefined) throw bad(`found ${key.length} characters that are not valid Base64`);
   if (bytes.length !== keyLengthBytes) throw bad(`found ${bytes.length}`);
-  const object = createSecretKey(bytes);
+  const object = nodeCrypto().createSecretKey(bytes);
   if (bytes !== key) bytes.fill(0);
   return object;
 }

@@ -1,5 +1,5 @@
 import type { FieldRule } from '../field-rule.ts';
-import type { ClassMarks } from './class-marks.ts';
+import { type ClassMarks, readMarked } from './class-marks.ts';
 
 /**
  * The marks of a class whose `toJSON` decides what its JSON looks like: they go for keys of the same name anywhere in it, and for
@@ -22,7 +22,7 @@ export function markedValuesOf(
 ): MarkedValues {
   const values = new Map<string, FieldRule>();
   for (const [field, rule] of marks) {
-    const value = read(object, field);
+    const value = read(object, field, rule);
     if (typeof value === 'string' ? value !== '' : isLongNumber(value)) values.set(String(value), rule);
   }
   return {
@@ -43,9 +43,9 @@ function isLongNumber(value: unknown): boolean {
 }
 
 /** A getter that throws hides nothing: what `toJSON` makes of it, it made without. */
-function read(object: object, field: string): unknown {
+function read(object: object, field: string, rule: FieldRule): unknown {
   try {
-    return (object as Record<string, unknown>)[field];
+    return readMarked(object, field, rule);
   } catch {
     return undefined;
   }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { nodeCrypto } from '../builtins.ts';
 import { shared } from '../lifecycle.ts';
 
 /** An event that could not be published, with all that a restore needs: the same bytes go to the same topic again. */
@@ -60,5 +60,5 @@ const deviceName = /^(con|prn|aux|nul|com\d|lpt\d)$/i;
 export function backupName(eventId: unknown): string {
   if (typeof eventId === 'string' && safeId.test(eventId) && !deviceName.test(eventId)) return eventId;
   const text = typeof eventId === 'string' ? eventId : typeof eventId;
-  return `h-${createHash('sha256').update(text).digest('hex').slice(0, 40)}`;
+  return `h-${nodeCrypto().createHash('sha256').update(text).digest('hex').slice(0, 40)}`;
 }

@@ -42,8 +42,9 @@ export interface PartitionQueueOptions {
 
 /**
  * The events of one partition, in their order: one send at a time, and what failed is sent again before anything else.
- * - The first event of an idle partition goes at the end of this turn of the event loop; later ones wait for the send
- *   under way, then until the batch is full or its first event is `lingerMs` old.
+ * - The first event of a partition that has rested for `lingerMs` goes at the end of this turn of the event loop. Others
+ *   wait for the send under way, then until the batch is full or its first event is `lingerMs` old: a steady stream is
+ *   sent a few milliseconds at a time, for a send costs far more than an event in it.
  * - A batch that is too large is halved; a single event that is too large fails.
  */
 export interface PartitionQueue {
@@ -68,6 +69,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   let inFlight: Batch | undefined;
   let state: State = 'idle';
   let cancelTimer = (): void => {};
+  let lastSendAtMs = Number.NEGATIVE_INFINITY;
 
   const isFull = (): boolean => waiting.length >= limits.maxEvents || waitingBytes >= limits.maxBytes;
 
@@ -87,7 +89,8 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       return;
     }
     state = 'lingering';
-    cancelTimer = wasIdle ? onImmediate(askForSlot) : onTimeout(askForSlot, line.lingerMs - ageMs);
+    const isAtRest = wasIdle && line.nowMs() - lastSendAtMs >= line.lingerMs;
+    cancelTimer = isAtRest ? onImmediate(askForSlot) : onTimeout(askForSlot, line.lingerMs - ageMs);
   }
 
   function askForSlot(): void {
@@ -105,6 +108,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     }
     const batch = { ...next, sends: next.sends + 1 };
     state = 'sending';
+    lastSendAtMs = line.nowMs();
     inFlight = batch;
     void line.send(partition, batch).then((result) => {
       inFlight = undefined;

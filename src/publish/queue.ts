@@ -23,7 +23,7 @@ export interface QueueOptions {
   readonly batch: {
     readonly maxEvents: number;
     readonly maxBytes: number;
-    /** How long the first event of a batch waits for others while its partition is busy. */
+    /** How long the first event of a batch waits for others where its partition is busy, or was sent to within that time. */
     readonly lingerMs: number;
   };
   /** Over all topics. One event more goes to the next tier. */

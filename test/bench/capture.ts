@@ -71,7 +71,10 @@ function captured(): {
     templateOf: () => template,
     nextId: () => snowflake.next(),
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader() }),
-    protect: createProtector({ policyOf: createPolicies([]).policyOf, sealer: createSealer({}) }),
+    protect: createProtector({
+      policyOf: createPolicies({ general: [] }).policyOf,
+      sealer: createSealer({}),
+    }),
     startTrace: createTraceStarter('kafka'),
     onRefused: (_, error) => {
       throw error;
@@ -87,6 +90,7 @@ function captured(): {
       durations,
       circuit: () => 0,
       buffer: () => ({ events: 0, bytes: 0, overflows: 0 }),
+      backup: () => ({ files: 0, events: 0, bytes: 0, drained: 0 }),
       captureTargets: () => [],
     },
   };

@@ -1,129 +1,138 @@
-import kafkajs from 'kafkajs';
-import type { Bench } from '../../scripts/bench.ts';
+import { readdirSync } from 'node:fs';
+import { join, parse, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import type { Bench, Figure } from '../../scripts/bench.ts';
 import { startOwnKafka } from '../support/kafka.ts';
-import { sendPerEvent, sendPerPartition } from './hand-written.ts';
+import { type CaseProcess, startCase } from './case-process.ts';
+import { quantile } from './load.ts';
 import { payload } from './payload.ts';
-import { svcOnKafka } from './svc-on-kafka.ts';
+import { producerPerformance } from './producer-performance.ts';
+import type { CaseKind, Run } from './throughput-case.ts';
 
 const partitionCount = 6;
-const rounds = 4;
+const warmUps = 2;
+const pace = { events: 6_000, perSecond: 2_000 };
+const eventsOf: Record<CaseKind, number> = {
+  'hand-per-event': 10_000,
+  'hand-best': 40_000,
+  svc: 40_000,
+  'svc-sync': 40_000,
+};
 
-interface Case {
+interface Entry {
   readonly name: string;
-  readonly events: number;
-  /** Publishes so many events; resolves when all are acknowledged. */
-  run(events: number): Promise<void>;
-  close(): Promise<void>;
+  readonly kind: CaseKind;
+  /** Names of the cases of the same client that this one is compared with. */
+  readonly against: readonly string[];
+  readonly process: CaseProcess;
+  readonly runs: Run[];
+  paced?: Run;
 }
 
-/** As fast as the client takes them, with at most `window` without acknowledgement. */
-async function flood(
-  events: number,
-  window: number,
-  publish: () => void,
-  outstanding: () => number,
-): Promise<void> {
-  for (let left = events; left > 0; ) {
-    // Looked at once in a while: asking is not what is measured.
-    for (let free = window - outstanding(); free > 0 && left > 0; free--, left--) publish();
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-  while (outstanding() > 0) await new Promise((resolve) => setTimeout(resolve, 1));
-}
-
-async function callers(events: number, count: number, call: () => Promise<unknown>): Promise<void> {
-  let left = events;
-  const caller = async (): Promise<void> => {
-    while (left-- > 0) await call();
-  };
-  await Promise.all(Array.from({ length: count }, caller));
-}
-
-export const bench: Bench = async (progress) => {
-  const kafka = await startOwnKafka();
-  const topics: string[] = [];
-  const topicFor = async (name: string): Promise<string> => {
-    const topic = `bench.${name}`;
-    topics.push(topic);
-    await kafka.createTopic(topic, { partitions: partitionCount });
-    return topic;
-  };
-  const client = new kafkajs.Kafka({
-    brokers: kafka.brokers,
-    retry: { retries: 0 },
-    logLevel: kafkajs.logLevel.NOTHING,
+/** svc beside publishers written by hand, with every client in `clients/`, all on one Kafka in one run. */
+export const bench: Bench = async (progress, args = []) => {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { client: { type: 'string' }, rounds: { type: 'string' }, profile: { type: 'string' } },
   });
-  const perEvent = sendPerEvent(client, await topicFor('hand-per-event'));
-  const best = sendPerPartition(client, await topicFor('hand-best'), partitionCount);
-  await Promise.all([perEvent.connect(), best.connect()]);
-  const svc = svcOnKafka(kafka.brokers, await topicFor('svc-kafkajs'), true);
-  const svcSync = svcOnKafka(kafka.brokers, await topicFor('svc-sync-256'), false);
-  const cases: Case[] = [
-    {
-      name: 'hand-per-event',
-      events: 8_000,
-      run: (events) => flood(events, 256, perEvent.publish, () => perEvent.outstanding),
-      close: perEvent.close,
-    },
-    {
-      name: 'hand-best',
-      events: 30_000,
-      run: (events) => flood(events, 4_096, best.publish, () => best.outstanding),
-      close: best.close,
-    },
-    {
-      name: 'svc-kafkajs',
-      events: 30_000,
-      run: (events) => flood(events, 4_096, () => void svc.createOrder(), svc.outstanding),
-      close: svc.close,
-    },
-    {
-      name: 'svc-sync-256',
-      events: 30_000,
-      run: (events) => callers(events, 256, svcSync.createOrder),
-      close: svcSync.close,
-    },
-  ];
-  progress(
-    `payload ${JSON.stringify(payload).length} bytes, ${partitionCount} partitions, acks=all, one broker, best of ${rounds} rounds in turn, Node ${process.version}`,
-  );
-  const figures = new Map(cases.map(({ name }) => [name, { rate: 0, cpu: Number.POSITIVE_INFINITY }]));
+  const rounds = Number(values.rounds ?? 5);
+  const clients = values.client?.split(',') ?? allClients();
+  const kafka = await startOwnKafka();
+  const entries: Entry[] = [];
+
+  async function add(client: string, kind: CaseKind, name: string, ...against: string[]): Promise<void> {
+    const topic = `bench.${name}`;
+    await kafka.createTopic(topic, { partitions: partitionCount });
+    const setup = { kind, client, brokers: kafka.brokers, topic, partitionCount };
+    const profile = values.profile && resolve(values.profile);
+    entries.push({ name, kind, against, process: await startCase(setup, profile), runs: [] });
+  }
+
   try {
-    for (let round = 0; round <= rounds; round++) {
-      for (const one of cases) {
-        const before = process.cpuUsage();
-        const started = performance.now();
-        await one.run(one.events);
-        const seconds = (performance.now() - started) / 1_000;
-        const { user, system } = process.cpuUsage(before);
-        const rate = Math.round(one.events / seconds);
-        const cpu = Number(((user + system) / one.events).toFixed(1));
-        progress(`${round === 0 ? 'warm-up' : `round ${round}`} ${one.name}: ${rate}/s, ${cpu} us`);
-        const figure = figures.get(one.name);
-        if (round === 0 || figure === undefined) continue;
-        figure.rate = Math.max(figure.rate, rate);
-        figure.cpu = Math.min(figure.cpu, cpu);
+    for (const client of clients) {
+      const perEvent = `hand-per-event-${client}`;
+      const best = `hand-best-${client}`;
+      const svc = `svc-${client}`;
+      await add(client, 'hand-per-event', perEvent);
+      await add(client, 'hand-best', best, perEvent);
+      await add(client, 'svc', svc, best, perEvent);
+      await add(client, 'svc-sync', client === 'kafkajs' ? 'svc-sync-256' : `svc-sync-256-${client}`, svc);
+    }
+    const bytes = JSON.stringify(payload).length;
+    progress(
+      `payload ${bytes} bytes, ${partitionCount} partitions, acks=all, one broker, median of ${rounds} rounds in turn, each case in its own process, Node ${process.version}`,
+    );
+    for (let round = 1 - warmUps; round <= rounds; round++) {
+      for (const entry of entries) {
+        const run = await entry.process.run({ events: eventsOf[entry.kind] });
+        if (round > 0) entry.runs.push(run);
+        progress(`${round > 0 ? `round ${round}` : 'warm-up'} ${entry.name}: ${said(entry, run)}`);
       }
     }
-    progress(`sends: svc-kafkajs ${svc.sends()}, svc-sync-256 ${svcSync.sends()}`);
+    for (const entry of entries) entry.paced = await entry.process.run(pace);
+    await kafka.createTopic('bench.java', { partitions: partitionCount });
+    const java = await producerPerformance(kafka.brokers, 'bench.java', 300_000, bytes + 400);
+    return [
+      ...entries.flatMap((entry) => figuresOf(entry, entries)),
+      figure('java-producer', java.recordsPerSecond, 'events/s'),
+      figure('java-producer-p99', java.p99Ms, 'ms'),
+    ];
   } finally {
-    await Promise.all(cases.map(({ close }) => close()));
+    await Promise.all(entries.map((entry) => entry.process.end()));
     await kafka.stop();
   }
-  const of = (name: string) => figures.get(name) ?? { rate: 0, cpu: 0 };
-  const against: Record<string, string> = {
-    'hand-best': 'hand-per-event',
-    'svc-kafkajs': 'hand-best',
-    'svc-sync-256': 'svc-kafkajs',
-  };
-  return cases.flatMap(({ name }) => {
-    const other = against[name];
-    const { rate, cpu } = of(name);
-    const compared =
-      other === undefined ? {} : { against: other, ratio: Number((rate / of(other).rate).toFixed(2)) };
-    return [
-      { case: name, value: rate, unit: 'events/s', ...compared },
-      { case: `${name}-cpu`, value: cpu, unit: 'us/event' },
-    ];
-  });
 };
+
+function allClients(): string[] {
+  return readdirSync(join(import.meta.dirname, 'clients')).map((file) => parse(file).name);
+}
+
+function rateOf({ kind }: Pick<Entry, 'kind'>, { seconds }: Run): number {
+  return eventsOf[kind] / seconds;
+}
+
+function cpuOf({ kind }: Pick<Entry, 'kind'>, { cpuUs }: Run): number {
+  return cpuUs / eventsOf[kind];
+}
+
+function said(entry: Entry, run: Run): string {
+  return `${Math.round(rateOf(entry, run))}/s, ${cpuOf(entry, run).toFixed(1)} us, p99 ${run.p99Ms.toFixed(1)} ms`;
+}
+
+function figuresOf(entry: Entry, entries: readonly Entry[]): Omit<Figure, 'bench'>[] {
+  const { name, runs, paced } = entry;
+  const median = (read: (run: Run) => number): number => quantile(runs.map(read), 0.5);
+  const rate = median((run) => rateOf(entry, run));
+  const compared = entry.against.map((against) => {
+    const other = entries.find((one) => one.name === against) as Entry;
+    // Round by round: what slows the machine down for a while slows down both.
+    const ratios = runs.map((run, round) => rateOf(entry, run) / rateOf(other, other.runs[round] as Run));
+    return { ...figure(name, rate, 'events/s'), against, ratio: Number(quantile(ratios, 0.5).toFixed(2)) };
+  });
+  return [
+    ...(compared.length > 0 ? compared : [figure(name, rate, 'events/s')]),
+    figure(
+      `${name}-cpu`,
+      median((run) => cpuOf(entry, run)),
+      'us/event',
+    ),
+    figure(
+      `${name}-p50`,
+      median((run) => run.p50Ms),
+      'ms',
+    ),
+    figure(
+      `${name}-p99`,
+      median((run) => run.p99Ms),
+      'ms',
+    ),
+    figure(`${name}-paced-p50`, paced?.p50Ms ?? Number.NaN, 'ms'),
+    figure(`${name}-paced-p99`, paced?.p99Ms ?? Number.NaN, 'ms'),
+    figure(`${name}-rss`, Math.max(...runs.map((run) => run.rssMb)), 'MB'),
+  ];
+}
+
+function figure(name: string, value: number, unit: string): Omit<Figure, 'bench'> {
+  const digits = value < 1_000 ? 2 : 0;
+  return { case: name, value: Number(value.toFixed(digits)), unit };
+}

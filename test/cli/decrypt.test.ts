@@ -82,6 +82,17 @@ describe('svc decrypt', function () {
     assert.deepEqual([pretty.code, pretty.out], [0, `${JSON.stringify(plain('1'))}\n`]);
   });
 
+  it('takes the key of the environment as the configuration does: Base64, or 32 characters', () => {
+    for (const text of [key, 'k'.repeat(32)]) {
+      const bytes = text === key ? Buffer.from(key, 'base64') : Buffer.from(text);
+      const email = createSealer({ keys: [{ id: 'default', key: bytes }] }).encrypt('5@example.com', place);
+      const { out } = run([], JSON.stringify(envelope('5', email)), { PII_ENCRYPTION_KEY: text });
+      assert.equal(JSON.parse(out).payload.email, '5@example.com');
+    }
+    const { code, err } = run([], '', { PII_ENCRYPTION_KEY: Buffer.alloc(31).toString('base64') });
+    assert.deepEqual([code, err.includes('found 31')], [1, true], err);
+  });
+
   it('takes the key of the environment, besides those of the file', () => {
     const own = randomBytes(32).toString('base64');
     const byEnv = createSealer({ keys: [{ id: 'default', key: own }] }).encrypt('x', place);

@@ -95,7 +95,6 @@ describe('the JSON Schema', () => {
     { svc: { broker: { topic: 'a', tpoic: 'a' } } },
     { svc: { broker: { topic: 'a', 'max-in-flight': 1001 } } },
     { svc: { broker: { topic: 'a', maxInFlight: 1.5 } } },
-    { svc: { broker: { topic: 'a', client: 'platformatic' } } },
     { svc: { broker: { topic: 'a' }, idGenerator: { workerId: 1024 } } },
     { svc: { broker: { topic: 'a' }, targets: [{ module: 'a' }] } },
     { svc: { broker: { topic: 'a' }, targets: [{ ...target, pii: [7] }] } },

@@ -275,6 +275,10 @@ describe('limits of configuration values', () => {
 });
 
 const forms: Record<FormatName, { good: string[]; bad: string[] }> = {
+  'name-and-value': {
+    good: ['a=b', 'logicalCluster=lkc-1', 'a=b=c'],
+    bad: ['a', 'a=', '=b', 'a b=c', 'a=b c', 'ä=b'],
+  },
   text: { good: ['a', ' a'], bad: ['', ' ', '\n'] },
   topic: {
     good: ['a', 'orders.events.v1', 'A_b-c.9', '...', 'a'.repeat(249)],

@@ -7,8 +7,8 @@ import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from '../../
 export interface KeyProviderUnderTest {
   /** A new client of the same service: nothing is shared but the keys. */
   open(): KeyProvider;
-  /** One whose service cannot be reached. */
-  openUnreachable(): KeyProvider;
+  /** One whose service cannot be reached. Kind `at-hand` has none. */
+  openUnreachable?(): KeyProvider;
   /** Two keys that the service has. */
   readonly keyIds: readonly [string, string];
   /** A name that the service does not know. */
@@ -36,8 +36,11 @@ export async function rejection(
 
 export const codeOf = async (call: Promise<unknown>): Promise<string> => (await rejection(call)).code;
 
+/** `static` keys are in a store that can be away, those `at-hand` are not. */
+export type ProviderKind = 'envelope' | 'static' | 'at-hand';
+
 /** The promises of the port in `src/protect/key-provider.ts`, each as a test. Call it inside a `describe`. */
-export function testKeyProvider(kind: 'envelope' | 'static', get: () => KeyProviderUnderTest): void {
+export function testKeyProvider(kind: ProviderKind, get: () => KeyProviderUnderTest): void {
   const opened: KeyProvider[] = [];
   const keep = <T extends KeyProvider>(provider: T): T => {
     opened.push(provider);
@@ -61,6 +64,7 @@ export function testKeyProvider(kind: 'envelope' | 'static', get: () => KeyProvi
 
   if (kind === 'envelope') testEnvelope(get, keep);
   else testStatic(get, keep);
+  if (kind === 'static') testStoreAway(get, keep);
 }
 
 type Keep = <T extends KeyProvider>(provider: T) => T;
@@ -138,7 +142,7 @@ function testEnvelope(get: () => KeyProviderUnderTest, keep: Keep): void {
   it('is unavailable while the service cannot be reached', async () => {
     const { keyIds, secrets } = get();
     const { encryptedKey } = await open().generateDataKey(keyIds[0]);
-    const provider = keep(get().openUnreachable()) as EnvelopeKeyProvider;
+    const provider = keep(get().openUnreachable?.() ?? assert.fail()) as EnvelopeKeyProvider;
     for (const call of [
       () => provider.generateDataKey(keyIds[0]),
       () => provider.decryptDataKey(keyIds[0], encryptedKey),
@@ -173,10 +177,12 @@ function testStatic(get: () => KeyProviderUnderTest, keep: Keep): void {
     const { unknownKeyId, secrets } = get();
     assert.equal((await rejection(open().getKey(unknownKeyId), secrets)).code, 'SVC_PROTECT_KEY_REFUSED');
   });
+}
 
+function testStoreAway(get: () => KeyProviderUnderTest, keep: Keep): void {
   it('is unavailable while the service cannot be reached', async () => {
     const { keyIds, secrets } = get();
-    const provider = keep(get().openUnreachable()) as StaticKeyProvider;
+    const provider = keep(get().openUnreachable?.() ?? assert.fail()) as StaticKeyProvider;
     const { code } = await rejection(provider.getKey(keyIds[0]), secrets);
     assert.equal(code, 'SVC_PROTECT_KEY_UNAVAILABLE');
   });

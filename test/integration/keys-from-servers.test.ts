@@ -62,6 +62,46 @@ requiring('kms', 'keys from AWS KMS', function () {
     assert.equal(front.count, 1);
   });
 
+  it('are asked for once per TTL and key by a hundred writers and readers at once, over many TTLs', async () => {
+    const ttlMs = 60_000;
+    let nowMs = 0;
+    const clock = { now: () => nowMs, monotonic: () => nowMs };
+    const cache = { clock, ttlMs };
+    const sealer = sealerOf(open(), { keyIds: [undefined, 'orders'], cache });
+    const keys = createDecryptionKeys({ provider: open(), keyIds: ['customer', 'orders'], cache });
+    await sealer.ready();
+    assert.equal(front.count, 2);
+    front.reset();
+    const fields = [field, { ...field, keyId: 'orders' }];
+    const isNew = (): boolean => sealer.keyStates().every(({ ageMs }) => ageMs === 0);
+    let uses = 0;
+    const write = async (): Promise<void> => {
+      do {
+        for (const each of fields) assert.match(sealer.encrypt('a@example.com', each), /^ENC\(/);
+        uses += fields.length;
+        await new Promise((resolve) => setImmediate(resolve));
+      } while (!isNew());
+      for (const each of fields) sealer.encrypt('a@example.com', each);
+    };
+    for (let ttl = 1; ttl <= 5; ttl++) {
+      // The last moment of one key, which is asked for again only after it.
+      nowMs += ttlMs;
+      for (const each of fields) sealer.encrypt('a@example.com', each);
+      assert.equal(front.count, 0);
+      nowMs += 1;
+      await Promise.all(Array.from({ length: 100 }, write));
+      assert.equal(front.count, 2, 'one new data key each');
+
+      front.reset();
+      const sealed = sealer.encrypt('a@example.com', field);
+      await Promise.all(Array.from({ length: 100 }, () => keys.open(sealed, field)));
+      assert.equal(front.count, 1, 'one data key decrypted');
+      front.reset();
+    }
+    assert.ok(uses > 5 * 200, `${uses} values encrypted`);
+    await keys.close();
+  });
+
   it('that do not come leave nothing in clear, and come by themselves', async () => {
     front.fail({ kind: 'reset' });
     const sealer = sealerOf(open());

@@ -5,7 +5,7 @@ import { partitionOfKey } from '../../src/publish/partitioner.ts';
 import { createQueue, type Queue, type QueueOptions } from '../../src/publish/queue.ts';
 import { createRetryPolicy } from '../../src/publish/retry.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
-import { kafkajsOptions } from '../adapters/kafkajs/kafkajs-options.ts';
+import { kafkaOptions } from '../adapters/kafka/kafka-options.ts';
 import { event, usualRetry } from '../publish/fake-cluster.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { requiring } from '../support/requires.ts';
@@ -27,7 +27,7 @@ requiring('kafka', 'the queue on a real Kafka', function () {
   });
 
   function queueOnKafka(topic: string, rest: Partial<QueueOptions> = {}): { queue: Queue; sends: number[] } {
-    const broker = createKafkajsBroker(kafkajsOptions(kafka.brokers));
+    const broker = createKafkajsBroker(kafkaOptions(kafka.brokers));
     const sends: number[] = [];
     const queue = createQueue({
       broker: {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
+import type { KeyHealth } from '../../src/manage/controls.ts';
 import { type ClusterState, cacheHealth, type HealthCacheOptions } from '../../src/manage/health-cache.ts';
 
 const known = { brokerProducerInitialized: true, topic: 'orders.v1', dlqTopic: 'orders.dlq.v1' };
@@ -42,6 +43,35 @@ describe('health-cache', () => {
     assert.equal(thrown.details.error, 'no client');
     const bare = await cache(() => Promise.reject(undefined))();
     assert.equal(bare.details.error, 'The broker cannot be reached.');
+  });
+
+  it('is DOWN while a key of marked fields cannot be had, and shows each key, asking the broker no more often', async () => {
+    const probe = sinon.stub<[], Promise<ClusterState>>().resolves(state);
+    const customer = { provider: 'aws-kms', keyId: 'customer' };
+    const orders = { provider: 'aws-kms', keyId: 'orders', status: 'UP' as const };
+    let keys: KeyHealth[] = [{ ...customer, status: 'DOWN', error: 'access\ndenied' }, orders];
+    const health = cache(probe, { keys: () => keys });
+    assert.deepEqual(await health(), {
+      status: 'DOWN',
+      details: {
+        ...known,
+        ...state,
+        keys: [{ ...customer, status: 'DOWN', error: 'access denied' }, orders],
+        error: 'Marked fields cannot be protected with the key "customer" (aws-kms): access denied',
+      },
+    });
+    keys = [{ ...customer, status: 'UP', error: 'cannot be replaced at the moment' }, orders];
+    const { status, details } = await health();
+    assert.deepEqual([status, details.keys, details.error], ['UP', keys, undefined]);
+    keys = [];
+    assert.equal('keys' in (await health()).details, false);
+    assert.equal(probe.callCount, 1);
+  });
+
+  it('tells of a broker that is away before it tells of a key', async () => {
+    const keys = () => [{ provider: 'p', keyId: 'k', status: 'DOWN', error: 'e' }] as const;
+    const { details } = await cache(failing('no broker'), { keys })();
+    assert.deepEqual([details.error, details.keys?.length], ['no broker', 1]);
   });
 
   it('asks the broker once in five seconds', async () => {

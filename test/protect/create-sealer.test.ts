@@ -42,6 +42,44 @@ describe('sealer', () => {
     assert.throws(() => sealer.encrypt(secret, field('old')), { code: 'SVC_PROTECT_KEY_UNKNOWN' });
   });
 
+  it('tells health of each key without asking for it', async () => {
+    const keys = [
+      { id: 'new', key: key(), status: 'primary' as const },
+      { id: 'old', key: key(), status: 'decrypt' as const },
+    ];
+    const configured = open({ keys });
+    const provider = 'configuration';
+    assert.deepEqual(configured.keyState(undefined), {
+      provider,
+      keyId: 'new',
+      usable: true,
+      error: undefined,
+    });
+    assert.match(configured.keyState('old').error ?? '', /for decryption only/);
+    assert.deepEqual(
+      [open({}).keyState(undefined)].map(({ keyId, usable, error }) => [keyId, usable, error?.slice(0, 32)]),
+      [['default', false, 'PII encryption key is not config']],
+    );
+
+    const service = fakeKeyService();
+    const sealer = open({ provider: service, defaultKeyId: 'customer', keyIds: [undefined] });
+    const state = () => sealer.keyState(undefined);
+    assert.deepEqual(state(), {
+      provider: 'fake',
+      keyId: 'customer',
+      usable: false,
+      error: 'it has not been fetched yet',
+    });
+    assert.equal(service.generated.length, 0);
+    service.failure = unavailable();
+    await assert.rejects(sealer.ready());
+    assert.deepEqual([state().usable, state().error], [false, 'fake: cannot be reached']);
+    service.failure = undefined;
+    await sealer.invalidateKeys();
+    await sealer.ready().catch(() => {});
+    assert.equal(service.generated.length, 1, 'not before it is due');
+  });
+
   it('never falls back to the default key for an unknown id', () => {
     const sealer = open({ keys: [{ id: 'k1', key: key() }] });
     assert.throws(() => sealer.encrypt(secret, field('k2')), { code: 'SVC_PROTECT_KEY_UNKNOWN' });

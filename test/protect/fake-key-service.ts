@@ -79,6 +79,10 @@ export function fakeKeyService(master: Buffer = randomBytes(32)): FakeKeyService
   return service;
 }
 
+export function refused(): SvcError {
+  return new SvcError('SVC_PROTECT_KEY_REFUSED', 'fake: disabled', { name: 'KeyProviderException' });
+}
+
 export function unavailable(): SvcError {
   return new SvcError('SVC_PROTECT_KEY_UNAVAILABLE', 'fake: cannot be reached', {
     name: 'KeyProviderException',

@@ -1,14 +1,12 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import { SvcError } from '../../src/errors.ts';
+import type { SvcError } from '../../src/errors.ts';
 import { createKeyCache, type KeyCache } from '../../src/protect/key-cache.ts';
 import type { KeyCacheOptions } from '../../src/protect/key-cache-options.ts';
 import type { StaticKeyProvider } from '../../src/protect/key-provider.ts';
-import { type FakeKeyService, fakeKeyService, unavailable } from './fake-key-service.ts';
+import { type FakeKeyService, fakeKeyService, refused, unavailable } from './fake-key-service.ts';
 
 const ttlMs = 300_000;
-const refused = (): SvcError =>
-  new SvcError('SVC_PROTECT_KEY_REFUSED', 'fake: disabled', { name: 'KeyProviderException' });
 const isUnavailable = { code: 'SVC_PROTECT_KEY_UNAVAILABLE', name: 'KeyProviderException' };
 
 const isZero = (key: Uint8Array): boolean => key.every((byte) => byte === 0);
@@ -129,6 +127,20 @@ describe('key cache', () => {
       }
       assert.deepEqual(asked, [1, 3, 7, 15, 31, 61, 91]);
       assert.equal(service.generated.length, 1 + asked.length);
+    });
+
+    it('tells of the first failure in a row, and whether the present key goes on', async () => {
+      const told: string[] = [];
+      open({ onFailure: ({ keyId, error, usable }) => told.push(`${keyId} ${error.code} ${usable}`) });
+      service.failure = unavailable();
+      await assert.rejects(cache.fetch('k'));
+      await time.tickAsync(60_000);
+      assert.deepEqual(told, ['k SVC_PROTECT_KEY_UNAVAILABLE false']);
+      service.failure = undefined;
+      await time.tickAsync(30_000);
+      service.failure = refused();
+      await time.tickAsync(2 * ttlMs);
+      assert.deepEqual(told, ['k SVC_PROTECT_KEY_UNAVAILABLE false', 'k SVC_PROTECT_KEY_REFUSED true']);
     });
 
     it('gives the same error without asking until the next attempt is due', async () => {

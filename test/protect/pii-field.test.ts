@@ -138,4 +138,27 @@ describe('PiiField', () => {
     it(`refuses ${what}`, () =>
       assert.throws(use, (error) => error instanceof SvcError && error.code === 'SVC_PROTECT_RULE'));
   }
+
+  for (const target of [ES2017, ES2022]) {
+    it(`follows a private field to whatever name its class publishes it under (${ts.ScriptTarget[target]})`, () => {
+      const { Account, Savings } = compile(
+        `import { PiiField } from 'svc';
+         export class Account {
+           @PiiField('ACCOUNT') #iban: string;
+           @PiiField({ type: 'PHONE', strategy: 'EXCLUDE' }) accessor #phone = '+49 30 901820';
+           constructor(iban = 'DE89370400440532013000') { this.#iban = iban; }
+           toJSON() { return { konto: this.#iban, text: 'to ' + this.#iban, calls: [this.#phone, 'x'], name: 'Ada' }; }
+         }
+         export class Savings extends Account { constructor() { super('GB33BUKB20201555555555'); } }`,
+        { target },
+      );
+      const shown = { konto: 'DE89****', text: '****', calls: ['x'], name: 'Ada' };
+      assert.deepEqual(publishes(new Account()), shown);
+      assert.deepEqual(publishes({ a: [new Account()] }), { a: [shown] });
+      assert.deepEqual(publishes(new Savings()), { ...shown, konto: 'GB33****' });
+      // It has no such field to be read, and nothing to hide.
+      const made = Object.assign(Object.create(Account.prototype), { toJSON: () => ({ konto: 1 }) });
+      assert.deepEqual(publishes(made), { konto: 1 });
+    });
+  }
 });

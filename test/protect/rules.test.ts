@@ -285,9 +285,11 @@ describe('the protector', () => {
   });
 
   it('keeps the rules of event types apart, before those for all', () => {
-    const policies = createPolicies([{ path: 'a', type: 'CUSTOM', strategy: 'MASK', level: 'STRONG' }]);
-    policies.add('X', [{ path: 'a', type: 'CUSTOM', strategy: 'HASH', level: 'STRONG' }]);
-    policies.add('X', [{ path: 'b', type: 'CUSTOM', strategy: 'HASH', level: 'STRONG' }]);
+    const policies = createPolicies({
+      general: [{ path: 'a', type: 'CUSTOM', strategy: 'MASK', level: 'STRONG' }],
+    });
+    policies.add('X', [{ path: 'a', type: 'CUSTOM', strategy: 'HASH', level: 'STRONG' }], 't');
+    policies.add('X', [{ path: 'b', type: 'CUSTOM', strategy: 'HASH', level: 'STRONG' }], 't');
     const strategies = ['X', 'Y'].map((eventType) =>
       ['a', 'b'].map((key) => ruleAt(policies.policyOf(eventType), [key])?.strategy),
     );

@@ -4,6 +4,7 @@ import { SvcError } from '../../src/errors.ts';
 import { compilePolicy } from '../../src/protect/policy.ts';
 import type { Sealer } from '../../src/protect/sealer.ts';
 import { maxDepth, maxNodes, walkPayload } from '../../src/protect/walk.ts';
+import { publishes } from './protecting.ts';
 
 const policy = compilePolicy([]);
 const normalize = (value: unknown) =>
@@ -149,5 +150,41 @@ describe('the walk without rules', () => {
   it(`takes ${maxNodes} values, refuses one more`, () => {
     assert.doesNotThrow(() => normalize(new Array(maxNodes).fill(1)));
     refused(new Array(maxNodes + 1).fill(1), 'SVC_PROTECT_TOO_LARGE');
+  });
+
+  it('what others put on the prototype of all objects is no part of a payload', () => {
+    const payload = { a: 1n, b: { c: [1], d: 5n }, e: Object.create(null) };
+    Object.defineProperty(Object.prototype, 'polluted', {
+      value: { big: 7n },
+      enumerable: true,
+      configurable: true,
+    });
+    try {
+      for (const rules of [[], ['b.d=:MASK:STRONG']]) {
+        const d = rules.length === 0 ? '5' : '****';
+        assert.equal(JSON.stringify(publishes(payload, rules)), `{"a":"1","b":{"c":[1],"d":"${d}"},"e":{}}`);
+      }
+    } finally {
+      delete (Object.prototype as { polluted?: unknown }).polluted;
+    }
+  });
+
+  it('a field that a getter adds while the payload is read is protected or left out', () => {
+    const rules = ['**.email=EMAIL:MASK:STRONG'];
+    const adding = () => {
+      const object: Record<string, unknown> = {
+        get first() {
+          object.late = { email: 'jonathan@example.com' };
+          return { big: 1n };
+        },
+        last: 1,
+      };
+      return object;
+    };
+    for (const payload of [adding(), { deep: [adding()] }]) {
+      const text = JSON.stringify(publishes(payload, rules));
+      assert.equal(text.includes('jonathan'), false, text);
+      assert.match(text, /"big":"1".*"last":1/);
+    }
   });
 });

@@ -89,6 +89,32 @@ describe('queue', () => {
     assert.deepEqual(sends[2]?.ids, ['4', '5', '6'], 'a full batch waits for nobody');
   });
 
+  it('sends a steady stream lingerMs at a time, and what comes after a rest at once', async () => {
+    const { broker, sends } = fakeCluster();
+    const { queue } = queueOver(broker);
+    const arrive = async (id: string): Promise<void> => {
+      void queue.publish(event(id));
+      await clock.tickAsync(1);
+      sends.at(-1)?.answer(ok);
+    };
+    for (const id of ids(1, 12)) await arrive(id);
+    await clock.tickAsync(5);
+    sends.at(-1)?.answer(ok);
+    assert.deepEqual(
+      sends.map(({ ids: sent }) => sent.length),
+      [1, 5, 5, 1],
+    );
+    void queue.publish(event('13'));
+    await clock.tickAsync(0);
+    assert.equal(sends.length, 4, 'no rest of lingerMs yet');
+    await clock.tickAsync(5);
+    sends.at(-1)?.answer(ok);
+    await clock.tickAsync(5);
+    void queue.publish(event('14'));
+    await clock.tickAsync(0);
+    assert.deepEqual(sends[5]?.ids, ['14']);
+  });
+
   it('drain of nothing is over at once, and takes nothing from events that come right behind it', async () => {
     const { broker, sends } = fakeCluster();
     const { queue } = queueOver(broker);

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs, { type Admin } from 'kafkajs';
 import { startKafkaServer, startSecureKafkaServer, useGivenKafka } from '../../scripts/services/kafka.ts';
@@ -33,6 +34,8 @@ export interface SecureKafka extends OwnKafka {
   /** PEM of the authority to trust, and the file it is in. Nothing else on the machine trusts it. */
   readonly ca: string;
   readonly caFile: string;
+  /** Holds a folder for each partition: `<topic>-<number>`. */
+  readonly dataFolder: string;
   /** For SCRAM-SHA-512 and for PLAIN. */
   readonly user: string;
   readonly password: string;
@@ -58,7 +61,8 @@ export async function startOwnKafka(): Promise<OwnKafka> {
 export async function startSecureKafka(): Promise<SecureKafka> {
   const { server, ca, caFile, user, password } = await startSecureKafkaServer({ log });
   const secureBrokers = server.secureBroker ? [server.secureBroker] : [];
-  return { ...ownKafka(server), secureBrokers, ca, caFile, user, password };
+  const dataFolder = join(server.instance?.folder ?? '', 'data');
+  return { ...ownKafka(server), dataFolder, secureBrokers, ca, caFile, user, password };
 }
 
 function ownKafka(server: KafkaServer): OwnKafka {

@@ -28,7 +28,7 @@ export interface OwnVault extends TestVault {
   seal(): Promise<void>;
   unseal(): Promise<void>;
   /** Freezes it: connections stay open and nothing answers, until `resume`. */
-  pause(): void;
+  pause(): Promise<void>;
   resume(): void;
   stop(): Promise<void>;
 }
@@ -55,7 +55,7 @@ export async function startOwnVault(options: Pick<VaultStartOptions, 'tls'> = {}
     ...vault,
     seal: async () => void (await vault.call('PUT', 'sys/seal')),
     unseal: async () => void (await vault.call('PUT', 'sys/unseal', { key: server.unsealKey })),
-    pause: () => server.local?.pause(),
+    pause: async () => server.local?.pause(),
     resume: () => server.local?.resume(),
     stop: async () => {
       own.delete(server);

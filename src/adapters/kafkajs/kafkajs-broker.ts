@@ -1,12 +1,13 @@
 import { SvcError } from '../../errors.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
+import { noSuchPartition } from '../kafka/failure-lines.ts';
+import { createPatientSend } from '../kafka/patient-send.ts';
+import { createWorkUnderWay } from '../kafka/work-under-way.ts';
 import { adminOptions, createKafkajsAdmin, type KafkajsAdmin } from './kafkajs-admin.ts';
 import { type KafkajsClientOptions, loadKafkajs } from './kafkajs-client.ts';
 import { toSendFailure } from './kafkajs-failure.ts';
 import { createLeaderScout, type LeaderScout } from './leader-scout.ts';
-import { createPatientSend } from './patient-send.ts';
 import { createTopicProducers, type TopicProducers } from './topic-producers.ts';
-import { createWorkUnderWay } from './work-under-way.ts';
 
 export type KafkajsBrokerOptions = KafkajsClientOptions;
 
@@ -64,13 +65,9 @@ export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
     const mark = { written: false };
     try {
       const acknowledged = await (await session()).producers.send(topic, partition, records, mark);
-      if (acknowledged > 0) return { ok: true };
+      if (acknowledged > 0 || options.acks === '0') return { ok: true };
       // kafkajs leaves out a partition that it does not know, and resolves.
-      return failed({
-        kind: 'retriable',
-        cause: 'UNKNOWN_PARTITION',
-        message: `topic "${topic}" has no partition ${partition}`,
-      });
+      return failed(noSuchPartition(topic, partition));
     } catch (error) {
       const failure = toSendFailure(error, { options, topic, written: mark.written });
       const severalPartitions = partition === undefined && records.length > 1;

@@ -1,44 +1,31 @@
-import { readFile } from 'node:fs/promises';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
-import type { ICustomPartitioner, Kafka, KafkaConfig, LogEntry, SASLOptions } from 'kafkajs';
+import type { ICustomPartitioner, Kafka, KafkaConfig, LogEntry } from 'kafkajs';
 import { systemClock } from '../../clock.ts';
-import { SvcError } from '../../errors.ts';
 import type { Logger } from '../../observe/logger.ts';
+import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
+import { readCertificates } from '../kafka/read-certificates.ts';
+import { addCodecs, type CodecOptions } from './add-codecs.ts';
+import { createSignIn } from './kafkajs-sign-in.ts';
+import { patchProduce } from './produce-patch.ts';
 import { patchRequestQueue } from './request-queue-patch.ts';
 
-export interface KafkajsTlsOptions {
-  /** PEM files, read at the first connection. Without `caFile` the authorities that Node trusts are taken. */
-  readonly caFile?: string | undefined;
-  readonly certFile?: string | undefined;
-  readonly keyFile?: string | undefined;
-  /** Name expected in the broker's certificate. Default: the host it is reached by. */
-  readonly serverName?: string | undefined;
-}
-
-export interface KafkajsSaslOptions {
-  readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512';
-  readonly username: string;
-  readonly password: string;
-}
-
-export interface KafkajsClientOptions {
-  /** `host:port` of the brokers to begin with. */
-  readonly brokers: readonly string[];
-  readonly clientId: string;
-  /** How long a broker may take to answer one request. */
-  readonly requestTimeoutMs: number;
-  readonly connectionTimeoutMs: number;
-  readonly tls?: KafkajsTlsOptions | undefined;
-  readonly sasl?: KafkajsSaslOptions | undefined;
-  readonly logger: Logger;
+export interface KafkajsClientOptions extends KafkaClientOptions, CodecOptions {
   /** How often kafkajs itself tries again. Default 0: the queue does it, where the order can be kept. */
   readonly retries?: number | undefined;
 }
 
+/**
+ * So long before the end of a session kafkajs signs in again. By default it is 10 s, in which it does so before every
+ * request while the token stays the same, and a broker takes that once a second only.
+ */
+const reauthenticateBeforeMs = 1_000;
+
 /** One client of kafkajs with the sockets that it opened. */
 export interface KafkajsClient {
   readonly kafka: Kafka;
+  /** Whether one message may carry a whole batch. */
+  readonly canCarry: boolean;
   /** By the key as in Java; records without a key in turn. */
   readonly createPartitioner: ICustomPartitioner;
   /** Drops every connection at once, for good; requests under way fail. */
@@ -59,12 +46,15 @@ export type OpenKafkajsClient = (other?: OpenOptions) => KafkajsClient;
 /** Loads and patches kafkajs and reads the certificates; the result opens clients, which share nothing. */
 export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKafkajsClient> {
   const vendor = (await import('kafkajs')).default;
-  await patchRequestQueue(options.logger);
+  const [canCarry] = await Promise.all([patchProduce(), patchRequestQueue(options.logger)]);
   const ssl = options.tls && (await readCertificates(options.tls));
+  const signIn = options.sasl && (await createSignIn(options.sasl, options.connectionTimeoutMs));
+  await addCodecs(vendor, options);
   const config: KafkaConfig = {
     brokers: [],
     clientId: options.clientId,
     connectionTimeout: options.connectionTimeoutMs,
+    reauthenticationThreshold: reauthenticateBeforeMs,
     // svc retries by itself, where it can keep the order and tell what was stored.
     retry: { retries: options.retries ?? 0 },
     logLevel: vendor.logLevel.WARN,
@@ -77,7 +67,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
     const first = opened++ % brokers.length;
     let destroyed = false;
     // kafkajs keeps its authenticator in the object it is given, so each client gets its own.
-    const sasl = options.sasl && { sasl: { ...options.sasl } as SASLOptions };
+    const sasl = signIn && { sasl: signIn() };
     const socketFactory = (target: SocketTarget): Socket => {
       // kafkajs reconnects by itself when its requests fail.
       if (destroyed) throw new Error('closed by svc');
@@ -88,6 +78,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
         ...{ ...config, ...sasl, socketFactory, requestTimeout: requestTimeoutMs },
         brokers: [...brokers.slice(first), ...brokers.slice(0, first)],
       }),
+      canCarry,
       createPartitioner: vendor.Partitioners.DefaultPartitioner,
       destroySockets() {
         destroyed = true;
@@ -129,33 +120,6 @@ function openSocket({ host, port, ssl, onConnect }: SocketTarget, sockets: Map<S
   sockets.set(socket, traffic);
   socket.once('close', () => sockets.delete(socket));
   return socket;
-}
-
-async function readCertificates(tls: KafkajsTlsOptions): Promise<ConnectionOptions> {
-  const [ca, cert, key] = await Promise.all([
-    readPem('ca-file', tls.caFile),
-    readPem('cert-file', tls.certFile),
-    readPem('key-file', tls.keyFile),
-  ]);
-  return {
-    ...(ca && { ca }),
-    ...(cert && { cert }),
-    ...(key && { key }),
-    ...(tls.serverName !== undefined && { servername: tls.serverName }),
-  };
-}
-
-async function readPem(setting: string, file: string | undefined): Promise<Buffer | undefined> {
-  if (file === undefined) return undefined;
-  try {
-    return await readFile(file);
-  } catch (error) {
-    const reason = (error as NodeJS.ErrnoException).code ?? 'unreadable';
-    throw new SvcError(
-      'SVC_ADAPTERS_TLS_FILE',
-      `cannot read "${file}" (${reason}): check svc.broker.tls.${setting}`,
-    );
-  }
 }
 
 /** What fails for good comes out of the adapter as one line; this is the client's own talk about it. */

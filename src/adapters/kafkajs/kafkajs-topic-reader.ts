@@ -116,7 +116,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
         hold = setInterval(() => {}, 60_000);
         listGroup = forRecovery ? undefined : `${options.group}-list-${randomBytes(4).toString('hex')}`;
         await checkTopic(await loadKafkajs(options));
-        client = (await loadKafkajs({ ...options, retries: retry.retries }))();
+        client = (await loadKafkajs({ ...options, retries: retry.retries, readsAll: true }))();
         admin = client.kafka.admin({ retry });
         await admin.connect();
         await readState(admin);

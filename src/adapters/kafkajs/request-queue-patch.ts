@@ -1,5 +1,6 @@
 import { shared } from '../../lifecycle.ts';
 import type { Logger } from '../../observe/logger.ts';
+import { knownVersion, versionOfKafkajs } from './known-kafkajs.ts';
 
 /** What this patch touches of the request queue inside kafkajs, one per connection. */
 interface RequestQueue {
@@ -24,7 +25,6 @@ interface SocketRequest {
   timeoutRequest(): void;
 }
 
-const knownVersion = '2.2.4';
 const pendingCheckMs = 10;
 const timeoutCheckMs = 100;
 const methods = [
@@ -60,10 +60,6 @@ export async function patchRequestQueue(logger: Logger): Promise<void> {
   if (patched.has(prototype)) return;
   patched.add(prototype);
   patch(prototype);
-}
-
-async function versionOfKafkajs(): Promise<string> {
-  return (await import('kafkajs/package.json', { with: { type: 'json' } })).default.version;
 }
 
 async function queuePrototype(): Promise<RequestQueue> {

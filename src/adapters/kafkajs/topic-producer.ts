@@ -2,6 +2,8 @@ import type { Message, Producer } from 'kafkajs';
 import type { BrokerRecord } from '../../publish/broker.ts';
 import type { OpenKafkajsClient } from './kafkajs-client.ts';
 import { connectThroughSeeds, disconnectWithin } from './kafkajs-connect.ts';
+import { rootCause } from './kafkajs-failure.ts';
+import { toCarrier } from './produce-patch.ts';
 
 /** Kafka's view of a topic is asked for again after this time: a leader that hangs is held for ever otherwise. */
 const metadataMaxAgeMs = 2000;
@@ -38,6 +40,9 @@ export interface TopicProducerOptions {
   readonly open: OpenKafkajsClient;
   readonly seedCount: number;
   readonly requestTimeoutMs: number;
+  readonly acks: number;
+  /** As kafkajs numbers it. */
+  readonly compression: number;
 }
 
 /**
@@ -66,6 +71,8 @@ export function createTopicProducer(options: TopicProducerOptions): TopicProduce
   let connecting: Promise<void> | undefined;
   let underWay = 0;
   let retired = false;
+  // What svc encodes by itself it does not compress.
+  let canCarry = client.canCarry && options.compression === 0;
 
   const connect = (): Promise<void> => {
     connecting ??= connectThroughSeeds(producer, options.seedCount).then(
@@ -85,20 +92,43 @@ export function createTopicProducer(options: TopicProducerOptions): TopicProduce
     client.destroySockets();
   };
 
+  const produce = async (messages: Message[], mark: WriteMark): Promise<number> => {
+    if (messages[0] !== undefined) marks.set(messages[0], mark);
+    const { topic, acks, compression, requestTimeoutMs: timeout } = options;
+    return (await producer.send({ topic, messages, acks, compression, timeout })).length;
+  };
+
+  /** All records as one message; `undefined` where it did not get through as it was. */
+  const carry = async (
+    partition: number,
+    records: readonly BrokerRecord[],
+    mark: WriteMark,
+  ): Promise<number | undefined> => {
+    const onEncode = (): void => markWritten(mark);
+    try {
+      const acknowledged = await produce([toCarrier(partition, { records, onEncode })], mark);
+      return mark.written || acknowledged === 0 ? acknowledged : undefined;
+    } catch (error) {
+      if (mark.written || rootCause(error).code !== 'ERR_INVALID_ARG_TYPE') throw error;
+      return undefined;
+    }
+  };
+
   return {
     async send(partition, records, mark) {
       underWay++;
       try {
         await connect();
-        const messages = records.map((record) => toMessage(record, partition, mark));
-        if (messages[0] !== undefined) marks.set(messages[0], mark);
-        const stored = await producer.send({
-          topic: options.topic,
-          messages,
-          acks: -1,
-          timeout: options.requestTimeoutMs,
-        });
-        return stored.length;
+        if (canCarry && partition !== undefined) {
+          const acknowledged = await carry(partition, records, mark);
+          if (acknowledged !== undefined) return acknowledged;
+          // Something between svc and kafkajs made a message of its own out of ours: from now on each record is one.
+          canCarry = false;
+        }
+        return await produce(
+          records.map((record) => toMessage(record, partition, mark)),
+          mark,
+        );
       } finally {
         underWay--;
         if (retired && underWay === 0) void close();
@@ -122,10 +152,14 @@ function toMessage(record: BrokerRecord, partition: number | undefined, mark: Wr
     headers: record.headers, // An instrumentation of kafkajs reads and sets them before anything is sent.
     ...(partition !== undefined && { partition }),
     get timestamp() {
-      // The queue has sent them again since.
-      if (mark.givenUp === true) throw new Error('given up');
-      mark.written = true;
+      markWritten(mark);
       return String(record.timestamp);
     },
   };
+}
+
+function markWritten(mark: WriteMark): void {
+  // The queue has sent them again since.
+  if (mark.givenUp === true) throw new Error('given up');
+  mark.written = true;
 }

@@ -1,7 +1,13 @@
 import type { BrokerRecord } from '../../publish/broker.ts';
+import { ackNumbers, codecNumbers } from '../kafka/protocol-numbers.ts';
 import type { KafkajsClientOptions, OpenKafkajsClient } from './kafkajs-client.ts';
 import { rootCause } from './kafkajs-failure.ts';
-import { createTopicProducer, type TopicProducer, type WriteMark } from './topic-producer.ts';
+import {
+  createTopicProducer,
+  type TopicProducer,
+  type TopicProducerOptions,
+  type WriteMark,
+} from './topic-producer.ts';
 
 /** Producers kept open; with more topics than this, those unused for longest close. */
 const maxProducers = 32;
@@ -36,7 +42,7 @@ export function createTopicProducers(open: OpenKafkajsClient, options: KafkajsCl
     const known = producers.get(topic);
     producers.delete(topic);
     if (known === undefined && producers.size >= maxProducers) closeLeastUsed();
-    const producer = known ?? createTopicProducer({ topic, open, ...seeds(options) });
+    const producer = known ?? createTopicProducer({ topic, open, ...settingsOf(options) });
     producers.set(topic, producer);
     return producer;
   }
@@ -96,11 +102,14 @@ export function createTopicProducers(open: OpenKafkajsClient, options: KafkajsCl
   };
 }
 
-function seeds({ brokers, requestTimeoutMs }: KafkajsClientOptions): {
-  seedCount: number;
-  requestTimeoutMs: number;
-} {
-  return { seedCount: brokers.length, requestTimeoutMs };
+function settingsOf(options: KafkajsClientOptions): Omit<TopicProducerOptions, 'topic' | 'open'> {
+  const { brokers, requestTimeoutMs, acks = 'all', compression = 'none' } = options;
+  return {
+    seedCount: brokers.length,
+    requestTimeoutMs,
+    acks: ackNumbers[acks],
+    compression: codecNumbers[compression],
+  };
 }
 
 const survivable = new Set([

@@ -1,5 +1,6 @@
-import { chmodSync, lstatSync, mkdirSync, realpathSync, statSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { chmodSync, constants, lstatSync, mkdirSync, realpathSync, statSync } from 'node:fs';
+import { access, lstat, stat } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
 import { SvcError } from '../../errors.ts';
 import { restrictToOwner } from './owner-only.ts';
 
@@ -40,6 +41,30 @@ export function openBackupDirectory(path: string, options: DirectoryOptions = {}
   const real = realpathSync(path);
   checkAbove(real);
   return real;
+}
+
+/**
+ * Whether the folder could be made and written to, without making it: so that it is said at start, not in an outage.
+ *
+ * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY`
+ */
+export async function checkBackupDirectory(path: string, options: DirectoryOptions = {}): Promise<void> {
+  const isThere = (await lstat(path).catch(() => undefined)) !== undefined;
+  if (isThere && (options.platform ?? process.platform) !== 'win32') openBackupDirectory(path, options);
+  for (let at = resolve(path); ; at = dirname(at)) {
+    const found = await stat(at).catch(() => undefined);
+    if (found === undefined && at !== dirname(at)) continue;
+    const why = found?.isDirectory() ? await unwritable(at) : 'ENOTDIR';
+    if (why === undefined) return;
+    throw refused(
+      path,
+      `${at} cannot be written to (${why}): check svc.broker.dlq-backup-path and its rights`,
+    );
+  }
+}
+
+function unwritable(directory: string): Promise<string | undefined> {
+  return access(directory, constants.W_OK | constants.X_OK).then(() => undefined, codeOf);
 }
 
 /** In a folder that everybody may write to, and that is not sticky as /tmp is, anybody can exchange ours. */

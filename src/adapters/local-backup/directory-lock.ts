@@ -1,7 +1,7 @@
-import { createHash, randomBytes } from 'node:crypto';
 import { open, readdir, stat, unlink, utimes } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { nodeCrypto } from '../../builtins.ts';
 import { SvcError } from '../../errors.ts';
 import { isRunning } from './segment.ts';
 import { makeFolderSync } from './write-exclusive.ts';
@@ -26,8 +26,8 @@ const staleMs = 60_000;
 export async function lockDirectory(directory: string): Promise<DirectoryLock> {
   const folder = join(directory, '.lock');
   makeFolderSync(folder);
-  const host = createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
-  const own = `${host}.${process.pid}.${randomBytes(6).toString('hex')}`;
+  const host = nodeCrypto().createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
+  const own = `${host}.${process.pid}.${nodeCrypto().randomBytes(6).toString('hex')}`;
   const path = join(folder, own);
   await (await open(path, 'wx', 0o600)).close();
   const other = await otherClaim(folder, own, host);

@@ -1,11 +1,11 @@
-import { readdir, stat, unlink } from 'node:fs/promises';
-import { join } from 'node:path';
+import { stat } from 'node:fs/promises';
 import { type Clock, within } from '../../clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from '../../publish/backup.ts';
 import { encodeLine } from '../../publish/stored-record.ts';
-import { type DirectoryOptions, openBackupDirectory } from './backup-directory.ts';
+import { checkBackupDirectory, type DirectoryOptions, openBackupDirectory } from './backup-directory.ts';
 import { failed, full, toSvcError } from './backup-failure.ts';
+import { removeOldTemporaries } from './old-temporaries.ts';
 import { createSegment, finishSegment, type Segment, segmentTaken } from './segment.ts';
 import { type BackupFormat, storeFiles, storeFilesSync, storeSegmentSync } from './store-files.ts';
 import { startUnpacking, type Unpacking } from './unpack.ts';
@@ -25,8 +25,8 @@ export interface LocalBackupOptions extends DirectoryOptions {
 export interface LocalBackup extends EventBackupStrategy {
   storeSync(events: readonly BackupEvent[]): void;
   close(deadlineMs: number): Promise<void>;
-  /** What lies in the folder as far as this process knows. */
-  state(): { readonly files: number; readonly bytes: number };
+  /** What lies in the folder as far as this process knows: event files and segments, what they hold, and their size. */
+  state(): { readonly files: number; readonly events: number; readonly bytes: number };
   /** Hands the segments that this process writes to the readers. */
   finishSegments(): Promise<void>;
   /** Counts the folder anew: somebody took events out of it. */
@@ -52,7 +52,6 @@ const quietMs = 200;
 /** Others empty the folder, too. */
 const recountMs = 60_000;
 const recountSoonMs = 10_000;
-const oldTemporaryMs = 3_600_000;
 
 /**
  * Events as files of this machine: for their owner only, whole or not there, on the disk before they count as stored.
@@ -121,7 +120,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   function fits({ event, reject }: Waiting): boolean {
     const size = event.value.length;
     if (usage.bytes() + size <= maxBytes) {
-      usage.add(0, size);
+      usage.add({ bytes: size });
       return true;
     }
     reject(
@@ -139,11 +138,11 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     for (const [index, { event, resolve, reject }] of batch.entries()) {
       const result = results[index];
       if (typeof result === 'string') {
-        usage.add(1, 0);
+        usage.add({ files: 1 });
         resolve();
         continue;
       }
-      usage.add(0, -event.value.length);
+      usage.add({ bytes: -event.value.length });
       reject(toSvcError(result, options.directory));
     }
   }
@@ -152,18 +151,26 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     const text = batch.map(({ event }) => encodeLine(event)).join('');
     if (segment !== undefined && segment.bytes() >= maxSegmentBytes) await endSegment();
     try {
-      segment ??= await createSegment(directory, clock.now());
+      segment ??= await newSegment(directory);
       await segment.append(text, batch.length);
     } catch (error) {
       await endSegment();
       if ((error as NodeJS.ErrnoException).code !== segmentTaken) {
-        for (const { event } of batch) usage.add(0, -event.value.length);
+        for (const { event } of batch) usage.add({ bytes: -event.value.length });
         throw error;
       }
-      segment = await createSegment(directory, clock.now());
+      segment = await newSegment(directory);
       await segment.append(text, batch.length);
     }
+    usage.add({ lines: batch.length });
+    usage.learn(segment.path, segment.bytes(), segment.lines());
     for (const { resolve } of batch) resolve();
+  }
+
+  async function newSegment(directory: string): Promise<Segment> {
+    const made = await createSegment(directory, clock.now());
+    usage.add({ segments: 1 });
+    return made;
   }
 
   async function endSegment(): Promise<void> {
@@ -197,7 +204,9 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
           toUnpack.shift();
           unpacking = await startUnpacking(real, path as string, format);
         }
-        usage.add(await unpacking.step(maxFiles - usage.files()), 0);
+        const unpacked = await unpacking.step(maxFiles - usage.files());
+        usage.add({ files: unpacked, lines: -unpacked });
+        if (unpacking.isRemoved()) usage.add({ segments: -1 });
         if (unpacking.isFinished()) unpacking = undefined;
       } catch (error) {
         unpacking = undefined;
@@ -230,6 +239,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     await working;
   }
 
+  checkBackupDirectory(options.directory, options).catch(({ message }: Error) => logger.error(message));
   return {
     name: 'local files',
     store(event) {
@@ -255,10 +265,14 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
         throw toSvcError(error, options.directory);
       }
     },
-    state: () => ({ files: usage.files(), bytes: usage.bytes() }),
+    state: () => ({
+      files: usage.files() + usage.segments(),
+      events: usage.files() + usage.lines(),
+      bytes: usage.bytes(),
+    }),
     finishSegments,
     recount: async () => {
-      if (real !== undefined) await usage.refresh(real, 0).catch(() => {});
+      await usage.refresh(real ?? options.directory, 0).catch(() => {});
     },
     async close(deadlineMs) {
       closed = true;
@@ -272,14 +286,4 @@ async function isThere(path: string): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-/** What a killed process left half-written. */
-async function removeOldTemporaries(directory: string, nowMs: number): Promise<void> {
-  for (const name of await readdir(directory)) {
-    if (!name.startsWith('.') || !name.endsWith('.tmp')) continue;
-    const path = join(directory, name);
-    const found = await stat(path).catch(() => undefined);
-    if (found !== undefined && nowMs - found.mtimeMs > oldTemporaryMs) await unlink(path).catch(() => {});
-  }
 }

@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { SvcError } from '../../errors.ts';
 
 /** Runs a program without a shell and throws when its exit code is not 0. */
@@ -7,6 +6,8 @@ export type Execute = (file: string, args: readonly string[]) => void;
 const limitMs = 10_000;
 
 const run: Execute = (file, args) => {
+  // Loaded when needed: only Windows needs it.
+  const { execFileSync } = process.getBuiltinModule('node:child_process');
   execFileSync(file, [...args], { timeout: limitMs, windowsHide: true, stdio: 'ignore' });
 };
 

@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, readFile, rename, stat, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { nodeCrypto } from '../../builtins.ts';
 import { createRanges, type Ranges } from '../../ranges.ts';
 import { syncDirectory, temporaryName } from './write-exclusive.ts';
 
@@ -30,7 +30,7 @@ export interface Segment {
 }
 
 export function newSegmentName(nowMs: number): string {
-  return `segment-${String(nowMs).padStart(13, '0')}-${process.pid}-${randomBytes(4).toString('hex')}.ndjson`;
+  return `segment-${String(nowMs).padStart(13, '0')}-${process.pid}-${nodeCrypto().randomBytes(4).toString('hex')}.ndjson`;
 }
 
 export async function createSegment(directory: string, nowMs: number): Promise<Segment> {

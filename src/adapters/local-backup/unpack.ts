@@ -11,6 +11,8 @@ export interface Unpacking {
   step(room: number): Promise<number>;
   /** True when there is nothing left to do: the segment is gone, or its rest was handed to the readers as it is. */
   isFinished(): boolean;
+  /** The segment is gone: all of it is files now. */
+  isRemoved(): boolean;
   /** Hands the rest to the readers. */
   stop(): Promise<void>;
 }
@@ -26,6 +28,7 @@ export async function startUnpacking(
   const lines: AsyncIterator<Line> = readLines(path)[Symbol.asyncIterator]();
   let isComplete = true;
   let finished = false;
+  let removed = false;
 
   /** Up to `most` events; fewer at the end of the segment. */
   async function take(most: number): Promise<{ line: number; event: BackupEvent }[]> {
@@ -52,6 +55,7 @@ export async function startUnpacking(
     finished = true;
     await unlink(path);
     await unlink(doneFile(path)).catch(() => {});
+    removed = true;
   }
 
   return {
@@ -75,6 +79,7 @@ export async function startUnpacking(
       return stored.length;
     },
     isFinished: () => finished,
+    isRemoved: () => removed,
     stop,
   };
 }

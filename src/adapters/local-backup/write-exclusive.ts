@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import {
   chmodSync,
   closeSync,
@@ -12,6 +11,7 @@ import {
 } from 'node:fs';
 import { link, open, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { nodeCrypto } from '../../builtins.ts';
 
 /** Bytes and the folder that they go to. */
 export interface Placed {
@@ -28,7 +28,7 @@ const mostSuffixes = 10_000;
 
 /** Temporary files begin with a dot, so that no reader takes one for an event. */
 export function temporaryName(): string {
-  return `.${randomBytes(8).toString('hex')}.tmp`;
+  return `.${nodeCrypto().randomBytes(8).toString('hex')}.tmp`;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { isIPv4, isIPv6 } from 'node:net';
+import { nodeNet } from '../../builtins.ts';
 import type { PiiLevel } from '../../field-rule.ts';
 import { fullMask } from './code-points.ts';
 
@@ -8,13 +8,13 @@ export function maskIp(text: string, level: PiiLevel): string {
   const address = text.trim().replace(/%.*$/, '');
   const mapped = /^::ffff:(?=\d+\.)/i.exec(address)?.[0] ?? '';
   const v4 = address.slice(mapped.length);
-  if (isIPv4(v4)) {
+  if (nodeNet().isIPv4(v4)) {
     const parts = v4.split('.');
     return (
       mapped + (level === 'WEAK' ? `${parts.slice(0, 3).join('.')}.*` : `${parts.slice(0, 2).join('.')}.*.*`)
     );
   }
-  if (!isIPv6(address)) return fullMask;
+  if (!nodeNet().isIPv6(address)) return fullMask;
   return `${groups(address)
     .slice(0, level === 'WEAK' ? 3 : 2)
     .join(':')}:${fullMask}`;

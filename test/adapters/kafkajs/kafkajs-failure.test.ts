@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import kafkajs from 'kafkajs';
-import { type FailureScene, toSendFailure } from '../../../src/adapters/kafkajs/kafkajs-failure.ts';
+import type { FailureScene } from '../../../src/adapters/kafka/failure-lines.ts';
+import { toSendFailure } from '../../../src/adapters/kafkajs/kafkajs-failure.ts';
 import type { SendFailureKind } from '../../../src/publish/broker.ts';
-import { kafkajsOptions } from './kafkajs-options.ts';
+import { kafkaOptions } from '../kafka/kafka-options.ts';
 
-const options = kafkajsOptions(['one:9092', 'two:9092']);
+const options = kafkaOptions(['one:9092', 'two:9092']);
 const unwritten: FailureScene = { options, topic: 'orders', written: false };
 const written: FailureScene = { options, topic: 'orders', written: true };
 
@@ -129,7 +130,7 @@ describe('kafkajs failures', () => {
   it('says that the user was refused, without the password', () => {
     const scene = {
       ...unwritten,
-      options: kafkajsOptions([], {
+      options: kafkaOptions([], {
         sasl: { mechanism: 'scram-sha-512', username: 'ann', password: 'sesame' },
       }),
     };

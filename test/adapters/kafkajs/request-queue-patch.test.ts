@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import { patchRequestQueue } from '../../../src/adapters/kafkajs/request-queue-patch.ts';
-import { kafkajsOptions } from './kafkajs-options.ts';
+import { kafkaOptions } from '../kafka/kafka-options.ts';
 
 interface Queue {
   maybeThrottle(forMs: number): void;
@@ -17,7 +17,7 @@ describe('request queue of kafkajs, patched', () => {
   let queue: Queue;
   let written: number[];
 
-  before(() => patchRequestQueue(kafkajsOptions([]).logger));
+  before(() => patchRequestQueue(kafkaOptions([]).logger));
   beforeEach(async () => {
     // @ts-expect-error kafkajs has no types for its inner modules.
     const { default: RequestQueue } = await import('kafkajs/src/network/requestQueue/index.js');

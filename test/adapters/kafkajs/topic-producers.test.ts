@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { KafkajsClient } from '../../../src/adapters/kafkajs/kafkajs-client.ts';
 import { createTopicProducers } from '../../../src/adapters/kafkajs/topic-producers.ts';
-import { kafkajsOptions, textRecord } from './kafkajs-options.ts';
+import { kafkaOptions, textRecord } from '../kafka/kafka-options.ts';
 
 describe('topic producers', () => {
   interface Fake {
@@ -10,6 +10,7 @@ describe('topic producers', () => {
     closed: boolean;
   }
   let fakes: Fake[];
+  let asked: [acks: number, compression: number][];
   let answer: (topic: string) => Promise<object[]>;
   let connect: (fake: Fake) => Promise<void>;
 
@@ -22,8 +23,9 @@ describe('topic producers', () => {
         return connect(fake);
       },
       disconnect: async () => {},
-      send: ({ topic }: { topic: string }) => {
+      send: ({ topic, acks, compression }: { topic: string; acks: number; compression: number }) => {
         fake.topics.add(topic);
+        asked.push([acks, compression]);
         return answer(topic);
       },
     };
@@ -36,7 +38,7 @@ describe('topic producers', () => {
       destroySockets,
     } as unknown as KafkajsClient;
   };
-  const create = () => createTopicProducers(open, kafkajsOptions(['one:1', 'two:2', 'three:3']));
+  const create = () => createTopicProducers(open, kafkaOptions(['one:1', 'two:2', 'three:3']));
   const sendTo = (producers: ReturnType<typeof create>, topic: string) =>
     producers.send(topic, 0, [textRecord('x')], { written: false });
   const named = (name: string, type?: string) =>
@@ -44,6 +46,7 @@ describe('topic producers', () => {
 
   beforeEach(() => {
     fakes = [];
+    asked = [];
     answer = async () => [{}];
     connect = async () => {};
   });
@@ -59,6 +62,18 @@ describe('topic producers', () => {
       fakes.map(({ connects }) => connects),
       [1, 1],
     );
+  });
+
+  it('asks for the acks and the compression that are configured, as Kafka numbers them', async () => {
+    const settings = [{}, { acks: 'all', compression: 'none' }, { acks: '1', compression: 'gzip' }] as const;
+    for (const each of [...settings, { acks: '0', compression: 'zstd' } as const])
+      await sendTo(createTopicProducers(open, kafkaOptions(['one:1'], each)), 'a');
+    assert.deepEqual(asked, [
+      [-1, 0],
+      [-1, 0],
+      [1, 1],
+      [0, 4],
+    ]);
   });
 
   it('tries every broker of the list once', async () => {

@@ -92,7 +92,7 @@ requiring('own-s3', 'S3 backup on a real server', function () {
   it('a server that stands still fails in time, and works again afterwards', async () => {
     const backup = createS3Backup(settings({ timeoutMs: 500, prefix: 'paused' }));
     await backup.store(backupEvent('1'));
-    server.local?.pause();
+    await server.local?.pause();
     try {
       await assert.rejects(backup.store(backupEvent('2')), /no answer within 500 ms/);
     } finally {

@@ -56,7 +56,7 @@ requiring('own-vault', 'vault, not well', function () {
   });
 
   it('is unavailable while it hangs, and the call ends in time', async () => {
-    vault.pause();
+    await vault.pause();
     try {
       const started = performance.now();
       const { code, message } = await failure(storeOf(vault, { timeoutMs: 300 }).getKey('customer'));

@@ -88,6 +88,32 @@ describe('a configuration that is wrong: clear lines, and the application runs',
       [/^svc: error: svc\.broker\.topic: .*"my events"/, notStarted],
     ],
     [
+      'a dead letter topic that is the topic itself',
+      { 'svc.config.json': configOf([target], { broker: { 'dlq-topic': 'events' } }) },
+      [
+        /^svc: error: svc\.broker\.dlq-topic: dlqTopic must differ from topic: .* Name a topic of its own/,
+        notStarted,
+      ],
+    ],
+    [
+      'a negative number in each retry setting, all at once',
+      {
+        'svc.config.json': configOf([target], {
+          retry: { 'max-attempts': -1, 'initial-interval': -1, multiplier: -2, 'max-interval': -1 },
+          broker: { 'delivery-timeout-ms': -1, 'request-timeout-ms': -1 },
+        }),
+      },
+      [
+        /^svc: error: svc\.retry\.max-attempts: .*-1/,
+        /^svc: error: svc\.retry\.initial-interval: .*-1/,
+        /^svc: error: svc\.retry\.multiplier: .*-2/,
+        /^svc: error: svc\.retry\.max-interval: .*-1/,
+        /^svc: error: svc\.broker\.delivery-timeout-ms: .*-1/,
+        /^svc: error: svc\.broker\.request-timeout-ms: .*-1/,
+        notStarted,
+      ],
+    ],
+    [
       'a file that is no YAML',
       { 'svc.config.yaml': 'svc: [' },
       [/^svc: error: svc\.config\.yaml.*/, notStarted],
@@ -155,7 +181,7 @@ describe('an environment that does not play along: clear lines, and the applicat
   it('the management port is in use', async () => {
     const { port } = busy.address() as AddressInfo;
     const end = await run(
-      { 'svc.config.json': configOf([target]) },
+      { 'svc.config.json': configOf([target]), 'main.mjs': `${main}\nsetTimeout(() => {}, 1_500);` },
       { env: { MANAGEMENT_SERVER_PORT: String(port) } },
     );
     assert.match(
@@ -170,6 +196,32 @@ describe('an environment that does not play along: clear lines, and the applicat
       'svc.config.json': configOf([target], { broker: { file: { path: './main.mjs/topics' } } }),
     });
     assert.match(end.stderr, /^svc: warn: event kept in the backup: .*main\.mjs\/topics/m);
+  });
+
+  it('neither the broker nor the folder of the backup can be used: the loss is said, and why', async () => {
+    const end = await run(
+      { 'svc.config.json': configOf([target], { broker: { 'dlq-backup-path': './main.mjs/backup' } }) },
+      { env: { KAFKA_BROKERS: '127.0.0.1:1' } },
+    );
+    const lines = linesOf(end);
+    for (const line of [
+      /^svc: error: backup "local files" failed: the backup folder ".*main\.mjs\/backup" .*svc\.broker\.dlq-backup-path/,
+      /^svc: error: event lost.*cannot reach Kafka at 127\.0\.0\.1:1/,
+    ])
+      assert.equal(lines.filter((each) => line.test(each)).length, 1, `${line}\n${end.stderr}`);
+  });
+
+  it('the folder of the backup cannot be used: said at start, and the broker takes the event', async () => {
+    const end = await run({
+      'svc.config.json': configOf([target], { broker: { 'dlq-backup-path': './main.mjs/backup' } }),
+    });
+    assert.equal(end.topics.events?.length, 1);
+    const [line, ...more] = linesOf(end).filter((each) => /error|warn|lost/.test(each));
+    assert.match(
+      line as string,
+      /^svc: error: the backup folder ".*main\.mjs\/backup" is not used: .*main\.mjs cannot be written to \(ENOTDIR\): check svc\.broker\.dlq-backup-path and its rights$/,
+    );
+    assert.deepEqual(more, []);
   });
 
   it('nobody reads its standard error any more', async () => {

@@ -3,14 +3,16 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import kafkajs from 'kafkajs';
 import { type OwnKafka, startOwnKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
-import { plainApp } from '../support/apps.ts';
+import { plainApp, platformaticApp } from '../support/apps.ts';
 import { type AppOptions, endOf, type RunningApp, startApp } from '../support/start-app.ts';
 import { configOf } from '../support/topic-config.ts';
 
 let app: string;
+let apps: Readonly<Record<'kafkajs' | 'platformatic', string>>;
 before('npm install', function () {
   this.timeout(180_000);
   app = plainApp();
+  apps = { kafkajs: app, platformatic: platformaticApp() };
 });
 
 const targets = [
@@ -83,144 +85,154 @@ async function start(options: Partial<AppOptions>, config: Record<string, unknow
   };
 }
 
-requiring('own-kafka', 'a running application and its Kafka', function () {
-  this.timeout(120_000);
-  let kafka: OwnKafka;
-  let client: Client;
+for (const vendor of ['kafkajs', 'platformatic'] as const) {
+  requiring('own-kafka', `a running application and its Kafka: ${vendor}`, function () {
+    this.timeout(120_000);
+    let kafka: OwnKafka;
+    let client: Client;
 
-  before(async () => {
-    kafka = await startOwnKafka();
-    await kafka.createTopic('events', { partitions: 2 });
-    client = await start({ env: { KAFKA_BROKERS: kafka.brokers.join(','), WITH_WORKER: 'yes' } });
-  });
-  after(async () => {
-    await client?.running.kill('SIGKILL');
-    await kafka?.stop();
-  });
+    before(async () => {
+      kafka = await startOwnKafka();
+      await kafka.createTopic('events', { partitions: 2 });
+      client = await start(
+        { app: apps[vendor], env: { KAFKA_BROKERS: kafka.brokers.join(','), WITH_WORKER: 'yes' } },
+        { broker: { client: vendor } },
+      );
+    });
+    after(async () => {
+      await client?.running.kill('SIGKILL');
+      await kafka?.stop();
+    });
 
-  const health = async (): Promise<{
-    status: number;
-    body: { status: string; details: Record<string, unknown> };
-  }> => {
-    const { status, text } = await client.manage('/actuator/health/svc');
-    return { status, body: JSON.parse(text) };
-  };
-  /** Health is cached for five seconds. */
-  const becomes = async (wanted: number): Promise<Awaited<ReturnType<typeof health>>> => {
-    const end = performance.now() + 20_000;
-    for (;;) {
-      const found = await health();
-      if (found.status === wanted || performance.now() > end) return found;
-      await new Promise((resolve) => setTimeout(resolve, 250));
-    }
-  };
+    const health = async (): Promise<{
+      status: number;
+      body: { status: string; details: Record<string, unknown> };
+    }> => {
+      const { status, text } = await client.manage('/actuator/health/svc');
+      return { status, body: JSON.parse(text) };
+    };
+    /** Health is cached for five seconds. */
+    const becomes = async (wanted: number): Promise<Awaited<ReturnType<typeof health>>> => {
+      const end = performance.now() + 20_000;
+      for (;;) {
+        const found = await health();
+        if (found.status === wanted || performance.now() > end) return found;
+        await new Promise((resolve) => setTimeout(resolve, 250));
+      }
+    };
 
-  it('is UP, with the id and the size of the real cluster', async () => {
-    const admin = new kafkajs.Kafka({ brokers: kafka.brokers, logLevel: kafkajs.logLevel.NOTHING }).admin();
-    await admin.connect();
-    const { clusterId } = await admin.describeCluster();
-    await admin.disconnect();
-    assert.deepEqual(await health(), {
-      status: 200,
-      body: {
-        status: 'UP',
-        details: {
-          brokerProducerInitialized: true,
-          clusterId,
-          nodeCount: 1,
-          topic: 'events',
-          dlqTopic: null,
+    it('is UP, with the id and the size of the real cluster', async () => {
+      const admin = new kafkajs.Kafka({ brokers: kafka.brokers, logLevel: kafkajs.logLevel.NOTHING }).admin();
+      await admin.connect();
+      const { clusterId } = await admin.describeCluster();
+      await admin.disconnect();
+      assert.deepEqual(await health(), {
+        status: 200,
+        body: {
+          status: 'UP',
+          details: {
+            brokerProducerInitialized: true,
+            clusterId,
+            nodeCount: 1,
+            topic: 'events',
+            dlqTopic: null,
+          },
         },
-      },
+      });
+    });
+
+    it('publishes, and shows the counts; a worker thread has no server of its own', async () => {
+      for (const name of ['order', 'pay', 'ship'])
+        assert.deepEqual((await client.call(name)).result, { id: name });
+      const { text, status } = await client.manage('/metrics');
+      assert.equal(status, 200);
+      assert.match(text, /^svc_events_published_total\{eventType="ORDERED"\} 1$/m);
+      assert.match(text, /^svc_events_publish_duration_seconds_count\{eventType="PAID"\} 1$/m);
+      const other = (await client.manage('/actuator/prometheus')).text;
+      assert.deepEqual(other.match(/^# TYPE .*$/gm), text.match(/^# TYPE .*$/gm));
+      // Three of the main thread, one of the worker.
+      assert.equal((await kafka.read('events', { count: 4 })).length, 4);
+    });
+
+    it('Kafka dies: calls go on, each lost event is told, health is DOWN', async () => {
+      await kafka.kill();
+      const order = await client.call('order');
+      assert.deepEqual([order.result, order.error], [{ id: 'order' }, undefined]);
+      assert.deepEqual((await client.call('ship')).result, { id: 'ship' });
+      const { error } = await client.call('pay');
+      assert.equal(error?.code, 'SVC_PUBLISH_LOST');
+      await client.running.waitFor(/^lost ORDERED events \S+$/m);
+      await client.running.waitFor(/^lost PAID events \S+$/m);
+      await client.running.waitFor(/^lost SHIPPED events \S+$/m);
+      await client.running.waitFor(/^svc: error: event lost: /m);
+      const { body } = await becomes(503);
+      assert.equal(body.status, 'DOWN');
+      assert.match(String(body.details.error), /cannot reach Kafka|events are being lost/);
+      assert.match((await client.manage('/metrics')).text, /^svc_events_lost_total\{eventType="PAID"\} 1$/m);
+    });
+
+    it('Kafka comes back: it publishes again and is UP', async () => {
+      await kafka.restart();
+      const order = await client.call('order');
+      assert.deepEqual(order.result, { id: 'order' });
+      const { body } = await becomes(200);
+      assert.equal(body.status, 'UP', JSON.stringify(body));
+      assert.equal((await kafka.read('events', { count: 5 })).length, 5);
+      const end = await client.running.kill('SIGTERM');
+      assert.equal(end.signal, 'SIGTERM');
+      for (const line of [/management on/g, /publishing to/g, /targets made no event/g]) {
+        assert.ok((end.stderr.match(line)?.length ?? 0) <= 1, end.stderr);
+      }
+      assert.doesNotMatch(end.stderr, /Warning|partitioner/);
     });
   });
 
-  it('publishes, and shows the counts; a worker thread has no server of its own', async () => {
-    for (const name of ['order', 'pay', 'ship'])
-      assert.deepEqual((await client.call(name)).result, { id: name });
-    const { text, status } = await client.manage('/metrics');
-    assert.equal(status, 200);
-    assert.match(text, /^svc_events_published_total\{eventType="ORDERED"\} 1$/m);
-    assert.match(text, /^svc_events_publish_duration_seconds_count\{eventType="PAID"\} 1$/m);
-    const other = (await client.manage('/actuator/prometheus')).text;
-    assert.deepEqual(other.match(/^# TYPE .*$/gm), text.match(/^# TYPE .*$/gm));
-    // Three of the main thread, one of the worker.
-    assert.equal((await kafka.read('events', { count: 4 })).length, 4);
-  });
+  describe(`a broker that accepts and never answers: ${vendor}`, function () {
+    this.timeout(60_000);
+    let silent: Server;
+    let brokers: string;
+    const sockets = new Set<Socket>();
 
-  it('Kafka dies: calls go on, each lost event is told, health is DOWN', async () => {
-    await kafka.kill();
-    const order = await client.call('order');
-    assert.deepEqual([order.result, order.error], [{ id: 'order' }, undefined]);
-    assert.deepEqual((await client.call('ship')).result, { id: 'ship' });
-    const { error } = await client.call('pay');
-    assert.equal(error?.code, 'SVC_PUBLISH_LOST');
-    await client.running.waitFor(/^lost ORDERED events \S+$/m);
-    await client.running.waitFor(/^lost PAID events \S+$/m);
-    await client.running.waitFor(/^lost SHIPPED events \S+$/m);
-    await client.running.waitFor(/^svc: error: event lost: /m);
-    const { body } = await becomes(503);
-    assert.equal(body.status, 'DOWN');
-    assert.match(String(body.details.error), /cannot reach Kafka|events are being lost/);
-    assert.match((await client.manage('/metrics')).text, /^svc_events_lost_total\{eventType="PAID"\} 1$/m);
-  });
-
-  it('Kafka comes back: it publishes again and is UP', async () => {
-    await kafka.restart();
-    const order = await client.call('order');
-    assert.deepEqual(order.result, { id: 'order' });
-    const { body } = await becomes(200);
-    assert.equal(body.status, 'UP', JSON.stringify(body));
-    assert.equal((await kafka.read('events', { count: 5 })).length, 5);
-    const end = await client.running.kill('SIGTERM');
-    assert.equal(end.signal, 'SIGTERM');
-    for (const line of [/management on/g, /publishing to/g, /targets made no event/g]) {
-      assert.ok((end.stderr.match(line)?.length ?? 0) <= 1, end.stderr);
-    }
-    assert.doesNotMatch(end.stderr, /Warning|partitioner/);
-  });
-});
-
-describe('a broker that accepts and never answers', function () {
-  this.timeout(60_000);
-  let silent: Server;
-  let brokers: string;
-  const sockets = new Set<Socket>();
-
-  before((done) => {
-    silent = createServer((socket) => sockets.add(socket.on('error', () => {}))).listen(
-      0,
-      '127.0.0.1',
-      () => {
-        brokers = `127.0.0.1:${(silent.address() as AddressInfo).port}`;
-        done();
-      },
-    );
-  });
-  after(() => {
-    for (const socket of sockets) socket.destroy();
-    silent.close();
-  });
-
-  for (const asyncMode of [false, true]) {
-    it(`async-mode ${asyncMode}: ${asyncMode ? 'nobody waits' : 'an async function waits, a synchronous one does not'}`, async () => {
-      const client = await start(
-        { env: { KAFKA_BROKERS: brokers } },
-        {
-          broker: { 'async-mode': asyncMode, 'request-timeout-ms': 1000, 'connection-timeout-ms': 1000 },
-          shutdown: { 'timeout-ms': 0 },
+    before((done) => {
+      silent = createServer((socket) => sockets.add(socket.on('error', () => {}))).listen(
+        0,
+        '127.0.0.1',
+        () => {
+          brokers = `127.0.0.1:${(silent.address() as AddressInfo).port}`;
+          done();
         },
       );
-      const [order, ship, pay] = await Promise.all(['order', 'ship', 'pay'].map(client.call));
-      assert.deepEqual([order?.result, ship?.result], [{ id: 'order' }, { id: 'ship' }]);
-      assert.ok((ship?.tookMs ?? 0) < 500, `${ship?.tookMs} ms`);
-      assert.equal((order?.tookMs ?? 0) > 700, !asyncMode, `${order?.tookMs} ms`);
-      assert.equal(pay?.error?.code, asyncMode ? undefined : 'SVC_PUBLISH_LOST');
-      await client.running.waitFor(/^lost ORDERED events \S+$/m);
-      await client.running.kill('SIGTERM');
     });
-  }
-});
+    after(() => {
+      for (const socket of sockets) socket.destroy();
+      silent.close();
+    });
+
+    for (const asyncMode of [false, true]) {
+      it(`async-mode ${asyncMode}: ${asyncMode ? 'nobody waits' : 'an async function waits, a synchronous one does not'}`, async () => {
+        const client = await start(
+          { app: apps[vendor], env: { KAFKA_BROKERS: brokers } },
+          {
+            broker: {
+              client: vendor,
+              'async-mode': asyncMode,
+              'request-timeout-ms': 1000,
+              'connection-timeout-ms': 1000,
+            },
+            shutdown: { 'timeout-ms': 0 },
+          },
+        );
+        const [order, ship, pay] = await Promise.all(['order', 'ship', 'pay'].map(client.call));
+        assert.deepEqual([order?.result, ship?.result], [{ id: 'order' }, { id: 'ship' }]);
+        assert.ok((ship?.tookMs ?? 0) < 500, `${ship?.tookMs} ms`);
+        assert.equal((order?.tookMs ?? 0) > 700, !asyncMode, `${order?.tookMs} ms`);
+        assert.equal(pay?.error?.code, asyncMode ? undefined : 'SVC_PUBLISH_LOST');
+        await client.running.waitFor(/^lost ORDERED events \S+$/m);
+        await client.running.kill('SIGTERM');
+      });
+    }
+  });
+}
 
 describe('failOnError', function () {
   this.timeout(60_000);

@@ -7,6 +7,11 @@ export function plainApp(): string {
   return installPacked('plain', { 'signal-exit': '4.1.0', fastify: '^5.12.8' });
 }
 
+/** An application without OpenTelemetry, with the other client of Kafka. */
+export function platformaticApp(): string {
+  return installPacked('platformatic', { '@platformatic/kafka': '^2.12.1' });
+}
+
 /** An application with the SDK of one line; default: of the line under test. */
 export async function telemetryApp(line?: OtelLine): Promise<string> {
   const otel = line ?? (await subject()).otel;

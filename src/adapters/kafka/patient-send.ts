@@ -1,0 +1,82 @@
+import { systemClock } from '../../clock.ts';
+import type { BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
+
+export type Send = (
+  topic: string,
+  partition: number | undefined,
+  records: readonly BrokerRecord[],
+) => Promise<SendResult>;
+
+export interface PatientSendOptions {
+  readonly send: Send;
+  /** Whether the topic is there with a leader for each partition. May reject. */
+  readonly isReady: (topic: string) => Promise<boolean>;
+  /** How long a topic is waited for. */
+  readonly limitMs: number;
+}
+
+const firstPauseMs = 20;
+const longestPauseMs = 250;
+/** As the clients name it. */
+const movedAway = new Set(['NOT_LEADER_FOR_PARTITION', 'NOT_LEADER_OR_FOLLOWER']);
+
+/**
+ * A topic that the broker makes for its first record refuses that record until its partitions have leaders: it is waited
+ * for, and the records are sent again, for nothing of them was stored. All who wait for one topic share one poll. A topic
+ * that did not appear is not waited for again until a send to it succeeds.
+ */
+export function createPatientSend({ send, isReady, limitMs }: PatientSendOptions): Send {
+  const polls = new Map<string, Promise<boolean>>();
+  const missing = new Set<string>();
+
+  function becomesReady(topic: string): Promise<boolean> {
+    let poll = polls.get(topic);
+    if (poll === undefined) {
+      poll = repeatUntil(() => isReady(topic).catch(() => false), limitMs).finally(() => polls.delete(topic));
+      polls.set(topic, poll);
+    }
+    return poll;
+  }
+
+  return async (topic, partition, records) => {
+    const first = await send(topic, partition, records);
+    if (first.ok) missing.delete(topic);
+    if (first.ok || !isWithoutLeader(first.failure)) return first;
+    const isUnknown = first.failure.cause === 'UNKNOWN_TOPIC_OR_PARTITION';
+    if (isUnknown && missing.has(topic)) return first;
+    const end = systemClock.monotonic() + limitMs;
+    if (!(await becomesReady(topic))) {
+      if (isUnknown) missing.add(topic);
+      return first;
+    }
+    let last = await send(topic, partition, records);
+    // The cluster knows the leader a moment before the leader itself does.
+    const again = async (): Promise<boolean> => {
+      last = await send(topic, partition, records);
+      return last.ok || !isBeingMade(last.failure);
+    };
+    if (!last.ok && isBeingMade(last.failure)) await repeatUntil(again, end - systemClock.monotonic());
+    return last;
+  };
+}
+
+/** Nothing was stored, and the topic may be there in a moment. */
+function isWithoutLeader({ kind, cause }: SendFailure): boolean {
+  return kind === 'retriable' && (cause === 'UNKNOWN_TOPIC_OR_PARTITION' || cause === 'LEADER_NOT_AVAILABLE');
+}
+
+function isBeingMade(failure: SendFailure): boolean {
+  return isWithoutLeader(failure) || movedAway.has(failure.cause);
+}
+
+/** Repeats `attempt`, each time after a longer pause, until it says `true`: `false` when `limitMs` are over. */
+async function repeatUntil(attempt: () => Promise<boolean>, limitMs: number): Promise<boolean> {
+  const end = systemClock.monotonic() + limitMs;
+  let pauseMs = firstPauseMs;
+  do {
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    if (await attempt()) return true;
+    pauseMs = Math.min(pauseMs * 2, longestPauseMs);
+  } while (systemClock.monotonic() + pauseMs < end);
+  return false;
+}

@@ -1,0 +1,85 @@
+import type { KafkaTokenOptions } from './kafka-client-options.ts';
+import { TokenError } from './token-error.ts';
+
+export interface IssuedToken {
+  readonly token: string;
+  readonly lifetimeMs: number;
+}
+
+const prefix = 'svc.broker.sasl.oauthbearer.';
+const lifetimeUnlessToldMs = 300_000;
+/** What a token may consist of; a line end in one would end the message it is sent in. */
+const tokenPattern = /^[!-~]+$/;
+
+/** Asks the endpoint for a token: OAuth 2.0, client credentials. Rejects with a {@link TokenError}, which holds no secret. */
+export async function requestToken(
+  options: KafkaTokenOptions & { readonly tokenEndpointUrl: string },
+  timeoutMs: number,
+): Promise<IssuedToken> {
+  const { tokenEndpointUrl: url, clientId = '', clientSecret = '', scope } = options;
+  const pair = `${encodeURIComponent(clientId)}:${encodeURIComponent(clientSecret)}`;
+  const where = `the token endpoint ${withoutSecrets(url)}`;
+  let response: Response;
+  let text: string;
+  try {
+    response = await fetch(url, {
+      method: 'POST',
+      headers: {
+        accept: 'application/json',
+        authorization: `Basic ${Buffer.from(pair).toString('base64')}`,
+        'content-type': 'application/x-www-form-urlencoded',
+      },
+      body: new URLSearchParams({ grant_type: 'client_credentials', ...(scope && { scope }) }).toString(),
+      redirect: 'manual',
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+    text = await response.text();
+  } catch (error) {
+    throw new TokenError(`cannot reach ${where} (${codeOf(error)}): check ${prefix}token-endpoint-url`, true);
+  }
+  const answer = parse(text);
+  if (!response.ok) throw refused(where, clientId, response.status, answer);
+  const token = answer.access_token;
+  if (typeof token !== 'string' || !tokenPattern.test(token))
+    throw new TokenError(`${where} answered without a token: check ${prefix}token-endpoint-url`, false);
+  const seconds = Number(answer.expires_in);
+  return { token, lifetimeMs: seconds > 0 ? seconds * 1_000 : lifetimeUnlessToldMs };
+}
+
+function refused(where: string, clientId: string, status: number, { error }: Answer): TokenError {
+  const reason =
+    typeof error === 'string' && /^[\w.-]{1,60}$/.test(error) ? `${status} ${error}` : `${status}`;
+  if (status >= 500 || status === 429) return new TokenError(`${where} cannot answer now (${reason})`, true);
+  const check =
+    error === 'invalid_scope'
+      ? `${prefix}scope`
+      : status < 400 || status === 404
+        ? `${prefix}token-endpoint-url`
+        : `${prefix}client-id and client-secret`;
+  return new TokenError(`${where} refused the client "${clientId}" (${reason}): check ${check}`, false);
+}
+
+interface Answer {
+  readonly access_token?: unknown;
+  readonly expires_in?: unknown;
+  readonly error?: unknown;
+}
+
+function parse(text: string): Answer {
+  try {
+    return (JSON.parse(text) as Answer | null) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+/** `fetch` hides what happened one level down. */
+function codeOf(error: unknown): string {
+  const { name, cause } = error as { name?: string; cause?: { code?: string } };
+  return name === 'TimeoutError' ? 'time-out' : (cause?.code ?? name ?? 'Error');
+}
+
+function withoutSecrets(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return `${origin}${pathname}`;
+}

@@ -1,0 +1,53 @@
+import { createReadStream } from 'node:fs';
+import { openSuffix, readDone } from './segment.ts';
+
+/** Counts the lines of segments that are still to be done. What a segment had at a size is remembered: it only grows. */
+export interface LineCounts {
+  /** At most the first `bytes` of the segment are read. */
+  waitingIn(path: string, bytes: number): Promise<number>;
+  /** What whoever writes a segment knows anyway: it need not be read. */
+  learn(path: string, bytes: number, lines: number): void;
+  /** Forgets all segments but these. */
+  keep(paths: readonly string[]): void;
+}
+
+const lineFeed = 0x0a;
+
+export function createLineCounts(): LineCounts {
+  let counts = new Map<string, { bytes: number; lines: number }>();
+  return {
+    async waitingIn(path, bytes) {
+      const known = counts.get(finalName(path)) ?? { bytes: 0, lines: 0 };
+      if (known.bytes < bytes) {
+        known.lines += await countLines(path, known.bytes, bytes);
+        known.bytes = bytes;
+        counts.set(finalName(path), known);
+      }
+      return Math.max(0, known.lines - (await readDone(path)).size());
+    },
+    learn(path, bytes, lines) {
+      counts.set(finalName(path), { bytes, lines });
+    },
+    keep(paths) {
+      const kept = new Set(paths.map(finalName));
+      counts = new Map([...counts].filter(([path]) => kept.has(path)));
+    },
+  };
+}
+
+/** The same before and after it is handed to the readers. */
+function finalName(path: string): string {
+  return path.endsWith(openSuffix) ? path.slice(0, -openSuffix.length) : path;
+}
+
+async function countLines(path: string, from: number, to: number): Promise<number> {
+  let lines = 0;
+  for await (const chunk of createReadStream(path, {
+    start: from,
+    end: to - 1,
+    highWaterMark: 1024 * 1024,
+  })) {
+    for (let at = chunk.indexOf(lineFeed); at >= 0; at = chunk.indexOf(lineFeed, at + 1)) lines++;
+  }
+  return lines;
+}

@@ -1,0 +1,14 @@
+import { readdir, stat, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+
+const oldTemporaryMs = 3_600_000;
+
+/** What a killed process left half-written. */
+export async function removeOldTemporaries(directory: string, nowMs: number): Promise<void> {
+  for (const name of await readdir(directory)) {
+    if (!name.startsWith('.') || !name.endsWith('.tmp')) continue;
+    const path = join(directory, name);
+    const found = await stat(path).catch(() => undefined);
+    if (found !== undefined && nowMs - found.mtimeMs > oldTemporaryMs) await unlink(path).catch(() => {});
+  }
+}

@@ -1,0 +1,18 @@
+import type { KafkaCompression } from '../kafka/kafka-client-options.ts';
+import type { PlatformaticModule, VendorCompression } from '../kafka/platformatic-module.ts';
+import { codecNumbers } from '../kafka/protocol-numbers.ts';
+import type { Compression } from './record-batch.ts';
+
+/** gzip and zstd from Node, which compresses aside; snappy and lz4 from the package, which does not. */
+export async function compressionOf(
+  vendor: PlatformaticModule,
+  name: KafkaCompression = 'none',
+): Promise<Compression | undefined> {
+  if (name === 'none') return undefined;
+  const bitmask = codecNumbers[name];
+  if (name === 'gzip' || name === 'zstd') {
+    const { compressors } = await import('../kafka/compressors.ts');
+    return { bitmask, compress: compressors[name].compress };
+  }
+  return { bitmask, compress: (vendor.compressionsAlgorithms[name] as VendorCompression).compressSync };
+}

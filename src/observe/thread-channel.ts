@@ -1,0 +1,78 @@
+import { BroadcastChannel, threadId, type Worker } from 'node:worker_threads';
+import type { MetricSources } from './metrics.ts';
+import { addCounts, readCounts, type ThreadCounts, withCounts } from './thread-counts.ts';
+
+const channelName = 'svc.counts';
+const everyMs = 1_000;
+
+/** Node's, which the types of browsers do not know whole. */
+type Channel = BroadcastChannel & { unref(): void };
+
+/** Worker threads: tells the main thread every second, and at the end, what was counted here. Returns what stops it. */
+export function tellMainThread(sources: MetricSources): () => void {
+  const channel = openChannel();
+  const tell = (): void => channel.postMessage(readCounts(threadId, sources));
+  const timer = setInterval(tell, everyMs);
+  timer.unref();
+  const end = (): void => {
+    process.removeListener('exit', end);
+    clearInterval(timer);
+    tell();
+    channel.close();
+  };
+  process.once('exit', end);
+  return end;
+}
+
+/**
+ * The main thread: `own` and what its worker threads told, also those that have ended, as counters must not fall. Listens
+ * from the first worker thread on.
+ */
+export function withWorkerThreads(own: MetricSources): { sources: MetricSources; close(): void } {
+  const told = new Map<number, ThreadCounts>();
+  let ended: ThreadCounts | undefined;
+  let channel: Channel | undefined;
+
+  function onWorker(worker: Worker): void {
+    if (channel === undefined) {
+      channel = openChannel();
+      channel.onmessage = (event) => {
+        const { data } = event as { data: ThreadCounts };
+        told.set(data.thread, data);
+      };
+    }
+    const { threadId } = worker;
+    // Later, as its last word may still be on its way.
+    worker.once('exit', () => setTimeout(settle, everyMs, threadId).unref());
+  }
+
+  /** Threads come and go: those that are gone are kept as one. */
+  function settle(thread: number): void {
+    const last = told.get(thread);
+    told.delete(thread);
+    if (last === undefined) return;
+    const counts = { ...last, buffer: { ...last.buffer, events: 0, bytes: 0 } };
+    ended = ended === undefined ? counts : addCounts(ended, counts);
+  }
+
+  process.on('worker', onWorker);
+  return {
+    sources: withCounts(own, () =>
+      [...told.values()].reduce<ThreadCounts | undefined>(
+        (sum, counts) => (sum === undefined ? counts : addCounts(sum, counts)),
+        ended,
+      ),
+    ),
+    close() {
+      process.removeListener('worker', onWorker);
+      channel?.close();
+    },
+  };
+}
+
+/** It never keeps a thread alive. */
+function openChannel(): Channel {
+  const channel = new BroadcastChannel(channelName) as Channel;
+  channel.unref();
+  return channel;
+}

@@ -1,0 +1,141 @@
+import { durationBoundsSeconds } from './histogram.ts';
+import type { BufferState, MetricSources } from './metrics.ts';
+import { type BrokerErrorKind, brokerErrorKinds, type EventTypeCounts, type Outcome } from './outcomes.ts';
+
+/** The counts of one worker thread, as they go to the main thread: numbers and names only. */
+export interface ThreadCounts {
+  readonly thread: number;
+  readonly rows: readonly CountRow[];
+  readonly brokerErrors: Readonly<Record<BrokerErrorKind, number>>;
+  readonly durations: readonly DurationRow[];
+  readonly buffer: BufferState;
+  readonly calls: readonly { readonly target: string; readonly calls: number }[];
+}
+
+type Counted = Outcome | 'calls' | 'inFlight' | 'retries' | 'dlqFailures';
+const counted: readonly Counted[] = [
+  ...(['calls', 'inFlight', 'published', 'dlq', 'backup', 'outbox', 'refused', 'lost'] as const),
+  ...(['retries', 'dlqFailures'] as const),
+];
+
+type CountRow = Readonly<Record<Counted, number>> & { readonly eventType: string };
+
+interface DurationRow {
+  readonly eventType: string;
+  readonly count: number;
+  readonly sum: number;
+  readonly buckets: readonly number[];
+}
+
+export function readCounts(thread: number, sources: MetricSources): ThreadCounts {
+  const { ledger, durations } = sources;
+  return {
+    thread,
+    rows: [...ledger.rows()].map(countsOf),
+    brokerErrors: { ...ledger.brokerErrors() },
+    durations: [...durations.rows()].map(({ attributes, histogram: { count, sum, buckets } }) => ({
+      ...attributes,
+      ...{ count, sum, buckets: [...buckets] },
+    })),
+    buffer: sources.buffer(),
+    calls: sources.captureTargets().map(({ target, calls }) => ({ target, calls })),
+  };
+}
+
+/** Two threads as one. */
+export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts {
+  return {
+    thread: one.thread,
+    rows: merged([...one.rows, ...other.rows], ({ eventType }) => eventType, addRows),
+    brokerErrors: addErrors(one.brokerErrors, other.brokerErrors),
+    durations: merged([...one.durations, ...other.durations], ({ eventType }) => eventType, addDurations),
+    buffer: addBuffers(one.buffer, other.buffer),
+    calls: merged(
+      [...one.calls, ...other.calls],
+      ({ target }) => target,
+      (a, b) => ({ target: a.target, calls: a.calls + b.calls }),
+    ),
+  };
+}
+
+/** `own` with what the other threads counted: what `/metrics` shows. State (circuit, targets, backup) stays that of `own`. */
+export function withCounts(own: MetricSources, others: () => ThreadCounts | undefined): MetricSources {
+  const all = (): ThreadCounts => {
+    const here = readCounts(0, own);
+    const there = others();
+    return there === undefined ? here : addCounts(here, there);
+  };
+  return {
+    ...own,
+    ledger: {
+      ...own.ledger,
+      rows: () => all().rows.map(withAttributes),
+      brokerErrors: () => all().brokerErrors,
+    },
+    durations: {
+      ...own.durations,
+      rows: () =>
+        all().durations.map(({ eventType, ...counts }) => ({
+          attributes: { eventType },
+          histogram: { ...counts, record() {} },
+        })),
+    },
+    buffer: () => all().buffer,
+    captureTargets: () => {
+      const calls = new Map(all().calls.map((each) => [each.target, each.calls]));
+      return own
+        .captureTargets()
+        .map((target) => ({ ...target, calls: calls.get(target.target) ?? target.calls }));
+    },
+  };
+}
+
+function countsOf(row: EventTypeCounts): CountRow {
+  const counts = Object.fromEntries(counted.map((name) => [name, row[name]])) as Record<Counted, number>;
+  return { ...counts, ...row.attributes };
+}
+
+function withAttributes({ eventType, ...counts }: CountRow): EventTypeCounts {
+  return { ...counts, attributes: { eventType } };
+}
+
+function merged<T>(rows: readonly T[], keyOf: (row: T) => string, add: (one: T, other: T) => T): T[] {
+  const found = new Map<string, T>();
+  for (const row of rows) {
+    const known = found.get(keyOf(row));
+    found.set(keyOf(row), known === undefined ? row : add(known, row));
+  }
+  return [...found.values()];
+}
+
+function addRows(one: CountRow, other: CountRow): CountRow {
+  const sums = Object.fromEntries(counted.map((name) => [name, one[name] + other[name]]));
+  return { ...(sums as Record<Counted, number>), eventType: one.eventType };
+}
+
+function addErrors(
+  one: ThreadCounts['brokerErrors'],
+  other: ThreadCounts['brokerErrors'],
+): ThreadCounts['brokerErrors'] {
+  const sums = brokerErrorKinds.map((kind) => [kind, one[kind] + other[kind]]);
+  return Object.fromEntries(sums) as Record<BrokerErrorKind, number>;
+}
+
+function addDurations(one: DurationRow, other: DurationRow): DurationRow {
+  return {
+    eventType: one.eventType,
+    count: one.count + other.count,
+    sum: one.sum + other.sum,
+    buckets: durationBuckets.map((index) => (one.buckets[index] ?? 0) + (other.buckets[index] ?? 0)),
+  };
+}
+
+const durationBuckets = Array.from({ length: durationBoundsSeconds.length + 1 }, (_, index) => index);
+
+function addBuffers(one: BufferState, other: BufferState): BufferState {
+  return {
+    events: one.events + other.events,
+    bytes: one.bytes + other.bytes,
+    overflows: one.overflows + other.overflows,
+  };
+}

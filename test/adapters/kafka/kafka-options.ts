@@ -1,0 +1,22 @@
+import type { KafkaClientOptions } from '../../../src/adapters/kafka/kafka-client-options.ts';
+import type { BrokerRecord } from '../../../src/publish/broker.ts';
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+
+export function kafkaOptions(
+  brokers: readonly string[],
+  rest: Partial<KafkaClientOptions> = {},
+): KafkaClientOptions {
+  return {
+    brokers,
+    clientId: 'svc-tests',
+    requestTimeoutMs: 2000,
+    connectionTimeoutMs: 1000,
+    logger: silent,
+    ...rest,
+  };
+}
+
+export function textRecord(text: string): BrokerRecord {
+  return { key: null, value: Buffer.from(JSON.stringify(text)), headers: {}, timestamp: Date.now() };
+}

@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { LocalBackup } from '../../../src/adapters/local-backup/local-backup.ts';
+import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
+import { backupEvent, backupIn, freshPath, namesIn, removeFolders } from './backup-folder.ts';
+
+/** What a look into the folder says. */
+function lookInto(directory: string): ReturnType<LocalBackup['state']> {
+  const names = namesIn(directory);
+  const segments = names.filter((name) => name.startsWith('segment-') && !name.endsWith('.done'));
+  const files = names.filter((name) => !name.startsWith('segment-'));
+  const lines = segments.reduce(
+    (sum, name) => sum + readFileSync(join(directory, name), 'utf8').split('\n').length - 1,
+    0,
+  );
+  const bytes = [...files, ...segments].reduce((sum, name) => sum + statSync(join(directory, name)).size, 0);
+  return { files: files.length + segments.length, events: files.length + lines, bytes };
+}
+
+const storeMany = (backup: LocalBackup, count: number, from = 0): Promise<unknown> =>
+  Promise.all(
+    Array.from({ length: count }, (_, index) => backup.store(backupEvent(String(1_000_000 + from + index)))),
+  );
+
+async function until(isSo: () => boolean): Promise<void> {
+  for (const end = Date.now() + 5_000; !isSo(); await sleep(10)) assert.ok(Date.now() < end, 'never so');
+}
+
+describe('state of the local backup', () => {
+  afterEach(removeFolders);
+
+  it('is nothing before anything was stored, and where there is no folder', async () => {
+    const backup = backupIn(freshPath());
+    await backup.recount();
+    assert.deepEqual(backup.state(), { files: 0, events: 0, bytes: 0 });
+  });
+
+  it('counts files of one event each', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory);
+    await storeMany(backup, 3);
+    assert.deepEqual(backup.state(), lookInto(directory));
+    assert.equal(backup.state().events, 3);
+  });
+
+  it('counts the events of segments at once, and the same when they have become files', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory, { maxFiles: 40 });
+    await storeMany(backup, 30);
+    assert.deepEqual([backup.state().files, backup.state().events], [1, 30]);
+    await until(() => backup.state().files === 30);
+    assert.deepEqual([backup.state().events, lookInto(directory).files], [30, 30]);
+    await storeMany(backup, 30, 100);
+    assert.equal(backup.state().events, 60);
+    await until(() => backup.state().files === 41);
+    assert.deepEqual([backup.state().events, lookInto(directory).files], [60, 41]);
+    await backup.close(5_000);
+  });
+
+  it('finds what another process left, without what is done of it, and that it is gone', async () => {
+    const directory = freshPath();
+    const other = backupIn(directory);
+    await storeMany(other, 5);
+    await storeMany(other, 45, 100);
+    await other.close(5_000);
+    const backup = backupIn(directory);
+    await backup.recount();
+    await until(() => backup.state().events > 5);
+    const { files, events } = backup.state();
+    assert.deepEqual([files, events], [6, 50]);
+
+    const source = createLocalSource({ directory, now: Date.now });
+    await source.open(true);
+    let left = 50;
+    for await (const batch of source.read(5)) {
+      await source.done(batch.events);
+      left -= batch.events.length;
+      await backup.recount();
+      await until(() => backup.state().events === left);
+    }
+    await source.close();
+    // The segment itself moves when it has been read to its end.
+    await backup.recount();
+    assert.deepEqual(backup.state(), { files: 0, events: 0, bytes: 0 });
+    assert.equal(namesIn(join(directory, 'recovered')).length, 6);
+  });
+});

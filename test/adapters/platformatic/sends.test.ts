@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { type SinonFakeTimers, useFakeTimers } from 'sinon';
+import type { Connections } from '../../../src/adapters/platformatic/connections.ts';
+import type {
+  Address,
+  BrokerConnection,
+} from '../../../src/adapters/platformatic/platformatic-connection.ts';
+import { createSends } from '../../../src/adapters/platformatic/sends.ts';
+import type { Topics } from '../../../src/adapters/platformatic/topics.ts';
+import { kafkaOptions, textRecord } from '../kafka/kafka-options.ts';
+
+const [first, second] = [
+  { host: 'one', port: 1 },
+  { host: 'two', port: 2 },
+];
+
+describe('sends of platformatic', () => {
+  let clock: SinonFakeTimers;
+  let leaders: (Address | undefined)[];
+  let asked: number;
+  let forgotten: number;
+  let dropped: Address[];
+  let answer: (produce: { partition: number }) => Promise<void>;
+  let failHanging: (error: Error) => void;
+
+  beforeEach(() => {
+    clock = useFakeTimers();
+    leaders = [first, first];
+    asked = 0;
+    forgotten = 0;
+    dropped = [];
+    answer = async () => {};
+  });
+  afterEach(() => clock.restore());
+
+  const create = () => {
+    const find = () => ({ leaders, fetchedAtMs: 0 });
+    const topics = {
+      find,
+      refresh: async () => {
+        asked++;
+        return find();
+      },
+      forget: () => {
+        forgotten++;
+      },
+    };
+    const connections = {
+      get: () =>
+        ({ produce: (produce: { partition: number }) => answer(produce) }) as unknown as BrokerConnection,
+      drop: (address: Address) => {
+        dropped.push(address);
+        failHanging(new Error('Connection closed'));
+      },
+    };
+    return createSends(
+      {
+        connections: connections as unknown as Connections,
+        topics: topics as unknown as Topics,
+        tools: { crc32c: () => 0 },
+      },
+      kafkaOptions(['one:1']),
+    );
+  };
+  const hangs = () =>
+    new Promise<void>((_, reject) => {
+      failHanging = reject;
+    });
+
+  it('gives a broker up that hangs, as soon as another one leads the partition', async () => {
+    answer = hangs;
+    const mark = { written: false };
+    const sent = create().send('t', 1, [textRecord('x')], mark);
+    sent.catch(() => {});
+    await clock.tickAsync(3_500);
+    assert.ok(asked > 0);
+    assert.deepEqual(dropped, []);
+    leaders = [first, second];
+    await clock.tickAsync(1_000);
+    assert.deepEqual(dropped, [first]);
+    await assert.rejects(sent, /Connection closed/);
+    assert.equal(mark.written, true);
+    assert.equal(forgotten, 1);
+  });
+
+  it('asks nothing while sends are answered, and has no timer when none is under way', async () => {
+    const sends = create();
+    for (let index = 0; index < 20; index++) {
+      assert.equal(await sends.send('t', 0, [textRecord('x')], { written: false }), true);
+      await clock.tickAsync(200);
+    }
+    assert.equal(asked, 0);
+    await clock.tickAsync(2_000);
+    assert.equal(clock.countTimers(), 0);
+  });
+
+  it('asks again before it says that there is no such partition', async () => {
+    assert.equal(await create().send('t', 2, [textRecord('x')], { written: false }), false);
+    assert.equal(asked, 1);
+    assert.equal(await create().send('t', -1, [textRecord('x')], { written: false }), false);
+    assert.equal(asked, 1);
+  });
+
+  it('writes nothing where a partition has no leader', async () => {
+    leaders = [first, undefined];
+    const mark = { written: false };
+    await assert.rejects(create().send('t', 1, [textRecord('x')], mark), { apiId: 'LEADER_NOT_AVAILABLE' });
+    assert.equal(mark.written, false);
+    assert.equal(await create().send('t', 0, [textRecord('x')], mark), true);
+  });
+});

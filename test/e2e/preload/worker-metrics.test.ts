@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { plainApp } from '../support/apps.ts';
+import { type RunningApp, startApp } from '../support/start-app.ts';
+import { configOf } from '../support/topic-config.ts';
+
+/** One call in the main thread, two in a worker that ends by itself, three in one that is terminated when the test says so. */
+const main = `
+  const { Worker, isMainThread, workerData } = require('node:worker_threads');
+  function order(id) { return { id }; }
+  if (isMainThread) {
+    order(1);
+    new Worker(__filename, { workerData: 2 });
+    const stopped = new Worker(__filename, { workerData: 3 });
+    process.once('SIGUSR2', () => stopped.terminate().then(() => console.log('terminated')));
+    setTimeout(() => {}, 30_000);
+  } else {
+    for (let id = 0; id < workerData; id++) order(id);
+    if (workerData === 3) setInterval(() => {}, 1_000);
+  }`;
+
+describe('metrics of worker threads', function () {
+  this.timeout(180_000);
+  let app: RunningApp;
+  let url: string;
+
+  before(async () => {
+    app = await startApp({
+      app: plainApp(),
+      timeoutMs: 60_000,
+      args: ['--import', 'svc/register', 'main.cjs'],
+      files: {
+        'svc.config.json': configOf([{ module: './main.cjs', function: 'order', eventType: 'ORDERED' }]),
+        'main.cjs': main,
+      },
+    });
+    url = (await app.waitFor(/management on (http:\S+)/))[1] as string;
+  });
+  after(() => app.kill('SIGKILL'));
+
+  const value = async (line: string): Promise<number> => {
+    const text = await (await fetch(url)).text();
+    return Number(
+      text
+        .split('\n')
+        .find((each) => each.startsWith(line))
+        ?.slice(line.length),
+    );
+  };
+  async function until(line: string, expected: number): Promise<void> {
+    for (let tries = 0; (await value(line)) !== expected; tries++) {
+      assert.ok(tries < 60, `${line} is ${await value(line)}, expected ${expected}`);
+      await sleep(100);
+    }
+  }
+
+  it('/metrics of the main thread counts the events of all threads', async () => {
+    await until('svc_events_published_total{eventType="ORDERED"} ', 6);
+    await until('svc_events_publish_duration_seconds_count{eventType="ORDERED"} ', 6);
+    await until('svc_capture_calls_total{target="main.cjs#order"} ', 6);
+    await until('svc_buffer_events ', 0);
+  });
+
+  it('and goes on counting those of threads that have ended', async () => {
+    app.child.kill('SIGUSR2');
+    await app.waitFor(/terminated/);
+    // By then its counts are kept with those of other threads that are gone.
+    await sleep(1_500);
+    assert.equal(await value('svc_events_calls_total{eventType="ORDERED"} '), 6);
+    assert.equal(await value('svc_events_published_total{eventType="ORDERED"} '), 6);
+  });
+});

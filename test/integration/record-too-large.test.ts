@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict';
+import { startKafka, type TestKafka } from '../support/kafka.ts';
+import { requiring } from '../support/requires.ts';
+import { type StartedSvc, startSvc } from './started-svc.ts';
+
+requiring('kafka', 'svc and a topic with a limit', function () {
+  this.timeout(60_000);
+  const topic = 'limited-records';
+  let kafka: TestKafka;
+  let svc: StartedSvc;
+
+  before(async () => {
+    kafka = await startKafka();
+    await kafka.createTopic(topic, { config: { 'max.message.bytes': '20000' } });
+    svc = startSvc({ bootstrapServers: kafka.brokers, topic });
+  });
+  after(() => svc?.end());
+
+  it('a record over it goes to the backup, those before and behind it to the topic', async () => {
+    const published = await Promise.all(
+      [10, 30_000, 20].map((size) =>
+        svc.service.producer.publish({ text: 'x'.repeat(size) }, { eventType: 'SIZED', key: 'one' }),
+      ),
+    );
+    assert.deepEqual(
+      published.map(({ outcome }) => outcome),
+      ['published', 'backup', 'published'],
+    );
+    const values = (await kafka.read(topic, { count: 2 })).map(({ value }) => JSON.parse(value as string));
+    assert.deepEqual(
+      values.map(({ payload }) => payload.text.length),
+      [10, 20],
+    );
+    assert.deepEqual(
+      svc.backup().map(({ name, event }) => [name, event.payload]),
+      [[`${published[1]?.eventId}.json`, { text: 'x'.repeat(30_000) }]],
+    );
+    const kept = svc.lines.filter((line) => line.startsWith('warn: event kept in the backup: '));
+    assert.equal(kept.length, 1, svc.lines.join('\n'));
+    assert.match(kept[0] as string, /larger than topic "limited-records" takes: raise max\.message\.bytes/);
+    assert.doesNotMatch(svc.lines.join('\n'), /xxx|error|lost/);
+  });
+});

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/services/s3.ts';
+import { requiring } from '../support/requires.ts';
+import { type StartedSvc, startSvc } from './started-svc.ts';
+
+const nowhere = '127.0.0.1:1';
+
+requiring('own-s3', 'svc and a store that does not let it in, while Kafka is away', function () {
+  this.timeout(60_000);
+  let server: S3Server;
+  let svc: StartedSvc;
+  const environment = { ...process.env };
+
+  before(async () => {
+    server = await startS3Server();
+    assert.ok(server.local);
+    await mkdir(join(bucketsFolder(server.local), 'orders-backup'));
+  });
+  beforeEach(() => {
+    process.env.AWS_ACCESS_KEY_ID = server.accessKey;
+    process.env.AWS_SECRET_ACCESS_KEY = server.secretKey;
+  });
+  afterEach(() => svc.end());
+  after(async () => {
+    process.env = environment;
+    await server?.local?.stop();
+  });
+
+  const backup = (rest: object): object => ({
+    bootstrapServers: [nowhere],
+    backup: { s3Enabled: true, s3Bucket: 'orders-backup', s3Endpoint: server.endpoint, ...rest },
+  });
+
+  for (const [what, settings, secret, says] of [
+    ['a bucket that does not exist', { s3Bucket: 'nothing-here' }, undefined, /there is no such bucket/],
+    ['a wrong secret', {}, 'not-the-secret', /the credentials are refused/],
+  ] as const) {
+    it(`${what}: the event is in the local backup`, async () => {
+      if (secret !== undefined) process.env.AWS_SECRET_ACCESS_KEY = secret;
+      svc = startSvc(backup(settings));
+      const { outcome, eventId } = await svc.service.producer.publish({ n: 1 }, { eventType: 'KEPT' });
+      assert.equal(outcome, 'backup');
+      assert.deepEqual(
+        svc.backup().map(({ name, event }) => [name, event.payload]),
+        [[`${eventId}.json`, { n: 1 }]],
+      );
+      const errors = svc.lines.filter((line) => line.startsWith('error: backup '));
+      assert.equal(errors.length, 1, svc.lines.join('\n'));
+      assert.match(errors[0] as string, says);
+      assert.doesNotMatch(svc.lines.join('\n'), /not-the-secret|lost/);
+    });
+  }
+
+  it('the right ones: the event is in the bucket, and not in a file', async () => {
+    svc = startSvc(backup({}));
+    assert.equal((await svc.service.producer.publish({ n: 1 }, { eventType: 'KEPT' })).outcome, 'backup');
+    assert.equal(readdirSync(svc.folder).includes('backup'), false);
+  });
+
+  it('the store lets svc in, and the folder is not one: the event is in the bucket', async () => {
+    svc = startSvc({ ...backup({}), dlqBackupPath: join(import.meta.filename, 'backup') });
+    assert.equal((await svc.service.producer.publish({ n: 1 }, { eventType: 'KEPT' })).outcome, 'backup');
+    assert.doesNotMatch(svc.lines.join('\n'), /lost/);
+  });
+});

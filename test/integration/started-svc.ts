@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { loadConfig } from '../../src/config/load.ts';
+import type { Logger } from '../../src/observe/logger.ts';
+import { type Service, start } from '../../src/start.ts';
+
+/** svc as `start` makes it, with a folder of its own and the warnings and errors that it writes. */
+export interface StartedSvc {
+  readonly service: Service;
+  readonly folder: string;
+  readonly lines: readonly string[];
+  /** Event files of the local backup. */
+  backup(): { name: string; event: { payload: unknown } }[];
+  end(): Promise<void>;
+}
+
+/** Topic `orders`, no retries, and the local backup in the folder, unless `broker` says otherwise. */
+export function startSvc(broker: object, options: { logger?: Logger; retry?: object } = {}): StartedSvc {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-started-'));
+  const lines: string[] = [];
+  const say =
+    (level: string): Logger['info'] =>
+    (message) =>
+      void lines.push(`${level}: ${message}`);
+  const { config, problems } = loadConfig({
+    env: {},
+    cwd: folder,
+    code: {
+      svc: {
+        broker: { topic: 'orders', dlqBackupPath: join(folder, 'backup'), ...broker },
+        retry: options.retry ?? { enabled: false },
+      },
+      management: { server: { port: 0 } },
+    },
+  });
+  assert.deepEqual(problems, []);
+  const own: Logger = { debug() {}, info() {}, warn: say('warn'), error: say('error') };
+  const service = start(config, options.logger ?? own);
+  return {
+    service,
+    folder,
+    lines,
+    backup: () =>
+      readdirSync(join(folder, 'backup'))
+        .filter((name) => name.endsWith('.json'))
+        .map((name) => ({ name, event: JSON.parse(readFileSync(join(folder, 'backup', name), 'utf8')) })),
+    async end() {
+      await service.stop(5_000);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { renderMetrics } from '../../src/observe/exposition.ts';
+import { addCounts, readCounts, withCounts } from '../../src/observe/thread-counts.ts';
+import { filledSources, metricSources } from './metric-sources.ts';
+
+/** The numbers of an exposition, by line. */
+const numbers = (text: string): Map<string, number> =>
+  new Map(
+    text
+      .split('\n')
+      .filter((line) => line !== '' && !line.startsWith('#'))
+      .map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),
+  );
+
+describe('counts of worker threads', () => {
+  const state = /^svc_(circuit_state|capture_targets)/;
+
+  it('change nothing where there are none', () => {
+    const own = filledSources();
+    assert.equal(renderMetrics(withCounts(own, () => undefined)), renderMetrics(own));
+  });
+
+  it('are added to every counter and to the buffer; circuit and targets stay those of the main thread', () => {
+    const own = filledSources();
+    const other = readCounts(7, own);
+    const before = numbers(renderMetrics(own));
+    const after = numbers(renderMetrics(withCounts(own, () => addCounts(other, other))));
+    assert.ok(before.size > 30);
+    for (const [line, number] of before) {
+      assert.equal(after.get(line), state.test(line) ? number : 3 * number, line);
+    }
+  });
+
+  it('bring event types that the main thread never saw', () => {
+    const other = readCounts(7, filledSources());
+    const merged = numbers(renderMetrics(withCounts(metricSources(), () => other)));
+    const alone = numbers(renderMetrics(filledSources()));
+    for (const line of alone.keys()) {
+      if (line.includes('eventType=')) assert.equal(merged.get(line), alone.get(line), line);
+    }
+  });
+
+  it('survive the way between threads', () => {
+    const counts = readCounts(7, filledSources());
+    assert.deepEqual(structuredClone(counts), counts);
+  });
+});
