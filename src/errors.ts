@@ -16,7 +16,7 @@ export const errorCatalogue = {
     'A package that the configuration asks for is not installed; the message names it.',
   SVC_ADAPTERS_TOKEN:
     'No token to sign in to Kafka with could be got; the message says why and what to check.',
-  SVC_ADAPTERS_TLS_FILE: 'A certificate or key file named in svc.broker.tls cannot be read.',
+  SVC_ADAPTERS_TLS_FILE: 'A certificate or key file named in svc.broker.tls cannot be read or used.',
   SVC_CAPTURE_EXPRESSION:
     'A payload or key expression, or the function in its place, failed for one call; the event was not made.',
   SVC_CAPTURE_EXPRESSION_ASYNC: 'A payload or key expression gave a promise; events are built synchronously.',

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { createKafkajsBroker } from '../../src/adapters/kafkajs/kafkajs-broker.ts';
 import { systemClock } from '../../src/clock.ts';
 import { partitionOfKey } from '../../src/publish/partitioner.ts';
 import { createQueue, type Queue, type QueueOptions } from '../../src/publish/queue.ts';
 import { createRetryPolicy } from '../../src/publish/retry.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
+import { kafkaClients } from '../adapters/kafka/kafka-clients.ts';
 import { kafkaOptions } from '../adapters/kafka/kafka-options.ts';
 import { event, usualRetry } from '../publish/fake-cluster.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
@@ -12,121 +12,128 @@ import { requiring } from '../support/requires.ts';
 
 const partitionCount = 6;
 
-requiring('kafka', 'the queue on a real Kafka', function () {
-  this.timeout(120_000);
-  let kafka: TestKafka;
-  const failed: FailedEvent[] = [];
-  const open: (() => Promise<void>)[] = [];
+for (const { name, create } of kafkaClients) {
+  requiring('kafka', `the queue on a real Kafka: ${name}`, function () {
+    this.timeout(120_000);
+    let kafka: TestKafka;
+    const failed: FailedEvent[] = [];
+    const open: (() => Promise<void>)[] = [];
 
-  before(async () => {
-    kafka = await startKafka();
-  });
-  afterEach(async () => {
-    for (const close of open.splice(0)) await close();
-    failed.length = 0;
-  });
+    before(async () => {
+      kafka = await startKafka();
+    });
+    afterEach(async () => {
+      for (const close of open.splice(0)) await close();
+      failed.length = 0;
+    });
 
-  function queueOnKafka(topic: string, rest: Partial<QueueOptions> = {}): { queue: Queue; sends: number[] } {
-    const broker = createKafkajsBroker(kafkaOptions(kafka.brokers));
-    const sends: number[] = [];
-    const queue = createQueue({
-      broker: {
-        partitionsFor: broker.partitionsFor,
-        send: (name, partition, records) => {
-          sends.push(records.length);
-          return broker.send(name, partition, records);
+    function queueOnKafka(
+      topic: string,
+      rest: Partial<QueueOptions> = {},
+    ): { queue: Queue; sends: number[] } {
+      const broker = create(kafkaOptions(kafka.brokers));
+      const sends: number[] = [];
+      const queue = createQueue({
+        broker: {
+          partitionsFor: broker.partitionsFor,
+          send: (topicName, partition, records) => {
+            sends.push(records.length);
+            return broker.send(topicName, partition, records);
+          },
         },
-      },
-      topic,
-      batch: { maxEvents: 500, maxBytes: 900_000, lingerMs: 5 },
-      buffer: { maxEvents: 10_000, maxBytes: 32 * 1024 * 1024 },
-      maxInFlight: 8,
-      deliveryTimeoutMs: 30_000,
-      retry: createRetryPolicy(usualRetry),
-      clock: systemClock,
-      logger: { debug() {}, info() {}, warn() {}, error() {} },
-      isolate: (work) => work(),
-      next: async (one) => {
-        failed.push(one);
-        return 'dlq';
-      },
-      ...rest,
-    });
-    open.push(async () => {
-      await queue.close(5_000);
-      await broker.close(1_000);
-    });
-    return { queue, sends };
-  }
-
-  it('publishes 1,000 events of 20 keys, each once, in the order of their key, in a few sends', async () => {
-    const topic = `queue.${Date.now()}`;
-    await kafka.createTopic(topic, { partitions: partitionCount });
-    const { queue, sends } = queueOnKafka(topic);
-    const ids = Array.from({ length: 1_000 }, (_, id) => id);
-    const outcomes = await Promise.all(
-      ids.map((id) => queue.publish(event(String(id), { key: `order-${id % 20}` }))),
-    );
-    assert.deepEqual(new Set(outcomes), new Set(['published']));
-    assert.ok(sends.length <= 2 * partitionCount, `${sends.length} sends`);
-
-    const records = await kafka.read(topic, { count: 1_000 });
-    assert.equal(records.length, 1_000);
-    const byKey = Map.groupBy(records, ({ key }) => key);
-    assert.equal(byKey.size, 20);
-    for (const [key, of] of byKey) {
-      assert.deepEqual(
-        of.map(({ headers }) => Number(headers.eventId)),
-        ids.filter((id) => `order-${id % 20}` === key),
-      );
-      assert.deepEqual(
-        new Set(of.map(({ partition }) => partition)),
-        new Set([partitionOfKey(key as string, partitionCount)]),
-      );
+        topic,
+        batch: { maxEvents: 500, maxBytes: 900_000, lingerMs: 5 },
+        buffer: { maxEvents: 10_000, maxBytes: 32 * 1024 * 1024 },
+        maxInFlight: 8,
+        deliveryTimeoutMs: 30_000,
+        retry: createRetryPolicy(usualRetry),
+        clock: systemClock,
+        logger: { debug() {}, info() {}, warn() {}, error() {} },
+        isolate: (work) => work(),
+        next: async (one) => {
+          failed.push(one);
+          return 'dlq';
+        },
+        ...rest,
+      });
+      open.push(async () => {
+        await queue.close(5_000);
+        await broker.close(1_000);
+      });
+      return { queue, sends };
     }
-    assert.match(String(records[0]?.value), /^\{"eventId":"\d+","publishedAt":"2\d{3}-[^"]+Z"\}$/);
-    assert.deepEqual(failed, []);
-  });
 
-  it('halves a batch that the broker finds too large; one event that is too large alone goes to the next tier', async () => {
-    const topic = `queue.large.${Date.now()}`;
-    await kafka.createTopic(topic, { config: { 'max.message.bytes': '20000' } });
-    const { queue, sends } = queueOnKafka(topic);
-    const sized = (id: number, bytes: number) =>
-      event(String(id), { key: 'k', tail: `","x":"${'x'.repeat(bytes)}"}` });
-    const ids = Array.from({ length: 40 }, (_, id) => id);
-    const outcomes = await Promise.all(ids.map((id) => queue.publish(sized(id, id === 17 ? 30_000 : 1_000))));
-    assert.deepEqual(
-      outcomes,
-      ids.map((id) => (id === 17 ? 'dlq' : 'published')),
-    );
-    assert.deepEqual(
-      [failed[0]?.event.eventId, failed[0]?.failure.kind, failed.length],
-      ['17', 'too_large', 1],
-    );
-    assert.equal(sends[0], 40);
-    const records = await kafka.read(topic, { count: 39 });
-    assert.deepEqual(
-      records.map(({ headers }) => Number(headers.eventId)),
-      ids.filter((id) => id !== 17),
-    );
-  });
-
-  it('publishes to a topic that the broker makes for it', async () => {
-    const topic = `queue.made.${Date.now()}`;
-    const { queue, sends } = queueOnKafka(topic);
-    const ids = Array.from({ length: 200 }, (_, id) => id);
-    const outcomes = await Promise.all(
-      ids.map((id) => queue.publish(event(String(id), { key: `k${id % 3}` }))),
-    );
-    assert.deepEqual(new Set(outcomes), new Set(['published']));
-    assert.equal(sends[0], 1, 'the first is sent alone: nobody knows the partitions yet');
-    assert.ok(sends.length < 20, `${sends.length} sends`);
-    const records = await kafka.read(topic, { count: 200 });
-    for (const [key, of] of Map.groupBy(records, (record) => record.key))
-      assert.deepEqual(
-        of.map(({ headers }) => Number(headers.eventId)),
-        ids.filter((id) => `k${id % 3}` === key),
+    it('publishes 1,000 events of 20 keys, each once, in the order of their key, in a few sends', async () => {
+      const topic = `queue.${Date.now()}`;
+      await kafka.createTopic(topic, { partitions: partitionCount });
+      const { queue, sends } = queueOnKafka(topic);
+      const ids = Array.from({ length: 1_000 }, (_, id) => id);
+      const outcomes = await Promise.all(
+        ids.map((id) => queue.publish(event(String(id), { key: `order-${id % 20}` }))),
       );
+      assert.deepEqual(new Set(outcomes), new Set(['published']));
+      assert.ok(sends.length <= 2 * partitionCount, `${sends.length} sends`);
+
+      const records = await kafka.read(topic, { count: 1_000 });
+      assert.equal(records.length, 1_000);
+      const byKey = Map.groupBy(records, ({ key }) => key);
+      assert.equal(byKey.size, 20);
+      for (const [key, of] of byKey) {
+        assert.deepEqual(
+          of.map(({ headers }) => Number(headers.eventId)),
+          ids.filter((id) => `order-${id % 20}` === key),
+        );
+        assert.deepEqual(
+          new Set(of.map(({ partition }) => partition)),
+          new Set([partitionOfKey(key as string, partitionCount)]),
+        );
+      }
+      assert.match(String(records[0]?.value), /^\{"eventId":"\d+","publishedAt":"2\d{3}-[^"]+Z"\}$/);
+      assert.deepEqual(failed, []);
+    });
+
+    it('halves a batch that the broker finds too large; one event that is too large alone goes to the next tier', async () => {
+      const topic = `queue.large.${Date.now()}`;
+      await kafka.createTopic(topic, { config: { 'max.message.bytes': '20000' } });
+      const { queue, sends } = queueOnKafka(topic);
+      const sized = (id: number, bytes: number) =>
+        event(String(id), { key: 'k', tail: `","x":"${'x'.repeat(bytes)}"}` });
+      const ids = Array.from({ length: 40 }, (_, id) => id);
+      const outcomes = await Promise.all(
+        ids.map((id) => queue.publish(sized(id, id === 17 ? 30_000 : 1_000))),
+      );
+      assert.deepEqual(
+        outcomes,
+        ids.map((id) => (id === 17 ? 'dlq' : 'published')),
+      );
+      assert.deepEqual(
+        [failed[0]?.event.eventId, failed[0]?.failure.kind, failed.length],
+        ['17', 'too_large', 1],
+      );
+      assert.equal(sends[0], 40);
+      const records = await kafka.read(topic, { count: 39 });
+      assert.deepEqual(
+        records.map(({ headers }) => Number(headers.eventId)),
+        ids.filter((id) => id !== 17),
+      );
+    });
+
+    it('publishes to a topic that the broker makes for it', async () => {
+      const topic = `queue.made.${Date.now()}`;
+      const { queue, sends } = queueOnKafka(topic);
+      const ids = Array.from({ length: 200 }, (_, id) => id);
+      const outcomes = await Promise.all(
+        ids.map((id) => queue.publish(event(String(id), { key: `k${id % 3}` }))),
+      );
+      assert.deepEqual(new Set(outcomes), new Set(['published']));
+      assert.equal(sends[0], 1, 'the first is sent alone: nobody knows the partitions yet');
+      assert.ok(sends.length < 20, `${sends.length} sends`);
+      const records = await kafka.read(topic, { count: 200 });
+      for (const [key, of] of Map.groupBy(records, (record) => record.key))
+        assert.deepEqual(
+          of.map(({ headers }) => Number(headers.eventId)),
+          ids.filter((id) => `k${id % 3}` === key),
+        );
+    });
   });
-});
+}

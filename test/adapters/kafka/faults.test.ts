@@ -107,6 +107,27 @@ for (const { name, create } of kafkaClients) {
       assert.equal((await broker.describe()).nodeCount, 1);
     });
 
+    it('is asked to give up on a send, and waits while no broker tells of another leader', async () => {
+      await kafka.createTopic('patience');
+      const slow = create(kafkaOptions(kafka.brokers, { requestTimeoutMs: 30_000 }));
+      assert.deepEqual(await slow.send('patience', 0, [textRecord('before')]), { ok: true });
+      assert.equal(await slow.giveUpOn?.('patience', 0), undefined, 'nothing is under way');
+      await kafka.pause();
+      const during = slow.send('patience', 0, [textRecord('during')]);
+      try {
+        await sleep(100);
+        const start = performance.now();
+        assert.equal(await slow.giveUpOn?.('patience', 0), undefined);
+        assert.equal(await slow.giveUpOn?.('patience', 1), undefined);
+        assert.ok(performance.now() - start < 4_000, 'the question has a time-out of its own');
+      } finally {
+        await kafka.resume();
+      }
+      assert.deepEqual(await during, { ok: true });
+      assert.equal(await kafka.count('patience'), 2);
+      await slow.close(1_000);
+    });
+
     it('closes at its deadline although the broker hangs, and says so to the sends under way', async () => {
       await kafka.createTopic('leave');
       const slow = create(kafkaOptions(kafka.brokers, { requestTimeoutMs: 30_000 }));

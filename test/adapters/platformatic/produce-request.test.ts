@@ -23,14 +23,8 @@ describe('a produce request', () => {
 
   it('is flexible from version 9 on', () => {
     const topic = Buffer.from('orders').toString('hex');
-    assert.equal(
-      hexOf(9, 1),
-      `00000100007530` + `02` + `07${topic}` + `02` + `00000003` + `06` + `7c` + `000000`,
-    );
-    assert.equal(
-      hexOf(8, 1),
-      `ffff000100007530` + `00000001` + `0006${topic}` + `00000001` + `00000003` + `00000005` + `7c`,
-    );
+    assert.equal(hexOf(9, 1), `000001000075300207${topic}0200000003067c000000`);
+    assert.equal(hexOf(8, 1), `ffff000100007530000000010006${topic}0000000100000003000000057c`);
   });
 
   it('takes the longest topic and a large batch', () => {

@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { type SinonFakeTimers, useFakeTimers } from 'sinon';
+import { type Connections, keyOf } from '../../../src/adapters/platformatic/connections.ts';
+import {
+  type Address,
+  type BrokerConnection,
+  BrokerError,
+} from '../../../src/adapters/platformatic/platformatic-connection.ts';
+import { createTopics } from '../../../src/adapters/platformatic/topics.ts';
+import { kafkaOptions } from '../kafka/kafka-options.ts';
+
+const brokers = [
+  { nodeId: 1, host: 'one', port: 1 },
+  { nodeId: 2, host: 'two', port: 2 },
+];
+const answerOf = (leaders: readonly number[]) => ({
+  clusterId: 'cluster',
+  brokers,
+  topics: [{ partitions: leaders.map((leaderId, partitionIndex) => ({ partitionIndex, leaderId })) }],
+});
+
+describe('topics of platformatic', () => {
+  let asked: string[];
+  let dropped: string[];
+  let open: Set<string>;
+  let answers: Record<string, () => Promise<unknown>>;
+  let clock: SinonFakeTimers | undefined;
+
+  beforeEach(() => {
+    asked = [];
+    dropped = [];
+    open = new Set();
+    answers = { 'one:1': async () => answerOf([1, 2]), 'two:2': async () => answerOf([2, 2]) };
+  });
+  afterEach(() => {
+    clock?.restore();
+    clock = undefined;
+  });
+
+  const create = (rest = {}) => {
+    const connections = {
+      has: (address: Address) => open.has(keyOf(address)),
+      drop: (address: Address) => dropped.push(keyOf(address)),
+      get: (address: Address) => {
+        asked.push(keyOf(address));
+        return {
+          metadata: async () => {
+            try {
+              return await answers[keyOf(address)]?.();
+            } catch (error) {
+              throw new BrokerError(keyOf(address), error);
+            }
+          },
+        } as unknown as BrokerConnection;
+      },
+    };
+    return createTopics(connections as unknown as Connections, kafkaOptions(['one:1', 'two:2'], rest));
+  };
+  const protocol = (apiId: string, path: string, response: unknown) =>
+    Object.assign(new Error('refused'), { errors: [{ apiId, path }], response });
+
+  it('asks the next broker when one is away, and first those it is connected to', async () => {
+    answers['one:1'] = () => Promise.reject(new Error('away'));
+    assert.deepEqual(await create().describe(), { clusterId: 'cluster', nodeCount: 2 });
+    assert.deepEqual(asked, ['one:1', 'two:2']);
+    open.add('two:2');
+    await create().describe();
+    assert.deepEqual(asked.slice(2), ['two:2']);
+  });
+
+  it('names the first broker when all are away, and asks no other when one refuses', async () => {
+    answers = {
+      'one:1': () => Promise.reject(new Error('away')),
+      'two:2': () => Promise.reject(new Error('too')),
+    };
+    await assert.rejects(create().describe(), { broker: 'one:1' });
+    asked = [];
+    answers['one:1'] = () => Promise.reject(protocol('SASL_AUTHENTICATION_FAILED', '/', undefined));
+    await assert.rejects(create().describe());
+    assert.deepEqual(asked, ['one:1']);
+  });
+
+  it('drops a broker that hangs and asks the next one', async () => {
+    clock = useFakeTimers();
+    answers['one:1'] = () => new Promise(() => {});
+    const found = create({ connectionTimeoutMs: 700 }).describe();
+    await clock.tickAsync(699);
+    assert.deepEqual(dropped, []);
+    await clock.tickAsync(1);
+    assert.equal((await found).nodeCount, 2);
+    assert.deepEqual(dropped, ['one:1']);
+  });
+
+  it('remembers the leaders until it is told to forget them, asks once for all who wait', async () => {
+    const topics = create();
+    const [a, b] = await Promise.all([topics.find('t'), topics.find('t')]);
+    assert.equal(a, b);
+    await topics.find('t');
+    assert.equal(asked.length, 1);
+    assert.deepEqual(
+      a?.leaders.map((leader) => leader && keyOf(leader)),
+      ['one:1', 'two:2'],
+    );
+    topics.forget('t');
+    await topics.find('t');
+    assert.equal(asked.length, 2);
+  });
+
+  it('knows the other leaders when one partition has none', async () => {
+    const response = answerOf([1, -1]);
+    answers['one:1'] = () =>
+      Promise.reject(protocol('LEADER_NOT_AVAILABLE', '/topics/0/partitions/1', response));
+    const { leaders } = await create().find('t');
+    assert.deepEqual([leaders.length, leaders[0]?.host, leaders[1]], [2, 'one', undefined]);
+  });
+
+  it('counts no partitions of a topic that is not there', async () => {
+    answers['one:1'] = () =>
+      Promise.reject(protocol('UNKNOWN_TOPIC_OR_PARTITION', '/topics/0', answerOf([])));
+    assert.equal(await create().partitionCount('t'), undefined);
+    answers['one:1'] = () =>
+      Promise.reject(protocol('TOPIC_AUTHORIZATION_FAILED', '/topics/0', answerOf([])));
+    await assert.rejects(create().partitionCount('t'));
+  });
+});
