@@ -144,6 +144,7 @@ describe('architecture', () => {
       'publish/publisher.ts',
       'publish/backup.ts',
       'publish/stored-record.ts',
+      'publish/limits.ts',
       'publish/recovery-source.ts',
       'publish/topic-reader.ts',
       'protect/key-provider.ts',

@@ -48,6 +48,8 @@ export function createDrain(options: DrainOptions): Drain {
   let working: Promise<void> | undefined;
   /** Events wait, and the cluster was away: the next success of the main topic is the sign to go on. */
   let isWaitingForCluster = false;
+  /** Events came while a look was under way, which may not have seen them. */
+  let isStoredMeanwhile = false;
   let closed = false;
   let drained = 0;
 
@@ -60,7 +62,8 @@ export function createDrain(options: DrainOptions): Drain {
       timer = undefined;
       working = look().then((nextMs) => {
         working = undefined;
-        arm(nextMs);
+        arm(isStoredMeanwhile ? Math.min(nextMs, firstPauseMs) : nextMs);
+        isStoredMeanwhile = false;
       });
     }, delayMs);
     timer.unref();
@@ -135,6 +138,7 @@ export function createDrain(options: DrainOptions): Drain {
       arm(calmMs);
     },
     stored() {
+      if (working !== undefined) isStoredMeanwhile = true;
       if (timer === undefined || timerDueMs - clock.monotonic() <= firstPauseMs) return;
       isWaitingForCluster = true;
       arm(firstPauseMs);

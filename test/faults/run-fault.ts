@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { settleAccounts } from './account.ts';
@@ -77,6 +78,8 @@ export async function runFault(fault: Fault, options: RunOptions): Promise<Fault
       if (stage.losesEvents && !/event lost/i.test(app.log())) problems.push('a loss without an alert');
       if (end.code !== 143 && end.signal !== 'SIGTERM' && end.code !== 0)
         problems.push(`the application ended with ${end.code ?? end.signal}`);
+      if (problems.length === 0) rmSync(folder, { recursive: true, force: true });
+      else say(`its configuration, log and backup: ${folder}`);
       return {
         ...{ fault: fault.name, title: fault.title, client, problems, ledger },
         duplicates: account.duplicates,

@@ -1,4 +1,5 @@
 import { type BackupEvent, backupName, type EventBackupStrategy } from '../../publish/backup.ts';
+import { createSendSlots } from '../../publish/limits.ts';
 import { encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
 import { openS3Store, type S3Settings, type S3Store } from './s3-client.ts';
 
@@ -7,11 +8,15 @@ export const routeMetadata = 'svc-route';
 /** S3 takes 2 KB of metadata in all. An event with more to say is stored as a record. */
 const maxRouteLength = 1_800;
 
+/** As many as the SDK has sockets for: a request that waits for one would use up its time there. */
+const maxRequests = 50;
+
 /**
  * Events as objects, `<prefix>/yyyy/MM/dd/<eventId>.json` by the UTC day of the backup. An object that is there already
  * is the same event: it is left alone. The AWS SDK is loaded at the first event.
  */
 export function createS3Backup(settings: S3Settings): EventBackupStrategy {
+  const requests = createSendSlots(maxRequests);
   let opening: Promise<S3Store> | undefined;
 
   function open(): Promise<S3Store> {
@@ -29,7 +34,12 @@ export function createS3Backup(settings: S3Settings): EventBackupStrategy {
       const route = encodeRoute(event).toString('base64');
       const fits = route.length <= maxRouteLength;
       const body = fits ? event.value : encodeRecord(event);
-      await store.put(keyOf(settings.prefix, event), body, fits ? { [routeMetadata]: route } : {});
+      await new Promise<void>((resolve) => requests.take(resolve));
+      try {
+        await store.put(keyOf(settings.prefix, event), body, fits ? { [routeMetadata]: route } : {});
+      } finally {
+        requests.give();
+      }
     },
     async close() {
       (await opening)?.close();

@@ -50,6 +50,14 @@ describe('S3 backup', () => {
     assert.deepEqual((await eventsOf(source)).map(routeOf), [routeOf(event)]);
   });
 
+  it('stores more at once than there are sockets: waiting for one does not count as waiting for S3', async () => {
+    s3.trouble = 'slow';
+    const backup = createS3Backup(settings({ timeoutMs: 900 }));
+    const ids = Array.from({ length: 300 }, (_, index) => String(1_000_000 + index));
+    await Promise.all(ids.map((id) => backup.store(backupEvent(id))));
+    assert.equal(s3.objects.size, 300);
+  });
+
   it('keeps a key with more to say than metadata holds', async () => {
     const event = backupEvent('1', { key: 'k'.repeat(3_000) });
     await createS3Backup(settings()).store(event);
