@@ -16,6 +16,9 @@ export interface KafkaSecurity {
   readonly users: Readonly<Record<string, string>>;
 }
 
+/** Kafka goes by the time of a record, and would delete those of a test that are dated back. */
+const keepRecords = 'log.retention.ms=-1';
+
 /** `server.properties` of one node that is broker and controller in one. */
 export function serverProperties(folder: string, ports: KafkaPorts, security?: KafkaSecurity): string {
   const secure = security && ports.secure ? [`SECURE://127.0.0.1:${ports.secure}`] : [];
@@ -37,6 +40,7 @@ export function serverProperties(folder: string, ports: KafkaPorts, security?: K
     'transaction.state.log.num.partitions=1',
     'transaction.state.log.replication.factor=1',
     'transaction.state.log.min.isr=1',
+    keepRecords,
     'group.initial.rebalance.delay.ms=0',
     // A broker that was killed is let in again only when its old session is over: 3 s instead of 9.
     'broker.session.timeout.ms=3000',
@@ -80,6 +84,7 @@ export function clusterNodeProperties(folder: string, id: number, nodes: readonl
     'transaction.state.log.num.partitions=1',
     `transaction.state.log.replication.factor=${nodes.length}`,
     'transaction.state.log.min.isr=2',
+    keepRecords,
     'group.initial.rebalance.delay.ms=0',
     // A fail-over within 3 s instead of 9.
     'broker.session.timeout.ms=3000',
