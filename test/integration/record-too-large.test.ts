@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { forgetMarks } from '../protect/forget-marks.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { requiring } from '../support/requires.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
@@ -12,6 +13,7 @@ requiring('kafka', 'svc and a topic with a limit', function () {
   before(async () => {
     kafka = await startKafka();
     await kafka.createTopic(topic, { config: { 'max.message.bytes': '20000' } });
+    forgetMarks();
     svc = startSvc({ bootstrapServers: kafka.brokers, topic });
   });
   after(() => svc?.end());
