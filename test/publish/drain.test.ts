@@ -117,6 +117,18 @@ describe('drain', () => {
     assert.equal(state.sent, 200);
   });
 
+  it('an event that is stored while a look is under way is looked for 10 s after it', async () => {
+    const { drain, state, clock, add } = setUp();
+    add(250);
+    await clock.tickAsync(2_500);
+    state.left.add(event(1_000));
+    drain.stored();
+    await clock.tickAsync(3_000);
+    assert.deepEqual([state.sent, state.left.size], [250, 1]);
+    await clock.tickAsync(10_000);
+    assert.deepEqual([state.sent, state.left.size], [251, 0]);
+  });
+
   it('an event that is stored later is looked for in 10 s', async () => {
     const { state, clock, add, drain } = setUp();
     await clock.tickAsync(5_000);
