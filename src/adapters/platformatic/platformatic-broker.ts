@@ -133,6 +133,13 @@ export function createPlatformaticBroker(options: PlatformaticBrokerOptions): Br
       return underWay.run(() => patientSend(topic, partition, records));
     },
 
+    async giveUpOn(topic, partition) {
+      const opened = await loading?.catch(() => undefined);
+      // The send says by itself that its connection is gone.
+      if (partition !== undefined) await opened?.sends.letGo(topic, partition);
+      return undefined;
+    },
+
     async partitionsFor(topic) {
       if (closed) return undefined;
       try {

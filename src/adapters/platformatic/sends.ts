@@ -1,4 +1,3 @@
-import { systemClock } from '../../clock.ts';
 import type { BrokerRecord } from '../../publish/broker.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { ackNumbers } from '../kafka/protocol-numbers.ts';
@@ -16,6 +15,8 @@ export interface WriteMark {
 export interface Sends {
   /** Resolves with `false` where there is no such partition. Rejects with the errors of the package. */
   send(topic: string, partition: number, records: readonly BrokerRecord[], mark: WriteMark): Promise<boolean>;
+  /** Drops the connection that a send to this partition waits on, where another broker leads it by now: the send rejects. */
+  letGo(topic: string, partition: number): Promise<void>;
 }
 
 export interface SendsParts {
@@ -29,12 +30,7 @@ interface UnderWay {
   readonly topic: string;
   readonly partition: number;
   readonly address: Address;
-  readonly startedAtMs: number;
 }
-
-const lookMs = 1_000;
-/** A send that takes so long makes us ask whether its broker still leads the partition. */
-const slowMs = 2_000;
 
 export function createSends(
   { connections, topics, compression }: SendsParts,
@@ -42,39 +38,17 @@ export function createSends(
 ): Sends {
   const underWay = new Set<UnderWay>();
   const acks = ackNumbers[options.acks ?? 'all'];
-  let watch: NodeJS.Timeout | undefined;
-
-  /**
-   * A broker that hangs leaves its connections open: without this its sends would wait for `requestTimeoutMs`, long
-   * after another broker leads the partition.
-   */
-  async function look(): Promise<void> {
-    if (underWay.size === 0) {
-      clearInterval(watch);
-      watch = undefined;
-      return;
-    }
-    const now = systemClock.monotonic();
-    for (const { topic, partition, address, startedAtMs } of [...underWay]) {
-      if (now - startedAtMs < slowMs) continue;
-      const found = await topics.refresh(topic).catch(() => undefined);
-      const leader = found?.leaders[partition];
-      if (leader !== undefined && keyOf(leader) !== keyOf(address)) connections.drop(address);
-    }
-  }
-
   return {
     async send(topic, partition, records, mark) {
       const leader = await leaderOf(topics, topic, partition);
       if (leader === undefined) return false;
-      const entry = { topic, partition, address: leader, startedAtMs: systemClock.monotonic() };
+      const entry = { topic, partition, address: leader };
       try {
         const connection = await connections.get(leader);
         const batch = compression
           ? await encodeCompressedBatch(records, compression)
           : encodeRecordBatch(records);
         underWay.add(entry);
-        watch ??= setInterval(() => void look(), lookMs).unref();
         mark.written = true;
         await connection.produce({ topic, partition, acks, timeoutMs: options.requestTimeoutMs, batch });
         return true;
@@ -85,6 +59,16 @@ export function createSends(
       } finally {
         underWay.delete(entry);
       }
+    },
+
+    async letGo(topic, partition) {
+      const isWaiting = (send: UnderWay) => send.topic === topic && send.partition === partition;
+      const send = [...underWay].find(isWaiting);
+      if (send === undefined) return;
+      const found = await topics.refresh(topic).catch(() => undefined);
+      const leader = found?.leaders[partition];
+      const isElsewhere = leader !== undefined && keyOf(leader) !== keyOf(send.address);
+      if (isElsewhere && underWay.has(send)) connections.drop(send.address);
     },
   };
 }
