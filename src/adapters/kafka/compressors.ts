@@ -1,7 +1,9 @@
 import { promisify } from 'node:util';
 import { gunzip, gzip, zstdCompress, zstdDecompress } from 'node:zlib';
+import { codecNumbers } from './protocol-numbers.ts';
+import type { Compression } from './record-batch.ts';
 
-export interface Compressor {
+interface Compressor {
   readonly compress: (data: Buffer) => Promise<Buffer>;
   readonly decompress: (data: Buffer) => Promise<Buffer>;
 }
@@ -14,3 +16,8 @@ export const compressors: Readonly<Record<'gzip' | 'zstd', Compressor>> = {
     decompress: promisify<Buffer, Buffer>(zstdDecompress),
   },
 };
+
+/** For batches that svc encodes itself. */
+export function compressionByNode(name: 'gzip' | 'zstd'): Compression {
+  return { bitmask: codecNumbers[name], compress: compressors[name].compress };
+}

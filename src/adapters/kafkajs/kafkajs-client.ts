@@ -5,6 +5,7 @@ import { systemClock } from '../../clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { readCertificates } from '../kafka/read-certificates.ts';
+import type { Compression } from '../kafka/record-batch.ts';
 import { addCodecs, type CodecOptions } from './add-codecs.ts';
 import { createSignIn } from './kafkajs-sign-in.ts';
 import { patchProduce } from './produce-patch.ts';
@@ -26,6 +27,8 @@ export interface KafkajsClient {
   readonly kafka: Kafka;
   /** Whether one message may carry a whole batch. */
   readonly canCarry: boolean;
+  /** Of batches that are carried. */
+  readonly compression: Compression | undefined;
   /** By the key as in Java; records without a key in turn. */
   readonly createPartitioner: ICustomPartitioner;
   /** Drops every connection at once, for good; requests under way fail. */
@@ -50,6 +53,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
   const ssl = options.tls && (await readCertificates(options.tls));
   const signIn = options.sasl && (await createSignIn(options.sasl, options.connectionTimeoutMs));
   await addCodecs(vendor, options);
+  const compression = await compressionOf(options);
   const config: KafkaConfig = {
     brokers: [],
     clientId: options.clientId,
@@ -79,6 +83,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
         brokers: [...brokers.slice(first), ...brokers.slice(0, first)],
       }),
       canCarry,
+      compression,
       createPartitioner: vendor.Partitioners.DefaultPartitioner,
       destroySockets() {
         destroyed = true;
@@ -93,6 +98,12 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
       },
     };
   };
+}
+
+/** The configuration lets kafkajs have these two only. */
+async function compressionOf({ compression }: CodecOptions): Promise<Compression | undefined> {
+  if (compression !== 'gzip' && compression !== 'zstd') return undefined;
+  return (await import('../kafka/compressors.ts')).compressionByNode(compression);
 }
 
 /** Of one connection: when it was last heard of, and how much had been written to it by then. */

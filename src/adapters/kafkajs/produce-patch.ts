@@ -2,12 +2,13 @@ import type { Message } from 'kafkajs';
 import { shared } from '../../lifecycle.ts';
 import type { BrokerRecord } from '../../publish/broker.ts';
 import { produceBody } from '../kafka/produce-request.ts';
-import { encodeRecordBatch } from '../kafka/record-batch.ts';
+import { type Compression, encodeCompressedBatch, encodeRecordBatch } from '../kafka/record-batch.ts';
 import { knownVersion, versionOfKafkajs } from './known-kafkajs.ts';
 
 /** Records that travel through kafkajs as one message, and are encoded by svc when the request is written. */
 export interface Load {
   readonly records: readonly BrokerRecord[];
+  readonly compression: Compression | undefined;
   /** Called right before they are written to a connected broker. */
   readonly onEncode: () => void;
 }
@@ -85,7 +86,10 @@ function patch(prototype: KafkajsBroker, send: symbol, definition: unknown): voi
     const encode = async (): Promise<unknown> => {
       load.onEncode();
       const { acks, timeout: timeoutMs } = options;
-      const batch = encodeRecordBatch(load.records);
+      const { records, compression } = load;
+      const batch = compression
+        ? await encodeCompressedBatch(records, compression)
+        : encodeRecordBatch(records);
       const { topic, partition } = { ...data, ...part };
       const [before, after] = produceBody(apiVersion, { topic, partition, acks, timeoutMs, batch });
       const bytes = Buffer.concat([before, batch, after]);

@@ -71,8 +71,7 @@ export function createTopicProducer(options: TopicProducerOptions): TopicProduce
   let connecting: Promise<void> | undefined;
   let underWay = 0;
   let retired = false;
-  // What svc encodes by itself it does not compress.
-  let canCarry = client.canCarry && options.compression === 0;
+  let { canCarry } = client;
 
   const connect = (): Promise<void> => {
     connecting ??= connectThroughSeeds(producer, options.seedCount).then(
@@ -106,7 +105,10 @@ export function createTopicProducer(options: TopicProducerOptions): TopicProduce
   ): Promise<number | undefined> => {
     const onEncode = (): void => markWritten(mark);
     try {
-      const acknowledged = await produce([toCarrier(partition, { records, onEncode })], mark);
+      const acknowledged = await produce(
+        [toCarrier(partition, { records, compression: client.compression, onEncode })],
+        mark,
+      );
       return mark.written || acknowledged === 0 ? acknowledged : undefined;
     } catch (error) {
       if (mark.written || rootCause(error).code !== 'ERR_INVALID_ARG_TYPE') throw error;

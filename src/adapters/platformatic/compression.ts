@@ -9,10 +9,12 @@ export async function compressionOf(
   name: KafkaCompression = 'none',
 ): Promise<Compression | undefined> {
   if (name === 'none') return undefined;
-  const bitmask = codecNumbers[name];
   if (name === 'gzip' || name === 'zstd') {
-    const { compressors } = await import('../kafka/compressors.ts');
-    return { bitmask, compress: compressors[name].compress };
+    const { compressionByNode } = await import('../kafka/compressors.ts');
+    return compressionByNode(name);
   }
-  return { bitmask, compress: (vendor.compressionsAlgorithms[name] as VendorCompression).compressSync };
+  return {
+    bitmask: codecNumbers[name],
+    compress: (vendor.compressionsAlgorithms[name] as VendorCompression).compressSync,
+  };
 }

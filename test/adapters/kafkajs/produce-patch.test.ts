@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Message, Producer } from 'kafkajs';
+import { codecNumbers } from '../../../src/adapters/kafka/protocol-numbers.ts';
 import type { KafkajsClient } from '../../../src/adapters/kafkajs/kafkajs-client.ts';
 import { loadKafkajs } from '../../../src/adapters/kafkajs/kafkajs-client.ts';
 import { patchProduce } from '../../../src/adapters/kafkajs/produce-patch.ts';
@@ -19,9 +20,13 @@ requiring('kafka', 'a batch as one message of kafkajs', function () {
   });
 
   /** A producer whose messages are seen, and may be changed, on their way into kafkajs, as instrumentations do. */
-  async function producerThrough(change: (messages: Message[]) => Message[], canCarry?: boolean) {
+  async function producerThrough(
+    change: (messages: Message[]) => Message[],
+    canCarry?: boolean,
+    compression: 'none' | 'zstd' = 'none',
+  ) {
     sent = [];
-    const openClient = await loadKafkajs(kafkaOptions(kafka.brokers));
+    const openClient = await loadKafkajs(kafkaOptions(kafka.brokers, { compression }));
     const open = (): KafkajsClient => {
       const client = openClient();
       const original = client.kafka.producer.bind(client.kafka);
@@ -38,25 +43,32 @@ requiring('kafka', 'a batch as one message of kafkajs', function () {
     };
     const topic = `carried-${process.hrtime.bigint()}`;
     await kafka.createTopic(topic, { partitions: 2 });
-    const settings = { seedCount: 1, requestTimeoutMs: 5_000, acks: -1, compression: 0 };
+    const settings = {
+      seedCount: 1,
+      requestTimeoutMs: 5_000,
+      acks: -1,
+      compression: codecNumbers[compression],
+    };
     return { topic, producer: createTopicProducer({ topic, open, ...settings }) };
   }
 
   const stored = async (topic: string): Promise<unknown[]> =>
     (await kafka.read(topic)).map(({ value }) => JSON.parse(value as string));
 
-  it('is what kafkajs gets, and each record arrives', async () => {
-    const { topic, producer } = await producerThrough((messages) => messages);
-    const mark = { written: false };
-    assert.equal(await producer.send(1, records, mark), 1);
-    assert.equal(mark.written, true);
-    assert.deepEqual(
-      sent.map(({ length }) => length),
-      [1],
-    );
-    assert.deepEqual(await stored(topic), ['a', 'b', 'c']);
-    await producer.close();
-  });
+  for (const compression of ['none', 'zstd'] as const) {
+    it(`is what kafkajs gets, and each record arrives; compression: ${compression}`, async () => {
+      const { topic, producer } = await producerThrough((messages) => messages, undefined, compression);
+      const mark = { written: false };
+      assert.equal(await producer.send(1, records, mark), 1);
+      assert.equal(mark.written, true);
+      assert.deepEqual(
+        sent.map(({ length }) => length),
+        [1],
+      );
+      assert.deepEqual(await stored(topic), ['a', 'b', 'c']);
+      await producer.close();
+    });
+  }
 
   it('survives an instrumentation that copies messages and adds headers', async () => {
     const { topic, producer } = await producerThrough((messages) =>
