@@ -27,7 +27,8 @@ import { otelApi } from './observe/otel-api.ts';
 import { createLedger, type Ledger } from './observe/outcomes.ts';
 import { createQuietLog } from './observe/quiet-log.ts';
 import { withoutSpans } from './observe/spans.ts';
-import { tellMainThread, withWorkerThreads } from './observe/thread-channel.ts';
+import { listenToWorkers, tellMainThread, type WorkerCounts } from './observe/thread-channel.ts';
+import { withCounts } from './observe/thread-counts.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import { circuitStates } from './publish/breaker.ts';
 import type { Broker } from './publish/broker.ts';
@@ -35,7 +36,7 @@ import { createLossAlert } from './publish/loss-alert.ts';
 import type { Producer } from './publish/producer.ts';
 import { createQueue, type Queue, shutDown } from './publish/queue.ts';
 import { jsonSerializer } from './serialize/json.ts';
-import type { Managed } from './start-management.ts';
+import { manageLater } from './start-management-later.ts';
 import { declaredRules, type Protection, startProtection } from './start-protection.ts';
 import { brokerSettingsOf, contextOptionsOf, queueSettingsOf } from './start-settings.ts';
 import { startTiers } from './start-tiers.ts';
@@ -72,6 +73,7 @@ export function start(config: Config, logger: Logger): Service {
   const ledger = createLedger();
   const contextOptions = contextOptionsOf(config, logger);
   const uninstallContext = installRequestContext(contextOptions);
+  const workers = isMainThread ? listenToWorkers() : undefined;
   const capture = prepare(config.aop.enabled ? config.targets.map(captureTargetOf) : [], {
     baseDir: config.baseDir,
     logger,
@@ -84,7 +86,9 @@ export function start(config: Config, logger: Logger): Service {
   const outside = new AsyncResource('svc');
   const running = (): Engine => {
     if (engine === undefined) {
-      engine = outside.runInAsyncScope(() => startEngine(config, contextOptions, ledger, report, logger));
+      engine = outside.runInAsyncScope(() =>
+        startEngine(config, contextOptions, ledger, report, workers, logger),
+      );
       for (const rules of early) engine.protection.addRules(...rules);
     }
     return engine;
@@ -127,6 +131,7 @@ export function start(config: Config, logger: Logger): Service {
       capture.close();
       for (const slot of declared) slot.onCall = null;
       disconnectDeclarations();
+      workers?.close();
       uninstallContext();
       await engine?.close(deadlineMs);
     },
@@ -138,6 +143,7 @@ function startEngine(
   contextOptions: ContextOptions,
   ledger: Ledger,
   report: () => readonly TargetReport[],
+  workers: WorkerCounts | undefined,
   logger: Logger,
 ): Engine {
   const clock = systemClock;
@@ -201,9 +207,15 @@ function startEngine(
   bindMeter(otelApi, sources, { version, logger });
   logger.info(whereTo(config));
   const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
-  const thread = isMainThread ? withWorkerThreads(sources) : { sources, close: tellMainThread(sources) };
-  const managed = { broker, alert, keys: protection.keys, sources: thread.sources, info };
-  const management = manageLater(config, logger, managed);
+  const stopTelling = workers === undefined ? tellMainThread(sources) : undefined;
+  const all = workers === undefined ? sources : withCounts(sources, workers.counts);
+  const management = manageLater(config, logger, {
+    broker,
+    alert,
+    keys: protection.keys,
+    sources: all,
+    info,
+  });
   connectEarly(broker, logger);
 
   return {
@@ -222,27 +234,8 @@ function startEngine(
       await broker.close(Math.max(0, end - clock.monotonic()));
       await protection.close();
       worker.release();
-      thread.close();
+      stopTelling?.();
       await management.close();
-    },
-  };
-}
-
-const managementAfterMs = 50;
-
-/** Aside: what the application waits for at its start comes first, and a script that is over by then needs no server. */
-function manageLater(config: Config, logger: Logger, managed: Managed): { close(): Promise<void> } {
-  const open = async () => (await import('./start-management.ts')).startManagement(config, logger, managed);
-  let opening: ReturnType<typeof open> | undefined;
-  const timer = setTimeout(() => {
-    opening = open();
-    opening.catch((error: Error) => logger.warn(`management server not started: ${error.message}`));
-  }, managementAfterMs);
-  timer.unref();
-  return {
-    async close() {
-      clearTimeout(timer);
-      await (await opening?.catch(() => undefined))?.close();
     },
   };
 }

@@ -84,6 +84,7 @@ describe('architecture', () => {
       'index.ts',
       'start.ts',
       'start-management.ts',
+      'start-management-later.ts',
       'start-tiers.ts',
       'start-recovery.ts',
       'start-settings.ts',
@@ -123,6 +124,7 @@ describe('architecture', () => {
     const roots = [
       'start.ts',
       'start-management.ts',
+      'start-management-later.ts',
       'start-tiers.ts',
       'start-recovery.ts',
       'start-decryption.ts',

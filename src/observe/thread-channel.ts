@@ -1,6 +1,6 @@
 import { BroadcastChannel, threadId, type Worker } from 'node:worker_threads';
 import type { MetricSources } from './metrics.ts';
-import { addCounts, readCounts, type ThreadCounts, withCounts } from './thread-counts.ts';
+import { addCounts, readCounts, type ThreadCounts } from './thread-counts.ts';
 
 const channelName = 'svc.counts';
 const everyMs = 1_000;
@@ -24,11 +24,14 @@ export function tellMainThread(sources: MetricSources): () => void {
   return end;
 }
 
-/**
- * The main thread: `own` and what its worker threads told, also those that have ended, as counters must not fall. Listens
- * from the first worker thread on.
- */
-export function withWorkerThreads(own: MetricSources): { sources: MetricSources; close(): void } {
+/** What worker threads told, those that have ended among them, as counters must not fall. */
+export interface WorkerCounts {
+  counts(): ThreadCounts | undefined;
+  close(): void;
+}
+
+/** The main thread: to be called before the application makes its first worker thread. */
+export function listenToWorkers(): WorkerCounts {
   const told = new Map<number, ThreadCounts>();
   let ended: ThreadCounts | undefined;
   let channel: Channel | undefined;
@@ -57,12 +60,11 @@ export function withWorkerThreads(own: MetricSources): { sources: MetricSources;
 
   process.on('worker', onWorker);
   return {
-    sources: withCounts(own, () =>
+    counts: () =>
       [...told.values()].reduce<ThreadCounts | undefined>(
         (sum, counts) => (sum === undefined ? counts : addCounts(sum, counts)),
         ended,
       ),
-    ),
     close() {
       process.removeListener('worker', onWorker);
       channel?.close();
