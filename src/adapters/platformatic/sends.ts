@@ -1,3 +1,4 @@
+import { within } from '../../clock.ts';
 import type { BrokerRecord } from '../../publish/broker.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { ackNumbers } from '../kafka/protocol-numbers.ts';
@@ -25,6 +26,9 @@ export interface SendsParts {
   /** Default: none. */
   readonly compression?: Compression | undefined;
 }
+
+/** One broker that hangs is given its time-out before the next one is asked, which answers in this time or is away, too. */
+const answerMs = 500;
 
 interface UnderWay {
   readonly topic: string;
@@ -65,8 +69,14 @@ export function createSends(
       const isWaiting = (send: UnderWay) => send.topic === topic && send.partition === partition;
       const send = [...underWay].find(isWaiting);
       if (send === undefined) return;
-      const found = await topics.refresh(topic).catch(() => undefined);
-      const leader = found?.leaders[partition];
+      let leader: Address | undefined;
+      const asking = topics.refresh(topic).then(
+        ({ leaders }) => {
+          leader = leaders[partition];
+        },
+        () => {},
+      );
+      await within(options.connectionTimeoutMs + answerMs, asking);
       const isElsewhere = leader !== undefined && keyOf(leader) !== keyOf(send.address);
       if (isElsewhere && underWay.has(send)) connections.drop(send.address);
     },
