@@ -79,29 +79,35 @@ async function main(): Promise<number> {
   const s3 = once(() => startS3Server({ log: say }));
   const results: FaultResult[] = [];
   let failed = 0;
-  try {
-    for (const [client, run] of values.client.flatMap((name) =>
-      Array.from({ length: runs }, (_, index): [string, number] => [name, index + 1]),
-    )) {
-      if (runs > 1) say(`\n== ${client}: run ${run} of ${runs}`);
-      for (const fault of faults.filter(
-        ({ name }) => values.only.length === 0 || values.only.includes(name),
-      )) {
-        say(`\n${client}: ${fault.title}`);
-        try {
-          const result = await runFault(fault, {
-            ...{ cluster: cluster.get, mock: mock.get, s3: s3.get, client, application, outageMs },
-            say: (line) => say(`    ${line}`),
-          });
-          results.push(result);
-          if (result.problems.length > 0) failed++;
-          describe(result);
-        } catch (error) {
-          failed++;
-          say(`  FAILED  ${(error as Error).message}`);
-        }
+  /** One fault after the other. What it says of them bears their names: another row is on its way beside it. */
+  async function runAll(row: readonly Fault[], client: string): Promise<void> {
+    for (const fault of row) {
+      const tell = (line: string): void => say(`${client} ${fault.name}: ${line}`);
+      tell(fault.title);
+      try {
+        const result = await runFault(fault, {
+          ...{ cluster: cluster.get, mock: mock.get, s3: s3.get, client, application, outageMs },
+          say: tell,
+        });
+        results.push(result);
+        if (result.problems.length > 0) failed++;
+        describe(result, tell);
+      } catch (error) {
+        failed++;
+        tell(`FAILED  ${(error as Error).message}`);
       }
     }
+  }
+
+  const wanted = (row: readonly Fault[]): readonly Fault[] =>
+    row.filter(({ name }) => values.only.length === 0 || values.only.includes(name));
+  try {
+    for (const client of values.client)
+      for (let run = 1; run <= runs; run++) {
+        if (runs > 1) say(`\n== ${client}: run ${run} of ${runs}`);
+        // The cluster and the mock know nothing of each other, and both spend their time waiting.
+        await Promise.all([runAll(wanted(clusterFaults), client), runAll(wanted(mockFaults), client)]);
+      }
   } finally {
     await (await cluster.started)?.stop();
     (await mock.started)?.stop();
@@ -109,8 +115,11 @@ async function main(): Promise<number> {
   }
   if (values['write-docs'] && failed === 0 && values.only.length === 0) {
     for (const client of values.client) {
-      const own = results.filter((result) => result.client === client);
-      writeDocs(join(checkoutFolder, 'docs', 'faults.md'), client, own.slice(-faults.length), runs);
+      const last = new Map(
+        results.filter((result) => result.client === client).map((result) => [result.fault, result]),
+      );
+      const rows = faults.flatMap(({ name }) => last.get(name) ?? []);
+      writeDocs(join(checkoutFolder, 'docs', 'faults.md'), client, rows, runs);
     }
   }
   if (values.json) print(`${JSON.stringify(results, null, 2)}\n`);
@@ -146,13 +155,16 @@ function once<T>(start: () => Promise<T>): {
   };
 }
 
-function describe({ problems, ledger, duplicates, longestPauseMs, tookMs }: FaultResult): void {
+function describe(
+  { problems, ledger, duplicates, longestPauseMs, tookMs }: FaultResult,
+  tell: (line: string) => void,
+): void {
   const { calls, published, dlq, backup, refused, lost, retries } = ledger;
   const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
-  say(
-    `  ${problems.length === 0 ? 'ok' : 'FAILED'} in ${seconds(tookMs)}: ${calls} calls = ${published} published + ${dlq} dlq + ${backup} backup + ${refused} refused + ${lost} lost; ${retries} retries, ${duplicates} duplicates, longest pause ${longestPauseMs === null ? '-' : seconds(longestPauseMs)}`,
+  tell(
+    `${problems.length === 0 ? 'ok' : 'FAILED'} in ${seconds(tookMs)}: ${calls} calls = ${published} published + ${dlq} dlq + ${backup} backup + ${refused} refused + ${lost} lost; ${retries} retries, ${duplicates} duplicates, longest pause ${longestPauseMs === null ? '-' : seconds(longestPauseMs)}`,
   );
-  for (const problem of problems) say(`    ${problem}`);
+  for (const problem of problems) tell(problem);
 }
 
 function say(line: string): void {
