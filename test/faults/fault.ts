@@ -1,7 +1,7 @@
 import type { ClusterNode } from '../../scripts/services/kafka-cluster.ts';
 import type { KafkaMock } from '../../scripts/services/kafka-mock.ts';
 import type { HttpFront } from '../support/http-front.ts';
-import type { LoadApp } from './load-app.ts';
+import type { Ledger, LoadApp } from './load-app.ts';
 import type { Proxies } from './proxies.ts';
 
 /** What a fault can do while the application works. */
@@ -38,6 +38,8 @@ interface AnyFault {
   readonly rate?: number;
   /** Settings under `svc.broker`. */
   readonly broker?: Readonly<Record<string, unknown>>;
+  /** Whether the accounts tell that the fault reached svc. Without it, they need not: nobody notices a leader that moves in time. */
+  readonly shows?: (ledger: Ledger) => boolean;
 }
 
 export interface ClusterFault extends AnyFault {

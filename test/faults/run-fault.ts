@@ -75,6 +75,7 @@ export async function runFault(fault: Fault, options: RunOptions): Promise<Fault
       const problems = [...account.problems];
       if (ledger.lost > 0 && !stage.losesEvents) problems.push(`${ledger.lost} events lost`);
       if (stage.losesEvents && ledger.lost === 0) problems.push('nothing was lost: the fault shows nothing');
+      if (fault.shows?.(ledger) === false) problems.push('no event met the fault');
       if (stage.losesEvents && !/event lost/i.test(app.log())) problems.push('a loss without an alert');
       if (end.code !== 143 && end.signal !== 'SIGTERM' && end.code !== 0)
         problems.push(`the application ended with ${end.code ?? end.signal}`);
