@@ -16,6 +16,10 @@ export function createTopic(nodes: readonly ClusterNode[], topic: string): Promi
   });
 }
 
+export function deleteTopics(nodes: readonly ClusterNode[], topics: string[]): Promise<void> {
+  return withAdmin(nodes, (admin) => admin.deleteTopics({ topics }));
+}
+
 export function leaderOf(
   nodes: readonly ClusterNode[],
   topic: string,

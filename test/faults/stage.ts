@@ -4,7 +4,7 @@ import type { KafkaCluster } from '../../scripts/services/kafka-cluster.ts';
 import type { KafkaMock } from '../../scripts/services/kafka-mock.ts';
 import { bucketsFolder, type S3Server } from '../../scripts/services/s3.ts';
 import { type HttpFront, startHttpFront } from '../support/http-front.ts';
-import { createTopic, leaderOf, moveLeader, partitionCount } from './cluster-admin.ts';
+import { createTopic, deleteTopics, leaderOf, moveLeader, partitionCount } from './cluster-admin.ts';
 import type { ClusterFault, Fault, MockFault, Scene } from './fault.ts';
 import { type Proxies, startProxies } from './proxies.ts';
 import { callIn, type FoundRecord, readTopics } from './read-topics.ts';
@@ -85,6 +85,8 @@ async function clusterStage(fault: ClusterFault, options: StageOptions): Promise
     async close() {
       await proxies?.close();
       await s3?.front.close();
+      // A node that was killed looks through all its partitions when it starts. One that is still away does not matter.
+      await deleteTopics(nodes, [topic, dlqTopic]).catch(() => {});
     },
   };
 }
