@@ -18,6 +18,8 @@ export interface KafkaSecurity {
 
 /** Kafka goes by the time of a record, and would delete those of a test that are dated back. */
 const keepRecords = 'log.retention.ms=-1';
+/** 128 MB of the heap by default, for topics that are compacted: with them a node of 256 MB may not come back. */
+const smallCleaner = 'log.cleaner.dedupe.buffer.size=4194304';
 
 /** `server.properties` of one node that is broker and controller in one. */
 export function serverProperties(folder: string, ports: KafkaPorts, security?: KafkaSecurity): string {
@@ -40,7 +42,7 @@ export function serverProperties(folder: string, ports: KafkaPorts, security?: K
     'transaction.state.log.num.partitions=1',
     'transaction.state.log.replication.factor=1',
     'transaction.state.log.min.isr=1',
-    keepRecords,
+    ...[keepRecords, smallCleaner],
     'group.initial.rebalance.delay.ms=0',
     // A broker that was killed is let in again only when its old session is over: 3 s instead of 9.
     'broker.session.timeout.ms=3000',
@@ -84,7 +86,7 @@ export function clusterNodeProperties(folder: string, id: number, nodes: readonl
     'transaction.state.log.num.partitions=1',
     `transaction.state.log.replication.factor=${nodes.length}`,
     'transaction.state.log.min.isr=2',
-    keepRecords,
+    ...[keepRecords, smallCleaner],
     'group.initial.rebalance.delay.ms=0',
     // A fail-over within 3 s instead of 9.
     'broker.session.timeout.ms=3000',
