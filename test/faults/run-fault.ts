@@ -32,7 +32,7 @@ export interface RunOptions extends StageParts {
 
 const warmUpMs = 2_000;
 const afterMs = 2_000;
-const settleMs = 60_000;
+const settleMs = 120_000;
 const drainMs = 90_000;
 const usualRate = 1_000;
 
