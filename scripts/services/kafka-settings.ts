@@ -19,6 +19,9 @@ export interface KafkaSecurity {
 /** Kafka goes by the time of a record, and would delete those of a test that are dated back. */
 const keepRecords = 'log.retention.ms=-1';
 
+/** Kafka takes 128 MB at once for it otherwise, which a small heap on a busy machine may not have in one piece. */
+const smallCleaner = 'log.cleaner.dedupe.buffer.size=8388608';
+
 /** `server.properties` of one node that is broker and controller in one. */
 export function serverProperties(folder: string, ports: KafkaPorts, security?: KafkaSecurity): string {
   const secure = security && ports.secure ? [`SECURE://127.0.0.1:${ports.secure}`] : [];
@@ -41,6 +44,7 @@ export function serverProperties(folder: string, ports: KafkaPorts, security?: K
     'transaction.state.log.replication.factor=1',
     'transaction.state.log.min.isr=1',
     keepRecords,
+    smallCleaner,
     'group.initial.rebalance.delay.ms=0',
     // A broker that was killed is let in again only when its old session is over: 3 s instead of 9.
     'broker.session.timeout.ms=3000',
@@ -85,6 +89,7 @@ export function clusterNodeProperties(folder: string, id: number, nodes: readonl
     `transaction.state.log.replication.factor=${nodes.length}`,
     'transaction.state.log.min.isr=2',
     keepRecords,
+    smallCleaner,
     'group.initial.rebalance.delay.ms=0',
     // A fail-over within 3 s instead of 9.
     'broker.session.timeout.ms=3000',
