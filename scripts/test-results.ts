@@ -1,11 +1,17 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
-const folder = resolve(import.meta.dirname, '../.cache/test');
+/** What a run of `npm test` leaves, until the next one. */
+export const resultsFolder: string = resolve(import.meta.dirname, '../.cache/test');
 
-/** Where mocha runs leave their counts (`test/support/reporter.ts`) and suites that could not run say why. */
-export const countsFile: string = join(folder, 'counts.ndjson');
-export const skipsFile: string = join(folder, 'skips.ndjson');
+const countsFile = join(resultsFolder, 'counts.ndjson');
+/** Where suites that could not run say why. */
+export const skipsFile: string = join(resultsFolder, 'skips.ndjson');
+
+/** Where one mocha run leaves its counts (`test/support/reporter.ts`). */
+export function countsFileOf(title: string): string {
+  return join(resultsFolder, `counts-${title.replace(/\W+/g, '-')}.ndjson`);
+}
 
 export interface Counts {
   passed: number;
@@ -21,18 +27,19 @@ export interface Skip {
 
 /** Forgets what earlier runs left. */
 export function startResults(): void {
-  mkdirSync(folder, { recursive: true });
-  for (const file of [countsFile, skipsFile]) rmSync(file, { force: true });
+  rmSync(resultsFolder, { recursive: true, force: true });
+  mkdirSync(resultsFolder, { recursive: true });
 }
 
 export function addCounts(counts: Counts): void {
-  mkdirSync(folder, { recursive: true });
+  mkdirSync(resultsFolder, { recursive: true });
   appendFileSync(countsFile, `${JSON.stringify(counts)}\n`);
 }
 
-export function totalCounts(): Counts {
+/** @param file of one mocha run; default: all that was counted since the start */
+export function totalCounts(file: string = countsFile): Counts {
   const total = { passed: 0, failed: 0, skipped: 0 };
-  for (const { passed, failed, skipped } of readLines<Counts>(countsFile)) {
+  for (const { passed, failed, skipped } of readLines<Counts>(file)) {
     total.passed += passed;
     total.failed += failed;
     total.skipped += skipped;

@@ -1,9 +1,10 @@
-import { spawnSync } from 'node:child_process';
 import { delimiter, join, resolve } from 'node:path';
+import { type Task, together } from './tasks.ts';
 import {
   addCounts,
   closingLine,
-  countsFile,
+  countsFileOf,
+  resultsFolder,
   skippedSuites,
   skipsFile,
   startResults,
@@ -17,41 +18,65 @@ const only = process.argv.slice(2);
 const env = {
   ...process.env,
   PATH: `${join(root, 'node_modules', '.bin')}${delimiter}${process.env.PATH}`,
-  SVC_TEST_COUNTS: countsFile,
   SVC_TEST_SKIPS: skipsFile,
+  // Many tests start svc from its source: from the second on, Node need not strip and compile it again.
+  NODE_COMPILE_CACHE: join(resultsFolder, 'compiled'),
 };
+const task = (title: string, command: string, ...args: string[]): Task => ({
+  ...{ title, command, args, cwd: root, env },
+});
 
-function run(title: string, command: string, ...args: string[]): boolean {
-  const started = performance.now();
-  process.stdout.write(`\n== ${title}\n`);
-  const { status } = spawnSync(command, args, { cwd: root, env, stdio: 'inherit' });
-  const seconds = ((performance.now() - started) / 1000).toFixed(1);
-  process.stdout.write(`== ${title}: ${status === 0 ? 'ok' : 'FAILED'} in ${seconds} s\n`);
-  return status === 0;
+const checks = [
+  task('build', 'npm', 'run', '--silent', 'build'),
+  task('lint', 'biome', 'check', '--error-on-warnings', '.'),
+  task('types', 'tsc', '--noEmit'),
+];
+// npm would build it once more before it packs it.
+const packageChecks = [
+  task('package', 'publint', '--strict'),
+  task('types of the package', 'attw', '--pack', '.', '--profile', 'node16', '--quiet'),
+].map((check) => ({ ...check, env: { ...env, npm_config_ignore_scripts: 'true' } }));
+
+/** Mocha runs side by side, as most tests wait for servers and processes; each has servers of its own. */
+function suites(): Task[] {
+  if (only.length > 0) return [suite('suite', ...only)];
+  const applications = 'test/e2e/**/*.test.ts';
+  return [
+    suite('suite: all but applications', 'test/**/*.test.ts', '--ignore', applications),
+    suite('suite: applications', applications),
+  ];
 }
 
-const checks: [title: string, command: string, ...args: string[]][] = [
-  ['lint', 'biome', 'check', '--error-on-warnings', '.'],
-  ['types', 'tsc', '--noEmit'],
-  ['build', 'npm', 'run', '--silent', 'build'],
-  ['package', 'publint', '--strict'],
-  ['types of the package', 'attw', '--pack', '.', '--profile', 'node16', '--quiet'],
-];
+function suite(title: string, ...args: string[]): Task {
+  const one = task(title, 'mocha', '--reporter', './test/support/reporter.ts', ...args);
+  return { ...one, env: { ...env, SVC_TEST_COUNTS: countsFileOf(title) } };
+}
 
 startResults();
-const failed =
-  only.length > 0 ? [] : checks.filter(([title, command, ...args]) => !run(title, command, ...args));
-if (only.length === 0)
-  addCounts({ passed: checks.length - failed.length, failed: failed.length, skipped: 0 });
-const suite = only.length > 0 ? only : ['test/**/*.test.ts'];
-const suiteOk = run('suite', 'mocha', '--reporter', './test/support/reporter.ts', ...suite);
-// Mocha that could not even start has counted nothing.
-if (!suiteOk && totalCounts().failed === failed.length) addCounts({ passed: 0, failed: 1, skipped: 0 });
+const failed: string[] = [];
+async function runChecks(some: readonly Task[]): Promise<void> {
+  for (const [index, ok] of (await together(some)).entries()) {
+    addCounts({ passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: 0 });
+    if (!ok) failed.push((some[index] as Task).title);
+  }
+}
+
+if (only.length === 0) {
+  await runChecks(checks);
+  await runChecks(packageChecks);
+}
+const parts = suites();
+const results = await together(parts, true);
+for (const [index, ok] of results.entries()) {
+  const counts = totalCounts(countsFileOf((parts[index] as Task).title));
+  // Mocha that could not even start, or did not come to its end, has counted nothing.
+  addCounts(ok || counts.failed > 0 ? counts : { ...counts, failed: 1 });
+}
 
 for (const { suite: name, reason, remedy } of skippedSuites()) {
   process.stdout.write(`\nnot run: ${name}: ${reason}. To run it: ${remedy}`);
 }
-for (const [title] of failed) process.stdout.write(`\nfailed: ${title}`);
+for (const title of failed) process.stdout.write(`\nfailed: ${title}`);
 const total = totalCounts();
 process.stdout.write(`\n${closingLine(total)}\n`);
-process.exitCode = total.failed === 0 && suiteOk ? 0 : 1;
+process.exitCode = total.failed === 0 ? 0 : 1;

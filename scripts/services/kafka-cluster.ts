@@ -1,13 +1,13 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { guardFolder } from './guard.ts';
-import { type Instance, newInstance, removeInstance, saveInstance } from './instances.ts';
+import type { Instance } from './instances.ts';
 import { makeKafkaData } from './kafka-data.ts';
 import { ensureKafkaJars, type KafkaJars } from './kafka-jars.ts';
-import { createKafkaNode, PortTaken } from './kafka-node.ts';
+import { createKafkaNode } from './kafka-node.ts';
 import type { StartOptions } from './kafka-server.ts';
 import { clusterNodeProperties, loggingProperties } from './kafka-settings.ts';
 import { freePorts } from './ports.ts';
+import { type StartingInstance, startInstance } from './start-instance.ts';
 
 /** One node of the cluster, broker and controller in one, and what can be done to it. */
 export interface ClusterNode {
@@ -43,80 +43,69 @@ const NODE_COUNT = 3;
 /** Starts a cluster that is ours alone. Throws Unavailable without Java or Maven. */
 export async function startKafkaCluster(options: StartOptions = {}): Promise<KafkaCluster> {
   const jars = await ensureKafkaJars(options.log ?? (() => {}));
-  for (let tries = 1; ; tries++) {
-    try {
-      return await startNodes(jars, options.keep ?? false);
-    } catch (error) {
-      if (!(error instanceof PortTaken) || tries === 3) throw error;
-    }
-  }
+  const { keep = false } = options;
+  return startInstance('kafka3', 'jars', (starting) => startNodes(jars, starting, keep));
 }
 
-async function startNodes(jars: KafkaJars, keep: boolean): Promise<KafkaCluster> {
-  let instance = await newInstance('kafka3', 'jars');
-  const guard = guardFolder(instance.folder);
-  const stop = async (): Promise<void> => {
-    await removeInstance(instance);
-    await guard.release();
-  };
-  try {
-    const ports = await freePorts(NODE_COUNT * 4);
-    const settings = Array.from({ length: NODE_COUNT }, (_, index) => {
-      const [broker, controller, proxied, advertised] = ports.slice(index * 4) as [
-        number,
-        number,
-        number,
-        number,
-      ];
-      return { id: index + 1, broker, controller, proxied, advertised };
-    });
-    let clusterId: string | undefined;
-    for (const { id } of settings) {
-      const folder = join(instance.folder, `node${id}`);
-      await mkdir(folder);
-      await writeFile(join(folder, 'server.properties'), clusterNodeProperties(folder, id, settings));
-      await writeFile(join(folder, 'log4j2.properties'), loggingProperties('info'));
-      clusterId = await makeKafkaData(
-        jars,
-        join(folder, 'data'),
-        {},
-        { nodeId: id, ...(clusterId && { clusterId }) },
-      );
-    }
-    const nodes = settings.map(({ id, broker, proxied, advertised }): ClusterNode & { pid: number } => {
-      const address = `127.0.0.1:${broker}`;
-      const folder = join(instance.folder, `node${id}`);
-      const node = createKafkaNode({ jars, guard, folder, address, maxHeapMb: 256 });
-      return {
-        id,
-        address,
-        proxied: { address: `127.0.0.1:${proxied}`, advertisedPort: advertised },
-        get pid() {
-          return node.pid ?? 0;
-        },
-        get isRunning() {
-          return node.isRunning;
-        },
-        kill: node.kill,
-        pause: () => node.signal('SIGSTOP'),
-        resume: () => node.signal('SIGCONT'),
-        launch: node.launch,
-        ready: (brokerCount = NODE_COUNT) => node.ready({ ...(clusterId && { clusterId }), brokerCount }),
-      };
-    });
-    for (const node of nodes) node.launch();
-    await Promise.all(nodes.map((node) => node.ready()));
-    const brokers = nodes.map(({ address }) => address);
-    const [pid = 0, ...otherPids] = nodes.map((node) => node.pid);
-    instance = {
-      ...{ ...instance, owner: keep ? null : process.pid, pid, otherPids, address: brokers.join(',') },
-      ports: Object.fromEntries(settings.map(({ id, broker }) => [`broker${id}`, broker])),
-    };
-    await saveInstance(instance);
-    if (keep) await guard.release();
-    return { brokers, nodes, instance, jars, stop };
-  } catch (error) {
-    await stop();
-    throw error;
+async function startNodes(jars: KafkaJars, starting: StartingInstance, keep: boolean): Promise<KafkaCluster> {
+  const { guard } = starting;
+  const ports = await freePorts(NODE_COUNT * 4);
+  const settings = Array.from({ length: NODE_COUNT }, (_, index) => {
+    const [broker, controller, proxied, advertised] = ports.slice(index * 4) as [
+      number,
+      number,
+      number,
+      number,
+    ];
+    return { id: index + 1, broker, controller, proxied, advertised };
+  });
+  let clusterId: string | undefined;
+  for (const { id } of settings) {
+    const folder = join(starting.folder, `node${id}`);
+    await mkdir(folder);
+    await writeFile(join(folder, 'server.properties'), clusterNodeProperties(folder, id, settings));
+    await writeFile(join(folder, 'log4j2.properties'), loggingProperties('info'));
+    clusterId = await makeKafkaData(
+      jars,
+      join(folder, 'data'),
+      {},
+      { nodeId: id, ...(clusterId && { clusterId }) },
+    );
   }
+  const nodes = settings.map(({ id, broker, proxied, advertised }): ClusterNode & { pid: number } => {
+    const address = `127.0.0.1:${broker}`;
+    const folder = join(starting.folder, `node${id}`);
+    const node = createKafkaNode({ jars, guard, folder, address, maxHeapMb: 256 });
+    return {
+      id,
+      address,
+      proxied: { address: `127.0.0.1:${proxied}`, advertisedPort: advertised },
+      get pid() {
+        return node.pid ?? 0;
+      },
+      get isRunning() {
+        return node.isRunning;
+      },
+      kill: node.kill,
+      pause: () => node.signal('SIGSTOP'),
+      resume: () => node.signal('SIGCONT'),
+      launch: node.launch,
+      ready: (brokerCount = NODE_COUNT) => node.ready({ ...(clusterId && { clusterId }), brokerCount }),
+    };
+  });
+  for (const node of nodes) node.launch();
+  const brokers = nodes.map(({ address }) => address);
+  const [pid = 0, ...otherPids] = nodes.map((node) => node.pid);
+  await starting.save({
+    ...{ pid, otherPids, address: brokers.join(',') },
+    ports: Object.fromEntries(settings.map(({ id, broker }) => [`broker${id}`, broker])),
+  });
+  await Promise.all(nodes.map((node) => node.ready()));
+  await starting.done(keep);
+  const stop = async (): Promise<void> => {
+    // Nodes that were started again are other processes than those that were saved.
+    await Promise.all(nodes.map((node) => node.kill()));
+    await starting.stop();
+  };
+  return { brokers, nodes, instance: starting.instance, jars, stop };
 }

@@ -1,10 +1,8 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { guardFolder } from './guard.ts';
-import { newInstance, removeInstance, saveInstance } from './instances.ts';
 import { makeKafkaData } from './kafka-data.ts';
 import { ensureKafkaJars, type KafkaJars } from './kafka-jars.ts';
-import { createKafkaNode, FAST_JVM, PortTaken } from './kafka-node.ts';
+import { createKafkaNode, FAST_JVM } from './kafka-node.ts';
 import type { KafkaServer, StartOptions } from './kafka-server.ts';
 import {
   type KafkaPorts,
@@ -13,19 +11,17 @@ import {
   serverProperties,
 } from './kafka-settings.ts';
 import { freePorts } from './ports.ts';
+import { type StartingInstance, startInstance } from './start-instance.ts';
 
 /** Starts one node of Apache Kafka on Java, with ports, data and log of its own. Throws Unavailable without Java or Maven. */
 export async function startKafkaFromJars(
   options: StartOptions & { readonly security?: KafkaSecurity } = {},
 ): Promise<KafkaServer> {
   const jars = await ensureKafkaJars(options.log ?? (() => {}));
-  for (let tries = 1; ; tries++) {
-    try {
-      return await startNode(jars, options.keep ?? false, options.security);
-    } catch (error) {
-      if (!(error instanceof PortTaken) || tries === 3) throw error;
-    }
-  }
+  const { keep = false, security } = options;
+  return startInstance(security ? 'kafka-secure' : 'kafka', 'jars', (starting) =>
+    startNode(jars, starting, keep, security),
+  );
 }
 
 /** Kafka's console consumer from the jars, for any Kafka. */
@@ -46,55 +42,45 @@ export function consoleConsumer(
   return { program: jars.java, args: [...jvm, 'org.apache.kafka.tools.consumer.ConsoleConsumer', ...args] };
 }
 
-async function startNode(jars: KafkaJars, keep: boolean, security?: KafkaSecurity): Promise<KafkaServer> {
-  let instance = await newInstance(security ? 'kafka-secure' : 'kafka', 'jars');
-  const { folder } = instance;
-  const guard = guardFolder(folder);
-  const stop = async (): Promise<void> => {
-    await removeInstance(instance);
-    await guard.release();
-  };
-  try {
-    const [broker, controller, secure] = (await freePorts(3)) as [number, number, number];
-    const ports: KafkaPorts = security ? { broker, controller, secure } : { broker, controller };
-    const address = `127.0.0.1:${broker}`;
-    await writeFile(join(folder, 'server.properties'), serverProperties(folder, ports, security));
-    await writeFile(join(folder, 'log4j2.properties'), loggingProperties('info'));
-    const clusterId = await makeKafkaData(jars, join(folder, 'data'), security?.users);
+async function startNode(
+  jars: KafkaJars,
+  starting: StartingInstance,
+  keep: boolean,
+  security?: KafkaSecurity,
+): Promise<KafkaServer> {
+  const { folder, guard } = starting;
+  const [broker, controller, secure] = (await freePorts(3)) as [number, number, number];
+  const ports: KafkaPorts = security ? { broker, controller, secure } : { broker, controller };
+  const address = `127.0.0.1:${broker}`;
+  await writeFile(join(folder, 'server.properties'), serverProperties(folder, ports, security));
+  await writeFile(join(folder, 'log4j2.properties'), loggingProperties('info'));
+  const clusterId = await makeKafkaData(jars, join(folder, 'data'), security?.users);
 
-    const node = createKafkaNode({ jars, guard, folder, address, maxHeapMb: 512 });
-    node.launch();
-    await node.ready({ clusterId });
-    const remember = async (owner: number | null): Promise<void> => {
-      const usedBy = security ? `127.0.0.1:${secure}` : address;
-      instance = { ...instance, owner, pid: node.pid, ports: { ...ports }, address: usedBy };
-      await saveInstance(instance);
-    };
-    await remember(keep ? null : process.pid);
-    if (keep) await guard.release();
-    return {
-      how: 'jars',
-      brokers: [address],
-      get instance() {
-        return instance;
+  const node = createKafkaNode({ jars, guard, folder, address, maxHeapMb: 512 });
+  node.launch();
+  const secureBroker = security ? `127.0.0.1:${secure}` : null;
+  await starting.save({ pid: node.pid, ports: { ...ports }, address: secureBroker ?? address });
+  await node.ready({ clusterId });
+  await starting.done(keep);
+  return {
+    how: 'jars',
+    brokers: [address],
+    get instance() {
+      return starting.instance;
+    },
+    secureBroker,
+    consoleConsumer: (args) => consoleConsumer(jars, args),
+    controls: {
+      kill: node.kill,
+      pause: async () => node.signal('SIGSTOP'),
+      resume: async () => node.signal('SIGCONT'),
+      restart: async () => {
+        await node.kill();
+        node.launch();
+        await node.ready({ clusterId });
+        await starting.save({ pid: node.pid });
       },
-      secureBroker: security ? `127.0.0.1:${secure}` : null,
-      consoleConsumer: (args) => consoleConsumer(jars, args),
-      controls: {
-        kill: node.kill,
-        pause: async () => node.signal('SIGSTOP'),
-        resume: async () => node.signal('SIGCONT'),
-        restart: async () => {
-          await node.kill();
-          node.launch();
-          await node.ready({ clusterId });
-          await remember(instance.owner);
-        },
-      },
-      stop,
-    };
-  } catch (error) {
-    await stop();
-    throw error;
-  }
+    },
+    stop: starting.stop,
+  };
 }

@@ -7,13 +7,11 @@ import type { Guard } from './guard.ts';
 import type { KafkaJars } from './kafka-jars.ts';
 import { type WaitOptions, waitForKafka } from './kafka-server.ts';
 import { signalGroup } from './processes.ts';
+import { PortTaken } from './start-instance.ts';
 
 export const FAST_JVM = ['-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1'];
 
 const READY_TIMEOUT_MS = 60_000;
-
-/** Somebody else listens there by now: another try with other ports helps. */
-export class PortTaken extends Error {}
 
 export interface KafkaNodeOptions {
   readonly jars: KafkaJars;

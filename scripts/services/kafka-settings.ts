@@ -18,8 +18,9 @@ export interface KafkaSecurity {
 
 /** Kafka goes by the time of a record, and would delete those of a test that are dated back. */
 const keepRecords = 'log.retention.ms=-1';
-/** 128 MB of the heap by default, for topics that are compacted: with them a node of 256 MB may not come back. */
-const smallCleaner = 'log.cleaner.dedupe.buffer.size=4194304';
+
+/** Kafka takes 128 MB at once for it otherwise, which a small heap on a busy machine may not have in one piece. */
+const smallCleaner = 'log.cleaner.dedupe.buffer.size=8388608';
 
 /** `server.properties` of one node that is broker and controller in one. */
 export function serverProperties(folder: string, ports: KafkaPorts, security?: KafkaSecurity): string {
@@ -42,7 +43,8 @@ export function serverProperties(folder: string, ports: KafkaPorts, security?: K
     'transaction.state.log.num.partitions=1',
     'transaction.state.log.replication.factor=1',
     'transaction.state.log.min.isr=1',
-    ...[keepRecords, smallCleaner],
+    keepRecords,
+    smallCleaner,
     'group.initial.rebalance.delay.ms=0',
     // A broker that was killed is let in again only when its old session is over: 3 s instead of 9.
     'broker.session.timeout.ms=3000',
@@ -86,7 +88,8 @@ export function clusterNodeProperties(folder: string, id: number, nodes: readonl
     'transaction.state.log.num.partitions=1',
     `transaction.state.log.replication.factor=${nodes.length}`,
     'transaction.state.log.min.isr=2',
-    ...[keepRecords, smallCleaner],
+    keepRecords,
+    smallCleaner,
     'group.initial.rebalance.delay.ms=0',
     // A fail-over within 3 s instead of 9.
     'broker.session.timeout.ms=3000',

@@ -4,10 +4,10 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { lastLines } from './commands.ts';
-import { guardFolder } from './guard.ts';
-import { type Instance, newInstance, removeInstance, saveInstance } from './instances.ts';
+import type { Instance } from './instances.ts';
 import { freePorts } from './ports.ts';
 import { signalGroup } from './processes.ts';
+import { PortTaken, startInstance } from './start-instance.ts';
 
 /** One program that is a whole server, and how to start it on a port of 127.0.0.1. */
 export interface LocalProgram {
@@ -39,42 +39,21 @@ export interface LocalServer {
 
 const READY_TIMEOUT_MS = 30_000;
 
-class PortTaken extends Error {}
-
 /** Starts a server on a free port, with a folder of its own for data and log. `keep`: it outlives this process. */
-export async function startLocalServer(program: LocalProgram, keep = false): Promise<LocalServer> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await startOnce(program, keep);
-    } catch (error) {
-      if (!(error instanceof PortTaken) || tries === 3) throw error;
-    }
-  }
-}
-
-async function startOnce(program: LocalProgram, keep: boolean): Promise<LocalServer> {
-  let instance = await newInstance(program.name, 'process');
-  const { folder } = instance;
-  const guard = guardFolder(folder);
-  const stop = async (): Promise<void> => {
-    await removeInstance(instance);
-    await guard.release();
-  };
-  try {
+export function startLocalServer(program: LocalProgram, keep = false): Promise<LocalServer> {
+  return startInstance(program.name, 'process', async (starting) => {
+    const { folder, guard } = starting;
     const [port] = (await freePorts(1)) as [number];
     const address = program.address(port);
     const { program: file, args } = await program.prepare(folder, port);
     const logFile = join(folder, `${program.name}.log`);
     const child = guard.start(file, args, logFile);
-    instance = { ...instance, pid: child.pid ?? null, ports: { http: port }, address };
-    await saveInstance(instance);
+    await starting.save({ pid: child.pid ?? null, ports: { http: port }, address });
     await waitUntilReady(program, { address, folder, child, logFile });
-    instance = { ...instance, owner: keep ? null : process.pid };
-    await saveInstance(instance);
-    if (keep) await guard.release();
+    await starting.done(keep);
     return {
       address,
-      instance,
+      instance: starting.instance,
       logFile,
       kill: async () => {
         if (hasEnded(child)) return;
@@ -88,12 +67,9 @@ async function startOnce(program: LocalProgram, keep: boolean): Promise<LocalSer
         await untilStopped(child.pid ?? 0);
       },
       resume: () => void signalGroup(child.pid ?? 0, 'SIGCONT'),
-      stop,
+      stop: starting.stop,
     };
-  } catch (error) {
-    await stop();
-    throw error;
-  }
+  });
 }
 
 async function waitUntilReady(

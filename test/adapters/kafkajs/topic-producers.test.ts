@@ -94,6 +94,22 @@ describe('topic producers', () => {
     assert.equal(fakes[0]?.connects, 1);
   });
 
+  it('goes to another client after a broker that took the connection and said nothing', async () => {
+    connect = async (fake) => {
+      if (fake === fakes[0]) throw named('KafkaJSRequestTimeoutError');
+    };
+    const producers = create();
+    await assert.rejects(sendTo(producers, 'a'), { name: 'KafkaJSRequestTimeoutError' });
+    assert.equal(await sendTo(producers, 'a'), 1);
+    assert.deepEqual(
+      fakes.map(({ connects, closed }) => [connects, closed]),
+      [
+        [1, true],
+        [1, false],
+      ],
+    );
+  });
+
   it('begins anew after a time-out, and lets the other sends of the old client end', async () => {
     const producers = create();
     let release = (_: object[]): void => {};

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
+import { useFakeTimers } from 'sinon';
 import type { Connections } from '../../../src/adapters/platformatic/connections.ts';
 import type {
   Address,
@@ -21,6 +22,7 @@ describe('sends of platformatic', () => {
   let dropped: Address[];
   let answer: (produce: { partition: number }) => Promise<void>;
   let failHanging: (error: Error) => void;
+  let refresh: () => Promise<void>;
 
   beforeEach(() => {
     leaders = [first, first];
@@ -28,6 +30,7 @@ describe('sends of platformatic', () => {
     forgotten = 0;
     dropped = [];
     answer = async () => {};
+    refresh = async () => {};
   });
 
   const create = () => {
@@ -36,6 +39,7 @@ describe('sends of platformatic', () => {
       find,
       refresh: async () => {
         asked++;
+        await refresh();
         return find();
       },
       forget: () => {
@@ -93,6 +97,31 @@ describe('sends of platformatic', () => {
     assert.equal(await sent, true);
     await asking;
     assert.deepEqual(dropped, []);
+  });
+
+  it('asks who leads for one connection time-out and half a second; an answer after that counts no more', async () => {
+    const clock = useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      [answer, refresh] = [hangs, () => promise];
+      const sends = create();
+      sends.send('t', 1, [textRecord('x')], { written: false }).catch(() => {});
+      await turn();
+      let isDone = false;
+      const asking = sends.letGo('t', 1).then(() => {
+        isDone = true;
+      });
+      await clock.tickAsync(kafkaOptions([]).connectionTimeoutMs + 499);
+      assert.equal(isDone, false);
+      await clock.tickAsync(1);
+      await asking;
+      leaders = [first, second];
+      resolve();
+      await turn();
+      assert.deepEqual([asked, dropped], [1, []]);
+    } finally {
+      clock.restore();
+    }
   });
 
   it('asks again before it says that there is no such partition', async () => {

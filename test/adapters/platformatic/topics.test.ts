@@ -24,12 +24,14 @@ describe('topics of platformatic', () => {
   let dropped: string[];
   let open: Set<string>;
   let answers: Record<string, () => Promise<unknown>>;
+  let connecting: Record<string, Promise<never>>;
   let clock: SinonFakeTimers | undefined;
 
   beforeEach(() => {
     asked = [];
     dropped = [];
     open = new Set();
+    connecting = {};
     answers = { 'one:1': async () => answerOf([1, 2]), 'two:2': async () => answerOf([2, 2]) };
   });
   afterEach(() => {
@@ -43,6 +45,8 @@ describe('topics of platformatic', () => {
       drop: (address: Address) => dropped.push(keyOf(address)),
       get: (address: Address) => {
         asked.push(keyOf(address));
+        const hanging = connecting[keyOf(address)];
+        if (hanging !== undefined) return hanging;
         return {
           metadata: async () => {
             try {
@@ -89,6 +93,31 @@ describe('topics of platformatic', () => {
     await clock.tickAsync(1);
     assert.equal((await found).nodeCount, 2);
     assert.deepEqual(dropped, ['one:1']);
+  });
+
+  it('and one that takes the connection and says nothing: that is its first question, and has the same end', async () => {
+    clock = useFakeTimers();
+    connecting['one:1'] = new Promise(() => {});
+    const topics = create({ connectionTimeoutMs: 700 });
+    const found = topics.find('t');
+    await clock.tickAsync(700);
+    assert.equal((await found).leaders.length, 2);
+    assert.deepEqual([asked, dropped], [['one:1', 'two:2'], ['one:1']]);
+  });
+
+  it('gives the last broker the time of a request, and then has an end as well', async () => {
+    clock = useFakeTimers();
+    answers = { 'one:1': () => new Promise(() => {}), 'two:2': () => new Promise(() => {}) };
+    const asking = create({ connectionTimeoutMs: 700, requestTimeoutMs: 2_000 }).describe();
+    const failure = asking.then(
+      () => assert.fail('it was answered'),
+      (error: BrokerError) => error,
+    );
+    await clock.tickAsync(700 + 1_999);
+    assert.deepEqual(dropped, ['one:1']);
+    await clock.tickAsync(1);
+    assert.equal((await failure).broker, 'one:1');
+    assert.deepEqual(dropped, ['one:1', 'two:2']);
   });
 
   it('remembers the leaders until it is told to forget them, asks once for all who wait', async () => {

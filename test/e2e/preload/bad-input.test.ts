@@ -200,7 +200,12 @@ describe('an environment that does not play along: clear lines, and the applicat
 
   it('neither the broker nor the folder of the backup can be used: the loss is said, and why', async () => {
     const end = await run(
-      { 'svc.config.json': configOf([target], { broker: { 'dlq-backup-path': './main.mjs/backup' } }) },
+      {
+        'svc.config.json': configOf([target], {
+          broker: { 'dlq-backup-path': './main.mjs/backup' },
+          retry: { 'initial-interval': 10 },
+        }),
+      },
       { env: { KAFKA_BROKERS: '127.0.0.1:1' } },
     );
     const lines = linesOf(end);

@@ -70,7 +70,7 @@ describe('targets that svc itself calls', function () {
             },
             { module: './main.mjs', function: 'order', eventType: 'ORDERED' },
           ],
-          { broker: { backup: { 'local-enabled': false } } },
+          { broker: { backup: { 'local-enabled': false } }, retry: { 'initial-interval': 10 } },
         ),
         'main.mjs': `
           import { onEventLost } from 'svc';
