@@ -141,10 +141,10 @@ export const brokerOptions: readonly Option[] = [
     unit: 'ms',
     min: 0,
     max: 60_000,
-    default: 5,
+    default: 20,
     status: 'active',
     description:
-      'How long an event waits for others to share its send, where its partition is busy or was sent to within that time. None waits where the partition has rested, or svc.broker.async-mode is false.',
+      'How long an event waits at most for others to share its send, where its partition is busy or was sent to within that time; 5 ms where the last send was of one event. None waits where the partition has rested, where 100 events or 128 KiB are there, or where svc.broker.async-mode is false.',
   },
   {
     name: 'svc.broker.delivery-timeout-ms',

@@ -7,6 +7,8 @@ export interface FollowOptions {
   readonly next: NextTier;
   readonly logger: Logger;
   readonly onPublished?: (() => void) | undefined;
+  /** Each event has its outcome, once. */
+  readonly onEnd: () => void;
 }
 
 /** What is done for one event, in the AsyncLocalStorage context of its call. */
@@ -16,13 +18,15 @@ export interface Follower {
   toNextTier(failed: FailedEvent): Promise<Outcome>;
 }
 
-export function createFollower({ next, logger, onPublished }: FollowOptions): Follower {
+export function createFollower({ next, logger, onPublished, onEnd }: FollowOptions): Follower {
   async function toNextTier(failed: FailedEvent): Promise<Outcome> {
     try {
       return await next(failed);
     } catch (error) {
       logger.error('a tier failed against its promise', { error: nameOf(error) });
       return 'lost';
+    } finally {
+      onEnd();
     }
   }
 
@@ -34,6 +38,7 @@ export function createFollower({ next, logger, onPublished }: FollowOptions): Fo
       signal = await signal.notice.next;
     }
     onPublished?.();
+    onEnd();
     return 'published';
   }
 

@@ -16,6 +16,7 @@ import { timedOut } from './time-out.ts';
 /** What the queues of all partitions share. */
 export interface SendLine {
   readonly slots: SendSlots;
+  /** The longest wait for company; see `lingerFor`. */
   readonly lingerMs: number;
   nowMs(): number;
   /** Hands a batch to the client. Resolves in every case. */
@@ -42,9 +43,9 @@ export interface PartitionQueueOptions {
 
 /**
  * The events of one partition, in their order: one send at a time, and what failed is sent again before anything else.
- * - The first event of a partition that has rested for `lingerMs` goes at the end of this turn of the event loop. Others
- *   wait for the send under way, then until the batch is full or its first event is `lingerMs` old: a steady stream is
- *   sent a few milliseconds at a time, for a send costs far more than an event in it.
+ * - The first event of a partition that has rested for a while goes at the end of this turn of the event loop. Others
+ *   wait for the send under way, then until the batch is worth a send or its first event has waited long enough (`lingerFor`):
+ *   a steady stream is sent a few milliseconds at a time, for a send costs far more than an event in it.
  * - A batch that is too large is halved; a single event that is too large fails.
  */
 export interface PartitionQueue {
@@ -58,7 +59,22 @@ export interface PartitionQueue {
   isIdle(): boolean;
 }
 
-type State = 'idle' | 'lingering' | 'waiting for a slot' | 'sending' | 'pausing';
+/** With so many events, or bytes, what a send costs hardly shows in what an event of it costs: it waits for no more. */
+export const worthwhileEvents = 100;
+export const worthwhileBytes = 131_072;
+/** The longest wait where an event was alone in the last batch. */
+export const aloneLingerMs = 5;
+
+/**
+ * How long a first event waits for company. Where the last batch was a single event, as of somebody who publishes one after
+ * the other and awaits each, waiting long would bring nobody.
+ */
+function lingerFor(lastBatchEvents: number, lingerMs: number): number {
+  return lastBatchEvents > 1 ? lingerMs : Math.min(lingerMs, aloneLingerMs);
+}
+
+/** `leaving`: at the end of this turn of the event loop. */
+type State = 'idle' | 'lingering' | 'leaving' | 'waiting for a slot' | 'sending' | 'pausing';
 
 export function createPartitionQueue(options: PartitionQueueOptions): PartitionQueue {
   const { partition, limits, line } = options;
@@ -70,8 +86,14 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   let state: State = 'idle';
   let cancelTimer = (): void => {};
   let lastSendAtMs = Number.NEGATIVE_INFINITY;
+  let lastBatchEvents = 0;
 
+  const enoughEvents = Math.min(limits.maxEvents, worthwhileEvents);
+  const enoughBytes = Math.min(limits.maxBytes, worthwhileBytes);
   const isFull = (): boolean => waiting.length >= limits.maxEvents || waitingBytes >= limits.maxBytes;
+  const isWorthwhile = (): boolean => waiting.length >= enoughEvents || waitingBytes >= enoughBytes;
+
+  const isGathering = (): boolean => state === 'lingering' || state === 'leaving';
 
   /** Decides what comes next; nothing is in flight. */
   function proceed(wasIdle: boolean): void {
@@ -82,15 +104,25 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       options.onIdle();
       return;
     }
-    const ageMs = first === undefined ? 0 : line.nowMs() - first.acceptedAtMs;
+    const nowMs = line.nowMs();
+    const ageMs = first === undefined ? 0 : nowMs - first.acceptedAtMs;
+    const lingerMs = lingerFor(lastBatchEvents, line.lingerMs);
     const isDue = batches.length > 0 || isFull() || line.isClosing();
-    if (isDue || (!wasIdle && ageMs >= line.lingerMs)) {
+    if (isDue || (!wasIdle && (isWorthwhile() || ageMs >= lingerMs))) {
       askForSlot();
-      return;
+    } else if (isWorthwhile() || (wasIdle && nowMs - lastSendAtMs >= lingerMs)) {
+      leave();
+    } else {
+      state = 'lingering';
+      cancelTimer = onTimeout(askForSlot, lingerMs - ageMs);
     }
-    state = 'lingering';
-    const isAtRest = wasIdle && line.nowMs() - lastSendAtMs >= line.lingerMs;
-    cancelTimer = isAtRest ? onImmediate(askForSlot) : onTimeout(askForSlot, line.lingerMs - ageMs);
+  }
+
+  /** What comes in this turn comes along, and nothing is sent within the call of the application. */
+  function leave(): void {
+    cancelTimer();
+    state = 'leaving';
+    cancelTimer = onImmediate(askForSlot);
   }
 
   function askForSlot(): void {
@@ -127,6 +159,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     if (waiting.length === 0) return undefined;
     const events = waiting.splice(0, countForBatch(waiting, limits));
     for (const { bytes } of events) waitingBytes -= bytes;
+    lastBatchEvents = events.length;
     options.onBatch();
     return newBatch(events);
   }
@@ -152,11 +185,12 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       waiting.push(event);
       waitingBytes += event.bytes;
       if (state === 'idle') line.outside(() => proceed(true));
-      else if (state === 'lingering' && isFull()) line.outside(askForSlot);
+      else if (isGathering() && isFull()) line.outside(askForSlot);
+      else if (state === 'lingering' && isWorthwhile()) line.outside(leave);
     },
 
     flush() {
-      if (state === 'lingering') askForSlot();
+      if (isGathering()) askForSlot();
     },
 
     expire(nowMs, deliveryTimeoutMs) {
@@ -192,7 +226,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       for (const event of waiting) line.settle(event, reason);
       waiting = [];
       waitingBytes = 0;
-      if (state === 'lingering' || state === 'pausing') proceed(false);
+      if (isGathering() || state === 'pausing') proceed(false);
     },
 
     isIdle: () => state === 'idle',

@@ -23,7 +23,7 @@ export interface QueueOptions {
   readonly batch: {
     readonly maxEvents: number;
     readonly maxBytes: number;
-    /** How long the first event of a batch waits for others where its partition is busy, or was sent to within that time. */
+    /** How long the first event of a batch waits at most for others where its partition is busy, or was sent to within that time. */
     readonly lingerMs: number;
   };
   /** Over all topics. One event more goes to the next tier. */
@@ -93,7 +93,12 @@ const stopped: SendFailure = { kind: 'fatal', cause: 'Closed', message: 'svc has
 export function createQueue(options: QueueOptions): Queue {
   const { broker, clock, logger, retry, deliveryTimeoutMs, isolate } = options;
   const makeRecord = options.makeRecord ?? toRecord;
-  const follower = createFollower(options);
+  const follower = createFollower({
+    ...options,
+    onEnd() {
+      if (--pending === 0) for (const resolve of onIdle.splice(0)) resolve();
+    },
+  });
   const memory = createMemory(options.buffer);
   const topics = new Map<string, TopicQueue>();
   const context = new AsyncResource('svc.queue');
@@ -251,21 +256,13 @@ export function createQueue(options: QueueOptions): Queue {
       giveUp(reason, true);
       return surrendered;
     },
-    async publish(event) {
+    publish(event) {
       const topic = event.topic ?? options.topic;
-      pending++;
       const taken = take(event, topic);
-      const outcome = await (taken instanceof QueuedEvent
-        ? follower.outcomeOf(taken)
-        : follower.toNextTier({
-            event,
-            topic,
-            attempts: 0,
-            failure: taken,
-            record: makeRecord(event, clock.now()),
-          }));
-      if (--pending === 0) for (const resolve of onIdle.splice(0)) resolve();
-      return outcome;
+      pending++;
+      if (taken instanceof QueuedEvent) return follower.outcomeOf(taken);
+      const record = makeRecord(event, clock.now());
+      return follower.toNextTier({ event, topic, attempts: 0, failure: taken, record });
     },
 
     drain,

@@ -1,8 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
+import { cpus } from 'node:os';
+import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import type { Bench } from '../../scripts/bench.ts';
+import type { Bench, Figure } from '../../scripts/bench.ts';
 import { startOwnKafka } from '../support/kafka.ts';
 import type { HttpAppSetup } from './http-app.ts';
 import { httpLoad } from './http-load.ts';
@@ -10,35 +11,66 @@ import { quantile } from './load.ts';
 
 const seconds = 10;
 const warmUpSeconds = 5;
+const partitionCount = 6;
+
+interface Run {
+  readonly p50: number;
+  readonly p99: number;
+  readonly cpu: number;
+  /** How much of all cores was in use, by whomever. */
+  readonly busy: number;
+}
 
 interface Application {
   readonly name: string;
+  readonly against: readonly string[];
   readonly process: ChildProcess;
   readonly port: number;
-  readonly runs: { readonly p50: number; readonly p99: number; readonly cpu: number }[];
+  readonly runs: Run[];
 }
 
-/** A server at 2,000 requests a second, five events each, without svc and with it in async mode, in turn. */
+/**
+ * A server at 2,000 requests a second, five events each: without publishing, with svc in async mode, and with the best that
+ * we know to write by hand, in turn.
+ */
 export const bench: Bench = async (progress, args = []) => {
   const { values } = parseArgs({
     args: [...args],
-    options: { rate: { type: 'string' }, rounds: { type: 'string' } },
+    options: {
+      rate: { type: 'string' },
+      rounds: { type: 'string' },
+      client: { type: 'string' },
+      profile: { type: 'string' },
+    },
   });
   const rate = Number(values.rate ?? 2_000);
   const rounds = Number(values.rounds ?? 5);
+  const clients = (values.client ?? 'kafkajs,platformatic').split(',');
+  const profile = values.profile && resolve(values.profile);
   const kafka = await startOwnKafka();
   const applications: Application[] = [];
 
-  async function add(name: string, setup: HttpAppSetup): Promise<void> {
-    const child = fork(join(import.meta.dirname, 'http-app.ts'), [JSON.stringify(setup)]);
+  async function add(name: string, setup: HttpAppSetup, against: readonly string[]): Promise<void> {
+    const execArgv =
+      profile === undefined
+        ? []
+        : ['--cpu-prof', '--cpu-prof-dir', profile, '--cpu-prof-name', `${name}.cpuprofile`];
+    const child = fork(join(import.meta.dirname, 'http-app.ts'), [JSON.stringify(setup)], { execArgv });
     const [{ port }] = (await once(child, 'message')) as [{ port: number }];
-    applications.push({ name, process: child, port, runs: [] });
+    applications.push({ name, against, process: child, port, runs: [] });
   }
 
   try {
-    await kafka.createTopic('orders', { partitions: 6 });
-    await add('without', {});
-    await add('svc', { svc: { brokers: kafka.brokers, topic: 'orders' } });
+    await add('without', {}, []);
+    for (const client of clients) {
+      for (const kind of ['hand-best', 'svc'] as const) {
+        const name = `${kind}-${client}`;
+        await kafka.createTopic(`bench.${name}`, { partitions: partitionCount });
+        const target = { brokers: kafka.brokers, topic: `bench.${name}`, partitionCount };
+        const others = kind === 'svc' ? ['without', `hand-best-${client}`] : ['without'];
+        await add(name, { publisher: { kind, client, ...target } }, others);
+      }
+    }
     progress(
       `${rate} requests/s with 5 events each, median of ${rounds} rounds of ${seconds} s in turn; server, Kafka and load share this machine`,
     );
@@ -47,12 +79,14 @@ export const bench: Bench = async (progress, args = []) => {
       // There and back again: what gets better or worse with time does so for all.
       for (const one of round % 2 === 1 ? applications : [...applications].reverse()) {
         const before = await cpuOf(one);
+        const busyShare = watchCores();
         const { latenciesMs, perSecond } = await httpLoad(one.port, rate, seconds);
         const cpu = ((await cpuOf(one)) - before) / latenciesMs.length;
         const [p50, p99] = [quantile(latenciesMs, 0.5), quantile(latenciesMs, 0.99)];
-        one.runs.push({ p50, p99, cpu });
+        const busy = busyShare() * 100;
+        one.runs.push({ p50, p99, cpu, busy });
         progress(
-          `round ${round} ${one.name}: ${Math.round(perSecond)} requests/s, p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms, ${Math.round(cpu)} us`,
+          `round ${round} ${one.name}: ${Math.round(perSecond)} requests/s, p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms, ${Math.round(cpu)} us, ${Math.round(busy)} % of all cores`,
         );
       }
     }
@@ -61,24 +95,42 @@ export const bench: Bench = async (progress, args = []) => {
     await Promise.all(applications.map(({ process: child }) => child.exitCode ?? once(child, 'exit')));
     await kafka.stop();
   }
-  const without = applications[0] as Application;
-  return applications.flatMap(({ name, runs }) => {
-    const median = (read: (run: Application['runs'][number]) => number): number =>
-      Number(quantile(runs.map(read), 0.5).toFixed(2));
-    const ratios = runs.map(({ p99 }, round) => p99 / (without.runs[round]?.p99 ?? Number.NaN));
-    const ratio = Number(quantile(ratios, 0.5).toFixed(2));
-    return [
-      { case: `${name}-p50`, value: median(({ p50 }) => p50), unit: 'ms' },
-      {
-        case: `${name}-p99`,
-        value: median(({ p99 }) => p99),
-        unit: 'ms',
-        ...(name === 'without' ? {} : { against: 'without-p99', ratio }),
-      },
-      { case: `${name}-cpu`, value: median(({ cpu }) => cpu), unit: 'us/request' },
-    ];
-  });
+  return applications.flatMap((one) => figuresOf(one, applications));
 };
+
+function figuresOf(
+  { name, against, runs }: Application,
+  all: readonly Application[],
+): Omit<Figure, 'bench'>[] {
+  const median = (read: (run: Run) => number): number => Number(quantile(runs.map(read), 0.5).toFixed(2));
+  const p99 = { case: `${name}-p99`, value: median((run) => run.p99), unit: 'ms' };
+  const compared = against.map((other) => {
+    const { runs: others } = all.find((one) => one.name === other) as Application;
+    // Round by round: what slows the machine down for a while slows down both.
+    const ratios = runs.map((run, round) => run.p99 / (others[round] as Run).p99);
+    return { ...p99, against: `${other}-p99`, ratio: Number(quantile(ratios, 0.5).toFixed(2)) };
+  });
+  return [
+    { case: `${name}-p50`, value: median(({ p50 }) => p50), unit: 'ms' },
+    ...(compared.length > 0 ? compared : [p99]),
+    { case: `${name}-cpu`, value: median(({ cpu }) => cpu), unit: 'us/request' },
+    { case: `${name}-busy`, value: median(({ busy }) => busy), unit: '% of all cores' },
+  ];
+}
+
+/** Begins to count; call the result for the share of all cores that was in use since. */
+function watchCores(): () => number {
+  const times = (): { idle: number; all: number } => {
+    const each = cpus().map(({ times }) => times);
+    const idle = each.reduce((sum, time) => sum + time.idle, 0);
+    return { idle, all: each.reduce((sum, { user, nice, sys, irq }) => sum + user + nice + sys + irq, idle) };
+  };
+  const before = times();
+  return () => {
+    const after = times();
+    return 1 - (after.idle - before.idle) / (after.all - before.all);
+  };
+}
 
 async function cpuOf({ process: child }: Application): Promise<number> {
   child.send('cpu');

@@ -30,7 +30,7 @@ describe('loadConfig', () => {
         connectionTimeoutMs: 3_000,
         maxInFlight: 8,
         buffer: { maxEvents: 10_000, maxBytes: 33_554_432 },
-        batch: { maxEvents: 500, maxBytes: 900_000, lingerMs: 5 },
+        batch: { maxEvents: 500, maxBytes: 900_000, lingerMs: 20 },
         deliveryTimeoutMs: 30_000,
         file: { path: join(cwd, 'svc-topics') },
         dlqTopic: undefined,
