@@ -44,7 +44,13 @@ export default defineConfig([
       // As in the sources. In sloppy mode a wrapper called without `this` would hand the global object on.
       strict: true,
     },
-    // What `register`, `preload` and the command line load with one synchronous `require`.
-    entry: { ...publicEntries, preload: 'src/preload.ts', start: 'src/start.ts', cli: 'src/cli/main.ts' },
+    // What `register`, `preload`, the command line and the end of a process load with one synchronous `require`.
+    entry: {
+      ...publicEntries,
+      preload: 'src/preload.ts',
+      start: 'src/start.ts',
+      cli: 'src/cli/main.ts',
+      'local-backup': 'src/adapters/local-backup/local-backup.ts',
+    },
   },
 ]);
