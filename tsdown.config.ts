@@ -38,9 +38,19 @@ export default defineConfig([
     ...shared,
     format: 'cjs',
     checks: { legacyCjs: false },
-    // In a chunk of its own: it would stand in a large one, which every entry would then load.
-    outputOptions: { codeSplitting: { groups: [{ name: 'runtime', test: /rolldown\/runtime/ }] } },
-    // What `register`, `preload` and the command line load with one synchronous `require`.
-    entry: { ...publicEntries, preload: 'src/preload.ts', start: 'src/start.ts', cli: 'src/cli/main.ts' },
+    outputOptions: {
+      // In a chunk of its own: it would stand in a large one, which every entry would then load.
+      codeSplitting: { groups: [{ name: 'runtime', test: /rolldown\/runtime/ }] },
+      // As in the sources. In sloppy mode a wrapper called without `this` would hand the global object on.
+      strict: true,
+    },
+    // What `register`, `preload`, the command line and the end of a process load with one synchronous `require`.
+    entry: {
+      ...publicEntries,
+      preload: 'src/preload.ts',
+      start: 'src/start.ts',
+      cli: 'src/cli/main.ts',
+      'local-backup': 'src/adapters/local-backup/local-backup.ts',
+    },
   },
 ]);

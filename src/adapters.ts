@@ -1,5 +1,8 @@
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
 import type { KafkaClientOptions } from './adapters/kafka/kafka-client-options.ts';
-import type { LocalBackup, LocalBackupOptions } from './adapters/local-backup/local-backup.ts';
+import type * as LocalBackups from './adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from './adapters/local-backup/local-source.ts';
 import type { S3Settings } from './adapters/s3-backup/s3-client.ts';
 import { systemClock } from './clock.ts';
@@ -56,16 +59,15 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
   };
 }
 
-/**
- * Local backup files. The adapter is loaded right away, but aside: at the end of the process there is no time left for it.
- * Until then `state` is `undefined` and `storeSync` throws.
- */
-export function openLocalBackup(options: LocalBackupOptions): Omit<LocalBackup, 'state'> & {
+type LocalBackup = LocalBackups.LocalBackup;
+
+/** Local backup files. The adapter is loaded right away, but aside. Until then `state` is `undefined`. */
+export function openLocalBackup(options: LocalBackups.LocalBackupOptions): Omit<LocalBackup, 'state'> & {
   state(): ReturnType<LocalBackup['state']> | undefined;
 } {
   let loaded: LocalBackup | undefined;
   const loading = import('./adapters/local-backup/local-backup.ts').then(({ createLocalBackup }) => {
-    loaded = createLocalBackup(options);
+    loaded ??= createLocalBackup(options);
     return loaded;
   });
   // Whoever stores hears of it.
@@ -74,7 +76,8 @@ export function openLocalBackup(options: LocalBackupOptions): Omit<LocalBackup, 
     name: 'local files',
     store: async (event) => (loaded ?? (await loading)).store(event),
     storeSync(events) {
-      if (loaded === undefined) throw new Error('not loaded yet');
+      // The process ends in its very first turn.
+      loaded ??= loadLocalBackups().createLocalBackup(options);
       loaded.storeSync(events);
     },
     state: () => loaded?.state(),
@@ -82,6 +85,15 @@ export function openLocalBackup(options: LocalBackupOptions): Omit<LocalBackup, 
     recount: async () => (await loading).recount(),
     close: async (deadlineMs) => (await loading).close(deadlineMs),
   };
+}
+
+/** Without the event loop: beside this file in the built package, in its folder in the sources. */
+function loadLocalBackups(): typeof LocalBackups {
+  const built = new URL('./local-backup.cjs', import.meta.url);
+  const source = new URL('./adapters/local-backup/local-backup.ts', import.meta.url);
+  return createRequire(import.meta.url)(
+    fileURLToPath(existsSync(built) ? built : source),
+  ) as typeof LocalBackups;
 }
 
 export async function openLocalSource(options: LocalSourceOptions): Promise<RecoverySource> {

@@ -59,8 +59,8 @@ function reportLater(service: Start.Service, logger: Logger): void {
 
 function reportEnd(service: Start.Service, logger: Logger): void {
   const left = service.pending();
+  const saved = service.save();
   if (left > 0) {
-    const saved = service.save();
     if (saved > 0)
       logger.warn('the process ended before all events were acknowledged: written to the backup', {
         events: saved,

@@ -35,6 +35,8 @@ export interface StartedTiers {
   published(): void;
   /** At the end of the process, synchronously: these, and what is on its way through the tiers. Returns how many are stored. */
   save(failed: Iterable<FailedEvent>): number;
+  /** One that came after that. Returns whether it is stored; if not, its loss has been said. */
+  saveLate(failed: FailedEvent): boolean;
   /** What waits in the local backup, and what was sent from there. */
   backup(): BackupState;
   close(deadlineMs: number): Promise<void>;
@@ -126,6 +128,11 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
     published: () => drain?.published(),
     backup: () => ({ ...(local?.state() ?? nothingWaits), drained: drain?.count() ?? 0 }),
     save: (failed) => backupTier.storeSync([...new Set([...failed, ...tiers.underWay()])]),
+    saveLate(failed) {
+      const isStored = backupTier.storeSync([failed]) === 1;
+      if (!isStored) alert.lost(failed.event, failed.topic, failed.failure);
+      return isStored;
+    },
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;
       const draining = drain?.close();

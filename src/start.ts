@@ -51,7 +51,10 @@ export interface Service {
   pending(): number;
   /** Resolves when no event is under way. Towards the deadline, what is not acknowledged goes to the next tier. */
   drain(deadlineMs: number): Promise<void>;
-  /** The last word of a process that ends: writes what has no outcome yet to the backup, synchronously. Returns how many. */
+  /**
+   * The last word of a process that ends: writes what has no outcome yet to the backup, synchronously, and from then on
+   * each event of the application's own exit handlers. Returns how many were written now.
+   */
   save(): number;
   /** What else the report at the end says, a line each. */
   remarks(): readonly string[];
@@ -82,6 +85,7 @@ export function start(config: Config, logger: Logger): Service {
   const report = () => [...capture.report(), ...declared.map(reportOf)];
   const early: Parameters<Protection['addRules']>[] = [];
   let engine: Engine | undefined;
+  let isOver = false;
   // The first event may start it: its timers and connections must not keep the context of that one call.
   const outside = new AsyncResource('svc');
   const running = (): Engine => {
@@ -90,6 +94,7 @@ export function start(config: Config, logger: Logger): Service {
         startEngine(config, contextOptions, ledger, report, workers, logger),
       );
       for (const rules of early) engine.protection.addRules(...rules);
+      if (isOver) engine.save();
     }
     return engine;
   };
@@ -125,7 +130,10 @@ export function start(config: Config, logger: Logger): Service {
     report,
     pending: () => ledger.snapshot().inFlight,
     drain: async (deadlineMs) => engine?.drain(deadlineMs),
-    save: () => engine?.save() ?? 0,
+    save: () => {
+      isOver = true;
+      return engine?.save() ?? 0;
+    },
     remarks: () => engine?.protection.remarks() ?? [],
     async stop(deadlineMs) {
       capture.close();
@@ -226,7 +234,7 @@ function startEngine(
       // Whoever waits for an event's outcome hears of it right after the queue.
       await within(0, pipeline.idle());
     },
-    save: () => tiers.save(queue.surrender(shutDown)),
+    save: () => tiers.save(queue.surrender(shutDown, tiers.saveLate)),
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;
       await queue.close(deadlineMs);

@@ -7,7 +7,7 @@ import { parseFunctionPath } from './source/function-path.ts';
 import { isEsModule } from './source/is-es-module.ts';
 import { hookSource, type SourceHookEvents, type SourceHooks, whyNoModules } from './source/load.ts';
 import { locate } from './source/locate.ts';
-import { isRequiredPreload } from './source/node-hooks.ts';
+import { hasSoundSyncHooks, isRequiredPreload } from './source/node-hooks.ts';
 import { isProblem } from './source/place.ts';
 import type { SourceTarget } from './source/rewrite.ts';
 import { runtimeTargets } from './source/runtime.ts';
@@ -57,7 +57,8 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
   const unhookPackages = guarded(
     () =>
       hookPackages(packages, packageEvents(records), {
-        preloadedBy: isRequiredPreload() ? 'require' : 'import',
+        // Asked only where it matters: it reads `module.parent`, of which `--pending-deprecation` would speak.
+        preloadedBy: !hasSoundSyncHooks() && isRequiredPreload() ? 'require' : 'import',
       }),
     (reason) => {
       for (const { id } of packages) records.get(id)?.failed(reason);

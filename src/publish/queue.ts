@@ -68,8 +68,11 @@ export interface Queue extends Publisher {
   drain(deadlineMs: number): Promise<void>;
   /** Gives everything to the next tier that is not acknowledged yet. */
   giveUp(reason: SendFailure): void;
-  /** The same at the very end of the process, where no promise is heard any more: whoever calls it stores them. */
-  surrender(reason: SendFailure): readonly FailedEvent[];
+  /**
+   * The same at the very end of the process, where no promise is heard any more: whoever calls it stores them. `late` gets
+   * each event that comes after it, and returns whether it is stored.
+   */
+  surrender(reason: SendFailure, late: (failed: FailedEvent) => boolean): readonly FailedEvent[];
 }
 
 /** The last part of the time to drain, which the next tiers have for what was not acknowledged: at most this. */
@@ -114,6 +117,7 @@ export function createQueue(options: QueueOptions): Queue {
   let closed = false;
   const onIdle: (() => void)[] = [];
   let surrendered: FailedEvent[] | undefined;
+  let storeLate: ((failed: FailedEvent) => boolean) | undefined;
 
   const line = (topic: string): SendLine => ({
     slots,
@@ -250,14 +254,20 @@ export function createQueue(options: QueueOptions): Queue {
     breaker,
     state: () => ({ events: memory.events, bytes: memory.bytes, overflows: memory.overflows }),
     giveUp: (reason) => giveUp(reason, true),
-    surrender(reason) {
+    surrender(reason, late) {
       closed = true;
+      storeLate = late;
       surrendered = [];
       giveUp(reason, true);
       return surrendered;
     },
     publish(event) {
       const topic = event.topic ?? options.topic;
+      if (storeLate !== undefined) {
+        const record = makeRecord(event, clock.now());
+        const isStored = storeLate({ event, topic, attempts: 0, failure: shutDown, record });
+        return Promise.resolve(isStored ? 'backup' : 'lost');
+      }
       const taken = take(event, topic);
       pending++;
       if (taken instanceof QueuedEvent) return follower.outcomeOf(taken);

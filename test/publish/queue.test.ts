@@ -3,6 +3,7 @@ import sinon from 'sinon';
 import { partitionOfKey } from '../../src/publish/partitioner.ts';
 import type { Outcome } from '../../src/publish/publisher.ts';
 import { shutDown } from '../../src/publish/queue.ts';
+import type { FailedEvent } from '../../src/publish/tier.ts';
 import { away, event, fakeCluster, queueOver } from './fake-cluster.ts';
 
 const ok = { ok: true } as const;
@@ -325,14 +326,16 @@ describe('queue', () => {
     assert.equal(closed, true);
   });
 
-  it('surrender hands out what is not acknowledged, at once and once, and takes nothing more', async () => {
+  it('surrender hands out what is not acknowledged, at once and once, and then each event that still comes', async () => {
     const { broker, sends } = fakeCluster();
     const { queue, failed } = queueOver(broker);
     void queue.publish(event('1'));
     await clock.tickAsync(1);
     void queue.publish(event('2'));
     void queue.publish(event('3', { topic: 'other' }));
-    const left = queue.surrender(shutDown);
+    const late: FailedEvent[] = [];
+    const storeLate = (one: FailedEvent) => late.push(one) === 1;
+    const left = queue.surrender(shutDown, storeLate);
     assert.deepEqual(
       left.map(({ event: one, attempts, failure, topic }) => [one.eventId, attempts, failure.kind, topic]),
       [
@@ -346,10 +349,25 @@ describe('queue', () => {
       left[1]?.record.value.toString(),
       '{"eventId":"2","publishedAt":"2023-11-14T22:13:20.001Z"}',
     );
-    assert.deepEqual(queue.surrender(shutDown), []);
+    assert.deepEqual(queue.surrender(shutDown, storeLate), []);
     sends[0]?.answer(ok);
     await clock.tickAsync(10);
     assert.equal(failed.length, 0);
-    assert.equal(await queue.publish(event('4')), 'dlq');
+    const [four, five] = [queue.publish(event('4')), queue.publish(event('5', { topic: 'other' }))];
+    assert.deepEqual(
+      late.map(({ event: one, attempts, failure, topic, record }) => [
+        one.eventId,
+        attempts,
+        failure.cause,
+        topic,
+        record.key,
+      ]),
+      [
+        ['4', 0, 'Shutdown', 'main', 'k-4'],
+        ['5', 0, 'Shutdown', 'other', 'k-5'],
+      ],
+    );
+    assert.deepEqual([await four, await five], ['backup', 'lost']);
+    assert.equal(failed.length, 0);
   });
 });

@@ -64,6 +64,8 @@ const things = new Map([
   ['UpdateExpression', 'a number'],
 ]);
 
+/** `undefined` where the text does not tell: spreads, computed names, and `__proto__: base`, which brings names of its own. */
 function named(property: ObjectExpression['properties'][number]): string | undefined {
-  return property.type === 'Property' ? keyOf(property.key, property.computed) : undefined;
+  const key = property.type === 'Property' ? keyOf(property.key, property.computed) : undefined;
+  return key === '__proto__' ? undefined : key;
 }

@@ -8,7 +8,15 @@ import { pickName, pickPath } from './pick.ts';
 import { type Found, isProblem, type Place, type Problem } from './place.ts';
 import { type Hit, notAFunction, notFound, type Question } from './question.ts';
 import { scan } from './scan.ts';
-import { type AnyFunction, core, isClass, isFunction, isNameless, parameterNames } from './syntax.ts';
+import {
+  type AnyFunction,
+  core,
+  isClass,
+  isFunction,
+  isNameless,
+  parameterNames,
+  withNamingCall,
+} from './syntax.ts';
 import { thisField } from './this-field.ts';
 
 type Names = readonly string[];
@@ -137,13 +145,14 @@ function inModuleExports(question: Question, names: Names): Hit | Problem | unde
 
 function around(question: Question, value: Pick<NamedValue, 'node' | 'infers'>, path: Names): Hit {
   const inner = core(value.node);
+  const { start, end } = isFunction(inner) ? withNamingCall(value.node) : inner;
   const place: Place = {
     form: 'value',
-    start: inner.start,
-    end: inner.end,
+    start,
+    end,
     path,
     name: isNameless(value.node) ? value.infers : undefined,
-    open: question.definitions.openEnds.has(inner.end),
+    open: question.definitions.openEnds.has(end),
   };
   return { place, shown: isFunction(inner) && path.length === 0 ? inner : undefined };
 }

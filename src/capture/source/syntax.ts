@@ -60,21 +60,33 @@ export function bare(node: Expression | Class): Expression | Class {
 
 /** The value itself, without what only hands it on: `(0, f)`, `Object.freeze(o)`, esbuild's `__name(f, "f")`. */
 export function core(node: Expression | Class): Expression | Class {
-  const value = bare(node);
-  if (value.type === 'SequenceExpression') {
-    const last = value.expressions.at(-1);
-    return last ? core(last) : value;
-  }
-  if (value.type === 'AssignmentExpression' && value.operator === '=') return core(value.right);
+  const value = withNamingCall(node);
   if (value.type !== 'CallExpression') return value;
   const [first, ...others] = value.arguments;
   if (!first || first.type === 'SpreadElement') return value;
-  const freezes = /^Object\.(freeze|seal|preventExtensions)$/.test(memberPath(value.callee) ?? '');
-  if (freezes && others.length === 0) return core(first);
   const inner = bare(first);
   const names =
     others.length === 1 && stringOf(others[0]) !== undefined && (isFunction(inner) || isClass(inner));
   return names ? inner : value;
+}
+
+/**
+ * As `core`, but a call that seems to name a function stays: `retry(async () => {}, 'create')` looks the same as
+ * `__name(f, "f")`, and returns another function, which is the one that is called.
+ */
+export function withNamingCall(node: Expression | Class): Expression | Class {
+  const value = bare(node);
+  if (value.type === 'SequenceExpression') {
+    const last = value.expressions.at(-1);
+    return last ? withNamingCall(last) : value;
+  }
+  if (value.type === 'AssignmentExpression' && value.operator === '=') return withNamingCall(value.right);
+  if (value.type !== 'CallExpression') return value;
+  const [first, ...others] = value.arguments;
+  const freezes = /^Object\.(freeze|seal|preventExtensions)$/.test(memberPath(value.callee) ?? '');
+  return freezes && first && first.type !== 'SpreadElement' && others.length === 0
+    ? withNamingCall(first)
+    : value;
 }
 
 /** A function without a name of its own that JavaScript names after what it is assigned to. */

@@ -128,13 +128,13 @@ module.exports = async () => [repo.save(1), await repository.insert(2), remove(3
     kind,
     files: {
       'strict.cjs': `'use strict';
-exports.isStrict = function () { here(); return (function () { return this === undefined; })(); };
+exports.isStrict = function () { here(); return [this === undefined, (function () { return this === undefined; })()]; };
 `,
       'sloppy.cjs': `exports.look = function () {
   here();
   var octal = 010;
   with ({ inside: 1 }) { octal += inside; }
-  return [octal, (function () { return this === globalThis; })(), require.main.filename.split(/[\\\\/]/).pop(), __filename.split(/[\\\\/]/).pop(), module.parent.filename.split(/[\\\\/]/).pop(), module.children.length];
+  return [octal, this === globalThis, (function () { return this === globalThis; })(), require.main.filename.split(/[\\\\/]/).pop(), __filename.split(/[\\\\/]/).pop(), module.parent.filename.split(/[\\\\/]/).pop(), module.children.length];
 };
 `,
     },
@@ -142,7 +142,7 @@ exports.isStrict = function () { here(); return (function () { return this === u
     call: `const { isStrict } = require('./strict.cjs');
 const { look } = require('./sloppy.cjs');
 module.exports = () => [isStrict(), look()];`,
-    returns: [true, [9, true, 'main.cjs', 'sloppy.cjs', 'call.cjs', 0]],
+    returns: [[true, true], [9, true, true, 'main.cjs', 'sloppy.cjs', 'call.cjs', 0]],
     events: { isStrict: 1, look: 1 },
   },
   {

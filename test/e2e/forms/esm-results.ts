@@ -208,18 +208,19 @@ export default () => {
       'orders.mjs': `export function create(first, second = 2, ...rest) { here(); return [this?.tag, first, second, rest.length, arguments.length]; }
 create.schema = { type: 'object' };
 export const same = () => create;
+export function bare() { here(); return [this === undefined, typeof this]; }
 export class Service { handle(request, reply) { here(); return [this.tag, request, reply]; } }
 export const arrow = async (a, b) => { here(); return a + b; };
 `,
     },
-    targets: [{ function: 'create' }, { function: 'Service.prototype.handle' }, { function: 'arrow' }],
-    call: `import { create, same, Service, arrow } from './orders.mjs';
+    targets: [{ function: 'create' }, { function: 'bare' }, { function: 'Service.prototype.handle' }, { function: 'arrow' }],
+    call: `import { create, same, bare, Service, arrow } from './orders.mjs';
 const look = (fn) => [fn.name, fn.length, Object.keys(fn), String(fn).slice(0, 40), Object.prototype.toString.call(fn), 'prototype' in fn];
 export default async () => [
   create.call({ tag: 't' }, 1), create.apply({ tag: 'u' }, [1, 2, 3, 4]), create.bind({ tag: 'v' })(5),
   create === same(), create.schema, look(create), look(Service.prototype.handle), look(arrow),
   Object.keys(new Service()), Object.getOwnPropertyDescriptor(Service.prototype, 'handle').enumerable,
-  new Service().handle.call({ tag: 'w' }, 1, 2), await arrow(1, 2),
+  new Service().handle.call({ tag: 'w' }, 1, 2), await arrow(1, 2), bare(), bare.call(1),
 ];`,
     returns: [
       ['t', 1, 2, 0, 1],
@@ -234,7 +235,9 @@ export default async () => [
       false,
       ['w', 1, 2],
       3,
+      [true, 'undefined'],
+      [false, 'number'],
     ],
-    events: { create: 3, 'Service.prototype.handle': 1, arrow: 1 },
+    events: { create: 3, bare: 2, 'Service.prototype.handle': 1, arrow: 1 },
   },
 ];

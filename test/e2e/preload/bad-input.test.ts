@@ -229,6 +229,18 @@ describe('an environment that does not play along: clear lines, and the applicat
     assert.deepEqual(more, []);
   });
 
+  for (const way of ['--import', '--require']) {
+    it(`a Node that throws at everything deprecated, ${way}`, async () => {
+      const strict = ['--pending-deprecation', '--throw-deprecation', '--unhandled-rejections=strict'];
+      const end = await run(
+        { 'svc.config.json': configOf([target, { module: 'signal-exit', function: 'onExit' }]) },
+        { args: [...strict, way, 'svc/register', 'main.mjs'] },
+      );
+      assert.doesNotMatch(end.stderr, /deprecat|warn|error/i);
+      assert.equal(end.topics.events?.length, 1);
+    });
+  }
+
   it('nobody reads its standard error any more', async () => {
     const running = await startApp({
       app,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { startKafka, type TestKafka } from '../../support/kafka.ts';
@@ -98,6 +98,38 @@ describe('the end of a process', function () {
     assert.match(run.stderr, new RegExp(`written to the backup events=${eventCount}\\b`));
     assert.doesNotMatch(run.stderr, /lost/);
   });
+
+  it('process.exit() before the first turn of the event loop is over: all of it is in the backup', async () => {
+    const run = await end(`burst(); process.exit(6);`);
+    assert.deepEqual([run.code, run.signal], [6, null]);
+    assert.match(run.stderr, new RegExp(`written to the backup events=${eventCount}\\b`));
+    assert.doesNotMatch(run.stderr, /lost|error/);
+  });
+
+  for (const [title, before, expected] of [
+    ['after others', 'burst();', eventCount],
+    ['the first of all', '', 0],
+  ] as const) {
+    it(`an event of the application's own exit handler, ${title}: in the backup`, async () => {
+      const running = await startApp({
+        app,
+        files: {
+          'svc.config.json': configOf([target]),
+          'main.mjs': `${orders} process.on('exit', () => { order('last'); order('very last'); }); ${before}`,
+        },
+      });
+      const run = await running.ended;
+      assert.deepEqual([run.code, run.signal], [0, null]);
+      assert.equal(run.topics.events?.length ?? 0, expected);
+      const backup = join(running.folder, 'dlq-backup');
+      const files = readdirSync(backup).filter((name) => name.endsWith('.json'));
+      const events = files.sort().map((name) => JSON.parse(readFileSync(join(backup, name), 'utf8')));
+      assert.deepEqual(
+        events.map(({ payload }) => payload.id),
+        ['last', 'very last'],
+      );
+    });
+  }
 
   it('process.exit() without any backup: what was in flight is said to be lost', async () => {
     const run = await end(`burst(); process.exit(6);`, {}, { broker: { backup: { localEnabled: false } } });
