@@ -65,7 +65,7 @@ export async function startFakeS3(): Promise<FakeS3> {
       );
     };
     if (trouble === 'hang') return;
-    if (trouble === 'slow') await new Promise((resolve) => setTimeout(resolve, 200));
+    if (trouble === 'slow') await new Promise((resolve) => setTimeout(resolve, 700));
     if (trouble === 'reset') return void request.socket.destroy();
     if (trouble === '500') return refuse(500, 'InternalError');
     if (trouble === '503') return refuse(503, 'SlowDown');
