@@ -40,7 +40,13 @@ export default defineConfig([
     checks: { legacyCjs: false },
     // In a chunk of its own: it would stand in a large one, which every entry would then load.
     outputOptions: { codeSplitting: { groups: [{ name: 'runtime', test: /rolldown\/runtime/ }] } },
-    // What `register`, `preload` and the command line load with one synchronous `require`.
-    entry: { ...publicEntries, preload: 'src/preload.ts', start: 'src/start.ts', cli: 'src/cli/main.ts' },
+    // What `register`, `preload`, the command line and the end of a process load with one synchronous `require`.
+    entry: {
+      ...publicEntries,
+      preload: 'src/preload.ts',
+      start: 'src/start.ts',
+      'local-backup': 'src/adapters/local-backup/local-backup.ts',
+      cli: 'src/cli/main.ts',
+    },
   },
 ]);

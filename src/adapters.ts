@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module';
 import type { KafkaClientOptions } from './adapters/kafka/kafka-client-options.ts';
 import type { LocalBackup, LocalBackupOptions } from './adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from './adapters/local-backup/local-source.ts';
@@ -57,8 +58,8 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
 }
 
 /**
- * Local backup files. The adapter is loaded right away, but aside: at the end of the process there is no time left for it.
- * Until then `state` is `undefined` and `storeSync` throws.
+ * Local backup files. The adapter is loaded right away, but aside; until then `state` is `undefined`. A process that ends in
+ * the turn of its first event does not get that far: there it is loaded at once.
  */
 export function openLocalBackup(options: LocalBackupOptions): Omit<LocalBackup, 'state'> & {
   state(): ReturnType<LocalBackup['state']> | undefined;
@@ -74,7 +75,7 @@ export function openLocalBackup(options: LocalBackupOptions): Omit<LocalBackup, 
     name: 'local files',
     store: async (event) => (loaded ?? (await loading)).store(event),
     storeSync(events) {
-      if (loaded === undefined) throw new Error('not loaded yet');
+      loaded ??= loadLocalBackup().createLocalBackup(options);
       loaded.storeSync(events);
     },
     state: () => loaded?.state(),
@@ -82,6 +83,14 @@ export function openLocalBackup(options: LocalBackupOptions): Omit<LocalBackup, 
     recount: async () => (await loading).recount(),
     close: async (deadlineMs) => (await loading).close(deadlineMs),
   };
+}
+
+function loadLocalBackup(): typeof import('./adapters/local-backup/local-backup.ts') {
+  // Beside this file in the package, where all files of one kind lie in one folder.
+  const file = import.meta.url.endsWith('.ts')
+    ? './adapters/local-backup/local-backup.ts'
+    : './local-backup.cjs';
+  return createRequire(import.meta.url)(file);
 }
 
 export async function openLocalSource(options: LocalSourceOptions): Promise<RecoverySource> {

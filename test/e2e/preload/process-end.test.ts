@@ -99,6 +99,13 @@ describe('the end of a process', function () {
     assert.doesNotMatch(run.stderr, /lost/);
   });
 
+  it('process.exit() in the turn of the first event: what was in flight is in the backup', async () => {
+    const run = await end(`burst(); process.exit(6);`);
+    assert.deepEqual([run.code, run.signal], [6, null]);
+    assert.match(run.stderr, new RegExp(`written to the backup events=${eventCount}\\b`));
+    assert.doesNotMatch(run.stderr, /lost/);
+  });
+
   it('process.exit() without any backup: what was in flight is said to be lost', async () => {
     const run = await end(`burst(); process.exit(6);`, {}, { broker: { backup: { localEnabled: false } } });
     assert.deepEqual([run.code, run.signal], [6, null]);
