@@ -20,6 +20,14 @@ TEXT
 list=no topic='' dir='' file=''
 count=$#
 while [ "$count" -gt 0 ]; do
+  case $1 in # --topic=orders is --topic orders.
+    --topic=* | --dir=* | --file=*)
+      name=${1%%=*} value=${1#*=}
+      shift
+      set -- "$name" "$value" "$@"
+      count=$((count + 1))
+      ;;
+  esac
   case $1 in
     --help | -h) usage; exit 0 ;;
     --list) list=yes ;;

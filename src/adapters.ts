@@ -1,6 +1,4 @@
-import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { fileURLToPath } from 'node:url';
 import type { KafkaClientOptions } from './adapters/kafka/kafka-client-options.ts';
 import type * as LocalBackups from './adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from './adapters/local-backup/local-source.ts';
@@ -87,13 +85,11 @@ export function openLocalBackup(options: LocalBackups.LocalBackupOptions): Omit<
   };
 }
 
-/** Without the event loop: beside this file in the built package, in its folder in the sources. */
 function loadLocalBackups(): typeof LocalBackups {
-  const built = new URL('./local-backup.cjs', import.meta.url);
-  const source = new URL('./adapters/local-backup/local-backup.ts', import.meta.url);
-  return createRequire(import.meta.url)(
-    fileURLToPath(existsSync(built) ? built : source),
-  ) as typeof LocalBackups;
+  // Beside this file in the package, where all files of one kind lie in one folder.
+  const isSource = import.meta.url.endsWith('.ts');
+  const file = isSource ? './adapters/local-backup/local-backup.ts' : './local-backup.cjs';
+  return createRequire(import.meta.url)(file);
 }
 
 export async function openLocalSource(options: LocalSourceOptions): Promise<RecoverySource> {

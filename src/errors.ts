@@ -71,6 +71,7 @@ export const errorCatalogue = {
   SVC_PROTECT_UNSUPPORTED_TYPE:
     'A payload holds an object without a JSON form (Error, Promise, RegExp, …); its event is refused.',
   SVC_PUBLISH_BACKUP_FAILED: 'A backup strategy did not answer in time; the next one is tried.',
+  SVC_PUBLISH_BACKUP_STRATEGY: 'What was given to registerBackupStrategy is no backup strategy.',
   SVC_PUBLISH_NOT_RUNNING:
     'publish() was called in a process that svc was not started in (--import svc/register).',
   SVC_PUBLISH_LOST: 'An event could not be published, and no other tier has stored it.',

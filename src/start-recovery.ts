@@ -39,12 +39,24 @@ export interface RecoveryResult extends RecoverReport {
   readonly source: string;
 }
 
+const holdMs = 60_000;
+
 /** Builds what one recovery command needs, runs it, and takes it down again. Rejects with one-line errors. */
 export async function runRecovery(
   config: Config,
   logger: Logger,
   request: RecoveryRequest,
 ): Promise<RecoveryResult> {
+  // Nothing else does: a connection must not keep an application alive.
+  const hold = setInterval(() => {}, holdMs);
+  try {
+    return await openAndRun(config, logger, request);
+  } finally {
+    clearInterval(hold);
+  }
+}
+
+async function openAndRun(config: Config, logger: Logger, request: RecoveryRequest): Promise<RecoveryResult> {
   const source = await openSource(config, logger, request.place);
   const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
   try {

@@ -13,11 +13,15 @@ export async function runBackup([command, ...args]: readonly string[]): Promise<
     ['dir', 'file'],
   );
   return runRecoveryCommand(options, command === 'list' ? 'list' : 'send', (config) =>
-    isS3 ? s3Place(config) : localPlace(options, config),
+    isS3 ? s3Place(options, config) : localPlace(options, config),
   );
 }
 
-function s3Place({ broker }: Config): RecoveryPlace {
+function s3Place({ own: { dir, file } }: RecoveryOptions, { broker }: Config): RecoveryPlace {
+  if (dir !== undefined || file !== undefined)
+    throw new WrongUse(
+      '--s3 means the bucket, --dir and --file mean files of this machine: give one of them',
+    );
   if (broker.backup.s3Bucket === undefined) throw new WrongUse('no bucket: set svc.broker.backup.s3-bucket');
   return { kind: 's3' };
 }

@@ -1,9 +1,8 @@
 import type { Config } from '../config/config.ts';
-import { loadConfig } from '../config/load.ts';
-import { formatProblem } from '../config/problem.ts';
 import { SvcError } from '../errors.ts';
 import { consoleLogger } from '../observe/logger.ts';
 import { type RecoveryPlace, runRecovery } from '../start-recovery.ts';
+import { recoveryConfig } from './recovery-config.ts';
 import { type RecoveryOptions, WrongUse } from './recovery-options.ts';
 import { createProgressBar, listed, listHead, listLine, summaryLines, summaryOf } from './recovery-output.ts';
 
@@ -19,10 +18,12 @@ export async function runRecoveryCommand(
   action: Action,
   placeOf: (config: Config) => RecoveryPlace,
 ): Promise<number> {
-  const config = recoveryConfig(options);
+  const { config, checkBroker } = recoveryConfig(options);
+  const place = placeOf(config);
   const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
   const isSending = action === 'send' && !options.isDryRun;
   const isListing = action === 'list' || options.isDryRun;
+  if (isSending || place.kind === 'dlq') checkBroker();
   const bar = createProgressBar(process.stderr);
   const all: object[] = [];
   let isStopped = false;
@@ -36,7 +37,7 @@ export async function runRecoveryCommand(
   if (isListing && !options.isJson) process.stdout.write(listHead);
   try {
     const result = await runRecovery(config, logger, {
-      place: placeOf(config),
+      place,
       isSending,
       accept: options.accept,
       fallbackTopic: options.to,
@@ -68,19 +69,4 @@ export async function runRecoveryCommand(
     process.removeListener('SIGINT', stop);
     process.removeListener('SIGTERM', stop);
   }
-}
-
-/** The configuration of the application, with the broker of the command line. Without a file, the command line is enough. */
-function recoveryConfig({ config: file, broker }: RecoveryOptions): Config {
-  const env = file === undefined ? process.env : { ...process.env, SVC_CONFIG: file };
-  const code = broker === undefined ? undefined : { svc: { broker: brokerSettings(broker) } };
-  const { config, problems } = loadConfig({ env, ...(code && { code }) });
-  // Without a topic of its own the application could not start, but what is stored knows its topics.
-  const wrong = problems.filter(({ name }) => name.startsWith('svc.broker.') && name !== 'svc.broker.topic');
-  if (wrong.length > 0) throw new WrongUse(wrong.map(formatProblem).join('\nsvc: '));
-  return config;
-}
-
-function brokerSettings(broker: string): object {
-  return { client: 'kafkajs', bootstrapServers: broker.split(',') };
 }

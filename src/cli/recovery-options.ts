@@ -42,6 +42,8 @@ export function parseRecoveryOptions(args: readonly string[], ownNames: readonly
   const text = (name: string): string | undefined => values[name] as string | undefined;
   const since = timeOf('since', text('since'));
   const until = timeOf('until', text('until'));
+  if (since !== undefined && until !== undefined && since >= until)
+    throw new WrongUse('--since is not before --until');
   const types = values.type as string[] | undefined;
   const topics = values.topic as string[] | undefined;
   return {
@@ -60,16 +62,18 @@ export function parseRecoveryOptions(args: readonly string[], ownNames: readonly
   };
 }
 
+const instant = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/;
 const ago = /^(\d+)(s|m|h|d)$/;
 const unitsMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** `2026-03-04T10:00:00Z`, or `90m`: that long ago. */
+/** `2026-03-04T10:00:00Z`, `2026-03-04` (UTC), or `90m`: that long ago. A time without a zone could be anybody's. */
 function timeOf(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const [, count, unit] = ago.exec(text) ?? [];
   if (count !== undefined && unit !== undefined)
     return Date.now() - Number(count) * (unitsMs[unit] as number);
-  const time = Date.parse(text);
+  // Date.parse alone takes "90" for a year.
+  const time = instant.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(time)) {
     throw new WrongUse(
       `--${name} takes a time such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d`,

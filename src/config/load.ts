@@ -28,6 +28,8 @@ export interface LoadedConfig {
   readonly notFound: string | undefined;
   /** Complete in every case; not fit for use when there are problems. */
   readonly config: Config;
+  /** Whether somebody has set an option, by its name in the documentation: `svc.broker.client`. */
+  readonly isGiven: (name: string) => boolean;
   /** What keeps svc from starting. */
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
@@ -76,6 +78,7 @@ export function loadConfig(options: LoadOptions = {}): LoadedConfig {
       baseDir,
       file: found?.path,
     }),
+    isGiven: (name) => settings.has(name),
     problems: [
       ...(file?.settings.problems ?? []),
       ...environment.problems,

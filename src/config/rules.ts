@@ -59,9 +59,11 @@ export function checkRules(input: RuleInput, targets: readonly TargetConfig[]): 
   }
 
   const dlqTopic = values.get('svc.broker.dlq-topic');
-  if (dlqTopic !== undefined && dlqTopic === values.get('svc.broker.topic')) {
+  const ofTarget = targets.find(({ topic }) => topic !== undefined && topic === dlqTopic);
+  if (dlqTopic !== undefined && (dlqTopic === values.get('svc.broker.topic') || ofTarget !== undefined)) {
     const name = 'svc.broker.dlq-topic';
-    const message = 'dlqTopic must differ from topic: dead letters would be read as events';
+    const of = ofTarget === undefined ? '' : ` of target ${ofTarget.id}`;
+    const message = `dlqTopic must differ from topic${of}: dead letters would be read as events`;
     problems.push({
       name,
       message,

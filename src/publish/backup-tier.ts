@@ -67,7 +67,8 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
     const standing = standingOf(strategy);
     standing.underWay++;
     try {
-      await answered(options.isolate(() => strategy.store(event)));
+      // One that is written in JavaScript may store at once, and return nothing.
+      await answered(options.isolate(async () => strategy.store(event)));
       return true;
     } catch (error) {
       report(strategy, standing, error);
@@ -120,7 +121,8 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
       for (const strategy of options.strategies()) {
         if (strategy.storeSync === undefined || events.length === 0) continue;
         try {
-          strategy.storeSync(events);
+          const left: unknown = strategy.storeSync(events);
+          if (left instanceof Promise) throw notSync(left);
           return events.length;
         } catch (error) {
           logger.error(`backup "${strategy.name}" failed: ${reasonOf(error)}`);
@@ -149,6 +151,14 @@ function reasonOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown };
   if (typeof code === 'string' && /^[A-Z_]+$/.test(code)) return code;
   return error instanceof Error ? error.name : typeof error;
+}
+
+function notSync(left: Promise<unknown>): SvcError {
+  left.catch(() => {});
+  return new SvcError(
+    'SVC_PUBLISH_BACKUP_FAILED',
+    'its storeSync returns a promise, and at the end of the process nobody can wait for it',
+  );
 }
 
 function answered(work: Promise<void>): Promise<void> {

@@ -1,4 +1,5 @@
 import { nodeCrypto } from '../builtins.ts';
+import { SvcError } from '../errors.ts';
 import { shared } from '../lifecycle.ts';
 
 /** An event that could not be published, with all that a restore needs: the same bytes go to the same topic again. */
@@ -41,10 +42,22 @@ const registered = shared('backup-strategies', () => new Set<EventBackupStrategy
 /**
  * Adds a backup strategy of the application's own. It is asked before the configured ones (S3, then local files), in the
  * order of registration, and works without any of them. Returns the way to take it out again.
+ *
+ * @throws SvcError `SVC_PUBLISH_BACKUP_STRATEGY` for what is none: in an outage it would be too late to hear of it.
  */
 export function registerBackupStrategy(strategy: EventBackupStrategy): () => void {
+  const { name, store, storeSync, close } = (strategy ?? {}) as Partial<EventBackupStrategy>;
+  const isOptional = (method: unknown): boolean => method === undefined || typeof method === 'function';
+  if (typeof name !== 'string' || name === '' || typeof store !== 'function')
+    throw badStrategy('it needs a name and a function store(event)');
+  if (!isOptional(storeSync) || !isOptional(close))
+    throw badStrategy('storeSync and close are functions, or left out');
   registered.add(strategy);
   return () => void registered.delete(strategy);
+}
+
+function badStrategy(why: string): SvcError {
+  return new SvcError('SVC_PUBLISH_BACKUP_STRATEGY', `not a backup strategy: ${why}`);
 }
 
 /** Those of the application, whichever copy of this package they were registered with. */

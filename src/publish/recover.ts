@@ -66,7 +66,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     problems: new Map(),
     stoppedBy: undefined,
   };
-  const counts = new Map<string, number | undefined>();
+  const counts = new Map<string, number>();
   const size = ratePerSecond > 0 ? Math.min(maxBatchCount, Math.ceil(ratePerSecond)) : maxBatchCount;
 
   for await (const { events, unreadable } of source.read(size)) {
@@ -87,8 +87,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     try {
       for (const group of await byPartition(events)) {
         for (const part of split(group.events)) {
-          if (report.stoppedBy !== undefined) report.failed += part.length;
-          else sent.push(...(await sendPart(group.topic, group.partition, part)));
+          sent.push(...(await sendPart(group.topic, group.partition, part)));
         }
       }
     } finally {
@@ -103,13 +102,13 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
 
   async function byPartition(events: readonly StoredEvent[]): Promise<Group[]> {
     const groups = new Map<string, Group>();
+    await askForCounts(events);
     for (const event of events) {
       const topic = event.topic ?? options.fallbackTopic;
       if (topic === undefined) {
         fail([event], 'their topic is not known: name one');
         continue;
       }
-      if (!counts.has(topic)) counts.set(topic, await options.partitionsFor(topic));
       const count = counts.get(topic);
       const partition = count === undefined ? undefined : options.partitionOf(event.key, count);
       const id = `${topic} ${partition}`;
@@ -120,12 +119,25 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     return [...groups.values()];
   }
 
+  /** What is not known yet is asked for again with each batch: the first send to a topic may have made it. */
+  async function askForCounts(events: readonly StoredEvent[]): Promise<void> {
+    for (const topic of new Set(events.map((event) => event.topic ?? options.fallbackTopic))) {
+      if (topic === undefined || counts.has(topic)) continue;
+      const count = await options.partitionsFor(topic);
+      if (count !== undefined) counts.set(topic, count);
+    }
+  }
+
   /** The events that are acknowledged. */
   async function sendPart(
     topic: string,
     partition: number | undefined,
     events: readonly StoredEvent[],
   ): Promise<readonly StoredEvent[]> {
+    if (report.stoppedBy !== undefined) {
+      report.failed += events.length;
+      return [];
+    }
     // Of a topic of which nothing is known, one record a send: a send never spans partitions.
     if (partition === undefined && events.length > 1) {
       const sent: StoredEvent[] = [];

@@ -220,6 +220,10 @@ management:
       'svc.broker.dlq-topic: dlqTopic must differ from topic: dead letters would be read as events (code). Name a topic of its own, such as orders.events.dlq.v1.',
     ]);
     assert.deepEqual(dlq('orders.dlq').problems, []);
+    const target = { module: './a.js', function: 'f', topic: 'orders.dlq' };
+    assert.deepEqual(lines(loadCode({ broker: { dlqTopic: 'orders.dlq' }, targets: [target] }).problems), [
+      'svc.broker.dlq-topic: dlqTopic must differ from topic of target a.js#f: dead letters would be read as events (code). Name a topic of its own, such as orders.events.dlq.v1.',
+    ]);
     assert.equal(loadCode({ broker: { dlqTopic: 'a b' } }).problems.length, 1);
     assert.equal(
       loadCode({ broker: { backup: { s3Enabled: true } } }).problems[0]?.message,

@@ -231,7 +231,9 @@ async function objectsOf(settings: S3Settings): Promise<string> {
   const store = await openS3Store(settings);
   const objects: string[] = [];
   for await (const key of store.list('')) {
-    const { body, metadata } = await store.get(key);
+    const object = await store.get(key);
+    if (typeof object === 'string') throw new Error(`${key}: ${object}`);
+    const { body, metadata } = object;
     objects.push(`${key}\n${JSON.stringify(metadata)}\n${body}`);
   }
   store.close();

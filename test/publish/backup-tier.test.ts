@@ -151,6 +151,51 @@ describe('backup tier', () => {
     assert.deepEqual(registeredBackupStrategies(), []);
   });
 
+  it('refuses what is no strategy when it is registered, not in an outage', () => {
+    const store = async (): Promise<void> => {};
+    for (const wrong of [
+      undefined,
+      null,
+      {},
+      { name: 'own' },
+      { store },
+      { name: '', store },
+      { name: 'own', store: true },
+      { name: 'own', store, storeSync: true },
+      { name: 'own', store, close: 5 },
+    ])
+      assert.throws(() => registerBackupStrategy(wrong as never), {
+        code: 'SVC_PUBLISH_BACKUP_STRATEGY',
+      });
+    assert.deepEqual(registeredBackupStrategies(), []);
+  });
+
+  it('one that stores at once, without a promise, has stored; one that throws at once has not', async () => {
+    const kept: string[] = [];
+    const sync = { name: 'sync', store: ({ eventId }: BackupEvent) => void kept.push(eventId) };
+    assert.equal(await tierOf(sync as never).tier.store(failedEvent('1')), true);
+    assert.deepEqual(kept, ['1']);
+    const broken = {
+      name: 'broken',
+      store: () => {
+        throw new TypeError('no');
+      },
+    };
+    assert.equal(await tierOf(broken as never).tier.store(failedEvent('2')), false);
+  });
+
+  it('a promise at the end of the process stores nothing: the next one is asked', () => {
+    const late = { ...strategy('late'), storeSync: () => Promise.reject(new Error('too late')) };
+    const kept: string[] = [];
+    const files = strategy('files', {
+      storeSync: (events) => void kept.push(...events.map(({ eventId }) => eventId)),
+    });
+    const { tier, errors } = tierOf(late, files);
+    assert.equal(tier.storeSync([failedEvent('1')]), 1);
+    assert.deepEqual(kept, ['1']);
+    assert.match(String(errors), /backup "late" failed: its storeSync returns a promise/);
+  });
+
   it('a busy strategy is waited for before an event is lost, 32 events at a time', async () => {
     const [s3, files] = [strategy('s3'), strategy('files')];
     files.answer = s3Failed;

@@ -178,6 +178,26 @@ describe('recover', () => {
     );
   });
 
+  it('asks about an unknown topic once a batch, until it is known', async () => {
+    const events = Array.from({ length: 1_200 }, (_, id) => stored(id));
+    const counts = [undefined, 2, 3];
+    const { run, sends } = setUp(events, () => undefined, { partitionsFor: async () => counts.shift() });
+    await run();
+    assert.deepEqual(counts, [3]);
+    assert.equal(sends.length, 500 + 2 + 2);
+  });
+
+  it('an unknown topic of a cluster that is away: one event is tried, not each', async () => {
+    const events = Array.from({ length: 600 }, (_, id) => stored(id));
+    const { run, sends, sleeps, source } = setUp(events, () => awayFailure, {
+      partitionsFor: async () => undefined,
+    });
+    const report = await run();
+    assert.deepEqual([sends.length, sleeps.length, report.failed], [4, 3, 500]);
+    assert.deepEqual([...report.problems], [['cannot reach Kafka', 1]]);
+    assert.equal(source.left.size, 600);
+  });
+
   it('keeps to the rate, in batches of a second at most', async () => {
     const events = Array.from({ length: 25 }, (_, id) => stored(id));
     const { run, sleeps, source } = setUp(events, () => undefined, { ratePerSecond: 10 });

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Admin, Consumer, IHeaders, KafkaMessage } from 'kafkajs';
+import { systemClock } from '../../clock.ts';
 import { SvcError } from '../../errors.ts';
 import type { TopicReader, TopicRecord } from '../../publish/topic-reader.ts';
 import { type Marks, readMarks, writeMarks } from './done-marks.ts';
@@ -35,8 +36,12 @@ interface Fetched {
 
 /** About 10 s: so long a fresh cluster may take to say who keeps the offsets of a group. */
 const retry = { retries: 5 };
-/** A partition can end in records that no consumer is shown: then its end is never reached. */
+/** A partition can end in records that no consumer is shown: then its end is never reached, while all brokers answer. */
 const idleMs = 15_000;
+/** A fetch waits for records for half a second; one that takes so long is one of a broker that hangs, */
+const hangingMs = 5_000;
+/** until it fails after `requestTimeoutMs`, and is tried again within this time. */
+const renewalMs = 10_000;
 
 /**
  * Reads a topic as a member of a consumer group, so that two recoveries at once share the partitions. What is done is in
@@ -50,6 +55,8 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
   let consumer: Consumer | undefined;
   let handOver: HandOver<Fetched> | undefined;
   let listGroup: string | undefined;
+  /** Node id of a broker that is asked for records -> since when. */
+  const fetching = new Map<number, number>();
   let hold: NodeJS.Timeout | undefined;
 
   async function orLine<T>(work: () => Promise<T>): Promise<T> {
@@ -92,6 +99,11 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
     });
     consumer = opened;
     opened.on(opened.events.CRASH, ({ payload }) => to.fail(payload.error));
+    opened.on(
+      opened.events.FETCH_START,
+      ({ payload }) => void fetching.set(payload.nodeId, systemClock.monotonic()),
+    );
+    opened.on(opened.events.FETCH, ({ payload }) => void fetching.delete(payload.nodeId));
     await opened.connect();
     await opened.subscribe({ topics: [topic], fromBeginning: true });
     await opened.run({
@@ -106,6 +118,12 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
       opened.seek({ topic, partition, offset: String(Math.min(base, end)) });
     }
   }
+
+  const hangs = (): boolean =>
+    [...fetching.values()].some((sinceMs) => {
+      const ageMs = systemClock.monotonic() - sinceMs;
+      return ageMs > hangingMs && ageMs < options.requestTimeoutMs + renewalMs;
+    });
 
   const isComplete = (): boolean => [...parts.values()].every(({ position, end }) => position >= end);
 
@@ -135,6 +153,8 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
       await orLine(() => startConsumer(listGroup ?? options.group, from));
       while (!isComplete()) {
         const fetched = await orLine(() => from.take());
+        // Its records are not the end of the topic: kafkajs waits for it, and fails in the end.
+        if (fetched === undefined && hangs()) continue;
         if (fetched === undefined) return;
         const part = parts.get(fetched.partition);
         if (part === undefined) continue;

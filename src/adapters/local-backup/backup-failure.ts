@@ -1,11 +1,33 @@
 import { SvcError } from '../../errors.ts';
 
 export function toSvcError(error: unknown, directory: string): SvcError {
-  if (error instanceof SvcError) return error;
-  const code = (error as NodeJS.ErrnoException)?.code ?? 'unknown error';
-  const hint = code === 'ENOSPC' || code === 'EDQUOT' ? ': the disk is full' : '';
-  return failed(directory, `${code}${hint}`);
+  return error instanceof SvcError ? error : failed(directory, reasonOf(error));
 }
+
+/** The same for who takes events out of the folder. */
+export function unusable(error: unknown, directory: string): SvcError {
+  if (error instanceof SvcError) return error;
+  const { path, syscall } = error as NodeJS.ErrnoException;
+  const where = path === undefined ? '' : ` (${syscall} ${path})`;
+  return new SvcError(
+    'SVC_ADAPTERS_BACKUP_FAILED',
+    `the backup folder "${directory}" cannot be used: ${reasonOf(error)}${where}`,
+  );
+}
+
+function reasonOf(error: unknown): string {
+  const code = (error as NodeJS.ErrnoException)?.code ?? 'unknown error';
+  return hints[code] === undefined ? code : `${code}: ${hints[code]}`;
+}
+
+const diskFull = 'the disk is full';
+const hints: Readonly<Record<string, string>> = {
+  ENOSPC: diskFull,
+  EDQUOT: diskFull,
+  EROFS: 'the file system is read-only',
+  EACCES: 'no right to',
+  EXDEV: 'recovered/ is on another file system',
+};
 
 export function failed(directory: string, why: string): SvcError {
   return new SvcError(

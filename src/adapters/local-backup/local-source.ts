@@ -7,7 +7,8 @@ import { createRanges, type Ranges } from '../../ranges.ts';
 import { openBackupDirectory } from './backup-directory.ts';
 import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
 import { createLineIndex, type LineIndex, orderOf } from './line-index.ts';
-import { bySegment, type Entry, inOrder, readPlaces } from './ordered-entries.ts';
+import { withOneLineErrors } from './one-line-errors.ts';
+import { byNumber, bySegment, type Entry, inOrder, readPlaces } from './ordered-entries.ts';
 import { readLines } from './read-lines.ts';
 import {
   doneFile,
@@ -52,6 +53,10 @@ interface Progress {
  * one key can lie in either. Processed files move to `recovered/`.
  */
 export function createLocalSource(options: LocalSourceOptions): RecoverySource {
+  return withOneLineErrors(createSource(options), options.directory);
+}
+
+function createSource(options: LocalSourceOptions): RecoverySource {
   const { directory, now } = options;
   const progress = new Map<string, Progress>();
   let real = directory;
@@ -199,6 +204,8 @@ export function createLocalSource(options: LocalSourceOptions): RecoverySource {
         await lstat(join(real, name)).catch(() => {
           throw missing(`there is no file "${name}" in the backup folder "${directory}"`);
         });
+        if (!isEventFile(name) && !segmentName.test(name))
+          throw missing(`"${name}" is neither an event file (.json) nor a segment`);
       }
       if (!forRecovery) return;
       lock = await lockDirectory(real);
@@ -282,11 +289,6 @@ function newProgress(done: Ranges, unnoted: Set<number> = new Set()): Progress {
 /** Of a line as svc writes it without parsing the rest of it; `undefined` where it is no event. */
 function eventIdIn(text: string): string | undefined {
   return /^\{"eventId":"(\d{1,19})"/.exec(text)?.[1] ?? decodeRecord(text, '')?.eventId;
-}
-
-/** Event ids are numbers that grow with time, as texts of any length. */
-function byNumber(a: string, b: string): number {
-  return a.length - b.length || (a < b ? -1 : 1);
 }
 
 function missing(message: string): SvcError {

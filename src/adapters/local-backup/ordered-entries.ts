@@ -5,6 +5,11 @@ import { type IndexedLine, type LineIndex, orderOf } from './line-index.ts';
 /** The name of an event file, or a line of a segment. */
 export type Entry = string | IndexedLine;
 
+/** Event ids are numbers that grow with time, as texts of any length. */
+export function byNumber(a: string, b: string): number {
+  return a.length - b.length || (a < b ? -1 : 1);
+}
+
 /** @param files names in their order */
 export function* inOrder(files: readonly string[], index: LineIndex): Generator<Entry> {
   const lines = index.sorted();

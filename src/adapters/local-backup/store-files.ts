@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type BackupEvent, backupName } from '../../publish/backup.ts';
 import { encodeLine, encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
@@ -42,18 +43,26 @@ export async function storeFiles(
   return results;
 }
 
+/** All of them or none: whoever is told that they are not stored counts them as lost. */
 export function storeFilesSync(
   directory: string,
   format: BackupFormat,
   events: readonly BackupEvent[],
 ): void {
   if (format === 'event') makeFolderSync(join(directory, routesFolder));
-  for (const event of events) {
-    const { stem, parts } = partsOf(directory, format, event);
-    writeExclusiveSync(stem, parts);
+  const written: string[] = [];
+  try {
+    for (const event of events) {
+      const { stem, parts } = partsOf(directory, format, event);
+      const name = writeExclusiveSync(stem, parts);
+      written.push(...parts.map((part) => join(part.directory, name)));
+    }
+    if (format === 'event') syncDirectorySync(join(directory, routesFolder));
+    syncDirectorySync(directory);
+  } catch (error) {
+    for (const path of written) rmSync(path, { force: true });
+    throw error;
   }
-  if (format === 'event') syncDirectorySync(join(directory, routesFolder));
-  syncDirectorySync(directory);
 }
 
 /** Many events at the end of the process: one finished segment. */

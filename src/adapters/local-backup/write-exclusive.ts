@@ -4,6 +4,7 @@ import {
   constants,
   fsyncSync,
   linkSync,
+  lstatSync,
   mkdirSync,
   openSync,
   unlinkSync,
@@ -12,6 +13,7 @@ import {
 import { link, open, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { nodeCrypto } from '../../builtins.ts';
+import { SvcError } from '../../errors.ts';
 
 /** Bytes and the folder that they go to. */
 export interface Placed {
@@ -187,7 +189,11 @@ function tryTo(work: () => void): void {
   }
 }
 
-/** A folder in the backup folder, for the owner only. */
+/**
+ * A folder in the backup folder, for the owner only.
+ *
+ * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY` where a link or a file stands in its place.
+ */
 export function makeFolderSync(path: string): void {
   try {
     mkdirSync(path, { mode: 0o700 });
@@ -195,5 +201,8 @@ export function makeFolderSync(path: string): void {
     if (process.platform !== 'win32') chmodSync(path, 0o700);
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error;
+    if (lstatSync(path).isDirectory()) return;
+    const message = `"${path}" is not used: it is a link or a file, and has to be a folder. Move it away`;
+    throw new SvcError('SVC_ADAPTERS_BACKUP_DIRECTORY', message);
   }
 }

@@ -20,9 +20,11 @@ export interface S3Object {
 export interface S3Store {
   /** `exists`: an object of this key was there already, and is untouched. */
   put(key: string, body: Buffer, metadata: Record<string, string>): Promise<'stored' | 'exists'>;
-  get(key: string): Promise<S3Object>;
+  /** A text says why this object cannot be had, while others can. */
+  get(key: string): Promise<S3Object | string>;
   /** Keys below a prefix, in their order. */
   list(prefix: string): AsyncIterable<string>;
+  /** An object that is gone has been moved by somebody else. */
   move(from: string, to: string): Promise<void>;
   close(): void;
 }
@@ -97,7 +99,7 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
         }>(new vendor.GetObjectCommand({ Bucket, Key: key }));
         return { body: Buffer.from(await Body.transformToByteArray()), metadata: Metadata ?? {} };
       } catch (error) {
-        return orSvcError(error);
+        return ofOneObject[nameOf(error)] ?? orSvcError(error);
       }
     },
     async *list(prefix) {
@@ -122,7 +124,7 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
         await send(new vendor.CopyObjectCommand({ Bucket, Key: to, CopySource }));
         await send(new vendor.DeleteObjectCommand({ Bucket, Key: from }));
       } catch (error) {
-        orSvcError(error);
+        if (nameOf(error) !== 'NoSuchKey') orSvcError(error);
       }
     },
     close: () => client.destroy(),
@@ -173,6 +175,11 @@ const hints: Readonly<Record<string, string>> = {
   ECONNRESET: 'the connection was cut',
   ECONNREFUSED: 'nothing listens there: check svc.broker.backup.s3-endpoint',
   ENOTFOUND: 'the host is not known: check svc.broker.backup.s3-endpoint and s3-region',
+};
+
+const ofOneObject: Readonly<Record<string, string>> = {
+  NoSuchKey: 'it is not there any more',
+  InvalidObjectState: 'it is in an archive: restore it in S3 first',
 };
 
 function nameOf(error: unknown): string {

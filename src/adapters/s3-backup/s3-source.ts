@@ -18,7 +18,9 @@ export function createS3Source(settings: S3Settings): RecoverySource {
   }
 
   async function readEvent(key: string): Promise<StoredEvent | Unreadable> {
-    const { body, metadata } = await (store as S3Store).get(key);
+    const object = await (store as S3Store).get(key);
+    if (typeof object === 'string') return { place: key, reason: object };
+    const { body, metadata } = object;
     const encoded = metadata[routeMetadata];
     const route = encoded === undefined ? undefined : Buffer.from(encoded, 'base64').toString();
     const record = route === undefined ? decodeRecord(body.toString(), key) : undefined;

@@ -338,6 +338,33 @@ describe('local backup', () => {
     assert.deepEqual((await eventsIn(directory)).map(routeOf), [...many(64), ...many(65, 100)].map(routeOf));
   });
 
+  it('at the end of the process stores all events or none: what is said to be lost is not there', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory);
+    await backup.store(backupEvent('1'));
+    // Not to be written as JSON: whatever fails in the middle.
+    const bad = backupEvent('4', { key: 1n as never });
+    assert.throws(() => backup.storeSync([backupEvent('2'), backupEvent('3'), bad]), {
+      code: 'SVC_ADAPTERS_BACKUP_FAILED',
+    });
+    assert.deepEqual(namesIn(directory), ['1.json']);
+    assert.deepEqual(namesIn(join(directory, 'routes')), ['1.json']);
+    await backup.close(1_000);
+  });
+
+  it('a link in the place of routes/ is not followed', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory);
+    await backup.store(backupEvent('1'));
+    rmSync(join(directory, 'routes'), { recursive: true });
+    mkdirSync(`${directory}-target`);
+    symlinkSync(`${directory}-target`, join(directory, 'routes'));
+    await assert.rejects(backup.store(backupEvent('2')), { code: 'SVC_ADAPTERS_BACKUP_DIRECTORY' });
+    assert.throws(() => backup.storeSync([backupEvent('2')]), { code: 'SVC_ADAPTERS_BACKUP_DIRECTORY' });
+    assert.deepEqual([namesIn(directory), namesIn(`${directory}-target`)], [['1.json'], []]);
+    await backup.close(1_000);
+  });
+
   it('takes nothing after close, and finishes its segment', async () => {
     const directory = freshPath();
     const backup = backupIn(directory, { maxFiles: 0 });

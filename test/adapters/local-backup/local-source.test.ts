@@ -6,6 +6,7 @@ import {
   readdirSync,
   renameSync,
   rmSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -238,6 +239,49 @@ describe('recovery from a backup folder', () => {
     const source = createLocalSource({ directory, file: 'nothing.json', now: Date.now });
     await assert.rejects(source.open(false), /there is no file "nothing.json"/);
     rmSync(directory, { recursive: true });
+  });
+
+  it('a file that can hold no event is said to be none, and not passed over', async () => {
+    const directory = freshPath();
+    await filled(directory, 1, 0);
+    writeFileSync(join(directory, 'notes.txt'), 'hello');
+    const source = createLocalSource({ directory, file: 'notes.txt', now: Date.now });
+    await assert.rejects(source.open(false), /"notes.txt" is neither an event file \(\.json\) nor a segment/);
+  });
+
+  for (const [what, put] of [
+    ['a link', (path: string) => symlinkSync('/tmp', path)],
+    ['a file', (path: string) => writeFileSync(path, '')],
+  ] as const) {
+    it(`${what} in the place of recovered/ is one line, and nothing is taken`, async () => {
+      const directory = freshPath();
+      await filled(directory, 2, 0);
+      put(join(directory, 'recovered'));
+      const source = createLocalSource({ directory, now: Date.now });
+      await assert.rejects(source.open(true), {
+        code: 'SVC_ADAPTERS_BACKUP_DIRECTORY',
+        message: `"${join(directory, 'recovered')}" is not used: it is a link or a file, and has to be a folder. Move it away`,
+      });
+      await source.close();
+      assert.equal(namesIn(directory).length, 2);
+    });
+  }
+
+  it('what the file system refuses is one line', async () => {
+    const directory = freshPath();
+    await filled(directory, 1, 0);
+    const source = createLocalSource({ directory, now: Date.now });
+    await source.open(true);
+    const reading = source.read(3)[Symbol.asyncIterator]();
+    const { events } = (await reading.next()).value;
+    rmSync(join(directory, 'recovered'), { recursive: true });
+    await assert.rejects(source.done(events), (error: Error & { code: string }) => {
+      assert.equal(error.code, 'SVC_ADAPTERS_BACKUP_FAILED');
+      assert.match(error.message, /^the backup folder ".*" cannot be used: ENOENT \(rename .*1001\.json\)$/);
+      return true;
+    });
+    await source.close();
+    assert.deepEqual(namesIn(directory), ['1001.json']);
   });
 
   it('takes one file alone', async () => {

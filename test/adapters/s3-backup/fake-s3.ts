@@ -25,6 +25,8 @@ export interface FakeS3 {
   readonly endpoint: string;
   readonly objects: Map<string, Stored>;
   readonly requests: string[];
+  /** The name of the error that the object of this key gives to whoever reads it. */
+  readonly unreadable: Map<string, string>;
   trouble: Trouble;
   close(): Promise<void>;
 }
@@ -32,12 +34,14 @@ export interface FakeS3 {
 export async function startFakeS3(): Promise<FakeS3> {
   const objects = new Map<string, Stored>();
   const requests: string[] = [];
+  const unreadable = new Map<string, string>();
   const server: Server = createServer((request, response) => void answer(request, response));
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   const fake: FakeS3 = {
     endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     objects,
     requests,
+    unreadable,
     trouble: 'none',
     close: () =>
       new Promise((closed) => {
@@ -61,7 +65,7 @@ export async function startFakeS3(): Promise<FakeS3> {
       );
     };
     if (trouble === 'hang') return;
-    if (trouble === 'slow') await new Promise((resolve) => setTimeout(resolve, 200));
+    if (trouble === 'slow') await new Promise((resolve) => setTimeout(resolve, 700));
     if (trouble === 'reset') return void request.socket.destroy();
     if (trouble === '500') return refuse(500, 'InternalError');
     if (trouble === '503') return refuse(503, 'SlowDown');
@@ -93,6 +97,8 @@ export async function startFakeS3(): Promise<FakeS3> {
     if (key === '') return list(url.searchParams, response);
     const found = objects.get(key);
     if (found === undefined) return refuse(404, 'NoSuchKey');
+    const why = unreadable.get(key);
+    if (why !== undefined) return refuse(403, why);
     const headers = Object.entries(found.metadata).map(([name, value]) => [`x-amz-meta-${name}`, value]);
     response.writeHead(200, { 'content-length': found.body.length, ...Object.fromEntries(headers) });
     if (trouble === 'hang in body') response.write(found.body.subarray(0, 1));

@@ -24,13 +24,14 @@ interface CommandEnd {
   readonly stderr: string;
 }
 
+/** The applications here write to topic files, some of them to a Kafka that does not answer: recovery goes to the files. */
 async function svc(folder: string, ...args: string[]): Promise<CommandEnd> {
   const { node } = await subject();
   return new Promise((resolve) => {
     execFile(
       node,
       [join(app, 'node_modules/svc/bin/svc.cjs'), ...args],
-      { cwd: folder, env: hostEnvironment(), timeout: 60_000 },
+      { cwd: folder, env: { ...hostEnvironment(), SVC_BROKER_CLIENT: 'file' }, timeout: 60_000 },
       (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
     );
   });
@@ -202,6 +203,8 @@ describe('backup and its way back', function () {
       [['backup', 'restore', '--rate', '0'], '--rate takes'],
       [['backup', 'list', '--since', 'soon'], '--since takes a time'],
       [['backup', 'list', '--s3'], 'no bucket'],
+      [['backup', 'restore', '--s3', '--file', '1.json'], '--s3 means the bucket'],
+      [['backup', 'list', '--config', 'gone.yaml'], 'gone.yaml: does not exist'],
       [['backup', 'list', '--nonsense'], "Unknown option '--nonsense'"],
     ] as const) {
       const { code, stderr } = await svc(folder, ...args);

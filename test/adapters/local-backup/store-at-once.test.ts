@@ -1,0 +1,22 @@
+import assert from 'node:assert/strict';
+import { openLocalBackup } from '../../../src/adapters.ts';
+import { backupEvent, freshPath, namesIn, removeFolders } from './backup-folder.ts';
+
+describe('local backup of a process that ends in the turn of its first event', () => {
+  afterEach(removeFolders);
+
+  it('stores although the adapter is just being loaded', async () => {
+    const directory = freshPath();
+    const backup = openLocalBackup({
+      directory,
+      format: 'event',
+      maxFiles: 10,
+      maxBytes: 1024 ** 2,
+      clock: { now: Date.now, monotonic: () => performance.now() },
+      logger: { debug() {}, info() {}, warn() {}, error() {} },
+    });
+    backup.storeSync?.([backupEvent('1')]);
+    assert.deepEqual(namesIn(directory), ['1.json']);
+    await backup.close?.(1_000);
+  });
+});

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { parseRecoveryOptions, WrongUse } from '../../src/cli/recovery-options.ts';
+import type { StoredEvent } from '../../src/start-recovery.ts';
+
+const stored = (storedAt: number): StoredEvent => ({
+  place: '1.json',
+  eventId: '1',
+  eventType: 'T',
+  topic: 'orders',
+  key: null,
+  headers: {},
+  value: Buffer.alloc(0),
+  storedAt,
+  reason: undefined,
+});
+
+const accepts = (args: string[], storedAt: number): boolean =>
+  parseRecoveryOptions(args, []).accept(stored(storedAt));
+
+describe('options of a recovery', () => {
+  it('--since is from a time on, --until before it', () => {
+    const at = Date.UTC(2026, 2, 4, 10);
+    for (const text of ['2026-03-04T10:00:00Z', '2026-03-04T10:00:00.000Z', '2026-03-04T11:00+01:00']) {
+      assert.deepEqual([accepts(['--since', text], at), accepts(['--since', text], at - 1)], [true, false]);
+      assert.deepEqual([accepts(['--until', text], at), accepts(['--until', text], at - 1)], [false, true]);
+    }
+    assert.equal(accepts(['--since', '2026-03-04'], Date.UTC(2026, 2, 4)), true);
+    assert.equal(accepts(['--since', '2026-03-04'], Date.UTC(2026, 2, 4) - 1), false);
+  });
+
+  it('how long ago is counted from now', () => {
+    assert.equal(accepts(['--since', '90m'], Date.now() - 89 * 60_000), true);
+    assert.equal(accepts(['--since', '90m'], Date.now() - 91 * 60_000), false);
+  });
+
+  for (const text of [
+    '90',
+    '2',
+    'soon',
+    '',
+    '2026',
+    'March 4, 2026',
+    '2026-03-04T10:00',
+    '2026-13-01',
+    '-5m',
+  ])
+    it(`"${text}" is no time`, () => {
+      assert.throws(() => parseRecoveryOptions([`--since=${text}`], []), WrongUse);
+    });
+
+  it('a time that ends before it begins is said, not answered with nothing', () => {
+    assert.throws(() => parseRecoveryOptions(['--since', '1h', '--until', '2h'], []), /not before --until/);
+    parseRecoveryOptions(['--since', '2h', '--until', '1h'], []);
+  });
+
+  for (const rate of ['0', '-1', '1.5', 'fast', 'Infinity', 'NaN', ''])
+    it(`--rate ${rate} is refused`, () => {
+      assert.throws(() => parseRecoveryOptions([`--rate=${rate}`], []), /--rate takes events a second/);
+    });
+
+  it('--rate takes 1 and more', () => {
+    assert.equal(parseRecoveryOptions(['--rate', '1'], []).ratePerSecond, 1);
+    assert.equal(parseRecoveryOptions([], []).ratePerSecond, 0);
+  });
+});
