@@ -198,6 +198,19 @@ describe('recover', () => {
     assert.equal(source.left.size, 600);
   });
 
+  it('a wrong password is tried once for each topic, not with each event', async () => {
+    const refused: SendFailure = { kind: 'fatal', cause: 'SASL_AUTHENTICATION_FAILED', message: 'refused' };
+    const events = Array.from({ length: 1_200 }, (_, id) => stored(id, { topic: `t${id % 2}` }));
+    let asked = 0;
+    const { run, sends, source } = setUp(events, () => refused, {
+      partitionsFor: async () => void asked++,
+    });
+    const report = await run();
+    assert.deepEqual([sends.length, asked, report.failed], [2, 2, 1_200]);
+    assert.deepEqual([...report.problems], [['refused', 1_200]]);
+    assert.equal(source.left.size, 1_200);
+  });
+
   it('keeps to the rate, in batches of a second at most', async () => {
     const events = Array.from({ length: 25 }, (_, id) => stored(id));
     const { run, sleeps, source } = setUp(events, () => undefined, { ratePerSecond: 10 });
