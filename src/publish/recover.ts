@@ -108,7 +108,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     for (const event of events) {
       const topic = event.topic ?? options.fallbackTopic;
       if (topic === undefined) {
-        fail([event], 'their topic is not known: name one');
+        fail([event], 'their topic is not known: recover them with --to <topic>');
         continue;
       }
       const count = counts.get(topic);
