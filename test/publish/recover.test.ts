@@ -157,7 +157,10 @@ describe('recover', () => {
   it('an event without a topic goes to the one that is named, or stays', async () => {
     const lost = stored(1, { topic: undefined });
     const { run, source } = setUp([lost], () => undefined);
-    assert.deepEqual([...(await run()).problems], [['their topic is not known: recover them with --to <topic>', 1]]);
+    assert.deepEqual(
+      [...(await run()).problems],
+      [['their topic is not known: recover them with --to <topic>', 1]],
+    );
     assert.equal(source.left.size, 1);
     const named = setUp([lost], () => undefined, { fallbackTopic: 'there' });
     await named.run();
