@@ -67,6 +67,8 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     stoppedBy: undefined,
   };
   const counts = new Map<string, number>();
+  /** Topics that could not even be looked at, and why: a wrong password is not tried with each event. */
+  const refusals = new Map<string, string>();
   const size = ratePerSecond > 0 ? Math.min(maxBatchCount, Math.ceil(ratePerSecond)) : maxBatchCount;
 
   for await (const { events, unreadable } of source.read(size)) {
@@ -106,7 +108,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     for (const event of events) {
       const topic = event.topic ?? options.fallbackTopic;
       if (topic === undefined) {
-        fail([event], 'their topic is not known: name one');
+        fail([event], 'their topic is not known: recover them with --to <topic>');
         continue;
       }
       const count = counts.get(topic);
@@ -122,7 +124,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
   /** What is not known yet is asked for again with each batch: the first send to a topic may have made it. */
   async function askForCounts(events: readonly StoredEvent[]): Promise<void> {
     for (const topic of new Set(events.map((event) => event.topic ?? options.fallbackTopic))) {
-      if (topic === undefined || counts.has(topic)) continue;
+      if (topic === undefined || counts.has(topic) || refusals.has(topic)) continue;
       const count = await options.partitionsFor(topic);
       if (count !== undefined) counts.set(topic, count);
     }
@@ -136,6 +138,11 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
   ): Promise<readonly StoredEvent[]> {
     if (report.stoppedBy !== undefined) {
       report.failed += events.length;
+      return [];
+    }
+    const refusal = refusals.get(topic);
+    if (refusal !== undefined) {
+      fail(events, refusal);
       return [];
     }
     // Of a topic of which nothing is known, one record a send: a send never spans partitions.
@@ -155,6 +162,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
       ];
     }
     fail(events, failure.message);
+    if (failure.kind === 'fatal' && partition === undefined) refusals.set(topic, failure.message);
     if (failure.kind === 'retriable' || failure.kind === 'unknown_outcome') report.stoppedBy = failure;
     return [];
   }

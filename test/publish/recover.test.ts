@@ -157,7 +157,10 @@ describe('recover', () => {
   it('an event without a topic goes to the one that is named, or stays', async () => {
     const lost = stored(1, { topic: undefined });
     const { run, source } = setUp([lost], () => undefined);
-    assert.deepEqual([...(await run()).problems], [['their topic is not known: name one', 1]]);
+    assert.deepEqual(
+      [...(await run()).problems],
+      [['their topic is not known: recover them with --to <topic>', 1]],
+    );
     assert.equal(source.left.size, 1);
     const named = setUp([lost], () => undefined, { fallbackTopic: 'there' });
     await named.run();
@@ -196,6 +199,19 @@ describe('recover', () => {
     assert.deepEqual([sends.length, sleeps.length, report.failed], [4, 3, 500]);
     assert.deepEqual([...report.problems], [['cannot reach Kafka', 1]]);
     assert.equal(source.left.size, 600);
+  });
+
+  it('a wrong password is tried once for each topic, not with each event', async () => {
+    const refused: SendFailure = { kind: 'fatal', cause: 'SASL_AUTHENTICATION_FAILED', message: 'refused' };
+    const events = Array.from({ length: 1_200 }, (_, id) => stored(id, { topic: `t${id % 2}` }));
+    let asked = 0;
+    const { run, sends, source } = setUp(events, () => refused, {
+      partitionsFor: async () => void asked++,
+    });
+    const report = await run();
+    assert.deepEqual([sends.length, asked, report.failed], [2, 2, 1_200]);
+    assert.deepEqual([...report.problems], [['refused', 1_200]]);
+    assert.equal(source.left.size, 1_200);
   });
 
   it('keeps to the rate, in batches of a second at most', async () => {
