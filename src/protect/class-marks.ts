@@ -34,8 +34,10 @@ export const metadataKey: symbol = metadataSymbol();
 
 function metadataSymbol(): symbol {
   const symbols = Symbol as { metadata?: symbol };
-  symbols.metadata ??= Symbol.for('Symbol.metadata');
-  return symbols.metadata;
+  const key = symbols.metadata ?? Symbol.for('Symbol.metadata');
+  // No assignment: with --frozen-intrinsics that throws.
+  if (symbols.metadata === undefined) Reflect.set(Symbol, 'metadata', key);
+  return key;
 }
 
 export function hasMarks(): boolean {

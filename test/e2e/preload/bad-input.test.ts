@@ -230,15 +230,22 @@ describe('an environment that does not play along: clear lines, and the applicat
   });
 
   for (const way of ['--import', '--require']) {
-    it(`a Node that throws at everything deprecated, ${way}`, async () => {
-      const strict = ['--pending-deprecation', '--throw-deprecation', '--unhandled-rejections=strict'];
-      const end = await run(
-        { 'svc.config.json': configOf([target, { module: 'signal-exit', function: 'onExit' }]) },
-        { args: [...strict, way, 'svc/register', 'main.mjs'] },
-      );
-      assert.doesNotMatch(end.stderr, /deprecat|warn|error/i);
-      assert.equal(end.topics.events?.length, 1);
-    });
+    for (const [title, flags] of [
+      [
+        'throws at everything deprecated',
+        ['--pending-deprecation', '--throw-deprecation', '--unhandled-rejections=strict'],
+      ],
+      ['has frozen intrinsics', ['--frozen-intrinsics', '--disable-warning=ExperimentalWarning']],
+    ] as const) {
+      it(`a Node that ${title}, ${way}`, async () => {
+        const end = await run(
+          { 'svc.config.json': configOf([target, { module: 'signal-exit', function: 'onExit' }]) },
+          { args: [...flags, way, 'svc/register', 'main.mjs'] },
+        );
+        assert.doesNotMatch(end.stderr, /deprecat|warn|error|could not/i);
+        assert.equal(end.topics.events?.length, 1);
+      });
+    }
   }
 
   it('nobody reads its standard error any more', async () => {
