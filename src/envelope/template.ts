@@ -25,13 +25,18 @@ const maxKept = 1000;
 
 /** The templates of one service, each made once. */
 export function createTemplates(source: Source): (eventType: string, severity: Severity) => EnvelopeTemplate {
-  const kept = new Map<string, EnvelopeTemplate>();
+  // By names that are there already: a key put together for each event would be hashed for each event.
+  const kept = new Map<Severity, Map<string, EnvelopeTemplate>>();
+  let keptCount = 0;
   return (eventType, severity) => {
-    const key = `${severity} ${eventType}`;
-    const known = kept.get(key);
+    const known = kept.get(severity)?.get(eventType);
     if (known !== undefined) return known;
     const template = createTemplate({ eventType, severity, source });
-    if (kept.size < maxKept) kept.set(key, template);
+    if (keptCount < maxKept) {
+      keptCount++;
+      const ofSeverity = kept.get(severity) ?? new Map<string, EnvelopeTemplate>();
+      kept.set(severity, ofSeverity.set(eventType, template));
+    }
     return template;
   };
 }
