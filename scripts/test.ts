@@ -37,13 +37,14 @@ const packageChecks = [
   task('types of the package', 'attw', '--pack', '.', '--profile', 'node16', '--quiet'),
 ].map((check) => ({ ...check, env: { ...env, npm_config_ignore_scripts: 'true' } }));
 
-/** Mocha runs side by side, as most tests wait for servers and processes; each has servers of its own. */
+/** Two runs of mocha side by side, as most tests wait for servers and processes; each run has servers of its own. */
 function suites(): Task[] {
   if (only.length > 0) return [suite('suite', ...only)];
-  const applications = 'test/e2e/**/*.test.ts';
+  // About half of the time; files of a new folder go to the other half.
+  const half = ['cli', 'contract', 'e2e', 'support'].map((folder) => `test/${folder}/**/*.test.ts`);
   return [
-    suite('suite: all but applications', 'test/**/*.test.ts', '--ignore', applications),
-    suite('suite: applications', applications),
+    suite('suite, first half', ...half),
+    suite('suite, second half', 'test/**/*.test.ts', ...half.flatMap((files) => ['--ignore', files])),
   ];
 }
 

@@ -16,6 +16,13 @@ import { type KafkaClient, kafkaClients } from './kafka-clients.ts';
 import { kafkaOptions, textRecord } from './kafka-options.ts';
 import { startTokenEndpoint, type TokenEndpoint, unsignedToken } from './token-endpoint.ts';
 
+/** What came of sends over the lives of several tokens. */
+interface Outlived {
+  readonly results: readonly SendResult[];
+  /** Asked for at the endpoint. */
+  readonly tokens: number;
+}
+
 const tokensOf = ({ url }: TokenEndpoint): KafkaTokenOptions => ({
   ...{ mechanism: 'oauthbearer', tokenEndpointUrl: url },
   ...{ clientId: 'app', clientSecret: 'right-secret' },
@@ -28,7 +35,7 @@ requiring('secure-kafka', 'tokens and permissions', function () {
   let tokens: KafkaTokenOptions;
   let folder: string;
   const opened: Broker[] = [];
-  const outliving = new Map<string, ReturnType<typeof outliveToken>>();
+  const outliving = new Map<string, Promise<Outlived>>();
 
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'svc-token-'));
@@ -37,9 +44,12 @@ requiring('secure-kafka', 'tokens and permissions', function () {
     await kafka.createTopic('open');
     await kafka.createTopic('closed');
     await allowOnly('closed', 'somebody');
-    for (const client of kafkaClients) outliving.set(client.name, outliveToken(client));
-    // Each shows in its own test.
-    for (const each of outliving.values()) each.catch(() => {});
+    for (const client of kafkaClients) {
+      const goOn = await beginToOutlive(client);
+      const outlived = goOn();
+      outlived.catch(() => {}); // It shows in its own test.
+      outliving.set(client.name, outlived);
+    }
   });
   after(async () => {
     await endpoint?.close();
@@ -75,22 +85,21 @@ requiring('secure-kafka', 'tokens and permissions', function () {
   }
 
   /** Sends for longer than the first token lives. With an endpoint and a topic of its own: others work meanwhile. */
-  async function outliveToken({
-    name,
-    create,
-  }: KafkaClient): Promise<{ results: SendResult[]; tokens: number }> {
+  async function beginToOutlive({ name, create }: KafkaClient): Promise<() => Promise<Outlived>> {
     const own = await startTokenEndpoint();
     own.lifetimeS = 6;
-    await kafka.createTopic(`expiring-${name}`);
-    const sasl = tokensOf(own);
-    const options = { tls: { caFile: kafka.caFile }, sasl, connectionTimeoutMs: 5_000 };
+    const topic = `expiring-${name}`;
+    await kafka.createTopic(topic);
+    const options = { tls: { caFile: kafka.caFile }, sasl: tokensOf(own), connectionTimeoutMs: 5_000 };
     const broker = create(kafkaOptions(kafka.secureBrokers, options));
-    const results = [await broker.send(`expiring-${name}`, 0, [textRecord('x')])];
-    for (const end = performance.now() + 8_000; performance.now() < end; await sleep(200))
-      results.push(await broker.send(`expiring-${name}`, 0, [textRecord('x')]));
-    await broker.close(1000);
-    await own.close();
-    return { results, tokens: own.requests.length };
+    const results = [await broker.send(topic, 0, [textRecord('x')])];
+    return async () => {
+      for (const end = performance.now() + 8_000; performance.now() < end; await sleep(200))
+        results.push(await broker.send(topic, 0, [textRecord('x')]));
+      await broker.close(1000);
+      await own.close();
+      return { results, tokens: own.requests.length };
+    };
   }
 
   for (const { name, create } of kafkaClients) {
@@ -169,7 +178,7 @@ requiring('secure-kafka', 'tokens and permissions', function () {
       });
 
       it('goes on when its token has expired, with a new one', async () => {
-        const { results, tokens } = (await outliving.get(name)) as Awaited<ReturnType<typeof outliveToken>>;
+        const { results, tokens } = (await outliving.get(name)) as Outlived;
         assert.ok(results.length > 10, `${results.length} sends`);
         for (const result of results) assert.deepEqual(result, { ok: true });
         assert.ok(tokens >= 2, `${tokens} tokens`);
