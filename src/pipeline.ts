@@ -170,7 +170,14 @@ function unexpected(): SvcError {
   return new SvcError('SVC_PIPELINE_UNEXPECTED', 'an unexpected error stopped the event before it was sent');
 }
 
+/** Of the class, never of a field `constructor`: the name goes out in clear. What throws here is not the caller's to see. */
 function classNameOf(payload: unknown): string {
-  const name = typeof payload === 'object' && payload !== null ? payload.constructor?.name : undefined;
-  return name === undefined || name === '' || name === 'Object' ? 'Event' : name;
+  try {
+    const prototype = (typeof payload === 'object' && Object.getPrototypeOf(payload)) as object;
+    const owner = Object.getOwnPropertyDescriptor(prototype, 'constructor')?.value as () => void;
+    const name = Object.getOwnPropertyDescriptor(owner, 'name')?.value as unknown;
+    return typeof name === 'string' && name !== '' && name !== 'Object' ? name : 'Event';
+  } catch {
+    return 'Event';
+  }
 }

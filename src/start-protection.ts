@@ -115,7 +115,10 @@ export function declaredRules(
 ): readonly PathRule[] {
   if (!pii.enabled) return [];
   const checked = fields.pii === undefined ? undefined : checkRulesOf(fields.pii, true);
-  if (checked?.ok === false) throw new SvcError('SVC_PROTECT_RULE', `pii ${checked.message}`);
+  if (checked?.ok === false) {
+    const says = [checked, ...(checked.more ?? [])].map(({ message }) => message);
+    throw new SvcError('SVC_PROTECT_RULE', `pii ${says.join('; ')}`);
+  }
   const rules = checked?.value ?? [];
   const inClear = keyInClear(fields, [...rules, ...pii.fields]);
   if (inClear !== undefined) throw new SvcError('SVC_PROTECT_RULE', `key ${inClear}`);

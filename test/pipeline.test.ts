@@ -248,4 +248,28 @@ describe('pipeline', () => {
       code: 'SVC_PROTECT_UNSUPPORTED_TYPE',
     });
   });
+
+  it('publish() without eventType takes the name of the class, and nothing that the payload says', async () => {
+    const { producer, taken } = pipelineWith();
+    const throwing = () => {
+      throw new Error(secret);
+    };
+    const Hidden = Object.defineProperty(class {}, 'name', { get: throwing });
+    for (const payload of [
+      { constructor: { name: secret } },
+      Object.defineProperty({ a: 1 }, 'constructor', { get: throwing }),
+      Object.create(null),
+      new Hidden(),
+    ])
+      void producer.publish(payload);
+    const proxy = new Proxy({ a: 1 }, { getPrototypeOf: throwing });
+    await assert.rejects(producer.publish(proxy), { code: 'SVC_PROTECT_READ_ERROR' });
+    void producer.publish(new (class OrderShipped {})());
+    void producer.publish(new Proxy(new (class OrderPaid {})(), {}));
+    void producer.publish('text');
+    assert.deepEqual(
+      taken.map(({ event }) => event.eventType),
+      ['Event', 'Event', 'Event', 'Event', 'OrderShipped', 'OrderPaid', 'Event'],
+    );
+  });
 });

@@ -5,7 +5,7 @@ import type { Setting } from './flatten.ts';
 import { nearestName } from './nearest.ts';
 import { camelCase, kebabCase } from './option.ts';
 import { checkRulesOf } from './pii-rules.ts';
-import { describeTyped, type Problem, printable } from './problem.ts';
+import { describeTyped, type Problem, printable, problemsOf } from './problem.ts';
 import { type TargetConfig, targetId } from './target.ts';
 import { type TargetField, targetFields } from './target-fields.ts';
 
@@ -149,7 +149,8 @@ function readFields(
       continue;
     }
     const checked = checkField(field, value);
-    if (!checked.ok) add(checked);
+    if (!checked.ok)
+      problems.push(...problemsOf(`${targetName}.${key}`, checked, { where, whereItem: where }));
     else if (field.refused === undefined) values.set(field.name, checked.value);
   }
   for (const field of targetFields) {

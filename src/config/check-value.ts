@@ -4,23 +4,18 @@ import { nearestName } from './nearest.ts';
 import { type Option, shortName } from './option.ts';
 import { checkKeys } from './pii-keys.ts';
 import { checkRulesOf } from './pii-rules.ts';
-import { describeTyped, describeValue } from './problem.ts';
+import { describeTyped, describeValue, type Mistake, type Mistakes } from './problem.ts';
 
-/** `value` in the type that the option has, or what is wrong with it. */
-export type Checked =
-  | { readonly ok: true; readonly value: unknown }
-  | {
-      readonly ok: false;
-      readonly message: string;
-      readonly got: string | undefined;
-      readonly fix?: string | undefined;
-    };
+/** `value` in the type that the option has, or all that is wrong with it. */
+export type Checked = { readonly ok: true; readonly value: unknown } | ({ readonly ok: false } & Mistakes);
 
 /** Checks one value against type, bounds and form of its option. */
 export function checkValue(option: Option, value: unknown): Checked {
   if (option.orFunction && typeof value === 'function') return { ok: true, value };
   const checked = checkType(option, value);
-  return checked.ok || !option.secret ? checked : { ...checked, got: undefined };
+  if (checked.ok || !option.secret) return checked;
+  const more = checked.more?.map((mistake) => ({ ...mistake, got: undefined }));
+  return { ...checked, got: undefined, more };
 }
 
 function checkType(option: Option, value: unknown): Checked {
@@ -39,20 +34,15 @@ function checkType(option: Option, value: unknown): Checked {
     case 'rules':
       return checkRulesOf(value, false);
     case 'keys':
-      return orMessage(checkKeys(value));
+      return orMistakes(checkKeys(value));
     case 'names':
-      return checkedNames(value);
+      return orMistakes(checkNames(value));
   }
 }
 
-function orMessage(keys: ReturnType<typeof checkKeys>): Checked {
-  return typeof keys === 'string' ? { ok: false, message: keys, got: undefined } : { ok: true, value: keys };
-}
-
-function checkedNames(value: unknown): Checked {
-  const names = checkNames(value);
-  if (!('message' in names) || Array.isArray(names.message)) return { ok: true, value: names };
-  return { ok: false, message: names.message as string, got: names.got as string | undefined };
+function orMistakes({ value, mistakes }: { value: unknown; mistakes: readonly Mistake[] }): Checked {
+  const [first, ...more] = mistakes;
+  return first === undefined ? { ok: true, value } : { ok: false, ...first, more };
 }
 
 function checkNumber(option: Option, value: unknown): Checked {
@@ -120,12 +110,13 @@ function checkList(option: Option, value: unknown): Checked {
   const items = typeof value === 'string' ? value.split(',').filter((item) => item.trim() !== '') : value;
   if (!Array.isArray(items)) return wrongType('must be a list', value);
   const result: string[] = [];
+  const mistakes: Mistake[] = [];
   for (const [index, item] of Array.from(items as unknown[]).entries()) {
     const checked = checkItem(option, typeof item === 'string' ? item.trim() : item);
-    if (!checked.ok) return { ...checked, message: `item ${index + 1} ${checked.message}` };
-    if (!result.includes(checked.value as string)) result.push(checked.value as string);
+    if (!checked.ok) mistakes.push({ ...checked, message: `item ${index + 1} ${checked.message}` });
+    else if (!result.includes(checked.value as string)) result.push(checked.value as string);
   }
-  return { ok: true, value: result };
+  return orMistakes({ value: result, mistakes });
 }
 
 function checkItem(option: Option, item: unknown): Checked {

@@ -1,21 +1,24 @@
-import { describeTyped, printable } from './problem.ts';
+import { describeTyped, type Mistake, printable } from './problem.ts';
 
 /** Names and what stands for each. */
 export type Names = Readonly<Record<string, readonly string[]>>;
 
-/** `{ customer: arn:…, old: [a, b] }`, or a text: JSON, or `customer=arn:…,other=…`. Else what is wrong with it. */
-export function checkNames(given: unknown): Names | { readonly message: string; readonly got?: string } {
+/** `{ customer: arn:…, old: [a, b] }`, or a text: JSON, or `customer=arn:…,other=…`; and all that is wrong with it. */
+export function checkNames(given: unknown): { readonly value: Names; readonly mistakes: readonly Mistake[] } {
   const value = typeof given === 'string' ? readText(given.trim()) : given;
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    return { message: 'must be an object of names', got: describeTyped(given) };
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    const got = describeTyped(given);
+    return { value: {}, mistakes: [{ message: 'must be an object of names', got }] };
+  }
   const names: Record<string, readonly string[]> = {};
+  const mistakes: Mistake[] = [];
   for (const [name, texts] of Object.entries(value)) {
     const list: readonly unknown[] = Array.isArray(texts) ? texts : [texts];
     if (list.length === 0 || !list.every((text) => typeof text === 'string' && text.trim() !== ''))
-      return { message: `says of ${printable(name)} neither a text nor a list of texts` };
-    names[name] = list.map((text) => (text as string).trim());
+      mistakes.push({ message: `says of ${printable(name)} neither a text nor a list of texts` });
+    else names[name] = list.map((text) => (text as string).trim());
   }
-  return names;
+  return { value: names, mistakes };
 }
 
 function readText(text: string): unknown {

@@ -1,5 +1,5 @@
 import { camelCase } from './option.ts';
-import { printable } from './problem.ts';
+import { type Mistake, printable } from './problem.ts';
 
 /** One of `svc.pii.crypto.keys`. */
 export interface EncryptionKeyConfig {
@@ -13,27 +13,35 @@ export const keyIdPattern: RegExp = /^[A-Za-z0-9_-]{1,128}$/;
 /** Readers try them one by one. */
 const most = 8;
 
-/** `svc.pii.crypto.keys`, or what is wrong with it; a text is JSON. No message holds a key. */
-export function checkKeys(given: unknown): readonly EncryptionKeyConfig[] | string {
-  let value = given;
-  if (typeof given === 'string') {
-    try {
-      value = JSON.parse(given);
-    } catch {
-      return 'is not valid JSON';
-    }
-  }
-  if (!Array.isArray(value)) return 'must be a list of { id, key, status }';
-  if (value.length > most) return `must hold at most ${most} keys`;
+/** `svc.pii.crypto.keys`, and all that is wrong with it; a text is JSON. No message holds a key. */
+export function checkKeys(given: unknown): {
+  readonly value: readonly EncryptionKeyConfig[];
+  readonly mistakes: readonly Mistake[];
+} {
+  const value = typeof given === 'string' ? parsed(given) : given;
+  const only = (message: string) => ({ value: [], mistakes: [{ message }] });
+  if (value === undefined) return only('is not valid JSON');
+  if (!Array.isArray(value)) return only('must be a list of { id, key, status }');
+  if (value.length > most) return only(`must hold at most ${most} keys`);
   const keys: EncryptionKeyConfig[] = [];
+  const mistakes: Mistake[] = [];
   for (const [index, item] of Array.from(value as unknown[]).entries()) {
     const key = checkKey(item, `item ${index + 1}`);
-    if (typeof key === 'string') return key;
-    if (keys.some(({ id }) => id === key.id)) return `has the id "${key.id}" twice`;
-    keys.push(key);
+    if (typeof key === 'string') mistakes.push({ message: key });
+    else if (keys.some(({ id }) => id === key.id)) mistakes.push({ message: `has the id "${key.id}" twice` });
+    else keys.push(key);
   }
-  if (keys.filter(({ status }) => status === 'primary').length > 1) return 'has more than one primary key';
-  return keys;
+  if (keys.filter(({ status }) => status === 'primary').length > 1)
+    mistakes.push({ message: 'has more than one primary key' });
+  return { value: keys, mistakes };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 function checkKey(item: unknown, name: string): EncryptionKeyConfig | string {

@@ -2,25 +2,18 @@ import { type PathRule, piiLevels, piiStrategies, piiTypes, typeOfName } from '.
 import { parseRulePath } from '../rule-path.ts';
 import { nearestName } from './nearest.ts';
 import { camelCase } from './option.ts';
-import { describeTyped, describeValue, printable } from './problem.ts';
+import { keyIdPattern } from './pii-keys.ts';
+import { describeTyped, describeValue, type Mistake, type Mistakes, printable } from './problem.ts';
 
-/** Rules, or what is wrong with them, as a problem says it. */
+/** Rules, or everything that is wrong with them, as problems say it. */
 export type CheckedRules =
   | { readonly ok: true; readonly value: readonly PathRule[] }
-  | { readonly ok: false; readonly message: string; readonly got: string | undefined; readonly fix?: string };
-
-class BadRule extends Error {
-  readonly got: string | undefined;
-  readonly fix: string | undefined;
-  constructor(message: string, got?: string, fix?: string) {
-    super(message);
-    this.got = got;
-    this.fix = fix;
-  }
-}
+  | ({ readonly ok: false } & Mistakes);
 
 const ruleFields = ['type', 'strategy', 'level', 'keyId', 'masker'] as const;
 type RuleParts = { readonly [field in (typeof ruleFields)[number]]?: string };
+/** Notes a mistake; reading goes on. */
+type Say = (message: string, got?: string, fix?: string) => void;
 
 /**
  * Path rules in any of their forms: a list of paths (`customer.email`), of `path=TYPE:STRATEGY:LEVEL`, and of objects with `path`;
@@ -29,76 +22,88 @@ type RuleParts = { readonly [field in (typeof ruleFields)[number]]?: string };
  * @param forWhole accepts `{ type: EMAIL }` and `EMAIL` as well, for the payload as a whole
  */
 export function checkRulesOf(value: unknown, forWhole: boolean): CheckedRules {
-  try {
-    return { ok: true, value: read(value, forWhole) };
-  } catch (error) {
-    if (!(error instanceof BadRule)) throw error;
-    const { message, got, fix } = error;
-    return { ok: false, message, got, ...(fix === undefined ? {} : { fix }) };
-  }
+  const mistakes: Mistake[] = [];
+  const rules = read(value, forWhole, mistakes);
+  const [first, ...more] = mistakes;
+  return first === undefined ? { ok: true, value: rules } : { ok: false, ...first, more };
 }
 
-function read(value: unknown, forWhole: boolean): PathRule[] {
+function read(value: unknown, forWhole: boolean, mistakes: Mistake[]): PathRule[] {
+  const say: Say = (message, got, fix) => mistakes.push({ message, got, fix });
   if (value === false && forWhole) return [];
-  if (typeof value === 'string') return readText(value.trim(), forWhole);
-  if (Array.isArray(value)) return Array.from(value as unknown[]).flatMap(readItem);
-  if (typeof value !== 'object' || value === null)
-    throw new BadRule('must be a list of rules', describeTyped(value));
-  if (forWhole && isRule(value)) return [rule('', readParts(value))];
-  return readPaths(value);
+  if (typeof value === 'string') return readText(value.trim(), forWhole, mistakes);
+  if (Array.isArray(value)) {
+    return Array.from(value as unknown[]).flatMap((item, index) =>
+      readItem(item, (message, got, fix) => mistakes.push({ message, got, fix, index })),
+    );
+  }
+  if (typeof value !== 'object' || value === null) {
+    say('must be a list of rules', describeTyped(value));
+    return [];
+  }
+  if (forWhole && isRule(value)) return [rule('', readParts(value, say), say)];
+  return readPaths(value, say);
 }
 
-function readText(text: string, forWhole: boolean): PathRule[] {
+function readText(text: string, forWhole: boolean, mistakes: Mistake[]): PathRule[] {
+  const say: Say = (message, got, fix) => mistakes.push({ message, got, fix });
   if (/^[[{]/.test(text)) {
     try {
-      return read(JSON.parse(text), forWhole);
-    } catch (error) {
-      throw error instanceof BadRule ? error : new BadRule('is not valid JSON');
+      return read(JSON.parse(text), forWhole, mistakes);
+    } catch {
+      say('is not valid JSON');
+      return [];
     }
   }
   if (forWhole && (piiTypes as readonly string[]).includes(text.split(':')[0]?.toUpperCase() ?? ''))
-    return [rule('', partsOf(text))];
+    return [rule('', partsOf(text, say), say)];
   return text
     .split(',')
     .filter((item) => item.trim() !== '')
-    .map(readShort);
+    .map((item) => readShort(item, say));
 }
 
-function readItem(item: unknown): PathRule[] {
-  if (typeof item === 'string') return [readShort(item)];
-  if (typeof item !== 'object' || item === null || Array.isArray(item))
-    throw new BadRule('must hold paths, or objects with path', describeTyped(item));
-  if (!Object.hasOwn(item, 'path')) return readPaths(item);
+function readItem(item: unknown, say: Say): PathRule[] {
+  if (typeof item === 'string') return [readShort(item, say)];
+  if (typeof item !== 'object' || item === null || Array.isArray(item)) {
+    say('must hold paths, or objects with path', describeTyped(item));
+    return [];
+  }
+  if (!Object.hasOwn(item, 'path')) return readPaths(item, say);
   const { path, ...parts } = item as { path: unknown };
-  if (typeof path !== 'string') throw new BadRule('must hold paths that are strings', describeTyped(path));
-  return [rule(checkPath(path), readParts(parts))];
+  if (typeof path !== 'string') say('must hold paths that are strings', describeTyped(path));
+  return [rule(typeof path === 'string' ? checkPath(path, say) : '', readParts(parts, say), say)];
 }
 
-function readShort(text: string): PathRule {
+function readShort(text: string, say: Say): PathRule {
   const [path = '', says] = text.split(/=(?=[^="'\]]*$)/);
-  return rule(checkPath(path), says === undefined ? {} : partsOf(says));
+  return rule(checkPath(path, say), says === undefined ? {} : partsOf(says, say), say);
 }
 
 /** `{ customer.email: EMAIL, '**.ssn': { type: NATIONAL_ID, strategy: HASH } }` */
-function readPaths(paths: object): PathRule[] {
-  return Object.entries(paths).map(([path, says]) => {
-    if (typeof says === 'string') return rule(checkPath(path), partsOf(says));
-    if (says === null) return rule(checkPath(path), {});
-    if (typeof says === 'object' && !Array.isArray(says)) return rule(checkPath(path), readParts(says));
-    throw new BadRule(`says of ${printable(path)} neither a type nor a rule`, describeTyped(says));
+function readPaths(paths: object, say: Say): PathRule[] {
+  return Object.entries(paths).flatMap(([path, says]) => {
+    const known = checkPath(path, say);
+    if (typeof says === 'string') return [rule(known, partsOf(says, say), say)];
+    if (says === null) return [rule(known, {}, say)];
+    if (typeof says === 'object' && !Array.isArray(says)) return [rule(known, readParts(says, say), say)];
+    say(`says of ${printable(path)} neither a type nor a rule`, describeTyped(says));
+    return [];
   });
 }
 
-function checkPath(path: string): string {
+/** A path that is none is said, and stands for the payload as a whole. */
+function checkPath(path: string, say: Say): string {
   const steps = parseRulePath(path);
-  if (typeof steps === 'string') throw new BadRule(`has a path that ${steps}`, describeValue(path));
-  return path.trim();
+  if (typeof steps !== 'string') return path.trim();
+  say(`has a path that ${steps}`, describeValue(path));
+  return '';
 }
 
 /** `EMAIL:ENCRYPT:NORMAL` */
-function partsOf(text: string): RuleParts {
+function partsOf(text: string, say: Say): RuleParts {
   const [type, strategy, level, ...more] = text.split(':').map((part) => part.trim());
-  if (more.length > 0) throw new BadRule('has a rule that is not TYPE:STRATEGY:LEVEL', describeValue(text));
+  if (more.length > 0) say('has a rule that is not TYPE:STRATEGY:LEVEL', describeValue(text));
   return { ...(type && { type }), ...(strategy && { strategy }), ...(level && { level }) };
 }
 
@@ -107,7 +112,7 @@ function isRule(value: object): boolean {
   return names.length > 0 && names.every((name) => (ruleFields as readonly string[]).includes(name));
 }
 
-function readParts(given: object): RuleParts {
+function readParts(given: object, say: Say): RuleParts {
   const parts: Record<string, string> = {};
   for (const [key, value] of Object.entries(given)) {
     const name = camelCase(key);
@@ -115,44 +120,41 @@ function readParts(given: object): RuleParts {
       const nearest = nearestName(key, ruleFields);
       const fix =
         nearest === undefined ? `Known are path, ${ruleFields.join(', ')}` : `Did you mean ${nearest}?`;
-      throw new BadRule(`has a rule with the unknown field ${printable(key)}`, undefined, fix);
-    }
-    if (value === null || value === undefined) continue;
-    if (typeof value !== 'string' || value.trim() === '')
-      throw new BadRule(`has a rule whose ${name} is no text`, describeTyped(value));
-    parts[name] = value.trim();
+      say(`has a rule with the unknown field ${printable(key)}`, undefined, fix);
+    } else if (typeof value === 'string' && value.trim() !== '') parts[name] = value.trim();
+    else if (value !== null && value !== undefined)
+      say(`has a rule whose ${name} is no text`, describeTyped(value));
   }
   return parts;
 }
 
-function rule(path: string, parts: RuleParts): PathRule {
+function rule(path: string, parts: RuleParts, say: Say): PathRule {
   const { keyId, masker } = parts;
-  if (keyId !== undefined && !/^[A-Za-z0-9_-]{1,128}$/.test(keyId))
-    throw new BadRule(
-      'has a rule with an Invalid key id',
-      undefined,
-      'Use letters, digits, underscores and hyphens',
-    );
+  if (keyId !== undefined && !keyIdPattern.test(keyId))
+    say('has a rule with an Invalid key id', undefined, 'Use letters, digits, underscores and hyphens');
   const last = parseRulePath(path);
   const named = typeof last === 'string' ? undefined : last.findLast((step) => typeof step === 'object');
   return {
     path,
-    type: word('type', parts.type, piiTypes) ?? typeOfName(typeof named === 'object' ? named.key : ''),
-    strategy: word('strategy', parts.strategy, piiStrategies) ?? 'MASK',
-    level: word('level', parts.level, piiLevels) ?? 'NORMAL',
+    type: word('type', parts.type, piiTypes, say) ?? typeOfName(typeof named === 'object' ? named.key : ''),
+    strategy: word('strategy', parts.strategy, piiStrategies, say) ?? 'MASK',
+    level: word('level', parts.level, piiLevels, say) ?? 'NORMAL',
     keyId,
     masker,
   };
 }
 
-function word<T extends string>(name: string, text: string | undefined, words: readonly T[]): T | undefined {
+function word<T extends string>(
+  name: string,
+  text: string | undefined,
+  words: readonly T[],
+  say: Say,
+): T | undefined {
   if (text === undefined) return undefined;
   const found = words.find((one) => one === text.toUpperCase());
   if (found !== undefined) return found;
   const nearest = nearestName(text.toUpperCase(), words);
-  throw new BadRule(
-    `has a rule whose ${name} is none of ${words.join(', ')}`,
-    describeValue(text),
-    nearest && `Did you mean ${nearest}?`,
-  );
+  const fix = nearest && `Did you mean ${nearest}?`;
+  say(`has a rule whose ${name} is none of ${words.join(', ')}`, describeValue(text), fix);
+  return undefined;
 }

@@ -12,6 +12,35 @@ export interface Problem {
   readonly fix?: string | undefined;
 }
 
+/** What is wrong with a value, before its name and place are known. */
+export interface Mistake {
+  readonly message: string;
+  readonly got?: string | undefined;
+  readonly fix?: string | undefined;
+  /** Of a list: which item, from 0. */
+  readonly index?: number | undefined;
+}
+
+/** A mistake, and the others of the same value: all are said at once. */
+export interface Mistakes extends Mistake {
+  readonly more?: readonly Mistake[] | undefined;
+}
+
+/** One problem for each mistake; of an item of a list, with its place in it. */
+export function problemsOf(
+  name: string,
+  { more = [], ...first }: Mistakes,
+  place: { where(): string; whereItem(index: number): string },
+): Problem[] {
+  return [first, ...more].map(({ message, got, fix, index }) => ({
+    name: index === undefined ? name : `${name}[${index}]`,
+    message,
+    got,
+    where: index === undefined ? place.where() : place.whereItem(index),
+    fix,
+  }));
+}
+
 /** `name: message, got value (where). What to do.` */
 export function formatProblem(problem: Problem): string {
   const got = problem.got === undefined ? '' : `, got ${problem.got}`;

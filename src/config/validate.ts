@@ -1,7 +1,7 @@
 import { checkValue } from './check-value.ts';
 import type { Setting } from './flatten.ts';
 import type { Option, OptionValue } from './option.ts';
-import type { Problem } from './problem.ts';
+import { type Problem, problemsOf } from './problem.ts';
 import { options } from './schema.ts';
 
 /** Option name -> checked value, defaults included. A bad value is replaced by its default. */
@@ -27,15 +27,9 @@ export function validate(settings: ReadonlyMap<string, Setting>): Validated {
     if (setting === undefined) continue;
     const checked = checkValue(option, setting.value);
     if (!checked.ok) {
-      const { message, got, fix } = checked;
       invalid.add(option.name);
-      problems.push({
-        name: option.name,
-        message: wordOfSpecification(option, setting) ?? message,
-        got,
-        where: setting.where(),
-        fix,
-      });
+      const message = wordOfSpecification(option, setting) ?? checked.message;
+      problems.push(...problemsOf(option.name, { ...checked, message }, setting));
       continue;
     }
     values.set(option.name, checked.value);

@@ -1,6 +1,15 @@
 import { types } from 'node:util';
 
-export type Kind = 'plain' | 'array' | 'date' | 'map' | 'set' | 'bytes' | 'primitive wrapper' | 'unsupported';
+export type Kind =
+  | 'plain'
+  | 'array'
+  | 'date'
+  | 'map'
+  | 'set'
+  | 'bytes'
+  | 'primitive wrapper'
+  | 'raw json'
+  | 'unsupported';
 
 /** Prototypes of classes whose instances are walked like plain objects. */
 const plainPrototypes = new WeakSet<object>();
@@ -8,17 +17,26 @@ const plainPrototypes = new WeakSet<object>();
 /** How the walk reads an object. `prototype` is the object's own. */
 export function kindOf(value: object, prototype: object | null): Kind {
   if (Array.isArray(value)) return 'array';
-  if (prototype === Object.prototype || prototype === null) return 'plain';
+  if (prototype === Object.prototype) return 'plain';
+  if (prototype === null) return isRawJson(value) ? 'raw json' : 'plain';
   if (plainPrototypes.has(prototype)) return 'plain';
   const kind = classify(value);
-  if (kind === 'plain' && !isImpostor(value)) plainPrototypes.add(prototype);
+  if (kind === 'plain' && isTypical(value)) plainPrototypes.add(prototype);
   return kind;
 }
 
-/** `Object.create(Map.prototype)`: must not decide what real maps are taken for. */
-function isImpostor(value: object): boolean {
-  return value instanceof Map || value instanceof Set || value instanceof Date || value instanceof Uint8Array;
+/**
+ * Whether all objects with this prototype are plain ones. `Object.create(Map.prototype)` or an error with a `toJSON` of its own
+ * must not decide what real maps and other errors are taken for.
+ */
+function isTypical(value: object): boolean {
+  if (Reflect.get(value, Symbol.toStringTag) !== undefined) return false;
+  if (types.isNativeError(value) || types.isRegExp(value)) return false;
+  return !builtIn.some((type) => value instanceof type);
 }
+
+/** Those without a `Symbol.toStringTag` to know their heirs by. */
+const builtIn = [Date, RegExp, Error, String, Number, Boolean, Object.getPrototypeOf(Uint8Array)] as const;
 
 function classify(value: object): Kind {
   if (types.isDate(value)) return 'date';
@@ -42,7 +60,35 @@ export function hasToJson(value: object): value is { toJSON(key: string): unknow
   return typeof (value as { toJSON?: unknown }).toJSON === 'function';
 }
 
-export function toBase64(value: object): string {
+/** Whether its own `toJSON` says what is published. Those of `Date` and `Buffer` say no more than the walk does. */
+export function decidesItsJson(value: object, kind: Kind): value is { toJSON(key: string): unknown } {
+  if (!hasToJson(value)) return false;
+  if (kind === 'date') return value.toJSON !== Date.prototype.toJSON;
+  return kind !== 'bytes' || value.toJSON !== (Buffer.prototype.toJSON as unknown);
+}
+
+/** What is published of an object without parts. Classes may change what a wrapper converts to, as for JSON.stringify. */
+export function primitiveOf(value: object, kind: Kind): unknown {
+  if (kind === 'date') {
+    const isValid = !Number.isNaN(Date.prototype.getTime.call(value));
+    return isValid ? Date.prototype.toISOString.call(value) : null;
+  }
+  if (kind === 'bytes') return toBase64(value);
+  if (kind === 'raw json') {
+    const { rawJSON: text } = value as { rawJSON: string };
+    return text.startsWith('"') ? (JSON.parse(text) as string) : text;
+  }
+  if (types.isStringObject(value)) return String(value);
+  if (types.isNumberObject(value)) return Number(value);
+  if (types.isBooleanObject(value)) return Boolean.prototype.valueOf.call(value);
+  return types.isBigIntObject(value) ? BigInt.prototype.valueOf.call(value) : undefined;
+}
+
+function isRawJson(value: object): boolean {
+  return (JSON as { isRawJSON?(value: object): boolean }).isRawJSON?.(value) === true;
+}
+
+function toBase64(value: object): string {
   if (ArrayBuffer.isView(value))
     return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64');
   return Buffer.from(value as ArrayBuffer).toString('base64');

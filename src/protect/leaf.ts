@@ -1,12 +1,11 @@
 import type { FieldRule } from '../field-rule.ts';
 import { elementPath, memberPath } from './field-path.ts';
 import { mask } from './mask.ts';
-import type { PathState } from './path-states.ts';
+import type { Place } from './place.ts';
 import type { Policy } from './policy.ts';
 import { refusal } from './refusal.ts';
 import { seal } from './seal.ts';
 import type { SealedField, Sealer } from './sealer.ts';
-import type { MarkedValues } from './to-json.ts';
 
 /** What the walk applies on its way. */
 export interface WalkRules {
@@ -25,17 +24,10 @@ export interface Walk extends WalkRules {
   nodes: number;
   /** The keys that lead to the value at hand; `element` for one of an array. */
   readonly keys: string[];
+  /** Of the element that is visited, or was last. */
+  index: number;
   /** Nobody asks for unmarked values, and a `for … in` finds what an object owns only. */
   readonly isQuick: boolean;
-}
-
-/** What holds for the value at hand. */
-export interface Place {
-  readonly state: PathState;
-  /** Of the value itself, or inherited from what it stands in. */
-  readonly rule: FieldRule | undefined;
-  /** Of the object whose `toJSON` returned it. */
-  readonly json: MarkedValues | undefined;
 }
 
 /** In the place of a value that is left out. */

@@ -131,17 +131,6 @@ export class PathState {
     return this.#element;
   }
 
-  /** Whether no rule names a key of the object, so that all its values stand at `other()`. May say no to be quick. */
-  isOnTheWay(object: object): boolean {
-    const other = this.other();
-    // Without `**` an object is only reached where something in it is named.
-    if (other === deadState || other.rule !== undefined) return false;
-    const keys = Object.keys(object);
-    for (let index = 0; index < keys.length; index++)
-      if (this.#indexOf(keys[index] as string) >= 0) return false;
-    return true;
-  }
-
   /** A few comparisons of pointers take less than a look into a Map. */
   #indexOf(key: string): number {
     const named = this.#named;

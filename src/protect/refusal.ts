@@ -9,6 +9,10 @@ export function refusal(code: ErrorCode, message: string): SvcError {
   return error;
 }
 
+export function tooLarge(most: number): SvcError {
+  return refusal('SVC_PROTECT_TOO_LARGE', `the payload holds more than ${most} values`);
+}
+
 /** Lets an error of the sealer pass: it is known to name no value. */
 export function trusted(error: SvcError): SvcError {
   own.add(error);

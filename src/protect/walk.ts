@@ -1,9 +1,10 @@
 import { type ClassMarks, hasMarks, marksOf } from './class-marks.ts';
-import { hasToJson, kindOf, toBase64 } from './kind.ts';
-import { element, excluded, leaf, type Place, type Walk, type WalkRules } from './leaf.ts';
-import { objectOfMap } from './object-of-map.ts';
+import { listOfSet, objectOfMap } from './collections.ts';
+import { decidesItsJson, hasToJson, type Kind, kindOf, primitiveOf } from './kind.ts';
+import { element, excluded, leaf, type Walk, type WalkRules } from './leaf.ts';
 import { deadState } from './path-states.ts';
-import { asRefusal, refusal } from './refusal.ts';
+import { elementPlace, type Place, placeOf, placeOfObject, rootPlace } from './place.ts';
+import { asRefusal, refusal, tooLarge } from './refusal.ts';
 import { type MarkedValues, markedValuesOf } from './to-json.ts';
 
 export type { WalkRules } from './leaf.ts';
@@ -16,7 +17,7 @@ export const maxNodes = 100_000;
 /**
  * A payload as JSON can carry it without losing anything in silence, its marked values protected: `Map` becomes an object, `Set`
  * an array, `Date` ISO text, `BigInt` text, bytes Base64; `toJSON` is honoured. What needs no change is handed back as it is, not
- * copied; a value under a rule is read once and always copied.
+ * copied, where nothing can be marked; wherever something can, everything is read once and copied.
  *
  * @throws SvcError with a code and no value: `SVC_PROTECT_DEPTH_OR_CYCLE`, `SVC_PROTECT_TOO_LARGE`, `SVC_PROTECT_READ_ERROR`
  * (a getter, `toJSON` or proxy threw), `SVC_PROTECT_UNSUPPORTED_TYPE` (errors, promises and others whose JSON is empty or
@@ -31,11 +32,12 @@ export function walkPayload(payload: unknown, rules: WalkRules): unknown {
     key: rules.key,
     nodes: 0,
     keys: [],
+    index: 0,
     usesMarks: rules.usesMarks && hasMarks(),
     isQuick: rules.onUnmarked === undefined && !isPolluted(),
   };
   try {
-    const place = rootPlace(payload, walk);
+    const place = rootPlace(payload, walk.policy);
     if (place.rule?.strategy === 'EXCLUDE') return undefined;
     const result = visit(payload, 0, walk, place);
     return result === excluded ? undefined : result;
@@ -50,19 +52,10 @@ function isPolluted(): boolean {
   return false;
 }
 
-/** What is no object with keys is published as `{ "value": … }`. */
-function rootPlace(payload: unknown, walk: Walk): Place {
-  const { root, valueRoot } = walk.policy;
-  if (root === valueRoot) return root;
-  return typeof payload === 'object' && payload !== null && hasKeys(payload) ? root : valueRoot;
-}
-
-function hasKeys(payload: object): boolean {
-  const kind = kindOf(payload, Object.getPrototypeOf(payload));
-  return kind === 'plain' || kind === 'map';
-}
-
 function visit(value: unknown, depth: number, walk: Walk, place: Place): unknown {
+  if (typeof value === 'function') {
+    return hasToJson(value) ? visitToJson(value, depth, walk, place, null) : undefined;
+  }
   if (typeof value !== 'object' || value === null) return leaf(value, depth, walk, place);
   if (depth > maxDepth) {
     throw refusal(
@@ -70,43 +63,56 @@ function visit(value: unknown, depth: number, walk: Walk, place: Place): unknown
       `the payload is nested deeper than ${maxDepth} levels or refers to itself`,
     );
   }
+  const there = place.json === undefined ? place : placeOfObject(value, place);
+  if (there !== place && there.rule?.strategy === 'EXCLUDE') return excluded;
   const prototype = Object.getPrototypeOf(value) as object | null;
-  switch (kindOf(value, prototype)) {
-    case 'plain': {
-      const marks = walk.usesMarks ? marksOf(prototype) : null;
-      if (hasToJson(value)) return visitToJson(value, depth, walk, place, marks);
-      if (place === deadState && marks === null)
-        return visitUnnamed(value as Record<string, unknown>, depth, walk, deadState, deadState);
-      return visitObject(value as Record<string, unknown>, depth, walk, place, marks, false);
-    }
+  const kind = kindOf(value, prototype);
+  const marks = walk.usesMarks ? marksOf(prototype) : null;
+  if (decidesItsJson(value, kind)) return visitToJson(value, depth, walk, there, marks);
+  return visitKind(value, kind, depth, walk, there, marks, false);
+}
+
+/** `mustCopy`: `value` is what `toJSON` returned, which native serialization must not ask again. */
+function visitKind(
+  value: object,
+  kind: Kind,
+  depth: number,
+  walk: Walk,
+  place: Place,
+  marks: ClassMarks | null,
+  mustCopy: boolean,
+): unknown {
+  switch (kind) {
+    case 'plain':
+      return visitObject(value as Record<string, unknown>, depth, walk, place, marks, mustCopy);
     case 'array':
-      if (hasToJson(value)) return visitToJson(value, depth, walk, place, null);
-      return visitArray(value as unknown[], depth, walk, place);
-    case 'date':
-      if (Number.isNaN((value as Date).getTime())) return null;
-      return leaf((value as Date).toISOString(), depth, walk, place);
+      return visitArray(value as unknown[], depth, walk, place, mustCopy);
     case 'map':
-      return visitObject(objectOfMap(value as Map<unknown, unknown>), depth, walk, place, null, false);
+      return visitCopy(objectOfMap(value as Map<unknown, unknown>, maxNodes), depth, walk, place, null);
     case 'set':
-      return visitArray([...(value as Set<unknown>)], depth, walk, place);
-    case 'bytes':
-      return leaf(toBase64(value), depth, walk, place);
-    case 'primitive wrapper':
-      return visit((value as { valueOf(): unknown }).valueOf(), depth, walk, place);
+      return visitArray(listOfSet(value as Set<unknown>, maxNodes), depth, walk, place, false);
     case 'unsupported':
       throw refusal(
         'SVC_PROTECT_UNSUPPORTED_TYPE',
         'the payload holds an Error, Promise, RegExp, WeakMap or similar object, which has no JSON form',
       );
+    default: {
+      const plain = primitiveOf(value, kind);
+      const after = leaf(plain, depth, walk, place);
+      return kind === 'raw json' && after === plain ? value : after;
+    }
   }
 }
 
 function count(walk: Walk, nodes: number): void {
   walk.nodes += nodes;
-  if (walk.nodes > maxNodes)
-    throw refusal('SVC_PROTECT_TOO_LARGE', `the payload holds more than ${maxNodes} values`);
+  if (walk.nodes > maxNodes) throw tooLarge(maxNodes);
 }
 
+/**
+ * Where anything below can be marked, the object is read once, into a copy, before anything is decided: a getter or proxy could
+ * give another value, or other keys, when asked again. Elsewhere it may be read a second time by native serialization.
+ */
 function visitObject(
   object: Record<string, unknown>,
   depth: number,
@@ -115,42 +121,46 @@ function visitObject(
   marks: ClassMarks | null,
   mustCopy: boolean,
 ): unknown {
-  if (marks === null && !mustCopy && place.rule === undefined && place.json === undefined) {
-    const { state } = place;
-    if (state === deadState) return visitUnnamed(object, depth, walk, deadState, place);
-    if (state.isOnTheWay(object)) return visitUnnamed(object, depth, walk, state.other(), place);
-  }
-  return visitCopy(object, depth, walk, place, marks);
+  if (mustCopy || place !== deadState || walk.usesMarks)
+    return visitCopy({ ...object }, depth, walk, place, marks);
+  return visitUnmarked(object, depth, walk);
 }
 
 function visitCopy(
-  object: Record<string, unknown>,
+  copy: Record<string, unknown>,
   depth: number,
   walk: Walk,
   place: Place,
   marks: ClassMarks | null,
 ): unknown {
-  // Read once, before anything is decided: a getter could give another value, or add a field, when asked again.
-  const copy: Record<string, unknown> = { ...object };
   let nodes = 0;
   for (const key in copy) {
     if (!walk.isQuick && !Object.hasOwn(copy, key)) continue;
     nodes++;
     const before = copy[key];
     const next = placeOf(key, place, marks);
-    if (next === deadState && walk.isQuick && isPlainLeaf(before)) continue;
+    const { rule } = next;
     let after: unknown;
-    const isObject = typeof before === 'object' && before !== null;
-    // Nothing of an object that is left out is read.
-    if (typeof before !== 'function' && !(isObject && next.rule?.strategy === 'EXCLUDE')) {
+    if (hasParts(before)) {
+      // Nothing of an object that is left out is read.
+      if (rule === undefined || rule.strategy !== 'EXCLUDE') {
+        walk.keys[depth] = key;
+        after = visit(before, depth + 1, walk, next);
+      }
+    } else {
+      if (rule === undefined && next.json === undefined && walk.isQuick && isPlainLeaf(before)) continue;
       walk.keys[depth] = key;
-      after = isObject ? visit(before, depth + 1, walk, next) : leaf(before, depth + 1, walk, next);
-      if (after === excluded) after = undefined;
+      after = leaf(before, depth + 1, walk, next);
     }
+    if (after === excluded) after = undefined;
     if (after !== before) copy[key] = after;
   }
   count(walk, nodes);
   return copy;
+}
+
+function hasParts(value: unknown): boolean {
+  return (typeof value === 'object' && value !== null) || typeof value === 'function';
 }
 
 function isPlainLeaf(value: unknown): boolean {
@@ -158,99 +168,85 @@ function isPlainLeaf(value: unknown): boolean {
   return type === 'string' || type === 'number' || type === 'boolean' || value === null;
 }
 
-/**
- * An object of which no rule names a key, so that all its values stand at `next`. Copied only where something in it has to change.
- * Engines read the fields of an object in a `for … in` several times faster than by a list of its keys. Where a getter has added
- * a field meanwhile, which nobody has looked at, the whole is read again.
- */
-function visitUnnamed(
-  object: Record<string, unknown>,
-  depth: number,
-  walk: Walk,
-  next: Place,
-  place: Place,
-): unknown {
+/** An object in which nothing can be marked. Copied only where something in it has to change. */
+function visitUnmarked(object: Record<string, unknown>, depth: number, walk: Walk): unknown {
   const prototype = Object.getPrototypeOf(object) as unknown;
   if (!walk.isQuick || (prototype !== Object.prototype && prototype !== null))
-    return visitByKeys(object, depth, walk, next);
+    return visitByKeys(object, Object.keys(object), depth, walk);
   let nodes = 0;
   let copy: Record<string, unknown> | undefined;
+  // Engines read the fields of an object in a `for … in` several times faster than by a list of its keys.
   for (const key in object) {
     nodes++;
     const before = copy === undefined ? object[key] : copy[key];
-    const isLeaf = typeof before !== 'object' || before === null;
-    if (isLeaf && typeof before !== 'bigint') continue;
-    walk.keys[depth] = key;
-    const after = isLeaf ? leaf(before, depth + 1, walk, next) : visit(before, depth + 1, walk, next);
+    if (isPlainLeaf(before)) continue;
+    const after = visitPart(before, key, depth, walk);
     if (after === before) continue;
     copy ??= { ...object };
     copy[key] = after;
   }
   count(walk, nodes);
-  const result = copy ?? object;
-  // Of interest where something can be marked.
-  const isWhole = copy === undefined && !walk.usesMarks && next === deadState;
-  if (isWhole || Object.keys(result).length === nodes) return result;
-  return visitCopy(object, depth, walk, place, null);
+  return copy ?? object;
 }
 
-function visitByKeys(object: Record<string, unknown>, depth: number, walk: Walk, next: Place): unknown {
-  const keys = Object.keys(object);
+function visitByKeys(
+  object: Record<string, unknown>,
+  keys: readonly string[],
+  depth: number,
+  walk: Walk,
+): unknown {
   count(walk, keys.length);
   let copy: Record<string, unknown> | undefined;
   for (let index = 0; index < keys.length; index++) {
     const key = keys[index] as string;
     const before = (copy ?? object)[key];
-    const isLeaf = typeof before !== 'object' || before === null;
-    if (isLeaf && typeof before !== 'bigint' && walk.isQuick) continue;
-    walk.keys[depth] = key;
-    const after = isLeaf ? leaf(before, depth + 1, walk, next) : visit(before, depth + 1, walk, next);
+    if (walk.isQuick && isPlainLeaf(before)) continue;
+    const after = visitPart(before, key, depth, walk);
     if (after === before) continue;
     copy ??= { ...object };
     copy[key] = after;
   }
-  const result = copy ?? object;
-  // A getter may have added a field, which nobody has looked at: of interest where something can be marked.
-  const isWhole = (copy === undefined && !walk.usesMarks && next === deadState) || hasOnly(result, keys);
-  return isWhole ? result : Object.fromEntries(keys.map((key) => [key, result[key]]));
+  return copy ?? object;
 }
 
-function hasOnly(object: object, keys: readonly string[]): boolean {
-  return Object.keys(object).length === keys.length;
+/** A function is left to native serialization, which leaves it out as well. */
+function visitPart(before: unknown, key: string, depth: number, walk: Walk): unknown {
+  if (typeof before === 'function' && !hasToJson(before)) return before;
+  walk.keys[depth] = key;
+  return visit(before, depth + 1, walk, deadState);
 }
 
-/** Where the value of a key stands. The rules of paths go before marks, and both before the rule of the whole object. */
-function placeOf(key: string, { state, rule, json }: Place, marks: ClassMarks | null): Place {
-  const next = state === deadState ? deadState : state.next(key);
-  if (marks === null && rule === undefined && json === undefined) return next;
-  const own = next.rule ?? marks?.get(key) ?? json?.marks.get(key) ?? rule;
-  return own === next.rule && json === undefined ? next : { state: next, rule: own, json };
-}
-
-function visitArray(array: readonly unknown[], depth: number, walk: Walk, place: Place): unknown {
-  count(walk, array.length);
+function visitArray(
+  array: readonly unknown[],
+  depth: number,
+  walk: Walk,
+  place: Place,
+  mustCopy: boolean,
+): unknown {
+  // Read once: it may grow while its elements are visited.
+  const { length } = array;
+  count(walk, length);
   const next = elementPlace(place);
-  const { rule } = next;
-  if (rule?.strategy === 'EXCLUDE') return [];
-  let copy: unknown[] | undefined;
+  if (next.rule?.strategy === 'EXCLUDE') return [];
+  let copy: unknown[] | undefined = mustCopy || next !== deadState || walk.usesMarks ? [] : undefined;
   walk.keys[depth] = element;
-  for (let index = 0; index < array.length; index++) {
+  for (let index = 0; index < length; index++) {
     const before = array[index];
+    walk.index = index;
     const after = visit(before, depth + 1, walk, next);
-    if (copy === undefined && (rule !== undefined || !Object.is(after, before))) copy = array.slice(0, index);
+    if (copy === undefined && !Object.is(after, before)) copy = firstOf(array, index);
     if (copy !== undefined && after !== excluded) copy.push(after);
   }
   return copy ?? array;
 }
 
-function elementPlace(place: Place): Place {
-  if (place.state === deadState) return place;
-  const state = place.state.element();
-  if (place.rule === undefined && place.json === undefined) return state;
-  return { state, rule: state.rule ?? place.rule, json: place.json };
+/** Of an array whose class may have its own `slice`. */
+function firstOf(array: readonly unknown[], count: number): unknown[] {
+  const first: unknown[] = [];
+  for (let index = 0; index < count; index++) first.push(array[index]);
+  return first;
 }
 
-/** The result is copied, so that no second `toJSON` on it runs during serialization. */
 function visitToJson(
   value: { toJSON(key: string): unknown },
   depth: number,
@@ -258,13 +254,13 @@ function visitToJson(
   outer: Place,
   marks: ClassMarks | null,
 ): unknown {
-  const result = value.toJSON('');
+  const result = value.toJSON(keyAt(depth, walk));
   if (result === value) {
     throw refusal('SVC_PROTECT_READ_ERROR', 'toJSON of an object in the payload returns the object itself');
   }
-  const root = depth === 0 ? rootPlace(result, walk) : outer;
+  const root = depth === 0 ? rootPlace(result, walk.policy) : outer;
   const json = marks === null ? outer.json : markedValuesOf(value, marks, outer.json);
-  const place = json === outer.json ? root : { ...root, json };
+  let place = json === outer.json ? root : { state: root.state, rule: root.rule, json };
   if (place.rule?.strategy === 'EXCLUDE') return excluded;
   if (typeof result !== 'object' || result === null) {
     if (marks !== null && place.rule === undefined && hidesMarks(result, json)) {
@@ -275,10 +271,17 @@ function visitToJson(
     }
     return typeof result === 'function' ? undefined : leaf(result, depth, walk, place);
   }
+  if (json !== undefined) place = placeOfObject(result, place);
+  if (place.rule?.strategy === 'EXCLUDE') return excluded;
   const prototype = Object.getPrototypeOf(result) as object | null;
-  if (kindOf(result, prototype) !== 'plain') return visit(result, depth, walk, place);
   const own = walk.usesMarks ? marksOf(prototype) : null;
-  return visitObject(result as Record<string, unknown>, depth, walk, place, own ?? marks, true);
+  return visitKind(result, kindOf(result, prototype), depth, walk, place, own ?? marks, true);
+}
+
+/** What native serialization tells `toJSON`: the key, the index in an array, or nothing for the payload itself. */
+function keyAt(depth: number, walk: Walk): string {
+  const key = depth === 0 ? '' : (walk.keys[depth - 1] as string);
+  return key === element ? String(walk.index) : key;
 }
 
 function hidesMarks(result: unknown, json: MarkedValues | undefined): boolean {

@@ -97,10 +97,52 @@ describe('svc.pii', () => {
     [['a'.repeat(513)], 'has a path that must be a path of at most 512 characters'],
   ] as const) {
     it(`refuses fields ${JSON.stringify(fields).slice(0, 40)}`, () => {
-      const [line = ''] = problemsOf({ fields });
-      assert.equal(line.startsWith(`svc.pii.fields: ${problem}`), true, line);
+      const [line = '', ...more] = problemsOf({ fields });
+      const item = Array.isArray(fields) ? '[0]' : '';
+      assert.equal(line.startsWith(`svc.pii.fields${item}: ${problem}`), true, line);
+      assert.deepEqual(more, []);
     });
   }
+
+  it('says everything that is wrong with a list of rules at once, each with its line', () => {
+    const yaml = [
+      'svc:',
+      '  broker: { topic: a }',
+      '  pii:',
+      '    fields:',
+      '      - customer.email',
+      '      - a..b',
+      '      - { path: c, type: EMAIL, strategy: HASHED, level: STRNG, key-id: "../x" }',
+      '      - { d..e: 7, f: FOO }',
+      '      - 7',
+    ];
+    const said = lines(loadYaml(yaml.join('\n')).problems);
+    const places = said.map((line) => /^(.*?): .*\((svc\.config\.yaml:\d+)\)/.exec(line)?.slice(1).join(' '));
+    const place = (index: number, line: number) => `svc.pii.fields[${index}] svc.config.yaml:${line}`;
+    assert.deepEqual(places, [
+      place(1, 6),
+      ...[7, 7, 7].map((line) => place(2, line)),
+      ...[8, 8, 8].map((line) => place(3, line)),
+      place(4, 9),
+    ]);
+    assert.match(said.join('\n'), /Invalid key id.*\n.*strategy is none of.*\n.*level is none of/);
+    const { targetProblems } = loadCode({ targets: [{ ...target, pii: ['a..b', 'c=FOO'] }] });
+    assert.deepEqual(
+      targetProblems[0]?.problems.map(({ name }) => name),
+      ['svc.targets[0].pii[0]', 'svc.targets[0].pii[1]'],
+    );
+  });
+
+  it('says everything that is wrong with keys, names and other lists at once', () => {
+    const keys = [{ id: 'a b', key }, { id: 'b', key: 'AAAA' }, { id: 'c' }];
+    const said = problemsOf({ crypto: { keys }, kms: { keys: { a: 7, b: [], c: 'd' } } });
+    const found = /item 1 has an Invalid key id.*\n.*item 2 must be exactly 32.*\n.*item 3 must have a key/;
+    assert.match(said.join('\n'), found);
+    assert.equal(said.filter((line) => line.startsWith('svc.pii.kms.keys: says of')).length, 2);
+    assert.equal(said.join().includes('AAAA'), false);
+    const env = { SVC_BROKER_TOPIC: 'a', SVC_PII_FIELDS: 'a..b,c=FOO,d' };
+    assert.equal(loadConfig({ cwd: folderWith(), env }).problems.length, 2);
+  });
 
   it('refuses to start where ENCRYPT has no key', () => {
     const line =

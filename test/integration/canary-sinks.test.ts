@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/services/s3.ts';
 import { sharedMemoryStore } from '../../src/adapters/memory/memory-store.ts';
 import { openS3Store, type S3Settings } from '../../src/adapters/s3-backup/s3-client.ts';
+import type { Outcome } from '../../src/observe/outcomes.ts';
 import { assertSilent, canarySecrets, marked, throwing } from '../protect/canary.ts';
 import { type CanaryCage, eventCount, openCanaryCage } from '../protect/canary-cage.ts';
 import { startOwnKms, type TestKms } from '../support/kms.ts';
@@ -12,8 +13,12 @@ import { type OwnVault, startOwnVault } from '../support/vault.ts';
 
 /** Where events can end, with the configuration that brings them there. */
 interface Sink {
-  readonly outcome: 'published' | 'dlq' | 'backup';
+  /** What every event that is not refused is counted as. */
+  readonly outcome: Exclude<Outcome, 'refused' | 'lost'>;
+  /** The configuration below `svc.broker`. */
   broker(): object;
+  /** Further settings below `svc`. */
+  more?(): object;
   /** All that lies there, as text. */
   content(): string | Promise<string>;
 }
@@ -193,7 +198,7 @@ requiring(['own-kms', 'own-vault', 'own-s3'], 'canary: every sink, with keys of 
         runs++;
         await fault.beforeStart?.();
         try {
-          cage.run(fault.pii(), sink.broker());
+          cage.run(fault.pii(), sink.broker(), sink.more?.());
           const Person = marked({ phone: 'ENCRYPT', card: 'HASH', iban: 'EXCLUDE' });
           await cage.healthIs(fault.health);
           await fault.beforeEvents?.();

@@ -27,7 +27,8 @@ export interface CanaryCage {
   readonly folder: string;
   readonly log: readonly string[];
   readonly spans: InMemorySpanExporter;
-  run(pii: object, broker?: object): Service;
+  /** `more`: further settings below `svc`, beside `pii` and `broker`. */
+  run(pii: object, broker?: object, more?: object): Service;
   /** Publishes in every way there is; gives what was thrown. */
   publishAll(Person: PersonClass, failing: object): Promise<unknown[]>;
   /** Waits until health is so. */
@@ -91,12 +92,12 @@ export function openCanaryCage(): CanaryCage {
     log,
     spans,
 
-    run(pii, broker = { client: 'memory' }) {
+    run(pii, broker = { client: 'memory' }, more = {}) {
       const { config, problems } = loadConfig({
         cwd: folder,
         env: {},
         code: {
-          svc: { broker: { topic: 'canary', ...broker }, log: { level: 'debug' }, pii },
+          svc: { broker: { topic: 'canary', ...broker }, log: { level: 'debug' }, pii, ...more },
           management: { server: { port: 0 } },
         },
       });

@@ -109,6 +109,8 @@ describe('mask', () => {
       ['ACCOUNT', digits.map((text) => ({ text: `DE89${text}`, secret: text.slice(0, -4) }))],
       ['ADDRESS', word.map((street) => ({ text: `12 ${street} street, Berlin`, secret: street }))],
       ['CUSTOM', word.map((text) => ({ text, secret: text.slice(Math.floor(text.length / 3)) }))],
+      ['IP', fc.integer({ min: 10, max: 255 }).map((end) => ({ text: `10.1.2.${end}`, secret: `.${end}` }))],
+      ['IP', fc.stringMatching(/^[1-9a-f]{4}$/).map((end) => ({ text: `2001:db8::${end}`, secret: end }))],
     ];
     for (const [type, values] of hidden) {
       fc.assert(
