@@ -30,8 +30,7 @@ export function queueSettingsOf({
   'topic' | 'batch' | 'buffer' | 'maxInFlight' | 'deliveryTimeoutMs' | 'retry' | 'breaker'
 > {
   const { topic, buffer, maxInFlight, deliveryTimeoutMs } = broker;
-  // A caller who waits is not made to wait for company; what comes while a send is under way shares the next one anyway.
-  const batch = { ...broker.batch, lingerMs: broker.asyncMode ? broker.batch.lingerMs : 0 };
+  const batch = { ...broker.batch, isAwaited: !broker.asyncMode };
   const { initialInterval: initialIntervalMs, maxInterval: maxIntervalMs } = retry;
   return {
     ...{ topic, batch, buffer, maxInFlight, deliveryTimeoutMs },

@@ -12,7 +12,7 @@ describe('settings of the queue', () => {
     const { retry, ...rest } = settingsOf({});
     assert.deepEqual(rest, {
       topic: 'orders',
-      batch: { maxEvents: 500, maxBytes: 900_000, lingerMs: 0 },
+      batch: { maxEvents: 500, maxBytes: 900_000, lingerMs: 20, isAwaited: true },
       buffer: { maxEvents: 10_000, maxBytes: 33_554_432 },
       maxInFlight: 8,
       deliveryTimeoutMs: 30_000,
@@ -25,10 +25,10 @@ describe('settings of the queue', () => {
     );
   });
 
-  it('lets an event wait for company only where nobody waits for the event', () => {
-    const linger = (asyncMode: boolean) =>
-      settingsOf({ broker: { topic: 'orders', asyncMode, batch: { lingerMs: 20 } } }).batch.lingerMs;
-    assert.deepEqual([linger(true), linger(false)], [20, 0]);
+  it('tell the queue whether callers wait for their events', () => {
+    const isAwaited = (asyncMode: boolean) =>
+      settingsOf({ broker: { topic: 'orders', asyncMode } }).batch.isAwaited;
+    assert.deepEqual([isAwaited(true), isAwaited(false)], [false, true]);
   });
 
   it('hand the retry settings on, in milliseconds', () => {

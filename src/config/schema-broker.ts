@@ -144,7 +144,7 @@ export const brokerOptions: readonly Option[] = [
     default: 20,
     status: 'active',
     description:
-      'How long an event waits at most for others to share its send, where its partition is busy or was sent to within that time; 5 ms where the last send was of one event. None waits where the partition has rested, where 100 events or 128 KiB are there, or where svc.broker.async-mode is false.',
+      'How long an event waits at most for others to share its send, where its partition is busy or was sent to within that time; 5 ms where the last send was of one event. None waits where the partition has rested, or where 100 events or 128 KiB are there. With svc.broker.async-mode false: 2 ms where the last send was of 10 events or more, otherwise none.',
   },
   {
     name: 'svc.broker.delivery-timeout-ms',

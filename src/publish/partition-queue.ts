@@ -18,6 +18,8 @@ export interface SendLine {
   readonly slots: SendSlots;
   /** The longest wait for company; see `lingerFor`. */
   readonly lingerMs: number;
+  /** Callers wait for the outcome of their events. */
+  readonly isAwaited: boolean;
   nowMs(): number;
   /** Hands a batch to the client. Resolves in every case. */
   send(partition: number | undefined, batch: Batch): Promise<SendResult>;
@@ -65,11 +67,16 @@ export const worthwhileBytes = 131_072;
 /** The longest wait where an event was alone in the last batch. */
 export const aloneLingerMs = 5;
 
+/** Callers who wait are made to wait for company only where a crowd of them shares a partition, which serves them all sooner. */
+export const crowdEvents = 10;
+export const crowdLingerMs = 2;
+
 /**
  * How long a first event waits for company. Where the last batch was a single event, as of somebody who publishes one after
  * the other and awaits each, waiting long would bring nobody.
  */
-function lingerFor(lastBatchEvents: number, lingerMs: number): number {
+function lingerFor(lastBatchEvents: number, { lingerMs, isAwaited }: SendLine): number {
+  if (isAwaited) return lastBatchEvents >= crowdEvents ? Math.min(lingerMs, crowdLingerMs) : 0;
   return lastBatchEvents > 1 ? lingerMs : Math.min(lingerMs, aloneLingerMs);
 }
 
@@ -106,7 +113,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     }
     const nowMs = line.nowMs();
     const ageMs = first === undefined ? 0 : nowMs - first.acceptedAtMs;
-    const lingerMs = lingerFor(lastBatchEvents, line.lingerMs);
+    const lingerMs = lingerFor(lastBatchEvents, line);
     const isDue = batches.length > 0 || isFull() || line.isClosing();
     if (isDue || (!wasIdle && (isWorthwhile() || ageMs >= lingerMs))) {
       askForSlot();

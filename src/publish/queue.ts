@@ -25,6 +25,8 @@ export interface QueueOptions {
     readonly maxBytes: number;
     /** How long the first event of a batch waits at most for others where its partition is busy, or was sent to within that time. */
     readonly lingerMs: number;
+    /** Callers wait for the outcome of their events. Default: false. */
+    readonly isAwaited?: boolean;
   };
   /** Over all topics. One event more goes to the next tier. */
   readonly buffer: { readonly maxEvents: number; readonly maxBytes: number };
@@ -122,6 +124,7 @@ export function createQueue(options: QueueOptions): Queue {
   const line = (topic: string): SendLine => ({
     slots,
     lingerMs: options.batch.lingerMs,
+    isAwaited: options.batch.isAwaited ?? false,
     nowMs: clock.monotonic,
     isClosing: () => closed,
     outside: (work) => context.runInAsyncScope(work),

@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import { aloneLingerMs, worthwhileBytes, worthwhileEvents } from '../../src/publish/partition-queue.ts';
+import {
+  aloneLingerMs,
+  crowdEvents,
+  crowdLingerMs,
+  worthwhileBytes,
+  worthwhileEvents,
+} from '../../src/publish/partition-queue.ts';
 import { event, fakeCluster, queueOver } from './fake-cluster.ts';
 
 const ok = { ok: true } as const;
@@ -15,7 +21,7 @@ describe('queue: how long an event waits for company', () => {
   afterEach(() => clock.restore());
 
   /** A queue whose only partition has just sent this many events. */
-  async function justSent(events: number, options: Partial<typeof batch> = {}) {
+  async function justSent(events: number, options: Partial<typeof batch & { isAwaited: boolean }> = {}) {
     const { broker, sends } = fakeCluster();
     const { queue } = queueOver(broker, { batch: { ...batch, ...options } });
     for (let id = 0; id < events; id++) void queue.publish(event(`first-${id}`));
@@ -93,6 +99,29 @@ describe('queue: how long an event waits for company', () => {
     const { queue, sends } = await justSent(2, { maxEvents: 3 });
     for (const id of ['1', '2', '3']) void queue.publish(event(id));
     assert.deepEqual(sends[1]?.ids, ['1', '2', '3']);
+  });
+
+  it('where callers wait: not at all behind a send of 9 events, 2 ms behind one of 10', async () => {
+    assert.deepEqual([crowdEvents, crowdLingerMs], [10, 2]);
+    const few = await justSent(crowdEvents - 1, { isAwaited: true });
+    void few.queue.publish(event('1'));
+    await clock.tickAsync(0);
+    assert.deepEqual(few.sends[1]?.ids, ['1']);
+
+    const crowd = await justSent(crowdEvents, { isAwaited: true });
+    void crowd.queue.publish(event('1'));
+    await clock.tickAsync(1);
+    void crowd.queue.publish(event('2'));
+    assert.equal(crowd.sends.length, 1);
+    await clock.tickAsync(1);
+    assert.deepEqual(crowd.sends[1]?.ids, ['1', '2']);
+  });
+
+  it('where callers wait: not longer than lingerMs', async () => {
+    const { queue, sends } = await justSent(crowdEvents, { isAwaited: true, lingerMs: 0 });
+    void queue.publish(event('1'));
+    await clock.tickAsync(0);
+    assert.deepEqual(sends[1]?.ids, ['1']);
   });
 
   it('drain and closing wait for nothing', async () => {
