@@ -27,5 +27,19 @@ export function isRequiredPreload(): boolean {
   };
   if (prototype.isPreloading === true) return true;
   // ts-node preloads in a preload, which ends the state that Node tells of too early.
-  return Object.values(_cache).some(({ loaded, parent }) => !loaded && parent?.id === 'internal/preload');
+  return withoutDeprecations(() =>
+    Object.values(_cache).some(({ loaded, parent }) => !loaded && parent?.id === 'internal/preload'),
+  );
+}
+
+/** `module.parent` is deprecated: a Node that was told to throw at that would end the application. */
+function withoutDeprecations<T>(read: () => T): T {
+  const before = process.noDeprecation;
+  process.noDeprecation = true;
+  try {
+    return read();
+  } finally {
+    if (before === undefined) Reflect.deleteProperty(process, 'noDeprecation');
+    else process.noDeprecation = before;
+  }
 }

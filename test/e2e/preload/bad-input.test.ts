@@ -5,6 +5,7 @@ import { requiring } from '../../support/requires.ts';
 import { plainApp } from '../support/apps.ts';
 import { findNode20 } from '../support/old-node.ts';
 import { type AppEnd, type AppOptions, endOf, startApp } from '../support/start-app.ts';
+import { subject } from '../support/subject.ts';
 import { configOf } from '../support/topic-config.ts';
 
 const main = `
@@ -242,8 +243,11 @@ describe('an environment that does not play along: clear lines, and the applicat
           { 'svc.config.json': configOf([target, { module: 'signal-exit', function: 'onExit' }]) },
           { args: [...flags, way, 'svc/register', 'main.mjs'] },
         );
-        assert.doesNotMatch(end.stderr, /deprecat|warn|error|could not/i);
-        assert.equal(end.topics.events?.length, 1);
+        assert.doesNotMatch(end.stderr, /deprecat/i);
+        const { hasSoundSyncHooks } = await subject();
+        // An older Node reaches less, and svc says so.
+        if (hasSoundSyncHooks) assert.doesNotMatch(end.stderr, /warn|error|could not/i);
+        assert.equal(end.topics.events?.length, hasSoundSyncHooks || way === '--import' ? 1 : undefined);
       });
     }
   }
