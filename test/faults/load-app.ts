@@ -35,6 +35,8 @@ export interface LoadApp {
   /** Ends the load. Resolves with the calls that were made, by key. */
   stop(): Promise<{ readonly calls: number; readonly numbers: readonly number[] }>;
   ledger(): Promise<Ledger>;
+  /** Waits until an event has reached its topic. */
+  published(timeoutMs: number): Promise<void>;
   /** Waits until every event has its outcome. */
   settled(timeoutMs: number): Promise<Ledger>;
   /** What it wrote to standard error so far. */
@@ -127,6 +129,11 @@ export async function startLoadApp(options: LoadAppOptions): Promise<LoadApp> {
       return JSON.parse((await waitFor(/^\{.*\}$/m, 10_000))[0]);
     },
     ledger,
+    async published(timeoutMs) {
+      for (const end = Date.now() + timeoutMs; (await ledger()).published === 0; await sleep(100)) {
+        if (Date.now() > end) throw new Error(`no event reached its topic within ${timeoutMs} ms`);
+      }
+    },
     async settled(timeoutMs) {
       for (const end = Date.now() + timeoutMs; ; await sleep(100)) {
         const now = await ledger();

@@ -30,6 +30,8 @@ export interface RunOptions extends StageParts {
   say(line: string): void;
 }
 
+/** How long the first event may take. */
+const startMs = 30_000;
 const warmUpMs = 2_000;
 const afterMs = 2_000;
 const settleMs = 120_000;
@@ -53,12 +55,17 @@ export async function runFault(fault: Fault, options: RunOptions): Promise<Fault
     });
     try {
       const loadFrom = Date.now();
-      app.load(fault.rate ?? usualRate);
+      const rate = fault.rate ?? usualRate;
+      app.load(rate);
+      // The client has been loaded and has its connections.
+      await app.published(startMs);
       await sleep(warmUpMs);
+      const calmFrom = Date.now();
       await stage.run({ topic, app, say, outageMs: options.outageMs });
       await sleep(afterMs);
       const { numbers } = await app.stop();
       const loadUntil = Date.now();
+      const expected = ((loadUntil - calmFrom) / 1_000) * rate;
       const ledger = await app.settled(settleMs);
       const backupFolder = stage.backupFolder(app.pid);
       await drained(backupFolder, say);
@@ -73,6 +80,7 @@ export async function runFault(fault: Fault, options: RunOptions): Promise<Fault
         backup: [...local, ...stage.stored()],
       });
       const problems = [...account.problems];
+      if (ledger.calls < expected / 2) problems.push(`too little load: ${ledger.calls} calls`);
       if (ledger.lost > 0 && !stage.losesEvents) problems.push(`${ledger.lost} events lost`);
       if (stage.losesEvents && ledger.lost === 0) problems.push('nothing was lost: the fault shows nothing');
       if (fault.shows?.(ledger) === false) problems.push('no event met the fault');
