@@ -130,8 +130,11 @@ export async function startLoadApp(options: LoadAppOptions): Promise<LoadApp> {
     },
     ledger,
     async published(timeoutMs) {
-      for (const end = Date.now() + timeoutMs; (await ledger()).published === 0; await sleep(100)) {
-        if (Date.now() > end) throw new Error(`no event reached its topic within ${timeoutMs} ms`);
+      // The management server comes a moment after the application.
+      const count = async (): Promise<number> => (await ledger().catch(() => undefined))?.published ?? 0;
+      for (const end = Date.now() + timeoutMs; (await count()) === 0; await sleep(100)) {
+        if (Date.now() > end)
+          throw new Error(`no event reached its topic within ${timeoutMs} ms:\n${stderr}`);
       }
     },
     async settled(timeoutMs) {
