@@ -10,7 +10,7 @@ import { addCounts, type Counts, closingLine } from './test-results.ts';
 const NODES = ['22.15.0', '22', '24.0.0', '24', '26'];
 /** The older line where it is most likely met: on the newest Node of each line. */
 const SECOND_LINE_NODES = ['22', '24', '26'];
-const RUN_TIMEOUT_MS = 10 * 60_000;
+const RUN_TIMEOUT_MS = 15 * 60_000;
 
 const HELP = `Usage: npm run test:matrix -- [options] [mocha arguments]
 
