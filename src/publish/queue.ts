@@ -5,7 +5,8 @@ import type { SerializedEvent } from '../serialize/serializer.ts';
 import { type Breaker, type BreakerSettings, breakerOpen, createBreaker } from './breaker.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from './broker.ts';
 import { bytesOf } from './event-size.ts';
-import { createFollower, nameOf } from './follower.ts';
+import { brokenPromise, shutDown, stopped } from './failures.ts';
+import { createFollower } from './follower.ts';
 import { createMemory, createSendSlots } from './limits.ts';
 import { createPartitionCounts } from './partition-counts.ts';
 import type { SendLine } from './partition-queue.ts';
@@ -84,13 +85,6 @@ const maxIdleTopics = 100;
 /** At most one line about a full buffer in this time. */
 const quietMs = 10_000;
 
-export const shutDown: SendFailure = {
-  kind: 'retriable',
-  cause: 'Shutdown',
-  message: 'the process ended before the event was acknowledged',
-};
-const stopped: SendFailure = { kind: 'fatal', cause: 'Closed', message: 'svc has stopped' };
-
 /**
  * The main topic: events wait in memory in a queue for each partition, and go out in batches, each acknowledged by the
  * broker as a whole. What cannot be published goes to the next tier; the caller is never blocked.
@@ -112,6 +106,8 @@ export function createQueue(options: QueueOptions): Queue {
   const breaker =
     options.breaker &&
     createBreaker({ ...options.breaker, clock, logger, onOpen: () => giveUp(breakerOpen, false) });
+  /** The event that tests the cluster, while it does. */
+  let probe: QueuedEvent | undefined;
   let expiry: NodeJS.Timeout | undefined;
   let overflowSaidAtMs = Number.NEGATIVE_INFINITY;
   /** In memory, or with the next tier. */
@@ -160,15 +156,17 @@ export function createQueue(options: QueueOptions): Queue {
       if (queued.isProbe) breaker?.probeGone();
       if (failure === undefined) {
         queued.published();
-        return;
+      } else {
+        queued.record ??= makeRecord(queued.event, clock.now());
+        const failed = queued.toFailed(failure);
+        if (surrendered === undefined) queued.failed(failed);
+        else {
+          queued.silenced();
+          surrendered.push(failed);
+        }
       }
-      queued.record ??= makeRecord(queued.event, clock.now());
-      const failed = queued.toFailed(failure);
-      if (surrendered === undefined) queued.failed(failed);
-      else {
-        queued.silenced();
-        surrendered.push(failed);
-      }
+      // When its whole batch is settled, those of its key that wait behind it.
+      if (queued === probe) void Promise.resolve().then(afterProbe);
     },
   });
 
@@ -188,6 +186,11 @@ export function createQueue(options: QueueOptions): Queue {
       topics.set(topic, queue);
     }
     return queue;
+  }
+
+  function afterProbe(): void {
+    probe = undefined;
+    if (breaker?.state !== 'CLOSED') giveUp(breakerOpen, false);
   }
 
   function giveUp(reason: SendFailure, alsoInFlight: boolean): void {
@@ -214,7 +217,7 @@ export function createQueue(options: QueueOptions): Queue {
     // Room first: a probe that finds none would leave the breaker waiting.
     if (!memory.take(bytes)) return bufferFull();
     const admission = breaker?.admit() ?? 'send';
-    if (admission === 'refused') {
+    if (admission === 'refused' && !isBehindProbe(event, topic)) {
       memory.give(bytes);
       return breakerOpen;
     }
@@ -224,9 +227,15 @@ export function createQueue(options: QueueOptions): Queue {
       deliveryTimeoutMs,
       isProbe,
     });
+    if (isProbe) probe = queued;
     topicQueue(topic).push(queued);
     if (expiry === undefined) expireAfter(deliveryTimeoutMs);
     return queued;
+  }
+
+  /** It must not get to the next tier, or its topic, before an earlier event of its key has. */
+  function isBehindProbe({ key }: SerializedEvent, topic: string): boolean {
+    return probe !== undefined && probe.event.key === key && probe.topic === topic;
   }
 
   function bufferFull(): SendFailure {
@@ -286,9 +295,4 @@ export function createQueue(options: QueueOptions): Queue {
       clearTimeout(expiry);
     },
   };
-}
-
-/** An adapter that throws breaks its port's promise; its events still get their outcome. */
-function brokenPromise(error: unknown): SendFailure {
-  return { kind: 'unknown_outcome', cause: nameOf(error), message: 'the broker adapter failed' };
 }

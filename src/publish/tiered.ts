@@ -1,4 +1,4 @@
-import { shutDown } from './queue.ts';
+import { shutDown } from './failures.ts';
 import type { FailedEvent, NextTier, Tier } from './tier.ts';
 
 export interface TiersOptions {

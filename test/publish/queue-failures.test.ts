@@ -280,6 +280,43 @@ describe('queue, when sends fail', () => {
       assert.equal(queue.breaker?.state, 'OPEN');
     });
 
+    for (const [title, answer, outcome] of [
+      ['fails', { ok: false, failure: away }, 'dlq'],
+      ['gets through', { ok: true }, 'published'],
+    ] as const) {
+      it(`events of the probe's key stay behind it, which ${title}`, async () => {
+        const { queue, reply, failed, sends } = outage();
+        for (const id of ids(1, 600)) void queue.publish(event(id));
+        await clock.tickAsync(8_000);
+        reply.current = undefined;
+        const before = { sends: sends.length, failed: failed.length };
+        const outcomes = ['probe', 'second', 'third'].map((id) => queue.publish(event(id, { key: 'one' })));
+        await clock.tickAsync(20);
+        void queue.publish(event('other key'));
+        void queue.publish(event('other topic', { key: 'one', topic: 'other' }));
+        const refused = failed.slice(before.failed).map(({ event: one }) => one.eventId);
+        assert.deepEqual(refused, ['other key', 'other topic'], 'at once');
+        outcomes.push(queue.publish(event('fourth', { key: 'one' })));
+
+        reply.current = () => (answer.ok ? undefined : answer.failure);
+        sends[before.sends]?.answer(answer);
+        await clock.tickAsync(20);
+        assert.deepEqual(await Promise.all(outcomes), Array(4).fill(outcome));
+        const all = ['probe', 'second', 'third', 'fourth'];
+        const order = answer.ok
+          ? sends.slice(before.sends).flatMap((send) => send.ids)
+          : failed.slice(before.failed + 2).map(({ event: one }) => one.eventId);
+        assert.deepEqual(order, all);
+        assert.equal(queue.breaker?.state, answer.ok ? 'CLOSED' : 'OPEN');
+        void queue.publish(event('fifth', { key: 'one' }));
+        assert.equal(
+          failed.at(-1)?.event.eventId === 'fifth',
+          !answer.ok,
+          'nobody waits for a probe that is over',
+        );
+      });
+    }
+
     it('closes with the first probe that gets through', async () => {
       const { queue, failure } = outage();
       for (const id of ids(1, 600)) void queue.publish(event(id));

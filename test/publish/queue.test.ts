@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
+import { shutDown } from '../../src/publish/failures.ts';
 import { partitionOfKey } from '../../src/publish/partitioner.ts';
 import type { Outcome } from '../../src/publish/publisher.ts';
-import { shutDown } from '../../src/publish/queue.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
 import { away, event, fakeCluster, queueOver } from './fake-cluster.ts';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { shutDown } from '../../src/publish/queue.ts';
+import { shutDown } from '../../src/publish/failures.ts';
 import type { Tier } from '../../src/publish/tier.ts';
 import { createTiers } from '../../src/publish/tiered.ts';
 import { failedEvent } from './failed-event.ts';

@@ -1,0 +1,15 @@
+import type { SendFailure } from './broker.ts';
+import { nameOf } from './follower.ts';
+
+export const shutDown: SendFailure = {
+  kind: 'retriable',
+  cause: 'Shutdown',
+  message: 'the process ended before the event was acknowledged',
+};
+
+export const stopped: SendFailure = { kind: 'fatal', cause: 'Closed', message: 'svc has stopped' };
+
+/** An adapter that throws breaks its port's promise; its events still get their outcome. */
+export function brokenPromise(error: unknown): SendFailure {
+  return { kind: 'unknown_outcome', cause: nameOf(error), message: 'the broker adapter failed' };
+}
