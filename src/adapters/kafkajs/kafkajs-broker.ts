@@ -56,9 +56,11 @@ function sessionOf(open: OpenKafkajsClient, options: KafkajsBrokerOptions): Kafk
       const send = producers.oldest(topic, partition);
       if (send === undefined) return undefined;
       const { mark } = send;
-      if (send.isConnecting()) return undefined;
+      const wasConnecting = send.isConnecting();
       // Where no broker answers at once, the network is slow or the cluster away: then it is to be waited for.
       const leader = await scout.leaderOf(topic, partition ?? 0);
+      // Others were connected to, asked, and have answered meanwhile: one that still connects has met a broker that hangs.
+      if (wasConnecting && !send.isConnecting()) return undefined;
       const isUnderWay = producers.oldest(topic, partition) === send;
       if (leader === undefined || !isUnderWay) return undefined;
       if (!mark.written) {

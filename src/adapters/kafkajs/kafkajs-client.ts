@@ -68,7 +68,8 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
   let opened = 0;
   return ({ brokers = options.brokers, requestTimeoutMs = options.requestTimeoutMs } = {}) => {
     const sockets = new Map<Socket, Traffic>();
-    const first = opened++ % brokers.length;
+    // One for brokers of its own begins with them: it does not count among those that take turns.
+    const first = brokers === options.brokers ? opened++ % brokers.length : 0;
     let destroyed = false;
     // kafkajs keeps its authenticator in the object it is given, so each client gets its own.
     const sasl = signIn && { sasl: signIn() };

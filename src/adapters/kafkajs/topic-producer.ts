@@ -25,7 +25,7 @@ export interface TopicProducer {
   /** Resolves with the number of partitions that acknowledged. Throws what kafkajs throws. */
   send(partition: number | undefined, records: readonly BrokerRecord[], mark: WriteMark): Promise<number>;
   isIdle(): boolean;
-  /** Not connected yet; that has time-outs of its own. */
+  /** Not connected yet. */
   isConnecting(): boolean;
   /** Drops the connections that do not answer. */
   dropSilent(): void;

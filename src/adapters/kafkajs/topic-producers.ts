@@ -27,7 +27,7 @@ export interface TopicProducers {
 
 export interface SendUnderWay {
   readonly mark: WriteMark;
-  /** Not connected yet; that has time-outs of its own. */
+  /** Not connected yet. */
   isConnecting(): boolean;
   /** Nothing is written of it any more; its producer drops what does not answer, and makes room for a new one. */
   giveUp(): void;

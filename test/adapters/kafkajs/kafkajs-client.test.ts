@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createKafkajsAdmin } from '../../../src/adapters/kafkajs/kafkajs-admin.ts';
+import { createKafkajsBroker } from '../../../src/adapters/kafkajs/kafkajs-broker.ts';
 import { loadKafkajs } from '../../../src/adapters/kafkajs/kafkajs-client.ts';
-import { kafkaOptions } from '../kafka/kafka-options.ts';
+import { startKafka } from '../../support/kafka.ts';
+import { requiring } from '../../support/requires.ts';
+import { kafkaOptions, textRecord } from '../kafka/kafka-options.ts';
 
 describe('clients of kafkajs', () => {
   /** Brokers that take connections and never answer, by the order in which they stand in the configuration. */
@@ -41,5 +45,27 @@ describe('clients of kafkajs', () => {
       assert.deepEqual(asked(), expected);
     }
     await admin.close();
+  });
+
+  requiring('kafka', 'beside a Kafka that answers', function () {
+    this.timeout(60_000);
+
+    it('leave a broker that takes the connection of a send and never answers', async () => {
+      const kafka = await startKafka();
+      const topic = `seeds-${process.pid}-${Date.now()}`;
+      await kafka.createTopic(topic);
+      const [hanging] = silent as [(typeof silent)[0]];
+      const known = hanging.sockets.length;
+      const options = kafkaOptions([hanging.address, ...kafka.brokers], { requestTimeoutMs: 30_000 });
+      const broker = createKafkajsBroker(options);
+      const first = broker.send(topic, 0, [textRecord('x')]);
+      while (hanging.sockets.length === known) await sleep(20);
+
+      const failure = await broker.giveUpOn?.(topic, 0);
+      assert.deepEqual([failure?.kind, failure?.cause], ['retriable', 'TimeoutException']);
+      assert.equal((await first).ok, false);
+      assert.deepEqual(await broker.send(topic, 0, [textRecord('x')]), { ok: true });
+      await broker.close(1_000);
+    });
   });
 });
