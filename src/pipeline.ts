@@ -63,7 +63,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       parts.buildEnvelope(eventId, template, intake.payload, trace, clock.now(), intake.context),
       intake.key,
     );
-    const { head, tail } = serializer.serialize(envelope);
+    const text = serializer.serialize(envelope);
     const headers: Record<string, string> = {
       eventId,
       eventType: intake.eventType,
@@ -72,7 +72,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     };
     if (trace.tracestate !== undefined) headers.tracestate = trace.tracestate;
     const { eventType, topic } = intake;
-    return { eventId, eventType, topic, key: intake.key ?? eventId, headers, head, tail };
+    return { eventId, eventType, topic, key: intake.key ?? eventId, headers, text };
   }
 
   /** Everything that runs on the caller's path, up to the hand-over. Throws what makes an event impossible. */

@@ -88,12 +88,16 @@ const throwing = () => {
   throw new Error(secret);
 };
 
+function parsed({ text }: SerializedEvent, publishedAt = '') {
+  return JSON.parse([text.beforePublishedAt, publishedAt, ...text.afterPublishedAt].join(''));
+}
+
 describe('pipeline', () => {
   it('makes the envelope that the specification shows, serialized once', () => {
     const { onCall, taken } = pipelineWith();
     void onCall(callOf());
     const { event } = taken[0] ?? assert.fail('nothing was published');
-    assert.deepEqual(JSON.parse(`${event.head}1970-01-01T00:00:00.001Z${event.tail}`), {
+    assert.deepEqual(parsed(event, '1970-01-01T00:00:00.001Z'), {
       eventId: '100',
       eventType: 'ORDER_CREATED',
       occurredAt: '1970-01-01T00:00:00.000Z',
@@ -130,8 +134,8 @@ describe('pipeline', () => {
     it(`a payload that is ${what}`, () => {
       const { onCall, taken } = pipelineWith();
       void onCall(callOf({}, { result }));
-      const { head, tail } = taken[0]?.event ?? assert.fail('nothing was published');
-      assert.deepEqual(JSON.parse(head + tail).payload, payload);
+      const { event } = taken[0] ?? assert.fail('nothing was published');
+      assert.deepEqual(parsed(event).payload, payload);
     });
   }
 
@@ -236,7 +240,7 @@ describe('pipeline', () => {
     const published = producer.publish(new OrderShipped(), { severity: 'ERROR', topic: 'other', key: 'k' });
     const { event } = taken[0] ?? assert.fail('nothing was published');
     assert.deepEqual([event.eventType, event.topic, event.key], ['OrderShipped', 'other', 'k']);
-    assert.equal(JSON.parse(event.head + event.tail).severity, 'ERROR');
+    assert.equal(parsed(event).severity, 'ERROR');
     taken[0]?.settle('published');
     assert.deepEqual(await published, { eventId: '100', outcome: 'published' });
 

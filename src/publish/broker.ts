@@ -1,7 +1,10 @@
-/** One record as it goes over the wire. `value` is made once and never changed. */
+/** One record as it goes over the wire. `value` is made once, where it is asked for, and never changed. */
 export interface BrokerRecord {
   readonly key: string | null;
   readonly value: Buffer;
+  /** Length of `value`, and its bytes written into a buffer of the caller: both or neither, and without making `value`. */
+  readonly valueBytes?: number;
+  writeValue?(to: Buffer, at: number): void;
   readonly headers: Readonly<Record<string, string>>;
   /** Milliseconds since the epoch. */
   readonly timestamp: number;

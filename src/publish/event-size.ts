@@ -6,9 +6,10 @@ const recordBytes = 40;
 const headerBytes = 6;
 
 /** Size in bytes of the record that an event becomes, on the safe side by a few. */
-export function bytesOf({ head, tail, key, headers }: SerializedEvent): number {
-  let bytes = recordBytes + publishedAtBytes + Buffer.byteLength(head) + Buffer.byteLength(tail);
-  bytes += Buffer.byteLength(key);
+export function bytesOf({ text, key, headers }: SerializedEvent): number {
+  let bytes = recordBytes + publishedAtBytes + Buffer.byteLength(key);
+  bytes += Buffer.byteLength(text.beforePublishedAt);
+  for (const piece of text.afterPublishedAt) bytes += Buffer.byteLength(piece);
   for (const name in headers) {
     bytes += headerBytes + Buffer.byteLength(name) + Buffer.byteLength(headers[name] as string);
   }

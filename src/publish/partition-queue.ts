@@ -10,6 +10,7 @@ import {
 } from './batch.ts';
 import type { SendFailure, SendResult } from './broker.ts';
 import type { SendSlots } from './limits.ts';
+import type { Pace } from './pace.ts';
 import type { QueuedEvent } from './queued-event.ts';
 import { timedOut } from './time-out.ts';
 
@@ -38,6 +39,8 @@ export interface PartitionQueueOptions {
   readonly partition: number | undefined;
   readonly limits: BatchLimits;
   readonly line: SendLine;
+  /** Of all partitions of the topic. */
+  readonly pace: Pace;
   readonly onBatch: () => void;
   /** Nothing is left here. */
   readonly onIdle: () => void;
@@ -47,7 +50,8 @@ export interface PartitionQueueOptions {
  * The events of one partition, in their order: one send at a time, and what failed is sent again before anything else.
  * - The first event of a partition that has rested for a while goes at the end of this turn of the event loop. Others
  *   wait for the send under way, then until the batch is worth a send or its first event has waited long enough (`lingerFor`):
- *   a steady stream is sent a few milliseconds at a time, for a send costs far more than an event in it.
+ *   a steady stream is sent a few milliseconds at a time, for a send costs far more than an event in it. Where nobody waits
+ *   for them, small batches of several partitions leave one after the other.
  * - A batch that is too large is halved; a single event that is too large fails.
  */
 export interface PartitionQueue {
@@ -115,14 +119,23 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     const ageMs = first === undefined ? 0 : nowMs - first.acceptedAtMs;
     const lingerMs = lingerFor(lastBatchEvents, line);
     const isDue = batches.length > 0 || isFull() || line.isClosing();
-    if (isDue || (!wasIdle && (isWorthwhile() || ageMs >= lingerMs))) {
+    if (isDue || (!wasIdle && isWorthwhile())) {
       askForSlot();
     } else if (isWorthwhile() || (wasIdle && nowMs - lastSendAtMs >= lingerMs)) {
       leave();
+    } else if (ageMs >= lingerMs) {
+      state = 'lingering';
+      takeTurn(lingerMs);
     } else {
       state = 'lingering';
-      cancelTimer = onTimeout(askForSlot, lingerMs - ageMs);
+      cancelTimer = onTimeout(() => takeTurn(lingerMs), lingerMs - ageMs);
     }
+  }
+
+  function takeTurn(lingerMs: number): void {
+    const waitMs = line.isAwaited ? 0 : options.pace(line.nowMs(), lingerMs);
+    if (waitMs > 0) cancelTimer = onTimeout(askForSlot, waitMs);
+    else askForSlot();
   }
 
   /** What comes in this turn comes along, and nothing is sent within the call of the application. */

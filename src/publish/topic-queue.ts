@@ -1,5 +1,6 @@
 import type { BatchLimits } from './batch.ts';
 import type { SendFailure } from './broker.ts';
+import { createPace } from './pace.ts';
 import type { PartitionCounts } from './partition-counts.ts';
 import { createPartitionQueue, type PartitionQueue, type SendLine } from './partition-queue.ts';
 import { createPartitioner } from './partitioner.ts';
@@ -28,6 +29,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
   const { topic, limits, line, counts } = options;
   const partitioner = createPartitioner();
   const partitions = new Map<number | undefined, PartitionQueue>();
+  const pace = createPace(() => partitions.size);
   let unplaced: QueuedEvent[] = [];
   let isAsking = false;
 
@@ -38,6 +40,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
         partition,
         limits: partition === undefined ? oneByOne : limits,
         line,
+        pace,
         onBatch: () => partitioner.batchTaken(partition),
         onIdle: () => left(partition),
       });

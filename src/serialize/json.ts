@@ -13,12 +13,15 @@ export const jsonSerializer: Serializer = {
     const { template, origin, trace } = envelope;
     const tags = origin.tags === null ? '{}' : JSON.stringify(origin.tags);
     return {
-      head: `{"eventId":"${envelope.eventId}"${template.afterEventId}${envelope.occurredAt}","publishedAt":"`,
-      tail:
+      beforePublishedAt: `{"eventId":"${envelope.eventId}"${template.afterEventId}${envelope.occurredAt}","publishedAt":"`,
+      afterPublishedAt: [
         `${template.afterPublishedAt}${text(origin.userId)},"sessionId":${text(origin.sessionId)}},` +
-        `"trace":{"traceId":${id(trace.traceId)},"spanId":${id(trace.spanId)},"parentSpanId":${id(trace.parentSpanId)}},` +
-        `"correlationId":${text(origin.correlationId)},"clientIp":${text(origin.clientIp)},"tags":${tags}},` +
-        `"payload":${payloadText(envelope)}}`,
+          `"trace":{"traceId":${id(trace.traceId)},"spanId":${id(trace.spanId)},"parentSpanId":${id(trace.parentSpanId)}},` +
+          `"correlationId":${text(origin.correlationId)},"clientIp":${text(origin.clientIp)},"tags":${tags}},` +
+          '"payload":',
+        payloadText(envelope),
+        '}',
+      ],
     };
   },
 };

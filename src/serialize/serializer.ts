@@ -8,14 +8,19 @@ export interface SerializedEvent {
   readonly topic: string | undefined;
   readonly key: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Text before and after the value of `publishedAt`, which is set when the record is handed to the broker client. */
-  readonly head: string;
-  readonly tail: string;
+  readonly text: EventText;
+}
+
+/** The text of an event, but for the value of `publishedAt`, which is set when the record is handed to the broker client. */
+export interface EventText {
+  readonly beforePublishedAt: string;
+  /** In pieces: to join them would copy the payload once more. */
+  readonly afterPublishedAt: readonly string[];
 }
 
 /** PORT: turns a protected envelope into text. Synchronous; called once per event, on the caller's path. */
 export interface Serializer {
   /** Value of the `content-type` header. */
   readonly contentType: string;
-  serialize(envelope: ProtectedEnvelope): { readonly head: string; readonly tail: string };
+  serialize(envelope: ProtectedEnvelope): EventText;
 }

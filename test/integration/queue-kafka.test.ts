@@ -97,7 +97,7 @@ for (const { name, create } of kafkaClients) {
       await kafka.createTopic(topic, { config: { 'max.message.bytes': '20000' } });
       const { queue, sends } = queueOnKafka(topic);
       const sized = (id: number, bytes: number) =>
-        event(String(id), { key: 'k', tail: `","x":"${'x'.repeat(bytes)}"}` });
+        event(String(id), { key: 'k', after: `","x":"${'x'.repeat(bytes)}"}` });
       const ids = Array.from({ length: 40 }, (_, id) => id);
       const outcomes = await Promise.all(
         ids.map((id) => queue.publish(sized(id, id === 17 ? 30_000 : 1_000))),

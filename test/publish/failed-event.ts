@@ -17,8 +17,10 @@ export function failedEvent(eventId: string, options: Partial<FailedEvent> = {})
       'content-type': 'application/json',
       traceparent: '00-a-b-01',
     },
-    head: `{"eventId":"${eventId}","eventType":"ORDER_CREATED","publishedAt":"`,
-    tail: '","payload":{"text":"\\",\\"originalEvent\\":","n":1.50}}',
+    text: {
+      beforePublishedAt: `{"eventId":"${eventId}","eventType":"ORDER_CREATED","publishedAt":"`,
+      afterPublishedAt: ['","payload":', '{"text":"\\",\\"originalEvent\\":","n":1.50}', '}'],
+    },
   };
   return {
     event,

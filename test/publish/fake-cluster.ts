@@ -58,14 +58,17 @@ export function fakeCluster(partitionCount: number | 'unknown' = 1): {
   return { broker, sends, reply, partitions };
 }
 
-export const event = (eventId: string, rest: Partial<SerializedEvent> = {}): SerializedEvent => ({
+/** `after`: the text behind the value of `publishedAt`. */
+export const event = (
+  eventId: string,
+  { after = '"}', ...rest }: Partial<SerializedEvent> & { after?: string } = {},
+): SerializedEvent => ({
   eventId,
   eventType: 'T',
   topic: undefined,
   key: `k-${eventId}`,
   headers: { eventId },
-  head: `{"eventId":"${eventId}","publishedAt":"`,
-  tail: '"}',
+  text: { beforePublishedAt: `{"eventId":"${eventId}","publishedAt":"`, afterPublishedAt: [after] },
   ...rest,
 });
 

@@ -36,7 +36,7 @@ describe('limits', () => {
   });
 
   it('the size of an event is that of its record and a little more', () => {
-    const one = event('1', { tail: 'é漢😀"}', key: 'kë', headers: { eventId: '1', traceparent: 'ü' } });
+    const one = event('1', { after: 'é漢😀"}', key: 'kë', headers: { eventId: '1', traceparent: 'ü' } });
     const { value, key, headers } = toRecord(one, 0);
     const content =
       value.length +

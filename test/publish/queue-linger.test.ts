@@ -82,7 +82,7 @@ describe('queue: how long an event waits for company', () => {
   });
 
   it('until a batch has bytes that are worth a send', async () => {
-    const sized = (id: string, bytes: number) => event(id, { key: 'k', tail: 'x'.repeat(bytes) });
+    const sized = (id: string, bytes: number) => event(id, { key: 'k', after: 'x'.repeat(bytes) });
     const { queue, sends } = await justSent(2);
     void queue.publish(sized('1', 65_536));
     const { bytes } = queue.state();

@@ -168,7 +168,7 @@ describe('queue', () => {
   });
 
   it('puts up to batch.maxBytes bytes into a send, and a larger event alone', async () => {
-    const sized = (id: string, bytes: number) => event(id, { key: 'k', tail: 'x'.repeat(bytes - 101) });
+    const sized = (id: string, bytes: number) => event(id, { key: 'k', after: 'x'.repeat(bytes - 101) });
     const { broker, sends, reply } = fakeCluster();
     reply.current = () => undefined;
     const { queue } = queueOver(broker, { batch: { maxEvents: 500, maxBytes: 1_000, lingerMs: 5 } });

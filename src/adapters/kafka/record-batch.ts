@@ -23,20 +23,22 @@ const maxTimestampAt = 35;
 const producerIdAt = 43;
 const recordCountAt = 57;
 
-/** One batch of a producer without an id. */
-export function encodeRecordBatch(records: readonly BrokerRecord[]): Buffer {
+/** One batch of a producer without an id. `room`: bytes to leave free in front of it, in the same memory. */
+export function encodeRecordBatch(records: readonly BrokerRecord[], room = 0): Buffer {
   const times = timesOf(records);
-  return writeHead(writeRecords(records, times.firstMs, headBytes), records.length, times, 0);
+  const bytes = writeRecords(records, times.firstMs, room + headBytes);
+  return writeHead(bytes.subarray(room), records.length, times, 0);
 }
 
 /** The same, its records compressed. */
 export async function encodeCompressedBatch(
   records: readonly BrokerRecord[],
   { bitmask, compress }: Compression,
+  room = 0,
 ): Promise<Buffer> {
   const times = timesOf(records);
   const packed = await compress(writeRecords(records, times.firstMs, 0));
-  const batch = Buffer.allocUnsafeSlow(headBytes + packed.length);
+  const batch = Buffer.allocUnsafeSlow(room + headBytes + packed.length).subarray(room);
   batch.set(packed, headBytes);
   return writeHead(batch, records.length, times, bitmask);
 }
@@ -84,10 +86,12 @@ function writeRecords(records: readonly BrokerRecord[], firstMs: number, before:
   return bytes;
 }
 
-function bodyBytes({ key, value, headers }: BrokerRecord, offsetDelta: number, timeDelta: number): number {
+function bodyBytes(record: BrokerRecord, offsetDelta: number, timeDelta: number): number {
+  const { key, headers } = record;
+  const value = lengthOfValue(record);
   let bytes = 1 + sizeOfVarint(timeDelta) + sizeOfVarint(offsetDelta);
   bytes += key === null ? 1 : textBytes(key);
-  bytes += sizeOfVarint(value.length) + value.length;
+  bytes += sizeOfVarint(value) + value;
   let count = 0;
   for (const name in headers) {
     count++;
@@ -99,19 +103,26 @@ function bodyBytes({ key, value, headers }: BrokerRecord, offsetDelta: number, t
 function writeBody(
   bytes: Buffer,
   start: number,
-  { key, value, headers }: BrokerRecord,
+  record: BrokerRecord,
   offsetDelta: number,
   timeDelta: number,
 ): number {
+  const { key, headers } = record;
+  const valueBytes = lengthOfValue(record);
   bytes[start] = 0; // Attributes of a record: none are defined.
   let at = writeVarint(bytes, timeDelta, start + 1);
   at = writeVarint(bytes, offsetDelta, at);
   at = key === null ? writeVarint(bytes, -1, at) : writeText(bytes, key, at);
-  at = writeVarint(bytes, value.length, at);
-  bytes.set(value, at);
-  at = writeVarint(bytes, countOf(headers), at + value.length);
+  at = writeVarint(bytes, valueBytes, at);
+  if (record.writeValue === undefined) bytes.set(record.value, at);
+  else record.writeValue(bytes, at);
+  at = writeVarint(bytes, countOf(headers), at + valueBytes);
   for (const name in headers) at = writeText(bytes, headers[name] as string, writeText(bytes, name, at));
   return at;
+}
+
+function lengthOfValue(record: BrokerRecord): number {
+  return record.valueBytes ?? record.value.length;
 }
 
 function countOf(headers: BrokerRecord['headers']): number {

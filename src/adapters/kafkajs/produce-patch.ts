@@ -4,6 +4,7 @@ import type { BrokerRecord } from '../../publish/broker.ts';
 import { produceBody } from '../kafka/produce-request.ts';
 import { type Compression, encodeCompressedBatch, encodeRecordBatch } from '../kafka/record-batch.ts';
 import { knownVersion, versionOfKafkajs } from './known-kafkajs.ts';
+import { frameRoom, type KafkajsEncoder, patchEncoder, RequestFrame } from './request-frame.ts';
 
 /** Records that travel through kafkajs as one message, and are encoded by svc when the request is written. */
 export interface Load {
@@ -48,13 +49,18 @@ const produceKey = 0;
 export async function patchProduce(): Promise<boolean> {
   if ((await versionOfKafkajs()) !== knownVersion) return false;
   try {
-    const [prototype, requests] = await Promise.all([brokerPrototype(), allRequests()]);
+    const [prototype, requests, encoder] = await Promise.all([
+      brokerPrototype(),
+      allRequests(),
+      encoderPrototype(),
+    ]);
     const patched = shared('kafkajs-brokers', () => new WeakSet<object>());
     if (patched.has(prototype)) return true;
     const send = Object.getOwnPropertySymbols(prototype).find(({ description }) =>
       description?.endsWith('sendRequest'),
     );
     if (send === undefined || typeof prototype.produce !== 'function') return false;
+    patchEncoder(encoder);
     patch(prototype, send, requests.Produce);
     patched.add(prototype);
     return true;
@@ -88,13 +94,12 @@ function patch(prototype: KafkajsBroker, send: symbol, definition: unknown): voi
       const { acks, timeout: timeoutMs } = options;
       const { records, compression } = load;
       const batch = compression
-        ? await encodeCompressedBatch(records, compression)
-        : encodeRecordBatch(records);
+        ? await encodeCompressedBatch(records, compression, frameRoom)
+        : encodeRecordBatch(records, frameRoom);
       const { topic, partition } = { ...data, ...part };
-      const [before, after] = produceBody(apiVersion, { topic, partition, acks, timeoutMs, batch });
-      const bytes = Buffer.concat([before, batch, after]);
-      // As kafkajs' own encoder, as far as it is read.
-      return { buf: bytes, buffer: bytes };
+      // What would come behind the batch is of versions that this kafkajs does not know.
+      const [before] = produceBody(apiVersion, { topic, partition, acks, timeoutMs, batch });
+      return new RequestFrame(batch, frameRoom).behind(before);
     };
     return (this[send] as KafkajsBroker[symbol]).call(this, {
       ...protocol,
@@ -111,4 +116,9 @@ async function brokerPrototype(): Promise<KafkajsBroker> {
 async function allRequests(): Promise<{ readonly Produce: unknown }> {
   // @ts-expect-error kafkajs has no types for its inner modules.
   return (await import('kafkajs/src/protocol/requests/index.js')).default.requests;
+}
+
+async function encoderPrototype(): Promise<KafkajsEncoder> {
+  // @ts-expect-error kafkajs has no types for its inner modules.
+  return (await import('kafkajs/src/protocol/encoder.js')).default.prototype;
 }
