@@ -9,6 +9,8 @@ export interface S3Settings {
   readonly endpoint?: string | undefined;
   /** Longest wait for the answer to one request. Default 5 s. */
   readonly timeoutMs?: number | undefined;
+  /** How often a request is tried that fails for now: no answer, 503 and the like. Default 1: the next strategy is the retry. */
+  readonly attempts?: number | undefined;
 }
 
 export interface S3Object {
@@ -48,21 +50,20 @@ const packageName = '@aws-sdk/client-s3';
 const usualTimeoutMs = 5_000;
 
 export async function openS3Store(settings: S3Settings): Promise<S3Store> {
-  const { bucket: Bucket, region, endpoint, timeoutMs = usualTimeoutMs } = settings;
+  const { bucket: Bucket, region, endpoint, timeoutMs = usualTimeoutMs, attempts = 1 } = settings;
   const vendor = await load();
   const client = new vendor.S3Client({
     ...(region !== undefined && { region }),
     // A compatible store has no region of its own, but the signature needs one.
     ...(endpoint !== undefined && { endpoint, forcePathStyle: true, region: region ?? 'us-east-1' }),
-    // The next strategy is the retry.
-    maxAttempts: 1,
+    maxAttempts: attempts,
     requestHandler: { connectionTimeout: Math.min(timeoutMs, 2_000), requestTimeout: timeoutMs },
   });
   let isConditional = true;
 
   async function send<Answer>(command: object): Promise<Answer> {
     // The handler's own limits end with the headers of an answer.
-    return (await client.send(command, { abortSignal: AbortSignal.timeout(timeoutMs) })) as Answer;
+    return (await client.send(command, { abortSignal: AbortSignal.timeout(timeoutMs * attempts) })) as Answer;
   }
 
   const orSvcError = (error: unknown): never => {

@@ -5,6 +5,8 @@ import { openS3Store, type S3Settings, type S3Store } from './s3-client.ts';
 
 const recovered = 'recovered/';
 const atOnce = 16;
+/** Thousands of requests to a store that is busy now and then: one of them that is refused does not end the run. */
+const attempts = 3;
 
 /** The objects of an S3 backup, oldest day first. Processed ones move to `<prefix>/recovered/`. Nothing locks a bucket. */
 export function createS3Source(settings: S3Settings): RecoverySource {
@@ -30,7 +32,7 @@ export function createS3Source(settings: S3Settings): RecoverySource {
   return {
     name: `S3 bucket ${settings.bucket}`,
     async open() {
-      store = await openS3Store(settings);
+      store = await openS3Store({ ...settings, attempts });
     },
     async count() {
       let count = 0;

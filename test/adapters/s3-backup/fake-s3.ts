@@ -28,6 +28,8 @@ export interface FakeS3 {
   /** The name of the error that the object of this key gives to whoever reads it. */
   readonly unreadable: Map<string, string>;
   trouble: Trouble;
+  /** So many requests more are refused as too many. */
+  busyFor: number;
   close(): Promise<void>;
 }
 
@@ -43,6 +45,7 @@ export async function startFakeS3(): Promise<FakeS3> {
     requests,
     unreadable,
     trouble: 'none',
+    busyFor: 0,
     close: () =>
       new Promise((closed) => {
         server.close(() => closed());
@@ -68,7 +71,7 @@ export async function startFakeS3(): Promise<FakeS3> {
     if (trouble === 'slow') await new Promise((resolve) => setTimeout(resolve, 700));
     if (trouble === 'reset') return void request.socket.destroy();
     if (trouble === '500') return refuse(500, 'InternalError');
-    if (trouble === '503') return refuse(503, 'SlowDown');
+    if (trouble === '503' || fake.busyFor-- > 0) return refuse(503, 'SlowDown');
     if (trouble === 'NoSuchBucket' || bucket !== 'bucket') return refuse(404, 'NoSuchBucket');
     if (trouble === 'AccessDenied' || trouble === 'SignatureDoesNotMatch') return refuse(403, trouble);
     if (trouble === 'no conditional put' && request.headers['if-none-match'])

@@ -178,6 +178,23 @@ describe('S3 backup', () => {
     await source.close();
   });
 
+  it('recovery: a store that is busy now and then is asked up to three times, and again by nobody after that', async () => {
+    const backup = createS3Backup(settings());
+    for (const id of ['1', '2', '3']) await backup.store(backupEvent(id));
+    const source = createS3Source(settings());
+    await source.open(true);
+    s3.busyFor = 2;
+    const events = await eventsOf(source);
+    assert.equal(events.length, 3);
+    s3.busyFor = 2;
+    await source.done(events);
+    assert.deepEqual(await eventsOf(source), []);
+    s3.busyFor = 3;
+    await assert.rejects(source.count(), /the request failed \(SlowDown, 503\)$/);
+    assert.equal(await source.count(), 0);
+    await source.close();
+  });
+
   it('recovery: an answer that stops half-way is one line as well', async () => {
     await createS3Backup(settings()).store(backupEvent('1'));
     s3.trouble = 'hang in body';
