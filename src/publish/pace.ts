@@ -10,7 +10,7 @@ export function createPace(count: () => number): Pace {
   let nextAtMs = Number.NEGATIVE_INFINITY;
   return (nowMs, lingerMs) => {
     const atMs = Math.max(nowMs, nextAtMs);
-    nextAtMs = atMs + lingerMs / Math.max(1, count());
+    nextAtMs = atMs + lingerMs / count();
     return atMs - nowMs;
   };
 }

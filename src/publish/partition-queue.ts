@@ -123,12 +123,10 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       askForSlot();
     } else if (isWorthwhile() || (wasIdle && nowMs - lastSendAtMs >= lingerMs)) {
       leave();
-    } else if (ageMs >= lingerMs) {
-      state = 'lingering';
-      takeTurn(lingerMs);
     } else {
       state = 'lingering';
-      cancelTimer = onTimeout(() => takeTurn(lingerMs), lingerMs - ageMs);
+      if (ageMs >= lingerMs) takeTurn(lingerMs);
+      else cancelTimer = onTimeout(() => takeTurn(lingerMs), lingerMs - ageMs);
     }
   }
 

@@ -1,5 +1,6 @@
 import type { EventText, SerializedEvent } from '../serialize/serializer.ts';
 import type { BrokerRecord } from './broker.ts';
+import { bytesOfText } from './event-size.ts';
 
 /** The record of an event that is handed over now: `publishedAt` and the record's time are the same. */
 export function toRecord(event: SerializedEvent, nowMs: number): BrokerRecord {
@@ -26,13 +27,10 @@ class EventRecord implements BrokerRecord {
     this.timestamp = nowMs;
     this.text = text;
     this.publishedAt = new Date(nowMs).toISOString();
-    let characters = text.beforePublishedAt.length + this.publishedAt.length;
-    let bytes = Buffer.byteLength(text.beforePublishedAt) + this.publishedAt.length;
-    for (const piece of text.afterPublishedAt) {
-      characters += piece.length;
-      bytes += Buffer.byteLength(piece);
-    }
-    this.valueBytes = bytes;
+    const bytes = bytesOfText(text);
+    this.valueBytes = bytes + this.publishedAt.length;
+    let characters = text.beforePublishedAt.length;
+    for (const piece of text.afterPublishedAt) characters += piece.length;
     // As many bytes as characters: it is ASCII, and only copied.
     this.encoding = bytes === characters ? 'latin1' : 'utf8';
   }

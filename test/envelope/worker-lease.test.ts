@@ -20,9 +20,9 @@ import { addClaim } from '../../src/envelope/lease-folder.ts';
 import { ownStamp } from '../../src/envelope/process-stamp.ts';
 import { leaseWorkerId, type WorkerLease } from '../../src/envelope/worker-lease.ts';
 import type { Logger } from '../../src/observe/logger.ts';
+import { requiring } from '../support/requires.ts';
 
 const childFile = fileURLToPath(new URL('./fixtures/lease-child.ts', import.meta.url));
-const seesBegin = ownStamp().began > 0;
 
 describe('leaseWorkerId', function () {
   this.timeout(60_000);
@@ -119,28 +119,6 @@ describe('leaseWorkerId', function () {
     assert.equal(readdirSync(folder).length, 1);
   });
 
-  it('takes over from a worker thread that was terminated in a process that lives (needs /proc)', async function () {
-    if (!seesBegin) this.skip();
-    const worker = new Worker(childFile, {
-      argv: [folder, '12'],
-      stdout: true,
-    });
-    await once(worker.stdout, 'data');
-    assert.equal(readdirSync(folder).length, 1);
-    await worker.terminate();
-    assert.equal(lease({ startAt: 12 }).workerId, 12);
-    assert.deepEqual(warnings, []);
-  });
-
-  it('knows a living process with the number of a dead one (needs /proc)', function () {
-    if (!seesBegin) this.skip();
-    const own = ownStamp();
-    addClaim(folder, 12, { ...own, began: own.began - 1 });
-    assert.equal(lease({ startAt: 12 }).workerId, 12);
-    addClaim(folder, 13, own);
-    assert.notEqual(lease({ startAt: 13 }).workerId, 13);
-  });
-
   it('leaves claims of other hosts alone for a week', () => {
     const foreign = { space: 'ffffffff', pid: 1, task: 1, began: 1 };
     const { file } = addClaim(folder, 12, foreign);
@@ -152,7 +130,7 @@ describe('leaseWorkerId', function () {
     assert.equal(lease({ startAt: 12 }).workerId, 12);
   });
 
-  it('uses the last free id of 1,024, and then one of a dead process', () => {
+  it('uses the last free id of 1,024, and then one twice, which it says', () => {
     const own = ownStamp();
     for (let id = 0; id < 1024; id++) if (id !== 77) addClaim(folder, id, own);
     assert.equal(lease({ startAt: 12 }).workerId, 77);
@@ -161,11 +139,36 @@ describe('leaseWorkerId', function () {
     assert.deepEqual(warnings, [
       'no worker id is free on this host; using 12: event ids can repeat if another process uses it too',
     ]);
-    if (!seesBegin) return;
-    const [held] = readdirSync(folder).filter((file) => file.startsWith('300.'));
-    rmSync(join(folder, held as string));
-    addClaim(folder, 300, { ...own, began: own.began - 1 });
-    assert.equal(lease({ startAt: 12 }).workerId, 300);
+  });
+
+  requiring('proc', 'with the number of a process, and when it began', () => {
+    it('takes over from a worker thread that was terminated in a process that lives', async () => {
+      const worker = new Worker(childFile, {
+        argv: [folder, '12'],
+        stdout: true,
+      });
+      await once(worker.stdout, 'data');
+      assert.equal(readdirSync(folder).length, 1);
+      await worker.terminate();
+      assert.equal(lease({ startAt: 12 }).workerId, 12);
+      assert.deepEqual(warnings, []);
+    });
+
+    it('knows a living process with the number of a dead one', () => {
+      const own = ownStamp();
+      addClaim(folder, 12, { ...own, began: own.began - 1 });
+      assert.equal(lease({ startAt: 12 }).workerId, 12);
+      addClaim(folder, 13, own);
+      assert.notEqual(lease({ startAt: 13 }).workerId, 13);
+    });
+
+    it('takes the id of a dead process where none is free', () => {
+      const own = ownStamp();
+      for (let id = 0; id < 1024; id++)
+        addClaim(folder, id, id === 300 ? { ...own, began: own.began - 1 } : own);
+      assert.equal(lease({ startAt: 12 }).workerId, 300);
+      assert.deepEqual(warnings, []);
+    });
   });
 
   it('gives an id back', () => {

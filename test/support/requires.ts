@@ -1,4 +1,5 @@
 import { appendFileSync } from 'node:fs';
+import { access } from 'node:fs/promises';
 import { ensureBao } from '../../scripts/services/bao.ts';
 import { runCommand } from '../../scripts/services/commands.ts';
 import { brokersFromEnv, findKafkaSource } from '../../scripts/services/kafka.ts';
@@ -21,6 +22,7 @@ import { startVault } from './vault.ts';
  * - `own-kms`, `own-vault`: that one can be started; the suite starts it;
  * - `own-s3`: that one can be started, and the AWS SDK, an optional peer; the suite starts it;
  * - `mounts`: Linux that lets a process have file systems of its own;
+ * - `proc`: a system that tells when a process began;
  * - `java`: a JDK, its compiler included;
  */
 export type Requirement =
@@ -33,6 +35,7 @@ export type Requirement =
   | 'own-vault'
   | 'own-s3'
   | 'mounts'
+  | 'proc'
   | 'java'
   | 'promtool';
 
@@ -70,6 +73,11 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
     });
     if (code !== 0)
       throw new Unavailable('no mounts of our own here', 'run it on Linux with user namespaces, or as root');
+  },
+  proc: async () => {
+    await access('/proc/self/stat').catch(() => {
+      throw new Unavailable('there is no /proc, which tells when a process began', 'run it on Linux');
+    });
   },
   promtool: async () => {
     const path = await ensurePromtool({ log, build: isCi() });

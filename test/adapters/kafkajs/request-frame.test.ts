@@ -40,7 +40,7 @@ describe('a request that is not copied', () => {
     ['a much longer one', 3 * frameRoom],
   ] as const) {
     it(`is what kafkajs makes of it by itself: ${where}`, async () => {
-      const clientId = 'é'.repeat(length % 2) + 'c'.repeat(Math.max(0, length - 2 * (length % 2)));
+      const clientId = 'c'.repeat(length);
       const theirs = await requestOf(clientId, { buf: body, buffer: body });
       const own = await requestOf(clientId, framed(frameRoom));
       assert.equal(own.buffer.toString('hex'), theirs.buffer.toString('hex'));

@@ -178,7 +178,7 @@ describe('S3 backup', () => {
     await source.close();
   });
 
-  it('recovery: a store that is busy now and then is asked up to three times, and again by nobody after that', async () => {
+  it('recovery: a store that is busy now and then is asked up to three times', async () => {
     const backup = createS3Backup(settings());
     for (const id of ['1', '2', '3']) await backup.store(backupEvent(id));
     const source = createS3Source(settings());
