@@ -5,7 +5,7 @@ import { delimiter, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { pack } from '../test/support/packed.ts';
 import { ensureRuntime } from './runtimes.ts';
-import { addCounts, type Counts, closingLine } from './test-results.ts';
+import { addCounts, addFailure, type Counts, closingLine, failuresFile } from './test-results.ts';
 
 const NODES = ['22.15.0', '22', '24.0.0', '24', '26'];
 /** The older line where it is most likely met: on the newest Node of each line. */
@@ -39,7 +39,12 @@ function combinationsOf(nodes: readonly string[], otel: readonly string[] | unde
 }
 
 /** One mocha run; what it counted, or one failure where it did not come to counting. */
-function run({ node, otel }: Combination, tarball: string, mochaArguments: readonly string[]): Counts {
+function run(
+  title: string,
+  { node, otel }: Combination,
+  tarball: string,
+  mochaArguments: readonly string[],
+): Counts {
   const folder = mkdtempSync(join(tmpdir(), 'svc-matrix-'));
   const counts = join(folder, 'counts.ndjson');
   try {
@@ -58,13 +63,16 @@ function run({ node, otel }: Combination, tarball: string, mochaArguments: reado
           SVC_E2E_OTEL: otel,
           SVC_TARBALL: tarball,
           SVC_TEST_COUNTS: counts,
+          SVC_TEST_FAILURES: failuresFile,
+          SVC_TEST_RUN: title,
         },
       },
     );
     const counted = existsSync(counts) ? (JSON.parse(readFileSync(counts, 'utf8')) as Counts) : undefined;
     if (error) process.stderr.write(`${error.message}\n`);
-    if (counted === undefined) return { passed: 0, failed: 1, skipped: 0 };
-    return status === 0 || counted.failed > 0 ? counted : { ...counted, failed: 1 };
+    if (status === 0 || (counted?.failed ?? 0) > 0) return counted as Counts;
+    addFailure({ run: title, title: 'mocha did not come to its end' });
+    return { passed: 0, skipped: 0, ...counted, failed: 1 };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -88,7 +96,7 @@ async function main(): Promise<void> {
     const title = `Node ${combination.node}, OpenTelemetry ${combination.otel}.x`;
     process.stdout.write(`\n== ${title}\n`);
     const started = performance.now();
-    const counts = run(combination, tarball, suites);
+    const counts = run(title, combination, tarball, suites);
     const seconds = ((performance.now() - started) / 1000).toFixed(0);
     total.passed += counts.passed;
     total.failed += counts.failed;
@@ -111,7 +119,9 @@ function build(): void {
 }
 
 main().catch((error: unknown) => {
-  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+  const message = error instanceof Error ? error.message : String(error);
+  process.stderr.write(`${message}\n`);
+  addFailure({ run: 'matrix', title: message });
   addCounts({ passed: 0, failed: 1, skipped: 0 });
   process.stdout.write(`${closingLine({ passed: 0, failed: 1, skipped: 0 })}\n`);
   process.exitCode = 1;

@@ -8,6 +8,9 @@ const countsFile = join(resultsFolder, 'counts.ndjson');
 /** Where suites that could not run say why. */
 export const skipsFile: string = join(resultsFolder, 'skips.ndjson');
 
+/** Where each run leaves what failed, to be said once more at the end. */
+export const failuresFile: string = join(resultsFolder, 'failures.ndjson');
+
 /** Where one mocha run leaves its counts (`test/support/reporter.ts`). */
 export function countsFileOf(title: string): string {
   return join(resultsFolder, `counts-${title.replace(/\W+/g, '-')}.ndjson`);
@@ -23,6 +26,13 @@ export interface Skip {
   readonly suite: string;
   readonly reason: string;
   readonly remedy: string;
+}
+
+export interface Failure {
+  /** Which run, where there are several: `Node 26, OpenTelemetry 3.x`. */
+  readonly run?: string;
+  readonly title: string;
+  readonly error?: string;
 }
 
 /** Forgets what earlier runs left. */
@@ -49,6 +59,18 @@ export function totalCounts(file: string = countsFile): Counts {
 
 export function skippedSuites(): Skip[] {
   return readLines<Skip>(skipsFile);
+}
+
+export function addFailure(failure: Failure): void {
+  mkdirSync(resultsFolder, { recursive: true });
+  appendFileSync(failuresFile, `${JSON.stringify(failure)}\n`);
+}
+
+/** Everything that failed since the start, a line each. */
+export function failureLines(): string {
+  return readLines<Failure>(failuresFile)
+    .map(({ run, title, error }) => `failed: ${[run, title, error].filter(Boolean).join(': ')}\n`)
+    .join('');
 }
 
 /** The line that CI reads. */

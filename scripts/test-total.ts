@@ -1,4 +1,4 @@
-import { closingLine, totalCounts } from './test-results.ts';
+import { closingLine, failureLines, totalCounts } from './test-results.ts';
 
-// The counts of the last `npm test` and of the matrix run after it, as one line.
-process.stdout.write(`${closingLine(totalCounts())}\n`);
+// What failed in the last `npm test` and in the matrix run after it, and the counts of both as one line.
+process.stdout.write(`${failureLines()}${closingLine(totalCounts())}\n`);

@@ -2,8 +2,11 @@ import { delimiter, join, resolve } from 'node:path';
 import { type Task, together } from './tasks.ts';
 import {
   addCounts,
+  addFailure,
   closingLine,
   countsFileOf,
+  failureLines,
+  failuresFile,
   resultsFolder,
   skippedSuites,
   skipsFile,
@@ -19,6 +22,7 @@ const env = {
   ...process.env,
   PATH: `${join(root, 'node_modules', '.bin')}${delimiter}${process.env.PATH}`,
   SVC_TEST_SKIPS: skipsFile,
+  SVC_TEST_FAILURES: failuresFile,
   // Many tests start svc from its source: from the second on, Node need not strip and compile it again.
   NODE_COMPILE_CACHE: join(resultsFolder, 'compiled'),
 };
@@ -54,11 +58,10 @@ function suite(title: string, ...args: string[]): Task {
 }
 
 startResults();
-const failed: string[] = [];
 async function runChecks(some: readonly Task[]): Promise<void> {
   for (const [index, ok] of (await together(some)).entries()) {
     addCounts({ passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: 0 });
-    if (!ok) failed.push((some[index] as Task).title);
+    if (!ok) addFailure({ title: (some[index] as Task).title });
   }
 }
 
@@ -69,15 +72,17 @@ if (only.length === 0) {
 const parts = suites();
 const results = await together(parts, true);
 for (const [index, ok] of results.entries()) {
-  const counts = totalCounts(countsFileOf((parts[index] as Task).title));
+  const { title } = parts[index] as Task;
+  const counts = totalCounts(countsFileOf(title));
   // Mocha that could not even start, or did not come to its end, has counted nothing.
-  addCounts(ok || counts.failed > 0 ? counts : { ...counts, failed: 1 });
+  const unheard = !ok && counts.failed === 0;
+  addCounts(unheard ? { ...counts, failed: 1 } : counts);
+  if (unheard) addFailure({ title, error: 'mocha did not come to its end' });
 }
 
 for (const { suite: name, reason, remedy } of skippedSuites()) {
   process.stdout.write(`\nnot run: ${name}: ${reason}. To run it: ${remedy}`);
 }
-for (const title of failed) process.stdout.write(`\nfailed: ${title}`);
 const total = totalCounts();
-process.stdout.write(`\n${closingLine(total)}\n`);
+process.stdout.write(`\n${failureLines()}${closingLine(total)}\n`);
 process.exitCode = total.failed === 0 ? 0 : 1;
