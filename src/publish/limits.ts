@@ -54,9 +54,10 @@ export interface SendSlots {
 export function createSendSlots(maxInFlight: number): SendSlots {
   const waiting: (() => void)[] = [];
   let taken = 0;
+  let isGiving = false;
   return {
     take(run) {
-      if (taken >= maxInFlight) {
+      if (taken >= maxInFlight || waiting.length > 0) {
         waiting.push(run);
         return;
       }
@@ -64,9 +65,15 @@ export function createSendSlots(maxInFlight: number): SendSlots {
       run();
     },
     give() {
-      const next = waiting.shift();
-      if (next === undefined) taken--;
-      else next();
+      taken--;
+      // Who has nothing to send any more gives at once: thousands of them must not stand on one another's stack.
+      if (isGiving) return;
+      isGiving = true;
+      while (taken < maxInFlight && waiting.length > 0) {
+        taken++;
+        waiting.shift()?.();
+      }
+      isGiving = false;
     },
   };
 }

@@ -35,6 +35,35 @@ describe('limits', () => {
     assert.deepEqual(ran, [1, 2, 3, 4, 5, 6]);
   });
 
+  it('slots pass by any number of those who have nothing to do any more', () => {
+    const slots = createSendSlots(1);
+    const ran: string[] = [];
+    slots.take(() => ran.push('first'));
+    for (let id = 0; id < 10_000; id++) slots.take(() => slots.give());
+    slots.take(() => ran.push('last'));
+    slots.take(() => ran.push('waits'));
+    slots.give();
+    assert.deepEqual(ran, ['first', 'last']);
+    slots.give();
+    assert.deepEqual(ran, ['first', 'last', 'waits']);
+  });
+
+  it('who asks for a slot while they are given comes behind those who wait', () => {
+    const slots = createSendSlots(1);
+    const ran: string[] = [];
+    slots.take(() => {});
+    slots.take(() => {
+      slots.give();
+      slots.take(() => ran.push('second'));
+    });
+    slots.take(() => {
+      ran.push('first');
+      slots.give();
+    });
+    slots.give();
+    assert.deepEqual(ran, ['first', 'second']);
+  });
+
   it('the size of an event is that of its record and a little more', () => {
     const one = event('1', { after: 'é漢😀"}', key: 'kë', headers: { eventId: '1', traceparent: 'ü' } });
     const { value, key, headers } = toRecord(one, 0);
