@@ -276,4 +276,20 @@ describe('pipeline', () => {
       ['Event', 'Event', 'Event', 'Event', 'OrderShipped', 'OrderPaid', 'Event'],
     );
   });
+
+  it('a payload of which nothing is left when it is serialized is refused, and hangs nothing', async () => {
+    const { policyOf } = createPolicies({ general: [] });
+    const protect = createProtector({ policyOf, sealer: createSealer({}), usesMarks: false });
+    const { onCall, taken, refused, idle } = pipelineWith({ asyncMode: true, protect });
+    let reads = 0;
+    const flipping = {
+      get toJSON() {
+        return reads++ === 0 ? undefined : () => undefined;
+      },
+    };
+    assert.equal(onCall(callOf({}, { result: flipping })), undefined);
+    assert.deepEqual(refused, [['ORDER_CREATED', 'SVC_PROTECT_READ_ERROR']]);
+    assert.equal(taken.length, 0);
+    await idle();
+  });
 });

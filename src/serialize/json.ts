@@ -41,12 +41,14 @@ function id(value: string | null): string {
 
 function payloadText(envelope: ProtectedEnvelope): string {
   try {
-    return JSON.stringify(envelope.payload);
+    // Read a second time, it can have a toJSON that returns nothing,
+    const json: string | undefined = JSON.stringify(envelope.payload);
+    if (json !== undefined) return json;
   } catch {
-    // Read a second time, a getter or proxy can still throw; its own message may hold a value.
-    throw new SvcError(
-      'SVC_PROTECT_READ_ERROR',
-      'a getter, toJSON or proxy of the payload threw while it was read',
-    );
+    // or a getter or proxy that throws; its own message may hold a value.
   }
+  throw new SvcError(
+    'SVC_PROTECT_READ_ERROR',
+    'a getter, toJSON or proxy of the payload threw, or gave nothing, while it was read',
+  );
 }
