@@ -68,10 +68,14 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
       const first = unplaced.shift();
       if (first !== undefined) queueOf(undefined).push(first);
     }
+    // All of them may have ended while the number was asked for.
+    if (isIdle()) options.onIdle();
   }
 
   const isPlacing = (): boolean =>
     isAsking || unplaced.length > 0 || partitions.get(undefined)?.isIdle() === false;
+
+  const isIdle = (): boolean => !isPlacing() && [...partitions.values()].every((queue) => queue.isIdle());
 
   return {
     push(event) {
@@ -101,7 +105,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
       for (const event of last) line.settle(event, reason);
     },
 
-    isIdle: () => !isPlacing() && [...partitions.values()].every((queue) => queue.isIdle()),
+    isIdle,
   };
 }
 
