@@ -1,6 +1,9 @@
 /** From this version on Kafka's requests are "flexible": short lengths, and room for further fields. */
 export const flexibleFrom = 9;
 
+/** The newest that is written here. From 13 on Kafka wants the id of a topic in place of its name. */
+export const newestProduce = 11;
+
 export interface Produce {
   readonly topic: string;
   readonly partition: number;
@@ -9,7 +12,7 @@ export interface Produce {
   readonly batch: Buffer;
 }
 
-/** The body of a produce request for one partition, in two pieces, so that the batch is not copied. Versions 3 to 11. */
+/** The body of a produce request for one partition, in two pieces, so that the batch is not copied. Versions 3 to `newestProduce`. */
 export function produceBody(version: number, produce: Produce): [before: Buffer, after: Buffer] {
   return version >= flexibleFrom ? flexibleBody(produce) : firmBody(produce);
 }

@@ -7,7 +7,7 @@ import type {
   VendorConnection,
   VendorWriter,
 } from '../kafka/platformatic-module.ts';
-import { flexibleFrom, type Produce, produceBody } from '../kafka/produce-request.ts';
+import { flexibleFrom, newestProduce, type Produce, produceBody } from '../kafka/produce-request.ts';
 import type { SignIn } from './platformatic-sign-in.ts';
 
 export interface Address {
@@ -91,7 +91,8 @@ export async function openConnection(
   try {
     await connect(connection, host, port);
     const versions = await askVersions(vendor, call);
-    apis = { produce: newest(vendor, 'Produce', versions), metadata: newest(vendor, 'Metadata', versions) };
+    const produce = newest(vendor, 'Produce', versions, newestProduce);
+    apis = { produce, metadata: newest(vendor, 'Metadata', versions) };
   } catch (error) {
     destroy();
     throw error instanceof BrokerError ? error : new BrokerError(broker, error);
@@ -172,13 +173,18 @@ async function askVersions(vendor: PlatformaticModule, call: Call): Promise<Vers
   }
 }
 
-/** The newest version that both sides know. */
-function newest(vendor: PlatformaticModule, name: string, { apiKeys }: Versions): VendorApi {
+/** The newest version that both sides know, up to `limit`. */
+function newest(
+  vendor: PlatformaticModule,
+  name: string,
+  { apiKeys }: Versions,
+  limit = Number.POSITIVE_INFINITY,
+): VendorApi {
   const { minVersion, maxVersion } = apiKeys.find((api) => api.name === name) ?? {
     minVersion: 0,
     maxVersion: -1,
   };
-  for (let version = maxVersion; version >= minVersion; version--) {
+  for (let version = Math.min(maxVersion, limit); version >= minVersion; version--) {
     const found = vendor[`${name.toLowerCase()}V${version}`];
     if (found !== undefined) return found as VendorApi;
   }
