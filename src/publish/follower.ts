@@ -15,10 +15,16 @@ export interface FollowOptions {
 export interface Follower {
   /** Resolves with where the event ended. */
   outcomeOf(queued: QueuedEvent): Promise<Outcome>;
+  /** Ends an event that goes to the next tier. */
+  failed(queued: QueuedEvent, failed: FailedEvent): void;
+  /** Takes back what the next tier was not given yet: it hears of an event a moment after its end. */
+  takeBack(): FailedEvent[];
   toNextTier(failed: FailedEvent): Promise<Outcome>;
 }
 
 export function createFollower({ next, logger, onPublished, onEnd }: FollowOptions): Follower {
+  const onTheirWay = new Set<FailedEvent>();
+
   async function toNextTier(failed: FailedEvent): Promise<Outcome> {
     try {
       return await next(failed);
@@ -33,7 +39,10 @@ export function createFollower({ next, logger, onPublished, onEnd }: FollowOptio
   async function outcomeOf(queued: QueuedEvent): Promise<Outcome> {
     let signal = await queued.signal;
     while (signal !== undefined) {
-      if ('failed' in signal) return toNextTier(signal.failed);
+      if ('failed' in signal) {
+        const { failed } = signal;
+        return onTheirWay.delete(failed) ? toNextTier(failed) : new Promise(() => {});
+      }
       sayRetry(queued, signal.notice);
       signal = await signal.notice.next;
     }
@@ -49,7 +58,19 @@ export function createFollower({ next, logger, onPublished, onEnd }: FollowOptio
     logger.debug(`send failed, retry ${number} in ${Math.round(waitMs)} ms: ${failure.message}`, fields);
   }
 
-  return { outcomeOf, toNextTier };
+  return {
+    outcomeOf,
+    failed(queued, failed) {
+      onTheirWay.add(failed);
+      queued.failed(failed);
+    },
+    takeBack() {
+      const taken = [...onTheirWay];
+      onTheirWay.clear();
+      return taken;
+    },
+    toNextTier,
+  };
 }
 
 export function nameOf(error: unknown): string {

@@ -159,7 +159,7 @@ export function createQueue(options: QueueOptions): Queue {
       } else {
         queued.record ??= makeRecord(queued.event, clock.now());
         const failed = queued.toFailed(failure);
-        if (surrendered === undefined) queued.failed(failed);
+        if (surrendered === undefined) follower.failed(queued, failed);
         else {
           queued.silenced();
           surrendered.push(failed);
@@ -269,7 +269,7 @@ export function createQueue(options: QueueOptions): Queue {
     surrender(reason, late) {
       closed = true;
       storeLate = late;
-      surrendered = [];
+      surrendered = follower.takeBack();
       giveUp(reason, true);
       return surrendered;
     },
