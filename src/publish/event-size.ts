@@ -9,6 +9,8 @@ const headerBytes = 6;
 export function bytesOf({ text, key, headers }: SerializedEvent): number {
   let bytes = recordBytes + publishedAtBytes + Buffer.byteLength(key) + bytesOfText(text);
   for (const name in headers) {
+    // Applications put things on the prototype of all objects.
+    if (!Object.hasOwn(headers, name)) continue;
     bytes += headerBytes + Buffer.byteLength(name) + Buffer.byteLength(headers[name] as string);
   }
   return bytes;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { encodeRecordBatch } from '../../src/adapters/kafka/record-batch.ts';
+import { bytesOf } from '../../src/publish/event-size.ts';
 import { toRecord } from '../../src/publish/record.ts';
 import { event } from './fake-cluster.ts';
 
@@ -44,4 +45,19 @@ describe('the record of an event', () => {
     });
     assert.deepEqual(encodeRecordBatch(lazy), encodeRecordBatch(made));
   });
+
+  for (const polluted of ['text', 7, () => 1]) {
+    it(`has no header that somebody put on the prototype of all objects: a ${typeof polluted}`, () => {
+      const one = event('1');
+      const [bytes, batch] = [bytesOf(one), encodeRecordBatch([toRecord(one, atMs)])];
+      const prototype = Object.prototype as { polluted?: unknown };
+      prototype.polluted = polluted;
+      try {
+        assert.equal(bytesOf(one), bytes);
+        assert.equal(encodeRecordBatch([toRecord(one, atMs)]).toString('hex'), batch.toString('hex'));
+      } finally {
+        delete prototype.polluted;
+      }
+    });
+  }
 });

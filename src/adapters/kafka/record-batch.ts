@@ -94,6 +94,7 @@ function bodyBytes(record: BrokerRecord, offsetDelta: number, timeDelta: number)
   bytes += sizeOfVarint(value) + value;
   let count = 0;
   for (const name in headers) {
+    if (!Object.hasOwn(headers, name)) continue;
     count++;
     bytes += textBytes(name) + textBytes(headers[name] as string);
   }
@@ -117,7 +118,9 @@ function writeBody(
   if (record.writeValue === undefined) bytes.set(record.value, at);
   else record.writeValue(bytes, at);
   at = writeVarint(bytes, countOf(headers), at + valueBytes);
-  for (const name in headers) at = writeText(bytes, headers[name] as string, writeText(bytes, name, at));
+  for (const name in headers)
+    if (Object.hasOwn(headers, name))
+      at = writeText(bytes, headers[name] as string, writeText(bytes, name, at));
   return at;
 }
 
@@ -127,7 +130,7 @@ function lengthOfValue(record: BrokerRecord): number {
 
 function countOf(headers: BrokerRecord['headers']): number {
   let count = 0;
-  for (const _ in headers) count++;
+  for (const name in headers) if (Object.hasOwn(headers, name)) count++;
   return count;
 }
 
