@@ -32,6 +32,8 @@ export interface PipelineParts {
   readonly protect: Protect;
   /** An event that was never sent. Called once each, with the reason, which holds no value. */
   readonly onRefused: (eventType: string, error: SvcError) => void;
+  /** An event whose publisher failed against its promise. */
+  readonly onBroken: (event: SerializedEvent, error: unknown) => void;
 }
 
 export interface Pipeline {
@@ -93,13 +95,23 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   async function publish(event: SerializedEvent, trace: EventTrace, entry: LedgerEntry): Promise<Outcome> {
     const started = clock.monotonic();
     underWay++;
-    const outcome = await publisher.publish(event);
+    const outcome = await outcomeOf(event);
     underWay--;
     durations.record(event.eventType, (clock.monotonic() - started) / 1000);
     trace.end(outcome);
     entry.close(outcome);
     if (underWay === 0) for (const resolve of waitingForIdle.splice(0)) resolve();
     return outcome;
+  }
+
+  /** Nobody awaits it in async mode: what is thrown here would end the process. */
+  async function outcomeOf(event: SerializedEvent): Promise<Outcome> {
+    try {
+      return await publisher.publish(event);
+    } catch (error) {
+      parts.onBroken(event, error);
+      return 'lost';
+    }
   }
 
   function refuse(eventType: string, entry: LedgerEntry, error: unknown): SvcError {

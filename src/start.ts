@@ -32,7 +32,7 @@ import { withCounts } from './observe/thread-counts.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import { circuitStates } from './publish/breaker.ts';
 import type { Broker } from './publish/broker.ts';
-import { shutDown } from './publish/failures.ts';
+import { brokenQueue, shutDown } from './publish/failures.ts';
 import { createLossAlert } from './publish/loss-alert.ts';
 import type { Producer } from './publish/producer.ts';
 import { createQueue, type Queue } from './publish/queue.ts';
@@ -204,6 +204,7 @@ function startEngine(
     ),
     onRefused: (eventType, { message, code }) =>
       sayRefused(`${eventType} ${code}`, `event refused: ${message}`, { eventType, code }),
+    onBroken: (event, error) => alert.lost(event, event.topic ?? config.broker.topic, brokenQueue(error)),
   });
   const sources: MetricSources = {
     ledger,

@@ -20,6 +20,7 @@ function pipelineWith(options: Partial<PipelineParts> = {}) {
   const taken: { event: SerializedEvent; settle: (outcome: Outcome) => void }[] = [];
   const refused: [string, string][] = [];
   const ended: Outcome[] = [];
+  const broken: [eventId: string, error: unknown][] = [];
   const ledger = createLedger();
   let ids = 100;
   const pipeline = createPipeline({
@@ -57,9 +58,10 @@ function pipelineWith(options: Partial<PipelineParts> = {}) {
       sealer: createSealer({}),
     }),
     onRefused: (eventType, error) => refused.push([eventType, error.code]),
+    onBroken: ({ eventId }, error) => broken.push([eventId, error]),
     ...options,
   });
-  return { ...pipeline, taken, refused, ended, ledger };
+  return { ...pipeline, taken, refused, ended, broken, ledger };
 }
 
 function callOf(rule: Partial<CaptureRule> = {}, call: Partial<Call> = {}): Call {
@@ -292,4 +294,25 @@ describe('pipeline', () => {
     assert.equal(taken.length, 0);
     await idle();
   });
+
+  for (const [how, publish] of [
+    ['throws', () => assert.fail()],
+    ['rejects', async () => assert.fail()],
+  ] as const) {
+    it(`a publisher that ${how} against its promise loses its event and nothing else, and it is counted`, async () => {
+      const { onCall, ended, broken, ledger, idle } = pipelineWith({
+        asyncMode: true,
+        publisher: { publish, close: async () => {} },
+      });
+      assert.equal(onCall(callOf()), undefined);
+      await idle();
+      assert.deepEqual(ended, ['lost']);
+      assert.deepEqual(
+        broken.map(([eventId, error]) => [eventId, (error as Error).name]),
+        [['100', 'AssertionError']],
+      );
+      const { lost, inFlight } = ledger.snapshot();
+      assert.deepEqual([lost, inFlight], [1, 0]);
+    });
+  }
 });

@@ -13,3 +13,8 @@ export const stopped: SendFailure = { kind: 'fatal', cause: 'Closed', message: '
 export function brokenPromise(error: unknown): SendFailure {
   return { kind: 'unknown_outcome', cause: nameOf(error), message: 'the broker adapter failed' };
 }
+
+/** The last net: whatever fails in the queue, the application goes on, and the event is counted. */
+export function brokenQueue(error: unknown): SendFailure {
+  return { kind: 'unknown_outcome', cause: nameOf(error), message: 'svc itself failed; please report it' };
+}

@@ -69,11 +69,14 @@ export function createSendSlots(maxInFlight: number): SendSlots {
       // Who has nothing to send any more gives at once: thousands of them must not stand on one another's stack.
       if (isGiving) return;
       isGiving = true;
-      while (taken < maxInFlight && waiting.length > 0) {
-        taken++;
-        waiting.shift()?.();
+      try {
+        while (taken < maxInFlight && waiting.length > 0) {
+          taken++;
+          waiting.shift()?.();
+        }
+      } finally {
+        isGiving = false;
       }
-      isGiving = false;
     },
   };
 }

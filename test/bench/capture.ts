@@ -79,6 +79,9 @@ function captured(): {
     onRefused: (_, error) => {
       throw error;
     },
+    onBroken: (_, error) => {
+      throw error;
+    },
   });
   const rule = makeRule('bench#createOrder', 'configuration', { eventType: 'ORDER_CREATED' }, '', []);
   const slot: CaptureSlot = { rule, onCall, calls: 0 };
