@@ -44,6 +44,8 @@ export interface RecoverReport {
   readonly problems: Map<string, number>;
   /** The broker is away: nothing more was tried. */
   stoppedBy: SendFailure | undefined;
+  /** `isStopped` said so: there may be more than was looked at. */
+  isInterrupted: boolean;
 }
 
 const maxBatchCount = 500;
@@ -65,6 +67,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     unreadable: [],
     problems: new Map(),
     stoppedBy: undefined,
+    isInterrupted: false,
   };
   const counts = new Map<string, number>();
   /** Topics that take nothing in this run, and why: a wrong password is not tried with each event. */
@@ -79,7 +82,8 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     for (const event of accepted) options.onEvent?.(event);
     if (!options.dryRun && accepted.length > 0) await sendBatch(accepted);
     options.onProgress?.(report);
-    if (report.stoppedBy !== undefined || options.isStopped?.() === true) break;
+    report.isInterrupted = options.isStopped?.() === true;
+    if (report.stoppedBy !== undefined || report.isInterrupted) break;
   }
   return report;
 

@@ -279,7 +279,8 @@ describe('recover', () => {
   it('stops after the batch under way', async () => {
     const events = Array.from({ length: 1_200 }, (_, id) => stored(id));
     const { run, source } = setUp(events, () => undefined, { isStopped: () => true });
-    assert.equal((await run()).sent, 500);
+    const report = await run();
+    assert.deepEqual([report.sent, report.isInterrupted], [500, true]);
     assert.equal(source.left.size, 700);
   });
 });
