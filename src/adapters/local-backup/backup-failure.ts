@@ -36,6 +36,10 @@ export function failed(directory: string, why: string): SvcError {
   );
 }
 
+export function missing(message: string): SvcError {
+  return new SvcError('SVC_ADAPTERS_BACKUP_FAILED', message);
+}
+
 export function full(message: string): SvcError {
   return new SvcError('SVC_ADAPTERS_BACKUP_FULL', message);
 }

@@ -1,12 +1,12 @@
 import { access, lstat, readdir, readFile, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { SvcError } from '../../errors.ts';
 import type { RecoverySource, StoredBatch, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
 import { decodeEvent, decodeRecord } from '../../publish/stored-record.ts';
 import { createRanges, type Ranges } from '../../ranges.ts';
 import { openBackupDirectory } from './backup-directory.ts';
+import { missing } from './backup-failure.ts';
 import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
-import { createLineIndex, type LineIndex, orderOf } from './line-index.ts';
+import { createLineIndex, eventIdIn, type LineIndex, orderOf } from './line-index.ts';
 import { withOneLineErrors } from './one-line-errors.ts';
 import { byNumber, bySegment, type Entry, inOrder, readPlaces } from './ordered-entries.ts';
 import { readLines } from './read-lines.ts';
@@ -35,6 +35,9 @@ export interface LocalSourceOptions {
 export const recoveredFolder = 'recovered';
 
 const openFiles = 100;
+
+const notFile = 'it is not a file';
+const inUse = 'a running process still writes to it: run the command again later';
 
 /** What of a segment is known while it is read. */
 interface Progress {
@@ -73,17 +76,18 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   }
 
   /** For a recovery, what dead processes left open is taken over; what living ones write is theirs. */
-  async function takeSegment(name: string): Promise<string | undefined> {
-    if (!name.endsWith(openSuffix) || lock === undefined) return name;
-    const path = join(real, name);
-    return (await isAbandoned(path, now())) ? basename(await finishSegment(path)) : undefined;
+  async function takeSegment(place: string): Promise<string | Unreadable> {
+    const path = join(real, place);
+    if (!(await isFile(path))) return { place, reason: notFile };
+    if (!place.endsWith(openSuffix) || lock === undefined) return place;
+    if (await isAbandoned(path, now())) return basename(await finishSegment(path));
+    return { place, reason: inUse, isInUse: true };
   }
 
   async function readEvent(name: string): Promise<StoredEvent | Unreadable> {
     const path = join(real, name);
     try {
-      // Nothing that was put here to be read out of somewhere else.
-      if (!(await lstat(path)).isFile()) return { place: name, reason: 'it is not a file' };
+      if (!(await isFile(path))) return { place: name, reason: notFile };
       const value = await readFile(path);
       const route = await readFile(join(real, routesFolder, name), 'utf8').catch(() => undefined);
       const event =
@@ -222,6 +226,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       const { files, segments } = await names();
       let count = files.length;
       for (const name of segments) {
+        if (!(await isFile(join(real, name)))) continue;
         const done = await readDone(join(real, name));
         for await (const { number, isWhole } of readLines(join(real, name))) {
           if (isWhole && !done.has(number)) count++;
@@ -236,8 +241,8 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       const scanned: string[] = [];
       for (const name of segments) {
         const taken = await takeSegment(name);
-        if (taken === undefined) continue;
-        const unreadable = await scanSegment(taken, scanned.push(taken) - 1, index);
+        const isTaken = typeof taken === 'string';
+        const unreadable = isTaken ? await scanSegment(taken, scanned.push(taken) - 1, index) : [taken];
         if (unreadable.length > 0) yield { events: [], unreadable };
       }
       let entries: Entry[] = [];
@@ -277,6 +282,11 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   };
 }
 
+/** Nothing that was put here to be read out of somewhere else. */
+async function isFile(path: string): Promise<boolean> {
+  return (await lstat(path)).isFile();
+}
+
 function isFull(error: unknown): boolean {
   return ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '');
 }
@@ -284,13 +294,4 @@ function isFull(error: unknown): boolean {
 function newProgress(done: Ranges, unnoted: Set<number> = new Set()): Progress {
   for (const line of unnoted) done.add(line);
   return { done, unnoted, unreadable: 0, lineCount: undefined, isMoved: false };
-}
-
-/** Of a line as svc writes it without parsing the rest of it; `undefined` where it is no event. */
-function eventIdIn(text: string): string | undefined {
-  return /^\{"eventId":"(\d{1,19})"/.exec(text)?.[1] ?? decodeRecord(text, '')?.eventId;
-}
-
-function missing(message: string): SvcError {
-  return new SvcError('SVC_ADAPTERS_BACKUP_FAILED', message);
 }

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
+import type { Unreadable } from '../../../src/publish/recovery-source.ts';
+import { backupEvent, backupIn, freshPath, namesIn, removeFolders } from './backup-folder.ts';
+
+async function read(directory: string, forRecovery: boolean) {
+  const source = createLocalSource({ directory, now: Date.now });
+  const unreadable: Unreadable[] = [];
+  let events = 0;
+  await source.open(forRecovery);
+  const count = await source.count();
+  for await (const batch of source.read(10)) {
+    unreadable.push(...batch.unreadable);
+    events += batch.events.length;
+  }
+  await source.close();
+  return { count, events, unreadable };
+}
+
+describe('segments that a recovery does not touch', () => {
+  afterEach(removeFolders);
+
+  it('what a living process still writes is told, or the recovery would look complete', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory, { maxFiles: 0 });
+    await backup.store(backupEvent('1001'));
+    await backup.close(1_000);
+    const [name] = namesIn(directory) as [string];
+    const living = `${name.replace(/-\d+(-[0-9a-f]{8}\.)/, `-${process.ppid}$1`)}.open`;
+    renameSync(join(directory, name), join(directory, living));
+    const reason = 'a running process still writes to it: run the command again later';
+    assert.deepEqual(await read(directory, true), {
+      count: 1,
+      events: 0,
+      unreadable: [{ place: living, reason, isInUse: true }],
+    });
+    assert.deepEqual(await read(directory, false), { count: 1, events: 1, unreadable: [] });
+  });
+
+  it('a link, a folder or a pipe under the name of a segment is not followed', async function () {
+    if (process.platform === 'win32') this.skip();
+    const directory = freshPath();
+    const elsewhere = join(freshPath(), 'elsewhere');
+    mkdirSync(directory, { mode: 0o700 });
+    mkdirSync(join(elsewhere, '..'));
+    writeFileSync(elsewhere, '{"eventId":"9","eventType":"T","topic":"t","key":null,"value":"{}"}\n');
+    const names = ['1', '2', '3'].map((digit) => `segment-1795299716250-7-0000000${digit}.ndjson`);
+    const [link, folder, pipe] = names.map((name) => join(directory, name)) as [string, string, string];
+    symlinkSync(elsewhere, link);
+    mkdirSync(folder);
+    execFileSync('mkfifo', [pipe]);
+    for (const forRecovery of [false, true]) {
+      assert.deepEqual(await read(directory, forRecovery), {
+        count: 0,
+        events: 0,
+        unreadable: names.map((place) => ({ place, reason: 'it is not a file' })),
+      });
+    }
+  });
+});
