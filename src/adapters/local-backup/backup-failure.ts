@@ -16,8 +16,12 @@ export function unusable(error: unknown, directory: string): SvcError {
 }
 
 function reasonOf(error: unknown): string {
-  const code = (error as NodeJS.ErrnoException)?.code ?? 'unknown error';
+  const code = codeOf(error);
   return hints[code] === undefined ? code : `${code}: ${hints[code]}`;
+}
+
+export function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException | undefined)?.code ?? 'unknown error';
 }
 
 const diskFull = 'the disk is full';

@@ -20,6 +20,48 @@ async function read(directory: string, forRecovery: boolean) {
   return { count, events, unreadable };
 }
 
+describe('a folder that somebody else empties', () => {
+  afterEach(removeFolders);
+
+  it('a list of it passes over what has been sent meanwhile', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory, { maxFiles: 3 });
+    for (let id = 1_001; id <= 1_006; id++) await backup.store(backupEvent(String(id)));
+    await backup.close(1_000);
+    const list = createLocalSource({ directory, now: Date.now });
+    await list.open(false);
+    const ids: string[] = [];
+    const unreadable: Unreadable[] = [];
+    for await (const batch of list.read(1)) {
+      ids.push(...batch.events.map(({ eventId }) => eventId));
+      unreadable.push(...batch.unreadable);
+      if (batch.events[0]?.eventId !== '1001') continue;
+      for (const name of ['1002.json', '1003.json', namesIn(directory).at(-1) as string])
+        renameSync(join(directory, name), join(directory, `${name}.gone`));
+    }
+    assert.deepEqual([ids, unreadable], [['1001'], []]);
+  });
+
+  it('a list does not end because a segment is gone', async () => {
+    const directory = freshPath();
+    mkdirSync(directory, { mode: 0o700 });
+    const names = ['1', '2'].map((digit) => `segment-1795299716250-7-0000000${digit}.ndjson`);
+    for (const [index, name] of names.entries()) {
+      const line = `{"eventId":"${index + 1}","eventType":"T","topic":"t","key":null,"value":"{}"}\nno event\n`;
+      writeFileSync(join(directory, name), line);
+    }
+    const list = createLocalSource({ directory, now: Date.now });
+    await list.open(false);
+    const reading = list.read(10)[Symbol.asyncIterator]();
+    assert.equal((await reading.next()).value.unreadable.length, 1);
+    renameSync(join(directory, names[1] as string), join(directory, 'gone'));
+    assert.deepEqual(
+      (await reading.next()).value.events.map(({ eventId }: { eventId: string }) => eventId),
+      ['1'],
+    );
+  });
+});
+
 describe('segments that a recovery does not touch', () => {
   afterEach(removeFolders);
 
