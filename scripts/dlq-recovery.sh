@@ -4,20 +4,22 @@ set -eu
 
 usage() {
   cat <<'TEXT'
-Usage: dlq-recovery.sh [--list] [--topic <topic>] [--broker <host:port,...>] [--dir <folder>] [--file <file>] [option...]
+Usage: dlq-recovery.sh [--list] [--topic <topic>] [--broker <host:port,...>] [--dir <folder>] [--file <file>] [--s3]
+                       [option...]
 
   --list     only list; without it, events are sent
-  --topic    without --dir and --file: the dead letter topic (default: svc.broker.dlq-topic)
+  --topic    without --dir, --file and --s3: the dead letter topic (default: svc.broker.dlq-topic)
              with them: where events go whose own topic is not known
   --broker   addresses of the brokers (default: svc.broker.bootstrap-servers)
   --dir      folder of backup files, instead of the dead letter topic
   --file     one backup file
+  --s3       the bucket of the backup, instead of the dead letter topic
 
-Further options go to svc as they are: --dry-run, --json, --type, --since, --until, --rate, --config.
+Further options go to svc as they are: --dry-run, --json, --type, --since, --until, --rate, --group, --config.
 TEXT
 }
 
-list=no topic='' dir='' file=''
+list=no topic='' dir='' file='' s3=''
 count=$#
 while [ "$count" -gt 0 ]; do
   case $1 in # --topic=orders is --topic orders.
@@ -31,6 +33,7 @@ while [ "$count" -gt 0 ]; do
   case $1 in
     --help | -h) usage; exit 0 ;;
     --list) list=yes ;;
+    --s3) s3=--s3 ;;
     --topic | --dir | --file)
       if [ "$count" -lt 2 ] || [ -z "$2" ]; then
         echo "dlq-recovery.sh: $1 needs a value" >&2
@@ -50,8 +53,9 @@ while [ "$count" -gt 0 ]; do
   count=$((count - 1))
 done
 
-if [ -n "$dir$file" ]; then
+if [ -n "$dir$file$s3" ]; then
   command=backup action=restore
+  [ -z "$s3" ] || set -- "$@" "$s3"
   [ -z "$dir" ] || set -- "$@" --dir "$dir"
   [ -z "$file" ] || set -- "$@" --file "$file"
   [ -z "$topic" ] || set -- "$@" --to "$topic"

@@ -57,7 +57,7 @@ export async function runRecoveryCommand(
       const document = { dryRun: !isSending, ...summaryOf(result), ...(isListing && { events: all }) };
       process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
     } else process.stderr.write(summaryLines(result, isSending));
-    const isLeft = result.failed > 0 || result.unreadable.length > 0 || (isSending && isStopped);
+    const isLeft = result.failed > 0 || result.unreadable.length > 0 || result.isInterrupted;
     return isLeft ? 1 : 0;
   } catch (error) {
     bar.end();

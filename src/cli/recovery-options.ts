@@ -73,13 +73,19 @@ function timeOf(name: string, text: string | undefined): number | undefined {
   if (count !== undefined && unit !== undefined)
     return Date.now() - Number(count) * (unitsMs[unit] as number);
   // Date.parse alone takes "90" for a year.
-  const time = instant.test(text) ? Date.parse(text) : Number.NaN;
+  const time = instant.test(text) && isDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(time)) {
     throw new WrongUse(
       `--${name} takes a time such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d`,
     );
   }
   return time;
+}
+
+/** Date.parse alone takes the 31st of February for the 3rd of March. */
+function isDay(day: string): boolean {
+  const time = Date.parse(day);
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(day);
 }
 
 function rateOf(text: string | undefined): number {

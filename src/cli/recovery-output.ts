@@ -19,8 +19,10 @@ function plain(text: string): string {
   return text.replace(/[\x00-\x1f\x7f-\x9f]/g, '?');
 }
 
+const onRequest = 'stopped on request';
+
 export function summaryOf(result: RecoveryResult): object {
-  const { source, matched, skipped, sent, failed, unreadable, problems, stoppedBy } = result;
+  const { source, matched, skipped, sent, failed, unreadable, problems, stoppedBy, isInterrupted } = result;
   return {
     source,
     matched,
@@ -29,12 +31,12 @@ export function summaryOf(result: RecoveryResult): object {
     failed,
     unreadable,
     problems: [...problems].map(([reason, events]) => ({ reason, events })),
-    stopped: stoppedBy === undefined ? null : stoppedBy.message,
+    stopped: stoppedBy?.message ?? (isInterrupted ? onRequest : null),
   };
 }
 
 export function summaryLines(result: RecoveryResult, isSending: boolean): string {
-  const { source, matched, skipped, sent, failed, unreadable, problems, stoppedBy } = result;
+  const { source, matched, skipped, sent, failed, unreadable, problems, stoppedBy, isInterrupted } = result;
   const filtered = skipped > 0 ? `, ${skipped} left out by the filters` : '';
   const lines = [
     isSending
@@ -45,6 +47,12 @@ export function summaryLines(result: RecoveryResult, isSending: boolean): string
   for (const { place, reason } of unreadable) lines.push(`not readable: ${place}: ${reason}`);
   if (stoppedBy !== undefined)
     lines.push('stopped: the broker is away. Run the command again to go on from here');
+  else if (isInterrupted)
+    lines.push(
+      isSending
+        ? `${onRequest}. Run the command again to go on from here`
+        : `${onRequest}: there may be more`,
+    );
   else if (failed > 0) lines.push('what was not sent is still there');
   return `${lines.map(plain).join('\n')}\n`;
 }

@@ -107,14 +107,15 @@ export function createDrain(options: DrainOptions): Drain {
       await options.onDrained();
     }
     if (report.stoppedBy !== undefined) return waitForCluster();
-    if (report.failed === 0 && report.unreadable.length === 0) {
+    // What is being written, here or by others, is looked at the next time.
+    const unreadable = report.unreadable.filter(({ isInUse }) => isInUse !== true);
+    if (report.failed === 0 && unreadable.length === 0) {
       pauseMs = firstPauseMs;
       return lookMs;
     }
     for (const [reason, events] of report.problems)
       logger.warn(`events stay in the backup: ${reason}`, { events });
-    for (const { place, reason } of report.unreadable.slice(0, 10))
-      logger.warn(`backup: ${place}: ${reason}`);
+    for (const { place, reason } of unreadable.slice(0, 10)) logger.warn(`backup: ${place}: ${reason}`);
     return pause();
   }
 

@@ -44,6 +44,8 @@ export interface RecoverReport {
   readonly problems: Map<string, number>;
   /** The broker is away: nothing more was tried. */
   stoppedBy: SendFailure | undefined;
+  /** `isStopped` said so: there may be more than was looked at. */
+  isInterrupted: boolean;
 }
 
 const maxBatchCount = 500;
@@ -65,9 +67,10 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     unreadable: [],
     problems: new Map(),
     stoppedBy: undefined,
+    isInterrupted: false,
   };
   const counts = new Map<string, number>();
-  /** Topics that could not even be looked at, and why: a wrong password is not tried with each event. */
+  /** Topics that take nothing in this run, and why: a wrong password is not tried with each event. */
   const refusals = new Map<string, string>();
   const size = ratePerSecond > 0 ? Math.min(maxBatchCount, Math.ceil(ratePerSecond)) : maxBatchCount;
 
@@ -79,7 +82,8 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     for (const event of accepted) options.onEvent?.(event);
     if (!options.dryRun && accepted.length > 0) await sendBatch(accepted);
     options.onProgress?.(report);
-    if (report.stoppedBy !== undefined || options.isStopped?.() === true) break;
+    report.isInterrupted = options.isStopped?.() === true;
+    if (report.stoppedBy !== undefined || report.isInterrupted) break;
   }
   return report;
 
@@ -162,8 +166,10 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
       ];
     }
     fail(events, failure.message);
-    if (failure.kind === 'fatal' && partition === undefined) refusals.set(topic, failure.message);
-    if (failure.kind === 'retriable' || failure.kind === 'unknown_outcome') report.stoppedBy = failure;
+    // A topic that is gone keeps its events, and no others. What comes later of it must not overtake them.
+    if (isGone(failure) || (failure.kind === 'fatal' && partition === undefined))
+      refusals.set(topic, failure.message);
+    else if (failure.kind === 'retriable' || failure.kind === 'unknown_outcome') report.stoppedBy = failure;
     return [];
   }
 
@@ -188,6 +194,11 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     report.failed += events.length;
     report.problems.set(reason, (report.problems.get(reason) ?? 0) + events.length);
   }
+}
+
+/** The cluster has answered: it has no such topic. */
+function isGone({ cause }: SendFailure): boolean {
+  return cause === 'UNKNOWN_TOPIC_OR_PARTITION';
 }
 
 interface Group {

@@ -15,11 +15,13 @@ export interface StoredEvent {
   readonly reason: string | undefined;
 }
 
-/** Something that lies there and is no event. It stays where it is. */
+/** Something that lies there and is no event, or not yet. It stays where it is. */
 export interface Unreadable {
   readonly place: string;
   /** One line, without payload. */
   readonly reason: string;
+  /** Nothing is wrong with it: whoever writes it is still at it. */
+  readonly isInUse?: true;
 }
 
 export interface StoredBatch {

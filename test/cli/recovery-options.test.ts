@@ -26,6 +26,7 @@ describe('options of a recovery', () => {
     }
     assert.equal(accepts(['--since', '2026-03-04'], Date.UTC(2026, 2, 4)), true);
     assert.equal(accepts(['--since', '2026-03-04'], Date.UTC(2026, 2, 4) - 1), false);
+    assert.equal(accepts(['--since', '2028-02-29'], Date.UTC(2028, 1, 29)), true);
   });
 
   it('how long ago is counted from now', () => {
@@ -42,6 +43,8 @@ describe('options of a recovery', () => {
     'March 4, 2026',
     '2026-03-04T10:00',
     '2026-13-01',
+    '2026-02-29',
+    '2026-02-31T10:00:00Z',
     '-5m',
   ])
     it(`"${text}" is no time`, () => {

@@ -33,6 +33,8 @@ describe('scripts/dlq-recovery.sh', function () {
       ['--rate', '5', '--dir', 'd', '--type', 'A', '--type', 'B'],
       'backup restore --rate 5 --type A --type B --dir d',
     ],
+    [['--s3', '--list', '--topic', 'orders'], 'backup list --s3 --to orders'],
+    [['--s3', '--rate', '5'], 'backup restore --rate 5 --s3'],
     [['--since', '2h', '--dry-run'], 'dlq recover --since 2h --dry-run'],
   ] as const) {
     it(`${args.join(' ') || 'without options'} is svc ${means}`, async () => {

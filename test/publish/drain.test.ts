@@ -3,7 +3,7 @@ import sinon from 'sinon';
 import { SvcError } from '../../src/errors.ts';
 import type { SendFailure } from '../../src/publish/broker.ts';
 import { createDrain, type DrainOptions } from '../../src/publish/drain.ts';
-import type { RecoverySource, StoredEvent } from '../../src/publish/recovery-source.ts';
+import type { RecoverySource, StoredEvent, Unreadable } from '../../src/publish/recovery-source.ts';
 
 const away: SendFailure = { kind: 'retriable', cause: 'ECONNREFUSED', message: 'cannot reach Kafka' };
 const refused: SendFailure = { kind: 'fatal', cause: 'TOPIC_AUTHORIZATION_FAILED', message: 'not allowed' };
@@ -24,6 +24,7 @@ function setUp(options: Partial<DrainOptions> = {}) {
   const clock = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], now: 0 });
   const state = {
     left: new Set<StoredEvent>(),
+    inUse: [] as Unreadable[],
     isReachable: true,
     failure: undefined as SendFailure | undefined,
     busy: false,
@@ -43,6 +44,7 @@ function setUp(options: Partial<DrainOptions> = {}) {
     count: async () => state.left.size,
     async *read(size) {
       const all = [...state.left];
+      yield { events: [], unreadable: state.inUse };
       for (let at = 0; at < all.length; at += size)
         yield { events: all.slice(at, at + size), unreadable: [] };
     },
@@ -106,6 +108,14 @@ describe('drain', () => {
     assert.equal(state.sent, 0);
     await clock.tickAsync(100);
     assert.equal(state.sent, 1);
+  });
+
+  it('says nothing of a segment that a process is just writing', async () => {
+    const { state, clock, add } = setUp();
+    state.inUse.push({ place: 'segment', reason: 'a running process still writes to it', isInUse: true });
+    add(1);
+    await clock.tickAsync(2_100);
+    assert.deepEqual([state.sent, state.lines], [1, ['events of the backup were sent to their topics']]);
   });
 
   it('keeps to its rate', async () => {

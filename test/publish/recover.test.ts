@@ -141,6 +141,31 @@ describe('recover', () => {
     assert.deepEqual(sleeps, []);
   });
 
+  it('a topic that is gone does not keep the others from being sent', async () => {
+    const gone: SendFailure = {
+      kind: 'retriable',
+      cause: 'UNKNOWN_TOPIC_OR_PARTITION',
+      message: 'it does not exist',
+    };
+    // More than one batch, the topic that is gone first in each.
+    const events = Array.from({ length: 1_200 }, (_, id) =>
+      stored(id, id % 4 === 0 ? { topic: 'gone' } : {}),
+    );
+    const { run, sends, source, sleeps } = setUp(
+      events,
+      ({ topic }) => (topic === 'gone' ? gone : undefined),
+      {
+        partitionsFor: async (topic) => (topic === 'gone' ? undefined : 2),
+      },
+    );
+    const report = await run();
+    assert.deepEqual([report.sent, report.failed, report.stoppedBy], [900, 300, undefined]);
+    assert.deepEqual([...report.problems], [['it does not exist', 300]]);
+    assert.ok([...source.left].every(({ topic }) => topic === 'gone'));
+    assert.deepEqual(sleeps, [1_000, 2_000, 4_000]);
+    assert.equal(sends.filter(({ topic }) => topic === 'gone').length, 4);
+  });
+
   it('only the event that is too large stays', async () => {
     const tooLarge: SendFailure = { kind: 'too_large', cause: 'MESSAGE_TOO_LARGE', message: 'too large' };
     const events = [2, 4, 6, 8, 10].map((id) => stored(id));
@@ -254,7 +279,8 @@ describe('recover', () => {
   it('stops after the batch under way', async () => {
     const events = Array.from({ length: 1_200 }, (_, id) => stored(id));
     const { run, source } = setUp(events, () => undefined, { isStopped: () => true });
-    assert.equal((await run()).sent, 500);
+    const report = await run();
+    assert.deepEqual([report.sent, report.isInterrupted], [500, true]);
     assert.equal(source.left.size, 700);
   });
 });

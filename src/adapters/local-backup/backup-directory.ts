@@ -1,4 +1,4 @@
-import { chmodSync, constants, lstatSync, mkdirSync, realpathSync, statSync } from 'node:fs';
+import { chmodSync, constants, existsSync, lstatSync, mkdirSync, realpathSync, statSync } from 'node:fs';
 import { access, lstat, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { SvcError } from '../../errors.ts';
@@ -20,7 +20,7 @@ export interface DirectoryOptions {
 export function openBackupDirectory(path: string, options: DirectoryOptions = {}): string {
   const { platform = process.platform, restrict = restrictToOwner } = options;
   try {
-    const isNew = mkdirSync(path, { recursive: true, mode: 0o700 }) !== undefined;
+    const isNew = makeFolders(path);
     // The mode of mkdir goes through the umask.
     if (isNew && platform !== 'win32') chmodSync(path, 0o700);
   } catch (error) {
@@ -36,7 +36,8 @@ export function openBackupDirectory(path: string, options: DirectoryOptions = {}
     restrict(path);
     return realpathSync(path);
   }
-  if (stat.uid !== process.getuid?.()) throw refused(path, 'it belongs to another user');
+  if (stat.uid !== process.getuid?.())
+    throw refused(path, `it belongs to another user (id ${stat.uid}): run as that one, or chown it`);
   if ((stat.mode & 0o077) !== 0) throw refused(path, `others have rights in it: chmod 700 ${path}`);
   const real = realpathSync(path);
   checkAbove(real);
@@ -60,6 +61,22 @@ export async function checkBackupDirectory(path: string, options: DirectoryOptio
       path,
       `${at} cannot be written to (${why}): check svc.broker.dlq-backup-path and its rights`,
     );
+  }
+}
+
+/**
+ * Makes a folder and those above it; false where it is there. `recursive: true` of Node never comes back where a file
+ * system says ENOENT below a folder that is there, as /proc does.
+ */
+function makeFolders(path: string): boolean {
+  const above = dirname(path);
+  if (!existsSync(above) && above !== path) makeFolders(above);
+  try {
+    mkdirSync(path, { mode: 0o700 });
+    return true;
+  } catch (error) {
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return false;
+    throw error;
   }
 }
 

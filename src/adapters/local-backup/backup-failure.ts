@@ -16,8 +16,12 @@ export function unusable(error: unknown, directory: string): SvcError {
 }
 
 function reasonOf(error: unknown): string {
-  const code = (error as NodeJS.ErrnoException)?.code ?? 'unknown error';
+  const code = codeOf(error);
   return hints[code] === undefined ? code : `${code}: ${hints[code]}`;
+}
+
+export function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException | undefined)?.code ?? 'unknown error';
 }
 
 const diskFull = 'the disk is full';
@@ -34,6 +38,10 @@ export function failed(directory: string, why: string): SvcError {
     'SVC_ADAPTERS_BACKUP_FAILED',
     `the backup folder "${directory}" cannot be written: ${why}`,
   );
+}
+
+export function missing(message: string): SvcError {
+  return new SvcError('SVC_ADAPTERS_BACKUP_FAILED', message);
 }
 
 export function full(message: string): SvcError {

@@ -1,3 +1,5 @@
+import { decodeRecord } from '../../publish/stored-record.ts';
+
 /** A line of a segment, found again without reading what is before it. */
 export interface IndexedLine {
   /** Position of its segment in the list of the reader. */
@@ -60,4 +62,9 @@ export function createLineIndex(): LineIndex {
 /** Event ids grow with time. What is no such id (of other tools) comes first. */
 export function orderOf(eventId: string): bigint {
   return /^\d{1,19}$/.test(eventId) ? BigInt(eventId) : 0n;
+}
+
+/** Of a line as svc writes it without parsing the rest of it; `undefined` where it is no event. */
+export function eventIdIn(text: string): string | undefined {
+  return /^\{"eventId":"(\d{1,19})"/.exec(text)?.[1] ?? decodeRecord(text, '')?.eventId;
 }

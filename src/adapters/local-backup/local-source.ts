@@ -1,12 +1,12 @@
-import { access, lstat, readdir, readFile, rename, unlink } from 'node:fs/promises';
+import { lstat, readdir, readFile, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { SvcError } from '../../errors.ts';
 import type { RecoverySource, StoredBatch, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
 import { decodeEvent, decodeRecord } from '../../publish/stored-record.ts';
 import { createRanges, type Ranges } from '../../ranges.ts';
 import { openBackupDirectory } from './backup-directory.ts';
+import { codeOf, missing } from './backup-failure.ts';
 import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
-import { createLineIndex, type LineIndex, orderOf } from './line-index.ts';
+import { createLineIndex, eventIdIn, type LineIndex, orderOf } from './line-index.ts';
 import { withOneLineErrors } from './one-line-errors.ts';
 import { byNumber, bySegment, type Entry, inOrder, readPlaces } from './ordered-entries.ts';
 import { readLines } from './read-lines.ts';
@@ -19,6 +19,7 @@ import {
   segmentName,
   writeDone,
 } from './segment.ts';
+import { gone, isThere, whyNot } from './still-there.ts';
 import { routesFolder } from './store-files.ts';
 import { isEventFile } from './usage.ts';
 import { makeFolderSync, syncDirectory } from './write-exclusive.ts';
@@ -35,6 +36,8 @@ export interface LocalSourceOptions {
 export const recoveredFolder = 'recovered';
 
 const openFiles = 100;
+
+const inUse = 'a running process still writes to it: run the command again later';
 
 /** What of a segment is known while it is read. */
 interface Progress {
@@ -73,17 +76,22 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   }
 
   /** For a recovery, what dead processes left open is taken over; what living ones write is theirs. */
-  async function takeSegment(name: string): Promise<string | undefined> {
-    if (!name.endsWith(openSuffix) || lock === undefined) return name;
-    const path = join(real, name);
-    return (await isAbandoned(path, now())) ? basename(await finishSegment(path)) : undefined;
+  async function takeSegment(place: string): Promise<string | Unreadable> {
+    const path = join(real, place);
+    const reason = await whyNot(path);
+    const isOpen = lock !== undefined && place.endsWith(openSuffix);
+    // What its writer has ended meanwhile is there under another name.
+    if (reason !== undefined && !(isOpen && reason === gone)) return { place, reason };
+    if (!isOpen) return place;
+    if (reason === undefined && (await isAbandoned(path, now()))) return basename(await finishSegment(path));
+    return { place, reason: inUse, isInUse: true };
   }
 
   async function readEvent(name: string): Promise<StoredEvent | Unreadable> {
     const path = join(real, name);
     try {
-      // Nothing that was put here to be read out of somewhere else.
-      if (!(await lstat(path)).isFile()) return { place: name, reason: 'it is not a file' };
+      const reason = await whyNot(path);
+      if (reason !== undefined) return { place: name, reason };
       const value = await readFile(path);
       const route = await readFile(join(real, routesFolder, name), 'utf8').catch(() => undefined);
       const event =
@@ -91,7 +99,10 @@ function createSource(options: LocalSourceOptions): RecoverySource {
         decodeEvent(value, route, name);
       return event ?? { place: name, reason: 'it holds no event' };
     } catch (error) {
-      return { place: name, reason: `it cannot be read (${(error as NodeJS.ErrnoException).code})` };
+      return {
+        place: name,
+        reason: codeOf(error) === 'ENOENT' ? gone : `it cannot be read (${codeOf(error)})`,
+      };
     }
   }
 
@@ -129,20 +140,21 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     for (const [index, file] of files.entries()) found.set(file, events[index] as StoredEvent | Unreadable);
     for (const [segment, lines] of bySegment(entries)) {
       const name = segments[segment] as string;
-      const texts = await readPlaces(join(real, name), lines).catch(() => undefined);
+      const texts = await readPlaces(join(real, name), lines).catch(codeOf);
       for (const [index, line] of lines.entries()) {
         const place = `${name}:${line.number + 1}`;
-        const text = texts?.[index];
+        const text = typeof texts === 'string' ? undefined : texts[index];
         const event = text === undefined ? undefined : decodeRecord(text, place);
         if (event === undefined) (progress.get(name) as Progress).unreadable++;
-        const reason = text === undefined ? 'it cannot be read any more' : 'it holds no event';
+        const unread = texts === 'ENOENT' ? gone : 'it cannot be read any more';
+        const reason = text === undefined ? unread : 'it holds no event';
         found.set(line, event ?? { place, reason });
       }
     }
     const all = entries.map((entry) => found.get(entry) as StoredEvent | Unreadable);
     return {
       events: all.filter((one): one is StoredEvent => 'value' in one),
-      unreadable: all.filter((one): one is Unreadable => !('value' in one)),
+      unreadable: all.filter((one): one is Unreadable => !('value' in one)).filter(isThere),
     };
   }
 
@@ -156,10 +168,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   }
 
   async function move(name: string): Promise<string> {
-    const isTaken = await access(join(real, recoveredFolder, name)).then(
-      () => true,
-      () => false,
-    );
+    const isTaken = (await whyNot(join(real, recoveredFolder, name))) !== gone;
     const moved = isTaken ? `${now()}-${name}` : name;
     await rename(join(real, name), join(real, recoveredFolder, moved));
     return moved;
@@ -193,11 +202,8 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     name: `backup folder ${directory}`,
 
     async open(forRecovery) {
-      const exists = await access(directory).then(
-        () => true,
-        () => false,
-      );
-      if (!exists) throw missing(`the backup folder "${directory}" does not exist`);
+      if ((await whyNot(directory)) === gone)
+        throw missing(`the backup folder "${directory}" does not exist`);
       real = openBackupDirectory(directory);
       if (options.file !== undefined) {
         const name = basename(options.file);
@@ -222,6 +228,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       const { files, segments } = await names();
       let count = files.length;
       for (const name of segments) {
+        if ((await whyNot(join(real, name))) !== undefined) continue;
         const done = await readDone(join(real, name));
         for await (const { number, isWhole } of readLines(join(real, name))) {
           if (isWhole && !done.has(number)) count++;
@@ -236,8 +243,10 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       const scanned: string[] = [];
       for (const name of segments) {
         const taken = await takeSegment(name);
-        if (taken === undefined) continue;
-        const unreadable = await scanSegment(taken, scanned.push(taken) - 1, index);
+        const isTaken = typeof taken === 'string';
+        const unreadable = isTaken
+          ? await scanSegment(taken, scanned.push(taken) - 1, index)
+          : [taken].filter(isThere);
         if (unreadable.length > 0) yield { events: [], unreadable };
       }
       let entries: Entry[] = [];
@@ -278,19 +287,10 @@ function createSource(options: LocalSourceOptions): RecoverySource {
 }
 
 function isFull(error: unknown): boolean {
-  return ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '');
+  return ['ENOSPC', 'EDQUOT'].includes(codeOf(error));
 }
 
 function newProgress(done: Ranges, unnoted: Set<number> = new Set()): Progress {
   for (const line of unnoted) done.add(line);
   return { done, unnoted, unreadable: 0, lineCount: undefined, isMoved: false };
-}
-
-/** Of a line as svc writes it without parsing the rest of it; `undefined` where it is no event. */
-function eventIdIn(text: string): string | undefined {
-  return /^\{"eventId":"(\d{1,19})"/.exec(text)?.[1] ?? decodeRecord(text, '')?.eventId;
-}
-
-function missing(message: string): SvcError {
-  return new SvcError('SVC_ADAPTERS_BACKUP_FAILED', message);
 }

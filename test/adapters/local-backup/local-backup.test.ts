@@ -229,7 +229,10 @@ describe('local backup', () => {
         const directory = freshPath();
         mkdirSync(directory, { mode: 0o700 });
         execFileSync('chown', ['12345', directory]);
-        assert.throws(() => openBackupDirectory(directory), /belongs to another user/);
+        assert.throws(
+          () => openBackupDirectory(directory),
+          /belongs to another user \(id 12345\): run as that one, or chown it$/,
+        );
       } else assert.throws(() => openBackupDirectory('/proc/1'), /belongs to another user/);
     });
 

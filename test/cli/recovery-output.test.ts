@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict';
+import { summaryLines, summaryOf } from '../../src/cli/recovery-output.ts';
+import type { RecoveryResult } from '../../src/start-recovery.ts';
+
+const result: RecoveryResult = {
+  source: 'backup folder /b',
+  matched: 500,
+  skipped: 0,
+  sent: 500,
+  failed: 0,
+  unreadable: [],
+  problems: new Map(),
+  stoppedBy: undefined,
+  isInterrupted: false,
+};
+
+const stoppedOf = (of: RecoveryResult): unknown => (summaryOf(of) as { stopped: unknown }).stopped;
+
+describe('the summary of a recovery', () => {
+  it('of all that was there says so, and no more', () => {
+    assert.equal(summaryLines(result, true), 'backup folder /b: 500 of 500 events sent to their topics\n');
+    assert.equal(stoppedOf(result), null);
+  });
+
+  it('after Ctrl-C does not look like that of all that was there', () => {
+    const interrupted = { ...result, isInterrupted: true };
+    assert.match(
+      summaryLines(interrupted, true),
+      /\nstopped on request\. Run the command again to go on from here\n$/,
+    );
+    assert.match(summaryLines(interrupted, false), /\nstopped on request: there may be more\n$/);
+    assert.equal(stoppedOf(interrupted), 'stopped on request');
+  });
+
+  it('names the cluster that is away, also where somebody has stopped waiting for it', () => {
+    const message = 'cannot reach Kafka';
+    const away: RecoveryResult = {
+      ...result,
+      isInterrupted: true,
+      stoppedBy: { kind: 'retriable', cause: 'ECONNREFUSED', message },
+    };
+    assert.match(summaryLines(away, true), /\nstopped: the broker is away\./);
+    assert.equal(stoppedOf(away), message);
+  });
+});
