@@ -32,6 +32,7 @@ const ground = [
   'edit-distance.ts',
   'topic-name.ts',
   'ranges.ts',
+  'folders.ts',
 ];
 
 interface Import {

@@ -1,5 +1,6 @@
-import { closeSync, lstatSync, mkdirSync, openSync, readdirSync, statSync, unlinkSync } from 'node:fs';
+import { closeSync, lstatSync, openSync, readdirSync, statSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeFolders } from '../folders.ts';
 import { isAlive, type ProcessStamp } from './process-stamp.ts';
 
 /** A claim is an empty file whose name says it all: `<worker id>.<space>.<pid>.<task>.<began>.<random>`. */
@@ -18,7 +19,7 @@ const foreignClaimMs = 7 * 24 * 3_600_000;
  * else's: anybody can make any folder below a common temporary one, and its owner could remove our claims.
  */
 export function openLeaseFolder(folder: string, ownOnly: boolean): void {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeFolders(folder);
   const stat = lstatSync(folder);
   if (!stat.isDirectory()) throw new Error('it is not a directory');
   const uid = process.getuid?.();

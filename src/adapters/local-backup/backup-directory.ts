@@ -1,7 +1,8 @@
-import { chmodSync, constants, existsSync, lstatSync, mkdirSync, realpathSync, statSync } from 'node:fs';
+import { chmodSync, constants, lstatSync, realpathSync, statSync } from 'node:fs';
 import { access, lstat, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { SvcError } from '../../errors.ts';
+import { makeFolders } from '../../folders.ts';
 import { restrictToOwner } from './owner-only.ts';
 
 /** What the owner-only rule of Windows depends on; replaced in tests. */
@@ -61,22 +62,6 @@ export async function checkBackupDirectory(path: string, options: DirectoryOptio
       path,
       `${at} cannot be written to (${why}): check svc.broker.dlq-backup-path and its rights`,
     );
-  }
-}
-
-/**
- * Makes a folder and those above it; false where it is there. `recursive: true` of Node never comes back where a file
- * system says ENOENT below a folder that is there, as /proc does.
- */
-function makeFolders(path: string): boolean {
-  const above = dirname(path);
-  if (!existsSync(above) && above !== path) makeFolders(above);
-  try {
-    mkdirSync(path, { mode: 0o700 });
-    return true;
-  } catch (error) {
-    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return false;
-    throw error;
   }
 }
 

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { checkBackupDirectory } from '../../../src/adapters/local-backup/backup-directory.ts';
@@ -34,18 +33,6 @@ describe('check of the backup folder at start', () => {
     });
     symlinkSync(dirname(path), `${path}-link`);
     await assert.rejects(checkBackupDirectory(`${path}-link`), refused);
-  });
-
-  it('a place in which no folder can be made does not keep the application waiting for ever', function () {
-    if (process.platform !== 'linux') this.skip();
-    // Node's recursive mkdir never ends there. In a process of its own, or a failure would be one of the whole run.
-    const url = new URL('../../../src/adapters/local-backup/backup-directory.ts', import.meta.url).href;
-    const code = `import(${JSON.stringify(url)}).then((m) => m.openBackupDirectory('/proc/svc/backup')).catch((e) => console.log(e.message))`;
-    const { stdout } = spawnSync(process.execPath, [...process.execArgv, '-e', code], { timeout: 10_000 });
-    assert.equal(
-      String(stdout),
-      'the backup folder "/proc/svc/backup" is not used: it cannot be made (ENOENT): check svc.broker.dlq-backup-path and its rights\n',
-    );
   });
 
   it('is done, and said once, by whoever opens a backup', async () => {
