@@ -80,6 +80,20 @@ describe('local backup', () => {
       }
     });
 
+    it('keeps a key that is an empty text, in each form: another key would be another partition', async () => {
+      for (const [format, maxFiles] of [
+        ['event', 9],
+        ['record', 9],
+        ['event', 0],
+      ] as const) {
+        const directory = freshPath();
+        const backup = backupIn(directory, { format, maxFiles });
+        await backup.store(backupEvent('1', { key: '' }));
+        await backup.finishSegments();
+        assert.equal((await eventsIn(directory))[0]?.key, '');
+      }
+    });
+
     it('are 0600 in a folder 0700, whatever the umask', async () => {
       for (const umask of [0o000, 0o277]) {
         const directory = freshPath();
