@@ -329,6 +329,28 @@ describe('local backup', () => {
       assert.deepEqual((await eventsIn(directory)).map(routeOf), many(100).map(routeOf));
     });
 
+    it('are handed to the readers although more of them come all the time', async () => {
+      const directory = freshPath();
+      const backup = backupIn(directory, { maxFiles: 0 });
+      let isOver = false;
+      let count = 0;
+      const steady = async (): Promise<void> => {
+        while (!isOver) await backup.store(backupEvent(String(1_000_000 + count++)));
+      };
+      const streams = Array.from({ length: 20 }, steady);
+      await until(() => count > 100);
+      const handedOver = backup.finishSegments().then(() => namesIn(directory));
+      try {
+        const names = await Promise.race([handedOver, sleep(5_000, [])]);
+        assert.ok(names.some((name) => name.endsWith('.ndjson')));
+      } finally {
+        isOver = true;
+        await Promise.all(streams);
+      }
+      await backup.close(1_000);
+      assert.equal((await eventsIn(directory)).length, count);
+    });
+
     it('go on into a new segment when a reader has taken the one that is written', async () => {
       const directory = freshPath();
       const backup = backupIn(directory, { maxFiles: 0 });
