@@ -134,7 +134,8 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
       const end = clock.monotonic() + deadlineMs;
       if (underWay > 0) await within(deadlineMs, new Promise((resolve) => onIdle.push(resolve)));
       const rest = Math.max(0, end - clock.monotonic());
-      await Promise.all(options.strategies().map((strategy) => strategy.close?.(rest).catch(() => {})));
+      const closing = options.strategies().map((strategy) => closed(strategy, rest));
+      await within(rest, Promise.all(closing).then());
     },
   };
 }
@@ -143,6 +144,15 @@ function toBackupEvent({ event, topic, record, failure }: FailedEvent, nowMs: nu
   const { eventId, eventType } = event;
   const { key, headers, value } = record;
   return { eventId, eventType, topic, key, headers, value, reason: failure.cause, backedUpAt: nowMs };
+}
+
+/** Whatever one of the application's does, what comes after it is closed as well. */
+async function closed(strategy: EventBackupStrategy, deadlineMs: number): Promise<void> {
+  try {
+    await strategy.close?.(deadlineMs);
+  } catch {
+    // Its events have had their answers.
+  }
 }
 
 /** Only svc's own errors are known to hold no payload. */

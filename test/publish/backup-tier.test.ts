@@ -196,6 +196,22 @@ describe('backup tier', () => {
     assert.match(String(errors), /backup "late" failed: its storeSync returns a promise/);
   });
 
+  it('closes each strategy until the deadline, whatever another one does', async () => {
+    const closed: string[] = [];
+    const { tier } = tierOf(
+      strategy('sync', { close: (() => void closed.push('sync')) as never }),
+      strategy('throws', {
+        close: () => {
+          throw new TypeError('no');
+        },
+      }),
+      strategy('never', { close: () => new Promise(() => {}) }),
+      strategy('files', { close: async () => void closed.push('files') }),
+    );
+    await tier.close(20);
+    assert.deepEqual(closed, ['sync', 'files']);
+  });
+
   it('a busy strategy is waited for before an event is lost, 32 events at a time', async () => {
     const [s3, files] = [strategy('s3'), strategy('files')];
     files.answer = s3Failed;
