@@ -119,6 +119,24 @@ describe('backup tier', () => {
     assert.equal(files.stored.length, 1);
   });
 
+  it('has 128 MiB at one that hangs, even if it is the last one: the memory has an end', async () => {
+    const hanging = strategy('hanging');
+    hanging.answer = () => new Promise(() => {});
+    const { tier, errors } = tierOf(hanging);
+    const value = Buffer.alloc(1024 * 1024);
+    const store = (id: number): Promise<boolean> => {
+      const failed = failedEvent(String(id));
+      return tier.store({ ...failed, record: { ...failed.record, value } });
+    };
+    let answers = 0;
+    for (let id = 0; id < 128; id++) void store(id).then(() => answers++);
+    assert.equal(await store(128), false);
+    assert.equal(answers, 0);
+    assert.deepEqual(errors, [
+      'backup "hanging" failed: it is too slow: 134217728 bytes wait for its answer',
+    ]);
+  });
+
   it('shows no message of an error that is not ours', async () => {
     const custom = strategy('custom');
     custom.answer = () => Promise.reject(new TypeError('john@example.com'));
