@@ -178,7 +178,7 @@ describe('local backup', () => {
 
     it('remove temporary files of a killed process, after an hour', async () => {
       const directory = freshPath();
-      mkdirSync(directory, { mode: 0o700 });
+      mkdirSync(join(directory, 'routes'), { recursive: true, mode: 0o700 });
       const age = (name: string, ageMs: number): string => {
         const path = join(directory, name);
         writeFileSync(path, '');
@@ -188,9 +188,9 @@ describe('local backup', () => {
       };
       const old = age('.0000000000000001.tmp', 3_601_000);
       const young = age('.0000000000000002.tmp', 3_500_000);
+      const oldRoute = age('routes/.0000000000000003.tmp', 3_601_000);
       await backupIn(directory).store(backupEvent('1'));
-      assert.equal(existsSync(old), false);
-      assert.equal(existsSync(young), true);
+      assert.deepEqual([old, young, oldRoute].map(existsSync), [false, true, false]);
     });
   });
 
