@@ -15,6 +15,8 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openBackupDirectory } from '../../../src/adapters/local-backup/backup-directory.ts';
 import { restrictToOwner } from '../../../src/adapters/local-backup/owner-only.ts';
+import { finishSegment } from '../../../src/adapters/local-backup/segment.ts';
+import { startUnpacking } from '../../../src/adapters/local-backup/unpack.ts';
 import { SvcError } from '../../../src/errors.ts';
 import { backupName } from '../../../src/publish/backup.ts';
 import {
@@ -349,6 +351,25 @@ describe('local backup', () => {
       }
       await backup.close(1_000);
       assert.equal((await eventsIn(directory)).length, count);
+    });
+
+    it('while they become files, their segment looks alive; when a reader has taken it, it is the reader’s', async () => {
+      const directory = freshPath();
+      const backup = backupIn(directory, { maxFiles: 0 });
+      await Promise.all(many(60).map((event) => backup.store(event)));
+      const segment = join(directory, namesIn(directory)[0] as string);
+      const unpacking = await startUnpacking(directory, segment, 'event');
+      utimesSync(segment, 0, 0);
+      assert.equal(await unpacking.step(1_000), 16);
+      assert.ok(Date.now() - statSync(segment).mtimeMs < 30_000);
+      const taken = await finishSegment(segment);
+      await assert.rejects(unpacking.step(1_000), { code: 'ENOENT' });
+      assert.equal(unpacking.isFinished(), true);
+      await unpacking.stop();
+      assert.equal(existsSync(taken), true);
+      assert.equal(namesIn(directory).filter((name) => name.endsWith('.json')).length, 16);
+      assert.deepEqual((await eventsIn(directory)).map(routeOf), many(60).map(routeOf));
+      await backup.close(1_000);
     });
 
     it('go on into a new segment when a reader has taken the one that is written', async () => {
