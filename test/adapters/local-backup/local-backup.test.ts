@@ -4,6 +4,7 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
+  promises,
   readFileSync,
   rmSync,
   statSync,
@@ -11,8 +12,10 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import sinon from 'sinon';
 import { openBackupDirectory } from '../../../src/adapters/local-backup/backup-directory.ts';
 import { restrictToOwner } from '../../../src/adapters/local-backup/owner-only.ts';
 import { finishSegment } from '../../../src/adapters/local-backup/segment.ts';
@@ -406,6 +409,26 @@ describe('local backup', () => {
     });
     assert.deepEqual(namesIn(directory), ['1.json']);
     assert.deepEqual(namesIn(join(directory, 'routes')), ['1.json']);
+    await backup.close(1_000);
+  });
+
+  it('what cannot be forced to the disk is not there, and takes up no room: it is stored elsewhere, or lost', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory);
+    await backup.store(backupEvent('1'));
+    const { bytes } = backup.state();
+    const open = sinon.stub(promises, 'open').callThrough();
+    open.withArgs(directory).rejects(Object.assign(new Error('too many open files'), { code: 'EMFILE' }));
+    syncBuiltinESMExports();
+    try {
+      await assert.rejects(backup.store(backupEvent('2')), /cannot be written: EMFILE/);
+    } finally {
+      open.restore();
+      syncBuiltinESMExports();
+    }
+    assert.deepEqual([namesIn(directory), namesIn(join(directory, 'routes'))], [['1.json'], ['1.json']]);
+    assert.equal(backup.state().bytes, bytes);
+    await backup.store(backupEvent('3'));
     await backup.close(1_000);
   });
 
