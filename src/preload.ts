@@ -9,6 +9,7 @@ import { consoleLogger, type Logger } from './observe/logger.ts';
 import { watchProcessEnd } from './process-end.ts';
 import { runningService } from './publish/running-service.ts';
 import type * as Start from './start.ts';
+import { answerMainThread, watchWorkerEnds } from './worker-end.ts';
 
 const loading = shared('preload', () => ({ done: false }));
 
@@ -41,11 +42,20 @@ export function preload(): void {
   const service = start(config, logger);
   runningService.current = service;
   reportLater(service, logger);
+  let isReported = false;
+  const report = (): void => {
+    if (!isReported) reportEnd(service, logger);
+    isReported = true;
+  };
+  const workers = isMainThread ? watchWorkerEnds() : answerMainThread(report);
   watchProcessEnd({
     pending: service.pending,
     drain: service.drain,
     deadlineMs: config.shutdown.timeoutMs,
-    report: () => reportEnd(service, logger),
+    report() {
+      report();
+      workers?.lastWords();
+    },
   });
 }
 

@@ -23,14 +23,15 @@ const signalExitStates = [
  * Lets events in flight reach their outcome before the process ends.
  *
  * `beforeExit`: the process waits for them. A signal: where the application handles it, svc only drains beside it and the
- * application decides when to end; otherwise svc drains and lets the signal do what it does by default.
+ * application decides when to end; otherwise svc drains and lets the signal do what it does by default. That is nothing for
+ * the first process of a container: it lives on, and so does svc.
  * `process.exit()` cannot be held up: what is in flight then is saved to the local backup, or said to be lost, by `report`.
  */
 export function watchProcessEnd(end: ProcessEnd): () => void {
   let ending = false;
 
   async function onSignal(signal: NodeJS.Signals): Promise<void> {
-    if (process.listenerCount(signal) - 1 > signalExitListenerCount()) {
+    if (process.pid === 1 || process.listenerCount(signal) - 1 > signalExitListenerCount()) {
       await end.drain(end.deadlineMs);
       return;
     }

@@ -96,6 +96,7 @@ describe('architecture', () => {
       'adapters.ts',
       'preload.ts',
       'process-end.ts',
+      'worker-end.ts',
       'testing.ts',
       'version.ts',
       ...ground,

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import sinon from 'sinon';
 import { watchProcessEnd } from '../src/process-end.ts';
 
 // What signals and exits do to a whole process: test/e2e/preload/process-end.test.ts.
@@ -38,6 +39,29 @@ describe('watchProcessEnd', () => {
       assert.deepEqual(drained, [700]);
     } finally {
       unwatch();
+    }
+  });
+
+  it('as the first process of a container, which no such signal ends, goes on after it', async () => {
+    sinon.stub(process, 'pid').value(1);
+    const kill = sinon.stub(process, 'kill');
+    const done: string[] = [];
+    const unwatch = watchProcessEnd({
+      pending: () => 0,
+      drain: async () => void done.push('drain'),
+      deadlineMs: 700,
+      report: () => done.push('report'),
+    });
+    try {
+      for (let times = 0; times < 2; times++) {
+        process.emit('SIGTERM', 'SIGTERM');
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      assert.deepEqual(done, ['drain', 'drain']);
+      sinon.assert.notCalled(kill);
+    } finally {
+      unwatch();
+      sinon.restore();
     }
   });
 

@@ -2,7 +2,7 @@ import { type Clock, within } from '../clock.ts';
 import { SvcError } from '../errors.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from './backup.ts';
-import { createSendSlots } from './limits.ts';
+import { createMemory, createSendSlots, type Memory } from './limits.ts';
 import type { FailedEvent, Tier } from './tier.ts';
 
 export interface BackupTierOptions {
@@ -29,9 +29,11 @@ const maxUnderWay = 256;
 const maxSecondTries = 32;
 /** and so many wait for it. One event more is lost. */
 const maxWaiting = 10_000;
+/** Of the events that wait for that, or for the answer of one strategy. One that hangs must not fill the memory. */
+const maxBytes = 128 * 1024 * 1024;
 
 interface Standing {
-  underWay: number;
+  readonly underWay: Memory;
   pausedUntilMs: number;
   saidAtMs: number;
 }
@@ -39,9 +41,9 @@ interface Standing {
 /** Backup strategies in their order: the first one that stores an event has it. */
 export function createBackupTier(options: BackupTierOptions): BackupTier {
   const { clock, logger } = options;
-  const standings = new Map<EventBackupStrategy, Standing>();
+  const standings = new WeakMap<EventBackupStrategy, Standing>();
   const secondTries = createSendSlots(maxSecondTries);
-  let waiting = 0;
+  const waiting = createMemory({ maxEvents: maxWaiting, maxBytes });
   let underWay = 0;
   const onIdle: (() => void)[] = [];
 
@@ -49,7 +51,8 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
     let standing = standings.get(strategy);
     if (standing === undefined) {
       const never = Number.NEGATIVE_INFINITY;
-      standing = { underWay: 0, pausedUntilMs: never, saidAtMs: never };
+      const memory = createMemory({ maxEvents: Number.POSITIVE_INFINITY, maxBytes });
+      standing = { underWay: memory, pausedUntilMs: never, saidAtMs: never };
       standings.set(strategy, standing);
     }
     return standing;
@@ -65,7 +68,11 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
 
   async function tryOne(strategy: EventBackupStrategy, event: BackupEvent): Promise<boolean> {
     const standing = standingOf(strategy);
-    standing.underWay++;
+    const size = event.value.length;
+    if (!standing.underWay.take(size)) {
+      report(strategy, standing, tooSlow(standing.underWay.bytes));
+      return false;
+    }
     try {
       // One that is written in JavaScript may store at once, and return nothing.
       await answered(options.isolate(async () => strategy.store(event)));
@@ -74,7 +81,7 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
       report(strategy, standing, error);
       return false;
     } finally {
-      standing.underWay--;
+      standing.underWay.give(size);
     }
   }
 
@@ -84,11 +91,11 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
     for (const [index, strategy] of strategies.entries()) {
       const isLast = index === strategies.length - 1;
       const standing = standingOf(strategy);
-      const isBusy = standing.underWay >= maxUnderWay || clock.monotonic() < standing.pausedUntilMs;
+      const isBusy = standing.underWay.events >= maxUnderWay || clock.monotonic() < standing.pausedUntilMs;
       if (isBusy && !isLast) continue;
       if (await tryOne(strategy, event)) return true;
     }
-    return strategies.length > 1 && waiting < maxWaiting && tryAgain(strategies.slice(0, -1), event);
+    return strategies.length > 1 && tryAgain(strategies.slice(0, -1), event);
   }
 
   /**
@@ -96,9 +103,10 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
    * so much to do that they did not answer in time.
    */
   async function tryAgain(strategies: readonly EventBackupStrategy[], event: BackupEvent): Promise<boolean> {
-    waiting++;
+    const size = event.value.length;
+    if (!waiting.take(size)) return false;
     await new Promise<void>((resolve) => secondTries.take(resolve));
-    waiting--;
+    waiting.give(size);
     try {
       for (const strategy of strategies) if (await tryOne(strategy, event)) return true;
       return false;
@@ -134,7 +142,8 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
       const end = clock.monotonic() + deadlineMs;
       if (underWay > 0) await within(deadlineMs, new Promise((resolve) => onIdle.push(resolve)));
       const rest = Math.max(0, end - clock.monotonic());
-      await Promise.all(options.strategies().map((strategy) => strategy.close?.(rest).catch(() => {})));
+      const closing = options.strategies().map((strategy) => closed(strategy, rest));
+      await within(rest, Promise.all(closing).then());
     },
   };
 }
@@ -145,12 +154,25 @@ function toBackupEvent({ event, topic, record, failure }: FailedEvent, nowMs: nu
   return { eventId, eventType, topic, key, headers, value, reason: failure.cause, backedUpAt: nowMs };
 }
 
+/** Whatever one of the application's does, what comes after it is closed as well. */
+async function closed(strategy: EventBackupStrategy, deadlineMs: number): Promise<void> {
+  try {
+    await strategy.close?.(deadlineMs);
+  } catch {
+    // Its events have had their answers.
+  }
+}
+
 /** Only svc's own errors are known to hold no payload. */
 function reasonOf(error: unknown): string {
   if (error instanceof SvcError) return error.message;
   const { code } = (error ?? {}) as { code?: unknown };
   if (typeof code === 'string' && /^[A-Z_]+$/.test(code)) return code;
   return error instanceof Error ? error.name : typeof error;
+}
+
+function tooSlow(bytes: number): SvcError {
+  return new SvcError('SVC_PUBLISH_BACKUP_FAILED', `it is too slow: ${bytes} bytes wait for its answer`);
 }
 
 function notSync(left: Promise<unknown>): SvcError {

@@ -69,6 +69,8 @@ export function createDlqTier(options: DlqOptions): Tier {
     const result = await options.isolate(() => broker.send(topic, partition, records)).catch(brokenPromise);
     if (result.ok) return settle(letters, true);
     options.onSendFailed(result.failure.kind);
+    // It may have been made anew, with fewer partitions.
+    if (result.failure.cause.startsWith('UNKNOWN_')) partitionCount = undefined;
     if (result.failure.kind === 'too_large') {
       if (letters.length === 1) return settle(letters, false);
       const middle = letters.length >> 1;

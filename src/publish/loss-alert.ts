@@ -54,10 +54,13 @@ export function createLossAlert(logger: Logger, clock: Clock): LossAlert {
       state = `events are being lost: ${message}`;
       say(cause, `event lost: ${message}`, { eventId, eventType, topic, cause });
       for (const listener of listeners) {
+        const sayFailed = (): void => logger.error('a listener of onEventLost threw', { eventId });
         try {
-          listener(event);
+          // One that is asynchronous rejects instead, and a rejection that nobody handles ends the process.
+          const work: unknown = listener(event);
+          if (work instanceof Promise) work.catch(sayFailed);
         } catch {
-          logger.error('a listener of onEventLost threw', { eventId });
+          sayFailed();
         }
       }
     },

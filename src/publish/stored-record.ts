@@ -107,7 +107,8 @@ function routeOf(
   const time = typeof backupTimestamp === 'string' ? Date.parse(backupTimestamp) : Number.NaN;
   return {
     topic: textOf(topic),
-    key: key === null ? null : (textOf(key) ?? eventId),
+    // An empty text is a key as well.
+    key: key === null || typeof key === 'string' ? key : eventId,
     headers: textsOf(headers),
     storedAt: Number.isNaN(time) ? 0 : time,
     reason: textOf(backupReason),

@@ -119,6 +119,24 @@ describe('backup tier', () => {
     assert.equal(files.stored.length, 1);
   });
 
+  it('has 128 MiB at one that hangs, even if it is the last one: the memory has an end', async () => {
+    const hanging = strategy('hanging');
+    hanging.answer = () => new Promise(() => {});
+    const { tier, errors } = tierOf(hanging);
+    const value = Buffer.alloc(1024 * 1024);
+    const store = (id: number): Promise<boolean> => {
+      const failed = failedEvent(String(id));
+      return tier.store({ ...failed, record: { ...failed.record, value } });
+    };
+    let answers = 0;
+    for (let id = 0; id < 128; id++) void store(id).then(() => answers++);
+    assert.equal(await store(128), false);
+    assert.equal(answers, 0);
+    assert.deepEqual(errors, [
+      'backup "hanging" failed: it is too slow: 134217728 bytes wait for its answer',
+    ]);
+  });
+
   it('shows no message of an error that is not ours', async () => {
     const custom = strategy('custom');
     custom.answer = () => Promise.reject(new TypeError('john@example.com'));
@@ -194,6 +212,22 @@ describe('backup tier', () => {
     assert.equal(tier.storeSync([failedEvent('1')]), 1);
     assert.deepEqual(kept, ['1']);
     assert.match(String(errors), /backup "late" failed: its storeSync returns a promise/);
+  });
+
+  it('closes each strategy until the deadline, whatever another one does', async () => {
+    const closed: string[] = [];
+    const { tier } = tierOf(
+      strategy('sync', { close: (() => void closed.push('sync')) as never }),
+      strategy('throws', {
+        close: () => {
+          throw new TypeError('no');
+        },
+      }),
+      strategy('never', { close: () => new Promise(() => {}) }),
+      strategy('files', { close: async () => void closed.push('files') }),
+    );
+    await tier.close(20);
+    assert.deepEqual(closed, ['sync', 'files']);
   });
 
   it('a busy strategy is waited for before an event is lost, 32 events at a time', async () => {

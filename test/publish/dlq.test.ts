@@ -95,6 +95,28 @@ describe('dead letter tier', () => {
     assert.deepEqual(errors, ['dead letter topic "dlq": cannot reach Kafka']);
   });
 
+  it('asks for the number of partitions again when one is not there: the topic was made anew', async () => {
+    let count = 2;
+    const unknown: SendFailure = { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message: 'no partition 1' };
+    const sends: (number | undefined)[] = [];
+    const { store, time } = tierOver(() => undefined, {
+      broker: {
+        partitionsFor: async () => count,
+        async send(_topic, partition = 0) {
+          sends.push(partition);
+          return partition < count ? { ok: true } : { ok: false, failure: unknown };
+        },
+      },
+      partitionOf: (key, partitions) => Number(key?.slice(4)) % partitions,
+    });
+    assert.deepEqual(await store(1), [true]);
+    count = 1;
+    assert.deepEqual(await store(1), [false]);
+    time.nowMs = 5_000;
+    assert.deepEqual(await store(1), [true]);
+    assert.deepEqual(sends, [1, 1, 0]);
+  });
+
   it('is not tried while the cluster is known to be away', async () => {
     const { store, sends } = tierOver(() => undefined, { isAway: () => true });
     assert.deepEqual(await store(1), [false]);

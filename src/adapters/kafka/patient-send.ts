@@ -17,6 +17,8 @@ export interface PatientSendOptions {
 
 const firstPauseMs = 20;
 const longestPauseMs = 250;
+/** Topics remembered as missing; their names can come from application data. */
+const maxMissing = 1_000;
 /** As the clients name it. */
 const movedAway = new Set(['NOT_LEADER_FOR_PARTITION', 'NOT_LEADER_OR_FOLLOWER']);
 
@@ -47,6 +49,7 @@ export function createPatientSend({ send, isReady, limitMs }: PatientSendOptions
     const end = systemClock.monotonic() + limitMs;
     if (!(await becomesReady(topic))) {
       if (isUnknown) missing.add(topic);
+      if (missing.size > maxMissing) missing.delete(missing.values().next().value as string);
       return first;
     }
     let last = await send(topic, partition, records);

@@ -6,16 +6,23 @@ import { requestToken } from './request-token.ts';
 import { TokenError } from './token-error.ts';
 
 /** Gives a token that is valid now. Rejects with a {@link TokenError}. */
-export type TokenSource = () => Promise<string>;
+export interface TokenSource {
+  (): Promise<string>;
+  /** Kafka did not take this one: the next one is a new one, where there are any. */
+  refused(token: string): void;
+}
 
 interface Held {
   readonly token: string;
+  readonly gotAtMs: number;
   readonly renewAtMs: number;
   readonly endsAtMs: number;
 }
 
 /** After this part of its life a token is renewed, as Kafka's own client does. */
 const renewAfter = 0.8;
+/** A newer one that is refused is no reason for another: Kafka takes none of them, and would have it asked for all the time. */
+const youngMs = 10_000;
 
 export function createTokenSource(
   options: KafkaTokenOptions,
@@ -23,8 +30,10 @@ export function createTokenSource(
   clock: Pick<typeof systemClock, 'monotonic'> = systemClock,
 ): TokenSource {
   const { tokenEndpointUrl, tokenFile, token } = options;
-  if (tokenEndpointUrl === undefined)
-    return tokenFile === undefined ? async () => token ?? '' : () => readToken(tokenFile);
+  if (tokenEndpointUrl === undefined) {
+    const read = tokenFile === undefined ? async () => token ?? '' : () => readToken(tokenFile);
+    return Object.assign(read, { refused() {} });
+  }
   let held: Held | undefined;
   let asking: Promise<Held> | undefined;
 
@@ -32,7 +41,12 @@ export function createTokenSource(
     asking ??= withoutSpans(() => requestToken({ ...options, tokenEndpointUrl }, timeoutMs))
       .then(({ token: fresh, lifetimeMs }) => {
         const now = clock.monotonic();
-        held = { token: fresh, renewAtMs: now + lifetimeMs * renewAfter, endsAtMs: now + lifetimeMs };
+        held = {
+          token: fresh,
+          gotAtMs: now,
+          renewAtMs: now + lifetimeMs * renewAfter,
+          endsAtMs: now + lifetimeMs,
+        };
         return held;
       })
       .finally(() => {
@@ -41,7 +55,7 @@ export function createTokenSource(
     return asking;
   };
 
-  return async () => {
+  const get = async (): Promise<string> => {
     if (held !== undefined && clock.monotonic() < held.renewAtMs) return held.token;
     try {
       return (await renew()).token;
@@ -51,6 +65,11 @@ export function createTokenSource(
       throw error;
     }
   };
+  return Object.assign(get, {
+    refused(refused: string) {
+      if (held?.token === refused && clock.monotonic() - held.gotAtMs >= youngMs) held = undefined;
+    },
+  });
 }
 
 async function readToken(file: string): Promise<string> {

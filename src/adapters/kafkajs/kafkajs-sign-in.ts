@@ -25,7 +25,8 @@ async function signIn(
   saslAuthenticate: AuthenticationProviderArgs['saslAuthenticate'],
 ): Promise<void> {
   const pairs = Object.entries(extensions ?? {}).map(([name, value]) => `\u0001${name}=${value}`);
-  const text = Buffer.from(`n,,\u0001auth=Bearer ${await token()}${pairs.join('')}\u0001\u0001`);
+  const secret = await token();
+  const text = Buffer.from(`n,,\u0001auth=Bearer ${secret}${pairs.join('')}\u0001\u0001`);
   const length = Buffer.alloc(4);
   length.writeInt32BE(text.length);
   await saslAuthenticate({
@@ -33,8 +34,9 @@ async function signIn(
     response: {
       decode: (answer) => answer,
       parse: (answer) => {
-        if (isTokenRefused(answer)) throw Object.assign(new Error('token refused'), { name: refused });
-        return answer;
+        if (!isTokenRefused(answer)) return answer;
+        token.refused(secret);
+        throw Object.assign(new Error('token refused'), { name: refused });
       },
     },
   });

@@ -182,7 +182,8 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   }
 
   async function work(): Promise<void> {
-    while (waiting.length > 0) {
+    // Where events never stop coming, the segments are handed over in between.
+    while (waiting.length > 0 && (closed || !isEnding)) {
       await write(take());
       if (waiting.length === 0) await new Promise(setImmediate);
     }

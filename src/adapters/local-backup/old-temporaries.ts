@@ -1,11 +1,17 @@
 import { readdir, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { routesFolder } from './store-files.ts';
 
 const oldTemporaryMs = 3_600_000;
 
 /** What a killed process left half-written. */
 export async function removeOldTemporaries(directory: string, nowMs: number): Promise<void> {
-  for (const name of await readdir(directory)) {
+  await removeOldIn(directory, nowMs);
+  await removeOldIn(join(directory, routesFolder), nowMs);
+}
+
+async function removeOldIn(directory: string, nowMs: number): Promise<void> {
+  for (const name of await readdir(directory).catch(() => [])) {
     if (!name.startsWith('.') || !name.endsWith('.tmp')) continue;
     const path = join(directory, name);
     const found = await stat(path).catch(() => undefined);

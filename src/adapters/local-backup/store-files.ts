@@ -1,4 +1,5 @@
 import { rmSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type BackupEvent, backupName } from '../../publish/backup.ts';
 import { encodeLine, encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
@@ -30,17 +31,26 @@ export async function storeFiles(
 ): Promise<(string | Error)[]> {
   if (format === 'event') makeFolderSync(join(directory, routesFolder));
   const results: (string | Error)[] = [];
+  const paths: string[] = [];
   for (let at = 0; at < events.length; at += atOnce) {
     const group = events.slice(at, at + atOnce);
-    const written = group.map((event) => {
+    const written = group.map(async (event) => {
       const { stem, parts } = partsOf(directory, format, event);
-      return writeExclusive(stem, parts).catch((error: Error) => error);
+      const name = await writeExclusive(stem, parts);
+      paths.push(...parts.map((part) => join(part.directory, name)));
+      return name;
     });
-    results.push(...(await Promise.all(written)));
+    results.push(...(await Promise.all(written.map((one) => one.catch((error: Error) => error)))));
   }
-  if (format === 'event') await syncDirectory(join(directory, routesFolder));
-  await syncDirectory(directory);
-  return results;
+  try {
+    if (format === 'event') await syncDirectory(join(directory, routesFolder));
+    await syncDirectory(directory);
+    return results;
+  } catch (error) {
+    // What is said not to be stored goes to another place, or counts as lost: it must not be sent from here as well.
+    for (const path of paths) await rm(path, { force: true }).catch(() => {});
+    return results.map((result) => (typeof result === 'string' ? (error as Error) : result));
+  }
 }
 
 /** All of them or none: whoever is told that they are not stored counts them as lost. */

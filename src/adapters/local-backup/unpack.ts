@@ -1,4 +1,4 @@
-import { unlink } from 'node:fs/promises';
+import { unlink, utimes } from 'node:fs/promises';
 import type { BackupEvent } from '../../publish/backup.ts';
 import { decodeRecord } from '../../publish/stored-record.ts';
 import { type Line, readLines } from './read-lines.ts';
@@ -7,7 +7,10 @@ import { type BackupFormat, storeFiles } from './store-files.ts';
 
 /** An ended segment whose events become files of their own. */
 export interface Unpacking {
-  /** The next few events, at most `room`. Returns how many files were made. */
+  /**
+   * The next few events, at most `room`. Returns how many files were made. Rejects when somebody has taken the segment,
+   * or a file cannot be written: then it is over.
+   */
   step(room: number): Promise<number>;
   /** True when there is nothing left to do: the segment is gone, or its rest was handed to the readers as it is. */
   isFinished(): boolean;
@@ -58,25 +61,39 @@ export async function startUnpacking(
     removed = true;
   }
 
+  async function unpack(room: number): Promise<number> {
+    if (room <= 0) {
+      await stop();
+      return 0;
+    }
+    // Others take a segment for abandoned that nobody has touched for a while, and send what is in it.
+    const now = new Date();
+    await utimes(path, now, now);
+    const most = Math.min(room, atOnce);
+    const events = await take(most);
+    const results = await storeFiles(
+      directory,
+      format,
+      events.map(({ event }) => event),
+    );
+    const stored = events.filter((_, index) => typeof results[index] === 'string');
+    for (const { line } of stored) done.add(line);
+    if (stored.length > 0) await writeDone(directory, path, done);
+    if (stored.length < events.length) await stop();
+    else if (events.length < most) await (isComplete ? remove() : stop());
+    return stored.length;
+  }
+
   return {
     async step(room) {
-      if (room <= 0) {
-        await stop();
-        return 0;
+      try {
+        return await unpack(room);
+      } catch (error) {
+        finished = true;
+        // The file that is read stays open otherwise.
+        await lines.return?.();
+        throw error;
       }
-      const most = Math.min(room, atOnce);
-      const events = await take(most);
-      const results = await storeFiles(
-        directory,
-        format,
-        events.map(({ event }) => event),
-      );
-      const stored = events.filter((_, index) => typeof results[index] === 'string');
-      for (const { line } of stored) done.add(line);
-      if (stored.length > 0) await writeDone(directory, path, done);
-      if (stored.length < events.length) await stop();
-      else if (events.length < most) await (isComplete ? remove() : stop());
-      return stored.length;
     },
     isFinished: () => finished,
     isRemoved: () => removed,

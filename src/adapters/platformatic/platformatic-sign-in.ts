@@ -1,6 +1,7 @@
 import type { KafkaSaslOptions } from '../kafka/kafka-client-options.ts';
 import type { PlatformaticModule } from '../kafka/platformatic-module.ts';
 import { isTokenRefused } from '../kafka/token-answer.ts';
+import type { TokenSource } from '../kafka/token-source.ts';
 
 /** Signs one connection in. */
 export interface SignIn {
@@ -34,7 +35,7 @@ export async function createSignIn(
   const token = await tokenSourceOf(sasl, timeoutMs);
   return async () => {
     let lifetimeMs = 0;
-    const secret = await token();
+    const secret = (await token?.()) ?? '';
     const authenticate = (
       _mechanism: string,
       connection: unknown,
@@ -45,7 +46,10 @@ export async function createSignIn(
       done: Done,
     ): void => {
       const keep: Done = (error, answer) => {
-        if (sasl.mechanism === 'oauthbearer' && isTokenRefused(answer?.authBytes)) return done(tokenRefused);
+        if (sasl.mechanism === 'oauthbearer' && isTokenRefused(answer?.authBytes)) {
+          token?.refused(secret);
+          return done(tokenRefused);
+        }
         lifetimeMs = Number(answer?.sessionLifetimeMs ?? 0);
         done(error, { ...answer, sessionLifetimeMs: 0n });
       };
@@ -63,7 +67,7 @@ export async function createSignIn(
   };
 }
 
-async function tokenSourceOf(sasl: KafkaSaslOptions, timeoutMs: number): Promise<() => Promise<string>> {
-  if (sasl.mechanism !== 'oauthbearer') return async () => '';
+async function tokenSourceOf(sasl: KafkaSaslOptions, timeoutMs: number): Promise<TokenSource | undefined> {
+  if (sasl.mechanism !== 'oauthbearer') return undefined;
   return (await import('../kafka/token-source.ts')).createTokenSource(sasl, timeoutMs);
 }

@@ -1,3 +1,5 @@
+import { systemClock } from '../../clock.ts';
+import { SvcError } from '../../errors.ts';
 import { type BackupEvent, backupName, type EventBackupStrategy } from '../../publish/backup.ts';
 import { createSendSlots } from '../../publish/limits.ts';
 import { encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
@@ -10,6 +12,8 @@ const maxRouteLength = 1_800;
 
 /** As many as the SDK has sockets for: a request that waits for one would use up its time there. */
 const maxRequests = 50;
+/** By then nobody waits for the answer any more, see `EventBackupStrategy`. */
+const longestWaitMs = 30_000;
 
 /**
  * Events as objects, `<prefix>/yyyy/MM/dd/<eventId>.json` by the UTC day of the backup. An object that is there already
@@ -34,8 +38,10 @@ export function createS3Backup(settings: S3Settings): EventBackupStrategy {
       const route = encodeRoute(event).toString('base64');
       const fits = route.length <= maxRouteLength;
       const body = fits ? event.value : encodeRecord(event);
+      const sinceMs = systemClock.monotonic();
       await new Promise<void>((resolve) => requests.take(resolve));
       try {
+        if (systemClock.monotonic() - sinceMs > longestWaitMs) throw tooSlow(settings.bucket);
         await store.put(keyOf(settings.prefix, event), body, fits ? { [routeMetadata]: route } : {});
       } finally {
         requests.give();
@@ -45,6 +51,11 @@ export function createS3Backup(settings: S3Settings): EventBackupStrategy {
       (await opening)?.close();
     },
   };
+}
+
+function tooSlow(bucket: string): SvcError {
+  const message = `S3 bucket "${bucket}" is too slow for the events that go there`;
+  return new SvcError('SVC_ADAPTERS_BACKUP_FAILED', message);
 }
 
 function keyOf(prefix: string, { eventId, backedUpAt }: BackupEvent): string {

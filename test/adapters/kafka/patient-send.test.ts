@@ -52,6 +52,26 @@ describe('patient send', () => {
     assert.equal(await other, unknown);
   });
 
+  it('remembers a thousand topics that are missing, and no more', async () => {
+    const { patient, isReady } = setUp([unknown], [false]);
+    const first = patient('first');
+    await clock.tickAsync(1000);
+    await first;
+    const others = Promise.all(Array.from({ length: 999 }, (_, id) => patient(`topic-${id}`)));
+    await clock.tickAsync(1000);
+    await others;
+    const calls = isReady.calls();
+    await patient('first');
+    assert.equal(isReady.calls(), calls);
+    const last = patient('last');
+    await clock.tickAsync(1000);
+    await last;
+    const again = patient('first');
+    await clock.tickAsync(1000);
+    await again;
+    assert.ok(isReady.calls() > calls + 5);
+  });
+
   it('waits again once a send to the topic has succeeded', async () => {
     const { patient, isReady } = setUp(
       [unknown, ok, unknown, ok],

@@ -51,6 +51,22 @@ describe('tokens to sign in to Kafka with', () => {
     await token();
   });
 
+  it('are got anew when Kafka refused one, unless it was new', async () => {
+    const token = create();
+    const first = await token();
+    nowMs += 9_999;
+    token.refused(first);
+    await token();
+    assert.equal(endpoint.requests.length, 1);
+    nowMs += 1;
+    token.refused('another one');
+    await token();
+    assert.equal(endpoint.requests.length, 1);
+    token.refused(first);
+    await token();
+    assert.equal(endpoint.requests.length, 2);
+  });
+
   it('live five minutes where the endpoint does not say', async () => {
     endpoint.answer = { status: 200, body: '{"access_token":"t"}' };
     const token = create();

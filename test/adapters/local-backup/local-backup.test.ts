@@ -4,6 +4,7 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
+  promises,
   readFileSync,
   rmSync,
   statSync,
@@ -11,10 +12,14 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import sinon from 'sinon';
 import { openBackupDirectory } from '../../../src/adapters/local-backup/backup-directory.ts';
 import { restrictToOwner } from '../../../src/adapters/local-backup/owner-only.ts';
+import { finishSegment } from '../../../src/adapters/local-backup/segment.ts';
+import { startUnpacking } from '../../../src/adapters/local-backup/unpack.ts';
 import { SvcError } from '../../../src/errors.ts';
 import { backupName } from '../../../src/publish/backup.ts';
 import {
@@ -77,6 +82,20 @@ describe('local backup', () => {
           routeOf(backupEvent('1', { value, key: null })),
           routeOf(backupEvent('2', { value })),
         ]);
+      }
+    });
+
+    it('keeps a key that is an empty text, in each form: another key would be another partition', async () => {
+      for (const [format, maxFiles] of [
+        ['event', 9],
+        ['record', 9],
+        ['event', 0],
+      ] as const) {
+        const directory = freshPath();
+        const backup = backupIn(directory, { format, maxFiles });
+        await backup.store(backupEvent('1', { key: '' }));
+        await backup.finishSegments();
+        assert.equal((await eventsIn(directory))[0]?.key, '');
       }
     });
 
@@ -164,7 +183,7 @@ describe('local backup', () => {
 
     it('remove temporary files of a killed process, after an hour', async () => {
       const directory = freshPath();
-      mkdirSync(directory, { mode: 0o700 });
+      mkdirSync(join(directory, 'routes'), { recursive: true, mode: 0o700 });
       const age = (name: string, ageMs: number): string => {
         const path = join(directory, name);
         writeFileSync(path, '');
@@ -174,9 +193,9 @@ describe('local backup', () => {
       };
       const old = age('.0000000000000001.tmp', 3_601_000);
       const young = age('.0000000000000002.tmp', 3_500_000);
+      const oldRoute = age('routes/.0000000000000003.tmp', 3_601_000);
       await backupIn(directory).store(backupEvent('1'));
-      assert.equal(existsSync(old), false);
-      assert.equal(existsSync(young), true);
+      assert.deepEqual([old, young, oldRoute].map(existsSync), [false, true, false]);
     });
   });
 
@@ -318,6 +337,47 @@ describe('local backup', () => {
       assert.deepEqual((await eventsIn(directory)).map(routeOf), many(100).map(routeOf));
     });
 
+    it('are handed to the readers although more of them come all the time', async () => {
+      const directory = freshPath();
+      const backup = backupIn(directory, { maxFiles: 0 });
+      let isOver = false;
+      let count = 0;
+      const steady = async (): Promise<void> => {
+        while (!isOver) await backup.store(backupEvent(String(1_000_000 + count++)));
+      };
+      const streams = Array.from({ length: 20 }, steady);
+      await until(() => count > 100);
+      const handedOver = backup.finishSegments().then(() => namesIn(directory));
+      try {
+        const names = await Promise.race([handedOver, sleep(5_000, [])]);
+        assert.ok(names.some((name) => name.endsWith('.ndjson')));
+      } finally {
+        isOver = true;
+        await Promise.all(streams);
+      }
+      await backup.close(1_000);
+      assert.equal((await eventsIn(directory)).length, count);
+    });
+
+    it('while they become files, their segment looks alive; when a reader has taken it, it is the reader’s', async () => {
+      const directory = freshPath();
+      const backup = backupIn(directory, { maxFiles: 0 });
+      await Promise.all(many(60).map((event) => backup.store(event)));
+      const segment = join(directory, namesIn(directory)[0] as string);
+      const unpacking = await startUnpacking(directory, segment, 'event');
+      utimesSync(segment, 0, 0);
+      assert.equal(await unpacking.step(1_000), 16);
+      assert.ok(Date.now() - statSync(segment).mtimeMs < 30_000);
+      const taken = await finishSegment(segment);
+      await assert.rejects(unpacking.step(1_000), { code: 'ENOENT' });
+      assert.equal(unpacking.isFinished(), true);
+      await unpacking.stop();
+      assert.equal(existsSync(taken), true);
+      assert.equal(namesIn(directory).filter((name) => name.endsWith('.json')).length, 16);
+      assert.deepEqual((await eventsIn(directory)).map(routeOf), many(60).map(routeOf));
+      await backup.close(1_000);
+    });
+
     it('go on into a new segment when a reader has taken the one that is written', async () => {
       const directory = freshPath();
       const backup = backupIn(directory, { maxFiles: 0 });
@@ -352,6 +412,26 @@ describe('local backup', () => {
     });
     assert.deepEqual(namesIn(directory), ['1.json']);
     assert.deepEqual(namesIn(join(directory, 'routes')), ['1.json']);
+    await backup.close(1_000);
+  });
+
+  it('what cannot be forced to the disk is not there, and takes up no room: it is stored elsewhere, or lost', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory);
+    await backup.store(backupEvent('1'));
+    const { bytes } = backup.state();
+    const open = sinon.stub(promises, 'open').callThrough();
+    open.withArgs(directory).rejects(Object.assign(new Error('too many open files'), { code: 'EMFILE' }));
+    syncBuiltinESMExports();
+    try {
+      await assert.rejects(backup.store(backupEvent('2')), /cannot be written: EMFILE/);
+    } finally {
+      open.restore();
+      syncBuiltinESMExports();
+    }
+    assert.deepEqual([namesIn(directory), namesIn(join(directory, 'routes'))], [['1.json'], ['1.json']]);
+    assert.equal(backup.state().bytes, bytes);
+    await backup.store(backupEvent('3'));
     await backup.close(1_000);
   });
 

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import sinon from 'sinon';
 import { createS3Backup } from '../../../src/adapters/s3-backup/s3-backup.ts';
 import type { S3Settings } from '../../../src/adapters/s3-backup/s3-client.ts';
 import { createS3Source } from '../../../src/adapters/s3-backup/s3-source.ts';
+import { systemClock } from '../../../src/clock.ts';
 import type { RecoverySource, StoredBatch, StoredEvent } from '../../../src/publish/recovery-source.ts';
 import { backupEvent, routeOf } from '../local-backup/backup-folder.ts';
 import { type FakeS3, startFakeS3, type Trouble } from './fake-s3.ts';
@@ -59,6 +62,28 @@ describe('S3 backup', () => {
     // Six times as many as sockets, at 0.7 s each.
     await Promise.allSettled(ids.map((id) => backup.store(backupEvent(id))));
     assert.equal(s3.objects.size, 300);
+  });
+
+  it('does not send any more what has waited for a socket for longer than anybody waits for it', async () => {
+    s3.trouble = 'slow';
+    const backup = createS3Backup(settings());
+    await backup.store(backupEvent('1'));
+    const monotonic = sinon.stub(systemClock, 'monotonic').returns(0);
+    try {
+      const ids = Array.from({ length: 51 }, (_, index) => String(2_000_000 + index));
+      const stores = ids.map((id) => backup.store(backupEvent(id)));
+      const answers = Promise.allSettled(stores);
+      await sleep(200);
+      monotonic.returns(30_001);
+      assert.deepEqual(
+        (await answers).map(({ status }) => status),
+        [...Array(50).fill('fulfilled'), 'rejected'],
+      );
+      await assert.rejects(stores[50] as Promise<void>, /S3 bucket "bucket" is too slow/);
+      assert.equal(s3.objects.size, 51);
+    } finally {
+      monotonic.restore();
+    }
   });
 
   it('keeps a key with more to say than metadata holds', async () => {

@@ -213,6 +213,31 @@ describe('the end of a process while the broker does not answer', function () {
     assert.ok(afterMs < 2000, `${afterMs} ms`);
   });
 
+  for (const [title, end] of [
+    ['SIGTERM', "process.kill(process.pid, 'SIGTERM')"],
+    ['process.exit()', 'process.exit(0)'],
+  ] as const) {
+    it(`${title} in the main thread: what its worker threads have in memory is in the backup as well`, async () => {
+      const running = await startApp({
+        ...hanging(700),
+        files: {
+          ...hanging(700).files,
+          'main.mjs': `${orders}
+            import { Worker, isMainThread, parentPort } from 'node:worker_threads';
+            setInterval(() => {}, 1000);
+            order(1);
+            const start = () => new Promise((resolve) => new Worker(new URL(import.meta.url)).once('message', resolve));
+            if (isMainThread) Promise.all([start(), start()]).then(() => ${end});
+            else setTimeout(() => parentPort.postMessage('ready'), 200);`,
+        },
+      });
+      const run = await running.ended;
+      const files = readdirSync(join(running.folder, 'dlq-backup'));
+      assert.equal(files.filter((name) => name.endsWith('.json')).length, 3, run.stderr);
+      assert.doesNotMatch(run.stderr, /lost/);
+    });
+  }
+
   it('SIGTERM waits until shortly before the deadline, and puts what is left into the backup', async () => {
     const running = await startApp(hanging(700));
     await running.waitFor(/ready/);
