@@ -47,13 +47,10 @@ export const breakerOpen: SendFailure = {
   message: 'Circuit breaker is OPEN',
 };
 
-/** These say something about one topic, and that the cluster is there. */
-const causesOfTopic = new Set([
-  'UNKNOWN_TOPIC_OR_PARTITION',
-  'UNKNOWN_PARTITION',
-  'INVALID_TOPIC_EXCEPTION',
-  'TOPIC_AUTHORIZATION_FAILED',
-]);
+/** What the cluster says of one topic: it is there. */
+const answers = new Set(['UNKNOWN_TOPIC_OR_PARTITION', 'TOPIC_AUTHORIZATION_FAILED']);
+/** Of one topic as well, and known without asking. */
+const known = new Set(['UNKNOWN_PARTITION', 'INVALID_TOPIC_EXCEPTION']);
 
 /**
  * Opens when `threshold` sends in a row have failed because of the cluster and one batch among them has used up its
@@ -92,7 +89,9 @@ export function createBreaker(options: BreakerOptions): Breaker {
 
     failed({ kind, cause, message }, givenUp) {
       if (kind === 'too_large') return close();
-      if (kind === 'fatal' || causesOfTopic.has(cause)) return;
+      // A topic that is refused may be the one of each probe.
+      if (state === 'HALF-OPEN' && answers.has(cause)) return close();
+      if (kind === 'fatal' || answers.has(cause) || known.has(cause)) return;
       failures++;
       givenUpAny ||= givenUp;
       if (state === 'OPEN' || (state === 'CLOSED' && !(givenUpAny && failures >= threshold))) return;

@@ -87,6 +87,26 @@ describe('breaker', () => {
     assert.deepEqual([made.state, made.admit()], ['CLOSED', 'send']);
   });
 
+  it('closes when the cluster answers a probe that the topic is refused or missing, not when nobody asked it', () => {
+    for (const [failure, state] of [
+      [forbidden, 'CLOSED'],
+      [{ ...away, cause: 'UNKNOWN_TOPIC_OR_PARTITION' }, 'CLOSED'],
+      [{ ...forbidden, cause: 'INVALID_TOPIC_EXCEPTION' }, 'OPEN'],
+      [{ ...away, cause: 'UNKNOWN_PARTITION' }, 'OPEN'],
+      [{ ...forbidden, cause: 'SASL_AUTHENTICATION_FAILED' }, 'OPEN'],
+    ] as const) {
+      const { made, open, at } = breaker();
+      open();
+      made.failed(failure, true);
+      assert.equal(made.state, 'OPEN', 'no probe');
+      at(1_000);
+      made.admit();
+      made.failed(failure, true);
+      made.probeGone();
+      assert.equal(made.state, state, failure.cause);
+    }
+  });
+
   it('sends another probe when one ended without a send', () => {
     const { made, open, at } = breaker();
     made.probeGone();
