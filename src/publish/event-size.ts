@@ -8,9 +8,7 @@ const headerBytes = 6;
 /** Size in bytes of the record that an event becomes, on the safe side by a few. */
 export function bytesOf({ text, key, headers }: SerializedEvent): number {
   let bytes = recordBytes + publishedAtBytes + Buffer.byteLength(key) + bytesOfText(text);
-  for (const name in headers) {
-    // Applications put things on the prototype of all objects.
-    if (!Object.hasOwn(headers, name)) continue;
+  for (const name of Object.keys(headers)) {
     bytes += headerBytes + Buffer.byteLength(name) + Buffer.byteLength(headers[name] as string);
   }
   return bytes;

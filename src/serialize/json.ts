@@ -41,11 +41,11 @@ function id(value: string | null): string {
 
 function payloadText(envelope: ProtectedEnvelope): string {
   try {
-    // Read a second time, it can have a toJSON that returns nothing,
+    // Read a second time, it can have a toJSON that returns nothing.
     const json: string | undefined = JSON.stringify(envelope.payload);
     if (json !== undefined) return json;
   } catch {
-    // or a getter or proxy that throws; its own message may hold a value.
+    // A getter or proxy can still throw; its own message may hold a value.
   }
   throw new SvcError(
     'SVC_PROTECT_READ_ERROR',

@@ -23,6 +23,7 @@ import { startVault } from './vault.ts';
  * - `own-s3`: that one can be started, and the AWS SDK, an optional peer; the suite starts it;
  * - `mounts`: Linux that lets a process have file systems of its own;
  * - `proc`: a system that tells when a process began;
+ * - `pipes`: a system with named pipes among its files;
  * - `java`: a JDK, its compiler included;
  */
 export type Requirement =
@@ -36,6 +37,7 @@ export type Requirement =
   | 'own-s3'
   | 'mounts'
   | 'proc'
+  | 'pipes'
   | 'java'
   | 'promtool';
 
@@ -78,6 +80,10 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
     await access('/proc/self/stat').catch(() => {
       throw new Unavailable('there is no /proc, which tells when a process began', 'run it on Linux');
     });
+  },
+  pipes: async () => {
+    if (process.platform === 'win32')
+      throw new Unavailable('there are no named pipes in folders', 'run it on Linux or macOS');
   },
   promtool: async () => {
     const path = await ensurePromtool({ log, build: isCi() });

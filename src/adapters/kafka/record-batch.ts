@@ -92,13 +92,9 @@ function bodyBytes(record: BrokerRecord, offsetDelta: number, timeDelta: number)
   let bytes = 1 + sizeOfVarint(timeDelta) + sizeOfVarint(offsetDelta);
   bytes += key === null ? 1 : textBytes(key);
   bytes += sizeOfVarint(value) + value;
-  let count = 0;
-  for (const name in headers) {
-    if (!Object.hasOwn(headers, name)) continue;
-    count++;
-    bytes += textBytes(name) + textBytes(headers[name] as string);
-  }
-  return bytes + sizeOfVarint(count);
+  const names = Object.keys(headers);
+  for (const name of names) bytes += textBytes(name) + textBytes(headers[name] as string);
+  return bytes + sizeOfVarint(names.length);
 }
 
 function writeBody(
@@ -117,21 +113,14 @@ function writeBody(
   at = writeVarint(bytes, valueBytes, at);
   if (record.writeValue === undefined) bytes.set(record.value, at);
   else record.writeValue(bytes, at);
-  at = writeVarint(bytes, countOf(headers), at + valueBytes);
-  for (const name in headers)
-    if (Object.hasOwn(headers, name))
-      at = writeText(bytes, headers[name] as string, writeText(bytes, name, at));
+  const names = Object.keys(headers);
+  at = writeVarint(bytes, names.length, at + valueBytes);
+  for (const name of names) at = writeText(bytes, headers[name] as string, writeText(bytes, name, at));
   return at;
 }
 
 function lengthOfValue(record: BrokerRecord): number {
   return record.valueBytes ?? record.value.length;
-}
-
-function countOf(headers: BrokerRecord['headers']): number {
-  let count = 0;
-  for (const name in headers) if (Object.hasOwn(headers, name)) count++;
-  return count;
 }
 
 /** Bytes of a text with its length before it. */

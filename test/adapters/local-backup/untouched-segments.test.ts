@@ -4,6 +4,7 @@ import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
 import type { Unreadable } from '../../../src/publish/recovery-source.ts';
+import { requiring } from '../../support/requires.ts';
 import { backupEvent, backupIn, freshPath, namesIn, removeFolders } from './backup-folder.ts';
 
 async function read(directory: string, forRecovery: boolean) {
@@ -82,24 +83,25 @@ describe('segments that a recovery does not touch', () => {
     assert.deepEqual(await read(directory, false), { count: 1, events: 1, unreadable: [] });
   });
 
-  it('a link, a folder or a pipe under the name of a segment is not followed', async function () {
-    if (process.platform === 'win32') this.skip();
-    const directory = freshPath();
-    const elsewhere = join(freshPath(), 'elsewhere');
-    mkdirSync(directory, { mode: 0o700 });
-    mkdirSync(join(elsewhere, '..'));
-    writeFileSync(elsewhere, '{"eventId":"9","eventType":"T","topic":"t","key":null,"value":"{}"}\n');
-    const names = ['1', '2', '3'].map((digit) => `segment-1795299716250-7-0000000${digit}.ndjson`);
-    const [link, folder, pipe] = names.map((name) => join(directory, name)) as [string, string, string];
-    symlinkSync(elsewhere, link);
-    mkdirSync(folder);
-    execFileSync('mkfifo', [pipe]);
-    for (const forRecovery of [false, true]) {
-      assert.deepEqual(await read(directory, forRecovery), {
-        count: 0,
-        events: 0,
-        unreadable: names.map((place) => ({ place, reason: 'it is not a file' })),
-      });
-    }
+  requiring('pipes', 'where there are named pipes', () => {
+    it('a link, a folder or a pipe under the name of a segment is not followed', async () => {
+      const directory = freshPath();
+      const elsewhere = join(freshPath(), 'elsewhere');
+      mkdirSync(directory, { mode: 0o700 });
+      mkdirSync(join(elsewhere, '..'));
+      writeFileSync(elsewhere, '{"eventId":"9","eventType":"T","topic":"t","key":null,"value":"{}"}\n');
+      const names = ['1', '2', '3'].map((digit) => `segment-1795299716250-7-0000000${digit}.ndjson`);
+      const [link, folder, pipe] = names.map((name) => join(directory, name)) as [string, string, string];
+      symlinkSync(elsewhere, link);
+      mkdirSync(folder);
+      execFileSync('mkfifo', [pipe]);
+      for (const forRecovery of [false, true]) {
+        assert.deepEqual(await read(directory, forRecovery), {
+          count: 0,
+          events: 0,
+          unreadable: names.map((place) => ({ place, reason: 'it is not a file' })),
+        });
+      }
+    });
   });
 });
