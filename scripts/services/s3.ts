@@ -51,11 +51,10 @@ export async function ensureVersitygw(log: (line: string) => void): Promise<stri
       throw new Unavailable('no S3 server: there is no Go to build one', HOW_TO_GET_S3);
     }
     log(`versitygw ${VERSION}: building it with Go (about a minute, once)`);
-    const env = { ...process.env, GOBIN: temporary, GOFLAGS: '-buildvcs=false' };
-    const { code, stderr } = await runCommand('go', ['install', `${MODULE}@${VERSION}`], {
-      env,
-      timeoutMs: BUILD_TIMEOUT_MS,
-    });
+    const env = { ...process.env, GOBIN: temporary, GOFLAGS: '-buildvcs=false', CGO_ENABLED: '0' };
+    // Neither optimized nor with debug information: a third less of the time that the build takes.
+    const args = ['install', '-gcflags=all=-N -l', '-ldflags=-s -w', `${MODULE}@${VERSION}`];
+    const { code, stderr } = await runCommand('go', args, { env, timeoutMs: BUILD_TIMEOUT_MS });
     if (code !== 0)
       throw new Unavailable(`no S3 server: Go could not build it:\n${lastLines(stderr)}`, HOW_TO_GET_S3);
   });

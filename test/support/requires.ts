@@ -17,7 +17,7 @@ import { startVault } from './vault.ts';
  * What a suite needs besides Node:
  * - `kafka`: the shared Kafka, started when the suite begins;
  * - `own-kafka`, `secure-kafka`: that one can be started; the suite starts it;
- * - `promtool`: built with Go in CI when it is missing; elsewhere that takes too long (up to 7 minutes) for everyday.
+ * - `promtool`: of Debian's package; where there is none CI builds it with Go, elsewhere that takes too long (up to 7 minutes).
  * - `kms`, `vault`: the shared server, started when the suite begins; `kms` with the AWS SDK, an optional peer;
  * - `own-kms`, `own-vault`: that one can be started; the suite starts it;
  * - `own-s3`: that one can be started, and the AWS SDK, an optional peer; the suite starts it;
@@ -90,7 +90,7 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
     if (path === null) {
       throw new Unavailable(
         'there is no promtool',
-        'npx node scripts/services/promtool.ts builds it with Go, once',
+        'install Prometheus, or let npx node scripts/services/promtool.ts build it with Go, once',
       );
     }
   },
