@@ -38,7 +38,7 @@ const checks = [
 // npm would build it once more before it packs it.
 const packageChecks = [
   task('package', 'publint', '--strict'),
-  task('types of the package', 'attw', '--pack', '.', '--profile', 'node16', '--quiet'),
+  task('types of the package', 'attw', '--pack', '.', '--profile', 'strict', '--quiet'),
 ].map((check) => ({ ...check, env: { ...env, npm_config_ignore_scripts: 'true' } }));
 
 /** Two runs of mocha side by side, as most tests wait for servers and processes; each run has servers of its own. */
