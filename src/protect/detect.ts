@@ -1,5 +1,5 @@
 import type { Logger } from '../observe/logger.ts';
-import { element } from './leaf.ts';
+import { element, type Step } from './leaf.ts';
 import type { Detect } from './protect.ts';
 
 /** Paths that are remembered, and reported, at most. */
@@ -32,7 +32,7 @@ export function createDetector(logger: Pick<Logger, 'warn'>): Detect {
   }
 }
 
-function pathOf(keys: readonly string[]): string {
+function pathOf(keys: readonly Step[]): string {
   let path = '';
   for (const key of keys) {
     if (key === element) path += '[*]';
@@ -41,8 +41,8 @@ function pathOf(keys: readonly string[]): string {
   return path === '' ? 'value' : path;
 }
 
-function kindOfKey(key: string | undefined): string | undefined {
-  return key === undefined || nameLike.test(key) ? undefined : kindOf(key, 'string');
+function kindOfKey(key: Step | undefined): string | undefined {
+  return typeof key !== 'string' || nameLike.test(key) ? undefined : kindOf(key, 'string');
 }
 
 const email = /[^\s@<>,;:"'()]{1,64}@[\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,8}/u;

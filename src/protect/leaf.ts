@@ -1,6 +1,7 @@
 import type { FieldRule } from '../field-rule.ts';
 import { elementPath, memberPath } from './field-path.ts';
 import { mask } from './mask.ts';
+import { markOwnText } from './own-text.ts';
 import type { Place } from './place.ts';
 import type { Policy } from './policy.ts';
 import { refusal } from './refusal.ts';
@@ -15,7 +16,7 @@ export interface WalkRules {
   /** False: marks of classes have no effect. */
   readonly usesMarks: boolean;
   /** Told of each unmarked string and number, with the path to it. */
-  readonly onUnmarked?: ((value: string | number, keys: readonly string[]) => void) | undefined;
+  readonly onUnmarked?: ((value: string | number, keys: readonly Step[]) => void) | undefined;
   /** The record key, which goes out in clear: no marked value may be equal to it. */
   readonly key?: string | undefined;
 }
@@ -23,7 +24,7 @@ export interface WalkRules {
 export interface Walk extends WalkRules {
   nodes: number;
   /** The keys that lead to the value at hand; `element` for one of an array. */
-  readonly keys: string[];
+  readonly keys: Step[];
   /** Of the element that is visited, or was last. */
   index: number;
   /** Nobody asks for unmarked values, and a `for … in` finds what an object owns only. */
@@ -32,8 +33,10 @@ export interface Walk extends WalkRules {
 
 /** In the place of a value that is left out. */
 export const excluded: unique symbol = Symbol('excluded');
-/** In the place of a key; no key is taken for it. */
-export const element = '\0[*]';
+/** In the place of a key. No text, so that no key of a payload is taken for it. */
+export const element: unique symbol = Symbol('element');
+/** One step on the way to a value. */
+export type Step = string | typeof element;
 
 /** A value without parts: its text, protected, where a rule says so; what JSON makes nothing of stays for the caller. */
 export function leaf(value: unknown, depth: number, walk: Walk, place: Place): unknown {
@@ -43,6 +46,7 @@ export function leaf(value: unknown, depth: number, walk: Walk, place: Place): u
   if (rule === undefined) {
     if (walk.onUnmarked !== undefined && (type === 'string' || type === 'number'))
       walk.onUnmarked(value as string | number, walk.keys.slice(0, depth));
+    if (type === 'string') return markOwnText(value as string);
     return type === 'bigint' ? (value as bigint).toString() : value;
   }
   const plain = String(value);
@@ -54,7 +58,7 @@ export function leaf(value: unknown, depth: number, walk: Walk, place: Place): u
   }
   if (rule.strategy === 'EXCLUDE') return excluded;
   if (type === 'number' && !Number.isFinite(value)) return null;
-  if (rule.strategy === 'MASK') return mask(plain, rule);
+  if (rule.strategy === 'MASK') return markOwnText(mask(plain, rule));
   return rule.strategy === 'HASH' ? seal(plain, walk.sealer, undefined) : encrypt(plain, rule, walk, depth);
 }
 
@@ -68,7 +72,7 @@ function encrypt(plain: string, { strategy, keyId }: FieldRule, walk: Walk, dept
 class WalkedField implements SealedField {
   readonly keyId: string | undefined;
   readonly eventType: string;
-  readonly #keys: readonly string[];
+  readonly #keys: readonly Step[];
   readonly #depth: number;
 
   constructor(keyId: string | undefined, { eventType, keys }: Walk, depth: number) {
@@ -83,11 +87,11 @@ class WalkedField implements SealedField {
   }
 }
 
-function pathOf(keys: readonly string[], depth: number): string {
+function pathOf(keys: readonly Step[], depth: number): string {
   if (depth === 0) return 'value';
   let path = '';
   for (let index = 0; index < depth; index++) {
-    const key = keys[index] as string;
+    const key = keys[index] as Step;
     path = key === element ? elementPath(path === '' ? 'value' : path) : memberPath(path, key);
   }
   return path;

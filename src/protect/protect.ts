@@ -1,4 +1,5 @@
 import type { Envelope } from '../envelope/envelope.ts';
+import type { Step } from './leaf.ts';
 import type { Policy } from './policy.ts';
 import type { Sealer } from './sealer.ts';
 import { walkPayload } from './walk.ts';
@@ -31,7 +32,7 @@ export interface ProtectorOptions {
 }
 
 /** Looks at one unmarked value. `keys` lead to it from the root of the payload. */
-export type Detect = (eventType: string, value: string | number, keys: readonly string[]) => void;
+export type Detect = (eventType: string, value: string | number, keys: readonly Step[]) => void;
 
 /** Protects payloads by the marks of their classes and by the rules of their event type. */
 export function createProtector(options: ProtectorOptions): Protect {

@@ -1,7 +1,8 @@
 import { type ClassMarks, hasMarks, marksOf } from './class-marks.ts';
 import { listOfSet, objectOfMap } from './collections.ts';
 import { decidesItsJson, hasToJson, type Kind, kindOf, primitiveOf } from './kind.ts';
-import { element, excluded, leaf, type Walk, type WalkRules } from './leaf.ts';
+import { element, excluded, leaf, type Step, type Walk, type WalkRules } from './leaf.ts';
+import { mayNeedMark } from './own-text.ts';
 import { deadState } from './path-states.ts';
 import { elementPlace, type Place, placeOf, placeOfObject, rootPlace } from './place.ts';
 import { asRefusal, refusal, tooLarge } from './refusal.ts';
@@ -163,9 +164,11 @@ function hasParts(value: unknown): boolean {
   return (typeof value === 'object' && value !== null) || typeof value === 'function';
 }
 
+/** Nothing has to be done about it where no rule holds. */
 function isPlainLeaf(value: unknown): boolean {
   const type = typeof value;
-  return type === 'string' || type === 'number' || type === 'boolean' || value === null;
+  if (type === 'string') return !mayNeedMark(value as string);
+  return type === 'number' || type === 'boolean' || value === null;
 }
 
 /** An object in which nothing can be marked. Copied only where something in it has to change. */
@@ -280,7 +283,7 @@ function visitToJson(
 
 /** What native serialization tells `toJSON`: the key, the index in an array, or nothing for the payload itself. */
 function keyAt(depth: number, walk: Walk): string {
-  const key = depth === 0 ? '' : (walk.keys[depth - 1] as string);
+  const key = depth === 0 ? '' : (walk.keys[depth - 1] as Step);
   return key === element ? String(walk.index) : key;
 }
 

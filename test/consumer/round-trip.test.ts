@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { isDeepStrictEqual } from 'node:util';
+import fc from 'fast-check';
 import { decryptFields } from '../../src/consumer/decrypt-fields.ts';
 import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
@@ -13,12 +15,16 @@ describe('from the protector to the consumer', () => {
   const policy = compilePolicy([{ path: '**', type: 'CUSTOM', strategy: 'ENCRYPT', level: 'NORMAL' }]);
   const date = new Date(0);
 
-  async function roundTrip(payload: unknown, format: 'v0' | 'v1'): Promise<unknown> {
+  function sealedOf(payload: unknown, format: 'v0' | 'v1', rules = policy): unknown {
     const protect = createProtector({
-      policyOf: () => policy,
+      policyOf: () => rules,
       sealer: createSealer({ keys: configured, format }),
     });
-    const sealed = protect({ template: { eventType: 'ORDER' }, payload } as Envelope).payload;
+    return protect({ template: { eventType: 'ORDER' }, payload } as Envelope).payload;
+  }
+
+  async function roundTrip(payload: unknown, format: 'v0' | 'v1'): Promise<unknown> {
+    const sealed = sealedOf(payload, format);
     const sent = JSON.stringify({ eventId: '1', eventType: 'ORDER', payload: sealed });
     assert.doesNotMatch(sent, /secret/);
     return (await decryptFields(JSON.parse(sent) as { payload: unknown }, keys)).payload;
@@ -62,4 +68,51 @@ describe('from the protector to the consumer', () => {
       it(`${format}: ${name}`, async () => assert.deepEqual(await roundTrip(payload, format), opened));
     }
   }
+
+  it('v1: a key of a payload is never taken for an element of an array', async () => {
+    const names = ['\0[*]', '[*]', '*', '', '.', 'a.b', '["a"]', 'a[*]', '0', '\\', '"', '\u2028', '\ud800'];
+    for (const name of names) {
+      const payload = { list: { [name]: { phone: 'secret' } } };
+      assert.deepEqual(await roundTrip(payload, 'v1'), payload, JSON.stringify(name));
+      const sealed = sealedOf(payload, 'v1') as { list: Record<string, { phone: string }> };
+      const phone = (sealed.list[name] as { phone: string }).phone;
+      for (const forged of [{ list: [{ phone }] }, { list: { phone } }, { [`list.${name}`]: { phone } }])
+        await assert.rejects(
+          decryptFields({ eventId: '1', eventType: 'ORDER', payload: forged }, keys),
+          { code: 'SVC_PROTECT_DECRYPT_FAILED' },
+          JSON.stringify(name),
+        );
+    }
+  });
+
+  it('v1: two places never have the same path, elements of one array apart', () => {
+    const key = fc.constantFrom('a', 'b', '', '.', '*', '[*]', '\0[*]', '\0', 'a.b', '["a"]', 'value', '0');
+    const step = fc.oneof(key, fc.constant(undefined));
+    const pathOf = (steps: readonly (string | undefined)[]) => {
+      let payload: unknown = 'secret';
+      for (const one of [...steps].reverse()) payload = one === undefined ? [payload] : { [one]: payload };
+      const paths: string[] = [];
+      const sealer = {
+        hash: () => '',
+        encrypt: (_: string, { path }: { path: string }) => `ENC(${paths.push(path)})`,
+      };
+      createProtector({ policyOf: () => policy, sealer })({
+        template: { eventType: 'E' },
+        payload,
+      } as Envelope);
+      return paths[0];
+    };
+    // As it is published: what is no object stands under the key `value`.
+    const published = (steps: readonly (string | undefined)[]) =>
+      steps[0] === undefined ? ['value', ...steps] : steps;
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 5 }), fc.array(step, { maxLength: 5 }), (one, other) => {
+        const isSame = isDeepStrictEqual(published(one), published(other));
+        assert.equal(pathOf(one) === pathOf(other), isSame);
+      }),
+      { numRuns: 2_000 },
+    );
+    assert.equal(pathOf(['items', undefined, 'phone']), 'items[*].phone');
+    assert.equal(pathOf(['rates', 'a.b', '']), 'rates["a.b"][""]');
+  });
 });

@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { isCipherText } from '../../src/protect/cipher-text.ts';
+import { registerMasker } from '../../src/protect/mask.ts';
+import { markOwnText, mayNeedMark, unmarkOwnText } from '../../src/protect/own-text.ts';
+import { publishes } from './protecting.ts';
+
+/** Mostly texts that look like svc's. */
+const text = fc.oneof(
+  fc
+    .tuple(
+      fc.constantFrom('', '\\', '\\\\', ' '),
+      fc.constantFrom('ENC(', 'HASH(', 'enc(', 'EN', 'HASH'),
+      fc.string(),
+    )
+    .map((parts) => parts.join('')),
+  fc.string({ unit: 'binary' }),
+);
+
+describe('the own text of an application', () => {
+  it('that looks like a ciphertext or hash goes out with one more backslash in front', () => {
+    const cases: Readonly<Record<string, string>> = {
+      'ENC(x)': '\\ENC(x)',
+      'ENC(x': '\\ENC(x',
+      'HASH(x)': '\\HASH(x)',
+      '\\ENC(x)': '\\\\ENC(x)',
+      '\\\\HASH(': '\\\\\\HASH(',
+    };
+    for (const [given, sent] of Object.entries(cases)) {
+      assert.equal(markOwnText(given), sent);
+      assert.equal(unmarkOwnText(sent), given);
+    }
+  });
+
+  it('is left alone otherwise', () => {
+    for (const given of [
+      '',
+      'E',
+      'ENC',
+      'ENC (x)',
+      'enc(x)',
+      ' ENC(x)',
+      '\\',
+      '\\x',
+      'HASHED',
+      'Hello',
+      '\\\\',
+    ])
+      for (const change of [markOwnText, unmarkOwnText]) assert.equal(change(given), given);
+  });
+
+  it('comes back as it was, whatever it is, and never goes out as a ciphertext', () => {
+    fc.assert(
+      fc.property(text, (given) => {
+        const sent = markOwnText(given);
+        assert.equal(unmarkOwnText(sent), given);
+        assert.ok(!isCipherText(sent) && !sent.startsWith('HASH('));
+        assert.ok(sent === given || mayNeedMark(given));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it('is found wherever a payload can hold a text', () => {
+    const own = 'ENC(x)';
+    const sent = '\\ENC(x)';
+    class Order {
+      note = own;
+      lines = new Map([['a', new Set([own])]]);
+    }
+    const rawJson = (JSON as { rawJSON?(text: string): unknown }).rawJSON?.('"\\u0045NC(x)"') ?? own;
+    const payload = {
+      a: own,
+      b: { c: [own, [own], { d: own }] },
+      boxed: new String(own),
+      order: new Order(),
+      json: { toJSON: () => own },
+      call: Object.assign(() => {}, { toJSON: () => ({ e: own }) }),
+      rawJson,
+    };
+    const published = {
+      a: sent,
+      b: { c: [sent, [sent], { d: sent }] },
+      boxed: sent,
+      order: { note: sent, lines: { a: [sent] } },
+      json: sent,
+      call: { e: sent },
+      rawJson: sent,
+    };
+    // Without a rule, with one elsewhere, with a slow walk, and with one that passes through.
+    assert.deepEqual(publishes(payload), published);
+    assert.deepEqual(publishes(payload, ['other']), published);
+    assert.deepEqual(publishes(payload, ['**.other']), published);
+    assert.deepEqual(publishes(payload, [], { detect: () => {} }), published);
+    assert.deepEqual(publishes(own), { value: sent });
+    assert.deepEqual(publishes([own]), { value: [sent] });
+    assert.equal(payload.a, own);
+  });
+
+  it('is found in what a masker returns', () => {
+    registerMasker('looks-like-ours', () => 'ENC(AAAA)');
+    const rule = { path: 'a', masker: 'looks-like-ours' };
+    assert.deepEqual(publishes({ a: 'secret' }, [rule]), { a: '\\ENC(AAAA)' });
+  });
+
+  it('is protected as it is where a rule holds', () => {
+    const { a, b } = publishes({ a: 'ENC(x)', b: 'ENC(x)' }, ['a=CUSTOM:HASH', 'b=CUSTOM:ENCRYPT']) as {
+      a: string;
+      b: string;
+    };
+    assert.match(a, /^HASH\(/);
+    assert.match(b, /^ENC\((?!x\))/);
+  });
+});
