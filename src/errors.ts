@@ -27,6 +27,8 @@ export const errorCatalogue = {
     'payloadIndex is not -1 or a position, or the call had no argument at that position.',
   SVC_CONSUMER_KEYS_FILE: 'A file with decryption keys cannot be read or is not in the documented form.',
   SVC_CONSUMER_NOT_AN_ENVELOPE: 'What was given to decrypt is not an envelope of svc.',
+  SVC_CONSUMER_FIELD_NOT_NAMED:
+    'A ciphertext of format v0 stands in a field that nobody has said may be decrypted; it opens wherever it is copied to.',
   SVC_CONTEXT_BAD_ACTOR_SOURCE:
     'A source of userId or sessionId is not header:…, baggage:…, request:… or a function.',
   SVC_CONTEXT_BAD_HEADER_NAME:

@@ -3,6 +3,7 @@ import { keyBytes } from './config/pii-keys.ts';
 import { createDecryptionKeys, type DecryptionKeys } from './consumer/decryption-keys.ts';
 import { SvcError } from './errors.ts';
 import { type ConfiguredKey, defaultKeyId } from './protect/key-ring.ts';
+import { parseRulePath } from './rule-path.ts';
 import { configuredKeys, openProvider } from './start-keys.ts';
 
 export interface DecryptionRequest {
@@ -54,4 +55,17 @@ function namedKeyIds({ pii, targets }: Config): string[] {
     ...Object.keys(keys ?? {}),
     ...rules.filter(({ strategy }) => strategy === 'ENCRYPT').map(({ keyId }) => keyId ?? defaultKeyId),
   ];
+}
+
+/** Where rules of the configuration encrypt; marks of classes and rules in code it does not know. */
+export function encryptedFields({ pii, targets }: Config): readonly string[] {
+  const rules = [...pii.fields, ...targets.flatMap((target) => target.pii ?? [])];
+  const paths = rules.filter(({ strategy }) => strategy === 'ENCRYPT').map(({ path }) => path);
+  return [...paths, ...paths.map(underValue).filter((path) => typeof parseRulePath(path) !== 'string')];
+}
+
+/** A payload that is no object is published as `{ "value": … }`. */
+function underValue(path: string): string {
+  const bare = path.replace(/^\$(\.|(?=\[))/, '');
+  return bare.startsWith('[') ? `value${bare}` : `value.${bare}`;
 }

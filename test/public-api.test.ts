@@ -59,8 +59,15 @@ const entries: Readonly<Record<string, Names>> = {
   './platformatic': { values: ['createPlatformaticBroker'], types: ['PlatformaticBrokerOptions'] },
   './file': { values: ['createFileBroker'], types: ['FileBrokerOptions'] },
   './consumer': {
-    values: ['createDecryptionKeys', 'createStaticKeyProvider', 'decryptFields', 'tryDecryptFields'],
+    values: [
+      'createDecryptionKeys',
+      'createStaticKeyProvider',
+      'decryptBatch',
+      'decryptFields',
+      'tryDecryptFields',
+    ],
     types: [
+      'BatchResult',
       'CipherPlace',
       'ConfiguredKey',
       'DataKey',
@@ -70,6 +77,8 @@ const entries: Readonly<Record<string, Names>> = {
       'DecryptionKeyOptions',
       'DecryptionKeys',
       'EnvelopeKeyProvider',
+      'EventCalls',
+      'FieldChoice',
       'KeyCacheOptions',
       'KeyProvider',
       'StaticKeyProvider',

@@ -2,12 +2,14 @@ import { parseArgs } from 'node:util';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { formatProblem } from '../config/problem.ts';
-import { tryDecryptFields } from '../consumer/decrypt-fields.ts';
+import { type DecryptOptions, tryDecryptFields } from '../consumer/decrypt-fields.ts';
 import type { DecryptionKeys } from '../consumer/decryption-keys.ts';
 import { findEnvelope } from '../consumer/find-envelope.ts';
 import { readKeysFile } from '../consumer/keys-file.ts';
 import { SvcError } from '../errors.ts';
-import { openDecryption } from '../start-decryption.ts';
+import { parseRulePath } from '../rule-path.ts';
+import { encryptedFields, openDecryption } from '../start-decryption.ts';
+import { printable, printableJson } from './printable.ts';
 import { type InputDocument, readDocuments } from './read-documents.ts';
 import { WrongUse } from './recovery-options.ts';
 
@@ -36,6 +38,8 @@ interface Options {
   readonly config?: string | undefined;
   readonly 'keys-file'?: string | undefined;
   readonly 'key-id'?: string[] | undefined;
+  readonly field?: string[] | undefined;
+  readonly 'any-field'?: boolean | undefined;
   readonly json?: boolean | undefined;
 }
 
@@ -50,6 +54,8 @@ export async function runDecrypt(args: readonly string[]): Promise<number> {
         config: { type: 'string' },
         'keys-file': { type: 'string' },
         'key-id': { type: 'string', multiple: true },
+        field: { type: 'string', multiple: true },
+        'any-field': { type: 'boolean' },
         json: { type: 'boolean' },
       },
       allowPositionals: true,
@@ -57,7 +63,7 @@ export async function runDecrypt(args: readonly string[]): Promise<number> {
     [options, files] = [parsed.values, parsed.positionals];
     if (files.length > 1) throw new Error('decrypt takes one file');
   } catch (error) {
-    process.stderr.write(`svc: ${(error as Error).message}; see svc --help\n`);
+    complain(`${(error as Error).message}; see svc --help`);
     return 2;
   }
   // A closed pipe (`| head`) ends the command.
@@ -66,26 +72,43 @@ export async function runDecrypt(args: readonly string[]): Promise<number> {
   const counts: Counts = { records: 0, decrypted: 0, failed: 0 };
   const output = options.json === true ? oneDocument() : lines();
   try {
-    const keys = openKeys(options);
-    for await (const document of readDocuments(files[0])) await decryptOne(document, keys, counts, output);
+    const config = configOf(options);
+    const fields = fieldsOf(options, config);
+    const keys = openKeys(options, config);
+    for await (const document of readDocuments(files[0]))
+      await decryptOne(document, keys, fields, counts, output);
     await keys.close();
   } catch (error) {
     if (error instanceof WrongUse) throw error;
-    process.stderr.write(`svc: ${describe(error, files[0])}\n`);
+    complain(describe(error, files[0]));
     return 1;
   }
   output.end(counts);
   return counts.failed === 0 ? 0 : 1;
 }
 
-/**
- * Keys of the file, of the environment and of the configuration: each opens what it made. A keys file alone is enough, so that
- * events can be read on a machine without the application.
- */
-function openKeys({ config: file, 'keys-file': keysFile, 'key-id': keyIds = [] }: Options): DecryptionKeys {
+/** A keys file alone is enough, so that events can be read on a machine without the application. */
+function configOf({ config: file, 'keys-file': keysFile }: Options): Config | undefined {
+  return keysFile !== undefined && file === undefined ? undefined : loadKeys(file);
+}
+
+/** Keys of the file, of the environment and of the configuration: each opens what it made. */
+function openKeys(
+  { 'keys-file': keysFile, 'key-id': keyIds = [] }: Options,
+  config: Config | undefined,
+): DecryptionKeys {
   const keys = keysFile === undefined ? [] : readKeysFile(keysFile);
-  const config = keysFile !== undefined && file === undefined ? undefined : loadKeys(file);
   return openDecryption({ config, keys, defaultKey: process.env.PII_ENCRYPTION_KEY, keyIds });
+}
+
+/** Format v0 opens where the caller says so, else where the rules of the configuration encrypt. */
+function fieldsOf({ field, 'any-field': anyField }: Options, config: Config | undefined): DecryptOptions {
+  for (const path of field ?? []) {
+    const steps = parseRulePath(path);
+    if (typeof steps === 'string') throw new WrongUse(`--field ${steps}`);
+  }
+  if (anyField === true) return { only: field, v0: 'anywhere' };
+  return field === undefined ? { v0: config && encryptedFields(config) } : { only: field };
 }
 
 /** Throws `WrongUse` for what is wrong with the file, or with its settings for keys; others do not matter here. */
@@ -104,6 +127,7 @@ function isOfKeys(name: string): boolean {
 async function decryptOne(
   { line, isJson, document }: InputDocument,
   keys: DecryptionKeys,
+  fields: DecryptOptions,
   counts: Counts,
   output: Output,
 ): Promise<void> {
@@ -114,31 +138,31 @@ async function decryptOne(
   };
   counts.records++;
   try {
-    if (!isJson) throw new SvcError('SVC_CONSUMER_NOT_AN_ENVELOPE', 'this is not valid JSON');
+    if (!isJson) throw unreadable('this is not valid JSON');
     const { envelope, withEnvelope } = findEnvelope(document);
     eventId = idOf(envelope);
-    const result = await tryDecryptFields(envelope, keys);
+    const result = await tryDecryptFields(envelope, keys, fields);
     counts.decrypted += result.decrypted;
     for (const { error, path } of result.failures) fail(error, path);
     await output.record(withEnvelope(result.envelope));
   } catch (error) {
-    if (!(error instanceof SvcError)) throw error;
-    fail(error);
+    // Nested too deep to be written, for one. One bad document must not end the rest.
+    fail(error instanceof SvcError ? error : unreadable('this cannot be read or written'));
   }
 }
 
 function lines(): Output {
   return {
     async record(record) {
-      if (process.stdout.write(`${JSON.stringify(record)}\n`)) return;
+      if (process.stdout.write(`${printableJson(record)}\n`)) return;
       await new Promise<void>((resolve) => process.stdout.once('drain', resolve));
     },
     failure({ line, eventId, path, code, message }) {
       const where = [`line ${line}`, eventId && `event ${eventId}`, path].filter(Boolean).join(', ');
-      process.stderr.write(`svc: ${where}: ${message} (${code})\n`);
+      complain(`${where}: ${message} (${code})`);
     },
     end({ records, decrypted, failed }) {
-      process.stderr.write(`svc: ${records} records, ${decrypted} fields decrypted, ${failed} failures\n`);
+      complain(`${records} records, ${decrypted} fields decrypted, ${failed} failures`);
     },
   };
 }
@@ -150,7 +174,7 @@ function oneDocument(): Output {
     failure: (failure) => void failures.push(failure),
     end({ records, decrypted, failed }) {
       const document = { ok: failed === 0, records, decrypted, failures, envelopes };
-      process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
+      process.stdout.write(`${printableJson(document, 2)}\n`);
     },
   };
 }
@@ -159,6 +183,15 @@ function oneDocument(): Output {
 function idOf(envelope: object): string | undefined {
   const { eventId } = envelope as { eventId?: unknown };
   return typeof eventId === 'string' && /^\d{1,20}$/.test(eventId) ? eventId : undefined;
+}
+
+function unreadable(why: string): SvcError {
+  return new SvcError('SVC_CONSUMER_NOT_AN_ENVELOPE', why);
+}
+
+/** On standard error, where nothing out of a file may steer a terminal. */
+function complain(line: string): void {
+  process.stderr.write(`svc: ${printable(line)}\n`);
 }
 
 function describe(error: unknown, file: string | undefined): string {

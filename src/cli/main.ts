@@ -38,6 +38,9 @@ Options
                       instead of the configuration, unless --config names one
   --key-id <id>       decrypt: a key to ask the service of svc.pii.kms for, besides those that the configuration names; may be
                       given several times
+  --field <path>      decrypt: a field to decrypt, as rules write it (customer.email, **.iban); may be given several times
+                      (default: format v1 wherever it stands, v0 where the rules of the configuration encrypt)
+  --any-field         decrypt: format v0 wherever it stands. It opens where others have copied it to as well
   --json              one JSON document on standard output, for scripts
   --help, -h          this text
   --version, -v       the version

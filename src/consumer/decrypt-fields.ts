@@ -1,18 +1,16 @@
 import { SvcError } from '../errors.ts';
-import { isCipherText } from '../protect/cipher-text.ts';
-import { elementPath, memberPath } from '../protect/field-path.ts';
-import type { CipherPlace, DecryptionKeys } from './decryption-keys.ts';
-
-/** Deeper and larger than any envelope that svc makes. */
-const maxDepth = 80;
-const maxNodes = 200_000;
+import { type CipherField, findCipherFields, notAnEnvelope } from './cipher-fields.ts';
+import type { DecryptionKeys, EventCalls } from './decryption-keys.ts';
+import { type Chosen, chosenBy, everyField, type FieldChoice, noField } from './field-choice.ts';
 
 export interface DecryptOptions {
+  /** Which fields to decrypt; any other text stays as it is. Default: format v1 wherever it stands, v0 nowhere. */
+  readonly only?: FieldChoice | undefined;
   /**
-   * Which fields to decrypt, by path: `customer.email`, `items[*].phone`. Default: every text in the form `ENC(…)`. Name them
-   * where users can write into other fields of the same events: format v0 opens a ciphertext wherever it is copied to.
+   * Where format v0 may be opened: it does not say which field it was made for, and opens wherever somebody has copied it to.
+   * Default: the fields of `only`. `'anywhere'` gives that up: only for topics in which nobody else can place a text.
    */
-  readonly only?: ((path: string) => boolean) | undefined;
+  readonly v0?: FieldChoice | 'anywhere' | undefined;
 }
 
 /** A field that could not be decrypted. Names no value, and of the path only what looks like the name of a field. */
@@ -29,122 +27,88 @@ export interface DecryptResult<T> {
 }
 
 /**
- * A copy of a parsed envelope with every `ENC(…)` in its payload and metadata decrypted. What is masked or hashed stays so.
- * Values come back as text, as numbers and dates are encrypted in their text form.
+ * A parsed envelope with the `ENC(…)` in a copy of its payload decrypted; nothing else of it is looked at, as svc encrypts
+ * nowhere else. What is masked or hashed stays so. Values come back as text, as numbers and dates are encrypted in their text
+ * form; what the application itself wrote in the form `ENC(…)` comes back as it was. So do this once: what comes out is no
+ * longer svc's alone.
  *
  * Rejects with the `SvcError` of the first field that cannot be decrypted, its path in front of the message; then nothing is
- * returned. `tryDecryptFields` returns the rest.
+ * returned, and nothing more is asked of a key service. `tryDecryptFields` returns the rest.
  */
 export async function decryptFields<T>(
   envelope: T,
   keys: DecryptionKeys,
   options: DecryptOptions = {},
 ): Promise<T> {
-  const result = await tryDecryptFields(envelope, keys, options);
+  const result = await decrypt(envelope, keys, options, 1);
   const [first] = result.failures;
   if (first === undefined) return result.envelope;
-  const { code, message, name } = first.error;
-  throw new SvcError(code, `${first.path}: ${message}`, { name });
+  throw withPath(first);
 }
 
 /** As `decryptFields`, with the fields that could not be decrypted in a list. Rejects only for what is no envelope at all. */
 export async function tryDecryptFields<T>(
   envelope: T,
   keys: DecryptionKeys,
-  { only }: DecryptOptions = {},
+  options: DecryptOptions = {},
 ): Promise<DecryptResult<T>> {
-  const fields: Field[] = [];
-  const copy = copyOf(envelope, (field) => {
-    if (only === undefined || only(field.path)) fields.push(field);
-  });
+  return decrypt(envelope, keys, options, Number.POSITIVE_INFINITY);
+}
+
+/** The error of a field, as one of its event. */
+export function withPath({ path, error: { code, message, name } }: DecryptFailure): SvcError {
+  return new SvcError(code, `${path}: ${message}`, { name });
+}
+
+/** Ends at the first field that fails after `mostFailures`. */
+async function decrypt<T>(
+  envelope: T,
+  keys: DecryptionKeys,
+  options: DecryptOptions,
+  mostFailures: number,
+): Promise<DecryptResult<T>> {
+  const [only, v0] = choicesOf(options);
+  if (typeof envelope !== 'object' || envelope === null) return { envelope, decrypted: 0, failures: [] };
+  if (!Object.hasOwn(envelope, 'payload')) throw notAnEnvelope('it has no payload');
+  const found = findCipherFields((envelope as { payload?: unknown }).payload, only, v0);
   const eventType = eventTypeOf(envelope);
+  const event: EventCalls = { failed: 0 };
   const failures: DecryptFailure[] = [];
-  for (const { cipherText, path, shownPath, replace } of fields) {
+  let decrypted = 0;
+  for (const field of found.fields) {
     try {
-      replace(await keys.open(cipherText, { eventType, path } satisfies CipherPlace));
+      field.replace(await open(field, eventType, keys, event));
+      decrypted++;
     } catch (error) {
       if (!(error instanceof SvcError)) throw error;
-      failures.push({ path: shownPath, error });
+      failures.push({ path: field.shownPath, error });
+      if (failures.length === mostFailures) break;
     }
   }
-  return { envelope: copy as T, decrypted: fields.length - failures.length, failures };
+  return { envelope: { ...envelope, payload: found.payload }, decrypted, failures };
 }
 
-interface Field {
-  readonly cipherText: string;
-  readonly path: string;
-  readonly shownPath: string;
-  readonly replace: (plain: string) => void;
+function open(
+  { cipherText, path, isOutOfPlace }: CipherField,
+  eventType: string,
+  keys: DecryptionKeys,
+  event: EventCalls,
+): Promise<string> {
+  if (!isOutOfPlace) return keys.open(cipherText, { eventType, path }, event);
+  throw new SvcError(
+    'SVC_CONSUMER_FIELD_NOT_NAMED',
+    'format v0 does not say which field a ciphertext was made for, so that it could be copied here: name the fields to ' +
+      'decrypt (only: […]; svc decrypt --field)',
+  );
 }
 
-function eventTypeOf(envelope: unknown): string {
-  const { eventType } = (envelope ?? {}) as { eventType?: unknown };
+function choicesOf({ only, v0 }: DecryptOptions): [only: Chosen, v0: Chosen] {
+  const chosen = only === undefined ? undefined : chosenBy(only);
+  if (v0 === 'anywhere') return [chosen ?? everyField, everyField];
+  return [chosen ?? everyField, v0 === undefined ? (chosen ?? noField) : chosenBy(v0)];
+}
+
+function eventTypeOf(envelope: object): string {
+  const { eventType } = envelope as { eventType?: unknown };
   return typeof eventType === 'string' ? eventType : '';
-}
-
-function copyOf(envelope: unknown, found: (field: Field) => void): unknown {
-  let nodes = 0;
-
-  function visit(
-    value: unknown,
-    path: string,
-    shownPath: string,
-    depth: number,
-    set: (v: string) => void,
-  ): unknown {
-    if (++nodes > maxNodes) throw notAnEnvelope(`it holds more than ${maxNodes} values`);
-    if (typeof value === 'string' && isCipherText(value))
-      found({ cipherText: value, path, shownPath, replace: set });
-    if (typeof value !== 'object' || value === null) return value;
-    if (depth > maxDepth) throw notAnEnvelope(`it is nested deeper than ${maxDepth} levels`);
-    return Array.isArray(value)
-      ? visitArray(value, path, shownPath, depth)
-      : visitObject(value as Record<string, unknown>, path, shownPath, depth);
-  }
-
-  function visitArray(array: readonly unknown[], path: string, shownPath: string, depth: number): unknown[] {
-    const copy: unknown[] = [];
-    const [itemPath, shownItem] = [elementPath(path), elementPath(shownPath)];
-    for (let index = 0; index < array.length; index++) {
-      const set = (plain: string) => {
-        copy[index] = plain;
-      };
-      copy[index] = visit(array[index], itemPath, shownItem, depth + 1, set);
-    }
-    return copy;
-  }
-
-  function visitObject(
-    object: Record<string, unknown>,
-    path: string,
-    shownPath: string,
-    depth: number,
-  ): object {
-    const copy: Record<string, unknown> = {};
-    for (const key of Object.keys(object)) {
-      // Paths count from the payload, as the rules of svc do.
-      const isPayload = depth === 0 && key === 'payload';
-      const memberAt = isPayload ? '' : memberPath(path, key);
-      const shownAt = isPayload ? '' : isName(key) ? memberPath(shownPath, key) : `${shownPath}[?]`;
-      const set = (plain: string) => define(copy, key, plain);
-      set(visit(object[key], memberAt, shownAt, depth + 1, set) as string);
-    }
-    return copy;
-  }
-
-  return visit(envelope, '', '', 0, () => {});
-}
-
-/** Keys of a map can be e-mail addresses or account numbers. */
-function isName(key: string): boolean {
-  return /^[A-Za-z_$][\w$-]{0,63}$/.test(key);
-}
-
-/** `__proto__` as a key of its own, and never as the prototype. */
-function define(target: object, key: string, value: unknown): void {
-  Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
-}
-
-function notAnEnvelope(why: string): SvcError {
-  return new SvcError('SVC_CONSUMER_NOT_AN_ENVELOPE', `this is no envelope of svc: ${why}`);
 }

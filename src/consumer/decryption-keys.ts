@@ -1,11 +1,14 @@
 import { SvcError } from '../errors.ts';
 import { type CipherText, contextOf, parseCipherText, splitEnvelope } from '../protect/cipher-text.ts';
+import { type EventCalls, mostTelling } from '../protect/data-keys.ts';
 import { checkSealed, decryptText } from '../protect/encrypt.ts';
 import { createKeyCache, type KeyCache } from '../protect/key-cache.ts';
 import type { KeyCacheOptions } from '../protect/key-cache-options.ts';
 import { checkKeyId } from '../protect/key-id.ts';
 import type { KeyProvider } from '../protect/key-provider.ts';
 import { type ConfiguredKey, createKeyRing, type KeyRing, notConfigured } from '../protect/key-ring.ts';
+
+export type { EventCalls };
 
 export interface DecryptionKeyOptions {
   /** Keys that are at hand, whatever their status: the present one and those before it. */
@@ -30,8 +33,10 @@ export interface DecryptionKeys {
    * The text in one `ENC(…)`. Rejects with an `SvcError` that holds nothing of it: `SVC_PROTECT_CIPHERTEXT` (damaged),
    * `SVC_PROTECT_KEY_UNKNOWN` (names a key that is not here), `SVC_PROTECT_DECRYPT_FAILED` (no key here opens it here),
    * `SVC_PROTECT_KEY_UNAVAILABLE` (try again later), `SVC_PROTECT_KEY_REFUSED`.
+   *
+   * @param event the same object for all ciphertexts of one event: it bounds what the event may ask of a key service
    */
-  open(cipherText: string, place: CipherPlace): Promise<string>;
+  open(cipherText: string, place: CipherPlace, event?: EventCalls): Promise<string>;
   /** Ends background work and the provider. */
   close(): Promise<void>;
 }
@@ -43,22 +48,17 @@ export function createDecryptionKeys(options: DecryptionKeyOptions): DecryptionK
   if (provider !== undefined && keyIds.length === 0)
     throw new SvcError('SVC_PROTECT_KEY_LIST', `the key provider ${provider.name} needs the list keyIds`);
   const ring = createKeyRing(keys);
-  const ids = keyIds.map(checkKeyId);
+  const ids = provider === undefined ? [] : keyIds.map(checkKeyId);
   const cache = provider && createKeyCache(provider, options.cache);
 
+  const opener: Opener = { ring, ids, provider, cache };
+
   return {
-    async open(text, { eventType, path }) {
+    async open(text, { eventType, path }, event) {
       const cipherText = parseCipherText(text);
       return cipherText.keyId === undefined
-        ? openWithAny(cipherText.bytes, ring, ids, provider, cache)
-        : openV1(
-            cipherText as Named,
-            contextOf(cipherText.keyId, eventType, path),
-            ring,
-            ids,
-            provider,
-            cache,
-          );
+        ? openWithAny(cipherText.bytes, opener, event)
+        : openV1(cipherText as Named, contextOf(cipherText.keyId, eventType, path), opener, event);
     },
 
     async close() {
@@ -68,45 +68,45 @@ export function createDecryptionKeys(options: DecryptionKeyOptions): DecryptionK
   };
 }
 
+interface Opener {
+  readonly ring: KeyRing;
+  /** The keys that the provider may be asked for. */
+  readonly ids: readonly string[];
+  readonly provider: KeyProvider | undefined;
+  readonly cache: KeyCache | undefined;
+}
+
 type Named = CipherText & { readonly keyId: string };
 
 async function openV1(
   { keyId, bytes }: Named,
   context: Buffer,
-  ring: KeyRing,
-  ids: readonly string[],
-  provider: KeyProvider | undefined,
-  cache: KeyCache | undefined,
+  opener: Opener,
+  event: EventCalls | undefined,
 ): Promise<string> {
+  const { ring, ids } = opener;
   const known = ring.find(keyId);
   if (known !== undefined) return decryptText(known.key, bytes, context);
-  if (provider !== undefined && cache !== undefined && ids.includes(keyId))
-    return openWithProvider(bytes, keyId, context, provider, cache);
+  if (ids.includes(keyId)) return openWithProvider(bytes, [keyId], context, opener, event);
   // The found id is not shown: anybody can write one into a field that is no ciphertext.
   const here = [...ring.all.map(({ id }) => id), ...ids].join(', ');
   throw new SvcError('SVC_PROTECT_KEY_UNKNOWN', `the ciphertext names a key that is none of these: ${here}`);
 }
 
 /** Format v0 names no key, so each is tried. Only the integrity check says which one it is. */
-async function openWithAny(
-  bytes: Buffer,
-  ring: KeyRing,
-  ids: readonly string[],
-  provider: KeyProvider | undefined,
-  cache: KeyCache | undefined,
-): Promise<string> {
+async function openWithAny(bytes: Buffer, opener: Opener, event: EventCalls | undefined): Promise<string> {
   checkSealed(bytes);
   const errors: SvcError[] = [];
-  for (const { key } of ring.all) {
+  for (const { key } of opener.ring.all) {
     try {
       return decryptText(key, bytes, undefined);
     } catch (error) {
       errors.push(error as SvcError);
     }
   }
-  for (const keyId of provider === undefined ? [] : ids) {
+  if (opener.provider !== undefined) {
     try {
-      return await openWithProvider(bytes, keyId, undefined, provider as KeyProvider, cache as KeyCache);
+      return await openWithProvider(bytes, opener.ids, undefined, opener, event);
     } catch (error) {
       errors.push(error as SvcError);
     }
@@ -116,23 +116,31 @@ async function openWithAny(
 
 async function openWithProvider(
   bytes: Buffer,
-  keyId: string,
+  keyIds: readonly string[],
   context: Buffer | undefined,
-  provider: KeyProvider,
-  cache: KeyCache,
+  { provider, cache }: Opener,
+  event: EventCalls | undefined,
 ): Promise<string> {
-  if (!provider.supportsEnvelopeEncryption)
-    return decryptText((await cache.fetch(keyId)).key, bytes, context);
+  if (provider === undefined || cache === undefined) throw notConfigured();
+  if (!provider.supportsEnvelopeEncryption) return openWithStored(bytes, keyIds, context, cache);
   const { encryptedKey, sealed } = splitEnvelope(bytes);
   checkSealed(sealed);
-  return decryptText(await cache.dataKey(keyId, encryptedKey), sealed, context);
+  return decryptText(await cache.dataKey(keyIds, encryptedKey, event), sealed, context);
 }
 
-/** A key that could not be asked might have been the right one: that comes before "no key opens it". */
-function mostTelling(errors: readonly SvcError[]): SvcError {
-  const of = (code: string) => errors.find((error) => error.code === code);
-  return (of('SVC_PROTECT_KEY_UNAVAILABLE') ??
-    of('SVC_PROTECT_KEY_REFUSED') ??
-    of('SVC_PROTECT_DECRYPT_FAILED') ??
-    errors[0]) as SvcError;
+async function openWithStored(
+  bytes: Buffer,
+  keyIds: readonly string[],
+  context: Buffer | undefined,
+  cache: KeyCache,
+): Promise<string> {
+  const errors: SvcError[] = [];
+  for (const keyId of keyIds) {
+    try {
+      return decryptText((await cache.fetch(keyId)).key, bytes, context);
+    } catch (error) {
+      errors.push(error as SvcError);
+    }
+  }
+  throw mostTelling(errors);
 }

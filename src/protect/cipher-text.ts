@@ -49,6 +49,11 @@ export function isCipherText(text: string): boolean {
   return text.startsWith(start) && text.endsWith(')');
 }
 
+/** Whether a ciphertext is in a format that opens only where it was made for: v1. */
+export function isBound(text: string): boolean {
+  return text.startsWith(`${start}v1:`);
+}
+
 /** Throws `SVC_PROTECT_CIPHERTEXT`. A colon is not Base64, so the two formats cannot be mistaken for each other. */
 export function parseCipherText(text: string): CipherText {
   const inner = isCipherText(text) ? text.slice(start.length, -1) : undefined;

@@ -1,5 +1,5 @@
 import type { KeyObject } from 'node:crypto';
-import { createDataKeys } from './data-keys.ts';
+import { createDataKeys, type EventCalls } from './data-keys.ts';
 import { createEncryptionKeys, type EncryptionKeys } from './encryption-keys.ts';
 import { type KeyCacheOptions, keyCacheSettings } from './key-cache-options.ts';
 import { createKeyCalls } from './key-calls.ts';
@@ -12,8 +12,8 @@ import { keyProviderError } from './key-provider-error.ts';
  * once per TTL, whatever the load, and again after failures, 1 s to 30 s later.
  */
 export interface KeyCache extends EncryptionKeys {
-  /** A data key out of a ciphertext. Rejects with the provider's error. */
-  dataKey(keyId: string, encryptedKey: Uint8Array): Promise<KeyObject>;
+  /** A data key out of a ciphertext: see `DataKeys`. */
+  dataKey(keyIds: readonly string[], encryptedKey: Uint8Array, event?: EventCalls): Promise<KeyObject>;
   /**
    * Forgets every key at once, answers under way included, and fetches those that encrypt anew; resolves when that has
    * succeeded or failed. Until then encryption is refused, so use it for a key that must not be used any more; ordinary
@@ -33,8 +33,8 @@ export function createKeyCache(provider: KeyProvider, options: KeyCacheOptions =
   return {
     ...encryption,
 
-    async dataKey(keyId, encryptedKey) {
-      if (decryption !== undefined) return decryption.dataKey(keyId, encryptedKey);
+    async dataKey(keyIds, encryptedKey, event) {
+      if (decryption !== undefined) return decryption.dataKey(keyIds, encryptedKey, event);
       throw keyProviderError(
         'SVC_PROTECT_KEY_REFUSED',
         `the key provider ${provider.name} cannot decrypt data keys`,

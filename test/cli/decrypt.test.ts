@@ -86,7 +86,9 @@ describe('svc decrypt', function () {
     for (const text of [key, 'k'.repeat(32)]) {
       const bytes = text === key ? Buffer.from(key, 'base64') : Buffer.from(text);
       const email = createSealer({ keys: [{ id: 'default', key: bytes }] }).encrypt('5@example.com', place);
-      const { out } = run([], JSON.stringify(envelope('5', email)), { PII_ENCRYPTION_KEY: text });
+      const { out } = run(['--field', 'email'], JSON.stringify(envelope('5', email)), {
+        PII_ENCRYPTION_KEY: text,
+      });
       assert.equal(JSON.parse(out).payload.email, '5@example.com');
     }
     const { code, err } = run([], '', { PII_ENCRYPTION_KEY: Buffer.alloc(31).toString('base64') });
@@ -97,7 +99,8 @@ describe('svc decrypt', function () {
     const own = randomBytes(32).toString('base64');
     const byEnv = createSealer({ keys: [{ id: 'default', key: own }] }).encrypt('x', place);
     const input = [envelope('1', byEnv), envelope('2')].map((one) => JSON.stringify(one)).join('\n');
-    const { code, out } = run(['--keys-file', keysFile], input, { PII_ENCRYPTION_KEY: own });
+    const args = ['--keys-file', keysFile, '--field', 'email'];
+    const { code, out } = run(args, input, { PII_ENCRYPTION_KEY: own });
     assert.equal(code, 0);
     assert.deepEqual(out.match(/"email":"[^"]+"/g), ['"email":"x"', '"email":"2@example.com"']);
   });
@@ -124,7 +127,7 @@ describe('svc decrypt', function () {
   });
 
   it('writes one document with --json', () => {
-    const input = [JSON.stringify(envelope('1')), JSON.stringify(envelope('2', 'ENC(!)'))].join('\n');
+    const input = [JSON.stringify(envelope('1')), JSON.stringify(envelope('2', 'ENC(v1:k1:!)'))].join('\n');
     const { code, out, err } = run(['--json', '--keys-file', keysFile], input);
     assert.deepEqual([code, err], [1, '']);
     assert.deepEqual(JSON.parse(out), {
@@ -140,7 +143,7 @@ describe('svc decrypt', function () {
           message: 'the ciphertext is damaged: it is not valid Base64',
         },
       ],
-      envelopes: [envelope('1', '1@example.com'), envelope('2', 'ENC(!)')],
+      envelopes: [envelope('1', '1@example.com'), envelope('2', 'ENC(v1:k1:!)')],
     });
   });
 
@@ -172,6 +175,75 @@ describe('svc decrypt', function () {
   });
 
   it('exits with 2 when it is called wrongly', () => {
-    for (const args of [['--nonsense'], ['a', 'b']]) assert.equal(run(args).code, 2);
+    for (const args of [['--nonsense'], ['a', 'b'], ['--field', 'a..b']]) assert.equal(run(args).code, 2);
+  });
+
+  it('opens format v0 in the fields that are named, by --field or by the rules of the configuration, alone', () => {
+    const own = createSealer({ keys: [{ id: 'default', key }] });
+    const text = own.encrypt('5@example.com', place);
+    const event = { eventId: '5', eventType: 'ORDER', payload: { email: text, comment: text, list: [text] } };
+    const clear = '5@example.com';
+    const config = write(
+      'svc.config.json',
+      JSON.stringify({ svc: { pii: { fields: [{ path: '**.email', strategy: 'ENCRYPT' }, 'comment'] } } }),
+    );
+    const cases: [args: string[], code: number, payload: object, failed: string[]][] = [
+      [[], 1, event.payload, ['email', 'comment', 'list[*]']],
+      [['--field', 'email'], 0, { ...event.payload, email: clear }, []],
+      [['--field', 'email', '--field', 'list'], 0, { email: clear, comment: text, list: [clear] }, []],
+      [['--any-field'], 0, { email: clear, comment: clear, list: [clear] }, []],
+      [['--any-field', '--field', 'email'], 0, { ...event.payload, email: clear }, []],
+      [['--config', config], 1, { ...event.payload, email: clear }, ['comment', 'list[*]']],
+    ];
+    for (const [args, code, payload, failed] of cases) {
+      const done = run(args, JSON.stringify(event), { PII_ENCRYPTION_KEY: key });
+      assert.deepEqual(
+        [done.code, (JSON.parse(done.out) as typeof event).payload],
+        [code, payload],
+        args.join(' '),
+      );
+      const named = [...done.err.matchAll(/event 5, (\S+): .*\(SVC_CONSUMER_FIELD_NOT_NAMED\)$/gm)];
+      assert.deepEqual(
+        named.map((match) => match[1]),
+        failed,
+      );
+    }
+  });
+
+  it('goes on after a line that looks like the beginning of a document, and after one that cannot be written', () => {
+    const good = JSON.stringify(envelope('1'));
+    const deep = `{"eventId":"2","eventType":"E","metadata":${'['.repeat(50_000)}${']'.repeat(50_000)},"payload":{}}`;
+    const cases: [lines: string[], records: number, failures: number][] = [
+      [['[garbage', good, good], 3, 1],
+      [['{', good, good], 3, 1],
+      [[good, '[garbage', good, '{', good], 5, 2],
+      [[good, `[${good},${good}]`, good], 4, 0],
+      [[good, deep, good], 3, 1],
+      [['{', '"eventId": 1,'], 1, 1],
+    ];
+    for (const [lines, records, failures] of cases) {
+      const { code, out, err } = run(['--keys-file', keysFile], lines.join('\n'));
+      const opened = records - failures;
+      assert.match(
+        err,
+        new RegExp(`^svc: ${records} records, ${opened} fields decrypted, ${failures} failures$`, 'm'),
+      );
+      assert.equal(out, `${JSON.stringify(envelope('1', '1@example.com'))}\n`.repeat(opened));
+      assert.equal(code, failures === 0 ? 0 : 1);
+    }
+  });
+
+  it('writes nothing that steers a terminal, and the same JSON', () => {
+    const evil = 'a\u009b2J\u007f\u202egpj.exe\u2066\u200b';
+    const event = { ...envelope('1'), eventType: 'ORDER', [evil]: evil, metadata: { userId: evil } };
+    for (const args of [[], ['--json']]) {
+      const { code, out, err } = run([...args, '--keys-file', keysFile], JSON.stringify(event));
+      assert.equal(code, 0);
+      assert.doesNotMatch(out + err, /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u);
+      const shown = JSON.parse(out) as { envelopes?: object[] };
+      assert.deepEqual(shown.envelopes?.[0] ?? shown, { ...event, payload: { email: '1@example.com' } });
+    }
+    const { err } = run(['--keys-file', join(folder, `${evil}.json`)]);
+    assert.doesNotMatch(err, /(?!\n)[\p{Cc}\p{Cf}]/u);
   });
 });

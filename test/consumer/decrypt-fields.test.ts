@@ -17,6 +17,8 @@ const place = (path: string, keyId?: string) => ({ keyId, eventType, path });
 const envelope = (payload: unknown) => ({ eventId: '7', eventType, payload });
 const v0 = createSealer({ keys: [{ id: 'k1', key }], salt: 'a salt of 16 bytes' });
 const v1 = createSealer({ keys: [{ id: 'k1', key }], format: 'v1' });
+/** Format v0 as well, which these tests are not about. */
+const anywhere = { v0: 'anywhere' } as const;
 const codeOf = (code: string) => ({ code });
 
 describe('decryptFields', () => {
@@ -35,10 +37,10 @@ describe('decryptFields', () => {
           count: 1,
           none: null,
         }),
-        metadata: { clientIp: sealer.encrypt('192.0.2.1', place('metadata.clientIp')) },
+        metadata: { clientIp: '192.0.2.1' },
       };
       const before = structuredClone(given);
-      const { payload, metadata } = await decryptFields(given, keys);
+      const { payload, metadata } = await decryptFields(given, keys, anywhere);
       assert.deepEqual(payload, {
         customer: { email: 'a@b.example', name: 'J***', hash },
         items: [{ phone: '1' }, { phone: '2' }],
@@ -71,7 +73,7 @@ describe('decryptFields', () => {
     const renamed = text.replace('v1:k1:', 'v1:k2:');
     await assert.rejects(decryptFields(envelope({ customer: { email: renamed } }), two), failed);
     const stripped = text.replace('v1:k1:', '');
-    await assert.rejects(decryptFields(envelope({ customer: { email: stripped } }), keys), failed);
+    await assert.rejects(decryptFields(envelope({ customer: { email: stripped } }), keys, anywhere), failed);
     const raised = v0.encrypt('secret', place('customer.email')).replace('ENC(', 'ENC(v1:k1:');
     await assert.rejects(decryptFields(envelope({ customer: { email: raised } }), keys), failed);
   });
@@ -94,10 +96,11 @@ describe('decryptFields', () => {
           { id: '2026', key },
         ],
       });
-      assert.deepEqual((await decryptFields(event, both)).payload, { a: 'old', b: 'new' });
+      assert.deepEqual((await decryptFields(event, both, anywhere)).payload, { a: 'old', b: 'new' });
       const onlyNew = await tryDecryptFields(
         event,
         createDecryptionKeys({ keys: [{ id: '2027', key: next }] }),
+        anywhere,
       );
       assert.deepEqual(
         onlyNew.failures.map(({ path, error }) => [path, error.code]),
@@ -119,7 +122,7 @@ describe('decryptFields', () => {
   });
 
   it('gives clear errors for a short IV, a short ciphertext, a wrong key and damage', async () => {
-    const open = (text: string) => decryptFields(envelope({ a: [{ b: text }] }), keys);
+    const open = (text: string) => decryptFields(envelope({ a: [{ b: text }] }), keys, anywhere);
     const damaged = 'SVC_PROTECT_CIPHERTEXT';
     const of = (bytes: number) => `ENC(${Buffer.alloc(bytes).toString('base64')})`;
     await assert.rejects(open(of(11)), {
@@ -141,7 +144,7 @@ describe('decryptFields', () => {
 
   it('shows neither values nor keys of maps in its messages', async () => {
     const event = envelope({ balances: { 'jonathan@example.com': 'ENC(CANARY-VALUE)' } });
-    await assert.rejects(decryptFields(event, keys), (error: SvcError) => {
+    await assert.rejects(decryptFields(event, keys, anywhere), (error: SvcError) => {
       assert.equal(error.message, 'balances[?]: the ciphertext is damaged: it is not valid Base64');
       return !inspect(error).includes('CANARY') && !inspect(error).includes('jonathan');
     });
@@ -151,22 +154,28 @@ describe('decryptFields', () => {
     const event = JSON.parse(
       `{"eventType":"ORDER","payload":{"__proto__":{"a":"${v0.encrypt('x', place('a'))}"}}}`,
     );
-    const text = JSON.stringify(await decryptFields(event, keys));
+    const text = JSON.stringify(await decryptFields(event, keys, anywhere));
     assert.equal(text, '{"eventType":"ORDER","payload":{"__proto__":{"a":"x"}}}');
     assert.equal(({} as { a?: string }).a, undefined);
   });
 
   it('refuses what is too deep, too large or circular', async () => {
     const nested = (levels: number): unknown => JSON.parse(`${'['.repeat(levels)}1${']'.repeat(levels)}`);
-    assert.equal(JSON.stringify(await decryptFields(nested(81), keys)).length, 163);
+    const payloadOf = async (payload: unknown) => (await decryptFields(envelope(payload), keys)).payload;
+    assert.equal(JSON.stringify(await payloadOf(nested(80))).length, 161);
     const refused = codeOf('SVC_CONSUMER_NOT_AN_ENVELOPE');
-    await assert.rejects(decryptFields(nested(82), keys), refused);
-    await assert.rejects(decryptFields(nested(100_000), keys), refused);
+    await assert.rejects(payloadOf(nested(81)), refused);
+    await assert.rejects(payloadOf(nested(100_000)), refused);
     const circular: Record<string, unknown> = {};
     Object.assign(circular, { a: circular, b: circular });
-    await assert.rejects(decryptFields(circular, keys), refused);
-    assert.equal((await decryptFields(new Array(199_999).fill(0), keys)).length, 199_999);
-    await assert.rejects(decryptFields(new Array(200_000).fill(0), keys), refused);
+    await assert.rejects(payloadOf(circular), refused);
+    assert.equal(((await payloadOf(new Array(199_999).fill(0))) as unknown[]).length, 199_999);
+    await assert.rejects(payloadOf(new Array(200_000).fill(0)), refused);
+  });
+
+  it('refuses what has no payload, such as a payload alone, rather than to leave it encrypted in silence', async () => {
+    for (const given of [{}, [], { customer: { email: 'ENC(x)' } }])
+      await assert.rejects(decryptFields(given, keys), codeOf('SVC_CONSUMER_NOT_AN_ENVELOPE'));
   });
 
   it('passes values that are no objects', async () => {
@@ -184,7 +193,9 @@ describe('decryptFields', () => {
       fc.asyncProperty(json, fc.constantFrom(v0, v1), async (payload, sealer) => {
         const sealed = sealAll(payload, '', (text, path) => sealer.encrypt(text, place(path)));
         const sent = JSON.parse(JSON.stringify(envelope(sealed))) as object;
-        const { payload: opened } = (await decryptFields(sent, keys)) as { payload: unknown };
+        const { payload: opened } = (await decryptFields(sent, keys, anywhere)) as {
+          payload: unknown;
+        };
         assert.equal(JSON.stringify(opened), JSON.stringify(payload));
       }),
     );
@@ -201,11 +212,11 @@ describe('decryptFields', () => {
     const all = createDecryptionKeys({ keys: [{ id: 'k1', key }], provider, keyIds: ['k2'] });
     await fc.assert(
       fc.asyncProperty(inner, async (text) => {
-        const { failures } = await tryDecryptFields(envelope({ a: `ENC(${text})` }), all);
+        const { failures } = await tryDecryptFields(envelope({ a: `ENC(${text})` }), all, anywhere);
         assert.equal(failures.length, 1);
         assert.match(
           (failures[0] as { error: SvcError }).error.code,
-          /^SVC_PROTECT_(CIPHERTEXT|DECRYPT_FAILED|KEY_UNKNOWN)$/,
+          /^SVC_PROTECT_(CIPHERTEXT|DECRYPT_FAILED|KEY_UNKNOWN|KEY_UNAVAILABLE)$/,
         );
       }),
       { numRuns: 500 },
@@ -254,7 +265,7 @@ describe('decryption keys', () => {
       await sealer.close();
       service.decrypted.length = 0;
       const opener = createDecryptionKeys({ provider: service, keyIds: ['main', 'cards'] });
-      const { payload } = await decryptFields(envelope({ items }), opener);
+      const { payload } = await decryptFields(envelope({ items }), opener, { only: ['items'] });
       assert.deepEqual(
         (payload as { items: string[] }).items,
         items.map((_, index) => `${index}`),
@@ -283,7 +294,7 @@ describe('decryption keys', () => {
     const event = envelope({ a: sealer.encrypt('x', place('a', 'main')) });
     service.failure = unavailable();
     const opener = createDecryptionKeys({ keys: [{ id: 'k1', key }], provider: service, keyIds: ['main'] });
-    await assert.rejects(decryptFields(event, opener), {
+    await assert.rejects(decryptFields(event, opener, { only: ['a'] }), {
       code: 'SVC_PROTECT_KEY_UNAVAILABLE',
       name: 'KeyProviderException',
     });
@@ -298,7 +309,7 @@ describe('decryption keys', () => {
     };
     const opener = createDecryptionKeys({ provider: store, keyIds: ['k1'] });
     const event = envelope({ a: v0.encrypt('x', place('a')), b: v1.encrypt('y', place('b')) });
-    assert.deepEqual((await decryptFields(event, opener)).payload, { a: 'x', b: 'y' });
+    assert.deepEqual((await decryptFields(event, opener, { only: ['a', 'b'] })).payload, { a: 'x', b: 'y' });
     await opener.close();
   });
 

@@ -187,7 +187,7 @@ describe('key cache', () => {
       open();
       const { head } = await cache.fetch('k');
       assert.deepEqual(service.handedOut.map(isZero), [true]);
-      await cache.dataKey('k', (head as Buffer).subarray(2));
+      await cache.dataKey(['k'], (head as Buffer).subarray(2));
       assert.deepEqual(service.handedOut.map(isZero), [true, true]);
     });
 
@@ -283,15 +283,15 @@ describe('key cache', () => {
     it('also forgets decrypted data keys, those under way included', async () => {
       open();
       const { encryptedKey } = await service.generateDataKey('k');
-      await cache.dataKey('k', encryptedKey);
+      await cache.dataKey(['k'], encryptedKey);
       await cache.invalidateAll();
-      await cache.dataKey('k', encryptedKey);
+      await cache.dataKey(['k'], encryptedKey);
       assert.equal(service.decrypted.length, 2);
       await cache.invalidateAll();
-      const underWay = cache.dataKey('k', encryptedKey);
+      const underWay = cache.dataKey(['k'], encryptedKey);
       await cache.invalidateAll();
       await underWay;
-      await cache.dataKey('k', encryptedKey);
+      await cache.dataKey(['k'], encryptedKey);
       assert.equal(service.decrypted.length, 4);
     });
   });
@@ -300,32 +300,34 @@ describe('key cache', () => {
     it('asks once per data key and TTL for 10,000 concurrent fields', async () => {
       open();
       const { encryptedKey } = await service.generateDataKey('k');
-      const keys = await Promise.all(Array.from({ length: 10_000 }, () => cache.dataKey('k', encryptedKey)));
+      const keys = await Promise.all(
+        Array.from({ length: 10_000 }, () => cache.dataKey(['k'], encryptedKey)),
+      );
       assert.equal(new Set(keys).size, 1);
       await time.tickAsync(ttlMs);
-      await cache.dataKey('k', encryptedKey);
+      await cache.dataKey(['k'], encryptedKey);
       assert.equal(service.decrypted.length, 1);
       await time.tickAsync(1);
-      await cache.dataKey('k', encryptedKey);
+      await cache.dataKey(['k'], encryptedKey);
       assert.equal(service.decrypted.length, 2);
     });
 
     it('keeps keys of different ids apart', async () => {
       open();
       const { encryptedKey } = await service.generateDataKey('k');
-      await cache.dataKey('k', encryptedKey);
-      await assert.rejects(cache.dataKey('other', encryptedKey), { code: 'SVC_PROTECT_DECRYPT_FAILED' });
-      await assert.rejects(cache.dataKey('a/b', encryptedKey), { code: 'SVC_PROTECT_KEY_ID' });
+      await cache.dataKey(['k'], encryptedKey);
+      await assert.rejects(cache.dataKey(['other'], encryptedKey), { code: 'SVC_PROTECT_DECRYPT_FAILED' });
+      await assert.rejects(cache.dataKey(['a/b'], encryptedKey), { code: 'SVC_PROTECT_KEY_ID' });
       assert.deepEqual(service.decrypted, ['k', 'other']);
     });
 
     it('evicts the oldest one', async () => {
       open({ maxEntries: 2 });
       const made = await Promise.all(['1', '2', '3'].map(() => service.generateDataKey('k')));
-      for (const { encryptedKey } of made) await cache.dataKey('k', encryptedKey);
-      for (const { encryptedKey } of made.slice(1)) await cache.dataKey('k', encryptedKey);
+      for (const { encryptedKey } of made) await cache.dataKey(['k'], encryptedKey);
+      for (const { encryptedKey } of made.slice(1)) await cache.dataKey(['k'], encryptedKey);
       assert.equal(service.decrypted.length, 3);
-      await cache.dataKey('k', (made[0] as { encryptedKey: Uint8Array }).encryptedKey);
+      await cache.dataKey(['k'], (made[0] as { encryptedKey: Uint8Array }).encryptedKey);
       assert.equal(service.decrypted.length, 4);
     });
 
@@ -333,19 +335,19 @@ describe('key cache', () => {
       open();
       const damaged = Buffer.alloc(60);
       for (let use = 0; use < 10; use++)
-        await assert.rejects(cache.dataKey('k', damaged), { code: 'SVC_PROTECT_DECRYPT_FAILED' });
+        await assert.rejects(cache.dataKey(['k'], damaged), { code: 'SVC_PROTECT_DECRYPT_FAILED' });
       await time.tickAsync(ttlMs);
-      await assert.rejects(cache.dataKey('k', damaged));
+      await assert.rejects(cache.dataKey(['k'], damaged));
       assert.equal(service.decrypted.length, 1);
 
       const { encryptedKey } = await service.generateDataKey('k');
       service.failure = unavailable();
       for (let use = 0; use < 10; use++)
-        await assert.rejects(cache.dataKey('k', encryptedKey), isUnavailable);
+        await assert.rejects(cache.dataKey(['k'], encryptedKey), isUnavailable);
       assert.equal(service.decrypted.length, 2);
       service.failure = undefined;
       await time.tickAsync(1_001);
-      await cache.dataKey('k', encryptedKey);
+      await cache.dataKey(['k'], encryptedKey);
       assert.equal(service.decrypted.length, 3);
     });
   });
@@ -369,7 +371,7 @@ describe('key cache', () => {
       await time.tickAsync(ttlMs);
       assert.deepEqual(cache.current('k').key.export(), Buffer.alloc(32, 2));
       assert.equal(reads, 2);
-      await assert.rejects(cache.dataKey('k', new Uint8Array(9)), { code: 'SVC_PROTECT_KEY_REFUSED' });
+      await assert.rejects(cache.dataKey(['k'], new Uint8Array(9)), { code: 'SVC_PROTECT_KEY_REFUSED' });
     });
   });
 });
