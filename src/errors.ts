@@ -60,6 +60,8 @@ export const errorCatalogue = {
   SVC_PROTECT_KEY_UNAVAILABLE:
     'No usable encryption key at the moment; events with fields to encrypt are refused.',
   SVC_PROTECT_KEY_UNKNOWN: 'A rule or a ciphertext names a key that is not configured, or not for this use.',
+  SVC_PROTECT_KEY_USED_UP:
+    'An encryption key has encrypted 2^32 values in one process, as many as one key may; further events are refused.',
   SVC_PROTECT_NO_KEY: 'A field is to be encrypted, and no encryption key is configured.',
   SVC_PROTECT_NOT_PROTECTED: 'A marked value could not be masked, encrypted or hashed; its event is refused.',
   SVC_PROTECT_NO_SALT: 'A field is to be hashed, and no salt is configured.',

@@ -6,7 +6,10 @@ import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from './prot
 import { type ConfiguredKey, defaultKeyId } from './protect/key-ring.ts';
 
 /** The keys of `svc.pii.crypto`. */
-export function configuredKeys({ defaultKey, keys }: Config['pii']['crypto']): ConfiguredKey[] {
+export function configuredKeys({
+  defaultKey,
+  keys,
+}: Config['pii']['crypto']): (ConfiguredKey & { readonly key: Buffer })[] {
   const others = keys.map(({ id, key, status }) => ({ id, key: keyBytes(key), status }));
   if (defaultKey === undefined) return others;
   const hasPrimary = keys.some(({ status }) => status === 'primary');

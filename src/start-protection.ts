@@ -16,9 +16,11 @@ import {
 import { createDetector } from './protect/detect.ts';
 import type { KeyFailure } from './protect/key-cache-options.ts';
 import { defaultKeyId } from './protect/key-ring.ts';
+import type { KeyUse } from './protect/key-use.ts';
 import { createPolicies, type UnmetRule } from './protect/policies.ts';
 import { createProtector, type Protect } from './protect/protect.ts';
 import { chooseSalt } from './protect/salt.ts';
+import { isWeak } from './protect/weak-key.ts';
 import { configuredKeys, openProvider } from './start-keys.ts';
 
 export interface Protection {
@@ -58,6 +60,9 @@ export function startProtection(config: Config, logger: Logger): Protection {
   const asked = new Set<string>();
   const needed = new Set<string | undefined>();
   let saltError: string | undefined;
+  const warnOfWeakKeys = onceOnly(() => {
+    for (const id of weakKeys(pii)) logger.warn(weakLine(id));
+  });
 
   /** A rule that cannot be served is said when it shows up; its events are refused one by one. */
   function prepare({ strategy, keyId }: FieldRule): void {
@@ -65,7 +70,10 @@ export function startProtection(config: Config, logger: Logger): Protection {
     if (asked.has(id)) return;
     asked.add(id);
     if (strategy === 'HASH') salt.announce();
-    if (strategy === 'ENCRYPT') needed.add(keyId);
+    if (strategy === 'ENCRYPT') {
+      needed.add(keyId);
+      warnOfWeakKeys();
+    }
     try {
       if (strategy === 'HASH') sealer.hash('');
       // Of a key service this begins to fetch the key.
@@ -149,7 +157,9 @@ function openSalt(
 function sealerOptions({ pii, targets }: Config, logger: Logger): SealerOptions {
   const { crypto, kms } = pii;
   const format = crypto.format === 'v1' ? 'v1' : 'v0';
-  if (!kms.enabled || kms.type === undefined) return { keys: configuredKeys(crypto), format };
+  const onWorn = (use: KeyUse) => sayWorn(use, logger);
+  if (!kms.enabled || kms.type === undefined)
+    return { keys: configuredKeys(crypto), format, use: { onWorn } };
   const rules = [...pii.fields, ...targets.flatMap((target) => target.pii ?? [])];
   const keyIds = rules.filter(({ strategy }) => strategy === 'ENCRYPT').map(({ keyId }) => keyId);
   const { dekCacheTtlMs: ttlMs, dekCacheMaxSize: maxEntries } = kms[kms.type];
@@ -158,7 +168,7 @@ function sealerOptions({ pii, targets }: Config, logger: Logger): SealerOptions 
     defaultKeyId,
     keyIds,
     format,
-    cache: { ttlMs, maxEntries, onFailure: (failure) => sayFailure(failure, logger) },
+    cache: { ttlMs, maxEntries, onFailure: (failure) => sayFailure(failure, logger), onWorn },
   };
 }
 
@@ -171,6 +181,33 @@ function sayFailure({ keyId, error: { code, message }, usable }: KeyFailure, log
   if (usable)
     logger.warn(`personal data: the key "${keyId}" cannot be replaced, and goes on: ${message}`, { code });
   else logger.error(`personal data: the key "${keyId}" cannot be had: ${message}`, { code });
+}
+
+/** Configured keys that rules may encrypt with. */
+function weakKeys({ crypto, kms }: Config['pii']): string[] {
+  if (kms.enabled) return [];
+  const weak = configuredKeys(crypto).filter(
+    ({ key, status }) => status !== 'decrypt' && isWeak(Buffer.from(key)),
+  );
+  return weak.map(({ id }) => id);
+}
+
+function weakLine(id: string): string {
+  return `SECURITY: the encryption key "${id}" is not random, and can be guessed: make one with openssl rand -base64 32`;
+}
+
+function sayWorn({ keyId, messages, isUsedUp }: KeyUse, logger: Logger): void {
+  if (isUsedUp)
+    logger.error(
+      `personal data: the key "${keyId}" has encrypted ${messages} values, as many as one key may`,
+      {
+        code: 'SVC_PROTECT_KEY_USED_UP',
+      },
+    );
+  else
+    logger.warn(
+      `personal data: the key "${keyId}" has encrypted ${messages} values in this process, half of what one key may: rotate it`,
+    );
 }
 
 const mostLines = 20;

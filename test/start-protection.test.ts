@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { loadConfig } from '../src/config/load.ts';
@@ -9,7 +10,7 @@ import { PiiField } from '../src/protect/pii-field.ts';
 import { declaredRules, type Protection, startProtection } from '../src/start-protection.ts';
 import { forgetMarks } from './protect/forget-marks.ts';
 
-const key = Buffer.alloc(32, 1).toString('base64');
+const key = createHash('sha256').update('a key').digest('base64');
 
 describe('protection as it is configured', () => {
   let lines: string[];
@@ -63,6 +64,27 @@ describe('protection as it is configured', () => {
     const keys = [{ id: 'new', key, status: 'primary' }];
     startWith({ fields: ['a=:ENCRYPT'], crypto: { defaultKey: key, keys, format: 'v1' } });
     assert.match(String(publish({ a: 'x' }).a), /^ENC\(v1:new:/);
+  });
+
+  it('warns of a key and a salt that are not random, once, and where they are used alone', () => {
+    const crypto = {
+      defaultKey: 'k'.repeat(32),
+      salt: 's'.repeat(32),
+      keys: [{ id: 'old', key, status: 'decrypt' }],
+    };
+    startWith({ fields: ['a'], crypto });
+    assert.deepEqual(lines, []);
+    const rule = { path: 'b', type: 'EMAIL', strategy: 'ENCRYPT', level: 'NORMAL' } as const;
+    protection?.addRules(
+      'E',
+      [rule, { ...rule, path: 'c' }, { ...rule, path: 'd', strategy: 'HASH' }],
+      'a target',
+    );
+    assert.deepEqual(lines, [
+      'SECURITY: the encryption key "default" is not random, and can be guessed: make one with openssl rand -base64 32',
+      'SECURITY: svc.pii.crypto.salt is not random, and can be guessed: make one with a generator',
+    ]);
+    assert.match(String(publish({ b: 'x' }).b), /^ENC\(/);
   });
 
   it('warns of the default salt where something is hashed, and only there', () => {

@@ -7,6 +7,7 @@ import { defaultMaxEntries, type KeyCacheOptions } from './key-cache-options.ts'
 import { checkKeyId } from './key-id.ts';
 import type { KeyProvider } from './key-provider.ts';
 import { type ConfiguredKey, createKeyRing, notConfigured, defaultKeyId as ownDefault } from './key-ring.ts';
+import type { KeyUseOptions } from './key-use.ts';
 import type { Sealer } from './sealer.ts';
 
 export interface SealerOptions {
@@ -22,6 +23,8 @@ export interface SealerOptions {
   /** Key of the hashes, not empty. Without it `hash` throws. */
   readonly salt?: string | Uint8Array | undefined;
   readonly cache?: KeyCacheOptions | undefined;
+  /** Of configured keys. */
+  readonly use?: KeyUseOptions | undefined;
 }
 
 export interface ManagedSealer extends Sealer {
@@ -84,11 +87,11 @@ interface Keys {
   close(): Promise<void>;
 }
 
-function fromRing({ keys = [] }: SealerOptions): Keys {
-  const ring = createKeyRing(keys);
+function fromRing({ keys = [], use }: SealerOptions): Keys {
+  const ring = createKeyRing(keys, use);
   return {
     cache: undefined,
-    current: ring.forEncryption,
+    current: ring.take,
     fetch: async (keyId) => ring.forEncryption(keyId),
     state(keyId) {
       const provider = 'configuration';

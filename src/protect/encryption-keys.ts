@@ -5,6 +5,7 @@ import type { KeyCalls } from './key-calls.ts';
 import { checkKeyId } from './key-id.ts';
 import type { KeyProvider } from './key-provider.ts';
 import { keyProviderError, toProviderError } from './key-provider-error.ts';
+import { KeyCounter } from './key-use.ts';
 import { toSecretKey } from './secret-key.ts';
 import { singleFlight } from './single-flight.ts';
 
@@ -37,7 +38,10 @@ export interface EncryptionKeyState {
 interface Entry {
   readonly encryption: EncryptionKey;
   readonly fetchedAtMs: number;
+  /** Of a data key. */
   messages: number;
+  /** Of a key out of a store, which is the same one after each fetch: only what is made anew can be limited by fetching. */
+  readonly counter: KeyCounter | undefined;
 }
 
 interface Failure {
@@ -51,13 +55,13 @@ export function createEncryptionKeys(
   settings: KeyCacheSettings,
   calls: KeyCalls,
 ): EncryptionKeys {
-  const { clock, ttlMs, maxStaleMs, maxEntries } = settings;
-  // A key out of a store is the same one after each fetch: only what is made anew can be limited by fetching.
-  const maxMessages = provider.supportsEnvelopeEncryption ? settings.maxMessages : Number.POSITIVE_INFINITY;
+  const { clock, ttlMs, maxStaleMs, maxEntries, maxMessages } = settings;
   /** In the order of their age: the oldest one is evicted first. */
   const entries = new Map<string, Entry>();
   const failures = new Map<string, Failure>();
   const timers = new Map<string, NodeJS.Timeout>();
+  /** What keys out of a store have encrypted, whether they were forgotten meanwhile or not. */
+  const counted = new Map<string, { readonly key: EncryptionKey['key']; readonly counter: KeyCounter }>();
   const flight = singleFlight<EncryptionKey>();
   let epoch = 0;
   let closed = false;
@@ -94,8 +98,16 @@ export function createEncryptionKeys(
     if (closed) return;
     failures.delete(keyId);
     if (!entries.delete(keyId) && entries.size >= maxEntries) forget(entries.keys().next().value as string);
-    entries.set(keyId, { encryption, fetchedAtMs: clock.monotonic(), messages: 0 });
+    const counter = provider.supportsEnvelopeEncryption ? undefined : counterOf(encryption);
+    entries.set(keyId, { encryption, fetchedAtMs: clock.monotonic(), messages: 0, counter });
     loadIn(keyId, ttlMs);
+  }
+
+  function counterOf({ id, key }: EncryptionKey): KeyCounter {
+    const before = counted.get(id);
+    const counter = before?.key.equals(key) === true ? before.counter : new KeyCounter(id, settings);
+    counted.set(id, { key, counter });
+    return counter;
   }
 
   function noteFailure(keyId: string, error: SvcError): void {
@@ -144,7 +156,8 @@ export function createEncryptionKeys(
       const due = !entry || nowMs - entry.fetchedAtMs > ttlMs || entry.messages >= maxMessages * 0.8;
       if (due) loadIfDue(checkKeyId(keyId));
       if (!isUsable(entry, nowMs)) throw unavailable(keyId, failures.get(keyId)?.error);
-      entry.messages++;
+      if (entry.counter === undefined) entry.messages++;
+      else entry.counter.count();
       return entry.encryption;
     },
 
@@ -161,7 +174,8 @@ export function createEncryptionKeys(
         const [entry, nowMs] = [entries.get(keyId), clock.monotonic()];
         const ageMs = entry && nowMs - entry.fetchedAtMs;
         const { code: failure, message: error } = failures.get(keyId)?.error ?? {};
-        return { keyId, ageMs, usable: isUsable(entry, nowMs), failure, error };
+        const usable = isUsable(entry, nowMs) && entry.counter?.isUsedUp !== true;
+        return { keyId, ageMs, usable, failure, error };
       }),
 
     async invalidateAll() {
@@ -174,7 +188,7 @@ export function createEncryptionKeys(
     close() {
       closed = true;
       for (const keyId of timers.keys()) clearTimeout(timers.get(keyId));
-      for (const map of [timers, entries, failures]) map.clear();
+      for (const map of [timers, entries, failures, counted]) map.clear();
     },
   };
 }

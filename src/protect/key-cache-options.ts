@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../clock.ts';
 import type { SvcError } from '../errors.ts';
+import { type KeyUse, mostMessages } from './key-use.ts';
 
 export interface KeyCacheOptions {
   /** How long a key is used before it is replaced in the background. Default: 300000 ms. */
@@ -8,11 +9,13 @@ export interface KeyCacheOptions {
   readonly maxStaleMs?: number | undefined;
   /** Keys in each of the two caches. Default: 100. */
   readonly maxEntries?: number | undefined;
-  /** Values that one data key may encrypt. Default and maximum: 2^32, the bound for random IVs of 96 bits. */
+  /** Values that one key may encrypt: a data key is replaced in time, one of a store refused. Default and maximum: 2^32. */
   readonly maxMessages?: number | undefined;
   readonly clock?: Clock | undefined;
   /** Told of the first failure in a row to get a key to encrypt with. Default: nobody. */
   readonly onFailure?: ((failure: KeyFailure) => void) | undefined;
+  /** Told of a key of a store that has encrypted half of what it may, or all. Default: nobody. */
+  readonly onWorn?: ((use: KeyUse) => void) | undefined;
 }
 
 export interface KeyFailure {
@@ -25,7 +28,6 @@ export interface KeyFailure {
 export type KeyCacheSettings = { readonly [K in keyof KeyCacheOptions]-?: NonNullable<KeyCacheOptions[K]> };
 
 export const defaultMaxEntries = 100;
-export const mostMessages: number = 2 ** 32;
 
 export function keyCacheSettings(options: KeyCacheOptions): KeyCacheSettings {
   const ttlMs = options.ttlMs ?? 300_000;
@@ -36,6 +38,7 @@ export function keyCacheSettings(options: KeyCacheOptions): KeyCacheSettings {
     maxMessages: Math.min(options.maxMessages ?? mostMessages, mostMessages),
     clock: options.clock ?? systemClock,
     onFailure: options.onFailure ?? (() => {}),
+    onWorn: options.onWorn ?? (() => {}),
   };
 }
 

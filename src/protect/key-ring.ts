@@ -1,6 +1,7 @@
 import { SvcError } from '../errors.ts';
 import type { EncryptionKey } from './cipher-text.ts';
 import { checkKeyId } from './key-id.ts';
+import { KeyCounter, type KeyUseOptions } from './key-use.ts';
 import { toSecretKey } from './secret-key.ts';
 
 /** Id of the key in `svc.pii.crypto.default-key`. */
@@ -24,38 +25,58 @@ export interface KeyRing {
   readonly all: readonly EncryptionKey[];
   /** Throws `SVC_PROTECT_NO_KEY` without a primary, `SVC_PROTECT_KEY_UNKNOWN` for other ids than the configured ones. */
   forEncryption(keyId: string | undefined): EncryptionKey;
+  /** As `forEncryption`, for one value, which is counted. Throws `SVC_PROTECT_KEY_USED_UP` after 2^32 of them. */
+  take(keyId: string | undefined): EncryptionKey;
   find(keyId: string): EncryptionKey | undefined;
 }
 
+interface RingKey extends EncryptionKey {
+  readonly status: ConfiguredKey['status'];
+  readonly counter: KeyCounter;
+}
+
 /** Throws for a bad id, an id used twice, two primaries or a key of another length than 32 bytes. */
-export function createKeyRing(configured: readonly ConfiguredKey[]): KeyRing {
-  const keys = new Map<string, EncryptionKey & { readonly status: ConfiguredKey['status'] }>();
+export function createKeyRing(configured: readonly ConfiguredKey[], use: KeyUseOptions = {}): KeyRing {
+  const keys = new Map<string, RingKey>();
   for (const { id, key, status } of configured) {
     if (keys.has(checkKeyId(id))) throw badList(`the id "${id}" stands there twice`);
     const alone = configured.length === 1 && status === undefined;
-    keys.set(id, { id, key: toSecretKey(key), status: alone ? 'primary' : status });
+    const counter = new KeyCounter(id, use);
+    keys.set(id, { id, key: toSecretKey(key), status: alone ? 'primary' : status, counter });
   }
   const primaries = [...keys.values()].filter(({ status }) => status === 'primary');
   if (primaries.length > 1) throw badList(`it has ${primaries.length} primary keys`);
   const [primary] = primaries;
+
+  function forEncryption(keyId: string | undefined): RingKey {
+    if (keyId === undefined) {
+      if (primary === undefined) throw notConfigured();
+      return primary;
+    }
+    const key = keys.get(keyId);
+    if (key === undefined || key.status === 'decrypt')
+      throw new SvcError(
+        'SVC_PROTECT_KEY_UNKNOWN',
+        key === undefined
+          ? `no encryption key with the id "${checkKeyId(keyId)}" is configured`
+          : `the key "${keyId}" is for decryption only`,
+      );
+    return key;
+  }
 
   return {
     all: [...primaries, ...[...keys.values()].filter((key) => key !== primary)],
     find: (keyId) => keys.get(keyId),
 
     forEncryption(keyId) {
-      if (keyId === undefined) {
-        if (primary === undefined) throw notConfigured();
-        return primary;
-      }
-      const key = keys.get(keyId);
-      if (key === undefined || key.status === 'decrypt')
-        throw new SvcError(
-          'SVC_PROTECT_KEY_UNKNOWN',
-          key === undefined
-            ? `no encryption key with the id "${checkKeyId(keyId)}" is configured`
-            : `the key "${keyId}" is for decryption only`,
-        );
+      const key = forEncryption(keyId);
+      key.counter.check();
+      return key;
+    },
+
+    take(keyId) {
+      const key = forEncryption(keyId);
+      key.counter.count();
       return key;
     },
   };

@@ -1,5 +1,6 @@
 import { SvcError } from '../errors.ts';
 import type { Logger } from '../observe/logger.ts';
+import { isWeak } from './weak-key.ts';
 
 /** Known to everybody: hashes made with it can be turned back by trying values. For development only. */
 export const defaultSalt = 'svc-default-pii-hash-salt';
@@ -19,6 +20,10 @@ export function chooseSalt({ salt, requireSalt, logger }: SaltOptions): string {
     const bytes = Buffer.byteLength(salt);
     if (bytes < shortBytes)
       logger.warn(`SECURITY: svc.pii.crypto.salt has ${bytes} bytes; use ${shortBytes} random bytes or more`);
+    else if (isWeak(Buffer.from(salt)))
+      logger.warn(
+        'SECURITY: svc.pii.crypto.salt is not random, and can be guessed: make one with a generator',
+      );
     return salt;
   }
   if (requireSalt) throw missing('is not configured');

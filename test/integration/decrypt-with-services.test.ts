@@ -107,7 +107,7 @@ requiring(['own-kms', 'own-vault'], 'svc decrypt with keys of a service', functi
         [ofKms(), kmsProvider()],
         [ofVault(), vaultProvider()],
       ] as const) {
-        const { code, emails, err } = run(settings, await published(provider, format));
+        const { code, emails, err } = run(settings, await published(provider, format), ['--field', 'email']);
         assert.deepEqual(
           { code, emails, err },
           { code: 0, emails: both, err: 'svc: 2 records, 2 fields decrypted, 0 failures\n' },
@@ -137,7 +137,7 @@ requiring(['own-kms', 'own-vault'], 'svc decrypt with keys of a service', functi
     const email = sealer.encrypt('3@example.com', { keyId: undefined, eventType: 'ORDER', path: 'email' });
     const old = JSON.stringify({ eventId: '3', eventType: 'ORDER', payload: { email } });
     const input = `${await published(kmsProvider(), 'v0')}\n${old}`;
-    const args = ['--config', 'svc.config.json', '--keys-file', 'keys.json'];
+    const args = ['--config', 'svc.config.json', '--keys-file', 'keys.json', '--field', 'email'];
     assert.deepEqual(run(ofKms(), input, args).emails, [...both, '3@example.com']);
     const withoutConfig = run(ofKms(), input, ['--keys-file', 'keys.json']);
     assert.deepEqual([withoutConfig.code, withoutConfig.emails[2]], [1, '3@example.com']);

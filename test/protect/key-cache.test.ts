@@ -4,6 +4,7 @@ import type { SvcError } from '../../src/errors.ts';
 import { createKeyCache, type KeyCache } from '../../src/protect/key-cache.ts';
 import type { KeyCacheOptions } from '../../src/protect/key-cache-options.ts';
 import type { StaticKeyProvider } from '../../src/protect/key-provider.ts';
+import type { KeyUse } from '../../src/protect/key-use.ts';
 import { type FakeKeyService, fakeKeyService, refused, unavailable } from './fake-key-service.ts';
 
 const ttlMs = 300_000;
@@ -363,7 +364,7 @@ describe('key cache', () => {
           return new Uint8Array(32).fill(fill);
         },
       };
-      cache = createKeyCache(store, { maxMessages: 1 });
+      cache = createKeyCache(store);
       const first = await cache.fetch('k');
       assert.equal(first.head, undefined);
       for (let use = 0; use < 100; use++) assert.equal(cache.current('k'), first);
@@ -372,6 +373,32 @@ describe('key cache', () => {
       assert.deepEqual(cache.current('k').key.export(), Buffer.alloc(32, 2));
       assert.equal(reads, 2);
       await assert.rejects(cache.dataKey(['k'], new Uint8Array(9)), { code: 'SVC_PROTECT_KEY_REFUSED' });
+    });
+
+    it('counts what a key encrypts over all its fetches, and begins anew with another one', async () => {
+      let fill = 1;
+      const store: StaticKeyProvider = {
+        name: 'store',
+        supportsEnvelopeEncryption: false,
+        getKey: async () => new Uint8Array(32).fill(fill),
+      };
+      const worn: KeyUse[] = [];
+      cache = createKeyCache(store, { maxMessages: 4, onWorn: (use) => worn.push(use) });
+      await cache.fetch('k');
+      for (let use = 0; use < 3; use++) cache.current('k');
+      await time.tickAsync(ttlMs);
+      await cache.invalidateAll();
+      cache.current('k');
+      assert.equal(cache.states()[0]?.usable, false);
+      assert.throws(() => cache.current('k'), { code: 'SVC_PROTECT_KEY_USED_UP' });
+      assert.deepEqual(worn, [
+        { keyId: 'k', messages: 2, isUsedUp: false },
+        { keyId: 'k', messages: 4, isUsedUp: true },
+      ]);
+      fill = 2;
+      await time.tickAsync(ttlMs);
+      assert.deepEqual(cache.current('k').key.export(), Buffer.alloc(32, 2));
+      assert.equal(cache.states()[0]?.usable, true);
     });
   });
 });
