@@ -305,6 +305,7 @@ describe('recovery from a backup folder', () => {
     await source.open(true);
     const read = async (): Promise<string[]> => {
       for await (const { events } of source.read(3)) {
+        if (events.length === 0) continue;
         await source.done(events).catch(() => {});
         return events.map(({ eventId }) => eventId);
       }
