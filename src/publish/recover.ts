@@ -141,7 +141,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     events: readonly StoredEvent[],
   ): Promise<readonly StoredEvent[]> {
     if (report.stoppedBy !== undefined) {
-      report.failed += events.length;
+      fail(events, report.stoppedBy.message);
       return [];
     }
     const refusal = refusals.get(topic);

@@ -120,7 +120,7 @@ describe('recover', () => {
     assert.equal(sends.length, 4);
     assert.equal(source.left.size, 1_200);
     assert.equal(report.stoppedBy, awayFailure);
-    assert.deepEqual([...report.problems], [['cannot reach Kafka', 250]]);
+    assert.deepEqual([...report.problems], [['cannot reach Kafka', 500]]);
     assert.equal(report.failed, 500);
   });
 
@@ -222,7 +222,7 @@ describe('recover', () => {
     });
     const report = await run();
     assert.deepEqual([sends.length, sleeps.length, report.failed], [4, 3, 500]);
-    assert.deepEqual([...report.problems], [['cannot reach Kafka', 1]]);
+    assert.deepEqual([...report.problems], [['cannot reach Kafka', 500]]);
     assert.equal(source.left.size, 600);
   });
 
