@@ -8,6 +8,7 @@ const result: RecoveryResult = {
   skipped: 0,
   sent: 500,
   failed: 0,
+  setAside: 0,
   unreadable: [],
   problems: new Map(),
   stoppedBy: undefined,

@@ -1,5 +1,6 @@
 import { lstat, readdir, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import type { BackupEvent } from '../../publish/backup.ts';
 import type { RecoverySource, StoredBatch, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
 import { decodeRecord } from '../../publish/stored-record.ts';
 import { createRanges } from '../../ranges.ts';
@@ -23,7 +24,7 @@ import {
   writeDone,
 } from './segment.ts';
 import { gone, isThere, whyNot } from './still-there.ts';
-import { routesFolder } from './store-files.ts';
+import { routesFolder, storeFiles } from './store-files.ts';
 import { isEventFile } from './usage.ts';
 import { checkFolder, makeFolderSync, syncDirectory } from './write-exclusive.ts';
 
@@ -31,16 +32,22 @@ export interface LocalSourceOptions {
   readonly directory: string;
   /** Only this file of the folder, an event file or a segment. */
   readonly file?: string | undefined;
+  /** Of all that is set aside. Default: 1 GiB. */
+  readonly maxAsideBytes?: number | undefined;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 
 /** Where processed files go. */
 export const recoveredFolder = 'recovered';
+/** And those that their topic never takes. */
+export const asideFolder = 'too-large';
 
 /** Held at once; one event that is larger comes alone. */
 const openFiles = 32;
 const batchBytes = 16 * 1024 * 1024;
+
+const usualAsideBytes = 1024 ** 3;
 
 const inUse = 'a running process still writes to it: run the command again later';
 
@@ -53,7 +60,7 @@ export function createLocalSource(options: LocalSourceOptions): RecoverySource {
 }
 
 function createSource(options: LocalSourceOptions): RecoverySource {
-  const { directory, now } = options;
+  const { directory, now, maxAsideBytes = usualAsideBytes } = options;
   const progress = new Map<string, Progress>();
   let real = directory;
   let lock: DirectoryLock | undefined;
@@ -120,19 +127,17 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     await unlink(doneFile(join(real, name))).catch(() => {});
   }
 
-  async function move(name: string): Promise<string> {
-    const isTaken = (await whyNot(join(real, recoveredFolder, name))) !== gone;
+  async function move(name: string, to = recoveredFolder): Promise<string> {
+    const isTaken = (await whyNot(join(real, to, name))) !== gone;
     const moved = isTaken ? `${now()}-${name}` : name;
-    await rename(join(real, name), join(real, recoveredFolder, moved));
+    await rename(join(real, name), join(real, to, moved));
     return moved;
   }
 
   /** With its route, so that it could be restored from there once more. */
-  async function moveFile(name: string): Promise<void> {
-    const moved = await move(name);
-    await rename(join(real, routesFolder, name), join(real, recoveredFolder, routesFolder, moved)).catch(
-      () => {},
-    );
+  async function moveFile(name: string, to = recoveredFolder): Promise<void> {
+    const moved = await move(name, to);
+    await rename(join(real, routesFolder, name), join(real, to, routesFolder, moved)).catch(() => {});
   }
 
   async function doneWithLines(name: string, lines: readonly number[]): Promise<void> {
@@ -226,7 +231,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       const lines = new Map<string, number[]>();
       let isMoved = false;
       for (const { place } of events) {
-        const [, segment, line] = /^(segment-.*):(\d+)$/.exec(place) ?? [];
+        const [, segment, line] = lineOf({ place });
         if (segment === undefined) {
           await moveFile(place);
           isMoved = true;
@@ -239,6 +244,24 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       }
     },
 
+    async setAside(events) {
+      const folder = join(real, asideFolder);
+      makeFolderSync(folder);
+      makeFolderSync(join(folder, routesFolder));
+      const bytes = (await bytesIn(folder)) + events.reduce((sum, { value }) => sum + value.length, 0);
+      if (bytes > maxAsideBytes) return undefined;
+      for (const event of events) {
+        const [, segment, line] = lineOf(event);
+        if (segment === undefined) await moveFile(event.place, asideFolder);
+        else {
+          const [result] = await storeFiles(folder, 'record', [toBackupEvent(event)]);
+          if (typeof result !== 'string') throw result;
+          await doneWithLines(segment, [Number(line) - 1]);
+        }
+      }
+      return `${folder} (${bytes} bytes)`;
+    },
+
     async close() {
       await lock?.release();
       lock = undefined;
@@ -249,6 +272,19 @@ function createSource(options: LocalSourceOptions): RecoverySource {
 async function plannedBytes(path: string): Promise<number> {
   const bytes = await sizeOf(path);
   return bytes > maxEventBytes ? 0 : bytes;
+}
+
+function lineOf({ place }: Pick<StoredEvent, 'place'>): (string | undefined)[] {
+  return /^(segment-.*):(\d+)$/.exec(place) ?? [];
+}
+
+function toBackupEvent({ topic = '', reason = '', storedAt, ...event }: StoredEvent): BackupEvent {
+  return { ...event, topic, reason, backedUpAt: storedAt };
+}
+
+async function bytesIn(directory: string): Promise<number> {
+  const sizes = (await readdir(directory)).map((name) => sizeOf(join(directory, name)));
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
 }
 
 function isFull(error: unknown): boolean {
