@@ -93,7 +93,14 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
   const drain = local !== undefined && backup.drain.enabled ? startDrain(local) : undefined;
 
   function startDrain(files: NonNullable<typeof local>): Drain {
-    const source = lazySource(() => openLocalSource({ directory: dlqBackupPath, now: clock.now }));
+    const source = lazySource(() =>
+      openLocalSource({
+        directory: dlqBackupPath,
+        // A tenth more than what the backup may hold anyway.
+        maxAsideBytes: maxBytes / 10,
+        now: clock.now,
+      }),
+    );
     return createDrain({
       source,
       send: (topic, partition, records) => isolate(() => broker.send(topic, partition, records)),
@@ -162,6 +169,7 @@ function lazySource(open: () => Promise<RecoverySource>): RecoverySource & { has
       yield* (await load()).read(size);
     },
     done: async (events) => (await load()).done(events),
+    setAside: async (events) => (await load()).setAside?.(events),
     close: async () => (await load()).close(),
     hasEvents: async () => (await (await load()).hasEvents?.()) ?? false,
   };

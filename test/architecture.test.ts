@@ -31,6 +31,7 @@ const ground = [
   'severity.ts',
   'edit-distance.ts',
   'topic-name.ts',
+  'bounded-json.ts',
   'ranges.ts',
   'folders.ts',
 ];

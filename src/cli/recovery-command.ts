@@ -2,11 +2,21 @@ import type { Config } from '../config/config.ts';
 import { SvcError } from '../errors.ts';
 import { consoleLogger } from '../observe/logger.ts';
 import { type RecoveryPlace, runRecovery } from '../start-recovery.ts';
+import { createListing } from './listing.ts';
+import { printable, printableJson } from './printable.ts';
 import { recoveryConfig } from './recovery-config.ts';
 import { type RecoveryOptions, WrongUse } from './recovery-options.ts';
-import { createProgressBar, listed, listHead, listLine, summaryLines, summaryOf } from './recovery-output.ts';
+import { createProgressBar, onRequest, summaryLines, summaryOf } from './recovery-output.ts';
 
 export type Action = 'list' | 'send';
+
+/** A list marks nothing, so that nobody has to wait for the batch under way. */
+const listEndsWithinMs = 500;
+
+function endList(): never {
+  process.stderr.write(`svc: ${onRequest}: there may be more\n`);
+  process.exit(1);
+}
 
 /**
  * Lists or sends. Exit codes: 0 done, 1 something is left that was asked for, 2 wrong use.
@@ -25,16 +35,20 @@ export async function runRecoveryCommand(
   const isListing = action === 'list' || options.isDryRun;
   if (isSending || place.kind === 'dlq') checkBroker();
   const bar = createProgressBar(process.stderr);
-  const all: object[] = [];
+  const listing = isListing
+    ? createListing({ isJson: options.isJson, isSorted: place.kind === 'dlq' }, (text) =>
+        process.stdout.write(text),
+      )
+    : undefined;
   let isStopped = false;
   const stop = (): void => {
     // A second time ends the process: at most the batch under way is then sent again.
     isStopped = true;
-    process.stderr.write('\nsvc: stopping after the batch under way\n');
+    if (isSending) process.stderr.write('\nsvc: stopping after the batch under way\n');
+    else setTimeout(endList, listEndsWithinMs).unref();
   };
   process.once('SIGINT', stop);
   process.once('SIGTERM', stop);
-  if (isListing && !options.isJson) process.stdout.write(listHead);
   try {
     const result = await runRecovery(config, logger, {
       place,
@@ -46,16 +60,13 @@ export async function runRecoveryCommand(
       onProgress: (report, total) => {
         if (isSending) bar.show(report, total);
       },
-      onEvent(event) {
-        if (!isListing) return;
-        if (options.isJson) all.push(listed(event));
-        else process.stdout.write(listLine(event));
-      },
+      onEvent: (event) => listing?.add(event),
     });
     bar.end();
+    const events = listing?.end();
     if (options.isJson) {
-      const document = { dryRun: !isSending, ...summaryOf(result), ...(isListing && { events: all }) };
-      process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
+      const document = { dryRun: !isSending, ...summaryOf(result), ...(events !== undefined && { events }) };
+      process.stdout.write(`${printableJson(document, 2)}\n`);
     } else process.stderr.write(summaryLines(result, isSending));
     const isLeft = result.failed > 0 || result.unreadable.length > 0 || result.isInterrupted;
     return isLeft ? 1 : 0;
@@ -63,7 +74,7 @@ export async function runRecoveryCommand(
     bar.end();
     if (error instanceof WrongUse) throw error;
     if (!(error instanceof SvcError)) throw error;
-    process.stderr.write(`svc: ${error.message}\n`);
+    process.stderr.write(`svc: ${printable(error.message)}\n`);
     return 1;
   } finally {
     process.removeListener('SIGINT', stop);

@@ -1,4 +1,5 @@
 import type { RecoverReport, RecoveryResult, StoredEvent } from '../start-recovery.ts';
+import { printable } from './printable.ts';
 
 /** An event in a list: where it lies and what it is, never what is in it. */
 export function listed({ place, eventId, eventType, topic, storedAt, reason }: StoredEvent): object {
@@ -8,18 +9,12 @@ export function listed({ place, eventId, eventType, topic, storedAt, reason }: S
 
 export function listLine({ place, eventId, eventType, topic, storedAt, reason }: StoredEvent): string {
   const time = storedAt === 0 ? '-' : new Date(storedAt).toISOString();
-  return `${[time, eventId, eventType || '-', topic ?? '-', reason ?? '-', place].map(plain).join('\t')}\n`;
+  return `${[time, eventId, eventType || '-', topic ?? '-', reason ?? '-', place].map(printable).join('\t')}\n`;
 }
 
 export const listHead = 'STORED\tEVENT\tTYPE\tTOPIC\tREASON\tPLACE\n';
 
-/** Files and topics come from elsewhere: nothing in them may steer a terminal. */
-function plain(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what it is about
-  return text.replace(/[\x00-\x1f\x7f-\x9f]/g, '?');
-}
-
-const onRequest = 'stopped on request';
+export const onRequest = 'stopped on request';
 
 export function summaryOf(result: RecoveryResult): object {
   const { source, matched, skipped, sent, failed, unreadable, problems, stoppedBy, isInterrupted } = result;
@@ -43,7 +38,8 @@ export function summaryLines(result: RecoveryResult, isSending: boolean): string
       ? `${source}: ${sent} of ${matched} events sent to their topics${filtered}`
       : `${source}: ${matched} events${filtered}`,
   ];
-  for (const [reason, events] of problems) lines.push(`not sent: ${events} events: ${reason}`);
+  for (const [reason, events] of problems)
+    lines.push(`not sent: ${events} ${events === 1 ? 'event' : 'events'}: ${reason}`);
   for (const { place, reason } of unreadable) lines.push(`not readable: ${place}: ${reason}`);
   if (stoppedBy !== undefined)
     lines.push('stopped: the broker is away. Run the command again to go on from here');
@@ -54,7 +50,7 @@ export function summaryLines(result: RecoveryResult, isSending: boolean): string
         : `${onRequest}: there may be more`,
     );
   else if (failed > 0) lines.push('what was not sent is still there');
-  return `${lines.map(plain).join('\n')}\n`;
+  return `${lines.map(printable).join('\n')}\n`;
 }
 
 const width = 30;

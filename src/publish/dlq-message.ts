@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { BrokerRecord } from './broker.ts';
 import type { StoredEvent } from './recovery-source.ts';
+import { parseObject } from './stored-record.ts';
 import type { FailedEvent } from './tier.ts';
 
 /** `operations`: shape A of the specification; `recovery`: shape B. */
@@ -62,11 +63,11 @@ export interface DlqRecord {
 /** The event in a dead letter of either shape, or one line that says why there is none. */
 export function fromDlqRecord(record: DlqRecord, place: string): StoredEvent | string {
   const text = record.value.toString();
-  const message = parse(text);
+  const message = parseObject(text);
   if (message === undefined) return 'it is not a JSON object';
   const value = originalValue(message, text);
   if (value === undefined) return 'it has neither originalPayload nor originalEvent';
-  const event = parse(value.toString()) ?? {};
+  const event = parseObject(value.toString()) ?? {};
   const headers = Object.fromEntries(
     Object.entries(record.headers).filter(([name]) => !added.includes(name)),
   );
@@ -109,19 +110,8 @@ function storedAt({ failedAt, failureTimestamp }: Message): number | undefined {
   return Number.isNaN(time) ? undefined : time;
 }
 
-function parse(text: string): Message | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Message)
-      : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 function isJson(text: string): boolean {
-  return parse(text) !== undefined;
+  return parseObject(text) !== undefined;
 }
 
 function textOf(value: unknown): string | undefined {

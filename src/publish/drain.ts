@@ -99,6 +99,7 @@ export function createDrain(options: DrainOptions): Drain {
       // The next look is the next try.
       retryWaitsMs: [],
       dryRun: false,
+      setsAside: true,
       isStopped: () => closed,
     });
     drained += report.sent;
@@ -106,6 +107,8 @@ export function createDrain(options: DrainOptions): Drain {
       logger.info('events of the backup were sent to their topics', { events: report.sent });
       await options.onDrained();
     }
+    for (const [reason, events] of report.problems)
+      logger.warn(`events stay in the backup: ${reason}`, { events });
     if (report.stoppedBy !== undefined) return waitForCluster();
     // What is being written, here or by others, is looked at the next time.
     const unreadable = report.unreadable.filter(({ isInUse }) => isInUse !== true);
@@ -113,8 +116,6 @@ export function createDrain(options: DrainOptions): Drain {
       pauseMs = firstPauseMs;
       return lookMs;
     }
-    for (const [reason, events] of report.problems)
-      logger.warn(`events stay in the backup: ${reason}`, { events });
     for (const { place, reason } of unreadable.slice(0, 10)) logger.warn(`backup: ${place}: ${reason}`);
     return pause();
   }

@@ -21,6 +21,10 @@ export interface RecoverOptions {
   readonly retryWaitsMs?: readonly number[];
   /** Reads and filters, sends nothing, marks nothing. */
   readonly dryRun: boolean;
+  /** What its topic never takes, because it is too large, is set aside by the source instead of being tried in each run. */
+  readonly setsAside?: boolean;
+  /** Whether the cluster answers: then a large event that it does not take does not hold up the others. */
+  readonly isReachable?: () => Promise<boolean>;
   readonly clock: Clock;
   readonly sleep: (ms: number) => Promise<void>;
   /** True: stop after the batch under way. */
@@ -40,6 +44,8 @@ export interface RecoverReport {
   /** Accepted, but not sent: they stay. */
   failed: number;
   readonly unreadable: Unreadable[];
+  /** Too large for their topic, and put where no run tries them again. */
+  setAside: number;
   /** Why events were not sent, each reason once. */
   readonly problems: Map<string, number>;
   /** The broker is away: nothing more was tried. */
@@ -64,6 +70,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     skipped: 0,
     sent: 0,
     failed: 0,
+    setAside: 0,
     unreadable: [],
     problems: new Map(),
     stoppedBy: undefined,
@@ -141,7 +148,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     events: readonly StoredEvent[],
   ): Promise<readonly StoredEvent[]> {
     if (report.stoppedBy !== undefined) {
-      report.failed += events.length;
+      fail(events, report.stoppedBy.message);
       return [];
     }
     const refusal = refusals.get(topic);
@@ -165,12 +172,32 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
         ...(await sendPart(topic, partition, events.slice(middle))),
       ];
     }
+    if (failure.kind === 'too_large' && (await isSetAside(events, failure))) return [];
     fail(events, failure.message);
+    if (await isOnlyTooLarge(events, failure)) return [];
     // A topic that is gone keeps its events, and no others. What comes later of it must not overtake them.
     if (isGone(failure) || (failure.kind === 'fatal' && partition === undefined))
       refusals.set(topic, failure.message);
     else if (failure.kind === 'retriable' || failure.kind === 'unknown_outcome') report.stoppedBy = failure;
     return [];
+  }
+
+  async function isSetAside(events: readonly StoredEvent[], { message }: SendFailure): Promise<boolean> {
+    if (options.setsAside !== true) return false;
+    const place = await source.setAside?.(events);
+    if (place === undefined) return false;
+    report.setAside += events.length;
+    const reason = `set aside in ${place}: ${message}`;
+    report.problems.set(reason, (report.problems.get(reason) ?? 0) + events.length);
+    return true;
+  }
+
+  /** Beyond the size of a request, a broker cuts the connection, which looks as if it were away. */
+  async function isOnlyTooLarge(events: readonly StoredEvent[], { kind }: SendFailure): Promise<boolean> {
+    const [event] = events;
+    if (kind !== 'retriable' && kind !== 'unknown_outcome') return false;
+    if (events.length > 1 || event === undefined || event.value.length <= maxSendBytes) return false;
+    return (await options.isReachable?.()) === true;
   }
 
   async function sendWithRetries(

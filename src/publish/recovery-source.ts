@@ -50,5 +50,10 @@ export interface RecoverySource {
   hasEvents?(): Promise<boolean>;
   read(size: number): AsyncIterable<StoredBatch>;
   done(events: readonly StoredEvent[]): Promise<void>;
+  /**
+   * Optional: puts events of the last batch where `read` does not find them again and a person does. Gives the name of that
+   * place, or `undefined` where there is no room: then they stay.
+   */
+  setAside?(events: readonly StoredEvent[]): Promise<string | undefined>;
   close(): Promise<void>;
 }

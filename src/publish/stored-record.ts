@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { parseBounded } from '../bounded-json.ts';
 import type { BackupEvent } from './backup.ts';
 import type { StoredEvent } from './recovery-source.ts';
 
@@ -116,14 +117,8 @@ function routeOf(
 }
 
 export function parseObject(text: string): Fields | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Fields)
-      : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = parseBounded(text);
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
 }
 
 function textsOf(value: unknown): Record<string, string> {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { summaryLines, summaryOf } from '../../src/cli/recovery-output.ts';
+import { listLine, summaryLines, summaryOf } from '../../src/cli/recovery-output.ts';
 import type { RecoveryResult } from '../../src/start-recovery.ts';
 
 const result: RecoveryResult = {
@@ -8,6 +8,7 @@ const result: RecoveryResult = {
   skipped: 0,
   sent: 500,
   failed: 0,
+  setAside: 0,
   unreadable: [],
   problems: new Map(),
   stoppedBy: undefined,
@@ -20,6 +21,37 @@ describe('the summary of a recovery', () => {
   it('of all that was there says so, and no more', () => {
     assert.equal(summaryLines(result, true), 'backup folder /b: 500 of 500 events sent to their topics\n');
     assert.equal(stoppedOf(result), null);
+  });
+
+  it('says how many are not sent, all of them, and nothing in it can steer a terminal', () => {
+    const text = summaryLines(
+      {
+        ...result,
+        matched: 4,
+        sent: 0,
+        failed: 4,
+        problems: new Map([
+          ['cannot reach Kafka', 3],
+          ['no topic', 1],
+        ]),
+        unreadable: [{ place: 'a\u001b[2Jb\u202e.json', reason: 'it is not a file' }],
+      },
+      true,
+    );
+    assert.equal(
+      text,
+      `backup folder /b: 0 of 4 events sent to their topics
+not sent: 3 events: cannot reach Kafka
+not sent: 1 event: no topic
+not readable: a\\u001b[2Jb\\u202e.json: it is not a file
+what was not sent is still there
+`,
+    );
+    const line = listLine({
+      ...{ place: 'p', eventId: '1', eventType: '\u202eT', topic: 't\n', key: null, headers: {} },
+      ...{ value: Buffer.from(''), storedAt: 0, reason: '\u009bR' },
+    });
+    assert.equal(line, '-\t1\t\\u202eT\tt\\u000a\t\\u009bR\tp\n');
   });
 
   it('after Ctrl-C does not look like that of all that was there', () => {

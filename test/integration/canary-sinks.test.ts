@@ -235,7 +235,7 @@ requiring(['own-kms', 'own-vault', 'own-s3'], 'canary: every sink, with keys of 
 async function objectsOf(settings: S3Settings): Promise<string> {
   const store = await openS3Store(settings);
   const objects: string[] = [];
-  for await (const key of store.list('')) {
+  for await (const { Key: key = '' } of store.list('')) {
     const object = await store.get(key);
     if (typeof object === 'string') throw new Error(`${key}: ${object}`);
     const { body, metadata } = object;

@@ -120,9 +120,54 @@ describe('recover', () => {
     assert.equal(sends.length, 4);
     assert.equal(source.left.size, 1_200);
     assert.equal(report.stoppedBy, awayFailure);
-    assert.deepEqual([...report.problems], [['cannot reach Kafka', 250]]);
+    assert.deepEqual([...report.problems], [['cannot reach Kafka', 500]]);
     assert.equal(report.failed, 500);
   });
+
+  const tooLarge: SendFailure = { kind: 'too_large', cause: 'MESSAGE_TOO_LARGE', message: 'too large' };
+
+  it('what is too large is set aside once where that is asked for, and stays where there is no room', async () => {
+    for (const [place, setsAside] of [
+      ['aside', true],
+      [undefined, true],
+      ['aside', false],
+    ] as const) {
+      const { run, source } = setUp(
+        [stored(1), stored(2, { value: Buffer.from('large') })],
+        ({ records }) => (records.some(({ value }) => value.toString() === 'large') ? tooLarge : undefined),
+        { setsAside },
+      );
+      const aside: string[] = [];
+      source.setAside = async (events) => {
+        if (place !== undefined) aside.push(...events.map(({ eventId }) => eventId));
+        return place;
+      };
+      const report = await run();
+      const isAside = place !== undefined && setsAside;
+      assert.deepEqual([report.sent, report.failed, report.setAside], isAside ? [1, 0, 1] : [1, 1, 0]);
+      assert.deepEqual(aside, isAside ? ['2'] : []);
+      const reason = isAside ? 'set aside in aside: too large' : 'too large';
+      assert.deepEqual([...report.problems], [[reason, 1]]);
+    }
+  });
+
+  for (const [bytes, isReachable, sent] of [
+    [512 * 1024 + 1, true, 1],
+    [512 * 1024, true, 0],
+    [512 * 1024 + 1, false, 0],
+  ] as const) {
+    const cluster = isReachable ? 'answers' : 'is away';
+    it(`an event of ${bytes} bytes that cuts the connection of a cluster that ${cluster}: ${sent} other is sent`, async () => {
+      const { run } = setUp(
+        [stored(2, { value: Buffer.alloc(bytes) }), stored(1)],
+        ({ records }) => (records.some(({ value }) => value.length === bytes) ? awayFailure : undefined),
+        { isReachable: async () => isReachable },
+      );
+      const report = await run();
+      assert.deepEqual([report.sent, report.failed], [sent, 2 - sent]);
+      assert.equal(report.stoppedBy === undefined, sent === 1);
+    });
+  }
 
   it('a topic that refuses does not keep the others from being sent', async () => {
     const refused: SendFailure = {
@@ -222,7 +267,7 @@ describe('recover', () => {
     });
     const report = await run();
     assert.deepEqual([sends.length, sleeps.length, report.failed], [4, 3, 500]);
-    assert.deepEqual([...report.problems], [['cannot reach Kafka', 1]]);
+    assert.deepEqual([...report.problems], [['cannot reach Kafka', 500]]);
     assert.equal(source.left.size, 600);
   });
 

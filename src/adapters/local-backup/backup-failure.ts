@@ -15,6 +15,11 @@ export function unusable(error: unknown, directory: string): SvcError {
   );
 }
 
+/** Of one file among others that can be read. */
+export function unreadableBecause(error: unknown): string {
+  return error instanceof SvcError ? error.message : `it cannot be read (${codeOf(error)})`;
+}
+
 function reasonOf(error: unknown): string {
   const code = codeOf(error);
   return hints[code] === undefined ? code : `${code}: ${hints[code]}`;
@@ -42,6 +47,12 @@ export function failed(directory: string, why: string): SvcError {
 
 export function missing(message: string): SvcError {
   return new SvcError('SVC_ADAPTERS_BACKUP_FAILED', message);
+}
+
+export function tooLarge(bytes: number, maxBytes: number): SvcError {
+  return full(
+    `an event of ${bytes} bytes is more than the local backup stores in one piece (${maxBytes} bytes)`,
+  );
 }
 
 export function full(message: string): SvcError {

@@ -1,4 +1,4 @@
-import { createReadStream } from 'node:fs';
+import { countLines } from './read-lines.ts';
 import { openSuffix, readDone } from './segment.ts';
 
 /** Counts the lines of segments that are still to be done. What a segment had at a size is remembered: it only grows. */
@@ -11,8 +11,6 @@ export interface LineCounts {
   keep(paths: readonly string[]): void;
 }
 
-const lineFeed = 0x0a;
-
 export function createLineCounts(): LineCounts {
   let counts = new Map<string, { bytes: number; lines: number }>();
   return {
@@ -23,7 +21,8 @@ export function createLineCounts(): LineCounts {
         known.bytes = bytes;
         counts.set(finalName(path), known);
       }
-      return Math.max(0, known.lines - (await readDone(path)).size());
+      const done = await readDone(path, () => known.lines);
+      return typeof done === 'string' ? known.lines : known.lines - done.size();
     },
     learn(path, bytes, lines) {
       counts.set(finalName(path), { bytes, lines });
@@ -38,16 +37,4 @@ export function createLineCounts(): LineCounts {
 /** The same before and after it is handed to the readers. */
 function finalName(path: string): string {
   return path.endsWith(openSuffix) ? path.slice(0, -openSuffix.length) : path;
-}
-
-async function countLines(path: string, from: number, to: number): Promise<number> {
-  let lines = 0;
-  for await (const chunk of createReadStream(path, {
-    start: from,
-    end: to - 1,
-    highWaterMark: 1024 * 1024,
-  })) {
-    for (let at = chunk.indexOf(lineFeed); at >= 0; at = chunk.indexOf(lineFeed, at + 1)) lines++;
-  }
-  return lines;
 }

@@ -1,4 +1,4 @@
-import { open, readdir, stat, unlink, utimes } from 'node:fs/promises';
+import { lstat, open, readdir, unlink, utimes } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { nodeCrypto } from '../../builtins.ts';
@@ -55,9 +55,11 @@ async function otherClaim(folder: string, own: string, ownHost: string): Promise
     const [, host, pid] = claimName.exec(name) ?? [];
     if (name === own || pid === undefined) continue;
     const path = join(folder, name);
-    const found = await stat(path).catch(() => undefined);
+    const found = await lstat(path).catch(() => undefined);
     if (found === undefined) continue;
-    const isDead = Date.now() - found.mtimeMs > staleMs || (host === ownHost && !isRunning(Number(pid)));
+    // A beat in time to come is none: such a claim would hold the folder for as long.
+    const isDead =
+      Math.abs(Date.now() - found.mtimeMs) > staleMs || (host === ownHost && !isRunning(Number(pid)));
     if (!isDead) return pid;
     await unlink(path).catch(() => {});
   }

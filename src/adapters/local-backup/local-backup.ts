@@ -1,13 +1,19 @@
-import { stat } from 'node:fs/promises';
 import { type Clock, within } from '../../clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from '../../publish/backup.ts';
-import { encodeLine } from '../../publish/stored-record.ts';
 import { checkBackupDirectory, type DirectoryOptions, openBackupDirectory } from './backup-directory.ts';
 import { failed, full, toSvcError } from './backup-failure.ts';
 import { removeOldTemporaries } from './old-temporaries.ts';
 import { createSegment, finishSegment, type Segment, segmentTaken } from './segment.ts';
-import { type BackupFormat, storeFiles, storeFilesSync, storeSegmentSync } from './store-files.ts';
+import { gone, whyNot } from './still-there.ts';
+import {
+  type BackupFormat,
+  checkedLine,
+  storeFiles,
+  storeFilesSync,
+  storeSegmentSync,
+} from './store-files.ts';
+import { takeBatch } from './take-batch.ts';
 import { startUnpacking, type Unpacking } from './unpack.ts';
 import { createUsage } from './usage.ts';
 
@@ -42,8 +48,6 @@ interface Waiting {
 /** So few at once are written as files right away; more go to a segment first, with one fsync for all of them. */
 const fewEvents = 16;
 const fewAtTheEnd = 64;
-const maxBatchCount = 1_000;
-const maxBatchBytes = 4 * 1024 * 1024;
 const maxSegmentBytes = 16 * 1024 * 1024;
 /** In memory, behind a disk that is too slow. */
 const maxWaitingBytes = 64 * 1024 * 1024;
@@ -61,7 +65,7 @@ const recountSoonMs = 10_000;
 export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   const { clock, logger, format, maxFiles, maxBytes } = options;
   const usage = createUsage(() => clock.monotonic());
-  let waiting: Waiting[] = [];
+  const waiting: Waiting[] = [];
   let waitingBytes = 0;
   let real: string | undefined;
   let segment: Segment | undefined;
@@ -76,7 +80,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
 
   async function open(): Promise<string> {
     // Somebody may have removed the folder: it is made and checked again.
-    if (real !== undefined && !(await isThere(real))) {
+    if (real !== undefined && (await whyNot(real)) === gone) {
       real = undefined;
       await endSegment();
       toUnpack.length = 0;
@@ -91,14 +95,8 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   }
 
   function take(): Waiting[] {
-    let bytes = 0;
-    let count = 0;
-    while (count < waiting.length && count < maxBatchCount && (count === 0 || bytes < maxBatchBytes)) {
-      bytes += (waiting[count++] as Waiting).event.value.length;
-    }
-    const batch = waiting.slice(0, count);
-    waiting = waiting.slice(count);
-    waitingBytes -= bytes;
+    const batch = takeBatch(waiting);
+    for (const { event } of batch) waitingBytes -= event.value.length;
     return batch;
   }
 
@@ -135,20 +133,36 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       format,
       batch.map(({ event }) => event),
     );
-    for (const [index, { event, resolve, reject }] of batch.entries()) {
+    for (const [index, one] of batch.entries()) {
       const result = results[index];
       if (typeof result === 'string') {
         usage.add({ files: 1 });
-        resolve();
-        continue;
-      }
-      usage.add({ bytes: -event.value.length });
-      reject(toSvcError(result, options.directory));
+        one.resolve();
+      } else refuse(one, result);
     }
   }
 
+  /** Gives its room back. */
+  function refuse({ event, reject }: Waiting, error: unknown): void {
+    usage.add({ bytes: -event.value.length });
+    reject(toSvcError(error, options.directory));
+  }
+
   async function writeLines(directory: string, batch: readonly Waiting[]): Promise<void> {
-    const text = batch.map(({ event }) => encodeLine(event)).join('');
+    const fitting: Waiting[] = [];
+    const lines: string[] = [];
+    for (const one of batch) {
+      try {
+        lines.push(checkedLine(one.event));
+        fitting.push(one);
+      } catch (error) {
+        refuse(one, error);
+      }
+    }
+    if (fitting.length > 0) await appendLines(directory, fitting, lines.join(''));
+  }
+
+  async function appendLines(directory: string, batch: readonly Waiting[], text: string): Promise<void> {
     if (segment !== undefined && segment.bytes() >= maxSegmentBytes) await endSegment();
     try {
       segment ??= await newSegment(directory);
@@ -280,11 +294,4 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       await within(deadlineMs, finishSegments());
     },
   };
-}
-
-async function isThere(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }

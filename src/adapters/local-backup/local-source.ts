@@ -1,15 +1,19 @@
-import { lstat, readdir, readFile, rename, unlink } from 'node:fs/promises';
+import { lstat, readdir, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import type { BackupEvent } from '../../publish/backup.ts';
 import type { RecoverySource, StoredBatch, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
-import { decodeEvent, decodeRecord } from '../../publish/stored-record.ts';
-import { createRanges, type Ranges } from '../../ranges.ts';
+import { decodeRecord } from '../../publish/stored-record.ts';
+import { createRanges } from '../../ranges.ts';
 import { openBackupDirectory } from './backup-directory.ts';
-import { codeOf, missing } from './backup-failure.ts';
+import { codeOf, missing, unreadableBecause } from './backup-failure.ts';
 import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
-import { createLineIndex, eventIdIn, type LineIndex, orderOf } from './line-index.ts';
+import { createLineIndex, type LineIndex } from './line-index.ts';
 import { withOneLineErrors } from './one-line-errors.ts';
+import { maxEventBytes, sizeOf } from './open-stored.ts';
 import { byNumber, bySegment, type Entry, inOrder, readPlaces } from './ordered-entries.ts';
-import { readLines } from './read-lines.ts';
+import { readEventFile } from './read-event-file.ts';
+import { countLines } from './read-lines.ts';
+import { newProgress, type Progress, scanSegment } from './scan-segment.ts';
 import {
   doneFile,
   finishSegment,
@@ -20,36 +24,32 @@ import {
   writeDone,
 } from './segment.ts';
 import { gone, isThere, whyNot } from './still-there.ts';
-import { routesFolder } from './store-files.ts';
+import { routesFolder, storeFiles } from './store-files.ts';
 import { isEventFile } from './usage.ts';
-import { makeFolderSync, syncDirectory } from './write-exclusive.ts';
+import { checkFolder, makeFolderSync, syncDirectory } from './write-exclusive.ts';
 
 export interface LocalSourceOptions {
   readonly directory: string;
   /** Only this file of the folder, an event file or a segment. */
   readonly file?: string | undefined;
+  /** Of all that is set aside. Default: 1 GiB. */
+  readonly maxAsideBytes?: number | undefined;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 
 /** Where processed files go. */
 export const recoveredFolder = 'recovered';
+/** And those that their topic never takes. */
+export const asideFolder = 'too-large';
 
-const openFiles = 100;
+/** Held at once; one event that is larger comes alone. */
+const openFiles = 32;
+const batchBytes = 16 * 1024 * 1024;
+
+const usualAsideBytes = 1024 ** 3;
 
 const inUse = 'a running process still writes to it: run the command again later';
-
-/** What of a segment is known while it is read. */
-interface Progress {
-  readonly done: Ranges;
-  /** Lines that are no events. They keep the segment where it is. */
-  unreadable: number;
-  /** Known when the segment has been read to its end. */
-  lineCount: number | undefined;
-  isMoved: boolean;
-  /** Done, and not on the disk: it could not be written. */
-  readonly unnoted: Set<number>;
-}
 
 /**
  * A local backup folder: event files, and the lines of all segments, together in the order of their event ids, for events of
@@ -60,7 +60,7 @@ export function createLocalSource(options: LocalSourceOptions): RecoverySource {
 }
 
 function createSource(options: LocalSourceOptions): RecoverySource {
-  const { directory, now } = options;
+  const { directory, now, maxAsideBytes = usualAsideBytes } = options;
   const progress = new Map<string, Progress>();
   let real = directory;
   let lock: DirectoryLock | undefined;
@@ -87,67 +87,27 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     return { place, reason: inUse, isInUse: true };
   }
 
-  async function readEvent(name: string): Promise<StoredEvent | Unreadable> {
-    const path = join(real, name);
-    try {
-      const reason = await whyNot(path);
-      if (reason !== undefined) return { place: name, reason };
-      const value = await readFile(path);
-      const route = await readFile(join(real, routesFolder, name), 'utf8').catch(() => undefined);
-      const event =
-        (route === undefined ? decodeRecord(value.toString(), name) : undefined) ??
-        decodeEvent(value, route, name);
-      return event ?? { place: name, reason: 'it holds no event' };
-    } catch (error) {
-      return {
-        place: name,
-        reason: codeOf(error) === 'ENOENT' ? gone : `it cannot be read (${codeOf(error)})`,
-      };
-    }
-  }
-
-  /** Puts the lines of a segment that are not done into the index. Returns what is no event. */
-  async function scanSegment(name: string, segment: number, index: LineIndex): Promise<Unreadable[]> {
-    const state = newProgress(await readDone(join(real, name)), progress.get(name)?.unnoted);
-    progress.set(name, state);
-    const unreadable: Unreadable[] = [];
-    let count = 0;
-    for await (const { number, text, isWhole, start, bytes } of readLines(join(real, name))) {
-      count++;
-      if (state.done.has(number)) continue;
-      const place = `${name}:${number + 1}`;
-      const id = isWhole ? eventIdIn(text) : undefined;
-      if (id !== undefined) index.add({ segment, number, start, bytes, id: orderOf(id) });
-      else if (isWhole) {
-        state.unreadable++;
-        unreadable.push({ place, reason: 'it holds no event' });
-      } else {
-        // Written when the process died, so never counted as stored.
-        unreadable.push({ place, reason: 'the line was cut off while it was written' });
-        count--;
-      }
-    }
-    state.lineCount = count;
-    await moveFinished(name, state);
-    return unreadable;
+  async function scan(name: string, segment: number, index: LineIndex): Promise<readonly Unreadable[]> {
+    const found = await scanSegment(real, name, segment, index, progress.get(name)?.unnoted);
+    progress.set(name, found.progress);
+    await moveFinished(name, found.progress);
+    return found.unreadable;
   }
 
   /** Files and lines, in the order of their ids. */
   async function readAll(entries: readonly Entry[], segments: readonly string[]): Promise<StoredBatch> {
     const found = new Map<Entry, StoredEvent | Unreadable>();
     const files = entries.filter((entry) => typeof entry === 'string');
-    const events = await Promise.all(files.map(readEvent));
+    const events = await Promise.all(files.map((name) => readEventFile(real, name)));
     for (const [index, file] of files.entries()) found.set(file, events[index] as StoredEvent | Unreadable);
     for (const [segment, lines] of bySegment(entries)) {
       const name = segments[segment] as string;
-      const texts = await readPlaces(join(real, name), lines).catch(codeOf);
+      const texts = await readPlaces(join(real, name), lines).catch(unreadableBecause);
       for (const [index, line] of lines.entries()) {
         const place = `${name}:${line.number + 1}`;
-        const text = typeof texts === 'string' ? undefined : texts[index];
-        const event = text === undefined ? undefined : decodeRecord(text, place);
+        const event = typeof texts === 'string' ? undefined : decodeRecord(texts[index] ?? '', place);
         if (event === undefined) (progress.get(name) as Progress).unreadable++;
-        const unread = texts === 'ENOENT' ? gone : 'it cannot be read any more';
-        const reason = text === undefined ? unread : 'it holds no event';
+        const reason = typeof texts === 'string' ? texts : 'it holds no event';
         found.set(line, event ?? { place, reason });
       }
     }
@@ -167,19 +127,17 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     await unlink(doneFile(join(real, name))).catch(() => {});
   }
 
-  async function move(name: string): Promise<string> {
-    const isTaken = (await whyNot(join(real, recoveredFolder, name))) !== gone;
+  async function move(name: string, to = recoveredFolder): Promise<string> {
+    const isTaken = (await whyNot(join(real, to, name))) !== gone;
     const moved = isTaken ? `${now()}-${name}` : name;
-    await rename(join(real, name), join(real, recoveredFolder, moved));
+    await rename(join(real, name), join(real, to, moved));
     return moved;
   }
 
   /** With its route, so that it could be restored from there once more. */
-  async function moveFile(name: string): Promise<void> {
-    const moved = await move(name);
-    await rename(join(real, routesFolder, name), join(real, recoveredFolder, routesFolder, moved)).catch(
-      () => {},
-    );
+  async function moveFile(name: string, to = recoveredFolder): Promise<void> {
+    const moved = await move(name, to);
+    await rename(join(real, routesFolder, name), join(real, to, routesFolder, moved)).catch(() => {});
   }
 
   async function doneWithLines(name: string, lines: readonly number[]): Promise<void> {
@@ -205,6 +163,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       if ((await whyNot(directory)) === gone)
         throw missing(`the backup folder "${directory}" does not exist`);
       real = openBackupDirectory(directory);
+      checkFolder(join(real, routesFolder));
       if (options.file !== undefined) {
         const name = basename(options.file);
         await lstat(join(real, name)).catch(() => {
@@ -228,11 +187,9 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       const { files, segments } = await names();
       let count = files.length;
       for (const name of segments) {
-        if ((await whyNot(join(real, name))) !== undefined) continue;
-        const done = await readDone(join(real, name));
-        for await (const { number, isWhole } of readLines(join(real, name))) {
-          if (isWhole && !done.has(number)) count++;
-        }
+        const lines = await countLines(join(real, name)).catch(() => 0);
+        const done = await readDone(join(real, name), () => lines).catch(unreadableBecause);
+        count += typeof done === 'string' ? lines : lines - done.size();
       }
       return count;
     },
@@ -245,19 +202,27 @@ function createSource(options: LocalSourceOptions): RecoverySource {
         const taken = await takeSegment(name);
         const isTaken = typeof taken === 'string';
         const unreadable = isTaken
-          ? await scanSegment(taken, scanned.push(taken) - 1, index)
+          ? await scan(taken, scanned.push(taken) - 1, index)
           : [taken].filter(isThere);
         if (unreadable.length > 0) yield { events: [], unreadable };
       }
       let entries: Entry[] = [];
       let fileCount = 0;
+      let bytes = 0;
       for (const entry of inOrder(files, index)) {
+        const isFile = typeof entry === 'string';
+        // What is larger is not read at all.
+        const entryBytes = isFile ? await plannedBytes(join(real, entry)) : entry.bytes;
+        const isFull = entries.length >= size || fileCount >= openFiles || bytes + entryBytes > batchBytes;
+        if (isFull && entries.length > 0) {
+          yield await readAll(entries, scanned);
+          entries = [];
+          fileCount = 0;
+          bytes = 0;
+        }
         entries.push(entry);
-        if (typeof entry === 'string') fileCount++;
-        if (entries.length < size && fileCount < openFiles) continue;
-        yield await readAll(entries, scanned);
-        entries = [];
-        fileCount = 0;
+        if (isFile) fileCount++;
+        bytes += entryBytes;
       }
       if (entries.length > 0) yield await readAll(entries, scanned);
     },
@@ -266,7 +231,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       const lines = new Map<string, number[]>();
       let isMoved = false;
       for (const { place } of events) {
-        const [, segment, line] = /^(segment-.*):(\d+)$/.exec(place) ?? [];
+        const [, segment, line] = lineOf({ place });
         if (segment === undefined) {
           await moveFile(place);
           isMoved = true;
@@ -279,6 +244,24 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       }
     },
 
+    async setAside(events) {
+      const folder = join(real, asideFolder);
+      makeFolderSync(folder);
+      makeFolderSync(join(folder, routesFolder));
+      const bytes = (await bytesIn(folder)) + events.reduce((sum, { value }) => sum + value.length, 0);
+      if (bytes > maxAsideBytes) return undefined;
+      for (const event of events) {
+        const [, segment, line] = lineOf(event);
+        if (segment === undefined) await moveFile(event.place, asideFolder);
+        else {
+          const [result] = await storeFiles(folder, 'record', [toBackupEvent(event)]);
+          if (typeof result !== 'string') throw result;
+          await doneWithLines(segment, [Number(line) - 1]);
+        }
+      }
+      return `${folder} (${bytes} bytes)`;
+    },
+
     async close() {
       await lock?.release();
       lock = undefined;
@@ -286,11 +269,24 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   };
 }
 
-function isFull(error: unknown): boolean {
-  return ['ENOSPC', 'EDQUOT'].includes(codeOf(error));
+async function plannedBytes(path: string): Promise<number> {
+  const bytes = await sizeOf(path);
+  return bytes > maxEventBytes ? 0 : bytes;
 }
 
-function newProgress(done: Ranges, unnoted: Set<number> = new Set()): Progress {
-  for (const line of unnoted) done.add(line);
-  return { done, unnoted, unreadable: 0, lineCount: undefined, isMoved: false };
+function lineOf({ place }: Pick<StoredEvent, 'place'>): (string | undefined)[] {
+  return /^(segment-.*):(\d+)$/.exec(place) ?? [];
+}
+
+function toBackupEvent({ topic = '', reason = '', storedAt, ...event }: StoredEvent): BackupEvent {
+  return { ...event, topic, reason, backedUpAt: storedAt };
+}
+
+async function bytesIn(directory: string): Promise<number> {
+  const sizes = (await readdir(directory)).map((name) => sizeOf(join(directory, name)));
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+}
+
+function isFull(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT'].includes(codeOf(error));
 }

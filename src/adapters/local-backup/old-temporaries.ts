@@ -1,4 +1,4 @@
-import { readdir, stat, unlink } from 'node:fs/promises';
+import { lstat, readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { routesFolder } from './store-files.ts';
 
@@ -11,10 +11,13 @@ export async function removeOldTemporaries(directory: string, nowMs: number): Pr
 }
 
 async function removeOldIn(directory: string, nowMs: number): Promise<void> {
+  // Through a link, files of others would be removed.
+  const folder = await lstat(directory).catch(() => undefined);
+  if (folder?.isDirectory() !== true) return;
   for (const name of await readdir(directory).catch(() => [])) {
     if (!name.startsWith('.') || !name.endsWith('.tmp')) continue;
     const path = join(directory, name);
-    const found = await stat(path).catch(() => undefined);
+    const found = await lstat(path).catch(() => undefined);
     if (found !== undefined && nowMs - found.mtimeMs > oldTemporaryMs) await unlink(path).catch(() => {});
   }
 }

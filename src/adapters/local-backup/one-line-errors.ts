@@ -3,6 +3,7 @@ import { unusable } from './backup-failure.ts';
 
 /** Whatever the file system refuses becomes one line, as the port promises. */
 export function withOneLineErrors(source: RecoverySource, directory: string): RecoverySource {
+  const { setAside } = source;
   const orLine = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
       return await work();
@@ -26,6 +27,7 @@ export function withOneLineErrors(source: RecoverySource, directory: string): Re
         await batches.return?.();
       }
     },
+    ...(setAside !== undefined && { setAside: (events) => orLine(() => setAside(events)) }),
     done: (events) => orLine(() => source.done(events)),
   };
 }

@@ -1,6 +1,6 @@
-import { open } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { type IndexedLine, type LineIndex, orderOf } from './line-index.ts';
+import { maxSegmentBytes, openStored, readAt } from './open-stored.ts';
 
 /** The name of an event file, or a line of a segment. */
 export type Entry = string | IndexedLine;
@@ -41,14 +41,15 @@ export function bySegment(entries: readonly Entry[]): Map<number, IndexedLine[]>
   return lines;
 }
 
-/** The texts of lines of one file. */
-export async function readPlaces(path: string, lines: readonly IndexedLine[]): Promise<string[]> {
-  const file = await open(path);
+/** The texts of lines of one file, or why it is not read. */
+export async function readPlaces(path: string, lines: readonly IndexedLine[]): Promise<string[] | string> {
+  const opened = await openStored(path, maxSegmentBytes);
+  if (typeof opened === 'string') return opened;
+  const { file } = opened;
   try {
     const texts: string[] = [];
     for (const { start, bytes } of lines) {
-      const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(bytes), 0, bytes, start);
-      texts.push(buffer.toString('utf8', 0, bytesRead));
+      texts.push((await readAt(file, start, bytes)).toString());
     }
     return texts;
   } finally {

@@ -1,8 +1,11 @@
 import { constants } from 'node:fs';
-import { open, readFile, rename, stat, unlink } from 'node:fs/promises';
+import { lstat, open, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { parseBounded } from '../../bounded-json.ts';
 import { nodeCrypto } from '../../builtins.ts';
-import { createRanges, type Ranges } from '../../ranges.ts';
+import { createRanges, type Ranges, rangesWithin } from '../../ranges.ts';
+import { maxDoneBytes, readStored } from './open-stored.ts';
+import { gone } from './still-there.ts';
 import { syncDirectory, temporaryName } from './write-exclusive.ts';
 
 /** A segment that its process still writes to. Readers leave it alone, unless that process is gone. */
@@ -57,7 +60,7 @@ export async function createSegment(directory: string, nowMs: number): Promise<S
         await file.writeFile(text);
         await file.datasync();
         // A reader renames a segment before it reads it: in place now means that the lines will be read.
-        const found = await stat(path).catch(() => undefined);
+        const found = await lstat(path).catch(() => undefined);
         if (found?.ino !== ino) throw Object.assign(new Error('segment taken'), { code: segmentTaken });
         bytes += Buffer.byteLength(text);
         lines += lineCount;
@@ -85,12 +88,16 @@ export function doneFile(segment: string): string {
   return `${segment.endsWith(openSuffix) ? segment.slice(0, -openSuffix.length) : segment}.done`;
 }
 
-export async function readDone(segment: string): Promise<Ranges> {
-  try {
-    return createRanges(JSON.parse(await readFile(doneFile(segment), 'utf8')));
-  } catch {
-    return createRanges();
-  }
+/** A text says why the note is not believed: then nothing of the segment counts as done, and events are sent twice rather than never. */
+export async function readDone(
+  segment: string,
+  lineCount: () => number | Promise<number>,
+): Promise<Ranges | string> {
+  const note = await readStored(doneFile(segment), maxDoneBytes);
+  if (note === gone) return createRanges();
+  if (typeof note === 'string') return note;
+  const ranges = parseBounded(note.toString(), 2, maxDoneBytes);
+  return rangesWithin(ranges, await lineCount()) ?? 'it names what is not there';
 }
 
 /** Atomic and on the disk: a crash leaves the note from before or this one. */
@@ -116,8 +123,9 @@ export async function writeDone(directory: string, segment: string, done: Ranges
 export async function isAbandoned(path: string, nowMs: number): Promise<boolean> {
   const [, , pid] = segmentName.exec(basename(path)) ?? [];
   if (pid !== undefined && Number(pid) !== process.pid && !isRunning(Number(pid))) return true;
-  const found = await stat(path).catch(() => undefined);
-  return found !== undefined && nowMs - found.mtimeMs > abandonedMs;
+  const found = await lstat(path).catch(() => undefined);
+  // A time to come is none of its writer's.
+  return found !== undefined && Math.abs(nowMs - found.mtimeMs) > abandonedMs;
 }
 
 const abandonedMs = 60_000;

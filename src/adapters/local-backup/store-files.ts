@@ -3,6 +3,8 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type BackupEvent, backupName } from '../../publish/backup.ts';
 import { encodeLine, encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
+import { tooLarge } from './backup-failure.ts';
+import { maxEventBytes, maxRouteBytes } from './open-stored.ts';
 import { newSegmentName } from './segment.ts';
 import {
   makeFolderSync,
@@ -77,8 +79,25 @@ export function storeFilesSync(
 
 /** Many events at the end of the process: one finished segment. */
 export function storeSegmentSync(directory: string, events: readonly BackupEvent[], nowMs: number): void {
-  writeNewSync(join(directory, newSegmentName(nowMs)), Buffer.from(events.map(encodeLine).join('')));
+  const lines = events.map((event) => checkedLine(event));
+  writeNewSync(join(directory, newSegmentName(nowMs)), Buffer.from(lines.join('')));
   syncDirectorySync(directory);
+}
+
+/**
+ * The line of an event in a segment. What would be too large to be read again is refused.
+ *
+ * @throws SvcError `SVC_ADAPTERS_BACKUP_FULL`
+ */
+export function checkedLine(event: BackupEvent, maxBytes = maxEventBytes): string {
+  const line = encodeLine(event);
+  // A character is three bytes at most. The line feed is none of the line.
+  if (line.length * 3 > maxBytes) check(Buffer.byteLength(line) - 1, maxBytes);
+  return line;
+}
+
+function check(bytes: number, maxBytes: number): void {
+  if (bytes > maxBytes) throw tooLarge(bytes, maxBytes);
 }
 
 function partsOf(
@@ -87,8 +106,12 @@ function partsOf(
   event: BackupEvent,
 ): { stem: string; parts: Placed[] } {
   if (format === 'record') {
-    return { stem: String(event.backedUpAt), parts: [{ directory, bytes: encodeRecord(event) }] };
+    const bytes = encodeRecord(event);
+    check(bytes.length, maxEventBytes);
+    return { stem: String(event.backedUpAt), parts: [{ directory, bytes }] };
   }
   const route = { directory: join(directory, routesFolder), bytes: encodeRoute(event) };
+  check(route.bytes.length, maxRouteBytes);
+  check(event.value.length, maxEventBytes);
   return { stem: backupName(event.eventId), parts: [route, { directory, bytes: event.value }] };
 }

@@ -1,7 +1,8 @@
 import { unlink, utimes } from 'node:fs/promises';
 import type { BackupEvent } from '../../publish/backup.ts';
 import { decodeRecord } from '../../publish/stored-record.ts';
-import { type Line, readLines } from './read-lines.ts';
+import { missing } from './backup-failure.ts';
+import { countLines, type Line, readLines } from './read-lines.ts';
 import { doneFile, finishSegment, readDone, writeDone } from './segment.ts';
 import { type BackupFormat, storeFiles } from './store-files.ts';
 
@@ -27,7 +28,9 @@ export async function startUnpacking(
   path: string,
   format: BackupFormat,
 ): Promise<Unpacking> {
-  const done = await readDone(path);
+  const note = await readDone(path, () => countLines(path));
+  if (typeof note === 'string') throw missing(`${doneFile(path)}: ${note}`);
+  const done = note;
   const lines: AsyncIterator<Line> = readLines(path)[Symbol.asyncIterator]();
   let isComplete = true;
   let finished = false;
@@ -40,7 +43,7 @@ export async function startUnpacking(
       const { value, done: isEnd } = await lines.next();
       if (isEnd) break;
       if (done.has(value.number)) continue;
-      const event = value.isWhole ? toBackupEvent(value.text) : undefined;
+      const event = value.isWhole && value.text !== undefined ? toBackupEvent(value.text) : undefined;
       if (event === undefined) isComplete = false;
       else events.push({ line: value.number, event });
     }

@@ -1,4 +1,4 @@
-import { readdir, stat } from 'node:fs/promises';
+import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createLineCounts } from './count-lines.ts';
 import { segmentName } from './segment.ts';
@@ -42,7 +42,7 @@ export function createUsage(monotonic: () => number): Usage {
     const sizes = new Map<string, number>();
     for (let at = 0; at < names.length; at += atOnce) {
       const some = names.slice(at, at + atOnce).map(async (name) => {
-        const found = await stat(join(directory, name)).catch(() => undefined);
+        const found = await lstat(join(directory, name)).catch(() => undefined);
         sizes.set(name, found?.size ?? 0);
       });
       await Promise.all(some);

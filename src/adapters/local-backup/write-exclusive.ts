@@ -201,8 +201,23 @@ export function makeFolderSync(path: string): void {
     if (process.platform !== 'win32') chmodSync(path, 0o700);
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error;
-    if (lstatSync(path).isDirectory()) return;
-    const message = `"${path}" is not used: it is a link or a file, and has to be a folder. Move it away`;
-    throw new SvcError('SVC_ADAPTERS_BACKUP_DIRECTORY', message);
+    checkFolder(path);
   }
+}
+
+/**
+ * That nothing but a folder of this user is at this path in the backup folder, if anything.
+ *
+ * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY`
+ */
+export function checkFolder(path: string): void {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found === undefined) return;
+  const user = process.getuid?.();
+  const isOwn = user === undefined || found.uid === user;
+  if (found.isDirectory() && isOwn) return;
+  const why = found.isDirectory()
+    ? `it belongs to another user (id ${found.uid})`
+    : 'it is a link or a file, and has to be a folder';
+  throw new SvcError('SVC_ADAPTERS_BACKUP_DIRECTORY', `"${path}" is not used: ${why}. Move it away`);
 }

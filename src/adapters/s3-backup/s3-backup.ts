@@ -3,6 +3,7 @@ import { SvcError } from '../../errors.ts';
 import { type BackupEvent, backupName, type EventBackupStrategy } from '../../publish/backup.ts';
 import { createSendSlots } from '../../publish/limits.ts';
 import { encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
+import { maxObjectBytes } from './bounded-body.ts';
 import { openS3Store, type S3Settings, type S3Store } from './s3-client.ts';
 
 /** Name of the metadata that holds topic, key and headers, in Base64: metadata is ASCII. */
@@ -38,6 +39,7 @@ export function createS3Backup(settings: S3Settings): EventBackupStrategy {
       const route = encodeRoute(event).toString('base64');
       const fits = route.length <= maxRouteLength;
       const body = fits ? event.value : encodeRecord(event);
+      if (body.length > maxObjectBytes) throw tooLarge(settings.bucket, body.length);
       const sinceMs = systemClock.monotonic();
       await new Promise<void>((resolve) => requests.take(resolve));
       try {
@@ -51,6 +53,12 @@ export function createS3Backup(settings: S3Settings): EventBackupStrategy {
       (await opening)?.close();
     },
   };
+}
+
+/** It could not be read again. */
+function tooLarge(bucket: string, bytes: number): SvcError {
+  const message = `an event of ${bytes} bytes is more than svc stores in S3 bucket "${bucket}" in one piece (${maxObjectBytes} bytes)`;
+  return new SvcError('SVC_ADAPTERS_BACKUP_FULL', message);
 }
 
 function tooSlow(bucket: string): SvcError {

@@ -1,4 +1,7 @@
+import { Readable } from 'node:stream';
 import { SvcError } from '../../errors.ts';
+import { AnswerTooLarge, limitBytes, maxAnswerBytes, maxObjectBytes, readBody } from './bounded-body.ts';
+import { type Listed, listPages, type Page } from './list-pages.ts';
 
 export interface S3Settings {
   readonly bucket: string;
@@ -22,10 +25,10 @@ export interface S3Object {
 export interface S3Store {
   /** `exists`: an object of this key was there already, and is untouched. */
   put(key: string, body: Buffer, metadata: Record<string, string>): Promise<'stored' | 'exists'>;
-  /** A text says why this object cannot be had, while others can. */
-  get(key: string): Promise<S3Object | string>;
-  /** Keys below a prefix, in their order. */
-  list(prefix: string): AsyncIterable<string>;
+  /** A text says why this object cannot be had, while others can. More than `maxBytes` of it is never in memory. */
+  get(key: string, maxBytes?: number): Promise<S3Object | string>;
+  /** What the store says is below a prefix, as it says it. */
+  list(prefix: string): AsyncIterable<Listed>;
   /** An object that is gone has been moved by somebody else. */
   move(from: string, to: string): Promise<void>;
   close(): void;
@@ -44,7 +47,14 @@ type Command = new (input: object) => object;
 interface Client {
   send(command: object, options: { abortSignal: AbortSignal }): Promise<unknown>;
   destroy(): void;
+  readonly middlewareStack: {
+    add(
+      middleware: (next: Handler, context: { commandName?: string }) => Handler,
+      where: { step: 'deserialize'; priority: 'low' },
+    ): void;
+  };
 }
+type Handler = (args: unknown) => Promise<{ response: { statusCode: number; body?: unknown } }>;
 
 const packageName = '@aws-sdk/client-s3';
 const usualTimeoutMs = 5_000;
@@ -59,6 +69,8 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
     maxAttempts: attempts,
     requestHandler: { connectionTimeout: Math.min(timeoutMs, 2_000), requestTimeout: timeoutMs },
   });
+  // The SDK reads all of an answer into memory, whatever its size.
+  client.middlewareStack.add(boundAnswers, { step: 'deserialize', priority: 'low' });
   let isConditional = true;
 
   async function send<Answer>(command: object): Promise<Answer> {
@@ -92,32 +104,32 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
 
   return {
     put,
-    async get(key) {
+    async get(key, maxBytes = maxObjectBytes) {
       try {
-        const { Body, Metadata } = await send<{
-          Body: { transformToByteArray(): Promise<Uint8Array> };
+        const { Body, ContentLength, Metadata } = await send<{
+          Body: Readable;
+          ContentLength?: number;
           Metadata?: Record<string, string>;
         }>(new vendor.GetObjectCommand({ Bucket, Key: key }));
-        return { body: Buffer.from(await Body.transformToByteArray()), metadata: Metadata ?? {} };
+        if ((ContentLength ?? 0) > maxBytes) {
+          Body.destroy();
+          throw new AnswerTooLarge();
+        }
+        return { body: await readBody(Body, maxBytes), metadata: Metadata ?? {} };
       } catch (error) {
         return ofOneObject[nameOf(error)] ?? orSvcError(error);
       }
     },
     async *list(prefix) {
-      let ContinuationToken: string | undefined;
-      do {
-        const input = {
-          Bucket,
-          Prefix: prefix,
-          ...(ContinuationToken !== undefined && { ContinuationToken }),
-        };
-        const page: { Contents?: { Key?: string }[]; NextContinuationToken?: string } = await send<{
-          Contents?: { Key?: string }[];
-          NextContinuationToken?: string;
-        }>(new vendor.ListObjectsV2Command(input)).catch(orSvcError);
-        for (const { Key } of page.Contents ?? []) if (Key !== undefined) yield Key;
-        ContinuationToken = page.NextContinuationToken;
-      } while (ContinuationToken !== undefined);
+      const page = (token: string | undefined): Promise<Page> => {
+        const input = { Bucket, Prefix: prefix, ...(token !== undefined && { ContinuationToken: token }) };
+        return send<Page>(new vendor.ListObjectsV2Command(input));
+      };
+      try {
+        for await (const { Contents } of listPages(page)) yield* Contents ?? [];
+      } catch (error) {
+        orSvcError(error);
+      }
     },
     async move(from, to) {
       try {
@@ -129,6 +141,18 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
       }
     },
     close: () => client.destroy(),
+  };
+}
+
+/** The body of an object is left to `get`. */
+function boundAnswers(next: Handler, { commandName }: { commandName?: string }): Handler {
+  return async (args) => {
+    const answer = await next(args);
+    const { response } = answer;
+    const isObject = commandName === 'GetObjectCommand' && response.statusCode < 300;
+    if (!isObject && response.body instanceof Readable)
+      response.body = limitBytes(response.body, maxAnswerBytes);
+    return answer;
   };
 }
 
@@ -173,6 +197,8 @@ const hints: Readonly<Record<string, string>> = {
   InsufficientStorage: 'the store is full',
   TimeoutError: noAnswer,
   AbortError: noAnswer,
+  AnswerTooLarge: 'its answer is too large for one of S3',
+  EndlessList: 'its list of objects does not end',
   ECONNRESET: 'the connection was cut',
   ECONNREFUSED: 'nothing listens there: check svc.broker.backup.s3-endpoint',
   ENOTFOUND: 'the host is not known: check svc.broker.backup.s3-endpoint and s3-region',
@@ -180,6 +206,7 @@ const hints: Readonly<Record<string, string>> = {
 
 const ofOneObject: Readonly<Record<string, string>> = {
   NoSuchKey: 'it is not there any more',
+  AnswerTooLarge: 'it is larger than the list says, or than any event',
   InvalidObjectState: 'it is in an archive: restore it in S3 first',
 };
 

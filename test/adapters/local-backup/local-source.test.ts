@@ -284,6 +284,33 @@ describe('recovery from a backup folder', () => {
     assert.deepEqual(namesIn(directory), ['1001.json']);
   });
 
+  it('sets aside files and lines: read no more, and restored from where they are then', async () => {
+    const directory = freshPath();
+    await filled(directory, 1, 2);
+    const bytes = backupEvent('1001').value.length;
+    for (const [maxAsideBytes, isRoom] of [
+      [2 * bytes - 1, false],
+      [1024 ** 2, true],
+    ] as const) {
+      const source = createLocalSource({ directory, maxAsideBytes, now: Date.now });
+      await source.open(true);
+      for await (const { events } of source.read(10)) {
+        const place = await source.setAside?.(events.slice(0, 2));
+        assert.equal(place?.startsWith(join(directory, 'too-large')), isRoom ? true : undefined);
+      }
+      await source.close();
+    }
+    assert.deepEqual((await recoverFrom(directory)).ids, ids(3, 3));
+    assert.deepEqual(namesIn(directory), []);
+    const aside = await eventsIn(join(directory, 'too-large'));
+    assert.deepEqual(
+      aside.map(({ eventId, topic, key, headers, value }) => [eventId, topic, key, headers, String(value)]),
+      ['1001', '1002']
+        .map((id) => backupEvent(id))
+        .map(({ eventId, topic, key, headers, value }) => [eventId, topic, key, headers, String(value)]),
+    );
+  });
+
   it('takes one file alone', async () => {
     const directory = freshPath();
     await filled(directory, 3, 0);
@@ -305,6 +332,7 @@ describe('recovery from a backup folder', () => {
     await source.open(true);
     const read = async (): Promise<string[]> => {
       for await (const { events } of source.read(3)) {
+        if (events.length === 0) continue;
         await source.done(events).catch(() => {});
         return events.map(({ eventId }) => eventId);
       }

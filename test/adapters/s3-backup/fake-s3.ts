@@ -28,6 +28,11 @@ export interface FakeS3 {
   /** The name of the error that the object of this key gives to whoever reads it. */
   readonly unreadable: Map<string, string>;
   trouble: Trouble;
+  /** What is answered instead of a page of the list. */
+  page: ((token: string) => string) | undefined;
+  /** An object of this key never ends. `bytesSent` counts what of it was taken. */
+  endless: string | undefined;
+  bytesSent: number;
   /** So many requests more are refused as too many. */
   busyFor: number;
   close(): Promise<void>;
@@ -45,6 +50,9 @@ export async function startFakeS3(): Promise<FakeS3> {
     requests,
     unreadable,
     trouble: 'none',
+    page: undefined,
+    endless: undefined,
+    bytesSent: 0,
     busyFor: 0,
     close: () =>
       new Promise((closed) => {
@@ -98,6 +106,7 @@ export async function startFakeS3(): Promise<FakeS3> {
       return;
     }
     if (key === '') return list(url.searchParams, response);
+    if (key === fake.endless) return pour(response);
     const found = objects.get(key);
     if (found === undefined) return refuse(404, 'NoSuchKey');
     const why = unreadable.get(key);
@@ -108,14 +117,39 @@ export async function startFakeS3(): Promise<FakeS3> {
     else response.end(found.body);
   }
 
+  function pour(response: ServerResponse): void {
+    const piece = Buffer.alloc(256 * 1024, ' ');
+    const more = (): void => {
+      while (!response.destroyed && fake.bytesSent < 4 * 1024 ** 3) {
+        fake.bytesSent += piece.length;
+        if (!response.write(piece)) return;
+      }
+      response.end();
+    };
+    response.on('drain', more);
+    more();
+  }
+
   /** Two keys a page. */
   function list(query: URLSearchParams, response: ServerResponse): void {
     const after = query.get('continuation-token') ?? '';
+    if (fake.page !== undefined) {
+      const page = fake.page(after);
+      if (page === 'endless') {
+        pour(response);
+        return;
+      }
+      response.setHeader('content-type', 'application/xml');
+      response.end(`<?xml version="1.0"?><ListBucketResult>${page}</ListBucketResult>`);
+      return;
+    }
     const keys = [...objects.keys()]
       .filter((key) => key.startsWith(query.get('prefix') ?? '') && key > after)
       .sort();
     const page = keys.slice(0, 2);
-    const contents = page.map((key) => `<Contents><Key>${key}</Key></Contents>`).join('');
+    const contents = page
+      .map((key) => `<Contents><Key>${key}</Key><Size>${objects.get(key)?.body.length}</Size></Contents>`)
+      .join('');
     const next =
       keys.length > 2
         ? `<IsTruncated>true</IsTruncated><NextContinuationToken>${page[1]}</NextContinuationToken>`
