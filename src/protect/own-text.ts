@@ -5,12 +5,12 @@
  */
 const looksLikeOurs = /^\\*(?:ENC|HASH)\(/;
 const marked = /^\\+(?:ENC|HASH)\(/;
-const [letterE, letterH, backslash] = [0x45, 0x48, 0x5c];
 
 /** Whether `markOwnText` has to look at a text; on the caller's path, so by its first character alone. */
 export function mayNeedMark(text: string): boolean {
   const first = text.charCodeAt(0);
-  return first === letterE || first === letterH || first === backslash;
+  // A backslash, `E` or `H`.
+  return first <= 0x5c && (first === 0x45 || first === 0x48 || first === 0x5c);
 }
 
 /** A text that svc did not make, as it is published. */
@@ -20,5 +20,5 @@ export function markOwnText(text: string): string {
 
 /** What the application gave, of a text that was published. */
 export function unmarkOwnText(text: string): string {
-  return text.charCodeAt(0) === backslash && marked.test(text) ? text.slice(1) : text;
+  return text.startsWith('\\') && marked.test(text) ? text.slice(1) : text;
 }
