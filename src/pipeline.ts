@@ -163,6 +163,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 
 function intakeOf(call: Call): Intake {
   const rule: CaptureRule = call.rule;
+  if (call.refusal !== undefined) throw call.refusal;
   return {
     eventType: rule.eventType,
     severity: rule.severity,

@@ -286,5 +286,12 @@ function eventTypeOf({ eventType, function: name, module }: TargetConfig): strin
 }
 
 function reportOf({ rule, calls, failed, skipped }: CaptureSlot): TargetReport {
-  return { id: rule.id, state: 'patched', notes: [rule.origin], calls, failed, skipped };
+  return {
+    id: rule.id,
+    state: 'patched',
+    notes: [rule.origin, ...(rule.notes ?? [])],
+    calls,
+    failed,
+    skipped,
+  };
 }

@@ -95,6 +95,16 @@ function parsed({ text }: SerializedEvent, publishedAt = '') {
 }
 
 describe('pipeline', () => {
+  it('refuses a call whose condition failed, in the ledger and with failOnError for its caller', () => {
+    const refusal = new SvcError('SVC_CAPTURE_EXPRESSION', 'when failed');
+    const { onCall, ledger, refused, taken } = pipelineWith();
+    assert.equal(onCall(callOf({}, { refusal })), undefined);
+    assert.throws(() => onCall(callOf({ failOnError: true }, { refusal })), refusal);
+    assert.equal(ledger.snapshot().refused, 2);
+    assert.deepEqual(refused[0], ['ORDER_CREATED', 'SVC_CAPTURE_EXPRESSION']);
+    assert.equal(taken.length, 0);
+  });
+
   it('makes the envelope that the specification shows, serialized once', () => {
     const { onCall, taken } = pipelineWith();
     void onCall(callOf());

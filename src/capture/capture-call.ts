@@ -5,11 +5,14 @@ import { kindOf } from './result-kind.ts';
 import type { CaptureRule } from './rule.ts';
 import { settle } from './settle.ts';
 import { type CaptureSlot, countFailure } from './slot.ts';
+import { callWithCallback } from './watch-callback.ts';
 
 /** Calls `fn` and tells of the call, when it starts or when its result is there. */
 export function captureCall(fn: Callable, slot: CaptureSlot, self: unknown, args: unknown[]): unknown {
   const rule = slot.rule;
   if (rule.phase === 'BEFORE') return captureBefore(fn, slot, rule, self, args);
+  if (rule.callback !== undefined && typeof args.at(-1) === 'function')
+    return callWithCallback(fn, slot, rule, self, args);
   let result: unknown;
   try {
     result = Reflect.apply(fn as never, self, args);

@@ -64,7 +64,7 @@ export class TargetRecord {
     const rules = captureNotes()
       .filter((note) => note.winner === id || note.loser === id)
       .map(({ winner, loser, reason }) => (loser === null ? reason : `${reason}: ${winner} before ${loser}`));
-    const notes = [...this.#notes, ...rules];
+    const notes = [...this.#notes, ...(this.#slot?.rule.notes ?? []), ...rules];
     const { calls, failed, skipped } = this.#slot ?? notCalled;
     const base = { id, state: this.#state, notes, calls, failed, skipped };
     return this.#reason === undefined ? base : { ...base, reason: this.#reason };

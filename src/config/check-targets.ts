@@ -179,5 +179,9 @@ function warningsOf(target: TargetConfig, name: string): Problem[] {
     const message = 'makes its event before the function has returned anything: its payload is always null';
     warnings.push({ name, message, where: target.where, fix: 'Set payload or payloadIndex' });
   }
+  if (target.phase === 'BEFORE' && target.callback !== undefined) {
+    const message = 'makes its event before the function is called: callback has no effect';
+    warnings.push({ name, message, where: target.where, fix: 'Remove callback, or take another phase' });
+  }
   return warnings;
 }

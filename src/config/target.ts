@@ -36,7 +36,11 @@ export interface TargetConfig {
   readonly payload: Expression | undefined;
   /** -1: the returned value. */
   readonly payloadIndex: number;
+  /** Which calls make an event; `undefined`: all. */
+  readonly when: Expression | undefined;
   readonly key: Expression | undefined;
+  /** The function's last argument is a callback, the error first. */
+  readonly callback: 'last' | undefined;
   readonly phase: 'BEFORE' | 'AFTER_RETURNING' | 'AFTER';
   readonly failOnError: boolean;
   /** Rules for the payload; those with an empty path mean it as a whole. */

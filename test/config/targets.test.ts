@@ -29,7 +29,9 @@ describe('targets', () => {
       topic: undefined,
       payload: undefined,
       payloadIndex: -1,
+      when: undefined,
       key: undefined,
+      callback: undefined,
       phase: 'AFTER_RETURNING',
       failOnError: false,
       pii: undefined,
@@ -46,7 +48,9 @@ describe('targets', () => {
       severity: 'critical',
       topic: 'a',
       payload,
+      when: '#result != null',
       key: '#result.id',
+      callback: 'LAST',
       phase: 'AFTER',
       failOnError: true,
       params: 'a, b',
@@ -60,7 +64,7 @@ describe('targets', () => {
     }).config.targets;
     assert.deepEqual(
       { ...one },
-      { ...one, ...fields, severity: 'CRITICAL', params: ['a', 'b'], payloadIndex: -1 },
+      { ...one, ...fields, severity: 'CRITICAL', callback: 'last', params: ['a', 'b'], payloadIndex: -1 },
     );
     assert.deepEqual([two?.eventType, two?.failOnError, two?.payloadIndex], ['ORDER_CREATED', true, 3]);
   });

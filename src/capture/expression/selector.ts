@@ -72,6 +72,15 @@ export function keySelector(
   };
 }
 
+/** Whether a call is meant. Any value counts as in a condition; a promise is a failure, not a yes. */
+export function whenSelector(
+  spec: string | Selector,
+  parameterNames: readonly string[] | undefined,
+): (call: ExpressionScope) => boolean {
+  const select = selector(spec, 'when', parameterNames);
+  return (call) => Boolean(select(call));
+}
+
 function selector(
   spec: string | Selector,
   name: string,
