@@ -3,6 +3,7 @@ import type { PiiRules } from '../field-rule.ts';
 import { type Severity, severities } from '../severity.ts';
 import type { ExpressionScope } from './expression/scope.ts';
 import { keySelector, payloadSelector, type Selector, whenSelector } from './expression/selector.ts';
+import { type HeaderSpec, headerSelector } from './header-selector.ts';
 import type { CaptureRule, Phase, RuleOrigin } from './rule.ts';
 
 /** The fields of a publish target that say what is published; the same in the configuration and in code. */
@@ -23,6 +24,8 @@ export interface RuleFields {
   readonly callback?: 'last' | undefined;
   /** Record key. Default: the event id. */
   readonly key?: string | Selector | undefined;
+  /** Headers of the record by their names: expressions or functions. */
+  readonly headers?: HeaderSpec | undefined;
   /** Rules for personal data in the payload, in the forms of `svc.pii.fields`; `{ type: 'EMAIL' }` for the whole of it. */
   readonly pii?: PiiRules | undefined;
   /** Default: AFTER_RETURNING. */
@@ -63,6 +66,7 @@ export function makeRule(
     when: fields.when === undefined ? undefined : whenSelector(fields.when, parameterNames),
     payload: fields.payload === undefined ? select : declared(select),
     key: fields.key === undefined ? undefined : keySelector(fields.key, parameterNames),
+    headers: fields.headers && headerSelector(fields.headers, parameterNames),
     notes: notesOf(fields, parameterNames),
   };
 }

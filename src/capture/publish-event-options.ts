@@ -34,6 +34,8 @@ export interface PublishEventOptions<F extends AnyFunction = AnyFunction> {
   readonly callback?: 'last';
   /** The record key: a function of the call, or an expression. Default: the event id. */
   readonly key?: string | ((call: CapturedCall<F>) => unknown);
+  /** Headers of the record by their names, each a function of the call or an expression; null and undefined are left out. */
+  readonly headers?: Readonly<Record<string, string | ((call: CapturedCall<F>) => unknown)>>;
   /** Rules for personal data in payloads of this event type, in the forms of `svc.pii.fields`; `{ type: 'EMAIL' }` for the whole. */
   readonly pii?: PiiRules;
   /** Default: AFTER_RETURNING. */

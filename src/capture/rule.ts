@@ -27,6 +27,8 @@ export interface CaptureRule {
   readonly payload: (call: ExpressionScope) => unknown;
   /** The record key of a call; `undefined` where none was declared. */
   readonly key?: ((call: ExpressionScope) => string | undefined) | undefined;
+  /** Headers of the record, beside those of svc: texts. */
+  readonly headers?: ((call: ExpressionScope) => Readonly<Record<string, string>>) | undefined;
   /** What a reader of the report should know about this rule and its function. */
   readonly notes?: readonly string[];
 }

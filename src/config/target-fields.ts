@@ -3,7 +3,7 @@ import type { FormatName } from './format.ts';
 
 export interface TargetField {
   readonly name: string;
-  readonly type: 'string' | 'enum' | 'integer' | 'boolean' | 'list' | 'rules';
+  readonly type: 'string' | 'enum' | 'integer' | 'boolean' | 'list' | 'rules' | 'headers';
   readonly required?: true;
   readonly orFunction?: true;
   readonly values?: readonly string[];
@@ -79,6 +79,12 @@ export const targetFields: readonly TargetField[] = [
     orFunction: true,
     format: 'text',
     description: 'Expression for the record key. Default: the event id.',
+  },
+  {
+    name: 'headers',
+    type: 'headers',
+    description:
+      'Headers of the record beside those of svc, each an expression: `{ tenant: "#args[0].tenant" }`. They go out in clear. A value of null is left out.',
   },
   {
     name: 'phase',

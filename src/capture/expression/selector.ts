@@ -81,7 +81,8 @@ export function whenSelector(
   return (call) => Boolean(select(call));
 }
 
-function selector(
+/** Evaluates an expression, or calls the function in its place with what expressions see. */
+export function selector(
   spec: string | Selector,
   name: string,
   parameterNames: readonly string[] | undefined,
