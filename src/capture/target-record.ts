@@ -10,6 +10,8 @@ export interface CaptureTarget {
   /** A path relative to the configuration, a package, or a `#import`. */
   readonly module: string;
   readonly functionPath: string;
+  /** The texts of its expressions, for what `svc check` says about them. */
+  readonly expressions?: readonly string[];
   /** Throws `SvcError` when the target's expressions do not fit the function. */
   makeRule(parameterNames: readonly string[] | undefined): CaptureRule;
 }

@@ -4,6 +4,12 @@ import { inspect } from '../capture/prepare.ts';
 import { formatReport } from '../capture/report.ts';
 import { loadConfig } from '../config/load.ts';
 import { formatProblem } from '../config/problem.ts';
+import type { TargetConfig } from '../config/target.ts';
+
+function expressionsOf({ payload, payloadIndex, key, when, headers }: TargetConfig): string[] {
+  const chosen = payload ?? (payloadIndex < 0 ? undefined : `#p${payloadIndex}`);
+  return [chosen, key, when, ...Object.values(headers ?? {})].filter((each) => typeof each === 'string');
+}
 
 /** `svc check`: the patch report, without starting the application. */
 export function runCheck(args: readonly string[]): number {
@@ -27,6 +33,7 @@ export function runCheck(args: readonly string[]): number {
     id: target.id,
     module: target.module,
     functionPath: target.function,
+    expressions: expressionsOf(target),
     makeRule: (names: readonly string[] | undefined) =>
       makeRule(
         target.id,
