@@ -39,11 +39,12 @@ export function formatEndReport(reports: readonly TargetReport[]): string {
   ].join('\n');
 }
 
-function silence({ state, calls, failed, skipped }: TargetReport): string {
+function silence({ state, reason, calls, failed, skipped }: TargetReport): string {
   if (failed > 0 && skipped > 0) return `${failed} calls failed, ${skipped} skipped`;
   if (calls > 0) return `all ${calls} calls ${failed > 0 ? 'failed' : 'skipped'}`;
   if (state === 'failed') return labels.failed;
-  return state === 'patched' ? 'never called' : 'never loaded';
+  if (state === 'patched') return 'never called';
+  return reason === undefined ? 'never loaded' : 'not captured';
 }
 
 function table(reports: readonly TargetReport[], label: (report: TargetReport) => string): string[] {
