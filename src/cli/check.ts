@@ -2,9 +2,16 @@ import { parseArgs } from 'node:util';
 import { defaultEventType, makeRule } from '../capture/make-rule.ts';
 import { inspect } from '../capture/prepare.ts';
 import { formatReport } from '../capture/report.ts';
+import { type DeclaredFunction, findDeclared } from '../capture/source/declared.ts';
 import { loadConfig } from '../config/load.ts';
 import { formatProblem } from '../config/problem.ts';
 import type { TargetConfig } from '../config/target.ts';
+
+function formatDeclared(declared: readonly DeclaredFunction[]): string {
+  if (declared.length === 0) return '';
+  const lines = declared.map(({ file, line, name, by }) => `  ${name}  ${by}  ${file}:${line}\n`);
+  return `declared in code, found by reading: ${declared.length}\n${lines.join('')}`;
+}
 
 function expressionsOf({ payload, payloadIndex, key, when, headers }: TargetConfig): string[] {
   const chosen = payload ?? (payloadIndex < 0 ? undefined : `#p${payloadIndex}`);
@@ -44,6 +51,7 @@ export function runCheck(args: readonly string[]): number {
       ),
   }));
   const reports = inspect(targets, { baseDir: config.baseDir });
+  const declared = findDeclared(config.baseDir);
   const refused = targetProblems.map(({ id, problems: why }) => ({
     id,
     reason: why.map(formatProblem).join('; '),
@@ -56,6 +64,7 @@ export function runCheck(args: readonly string[]): number {
       ok: !failed,
       file: config.file,
       targets: [...reports, ...refused.map(({ id, reason }) => ({ id, state: 'failed', reason }))],
+      declared,
       problems: problems.map(formatProblem),
       warnings: warnings.map(formatProblem),
     };
@@ -65,6 +74,6 @@ export function runCheck(args: readonly string[]): number {
   for (const warning of warnings) process.stdout.write(`warning: ${formatProblem(warning)}\n`);
   for (const problem of problems) process.stdout.write(`error: ${formatProblem(problem)}\n`);
   for (const { id, reason } of refused) process.stdout.write(`error: target ${id}: ${reason}\n`);
-  process.stdout.write(`${formatReport(reports)}\n`);
+  process.stdout.write(`${formatReport(reports)}\n${formatDeclared(declared)}`);
   return failed ? 1 : 0;
 }
