@@ -129,7 +129,7 @@ function defaultOf(option: Option | TargetField): string {
 }
 
 function valuesOf(option: Option | TargetField): string {
-  const parts: string[] = [option.type === 'enum' ? '' : option.type];
+  const parts: string[] = [option.type === 'enum' ? '' : option.type === 'headers' ? 'object' : option.type];
   if (option.type === 'enum' || option.values)
     parts.push((option.values ?? []).map((value) => `\`${value}\``).join(', '));
   if (option.min !== undefined) parts.push(`${option.min} to ${option.max}`);

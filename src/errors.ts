@@ -23,6 +23,8 @@ export const errorCatalogue = {
   SVC_CAPTURE_EXPRESSION_NAME: 'An expression uses a name that the captured function does not have.',
   SVC_CAPTURE_EXPRESSION_SYNTAX:
     'An expression cannot be parsed, or uses what a read-only expression may not.',
+  SVC_CAPTURE_HEADERS:
+    'A rule declares a header that no record can have, or a call gave a header a value that is no text.',
   SVC_CAPTURE_PAYLOAD_INDEX:
     'payloadIndex is not -1 or a position, or the call had no argument at that position.',
   SVC_CONSUMER_KEYS_FILE: 'A file with decryption keys cannot be read or is not in the documented form.',
@@ -49,6 +51,8 @@ export const errorCatalogue = {
     'A ciphertext or data key did not pass its integrity check: wrong key, damaged, or moved from another field.',
   SVC_PROTECT_DEPTH_OR_CYCLE:
     'A payload is nested deeper than 64 levels or refers to itself; its event is refused.',
+  SVC_PROTECT_HEADER_IN_CLEAR:
+    'A header is the value of a marked field and would go out in clear; its event is refused.',
   SVC_PROTECT_KEY_ID: 'A key id has characters other than letters, digits, underscore and hyphen.',
   SVC_PROTECT_KEY_IN_CLEAR:
     'A record key is the value of a marked field and would go out in clear; its event is refused.',
@@ -76,6 +80,7 @@ export const errorCatalogue = {
     'A payload holds an object without a JSON form (Error, Promise, RegExp, …); its event is refused.',
   SVC_PUBLISH_BACKUP_FAILED: 'A backup strategy did not answer in time; the next one is tried.',
   SVC_PUBLISH_BACKUP_STRATEGY: 'What was given to registerBackupStrategy is no backup strategy.',
+  SVC_PUBLISH_HEADERS: 'publish() was given headers that no record can have; nothing is sent.',
   SVC_PUBLISH_NOT_RUNNING:
     'publish() was called in a process that svc was not started in (--import svc/register).',
   SVC_PUBLISH_LOST: 'An event could not be published, and no other tier has stored it.',

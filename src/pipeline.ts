@@ -10,6 +10,7 @@ import { runOwnWork } from './lifecycle.ts';
 import type { PublishDurations } from './observe/durations.ts';
 import type { Ledger, LedgerEntry, Outcome } from './observe/outcomes.ts';
 import type { Protect } from './protect/protect.ts';
+import { headersOf } from './publish/headers.ts';
 import { lostError } from './publish/loss-alert.ts';
 import type { Producer } from './publish/producer.ts';
 import type { Publisher } from './publish/publisher.ts';
@@ -49,6 +50,8 @@ interface Intake {
   readonly severity: Severity;
   readonly topic: string | undefined;
   readonly key: string | undefined;
+  /** The application's own; names are checked. */
+  readonly headers: Readonly<Record<string, string>> | undefined;
   readonly payload: unknown;
   readonly context: Context | undefined;
 }
@@ -64,6 +67,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     const envelope = parts.protect(
       parts.buildEnvelope(eventId, template, intake.payload, trace, clock.now(), intake.context),
       intake.key,
+      intake.headers,
     );
     const text = serializer.serialize(envelope);
     const headers: Record<string, string> = {
@@ -73,6 +77,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       traceparent: trace.traceparent,
     };
     if (trace.tracestate !== undefined) headers.tracestate = trace.tracestate;
+    if (intake.headers !== undefined) Object.assign(headers, intake.headers);
     const { eventType, topic } = intake;
     return { eventId, eventType, topic, key: intake.key ?? eventId, headers, text };
   }
@@ -149,7 +154,10 @@ export function createPipeline(parts: PipelineParts): Pipeline {
         const entry = ledger.open(eventType);
         let prepared: ReturnType<typeof prepare>;
         try {
-          prepared = prepare(() => ({ eventType, severity, topic, key, payload, context: undefined }));
+          prepared = prepare(() => {
+            const headers = headersOf(options.headers);
+            return { eventType, severity, topic, key, headers, payload, context: undefined };
+          });
         } catch (error) {
           throw refuse(eventType, entry, error);
         }
@@ -163,11 +171,13 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 
 function intakeOf(call: Call): Intake {
   const rule: CaptureRule = call.rule;
+  if (call.refusal !== undefined) throw call.refusal;
   return {
     eventType: rule.eventType,
     severity: rule.severity,
     topic: rule.topic,
     key: rule.key?.(call),
+    headers: rule.headers?.(call),
     payload: rule.payload(call),
     context: call.context,
   };

@@ -1,4 +1,4 @@
-import { keyInClear } from './config/check-key-in-clear.ts';
+import { shownInClear } from './config/check-key-in-clear.ts';
 import type { Config } from './config/config.ts';
 import { checkRulesOf } from './config/pii-rules.ts';
 import type { RuleFieldsOfKey } from './config/target.ts';
@@ -128,8 +128,10 @@ export function declaredRules(
     throw new SvcError('SVC_PROTECT_RULE', `pii ${says.join('; ')}`);
   }
   const rules = checked?.value ?? [];
-  const inClear = keyInClear(fields, [...rules, ...pii.fields]);
-  if (inClear !== undefined) throw new SvcError('SVC_PROTECT_RULE', `key ${inClear}`);
+  const inClear = shownInClear(fields, [...rules, ...pii.fields]).map(
+    ({ field, message }) => `${field} ${message}`,
+  );
+  if (inClear.length > 0) throw new SvcError('SVC_PROTECT_RULE', inClear.join('; '));
   return rules;
 }
 

@@ -5,7 +5,7 @@ import { connectDeclarations, disconnectDeclarations } from './capture/declarati
 import { defaultEventType, makeRule } from './capture/make-rule.ts';
 import { type CaptureTarget, prepare } from './capture/prepare.ts';
 import type { TargetReport } from './capture/report.ts';
-import type { CaptureSlot } from './capture/slot.ts';
+import { type CaptureSlot, createSlot } from './capture/slot.ts';
 import { systemClock, within } from './clock.ts';
 import type { Config } from './config/config.ts';
 import type { TargetConfig } from './config/target.ts';
@@ -109,7 +109,7 @@ export function start(config: Config, logger: Logger): Service {
         const rules = declaredRules(options, config);
         if (engine === undefined) early.push([rule.eventType, rules, rule.id]);
         else engine.protection.addRules(rule.eventType, rules, rule.id);
-        const slot = { rule, onCall, calls: 0 };
+        const slot = createSlot(rule, onCall);
         declared.push(slot);
         return slot;
       },
@@ -212,7 +212,7 @@ function startEngine(
     circuit: () => circuitStates.indexOf(queue.breaker?.state ?? 'CLOSED'),
     buffer: queue.state,
     backup: tiers.backup,
-    captureTargets: () => report().map(({ id, state, calls }) => ({ target: id, state, calls })),
+    captureTargets: () => report().map(({ id, ...target }) => ({ ...target, target: id })),
   };
   bindMeter(otelApi, sources, { version, logger });
   logger.info(whereTo(config));
@@ -285,6 +285,13 @@ function eventTypeOf({ eventType, function: name, module }: TargetConfig): strin
   return eventType ?? defaultEventType(name, module);
 }
 
-function reportOf({ rule, calls }: CaptureSlot): TargetReport {
-  return { id: rule.id, state: 'patched', notes: [rule.origin], calls };
+function reportOf({ rule, calls, failed, skipped }: CaptureSlot): TargetReport {
+  return {
+    id: rule.id,
+    state: 'patched',
+    notes: [rule.origin, ...(rule.notes ?? [])],
+    calls,
+    failed,
+    skipped,
+  };
 }

@@ -30,6 +30,7 @@ const ground = [
   'lifecycle.ts',
   'severity.ts',
   'edit-distance.ts',
+  'event-headers.ts',
   'topic-name.ts',
   'bounded-json.ts',
   'ranges.ts',

@@ -95,6 +95,16 @@ function parsed({ text }: SerializedEvent, publishedAt = '') {
 }
 
 describe('pipeline', () => {
+  it('refuses a call whose condition failed, in the ledger and with failOnError for its caller', () => {
+    const refusal = new SvcError('SVC_CAPTURE_EXPRESSION', 'when failed');
+    const { onCall, ledger, refused, taken } = pipelineWith();
+    assert.equal(onCall(callOf({}, { refusal })), undefined);
+    assert.throws(() => onCall(callOf({ failOnError: true }, { refusal })), refusal);
+    assert.equal(ledger.snapshot().refused, 2);
+    assert.deepEqual(refused[0], ['ORDER_CREATED', 'SVC_CAPTURE_EXPRESSION']);
+    assert.equal(taken.length, 0);
+  });
+
   it('makes the envelope that the specification shows, serialized once', () => {
     const { onCall, taken } = pipelineWith();
     void onCall(callOf());
@@ -232,6 +242,40 @@ describe('pipeline', () => {
     void onCall(callOf({ payload: () => ({ toJSON: () => seen.push(isOwnWork()) }) }));
     assert.deepEqual(seen, [true]);
     assert.equal(isOwnWork(), false);
+  });
+
+  it('adds the headers of a rule and of publish() to those of svc; what is no header is refused', async () => {
+    const { onCall, producer, taken, refused } = pipelineWith();
+    void onCall(callOf({ headers: () => ({ tenant: 'acme' }) }));
+    void producer.publish({}, { headers: { tenant: 7, nobody: null } });
+    const own = (index: number) => {
+      const {
+        eventId,
+        eventType,
+        traceparent,
+        'content-type': type,
+        ...rest
+      } = taken[index]?.event.headers ?? {};
+      assert.ok(eventId && eventType && traceparent && type);
+      return rest;
+    };
+    assert.deepEqual([own(0), own(1)], [{ tenant: 'acme' }, { tenant: '7' }]);
+    await assert.rejects(producer.publish({}, { headers: { eventId: '1' } }), {
+      code: 'SVC_PUBLISH_HEADERS',
+    });
+    assert.deepEqual(refused, [['Event', 'SVC_PUBLISH_HEADERS']]);
+    assert.equal(taken.length, 2);
+  });
+
+  it('refuses an event whose header shows a protected value', () => {
+    const policies = createPolicies({
+      general: [{ path: 'email', type: 'EMAIL', strategy: 'MASK', level: 'NORMAL' }],
+    });
+    const protect = createProtector({ policyOf: policies.policyOf, sealer: createSealer({}) });
+    const { onCall, taken, refused } = pipelineWith({ protect });
+    void onCall(callOf({ headers: () => ({ by: secret }) }, { result: { email: secret } }));
+    assert.deepEqual(refused, [['ORDER_CREATED', 'SVC_PROTECT_HEADER_IN_CLEAR']]);
+    assert.equal(taken.length, 0);
   });
 
   it('publish() from application code: outcome and id; refused and lost reject', async () => {

@@ -144,6 +144,10 @@ describe('protection as it is configured', () => {
     };
     assert.match(refused({ pii: ['a..b'] }), /^SVC_PROTECT_RULE: pii has a path that must be/);
     assert.match(refused({ key: '#result.email' }), /^SVC_PROTECT_RULE: key shows in clear/);
+    assert.match(
+      refused({ headers: { by: '#result.email' } }),
+      /^SVC_PROTECT_RULE: headers.by shows in clear/,
+    );
   });
 
   it('takes keys from a service: refused until the key is there, then encrypted', async () => {

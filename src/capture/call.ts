@@ -12,8 +12,10 @@ export interface Call {
   readonly error: unknown;
   /** The OpenTelemetry context that was active when the function was called, where it had to be kept; else the active one counts. */
   readonly context?: Context | undefined;
+  /** Why no event can be made of the call: its `when` failed. It counts as refused. */
+  readonly refusal?: unknown;
   /**
-   * True when the caller can wait for the event (the function returned a promise, a thenable or an async iterator).
+   * True when the caller can wait for the event (the function returned a promise, a thenable or an async iterator, or calls back later).
    * False for a synchronous function: it is never blocked.
    */
   readonly canWait: boolean;

@@ -1,21 +1,23 @@
 import { types } from 'node:util';
-import type { Call } from './call.ts';
 import type { Callable } from './captured-functions.ts';
 import { ignore, publishCall, publishFailure, publishInBackground } from './publish-call.ts';
 import { kindOf } from './result-kind.ts';
 import type { CaptureRule } from './rule.ts';
 import { settle } from './settle.ts';
-import type { CaptureSlot } from './slot.ts';
+import { type CaptureSlot, countFailure } from './slot.ts';
+import { callWithCallback } from './watch-callback.ts';
 
 /** Calls `fn` and tells of the call, when it starts or when its result is there. */
 export function captureCall(fn: Callable, slot: CaptureSlot, self: unknown, args: unknown[]): unknown {
   const rule = slot.rule;
   if (rule.phase === 'BEFORE') return captureBefore(fn, slot, rule, self, args);
+  if (rule.callback !== undefined && typeof args.at(-1) === 'function')
+    return callWithCallback(fn, slot, rule, self, args);
   let result: unknown;
   try {
     result = Reflect.apply(fn as never, self, args);
   } catch (error) {
-    if (rule.phase === 'AFTER') publishFailure(slot, failedCall(rule, self, args, error));
+    tellFailure(slot, rule, self, args, error);
     throw error;
   }
   return settle(slot, rule, self, args, result);
@@ -44,7 +46,7 @@ export function captureConstruction(
   try {
     instance = Reflect.construct(fn as never, args, target);
   } catch (error) {
-    if (rule.phase === 'AFTER') publishFailure(slot, failedCall(rule, undefined, args, error));
+    tellFailure(slot, rule, undefined, args, error);
     throw error;
   }
   publishInBackground(slot, {
@@ -58,8 +60,15 @@ export function captureConstruction(
   return instance;
 }
 
-function failedCall(rule: CaptureRule, self: unknown, args: unknown[], error: unknown): Call {
-  return { rule, self, args, result: null, error, canWait: false };
+function tellFailure(
+  slot: CaptureSlot,
+  rule: CaptureRule,
+  self: unknown,
+  args: unknown[],
+  error: unknown,
+): void {
+  if (rule.phase !== 'AFTER') countFailure(slot);
+  else publishFailure(slot, { rule, self, args, result: null, error, canWait: false });
 }
 
 /**

@@ -1,6 +1,6 @@
 import { shared } from '../lifecycle.ts';
 import { addNote } from './notes.ts';
-import type { CaptureSlot } from './slot.ts';
+import { type CaptureSlot, createSlot } from './slot.ts';
 
 /** Anything that can be called or constructed. */
 export type Callable = ((...args: never[]) => unknown) | (abstract new (...args: never[]) => unknown);
@@ -64,19 +64,20 @@ export function slotOf(fn: unknown): CaptureSlot | undefined {
 }
 
 /** The slot of a decorated function whose rule is not made yet, because svc is not (or not yet) running. */
-export const undeclared: CaptureSlot = shared<CaptureSlot>('undeclared-slot', () => ({
-  rule: {
-    id: 'not declared',
-    origin: 'decorator',
-    eventType: '',
-    severity: 'INFO',
-    phase: 'AFTER_RETURNING',
-    failOnError: false,
-    payload: () => null,
-  },
-  onCall: null,
-  calls: 0,
-}));
+export const undeclared: CaptureSlot = shared<CaptureSlot>('undeclared-slot', () =>
+  createSlot(
+    {
+      id: 'not declared',
+      origin: 'decorator',
+      eventType: '',
+      severity: 'INFO',
+      phase: 'AFTER_RETURNING',
+      failOnError: false,
+      payload: () => null,
+    },
+    null,
+  ),
+);
 
 /**
  * `already`: it serves this target; `replaced`: the configured rule took over from the one in the code; `overruled`: the

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { defaultsNote, defaultsUsed } from './default-parameters.ts';
 import { inspectPackageTarget } from './packages/hook.ts';
 import type { TargetReport } from './report.ts';
 import { parseFunctionPath } from './source/function-path.ts';
@@ -45,8 +46,10 @@ function checkFile(record: TargetRecord, file: string): void {
   const typed = /\.[mc]?tsx?$/.test(file);
   const goal = /\.m[jt]s$/.test(file) ? 'module' : 'unknown';
   findAll(file, readFileSync(file, 'utf8'), { goal, typed }, [{ id, functionPath }], {
-    found(_, parameterNames) {
+    found(_, parameterNames, defaulted) {
       record.slotFor(parameterNames);
+      const used = defaultsUsed(record.target.expressions ?? [], parameterNames ?? [], defaulted ?? []);
+      if (used.length > 0) record.note(defaultsNote(used));
       record.patched();
       return true;
     },

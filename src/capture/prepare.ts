@@ -5,6 +5,7 @@ import type { PackageTarget, PatchEvents } from './patch.ts';
 import type { TargetReport } from './report.ts';
 import { parseFunctionPath } from './source/function-path.ts';
 import { isEsModule } from './source/is-es-module.ts';
+import { whyTooLate } from './source/late-start.ts';
 import { hookSource, type SourceHookEvents, type SourceHooks, whyNoModules } from './source/load.ts';
 import { locate } from './source/locate.ts';
 import { hasSoundSyncHooks, isRequiredPreload } from './source/node-hooks.ts';
@@ -71,7 +72,15 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
     },
     report() {
       source?.drain();
-      return [...records.values(), ...doubles].map((record) => record.report());
+      const tooLate = source?.tooLate();
+      return [...records.values(), ...doubles].map((record) => {
+        const report = record.report();
+        const { module } = record.target;
+        // Of CommonJS the cache has told at the start.
+        const isUnseen =
+          report.state === 'pending' && runtimeTargets().has(report.id) && !/\.c[jt]s$/.test(module);
+        return isUnseen && tooLate !== undefined ? { ...report, reason: tooLate } : report;
+      });
     },
     close() {
       for (const [id, record] of records) {
@@ -117,8 +126,9 @@ function sort(
     } else {
       for (const file of located.paths) {
         files.set(file, [...(files.get(file) ?? []), { id, functionPath }]);
-        // Stays in the list: a require hook may compile it to CommonJS all the same.
-        if (unreachable !== undefined && isEsModule(file)) record.failed(unreachable);
+        // Stays in the list: a require hook may compile it to CommonJS all the same, or it is loaded again.
+        const reason = whyTooLate(file) ?? (isEsModule(file) ? unreachable : undefined);
+        if (reason !== undefined) record.failed(reason);
       }
       runtimeTargets().set(id, {
         functionPath,

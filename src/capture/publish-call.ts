@@ -1,5 +1,5 @@
 import { runOwnWork } from '../lifecycle.ts';
-import type { Call } from './call.ts';
+import type { Call, OnCall } from './call.ts';
 import type { CaptureSlot } from './slot.ts';
 
 /**
@@ -11,11 +11,25 @@ export function publishCall(slot: CaptureSlot, call: Call): Promise<void> | unde
   if (onCall === null) return undefined;
   slot.calls++;
   try {
-    return runOwnWork(() => onCall(call));
+    return runOwnWork(() =>
+      call.rule.when === undefined ? onCall(call) : callWhenWanted(slot, onCall, call),
+    );
   } catch (error) {
     if (call.rule.failOnError) throw error;
     return undefined;
   }
+}
+
+function callWhenWanted(slot: CaptureSlot, onCall: OnCall, call: Call): Promise<void> | undefined {
+  let isWanted: boolean | undefined;
+  try {
+    isWanted = call.rule.when?.(call);
+  } catch (refusal) {
+    return onCall({ ...call, refusal });
+  }
+  if (isWanted) return onCall(call);
+  slot.skipped++;
+  return undefined;
 }
 
 /** For a caller that cannot wait: the event's promise is left to itself, and so is its rejection. */

@@ -5,10 +5,10 @@ import type { Phase } from './rule.ts';
 // biome-ignore lint/suspicious/noExplicitAny: a function of every type fits where none was named
 export type AnyFunction = (...args: any[]) => any;
 
-/** What `payload` and `key` are made from. */
+/** What `payload`, `key`, `when` and `headers` are made from. */
 export interface CapturedCall<F extends AnyFunction = AnyFunction> {
   readonly args: Readonly<Parameters<F>>;
-  /** What the function returned or resolved to; `null` in phase BEFORE, when it threw, and for a generator without return value. */
+  /** What the function returned, resolved to or, with `callback: 'last'`, called back with; `null` in phase BEFORE, when it threw, and for a generator without return value. */
   readonly result: Awaited<ReturnType<F>>;
   // biome-ignore lint/suspicious/noExplicitAny: the type of `this` of a method is not part of the method's type
   readonly self: any;
@@ -28,8 +28,14 @@ export interface PublishEventOptions<F extends AnyFunction = AnyFunction> {
   readonly payload?: string | ((call: CapturedCall<F>) => unknown);
   /** -1, the default: the return value; 0 and up: that argument. `payload` wins. */
   readonly payloadIndex?: number;
+  /** Which calls make an event: a function of the call, or an expression (`#result != null`). Default: all. */
+  readonly when?: string | ((call: CapturedCall<F>) => unknown);
+  /** `last`: the last argument is a callback in Node's form, the error first; what follows the error is the result. */
+  readonly callback?: 'last';
   /** The record key: a function of the call, or an expression. Default: the event id. */
   readonly key?: string | ((call: CapturedCall<F>) => unknown);
+  /** Headers of the record by their names, each a function of the call or an expression; null and undefined are left out. */
+  readonly headers?: Readonly<Record<string, string | ((call: CapturedCall<F>) => unknown)>>;
   /** Rules for personal data in payloads of this event type, in the forms of `svc.pii.fields`; `{ type: 'EMAIL' }` for the whole. */
   readonly pii?: PiiRules;
   /** Default: AFTER_RETURNING. */

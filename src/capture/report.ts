@@ -1,7 +1,9 @@
+import type { CallCounts } from './slot.ts';
+
 export type TargetState = 'pending' | 'patched' | 'failed';
 
 /** What became of one publish target. */
-export interface TargetReport {
+export interface TargetReport extends Readonly<CallCounts> {
   readonly id: string;
   /** `pending`: its module is not loaded yet. */
   readonly state: TargetState;
@@ -9,8 +11,6 @@ export interface TargetReport {
   readonly reason?: string | undefined;
   /** What else a reader should know: which of two rules won, for one. */
   readonly notes: readonly string[];
-  /** Captured calls so far. */
-  readonly calls: number;
 }
 
 const labels: Record<TargetState, string> = {
@@ -31,14 +31,20 @@ export function formatReport(reports: readonly TargetReport[]): string {
 
 /** What to know when the process ends: targets that never made an event. Empty when there is nothing to say. */
 export function formatEndReport(reports: readonly TargetReport[]): string {
-  const silent = reports.filter((report) => report.calls === 0);
+  const silent = reports.filter(({ calls, failed, skipped }) => calls === failed + skipped);
   if (silent.length === 0) return '';
-  const label = ({ state }: TargetReport) =>
-    state === 'patched' ? 'never called' : state === 'pending' ? 'never loaded' : labels.failed;
   return [
     `capture: ${silent.length} of ${reports.length} targets made no event`,
-    ...table(silent, label),
+    ...table(silent, silence),
   ].join('\n');
+}
+
+function silence({ state, reason, calls, failed, skipped }: TargetReport): string {
+  if (failed > 0 && skipped > 0) return `${failed} calls failed, ${skipped} skipped`;
+  if (calls > 0) return `all ${calls} calls ${failed > 0 ? 'failed' : 'skipped'}`;
+  if (state === 'failed') return labels.failed;
+  if (state === 'patched') return 'never called';
+  return reason === undefined ? 'never loaded' : 'not captured';
 }
 
 function table(reports: readonly TargetReport[], label: (report: TargetReport) => string): string[] {

@@ -19,8 +19,16 @@ export interface CaptureRule {
   readonly phase: Phase;
   /** The application's call fails with the event's error instead of going on without the event. Default: false. */
   readonly failOnError: boolean;
+  /** `last`: the function tells of its end through a callback in Node's form, its last argument. */
+  readonly callback?: 'last' | undefined;
+  /** Whether a call makes an event. Throws `SvcError`, and the event is refused. */
+  readonly when?: ((call: ExpressionScope) => boolean) | undefined;
   /** The payload of a call. Throws `SvcError` (code `SVC_CAPTURE_EXPRESSION`) and never returns a value that a failed expression made up. */
   readonly payload: (call: ExpressionScope) => unknown;
   /** The record key of a call; `undefined` where none was declared. */
   readonly key?: ((call: ExpressionScope) => string | undefined) | undefined;
+  /** Headers of the record, beside those of svc: texts. */
+  readonly headers?: ((call: ExpressionScope) => Readonly<Record<string, string>>) | undefined;
+  /** What a reader of the report should know about this rule and its function. */
+  readonly notes?: readonly string[];
 }

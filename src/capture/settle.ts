@@ -42,7 +42,7 @@ function settlePromise(
     const event = publishCall(slot, { rule, self, args, result, error: undefined, canWait: true });
     return event === undefined ? result : afterEvent(event, result, rule.failOnError);
   };
-  if (rule.phase !== 'AFTER') return keepOwn(promise, promise.then(onValue));
+  if (rule.phase !== 'AFTER') return keepOwn(promise, promise.then(onValue, slot.passOn));
   const onError = (error: unknown): never | Promise<never> => {
     const event = publishFailure(slot, { rule, self, args, result: null, error, canWait: true });
     if (event === undefined) throw error;

@@ -1,14 +1,46 @@
 import type { OnCall } from './call.ts';
 import type { CaptureRule } from './rule.ts';
 
+/** What became of the calls of one captured function. The rest of `calls` went on as events. */
+export interface CallCounts {
+  /** Captured calls that have ended: returned, resolved, thrown or rejected. */
+  calls: number;
+  /** Of these, the ones that threw or rejected and made no event, because of their phase. */
+  failed: number;
+  /** Of these, the ones that `when` made no event of. */
+  skipped: number;
+}
+
 /**
  * What a wrapper looks at on each call. Mutable on purpose: a configured rule takes over from a decorator, and capture is
  * switched off, without wrapping again.
  */
-export interface CaptureSlot {
+export interface CaptureSlot extends CallCounts {
   rule: CaptureRule;
   /** `null` while capture is off: the wrapper then only calls the function. */
   onCall: OnCall | null;
-  /** Captured calls so far: for the report at the end of the process and the metrics. */
-  calls: number;
+  /** Counts a rejection and passes it on. One for all calls: a promise costs no closure more. */
+  readonly passOn: (error: unknown) => never;
+}
+
+export function createSlot(rule: CaptureRule, onCall: OnCall | null): CaptureSlot {
+  const slot: CaptureSlot = {
+    rule,
+    onCall,
+    calls: 0,
+    failed: 0,
+    skipped: 0,
+    passOn(error) {
+      countFailure(slot);
+      throw error;
+    },
+  };
+  return slot;
+}
+
+/** A call that threw or rejected, where its phase makes no event of that. */
+export function countFailure(slot: CaptureSlot): void {
+  if (slot.onCall === null) return;
+  slot.calls++;
+  slot.failed++;
 }

@@ -2,7 +2,7 @@ import type { OnCall } from './call.ts';
 import { captureNotes } from './notes.ts';
 import type { TargetReport, TargetState } from './report.ts';
 import type { CaptureRule } from './rule.ts';
-import type { CaptureSlot } from './slot.ts';
+import { type CallCounts, type CaptureSlot, createSlot } from './slot.ts';
 
 /** One publish target of the configuration. */
 export interface CaptureTarget {
@@ -10,9 +10,13 @@ export interface CaptureTarget {
   /** A path relative to the configuration, a package, or a `#import`. */
   readonly module: string;
   readonly functionPath: string;
+  /** The texts of its expressions, for what `svc check` says about them. */
+  readonly expressions?: readonly string[];
   /** Throws `SvcError` when the target's expressions do not fit the function. */
   makeRule(parameterNames: readonly string[] | undefined): CaptureRule;
 }
+
+const notCalled: CallCounts = { calls: 0, failed: 0, skipped: 0 };
 
 /** The state of one target from the start to the end of the process. */
 export class TargetRecord {
@@ -35,7 +39,7 @@ export class TargetRecord {
 
   /** One slot, made when the function is found. Throws what `makeRule` throws, until it does not. */
   slotFor(parameterNames: readonly string[] | undefined): CaptureSlot {
-    this.#slot ??= { rule: this.target.makeRule(parameterNames), onCall: this.#onCall, calls: 0 };
+    this.#slot ??= createSlot(this.target.makeRule(parameterNames), this.#onCall);
     return this.#slot;
   }
 
@@ -62,8 +66,9 @@ export class TargetRecord {
     const rules = captureNotes()
       .filter((note) => note.winner === id || note.loser === id)
       .map(({ winner, loser, reason }) => (loser === null ? reason : `${reason}: ${winner} before ${loser}`));
-    const notes = [...this.#notes, ...rules];
-    const base = { id, state: this.#state, notes, calls: this.#slot?.calls ?? 0 };
+    const notes = [...this.#notes, ...(this.#slot?.rule.notes ?? []), ...rules];
+    const { calls, failed, skipped } = this.#slot ?? notCalled;
+    const base = { id, state: this.#state, notes, calls, failed, skipped };
     return this.#reason === undefined ? base : { ...base, reason: this.#reason };
   }
 

@@ -3,7 +3,7 @@ import { inCallContext } from './call-context.ts';
 import { afterEvent, publishCall, publishFailure } from './publish-call.ts';
 import type { CaptureRule } from './rule.ts';
 import { setOwn } from './set-own.ts';
-import type { CaptureSlot } from './slot.ts';
+import { type CaptureSlot, countFailure } from './slot.ts';
 
 type Step = { done?: boolean; value?: unknown };
 type Method = (...input: unknown[]) => unknown;
@@ -37,9 +37,10 @@ export function watchIterator(
     return step;
   };
   const onError = (error: unknown): never | Promise<never> => {
-    const isTold = isOpen && rule.phase === 'AFTER';
+    if (!isOpen) throw error;
     const failed = call(null, error);
-    const event = isTold ? run(publishFailure, slot, failed) : undefined;
+    if (rule.phase !== 'AFTER') countFailure(slot);
+    const event = rule.phase === 'AFTER' ? run(publishFailure, slot, failed) : undefined;
     if (event === undefined || !isAsync) throw error;
     return event.then(() => {
       throw error;

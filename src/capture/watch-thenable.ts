@@ -5,7 +5,7 @@ import { afterEvent, publishCall, publishFailure } from './publish-call.ts';
 import { kindOf } from './result-kind.ts';
 import type { CaptureRule } from './rule.ts';
 import { setOwn } from './set-own.ts';
-import type { CaptureSlot } from './slot.ts';
+import { type CaptureSlot, countFailure } from './slot.ts';
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 type Handler = ((value: unknown) => unknown) | undefined | null;
@@ -44,7 +44,11 @@ export function watchThenable(
       const event = run(publishCall, slot, call(value, undefined));
       return event && afterEvent(event, undefined, rule.failOnError);
     },
-    onError: (error) => (rule.phase === 'AFTER' ? run(publishFailure, slot, call(null, error)) : undefined),
+    onError: (error) => {
+      if (rule.phase === 'AFTER') return run(publishFailure, slot, call(null, error));
+      countFailure(slot);
+      return undefined;
+    },
   };
   const target = thenable as unknown as Record<'then' | 'catch' | 'finally', Method | undefined>;
   if (!setOwn(thenable, 'then', hookThen(target.then as Method, watch))) {

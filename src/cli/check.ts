@@ -2,8 +2,21 @@ import { parseArgs } from 'node:util';
 import { defaultEventType, makeRule } from '../capture/make-rule.ts';
 import { inspect } from '../capture/prepare.ts';
 import { formatReport } from '../capture/report.ts';
+import { type DeclaredFunction, findDeclared } from '../capture/source/declared.ts';
 import { loadConfig } from '../config/load.ts';
 import { formatProblem } from '../config/problem.ts';
+import type { TargetConfig } from '../config/target.ts';
+
+function formatDeclared(declared: readonly DeclaredFunction[]): string {
+  if (declared.length === 0) return '';
+  const lines = declared.map(({ file, line, name, by }) => `  ${name}  ${by}  ${file}:${line}\n`);
+  return `declared in code, found by reading: ${declared.length}\n${lines.join('')}`;
+}
+
+function expressionsOf({ payload, payloadIndex, key, when, headers }: TargetConfig): string[] {
+  const chosen = payload ?? (payloadIndex < 0 ? undefined : `#p${payloadIndex}`);
+  return [chosen, key, when, ...Object.values(headers ?? {})].filter((each) => typeof each === 'string');
+}
 
 /** `svc check`: the patch report, without starting the application. */
 export function runCheck(args: readonly string[]): number {
@@ -27,6 +40,7 @@ export function runCheck(args: readonly string[]): number {
     id: target.id,
     module: target.module,
     functionPath: target.function,
+    expressions: expressionsOf(target),
     makeRule: (names: readonly string[] | undefined) =>
       makeRule(
         target.id,
@@ -37,6 +51,7 @@ export function runCheck(args: readonly string[]): number {
       ),
   }));
   const reports = inspect(targets, { baseDir: config.baseDir });
+  const declared = findDeclared(config.baseDir);
   const refused = targetProblems.map(({ id, problems: why }) => ({
     id,
     reason: why.map(formatProblem).join('; '),
@@ -49,6 +64,7 @@ export function runCheck(args: readonly string[]): number {
       ok: !failed,
       file: config.file,
       targets: [...reports, ...refused.map(({ id, reason }) => ({ id, state: 'failed', reason }))],
+      declared,
       problems: problems.map(formatProblem),
       warnings: warnings.map(formatProblem),
     };
@@ -58,6 +74,6 @@ export function runCheck(args: readonly string[]): number {
   for (const warning of warnings) process.stdout.write(`warning: ${formatProblem(warning)}\n`);
   for (const problem of problems) process.stdout.write(`error: ${formatProblem(problem)}\n`);
   for (const { id, reason } of refused) process.stdout.write(`error: target ${id}: ${reason}\n`);
-  process.stdout.write(`${formatReport(reports)}\n`);
+  process.stdout.write(`${formatReport(reports)}\n${formatDeclared(declared)}`);
   return failed ? 1 : 0;
 }

@@ -5,11 +5,23 @@ import type { RuleFieldsOfKey } from './target.ts';
 const chain =
   /^#?[A-Za-z_$][\w$]*(?:\?\.|\.[A-Za-z_$][\w$]*|\[(?:\d+|'[^']*'|"[^"]*")\]|\?\.[A-Za-z_$][\w$]*)*$/;
 
+/** Which of the key and the headers of a target would show a marked field in clear, and why. */
+export function shownInClear(
+  fields: RuleFieldsOfKey,
+  rules: readonly PathRule[],
+): { readonly field: string; readonly message: string }[] {
+  const headers = Object.entries(fields.headers ?? {}).map(([name, value]) => [`headers.${name}`, value]);
+  return [['key', fields.key] as const, ...(headers as [string, unknown][])].flatMap(([field, value]) => {
+    const message = keyInClear({ ...fields, key: value }, rules);
+    return message === undefined ? [] : [{ field, message }];
+  });
+}
+
 /**
  * Why the record key of a target would show a marked field in clear, where its expressions are simple enough to tell: both are
  * a chain of properties. What this cannot know is compared at each event.
  */
-export function keyInClear(
+function keyInClear(
   { key, payload, payloadIndex }: RuleFieldsOfKey,
   rules: readonly PathRule[],
 ): string | undefined {

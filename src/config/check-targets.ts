@@ -1,5 +1,6 @@
 import type { PathRule } from '../field-rule.ts';
-import { keyInClear } from './check-key-in-clear.ts';
+import { checkHeadersOf } from './check-headers.ts';
+import { shownInClear } from './check-key-in-clear.ts';
 import { checkValue } from './check-value.ts';
 import type { Setting } from './flatten.ts';
 import { nearestName } from './nearest.ts';
@@ -64,10 +65,11 @@ export function checkTargets(setting: Setting | undefined, fields: readonly Path
 
 function checkKey(one: CheckedTarget, fields: readonly PathRule[]): void {
   const target = one.target();
-  const message = keyInClear(target, [...(target.pii ?? []), ...fields]);
-  if (message === undefined) return;
-  const fix = 'Take another field for the key; the default is the event id';
-  one.problems.push({ name: `${one.name}.key`, message, where: one.where(), fix });
+  for (const { field, message } of shownInClear(target, [...(target.pii ?? []), ...fields])) {
+    const isKey = field === 'key';
+    const fix = isKey ? 'Take another field for the key; the default is the event id' : 'Take another field';
+    one.problems.push({ name: `${one.name}.${field}`, message, where: one.where(), fix });
+  }
 }
 
 type Values = ReadonlyMap<string, unknown>;
@@ -166,7 +168,8 @@ function checkField(field: TargetField, value: unknown): ReturnType<typeof check
     return { ok: false, message: field.refused, got: undefined, fix: 'Remove it, or leave this target out' };
   }
   if (field.type === 'rules') return checkRulesOf(value, true);
-  return checkValue({ ...field, name: field.name, status: 'active' }, value);
+  if (field.type === 'headers') return checkHeadersOf(value);
+  return checkValue({ ...field, type: field.type, name: field.name, status: 'active' }, value);
 }
 
 function warningsOf(target: TargetConfig, name: string): Problem[] {
@@ -178,6 +181,10 @@ function warningsOf(target: TargetConfig, name: string): Problem[] {
   if (target.phase === 'BEFORE' && target.payload === undefined && target.payloadIndex === -1) {
     const message = 'makes its event before the function has returned anything: its payload is always null';
     warnings.push({ name, message, where: target.where, fix: 'Set payload or payloadIndex' });
+  }
+  if (target.phase === 'BEFORE' && target.callback !== undefined) {
+    const message = 'makes its event before the function is called: callback has no effect';
+    warnings.push({ name, message, where: target.where, fix: 'Remove callback, or take another phase' });
   }
   return warnings;
 }

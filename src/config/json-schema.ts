@@ -1,3 +1,4 @@
+import { maxHeaders } from '../event-headers.ts';
 import { piiLevels, piiStrategies, piiTypes } from '../field-rule.ts';
 import { formats } from './format.ts';
 import { camelCase, kebabCase, type Option } from './option.ts';
@@ -73,7 +74,7 @@ function optionSchema(option: Option): JsonSchema {
   return { description: `${later}${option.description}`, ...byDefault, ...valueSchema(option) };
 }
 
-type Value = Pick<Option | TargetField, 'type' | 'values' | 'format' | 'min' | 'max'>;
+type Value = Pick<Option, 'type' | 'values' | 'format' | 'min' | 'max'>;
 
 /** What a file may hold there. `null` is what YAML makes of nothing after the colon. */
 function valueSchema(value: Value): JsonSchema {
@@ -165,9 +166,16 @@ const structured = {
   },
 };
 
+const headersSchema = {
+  type: ['object', 'null'],
+  maxProperties: maxHeaders,
+  additionalProperties: { type: ['string', 'null'] },
+};
+
 /** Rules of a target may mean its whole payload. */
 function fieldSchema(field: TargetField): JsonSchema {
-  if (field.type !== 'rules') return valueSchema(field);
+  if (field.type === 'headers') return headersSchema;
+  if (field.type !== 'rules') return valueSchema({ ...field, type: field.type });
   return { anyOf: [{ enum: [false] }, oneRule, ...structured.rules.anyOf] };
 }
 

@@ -3,7 +3,7 @@ import type { FormatName } from './format.ts';
 
 export interface TargetField {
   readonly name: string;
-  readonly type: 'string' | 'enum' | 'integer' | 'boolean' | 'list' | 'rules';
+  readonly type: 'string' | 'enum' | 'integer' | 'boolean' | 'list' | 'rules' | 'headers';
   readonly required?: true;
   readonly orFunction?: true;
   readonly values?: readonly string[];
@@ -66,6 +66,14 @@ export const targetFields: readonly TargetField[] = [
     description: 'Payload by position instead: 0 is the first argument, -1 the returned value.',
   },
   {
+    name: 'when',
+    type: 'string',
+    orFunction: true,
+    format: 'text',
+    description:
+      'Expression for which calls make an event, such as `#result != null`. The others are counted as skipped. Default: all.',
+  },
+  {
     name: 'key',
     type: 'string',
     orFunction: true,
@@ -73,11 +81,24 @@ export const targetFields: readonly TargetField[] = [
     description: 'Expression for the record key. Default: the event id.',
   },
   {
+    name: 'headers',
+    type: 'headers',
+    description:
+      'Headers of the record beside those of svc, each an expression: `{ tenant: "#args[0].tenant" }`. They go out in clear. A value of null is left out.',
+  },
+  {
     name: 'phase',
     type: 'enum',
     values: ['BEFORE', 'AFTER_RETURNING', 'AFTER'],
     default: 'AFTER_RETURNING',
     description: 'When the event is made: before the call, after it succeeded, or after it ended either way.',
+  },
+  {
+    name: 'callback',
+    type: 'enum',
+    values: ['last'],
+    description:
+      'The function ends with a call of its last argument, the error first, as `charge(x, (error, receipt) => …)`: the event is made then, and `#result` is what follows the error. Default: it ends when it returns or its promise settles.',
   },
   {
     name: 'failOnError',

@@ -11,9 +11,10 @@ export interface CallValues {
 /** An expression, or (from code, `.mjs` and `.ts`) a function. */
 export type Expression = string | ((call: CallValues) => unknown);
 
-/** The fields of a target that a record key depends on; also those of a rule in code. */
+/** The fields of a target that a record key and headers depend on; also those of a rule in code. */
 export interface RuleFieldsOfKey {
   readonly key?: unknown;
+  readonly headers?: unknown;
   readonly payload?: unknown;
   readonly payloadIndex?: number | undefined;
 }
@@ -36,7 +37,12 @@ export interface TargetConfig {
   readonly payload: Expression | undefined;
   /** -1: the returned value. */
   readonly payloadIndex: number;
+  /** Which calls make an event; `undefined`: all. */
+  readonly when: Expression | undefined;
   readonly key: Expression | undefined;
+  readonly headers: Readonly<Record<string, Expression>> | undefined;
+  /** The function's last argument is a callback, the error first. */
+  readonly callback: 'last' | undefined;
   readonly phase: 'BEFORE' | 'AFTER_RETURNING' | 'AFTER';
   readonly failOnError: boolean;
   /** Rules for the payload; those with an empty path mean it as a whole. */

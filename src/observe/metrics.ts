@@ -7,7 +7,10 @@ export interface CaptureTarget {
   readonly target: string;
   /** Such as `patched`, `pending` or `failed`. */
   readonly state: string;
+  /** Those that have ended: with an event, or as one of the next two. */
   readonly calls: number;
+  readonly failed: number;
+  readonly skipped: number;
 }
 
 /** Events in memory until they are acknowledged. */
@@ -224,10 +227,14 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     prometheusName: 'svc_capture_calls_total',
     kind: 'counter',
     unit: '{call}',
-    description: 'Calls of a captured function.',
-    attributeKeys: ['target'],
+    description: 'Calls of a captured function that have ended, by what became of them.',
+    attributeKeys: ['target', 'result'],
     read: ({ captureTargets }, observe) => {
-      for (const { target, calls } of captureTargets()) observe(calls, { target });
+      for (const { target, calls, failed, skipped } of captureTargets()) {
+        observe(calls - failed - skipped, { target, result: 'event' });
+        observe(failed, { target, result: 'failed' });
+        observe(skipped, { target, result: 'skipped' });
+      }
     },
   },
 ];

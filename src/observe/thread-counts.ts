@@ -1,5 +1,5 @@
 import { durationBoundsSeconds } from './histogram.ts';
-import type { BufferState, MetricSources } from './metrics.ts';
+import type { BufferState, CaptureTarget, MetricSources } from './metrics.ts';
 import { type BrokerErrorKind, brokerErrorKinds, type EventTypeCounts, type Outcome } from './outcomes.ts';
 
 /** The counts of one worker thread, as they go to the main thread: numbers and names only. */
@@ -9,7 +9,7 @@ export interface ThreadCounts {
   readonly brokerErrors: Readonly<Record<BrokerErrorKind, number>>;
   readonly durations: readonly DurationRow[];
   readonly buffer: BufferState;
-  readonly calls: readonly { readonly target: string; readonly calls: number }[];
+  readonly calls: readonly TargetCalls[];
 }
 
 type Counted = Outcome | 'calls' | 'inFlight' | 'retries' | 'dlqFailures';
@@ -19,6 +19,8 @@ const counted: readonly Counted[] = [
 ];
 
 type CountRow = Readonly<Record<Counted, number>> & { readonly eventType: string };
+
+type TargetCalls = Pick<CaptureTarget, 'target' | 'calls' | 'failed' | 'skipped'>;
 
 interface DurationRow {
   readonly eventType: string;
@@ -38,7 +40,9 @@ export function readCounts(thread: number, sources: MetricSources): ThreadCounts
       ...{ count, sum, buckets: [...buckets] },
     })),
     buffer: sources.buffer(),
-    calls: sources.captureTargets().map(({ target, calls }) => ({ target, calls })),
+    calls: sources
+      .captureTargets()
+      .map(({ target, calls, failed, skipped }) => ({ target, calls, failed, skipped })),
   };
 }
 
@@ -50,11 +54,7 @@ export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts 
     brokerErrors: addErrors(one.brokerErrors, other.brokerErrors),
     durations: merged([...one.durations, ...other.durations], ({ eventType }) => eventType, addDurations),
     buffer: addBuffers(one.buffer, other.buffer),
-    calls: merged(
-      [...one.calls, ...other.calls],
-      ({ target }) => target,
-      (a, b) => ({ target: a.target, calls: a.calls + b.calls }),
-    ),
+    calls: merged([...one.calls, ...other.calls], ({ target }) => target, addCalls),
   };
 }
 
@@ -82,10 +82,8 @@ export function withCounts(own: MetricSources, others: () => ThreadCounts | unde
     },
     buffer: () => all().buffer,
     captureTargets: () => {
-      const calls = new Map(all().calls.map((each) => [each.target, each.calls]));
-      return own
-        .captureTargets()
-        .map((target) => ({ ...target, calls: calls.get(target.target) ?? target.calls }));
+      const calls = new Map(all().calls.map((each) => [each.target, each]));
+      return own.captureTargets().map((target) => ({ ...target, ...calls.get(target.target) }));
     },
   };
 }
@@ -106,6 +104,15 @@ function merged<T>(rows: readonly T[], keyOf: (row: T) => string, add: (one: T, 
     found.set(keyOf(row), known === undefined ? row : add(known, row));
   }
   return [...found.values()];
+}
+
+function addCalls(one: TargetCalls, other: TargetCalls): TargetCalls {
+  return {
+    target: one.target,
+    calls: one.calls + other.calls,
+    failed: one.failed + other.failed,
+    skipped: one.skipped + other.skipped,
+  };
 }
 
 function addRows(one: CountRow, other: CountRow): CountRow {

@@ -19,6 +19,8 @@ export interface WalkRules {
   readonly onUnmarked?: ((value: string | number, keys: readonly Step[]) => void) | undefined;
   /** The record key, which goes out in clear: no marked value may be equal to it. */
   readonly key?: string | undefined;
+  /** Headers of the record: as the key. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
 export interface Walk extends WalkRules {
@@ -54,6 +56,12 @@ export function leaf(value: unknown, depth: number, walk: Walk, place: Place): u
     throw refusal(
       'SVC_PROTECT_KEY_IN_CLEAR',
       'the record key is the value of a marked field, and would go out in clear: declare another key',
+    );
+  }
+  if (walk.headers !== undefined && Object.values(walk.headers).includes(plain)) {
+    throw refusal(
+      'SVC_PROTECT_HEADER_IN_CLEAR',
+      'a header is the value of a marked field, and would go out in clear: declare another one',
     );
   }
   if (rule.strategy === 'EXCLUDE') return excluded;

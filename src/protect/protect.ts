@@ -18,8 +18,13 @@ export interface ProtectedEnvelope extends Omit<Envelope, 'payload'> {
  * `{ "value": … }`.
  *
  * @param key what goes out in clear beside the payload; refused where it is one of the protected values
+ * @param headers as `key`
  */
-export type Protect = (envelope: Envelope, key?: string) => ProtectedEnvelope;
+export type Protect = (
+  envelope: Envelope,
+  key?: string,
+  headers?: Readonly<Record<string, string>>,
+) => ProtectedEnvelope;
 
 export interface ProtectorOptions {
   /** The rules of an event type. Called once per event. */
@@ -37,7 +42,7 @@ export type Detect = (eventType: string, value: string | number, keys: readonly 
 /** Protects payloads by the marks of their classes and by the rules of their event type. */
 export function createProtector(options: ProtectorOptions): Protect {
   const { policyOf, sealer, detect, usesMarks = true } = options;
-  return (envelope, key) => {
+  return (envelope, key, headers) => {
     const { payload: given } = envelope;
     const { eventType } = envelope.template;
     const payload = walkPayload(given, {
@@ -47,6 +52,7 @@ export function createProtector(options: ProtectorOptions): Protect {
       usesMarks,
       onUnmarked: detect && ((value, keys) => detect(eventType, value, keys)),
       key,
+      headers,
     });
     const isObject = typeof payload === 'object' && payload !== null && !Array.isArray(payload);
     return {

@@ -31,6 +31,7 @@ export function walkPayload(payload: unknown, rules: WalkRules): unknown {
     sealer: rules.sealer,
     onUnmarked: rules.onUnmarked,
     key: rules.key,
+    headers: rules.headers,
     nodes: 0,
     keys: [],
     index: 0,

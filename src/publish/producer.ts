@@ -11,6 +11,8 @@ export interface PublishOptions {
   readonly eventType?: string;
   /** Record key. Default: the event id. */
   readonly key?: string;
+  /** Headers of the record, beside those of svc; null and undefined are left out. They go out in clear. */
+  readonly headers?: Readonly<Record<string, string | number | bigint | boolean | null | undefined>>;
 }
 
 /**

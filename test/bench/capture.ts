@@ -9,7 +9,7 @@ import {
 import { BatchSpanProcessor, InMemorySpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
 import type { Bench } from '../../scripts/bench.ts';
 import { makeRule } from '../../src/capture/make-rule.ts';
-import type { CaptureSlot } from '../../src/capture/slot.ts';
+import { type CaptureSlot, createSlot } from '../../src/capture/slot.ts';
 import { wrapFunction } from '../../src/capture/wrap.ts';
 import { systemClock } from '../../src/clock.ts';
 import { createTraceStarter } from '../../src/context/event-trace.ts';
@@ -84,7 +84,7 @@ function captured(): {
     },
   });
   const rule = makeRule('bench#createOrder', 'configuration', { eventType: 'ORDER_CREATED' }, '', []);
-  const slot: CaptureSlot = { rule, onCall, calls: 0 };
+  const slot = createSlot(rule, onCall);
   return {
     fn: wrapFunction(createOrder, slot),
     slot,

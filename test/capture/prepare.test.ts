@@ -62,7 +62,9 @@ describe('capture: prepare', () => {
     const made: Made = { names: [] };
     let changes = 0;
     const capture = start(folder, [target('./a.cjs#create', made)], () => changes++);
-    assert.deepEqual(capture.report(), [{ id: './a.cjs#create', state: 'pending', notes: [], calls: 0 }]);
+    assert.deepEqual(capture.report(), [
+      { id: './a.cjs#create', state: 'pending', notes: [], calls: 0, failed: 0, skipped: 0 },
+    ]);
     const calls: Call[] = [];
     load(join(folder, 'a.cjs')).create(1, {});
     capture.setOnCall((call) => {
@@ -73,7 +75,9 @@ describe('capture: prepare', () => {
     assert.equal(create('x', {}), 'x');
     assert.equal(calls.length, 1, 'calls before setOnCall make no event');
     assert.deepEqual(calls[0]?.args, ['x', {}]);
-    assert.deepEqual(capture.report(), [{ id: './a.cjs#create', state: 'patched', notes: [], calls: 1 }]);
+    assert.deepEqual(capture.report(), [
+      { id: './a.cjs#create', state: 'patched', notes: [], calls: 1, failed: 0, skipped: 0 },
+    ]);
     assert.deepEqual(made.names, [['order', '']]);
     assert.equal(changes, 1);
     capture.setOnCall(null);

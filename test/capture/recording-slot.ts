@@ -1,6 +1,6 @@
 import type { Call, OnCall } from '../../src/capture/call.ts';
 import type { CaptureRule } from '../../src/capture/rule.ts';
-import type { CaptureSlot } from '../../src/capture/slot.ts';
+import { type CaptureSlot, createSlot } from '../../src/capture/slot.ts';
 
 export interface RecordingSlot extends CaptureSlot {
   readonly seen: Call[];
@@ -9,9 +9,8 @@ export interface RecordingSlot extends CaptureSlot {
 /** A slot that keeps the calls it is told of. `answer` is what `onCall` returns, or throws. */
 export function recordingSlot(rule: Partial<CaptureRule> = {}, answer?: OnCall): RecordingSlot {
   const seen: Call[] = [];
-  return {
-    seen,
-    rule: {
+  const slot = createSlot(
+    {
       id: 'src/orders.ts#create',
       origin: 'configuration',
       eventType: 'ORDER_CREATED',
@@ -21,12 +20,12 @@ export function recordingSlot(rule: Partial<CaptureRule> = {}, answer?: OnCall):
       payload: (call) => call.result,
       ...rule,
     },
-    onCall: (call) => {
+    (call) => {
       seen.push(call);
       return answer?.(call);
     },
-    calls: 0,
-  };
+  );
+  return Object.assign(slot, { seen });
 }
 
 /** A promise that a test settles when it wants to. */

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { formatEndReport, formatReport, type TargetReport } from '../../src/capture/report.ts';
 
+const calls = (calls: number, failed = 0, skipped = 0) => ({ calls, failed, skipped });
+
 const reports: readonly TargetReport[] = [
-  { id: 'src/orders.ts#createOrder', state: 'patched', notes: [], calls: 3 },
-  { id: 'src/a.ts#b', state: 'patched', notes: ['a configured rule wins over one in the code'], calls: 0 },
-  { id: 'src/late.ts#run', state: 'pending', notes: [], calls: 0 },
-  { id: 'src/x.ts#y', state: 'failed', reason: 'no such file: ./src/x.ts', notes: [], calls: 0 },
+  { id: 'src/orders.ts#createOrder', state: 'patched', notes: [], ...calls(3) },
+  { id: 'src/a.ts#b', state: 'patched', notes: ['a configured rule wins over one in the code'], ...calls(0) },
+  { id: 'src/late.ts#run', state: 'pending', notes: [], ...calls(0) },
+  { id: 'src/x.ts#y', state: 'failed', reason: 'no such file: ./src/x.ts', notes: [], ...calls(0) },
 ];
 
 describe('capture: report', () => {
@@ -42,5 +44,25 @@ describe('capture: report', () => {
     );
     assert.equal(formatEndReport(reports.slice(0, 1)), '');
     assert.equal(formatEndReport([]), '');
+  });
+
+  it('tells calls that made no event from calls that never came', () => {
+    const target = { state: 'patched', notes: [] } as const;
+    assert.equal(
+      formatEndReport([
+        { ...target, id: 'a', ...calls(3, 3) },
+        { ...target, id: 'b', ...calls(2, 0, 2) },
+        { ...target, id: 'c', ...calls(5, 3, 2) },
+        { ...target, id: 'd', ...calls(6, 3, 2) },
+        { ...target, id: 'e', ...calls(0) },
+      ]),
+      [
+        'capture: 4 of 5 targets made no event',
+        '  all 3 calls failed         a',
+        '  all 2 calls skipped        b',
+        '  3 calls failed, 2 skipped  c',
+        '  never called               e',
+      ].join('\n'),
+    );
   });
 });

@@ -96,7 +96,7 @@ describe('wrapFunction: async iterators', () => {
     const iterator = wrapFunction(broken, returning)();
     await assert.rejects(collect(iterator), fault);
     await iterator.next();
-    assert.equal(returning.calls, 0);
+    assert.deepEqual([returning.calls, returning.failed, returning.seen.length], [1, 1, 0]);
   });
 
   it('wait at their end only, and fail there with failOnError', async () => {
@@ -210,7 +210,7 @@ describe('wrapFunction: generators', () => {
     assert.equal(after.seen[0]?.error, fault);
     const returning = recordingSlot();
     assert.throws(() => [...wrapFunction(broken, returning)()], fault);
-    assert.equal(returning.calls, 0);
+    assert.deepEqual([returning.calls, returning.failed, returning.seen.length], [1, 1, 0]);
   });
 
   it('throw what onCall threw with failOnError', () => {

@@ -44,7 +44,7 @@ describe('wrapFunction: synchronous functions', () => {
     assert.equal(after.calls, 1);
     const returning = recordingSlot();
     assert.throws(() => wrapFunction(sell, returning)(), error);
-    assert.equal(returning.calls, 0);
+    assert.deepEqual([returning.calls, returning.failed, returning.seen.length], [1, 1, 0]);
   });
 
   it('keep their own error where the event fails as well', () => {
@@ -160,7 +160,7 @@ describe('wrapFunction: promises', () => {
     assert.equal(await call, error);
     const returning = recordingSlot();
     await assert.rejects(wrapFunction(sell, returning)(), error);
-    assert.equal(returning.calls, 0);
+    assert.deepEqual([returning.calls, returning.failed, returning.seen.length], [1, 1, 0]);
   });
 
   it('keep their own error where the event fails as well', async () => {

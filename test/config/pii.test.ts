@@ -305,4 +305,15 @@ describe('a record key', () => {
       'svc.targets[0].key: shows in clear what the rule for email protects (MASK) (code). Take another field for the key; the default is the event id.',
     ]);
   });
+
+  it('is said of each header that shows it as well', () => {
+    const headers = { tenant: '#args[0].tenant', by: '#result.email', contact: 'result.customer' };
+    const { targetProblems } = loadCode({
+      pii: { fields: ['email', 'customer.name'] },
+      targets: [{ ...target, headers }],
+    });
+    assert.deepEqual(lines(targetProblems[0]?.problems ?? []), [
+      'svc.targets[0].headers.by: shows in clear what the rule for email protects (MASK) (code). Take another field.',
+    ]);
+  });
 });

@@ -29,7 +29,10 @@ describe('targets', () => {
       topic: undefined,
       payload: undefined,
       payloadIndex: -1,
+      when: undefined,
       key: undefined,
+      headers: undefined,
+      callback: undefined,
       phase: 'AFTER_RETURNING',
       failOnError: false,
       pii: undefined,
@@ -46,7 +49,10 @@ describe('targets', () => {
       severity: 'critical',
       topic: 'a',
       payload,
+      when: '#result != null',
       key: '#result.id',
+      callback: 'LAST',
+      headers: { tenant: '#args[0].tenant' },
       phase: 'AFTER',
       failOnError: true,
       params: 'a, b',
@@ -60,7 +66,7 @@ describe('targets', () => {
     }).config.targets;
     assert.deepEqual(
       { ...one },
-      { ...one, ...fields, severity: 'CRITICAL', params: ['a', 'b'], payloadIndex: -1 },
+      { ...one, ...fields, severity: 'CRITICAL', callback: 'last', params: ['a', 'b'], payloadIndex: -1 },
     );
     assert.deepEqual([two?.eventType, two?.failOnError, two?.payloadIndex], ['ORDER_CREATED', true, 3]);
   });

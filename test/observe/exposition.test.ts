@@ -29,7 +29,9 @@ describe('exposition', () => {
     'svc_broker_errors_total{kind="fatal"}': '0',
     'svc_capture_targets{state="patched"}': '2',
     'svc_capture_targets{state="failed"}': '1',
-    'svc_capture_calls_total{target="./src/orders.ts#createOrder"}': '7',
+    'svc_capture_calls_total{target="./src/orders.ts#createOrder",result="event"}': '4',
+    'svc_capture_calls_total{target="./src/orders.ts#createOrder",result="failed"}': '2',
+    'svc_capture_calls_total{target="./src/orders.ts#createOrder",result="skipped"}': '1',
   };
   for (const [series, count] of Object.entries(expected)) {
     it(`${series} is ${count}`, () => assert.equal(value(series), count));

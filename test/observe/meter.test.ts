@@ -76,7 +76,7 @@ describe('meter', () => {
     assert.equal(values.get('svc.dlq.events.total ORDER_CREATED'), 1);
     assert.equal(values.get('svc.broker.errors.total retriable'), 1);
     assert.equal(values.get('svc.capture.targets patched'), 2);
-    assert.equal(values.get('svc.capture.calls ./src/orders.ts#createOrder'), 7);
+    assert.equal(values.get('svc.capture.calls ./src/orders.ts#createOrder,event'), 4);
   });
 
   it('records the duration in buckets of seconds', async () => {

@@ -17,9 +17,9 @@ export function metricSources(captureTargets: readonly CaptureTarget[] = []): Me
 /** One of everything, so that no instrument is without a value. */
 export function filledSources(): MetricSources {
   const sources = metricSources([
-    { target: './src/orders.ts#createOrder', state: 'patched', calls: 7 },
-    { target: './src/orders.ts#cancelOrder', state: 'patched', calls: 0 },
-    { target: './src/gone.ts#nothing', state: 'failed', calls: 0 },
+    { target: './src/orders.ts#createOrder', state: 'patched', calls: 7, failed: 2, skipped: 1 },
+    { target: './src/orders.ts#cancelOrder', state: 'patched', calls: 0, failed: 0, skipped: 0 },
+    { target: './src/gone.ts#nothing', state: 'failed', calls: 0, failed: 0, skipped: 0 },
   ]);
   const { ledger, durations } = sources;
   for (const outcome of ['published', 'published', 'dlq', 'backup', 'outbox', 'refused', 'lost'] as const) {

@@ -17,15 +17,18 @@ export const testSealer: Sealer = createSealer({
 export function publishes(
   payload: unknown,
   rules: unknown = [],
-  options: Partial<ProtectorOptions> & { readonly key?: string } = {},
+  options: Partial<ProtectorOptions> & {
+    readonly key?: string;
+    readonly headers?: Readonly<Record<string, string>>;
+  } = {},
 ): unknown {
   const checked = checkRulesOf(rules, true);
   if (!checked.ok) throw new TypeError(checked.message);
   const policy = compilePolicy(checked.value);
-  const { key, ...rest } = options;
+  const { key, headers, ...rest } = options;
   const protect = createProtector({ policyOf: () => policy, sealer: testSealer, ...rest });
   const envelope = { template: { eventType: 'E' }, payload } as Envelope;
-  return JSON.parse(JSON.stringify(protect(envelope, key).payload));
+  return JSON.parse(JSON.stringify(protect(envelope, key, headers).payload));
 }
 
 /** The event is refused with this code, and nothing of `secret` can be seen in the error. */

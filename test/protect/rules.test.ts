@@ -284,6 +284,19 @@ describe('the protector', () => {
     assert.deepEqual(publishes({ email: secret, id: 7 }, ['email'], { key: '7' }), { email: shown, id: 7 });
   });
 
+  it('lets no protected value go out as a header', () => {
+    const headers = { tenant: 'acme', contact: secret };
+    for (const strategy of ['MASK', 'ENCRYPT', 'HASH', 'EXCLUDE'])
+      refuses({ email: secret }, 'SVC_PROTECT_HEADER_IN_CLEAR', [{ path: 'email', strategy }], {
+        headers,
+        secret,
+      });
+    refuses({ id: 7 }, 'SVC_PROTECT_HEADER_IN_CLEAR', ['id'], { headers: { id: '7' } });
+    assert.deepEqual(publishes({ email: secret }, ['email'], { headers: { tenant: 'acme' } }), {
+      email: shown,
+    });
+  });
+
   it('keeps the rules of event types apart, before those for all', () => {
     const policies = createPolicies({
       general: [{ path: 'a', type: 'CUSTOM', strategy: 'MASK', level: 'STRONG' }],

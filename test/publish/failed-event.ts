@@ -16,6 +16,7 @@ export function failedEvent(eventId: string, options: Partial<FailedEvent> = {})
       eventType: 'ORDER_CREATED',
       'content-type': 'application/json',
       traceparent: '00-a-b-01',
+      tenant: 'acme',
     },
     text: {
       beforePublishedAt: `{"eventId":"${eventId}","eventType":"ORDER_CREATED","publishedAt":"`,

@@ -72,7 +72,17 @@ export function keySelector(
   };
 }
 
-function selector(
+/** Whether a call is meant. Any value counts as in a condition; a promise is a failure, not a yes. */
+export function whenSelector(
+  spec: string | Selector,
+  parameterNames: readonly string[] | undefined,
+): (call: ExpressionScope) => boolean {
+  const select = selector(spec, 'when', parameterNames);
+  return (call) => Boolean(select(call));
+}
+
+/** Evaluates an expression, or calls the function in its place with what expressions see. */
+export function selector(
   spec: string | Selector,
   name: string,
   parameterNames: readonly string[] | undefined,

@@ -11,6 +11,7 @@ import { scan } from './scan.ts';
 import {
   type AnyFunction,
   core,
+  defaultedParameters,
   isClass,
   isFunction,
   isNameless,
@@ -38,7 +39,11 @@ function find(question: Question): Found | Problem {
     if (isProblem(returned)) return returned;
     shown = returned.shown;
   } else if (path.result) shown = undefined;
-  return { place: hit.place, parameterNames: shown && parameterNames(shown) };
+  return {
+    place: hit.place,
+    parameterNames: shown && parameterNames(shown),
+    defaulted: shown && defaultedParameters(shown),
+  };
 }
 
 /** The longest beginning of the path that the file gives a value, then the rest inside of that. */

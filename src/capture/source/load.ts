@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import Module from 'node:module';
 import { fileURLToPath } from 'node:url';
+import { type EntryWatch, watchEntry } from './late-start.ts';
 import { rewriteLoaded } from './load-result.ts';
 import type { LoaderData, LoaderMessage } from './loader.ts';
 import { hasSoundSyncHooks, isRequiredPreload } from './node-hooks.ts';
@@ -16,8 +17,12 @@ export interface SourceHookEvents extends SourceEvents {
 export interface SourceHooks {
   /** Takes in what the loader thread has found; nothing to do where hooks are synchronous. */
   drain(): void;
+  /** Why modules that were never seen may have been loaded before svc. */
+  tooLate(): string | undefined;
   close(): void;
 }
+
+type Hook = Omit<SourceHooks, 'tooLate'>;
 
 /** Why ES modules cannot be captured in this process; `undefined` when they can. */
 export function whyNoModules(): string | undefined {
@@ -27,11 +32,13 @@ export function whyNoModules(): string | undefined {
 
 /** Changes the text of the named files while Node loads them. */
 export function hookSource(files: TargetFiles, events: SourceHookEvents): SourceHooks {
-  const parts = [hookCompile(files, events), hookModules(files, events)];
+  const entry = watchEntry(hasSoundSyncHooks());
+  const parts = [hookCompile(files, events, entry), hookModules(files, events, entry)];
   return {
     drain() {
       for (const part of parts) part.drain();
     },
+    tooLate: entry.reason,
     close() {
       for (const part of parts) part.close();
     },
@@ -41,13 +48,14 @@ export function hookSource(files: TargetFiles, events: SourceHookEvents): Source
 type Compile = (this: unknown, content: unknown, filename: unknown, ...rest: unknown[]) => unknown;
 
 /** Every require hook there is (tsx, ts-node, swc, Babel) ends in `_compile`. */
-function hookCompile(files: TargetFiles, events: SourceEvents): SourceHooks {
+function hookCompile(files: TargetFiles, events: SourceEvents, entry: EntryWatch): Hook {
   const lookup = targetFileLookup(files);
   const prototype = Module.prototype as unknown as { _compile: Compile };
   const original = prototype._compile;
   let isOpen = true;
   const compile: Compile = function _compile(content, filename, ...rest) {
     const isText = isOpen && typeof content === 'string' && typeof filename === 'string';
+    if (isText) entry.see(filename);
     const file = isText ? lookup.byPath(filename) : undefined;
     const goal = rest[0] === 'module' ? 'module' : 'unknown';
     const text = file
@@ -66,17 +74,18 @@ function hookCompile(files: TargetFiles, events: SourceEvents): SourceHooks {
   };
 }
 
-const nothing: SourceHooks = { drain() {}, close() {} };
+const nothing: Hook = { drain() {}, close() {} };
 
-function hookModules(files: TargetFiles, events: SourceHookEvents): SourceHooks {
-  if (hasSoundSyncHooks()) return hookModulesHere(files, events);
+function hookModules(files: TargetFiles, events: SourceHookEvents, entry: EntryWatch): Hook {
+  if (hasSoundSyncHooks()) return hookModulesHere(files, events, entry);
   return isRequiredPreload() ? nothing : hookModulesInThread(files, events);
 }
 
-function hookModulesHere(files: TargetFiles, events: SourceEvents): SourceHooks {
+function hookModulesHere(files: TargetFiles, events: SourceEvents, entry: EntryWatch): Hook {
   const lookup = targetFileLookup(files);
   const hooks = Module.registerHooks({
     load(url, context, nextLoad) {
+      entry.see(url);
       const result = nextLoad(url, context);
       try {
         return rewriteLoaded(url, result, lookup, events);
@@ -89,7 +98,7 @@ function hookModulesHere(files: TargetFiles, events: SourceEvents): SourceHooks 
   return { drain() {}, close: () => hooks.deregister() };
 }
 
-function hookModulesInThread(files: TargetFiles, events: SourceHookEvents): SourceHooks {
+function hookModulesInThread(files: TargetFiles, events: SourceHookEvents): Hook {
   // Before the hooks: afterwards each of the parser's own modules would take the way through the other thread.
   loadParser();
   // Loaded here only: 2 ms that Nodes with synchronous hooks need not pay.

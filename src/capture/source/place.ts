@@ -26,6 +26,8 @@ export interface Found {
   readonly place: Place;
   /** '' for a parameter that is destructured or takes the rest; `undefined` when the text does not show the function. */
   readonly parameterNames: readonly string[] | undefined;
+  /** Positions of the parameters with a default. */
+  readonly defaulted?: readonly number[] | undefined;
 }
 
 /** Why a target has no place in a file, in words for the person who wrote the target. */

@@ -2,6 +2,7 @@ import type { Expression } from 'oxc-parser';
 import type { Definitions } from './definitions.ts';
 import { classPaths } from './find-in-class.ts';
 import { objectPaths } from './find-in-object.ts';
+import { minifiedHint } from './minified.ts';
 import { didYouMean } from './nearest.ts';
 import type { Place, Problem } from './place.ts';
 import { type AnyFunction, core, isClass } from './syntax.ts';
@@ -40,7 +41,10 @@ export function knownPaths(definitions: Definitions): string[] {
 }
 
 export function notFound(question: Question, name: string): Problem {
-  return { problem: `no ${name} in this file${didYouMean(name, knownPaths(question.definitions))}` };
+  const { definitions, text } = question;
+  const minified = minifiedHint(text, definitions.byName.keys());
+  const near = didYouMean(name, knownPaths(definitions));
+  return { problem: `no ${name} in this file${near}${minified === undefined ? '' : `: ${minified}`}` };
 }
 
 export function notAFunction(question: Question, name: string, what: string): Problem {

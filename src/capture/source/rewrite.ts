@@ -11,8 +11,12 @@ export interface SourceTarget {
 
 /** Told about each target of a file when its text is read. Neither throws. */
 export interface SourceEvents {
-  /** The function is there; false keeps its text as it is. */
-  found(id: string, parameterNames: readonly string[] | undefined): boolean;
+  /** The function is there; false keeps its text as it is. `defaulted`: positions of the parameters with a default. */
+  found(
+    id: string,
+    parameterNames: readonly string[] | undefined,
+    defaulted: readonly number[] | undefined,
+  ): boolean;
   problem(id: string, reason: string): void;
 }
 
@@ -51,7 +55,8 @@ export function findAll(
   const find = finder(parsed.program, text);
   return targets.flatMap(({ id, functionPath }) => {
     const found = find(functionPath);
-    if (!isProblem(found)) return events.found(id, found.parameterNames) ? [{ id, found }] : [];
+    if (!isProblem(found))
+      return events.found(id, found.parameterNames, found.defaulted) ? [{ id, found }] : [];
     events.problem(id, found.problem);
     return [];
   });

@@ -153,13 +153,23 @@ export function requiredFrom(node: Expression): string | undefined {
     : undefined;
 }
 
+/** Positions of the parameters that have a default. */
+export function defaultedParameters(node: AnyFunction): number[] {
+  return withoutThis(node).flatMap((parameter, index) =>
+    parameter.type === 'AssignmentPattern' ? [index] : [],
+  );
+}
+
+function withoutThis(node: AnyFunction) {
+  const plain = node.params.map((each) => (each.type === 'TSParameterProperty' ? each.parameter : each));
+  // TypeScript's `this` is written like a parameter and is none.
+  return plain[0]?.type === 'Identifier' && plain[0].name === 'this' ? plain.slice(1) : plain;
+}
+
 /** Parameter names by position; '' for a destructured or a rest parameter, which no single argument stands for. */
 export function parameterNames(node: AnyFunction): string[] {
-  const names = node.params.map((parameter) => {
-    const plain = parameter.type === 'TSParameterProperty' ? parameter.parameter : parameter;
+  return withoutThis(node).map((plain) => {
     const target = plain.type === 'AssignmentPattern' ? plain.left : plain;
     return target.type === 'Identifier' ? target.name : '';
   });
-  // TypeScript's `this` is written like a parameter and is none.
-  return names[0] === 'this' ? names.slice(1) : names;
 }

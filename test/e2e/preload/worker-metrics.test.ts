@@ -57,7 +57,7 @@ describe('metrics of worker threads', function () {
   it('/metrics of the main thread counts the events of all threads', async () => {
     await until('svc_events_published_total{eventType="ORDERED"} ', 6);
     await until('svc_events_publish_duration_seconds_count{eventType="ORDERED"} ', 6);
-    await until('svc_capture_calls_total{target="main.cjs#order"} ', 6);
+    await until('svc_capture_calls_total{target="main.cjs#order",result="event"} ', 6);
     await until('svc_buffer_events ', 0);
   });
 

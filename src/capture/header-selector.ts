@@ -1,0 +1,38 @@
+import { SvcError } from '../errors.ts';
+import { headerNameProblem, headerText, headerTextRule, maxHeaders } from '../event-headers.ts';
+import type { ExpressionScope } from './expression/scope.ts';
+import { type Selector, selector } from './expression/selector.ts';
+
+export type HeaderSpec = Readonly<Record<string, string | Selector>>;
+
+/**
+ * What takes the headers out of a call, as texts; those that are null or undefined are left out.
+ *
+ * @throws SvcError for a name that no header can have (`SVC_CAPTURE_HEADERS`) and an expression that does not fit the function;
+ *   the returned function throws what a failed expression throws, and `SVC_CAPTURE_HEADERS` for a value that is no header
+ */
+export function headerSelector(
+  spec: HeaderSpec,
+  parameterNames: readonly string[] | undefined,
+): (call: ExpressionScope) => Readonly<Record<string, string>> {
+  const entries = Object.entries(spec);
+  if (entries.length > maxHeaders) throw wrong(`there can be at most ${maxHeaders} headers`);
+  const selectors = entries.map(([name, given]) => {
+    const problem = headerNameProblem(name);
+    if (problem !== undefined) throw wrong(`the header ${JSON.stringify(name.slice(0, 60))} ${problem}`);
+    return { name, select: selector(given, `${name} header`, parameterNames) };
+  });
+  return (call) => {
+    const headers: Record<string, string> = {};
+    for (const { name, select } of selectors) {
+      const text = headerText(select(call));
+      if (text === undefined) throw wrong(`the header ${name} must be ${headerTextRule}`);
+      if (text !== null) headers[name] = text;
+    }
+    return headers;
+  };
+}
+
+function wrong(message: string): SvcError {
+  return new SvcError('SVC_CAPTURE_HEADERS', message);
+}

@@ -1,0 +1,27 @@
+import { SvcError } from '../errors.ts';
+import { headerNameProblem, headerText, headerTextRule, maxHeaders } from '../event-headers.ts';
+
+/**
+ * The headers that `publish()` was given, as texts; those that are null or undefined are left out.
+ *
+ * @throws SvcError `SVC_PUBLISH_HEADERS`, with the name of the header and never its value
+ */
+export function headersOf(given: unknown): Readonly<Record<string, string>> | undefined {
+  if (given === undefined || given === null) return undefined;
+  if (typeof given !== 'object' || Array.isArray(given)) throw wrong('headers must be an object');
+  const entries = Object.entries(given);
+  if (entries.length > maxHeaders) throw wrong(`there can be at most ${maxHeaders} headers`);
+  const headers: Record<string, string> = {};
+  for (const [name, value] of entries) {
+    const problem = headerNameProblem(name);
+    if (problem !== undefined) throw wrong(`the header ${JSON.stringify(name.slice(0, 60))} ${problem}`);
+    const text = headerText(value);
+    if (text === undefined) throw wrong(`the header ${name} must be ${headerTextRule}`);
+    if (text !== null) headers[name] = text;
+  }
+  return headers;
+}
+
+function wrong(message: string): SvcError {
+  return new SvcError('SVC_PUBLISH_HEADERS', message);
+}
