@@ -35,11 +35,6 @@ export async function runRecoveryCommand(
   const isListing = action === 'list' || options.isDryRun;
   if (isSending || place.kind === 'dlq') checkBroker();
   const bar = createProgressBar(process.stderr);
-  const listing = isListing
-    ? createListing({ isJson: options.isJson, isSorted: place.kind === 'dlq' }, (text) =>
-        process.stdout.write(text),
-      )
-    : undefined;
   let isStopped = false;
   const stop = (): void => {
     // A second time ends the process: at most the batch under way is then sent again.
@@ -49,6 +44,11 @@ export async function runRecoveryCommand(
   };
   process.once('SIGINT', stop);
   process.once('SIGTERM', stop);
+  const listing = isListing
+    ? createListing({ isJson: options.isJson, isSorted: place.kind === 'dlq' }, (text) =>
+        process.stdout.write(text),
+      )
+    : undefined;
   try {
     const result = await runRecovery(config, logger, {
       place,

@@ -36,10 +36,9 @@ export function summaryLines(result: RecoveryResult, isSending: boolean): string
   const lines = [
     isSending
       ? `${source}: ${sent} of ${matched} events sent to their topics${filtered}`
-      : `${source}: ${matched} events${filtered}`,
+      : `${source}: ${eventsOf(matched)}${filtered}`,
   ];
-  for (const [reason, events] of problems)
-    lines.push(`not sent: ${events} ${events === 1 ? 'event' : 'events'}: ${reason}`);
+  for (const [reason, events] of problems) lines.push(`not sent: ${eventsOf(events)}: ${reason}`);
   for (const { place, reason } of unreadable) lines.push(`not readable: ${place}: ${reason}`);
   if (stoppedBy !== undefined)
     lines.push('stopped: the broker is away. Run the command again to go on from here');
@@ -51,6 +50,10 @@ export function summaryLines(result: RecoveryResult, isSending: boolean): string
     );
   else if (failed > 0) lines.push('what was not sent is still there');
   return `${lines.map(printable).join('\n')}\n`;
+}
+
+function eventsOf(count: number): string {
+  return count === 1 ? '1 event' : `${count} events`;
 }
 
 const width = 30;

@@ -1,7 +1,18 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { plainApp } from '../support/apps.ts';
 import { hostEnvironment } from '../support/run-app.ts';
@@ -191,6 +202,30 @@ describe('backup and its way back', function () {
         ['k2', 2],
       ],
     );
+  });
+
+  it('a list ends at once on Ctrl-C, whatever lies in the folder', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-list-'));
+    const segment = join(folder, 'dlq-backup', 'segment-1795299716250-7-00000001.ndjson');
+    mkdirSync(join(folder, 'dlq-backup'), { mode: 0o700 });
+    writeFileSync(segment, '');
+    // As large as one may be: reading it takes longer.
+    truncateSync(segment, 1024 ** 3);
+    const { node } = await subject();
+    const command = [join(app, 'node_modules/svc/bin/svc.cjs'), 'backup', 'list'];
+    const env = { ...hostEnvironment(), SVC_BROKER_CLIENT: 'file' };
+    const list = spawn(node, command, { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
+    let said = '';
+    list.stderr.on('data', (text) => {
+      said += text;
+    });
+    await once(list.stdout, 'data');
+    const sinceMs = performance.now();
+    list.kill('SIGINT');
+    const [code] = await once(list, 'close');
+    assert.deepEqual([code, said], [1, 'svc: stopped on request: there may be more\n']);
+    assert.ok(performance.now() - sinceMs < 5_000);
+    rmSync(folder, { recursive: true });
   });
 
   it('wrong use is told, with exit code 2', async () => {
