@@ -28,6 +28,7 @@ export function preload(): void {
     return;
   }
   if (!config.enabled) return;
+  if (config.file !== undefined) logger.info(`configuration ${config.file}`);
   for (const warning of warnings) logger.warn(formatProblem(warning));
   for (const problem of problems) logger.error(formatProblem(problem));
   if (problems.length > 0) {

@@ -17,8 +17,7 @@ export function runCheck(args: readonly string[]): number {
     process.stderr.write(`svc: ${(error as Error).message}; see svc --help\n`);
     return 2;
   }
-  const env = options.config === undefined ? process.env : { ...process.env, SVC_CONFIG: options.config };
-  const { config, problems, warnings, targetProblems, notFound } = loadConfig({ env });
+  const { config, problems, warnings, targetProblems, notFound } = loadConfig({ file: options.config });
   if (notFound !== undefined) {
     process.stderr.write(`svc: ${notFound}\n`);
     return 1;

@@ -1,5 +1,6 @@
 import { camelCase } from './option.ts';
-import { type Mistake, printable } from './problem.ts';
+import type { Mistake } from './problem.ts';
+import { shownName } from './shown-name.ts';
 
 /** One of `svc.pii.crypto.keys`. */
 export interface EncryptionKeyConfig {
@@ -28,7 +29,8 @@ export function checkKeys(given: unknown): {
   for (const [index, item] of Array.from(value as unknown[]).entries()) {
     const key = checkKey(item, `item ${index + 1}`);
     if (typeof key === 'string') mistakes.push({ message: key });
-    else if (keys.some(({ id }) => id === key.id)) mistakes.push({ message: `has the id "${key.id}" twice` });
+    else if (keys.some(({ id }) => id === key.id))
+      mistakes.push({ message: `item ${index + 1} has an id that stands there twice` });
     else keys.push(key);
   }
   if (keys.filter(({ status }) => status === 'primary').length > 1)
@@ -49,7 +51,7 @@ function checkKey(item: unknown, name: string): EncryptionKeyConfig | string {
     return `${name} must be { id, key, status }`;
   const found: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(item)) {
-    if (!fields.includes(camelCase(key))) return `${name} has the unknown field ${printable(key)}`;
+    if (!fields.includes(camelCase(key))) return `${name} has the unknown field ${shownName(key, fields)}`;
     found[camelCase(key)] = value;
   }
   const { id, key, status } = found;

@@ -78,21 +78,27 @@ describe('svc.pii', () => {
   for (const [fields, problem] of [
     [7, 'must be a list of rules, got 7 (number)'],
     [[7], 'must hold paths, or objects with path, got 7 (number)'],
-    [['a..b'], 'has a path that must be a path such as customer.email, items[*].phone or **.ssn, got "a..b"'],
-    [['a[0]'], 'has a path that must be a path such as customer.email, items[*].phone or **.ssn, got "a[0]"'],
+    [
+      ['a..b'],
+      'has a path that must be a path such as customer.email, items[*].phone or **.ssn, got a string',
+    ],
+    [
+      ['a[0]'],
+      'has a path that must be a path such as customer.email, items[*].phone or **.ssn, got a string',
+    ],
     [
       ['a=FOO'],
-      'has a rule whose type is none of NAME, EMAIL, PHONE, ADDRESS, CARD, NATIONAL_ID, ACCOUNT, IP, CUSTOM, got "FOO"',
+      'has a rule whose type is none of NAME, EMAIL, PHONE, ADDRESS, CARD, NATIONAL_ID, ACCOUNT, IP, CUSTOM, got a string',
     ],
     [[{ path: 'a', stratgy: 'HASH' }], 'has a rule with the unknown field stratgy'],
     [
       [{ path: 'a', strategy: 'HASHED' }],
-      'has a rule whose strategy is none of MASK, ENCRYPT, HASH, EXCLUDE, got "HASHED"',
+      'has a rule whose strategy is none of MASK, ENCRYPT, HASH, EXCLUDE, got a string',
     ],
     [[{ path: 'a', keyId: '../x' }], 'has a rule with an Invalid key id'],
     [[{ path: 7 }], 'must hold paths that are strings, got 7 (number)'],
     ['[{', 'is not valid JSON'],
-    [{ a: 7 }, 'says of a neither a type nor a rule, got 7 (number)'],
+    [{ a: 7 }, 'says of path 1 neither a type nor a rule, got 7 (number)'],
     [[`${'a.'.repeat(32)}a`], 'has a path that must be a path of at most 32 steps'],
     [['a'.repeat(513)], 'has a path that must be a path of at most 512 characters'],
   ] as const) {
@@ -182,12 +188,12 @@ describe('svc.pii', () => {
           { id: 'a', key },
           { id: 'a', key },
         ],
-        /the id "a" twice/,
+        /item 2 has an id that stands there twice/,
       ],
       [[{ id: 'a b', key }], /Invalid key id/],
       [[{ id: 'a', key: 'AAAA' }], /item 1 must be exactly 32 bytes, written in Base64; found 3 /],
       [[{ id: 'a', key, status: 'old' }], /status primary or decrypt/],
-      [[{ id: 'a', key, value: 1 }], /unknown field value/],
+      [[{ id: 'a', key, value: 1 }], /unknown field \?/],
       [Array.from({ length: 9 }, (_, index) => ({ id: `k${index}`, key })), /at most 8 keys/],
       [
         [
