@@ -54,6 +54,7 @@ export function runCheck(args: readonly string[]): number {
     process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
     return failed ? 1 : 0;
   }
+  if (config.file !== undefined) process.stdout.write(`configuration ${config.file}\n`);
   for (const warning of warnings) process.stdout.write(`warning: ${formatProblem(warning)}\n`);
   for (const problem of problems) process.stdout.write(`error: ${formatProblem(problem)}\n`);
   for (const { id, reason } of refused) process.stdout.write(`error: target ${id}: ${reason}\n`);

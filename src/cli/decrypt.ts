@@ -118,6 +118,7 @@ function loadKeys(file: string | undefined): Config {
   // The file is called svc.… as its settings are.
   const wrong = problems.filter(({ name }, index) => !isOther(name) || (!isReadable && index === 0));
   if (wrong.length > 0) throw new WrongUse(wrong.map(formatProblem).join('\nsvc: '));
+  if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
   return config;
 }
 

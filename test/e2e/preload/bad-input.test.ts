@@ -164,7 +164,7 @@ describe('a configuration that is wrong: clear lines, and the application runs',
     assert.equal(end.topics.events?.length, 1);
     const lines = linesOf(end);
     for (const line of [
-      /^svc: error: target main\.mjs#pay: .*topic.*"no good"/,
+      /^svc: error: target main\.mjs#pay: .*topic.*got a string/,
       /^svc: warn: target main\.mjs#ordr is not captured: .*did you mean order\?/,
       /^svc: warn: target main\.mjs#amount is not captured: .*not a function/,
       /^svc: warn: target gone\.mjs#order is not captured: no such file: \.\/gone\.mjs/,
