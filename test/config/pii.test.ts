@@ -84,8 +84,25 @@ describe('svc.pii', () => {
     ],
     [
       ['a[0]'],
+      'has a path that names an element by its number: write a[*], or a["0"] for the key of an object',
+    ],
+    [
+      ['items.0.phone'],
+      'has a path that names an element by its number: write items[*].phone, or items["0"].phone for the key of an object',
+    ],
+    [
+      ['0.1'],
+      'has a path that names an element by its number: write [*][*], or ["0"]["1"] for the key of an object',
+    ],
+    [
+      ['#result.email'],
       'has a path that must be a path such as customer.email, items[*].phone or **.ssn, got a string',
     ],
+    [
+      ['/customer/email'],
+      'has a path that must be a path such as customer.email, items[*].phone or **.ssn, got a string',
+    ],
+    [['$'], 'has a path that must be a path such as customer.email, items[*].phone or **.ssn, got a string'],
     [
       ['a=FOO'],
       'has a rule whose type is none of NAME, EMAIL, PHONE, ADDRESS, CARD, NATIONAL_ID, ACCOUNT, IP, CUSTOM, got a string',

@@ -158,7 +158,16 @@ management:
     const scram = loadCode({
       broker: { sasl: { mechanism: 'scram-sha-256', username: 'me', password: 'x' } },
     });
-    assert.deepEqual(scram.warnings, []);
+    assert.deepEqual(lines(scram.warnings), [
+      'svc.broker.sasl.mechanism: lets whoever listens try out passwords, and read the events, because svc.broker.tls.enabled is false (code). Set svc.broker.tls.enabled: true.',
+    ]);
+    for (const mechanism of ['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer']) {
+      const own =
+        mechanism === 'oauthbearer' ? { oauthbearer: { token: 'x' } } : { username: 'me', password: 'x' };
+      const sasl = { mechanism, ...own };
+      assert.equal(loadCode({ broker: { sasl } }).warnings.length, 1, mechanism);
+      assert.deepEqual(loadCode({ broker: { sasl, tls: { enabled: true } } }).warnings, [], mechanism);
+    }
   });
 
   it('certificates', () => {
