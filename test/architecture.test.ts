@@ -24,6 +24,7 @@ const stages = [
 const ground = [
   'field-rule.ts',
   'rule-path.ts',
+  'key-text.ts',
   'errors.ts',
   'builtins.ts',
   'clock.ts',

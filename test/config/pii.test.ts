@@ -178,15 +178,15 @@ describe('svc.pii', () => {
 
   it('refuses a key of another length, and says which it found', () => {
     const found = (defaultKey: string) =>
-      problemsOf({ crypto: { defaultKey } }).map((line) => /found \d+ \(\w+\)/.exec(line)?.[0]);
+      problemsOf({ crypto: { defaultKey } }).map((line) => /found \d+, read as \w+ \(\w+\)/.exec(line)?.[0]);
     const of = (bytes: number) => Buffer.alloc(bytes, 200).toString('base64');
-    assert.deepEqual(found(of(31)), ['found 31 (IllegalArgumentException)']);
-    assert.deepEqual(found(of(33)), ['found 33 (IllegalArgumentException)']);
-    assert.deepEqual(found(of(16)), ['found 16 (IllegalArgumentException)']);
-    assert.deepEqual(found('not base64!!'), ['found 12 (IllegalArgumentException)']);
+    assert.deepEqual(found(of(31)), ['found 31, read as Base64 (IllegalArgumentException)']);
+    assert.deepEqual(found(of(33)), ['found 33, read as Base64 (IllegalArgumentException)']);
+    assert.deepEqual(found(of(16)), ['found 16, read as Base64 (IllegalArgumentException)']);
+    assert.deepEqual(found('not base64!!'), ['found 12, read as characters (IllegalArgumentException)']);
     assert.deepEqual(found(of(32)), []);
     assert.deepEqual(found('0123456789abcdef0123456789abcdef'), [], '32 characters are 32 bytes');
-    assert.deepEqual(found(`${of(32)}\n`), ['found 45 (IllegalArgumentException)']);
+    assert.deepEqual(found(`${of(32)}\n`), ['found 45, read as characters (IllegalArgumentException)']);
   });
 
   it('checks the keys for rotation', () => {
@@ -208,7 +208,10 @@ describe('svc.pii', () => {
         /item 2 has an id that stands there twice/,
       ],
       [[{ id: 'a b', key }], /Invalid key id/],
-      [[{ id: 'a', key: 'AAAA' }], /item 1 must be exactly 32 bytes, written in Base64; found 3 /],
+      [
+        [{ id: 'a', key: 'AAAA' }],
+        /item 1 must be exactly 32 bytes, written in Base64; found 3, read as Base64 /,
+      ],
       [[{ id: 'a', key, status: 'old' }], /status primary or decrypt/],
       [[{ id: 'a', key, value: 1 }], /unknown field \?/],
       [Array.from({ length: 9 }, (_, index) => ({ id: `k${index}`, key })), /at most 8 keys/],
