@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util';
-import { defaultEventType, makeRule } from '../capture/make-rule.ts';
-import { inspect } from '../capture/prepare.ts';
 import { formatReport } from '../capture/report.ts';
 import { loadConfig } from '../config/load.ts';
-import { formatProblem } from '../config/problem.ts';
+import { formatProblem, type Problem } from '../config/problem.ts';
+import { inspectTargets } from '../inspect-targets.ts';
+import { unsupportedNode } from '../supported-node.ts';
 
 /** `svc check`: the patch report, without starting the application. */
 export function runCheck(args: readonly string[]): number {
@@ -17,25 +17,19 @@ export function runCheck(args: readonly string[]): number {
     process.stderr.write(`svc: ${(error as Error).message}; see svc --help\n`);
     return 2;
   }
-  const { config, problems, warnings, targetProblems, notFound } = loadConfig({ file: options.config });
+  const {
+    config,
+    problems: ofConfig,
+    warnings,
+    targetProblems,
+    notFound,
+  } = loadConfig({ file: options.config });
+  const problems = [...problemsOfNode(), ...ofConfig];
   if (notFound !== undefined) {
     process.stderr.write(`svc: ${notFound}\n`);
     return 1;
   }
-  const targets = config.targets.map((target) => ({
-    id: target.id,
-    module: target.module,
-    functionPath: target.function,
-    makeRule: (names: readonly string[] | undefined) =>
-      makeRule(
-        target.id,
-        'configuration',
-        target,
-        defaultEventType(target.function, target.module),
-        target.params ?? names,
-      ),
-  }));
-  const reports = inspect(targets, { baseDir: config.baseDir });
+  const reports = inspectTargets(config);
   const refused = targetProblems.map(({ id, problems: why }) => ({
     id,
     reason: why.map(formatProblem).join('; '),
@@ -60,4 +54,17 @@ export function runCheck(args: readonly string[]): number {
   for (const { id, reason } of refused) process.stdout.write(`error: target ${id}: ${reason}\n`);
   process.stdout.write(`${formatReport(reports)}\n`);
   return failed ? 1 : 0;
+}
+
+/** What `svc/register` would do nothing in. */
+function problemsOfNode(): Problem[] {
+  const message = unsupportedNode(process.versions.node);
+  if (message === undefined) return [];
+  return [
+    {
+      name: 'svc',
+      message: `${message}: nothing is captured here`,
+      fix: 'Run the application with a newer Node',
+    },
+  ];
 }

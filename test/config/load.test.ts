@@ -15,6 +15,7 @@ describe('loadConfig', () => {
     const { config, problems, warnings } = loadConfig({ cwd, env: {} });
     const expected: Config = {
       enabled: true,
+      required: false,
       aop: { enabled: true },
       service: { name: null, version: null },
       log: { level: 'info' },
