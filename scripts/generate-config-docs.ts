@@ -12,6 +12,7 @@ import { type TargetField, targetFields } from '../src/config/target-fields.ts';
 
 const sections: readonly (readonly [prefix: string, title: string])[] = [
   ['svc.enabled', 'Switches'],
+  ['svc.required', 'Switches'],
   ['svc.aop.', 'Switches'],
   ['svc.service.', 'Service'],
   ['svc.log.', 'Logging and the end of the process'],
