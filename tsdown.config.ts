@@ -49,6 +49,7 @@ export default defineConfig([
       ...publicEntries,
       preload: 'src/preload.ts',
       start: 'src/start.ts',
+      'inspect-targets': 'src/inspect-targets.ts',
       cli: 'src/cli/main.ts',
       'local-backup': 'src/adapters/local-backup/local-backup.ts',
     },

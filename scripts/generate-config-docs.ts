@@ -12,6 +12,7 @@ import { type TargetField, targetFields } from '../src/config/target-fields.ts';
 
 const sections: readonly (readonly [prefix: string, title: string])[] = [
   ['svc.enabled', 'Switches'],
+  ['svc.required', 'Switches'],
   ['svc.aop.', 'Switches'],
   ['svc.service.', 'Service'],
   ['svc.log.', 'Logging and the end of the process'],
@@ -31,7 +32,20 @@ const head = `<!-- Made by scripts/generate-config-docs.ts: change the options i
 # Configuration
 
 svc reads \`svc.config.yaml\` (also \`.yml\`, \`.json\`, \`.mjs\`, \`.ts\`) from the working directory or the nearest folder above
-it. \`SVC_CONFIG\` names another file. Where a folder holds several, the first of that order is used and a warning says so.
+it, no further than the project: the nearest package.json, or the root of the workspace that it belongs to. Without a
+package.json it is the working directory alone. The line \`svc: configuration …\` says which file was taken. Where a folder holds
+several, the first of that order is used and a warning says so.
+
+\`SVC_CONFIG\` (\`--config\` for commands) names another file, wherever it lies. A file that was found, and not named, is refused
+where somebody else may have written it: code (\`.mjs\`, \`.ts\`) that another user than that of the process or the superuser
+owns, or that others may write, or that lies in a folder for which that holds; YAML and JSON of another user in a folder that
+everybody may write. Who names the file answers for it. So in a container that runs as root on files of another user, and on
+file systems without rights of their own, name a configuration that is code: \`SVC_CONFIG=./svc.config.mjs\`.
+
+No message shows the text of a value, nor a name that is near to no known one: \`svc.?\`.
+
+In TypeScript, \`export default defineConfig({ svc: { … } })\` with \`import { defineConfig } from 'svc'\` lets editors and the
+compiler check it.
 
 \`\`\`yaml
 # yaml-language-server: $schema=./node_modules/svc/svc.config.schema.json

@@ -3,6 +3,8 @@ export type { Selector } from './capture/expression/selector.ts';
 export type { RuleFields } from './capture/make-rule.ts';
 export { publishEvent } from './capture/publish-event.ts';
 export type { Phase } from './capture/rule.ts';
+export type { SvcConfig, SvcTarget } from './config/define-config.ts';
+export { defineConfig } from './config/define-config.ts';
 export type { ContextValues } from './context/run-with-context.ts';
 export { runWithContext, setContext } from './context/run-with-context.ts';
 export type { ErrorCode } from './errors.ts';

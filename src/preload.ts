@@ -1,10 +1,13 @@
 import { createRequire } from 'node:module';
 import { isMainThread } from 'node:worker_threads';
 import { formatEndReport, formatReport } from './capture/report.ts';
+import type { Config } from './config/config.ts';
 import { isLauncher } from './config/is-launcher.ts';
 import { loadConfig } from './config/load.ts';
 import { formatProblem } from './config/problem.ts';
+import type * as Inspect from './inspect-targets.ts';
 import { shared } from './lifecycle.ts';
+import { notStartedExitCode } from './not-started.ts';
 import { consoleLogger, type Logger } from './observe/logger.ts';
 import { watchProcessEnd } from './process-end.ts';
 import { runningService } from './publish/running-service.ts';
@@ -28,15 +31,19 @@ export function preload(): void {
     return;
   }
   if (!config.enabled) return;
+  if (config.file !== undefined) logger.info(`configuration ${config.file}`);
   for (const warning of warnings) logger.warn(formatProblem(warning));
   for (const problem of problems) logger.error(formatProblem(problem));
-  if (problems.length > 0) {
-    logger.error('not started because of the configuration; the application runs without it');
-    return;
-  }
   for (const { id, problems: why } of targetProblems) {
     for (const problem of why) logger.error(`target ${id}: ${formatProblem(problem)}`);
   }
+  if (problems.length > 0) {
+    if (config.required) refuse('the configuration is wrong');
+    logger.error('not started because of the configuration; the application runs without it');
+    return;
+  }
+  // Worker threads have what their main thread was started with.
+  if (config.required && isMainThread) checkTargets(config, logger, targetProblems.length);
   // Loaded here, so that an application in which svc is switched off loads nothing else.
   const { start } = createRequire(import.meta.url)('./start.cjs') as typeof Start;
   const service = start(config, logger);
@@ -57,6 +64,27 @@ export function preload(): void {
       workers?.lastWords();
     },
   });
+}
+
+/** Whether the configuration says that the process must not run without svc. */
+export function isRequired(): boolean {
+  const { config } = loadConfig();
+  return config.enabled && config.required;
+}
+
+/** Exports of packages are known when they are loaded: what is missing there is in the report. */
+function checkTargets(config: Config, logger: Logger, refusedCount: number): void {
+  const { inspectTargets } = createRequire(import.meta.url)('./inspect-targets.cjs') as typeof Inspect;
+  const failed = config.aop.enabled ? inspectTargets(config).filter(({ state }) => state === 'failed') : [];
+  for (const { id, reason } of failed) logger.error(`target ${id} cannot be patched: ${reason}`);
+  const count = failed.length + refusedCount;
+  if (count > 0) refuse(`${count} ${count === 1 ? 'target' : 'targets'} cannot be patched`);
+}
+
+/** Said whatever the level of the log is: it is why the process ends. */
+function refuse(why: string): never {
+  consoleLogger('error').error(`the process does not start, because svc.required is true and ${why}`);
+  process.exit(notStartedExitCode);
 }
 
 function reportLater(service: Start.Service, logger: Logger): void {

@@ -3,17 +3,20 @@ export type PathStep = { readonly key: string } | '*' | '**';
 
 const most = { characters: 512, steps: 32 };
 const step =
-  /\*\*|\*|\[\*\]|\["((?:[^"\\]|\\.)+)"\]|\['((?:[^'\\]|\\.)+)'\]|[^.[\]*\s'"]+(?: +[^.[\]*\s'"]+)*/y;
+  /\*\*|\*|\[\*\]|\[\d+\]|\["((?:[^"\\]|\\.)+)"\]|\['((?:[^'\\]|\\.)+)'\]|[^.[\]*\s'"]+(?: +[^.[\]*\s'"]+)*/y;
 
 /**
  * Takes the path of a rule apart: `customer.email`, `items[*].phone`, `**.ssn`, `rates["a.b"]`; a leading `$.` is allowed.
+ * What could only be meant otherwise, and would protect nothing, is refused: numbers of elements, the `#` of expressions.
  *
  * @returns its steps, or what is wrong with it, as the end of a sentence
  */
 export function parseRulePath(path: string): readonly PathStep[] | string {
   if (path.length > most.characters) return `must be a path of at most ${most.characters} characters`;
   const text = path.trim().replace(/^\$(\.|(?=\[))/, '');
+  if (/^[$/]$|^[#/]/.test(text)) return wrong;
   const steps: PathStep[] = [];
+  const elements: [from: number, to: number][] = [];
   let at = 0;
   while (at < text.length) {
     step.lastIndex = at;
@@ -21,6 +24,7 @@ export function parseRulePath(path: string): readonly PathStep[] | string {
     if (match === null) return wrong;
     const [whole, double, single] = match;
     const quoted = double ?? single;
+    if (/^\[?\d+\]?$/.test(whole)) elements.push([at, at + whole.length]);
     if (quoted !== undefined) steps.push({ key: quoted.replace(/\\(.)/g, '$1') });
     else if (whole === '**') steps.push('**');
     else if (whole === '*' || whole === '[*]') steps.push('*');
@@ -32,7 +36,23 @@ export function parseRulePath(path: string): readonly PathStep[] | string {
     if (at === text.length) return wrong;
   }
   if (steps.length === 0) return wrong;
+  if (elements.length > 0) return byNumber(text, elements);
   return steps.length > most.steps ? `must be a path of at most ${most.steps} steps` : steps;
+}
+
+/** Rules mean all elements of an array, as which one is where changes from call to call. */
+function byNumber(text: string, elements: readonly [from: number, to: number][]): string {
+  const written = (part: (step: string) => string): string => {
+    let path = '';
+    let at = 0;
+    for (const [from, to] of elements) {
+      path += text.slice(at, from).replace(/\.$/, '') + part(text.slice(from, to).replace(/\D/g, ''));
+      at = to;
+    }
+    return path + text.slice(at);
+  };
+  const asKey = written((number) => `["${number}"]`);
+  return `names an element by its number: write ${written(() => '[*]')}, or ${asKey} for the key of an object`;
 }
 
 const wrong = 'must be a path such as customer.email, items[*].phone or **.ssn';

@@ -1,5 +1,4 @@
 import type { Config } from './config/config.ts';
-import { keyBytes } from './config/pii-keys.ts';
 import { createDecryptionKeys, type DecryptionKeys } from './consumer/decryption-keys.ts';
 import { SvcError } from './errors.ts';
 import { type ConfiguredKey, defaultKeyId } from './protect/key-ring.ts';
@@ -42,7 +41,7 @@ export function openDecryption({ config, keys, defaultKey, keyIds }: DecryptionR
 }
 
 function ofEnvironment(key: string | undefined): ConfiguredKey[] {
-  return key === undefined ? [] : [{ id: defaultKeyId, key: keyBytes(key) }];
+  return key === undefined ? [] : [{ id: defaultKeyId, key }];
 }
 
 /** Keys that rules encrypt with, and those that the configuration has names for: marks of classes can use them. */

@@ -1,7 +1,7 @@
 import { openKeyProvider } from './adapters.ts';
 import type { Config } from './config/config.ts';
 import type { Names } from './config/names.ts';
-import { keyBytes } from './config/pii-keys.ts';
+import { readKeyText } from './key-text.ts';
 import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from './protect/key-provider.ts';
 import { type ConfiguredKey, defaultKeyId } from './protect/key-ring.ts';
 
@@ -10,11 +10,11 @@ export function configuredKeys({
   defaultKey,
   keys,
 }: Config['pii']['crypto']): (ConfiguredKey & { readonly key: Buffer })[] {
-  const others = keys.map(({ id, key, status }) => ({ id, key: keyBytes(key), status }));
+  const others = keys.map(({ id, key, status }) => ({ id, key: readKeyText(key).bytes, status }));
   if (defaultKey === undefined) return others;
   const hasPrimary = keys.some(({ status }) => status === 'primary');
   const status = hasPrimary ? undefined : 'primary';
-  return [{ id: defaultKeyId, key: keyBytes(defaultKey), status }, ...others];
+  return [{ id: defaultKeyId, key: readKeyText(defaultKey).bytes, status }, ...others];
 }
 
 type KmsConfig = Config['pii']['kms'];

@@ -1,22 +1,10 @@
 import { parseArgs } from 'node:util';
-import { defaultEventType, makeRule } from '../capture/make-rule.ts';
-import { inspect } from '../capture/prepare.ts';
 import { formatReport } from '../capture/report.ts';
 import { type DeclaredFunction, findDeclared } from '../capture/source/declared.ts';
 import { loadConfig } from '../config/load.ts';
-import { formatProblem } from '../config/problem.ts';
-import type { TargetConfig } from '../config/target.ts';
-
-function formatDeclared(declared: readonly DeclaredFunction[]): string {
-  if (declared.length === 0) return '';
-  const lines = declared.map(({ file, line, name, by }) => `  ${name}  ${by}  ${file}:${line}\n`);
-  return `declared in code, found by reading: ${declared.length}\n${lines.join('')}`;
-}
-
-function expressionsOf({ payload, payloadIndex, key, when, headers }: TargetConfig): string[] {
-  const chosen = payload ?? (payloadIndex < 0 ? undefined : `#p${payloadIndex}`);
-  return [chosen, key, when, ...Object.values(headers ?? {})].filter((each) => typeof each === 'string');
-}
+import { formatProblem, type Problem } from '../config/problem.ts';
+import { inspectTargets } from '../inspect-targets.ts';
+import { unsupportedNode } from '../supported-node.ts';
 
 /** `svc check`: the patch report, without starting the application. */
 export function runCheck(args: readonly string[]): number {
@@ -30,27 +18,19 @@ export function runCheck(args: readonly string[]): number {
     process.stderr.write(`svc: ${(error as Error).message}; see svc --help\n`);
     return 2;
   }
-  const env = options.config === undefined ? process.env : { ...process.env, SVC_CONFIG: options.config };
-  const { config, problems, warnings, targetProblems, notFound } = loadConfig({ env });
+  const {
+    config,
+    problems: ofConfig,
+    warnings,
+    targetProblems,
+    notFound,
+  } = loadConfig({ file: options.config });
+  const problems = [...problemsOfNode(), ...ofConfig];
   if (notFound !== undefined) {
     process.stderr.write(`svc: ${notFound}\n`);
     return 1;
   }
-  const targets = config.targets.map((target) => ({
-    id: target.id,
-    module: target.module,
-    functionPath: target.function,
-    expressions: expressionsOf(target),
-    makeRule: (names: readonly string[] | undefined) =>
-      makeRule(
-        target.id,
-        'configuration',
-        target,
-        defaultEventType(target.function, target.module),
-        target.params ?? names,
-      ),
-  }));
-  const reports = inspect(targets, { baseDir: config.baseDir });
+  const reports = inspectTargets(config);
   const declared = findDeclared(config.baseDir);
   const refused = targetProblems.map(({ id, problems: why }) => ({
     id,
@@ -71,9 +51,29 @@ export function runCheck(args: readonly string[]): number {
     process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
     return failed ? 1 : 0;
   }
+  if (config.file !== undefined) process.stdout.write(`configuration ${config.file}\n`);
   for (const warning of warnings) process.stdout.write(`warning: ${formatProblem(warning)}\n`);
   for (const problem of problems) process.stdout.write(`error: ${formatProblem(problem)}\n`);
   for (const { id, reason } of refused) process.stdout.write(`error: target ${id}: ${reason}\n`);
   process.stdout.write(`${formatReport(reports)}\n${formatDeclared(declared)}`);
   return failed ? 1 : 0;
+}
+
+/** What `svc/register` would do nothing in. */
+function problemsOfNode(): Problem[] {
+  const message = unsupportedNode(process.versions.node);
+  if (message === undefined) return [];
+  return [
+    {
+      name: 'svc',
+      message: `${message}: nothing is captured here`,
+      fix: 'Run the application with a newer Node',
+    },
+  ];
+}
+
+function formatDeclared(declared: readonly DeclaredFunction[]): string {
+  if (declared.length === 0) return '';
+  const lines = declared.map(({ file, line, name, by }) => `  ${name}  ${by}  ${file}:${line}\n`);
+  return `declared in code, found by reading: ${declared.length}\n${lines.join('')}`;
 }

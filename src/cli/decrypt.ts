@@ -113,10 +113,12 @@ function fieldsOf({ field, 'any-field': anyField }: Options, config: Config | un
 
 /** Throws `WrongUse` for what is wrong with the file, or with its settings for keys; others do not matter here. */
 function loadKeys(file: string | undefined): Config {
-  const env = file === undefined ? process.env : { ...process.env, SVC_CONFIG: file };
-  const { config, problems } = loadConfig({ env });
-  const wrong = problems.filter(({ name }) => !/^(svc|management)\./.test(name) || isOfKeys(name));
+  const { config, problems, isReadable } = loadConfig({ file });
+  const isOther = (name: string) => /^(svc|management)\./.test(name) && !isOfKeys(name);
+  // The file is called svc.… as its settings are.
+  const wrong = problems.filter(({ name }, index) => !isOther(name) || (!isReadable && index === 0));
   if (wrong.length > 0) throw new WrongUse(wrong.map(formatProblem).join('\nsvc: '));
+  if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
   return config;
 }
 

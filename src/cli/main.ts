@@ -33,7 +33,7 @@ Options of dlq and backup
   --dry-run                  list what would be sent, send nothing
 
 Options
-  --config <file>     configuration file (default: svc.config.* from the working directory upwards)
+  --config <file>     configuration file (default: svc.config.* of the project, from the working directory up)
   --keys-file <file>  decrypt: JSON, { "keys": [{ "id": "…", "key": "<Base64>" }] }, besides the key in PII_ENCRYPTION_KEY;
                       instead of the configuration, unless --config names one
   --key-id <id>       decrypt: a key to ask the service of svc.pii.kms for, besides those that the configuration names; may be

@@ -29,6 +29,7 @@ export async function runRecoveryCommand(
   placeOf: (config: Config) => RecoveryPlace,
 ): Promise<number> {
   const { config, checkBroker } = recoveryConfig(options);
+  if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
   const place = placeOf(config);
   const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
   const isSending = action === 'send' && !options.isDryRun;

@@ -18,9 +18,8 @@ export interface RecoveryConfig {
 
 /** @throws WrongUse */
 export function recoveryConfig({ config: file, broker }: RecoveryOptions): RecoveryConfig {
-  const env = file === undefined ? process.env : { ...process.env, SVC_CONFIG: file };
-  const own = loadConfig({ env });
-  const loaded = broker === undefined ? own : loadConfig({ env, code: withBroker(broker, own.config) });
+  const own = loadConfig({ file });
+  const loaded = broker === undefined ? own : loadConfig({ file, code: withBroker(broker, own.config) });
   const wrong = loaded.problems.filter(isInTheWay);
   if (wrong.length > 0) throw new WrongUse(wrong.map(formatProblem).join('\nsvc: '));
   return { config: loaded.config, checkBroker: () => checkBroker(loaded) };

@@ -1,7 +1,7 @@
 import type { PathRule } from '../field-rule.ts';
 import type { Names } from './names.ts';
 import { variableOf } from './option.ts';
-import { type EncryptionKeyConfig, keyLength, wrongKey } from './pii-keys.ts';
+import { type EncryptionKeyConfig, wrongKey } from './pii-keys.ts';
 import type { Problem } from './problem.ts';
 import type { RuleInput, RuleResult } from './rule-input.ts';
 import type { TargetConfig } from './target.ts';
@@ -32,8 +32,8 @@ export function checkPii(input: RuleInput, targets: readonly TargetConfig[]): Ru
     ...targets.flatMap(({ pii = [] }) => pii),
   ];
   const key = values.get(`${crypto}.default-key`) as string | undefined;
-  if (key !== undefined && keyLength(key) !== 32)
-    add(`${crypto}.default-key`, wrongKey(keyLength(key)), 'Make one with openssl rand -base64 32');
+  const wrong = key === undefined ? undefined : wrongKey(key);
+  if (wrong !== undefined) add(`${crypto}.default-key`, wrong, 'Make one with openssl rand -base64 32');
   if (values.get(`${kms}.enabled`) === true) problems.push(...checkService(input, rules));
   else if (!input.invalid.has(`${crypto}.keys`) && !input.invalid.has(`${crypto}.default-key`))
     problems.push(...checkConfigured(input, rules, key));

@@ -44,8 +44,8 @@ export function checkSasl({ values, settings, invalid }: RuleInput): RuleResult 
     });
   }
 
-  if (values.get('svc.broker.tls.enabled') === false && (mechanism === 'plain' || isToken)) {
-    const message = `sends the ${isToken ? 'token' : 'password'} unencrypted, because svc.broker.tls.enabled is false`;
+  if (values.get('svc.broker.tls.enabled') === false && mechanism !== undefined) {
+    const message = `${inClear[mechanism] ?? guessable}, because svc.broker.tls.enabled is false`;
     warnings.push({
       name: mechanismName,
       message,
@@ -78,5 +78,12 @@ export function checkSasl({ values, settings, invalid }: RuleInput): RuleResult 
     }
   }
 }
+
+const inClear: Readonly<Record<string, string>> = {
+  plain: 'sends the password unencrypted',
+  oauthbearer: 'sends the token unencrypted',
+};
+/** SCRAM sends no password, but what it sends is enough to try passwords with, and the events go in clear beside it. */
+const guessable = 'lets whoever listens try out passwords, and read the events';
 
 const isOfTokens = (name: string): boolean => name.startsWith(inTokens(''));

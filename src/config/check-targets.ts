@@ -6,7 +6,8 @@ import type { Setting } from './flatten.ts';
 import { nearestName } from './nearest.ts';
 import { camelCase, kebabCase } from './option.ts';
 import { checkRulesOf } from './pii-rules.ts';
-import { describeTyped, type Problem, printable, problemsOf } from './problem.ts';
+import { describeType, type Problem, printable, problemsOf } from './problem.ts';
+import { shownName } from './shown-name.ts';
 import { type TargetConfig, targetId } from './target.ts';
 import { type TargetField, targetFields } from './target-fields.ts';
 
@@ -35,7 +36,7 @@ export function checkTargets(setting: Setting | undefined, fields: readonly Path
   if (setting === undefined) return { targets, targetProblems, warnings, problems: [] };
   if (!Array.isArray(setting.value)) {
     const fix = 'Write one entry with module and function for each function to capture';
-    const got = describeTyped(setting.value);
+    const got = describeType(setting.value);
     return {
       targets,
       targetProblems,
@@ -72,6 +73,8 @@ function checkKey(one: CheckedTarget, fields: readonly PathRule[]): void {
   }
 }
 
+const fieldNames: readonly string[] = targetFields.map((field) => field.name);
+
 type Values = ReadonlyMap<string, unknown>;
 
 interface CheckedTarget {
@@ -91,7 +94,7 @@ function checkTarget(entry: unknown, index: number, setting: Setting): CheckedTa
   const values = new Map<string, unknown>();
   if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) {
     const fix = 'Write an entry with module and function';
-    problems.push({ name, message: 'must be an object', got: describeTyped(entry), where: where(), fix });
+    problems.push({ name, message: 'must be an object', got: describeType(entry), where: where(), fix });
   } else {
     readFields(entry, name, where, values, problems);
   }
@@ -130,16 +133,10 @@ function readFields(
       (one) => one.name === camelCase(key) && (key === one.name || key === kebabCase(one.name)),
     );
     const add = (problem: Omit<Problem, 'name' | 'where'>) =>
-      problems.push({ name: `${targetName}.${key}`, where: where(), ...problem });
+      problems.push({ name: `${targetName}.${shownName(key, fieldNames)}`, where: where(), ...problem });
     if (field === undefined) {
-      const nearest = nearestName(
-        key,
-        targetFields.map((one) => one.name),
-      );
-      const fix =
-        nearest === undefined
-          ? `Known are ${targetFields.map((one) => one.name).join(', ')}`
-          : `Did you mean ${nearest}?`;
+      const nearest = nearestName(key, fieldNames);
+      const fix = nearest === undefined ? `Known are ${fieldNames.join(', ')}` : `Did you mean ${nearest}?`;
       add({ message: 'is not a known field of a target', fix });
       continue;
     }

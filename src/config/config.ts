@@ -10,6 +10,7 @@ export type ActorSource = string | ((request: unknown) => unknown);
 /** The whole configuration, checked, with its defaults. Paths are absolute. Durations are milliseconds. */
 export interface Config {
   readonly enabled: boolean;
+  readonly required: boolean;
   readonly aop: { readonly enabled: boolean };
   readonly service: {
     /** `null`: not configured; `context/source.ts` knows where else to look. */

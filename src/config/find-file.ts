@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileVariable } from './env.ts';
+import { searchFolders } from './search-folders.ts';
 
 /** In the order in which they are taken when a folder holds several. */
 export const fileNames: readonly string[] = ['yaml', 'yml', 'json', 'mjs', 'ts'].map(
@@ -10,29 +11,48 @@ export const fileNames: readonly string[] = ['yaml', 'yml', 'json', 'mjs', 'ts']
 export interface FoundFile {
   /** Absolute. */
   readonly path: string;
-  /** `SVC_CONFIG` named it, so it has to be there. */
-  readonly isNamed: boolean;
+  /** `SVC_CONFIG` or `--config`, which asked for this very file: it has to be there. */
+  readonly namedBy?: string | undefined;
   /** Further configuration files of the same folder, which are not read. */
   readonly ignored: readonly string[];
 }
 
-/** The configuration file: the one that `SVC_CONFIG` names, else the first from the working directory upwards. */
-export function findFile(cwd: string, named: string | undefined): FoundFile | undefined {
-  if (named !== undefined && named.trim() !== '')
-    return { path: resolve(cwd, named.trim()), isNamed: true, ignored: [] };
-  for (let folder = cwd; ; folder = dirname(folder)) {
-    const [first, ...ignored] = fileNames.filter((name) => exists(join(folder, name)));
-    if (first !== undefined) return { path: join(folder, first), isNamed: false, ignored };
-    if (dirname(folder) === folder) return undefined;
+/** Who can name a file, the strongest first, and which one. */
+export type NamedFile = Readonly<Record<string, string | undefined>>;
+
+/** The configuration file: the one that is named, else the first from the working directory up to the project's root. */
+export function findFile(cwd: string, named: NamedFile): FoundFile | undefined {
+  for (const [namedBy, name = ''] of Object.entries(named))
+    if (name.trim() !== '') return { path: resolve(cwd, name.trim()), namedBy, ignored: [] };
+  for (const folder of searchFolders(cwd)) {
+    const [first, ...ignored] = filesIn(folder);
+    if (first !== undefined) return { path: join(folder, first), ignored };
   }
+  return undefined;
 }
 
 /** Where `findFile` looked in vain, and what to do. */
 export function notFoundMessage(cwd: string): string {
+  const folders = searchFolders(cwd);
+  const last = folders.length > 1 ? ` and the folders above it up to ${folders.at(-1)}` : '';
   return (
-    `no configuration: looked for svc.config.{yaml,yml,json,mjs,ts} in ${cwd} and the folders above it, ` +
-    `and for environment variables that begin with SVC_. Create svc.config.yaml, or name a file in ${fileVariable}.`
+    `no configuration: looked for svc.config.{yaml,yml,json,mjs,ts} in ${cwd}${last}, ` +
+    `and for environment variables that begin with SVC_. ${beyond(folders.at(-1) ?? cwd)}` +
+    `Create svc.config.yaml, or name a file in ${fileVariable}.`
   );
+}
+
+/** A file above the project, which earlier versions took. */
+function beyond(last: string): string {
+  for (let folder = dirname(last); ; folder = dirname(folder)) {
+    const [first] = filesIn(folder);
+    if (first !== undefined) return `${join(folder, first)} lies outside the project and is not read. `;
+    if (dirname(folder) === folder) return '';
+  }
+}
+
+function filesIn(folder: string): string[] {
+  return fileNames.filter((name) => exists(join(folder, name)));
 }
 
 function exists(path: string): boolean {

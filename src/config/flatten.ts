@@ -1,7 +1,8 @@
 import { nearestName } from './nearest.ts';
 import { kebabCase } from './option.ts';
-import { describeTyped, type Problem } from './problem.ts';
+import { describeType, type Problem } from './problem.ts';
 import { isSection, knownNames, optionNamed, targetsName } from './schema.ts';
+import { shownName } from './shown-name.ts';
 
 /** A value as one source gives it, not yet checked. */
 export interface Setting {
@@ -70,7 +71,7 @@ export function flatten(root: object, where: (path: RawPath) => string): Setting
     problems.push({
       name,
       message: 'must be a section',
-      got: describeTyped(value),
+      got: describeType(value),
       where: where(rawPath),
       fix,
     });
@@ -80,7 +81,8 @@ export function flatten(root: object, where: (path: RawPath) => string): Setting
     const nearest = nearestName(name, knownNames());
     const fix =
       nearest === undefined ? 'All names stand in docs/configuration.md' : `Did you mean ${nearest}?`;
-    problems.push({ name: rawPath.join('.'), message: 'is not a known name', where: where(rawPath), fix });
+    const shown = shownName(rawPath.join('.'), knownNames());
+    problems.push({ name: shown, message: 'is not a known name', where: where(rawPath), fix });
   };
 
   visit(root, '', []);

@@ -28,7 +28,8 @@ export const formats = {
     pattern: /^[A-Za-z]+=[!-~]+$/,
     says: 'must be name=value: letters, and visible ASCII characters without spaces',
   },
-  path: { pattern: /^[^\0]*[^\s\0][^\0]*$/, says: 'must be a path' },
+  // A line end is what a key or certificate has that stands in the place of its file.
+  path: { pattern: /^[^\0\n\r]*[^\s\0][^\0\n\r]*$/, says: 'must be a path' },
   'header-name': { pattern: headerName, says: 'must be the name of an HTTP header' },
   'actor-source': {
     pattern: /^(header:[A-Za-z0-9!#$%&'*+.^_`|~-]+|(baggage|request):[^\s]+)$/,
@@ -50,8 +51,8 @@ export const formats = {
   },
   url: {
     pattern: /^https?:\/\/[^\s]+$/,
-    check: (text) => URL.canParse(text),
-    says: 'must be an http or https URL',
+    check: isBareUrl,
+    says: 'must be an http or https URL, without user and password',
   },
 } as const satisfies Record<string, Format>;
 
@@ -61,6 +62,12 @@ export type FormatName = keyof typeof formats;
 export function hasFormat(name: FormatName, text: string): boolean {
   const format: Format = formats[name];
   return format.pattern.test(text) && (format.check?.(text) ?? true);
+}
+
+function isBareUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { username, password } = new URL(text);
+  return username === '' && password === '';
 }
 
 function isPort(text: string): boolean {

@@ -6,7 +6,8 @@ import type { Config } from './config.ts';
 import { asksForSvc, type Environment, fileVariable, readEnvironment } from './env.ts';
 import { type FoundFile, findFile, notFoundMessage } from './find-file.ts';
 import { flatten, type RawPath, type Setting, type Settings } from './flatten.ts';
-import { type Problem, printable } from './problem.ts';
+import { kindOfError } from './kind-of-error.ts';
+import type { Problem } from './problem.ts';
 import { displayPath, readFile } from './read-file.ts';
 import { checkRules } from './rules.ts';
 import { targetsName } from './schema.ts';
@@ -17,6 +18,8 @@ export interface LoadOptions {
   readonly cwd?: string;
   /** Default: `process.env`. */
   readonly env?: Environment;
+  /** The file that `--config` names; before the one of `SVC_CONFIG`. */
+  readonly file?: string | undefined;
   /** Settings from code, in the shape of the file: `{ svc: { broker: { topic: 'orders' } } }`. They win over all others. */
   readonly code?: object;
 }
@@ -30,6 +33,8 @@ export interface LoadedConfig {
   readonly config: Config;
   /** Whether somebody has set an option, by its name in the documentation: `svc.broker.client`. */
   readonly isGiven: (name: string) => boolean;
+  /** False when the file that was found or named cannot be used; why is the first of `problems`. */
+  readonly isReadable: boolean;
   /** What keeps svc from starting. */
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
@@ -49,7 +54,9 @@ export function loadConfig(options: LoadOptions = {}): LoadedConfig {
   // Switched off from outside: not even the file is read.
   const isOff =
     (code?.settings.get('svc.enabled') ?? environment.settings.get('svc.enabled'))?.value === false;
-  const found = isOff ? undefined : findFile(cwd, env[fileVariable]);
+  const found = isOff
+    ? undefined
+    : findFile(cwd, { '--config': options.file, [fileVariable]: env[fileVariable] });
   const file = found && readSettings(found, cwd);
   const isFound = found !== undefined || code !== undefined || asksForSvc(env);
 
@@ -79,6 +86,7 @@ export function loadConfig(options: LoadOptions = {}): LoadedConfig {
       file: found?.path,
     }),
     isGiven: (name) => settings.has(name),
+    isReadable: file?.isReadable !== false,
     problems: [
       ...(file?.settings.problems ?? []),
       ...environment.problems,
@@ -111,9 +119,9 @@ function readSettings(found: FoundFile, cwd: string): FileSettings {
     const message = `is used; ${found.ignored.join(' and ')} in the same folder ${found.ignored.length === 1 ? 'is' : 'are'} not read`;
     warnings.push({ name, message, fix: `Keep one of them, or name one in ${fileVariable}` });
   }
-  const read = readFile(found.path, cwd);
+  const read = readFile(found, cwd);
   if (!read.ok) {
-    const where = [read.problem.where, found.isNamed ? `named by ${fileVariable}` : undefined]
+    const where = [read.problem.where, found.namedBy && `named by ${found.namedBy}`]
       .filter((part) => part)
       .join(', ');
     const problem = where === '' ? read.problem : { ...read.problem, where };
@@ -144,8 +152,7 @@ function checkTargetsSafely(
 }
 
 function unreadable(name: string, error: unknown): Problem {
-  const says = error instanceof Error ? error.name : 'it threw something that is no error';
-  return { name, message: `cannot be read: ${printable(says)}`, fix: 'Use plain objects and values' };
+  return { name, message: `cannot be read: ${kindOfError(error)}`, fix: 'Use plain objects and values' };
 }
 
 /** A folder that was deleted under a running process has no path. */

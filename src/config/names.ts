@@ -1,4 +1,4 @@
-import { describeTyped, type Mistake, printable } from './problem.ts';
+import { describeTyped, type Mistake } from './problem.ts';
 
 /** Names and what stands for each. */
 export type Names = Readonly<Record<string, readonly string[]>>;
@@ -12,10 +12,10 @@ export function checkNames(given: unknown): { readonly value: Names; readonly mi
   }
   const names: Record<string, readonly string[]> = {};
   const mistakes: Mistake[] = [];
-  for (const [name, texts] of Object.entries(value)) {
+  for (const [index, [name, texts]] of Object.entries(value).entries()) {
     const list: readonly unknown[] = Array.isArray(texts) ? texts : [texts];
     if (list.length === 0 || !list.every((text) => typeof text === 'string' && text.trim() !== ''))
-      mistakes.push({ message: `says of ${printable(name)} neither a text nor a list of texts` });
+      mistakes.push({ message: `says of name ${index + 1} neither a text nor a list of texts` });
     else names[name] = list.map((text) => (text as string).trim());
   }
   return { value: names, mistakes };

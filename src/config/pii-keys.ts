@@ -1,5 +1,7 @@
+import { keyLengthBytes, readKeyText } from '../key-text.ts';
 import { camelCase } from './option.ts';
-import { type Mistake, printable } from './problem.ts';
+import type { Mistake } from './problem.ts';
+import { shownName } from './shown-name.ts';
 
 /** One of `svc.pii.crypto.keys`. */
 export interface EncryptionKeyConfig {
@@ -28,7 +30,8 @@ export function checkKeys(given: unknown): {
   for (const [index, item] of Array.from(value as unknown[]).entries()) {
     const key = checkKey(item, `item ${index + 1}`);
     if (typeof key === 'string') mistakes.push({ message: key });
-    else if (keys.some(({ id }) => id === key.id)) mistakes.push({ message: `has the id "${key.id}" twice` });
+    else if (keys.some(({ id }) => id === key.id))
+      mistakes.push({ message: `item ${index + 1} has an id that stands there twice` });
     else keys.push(key);
   }
   if (keys.filter(({ status }) => status === 'primary').length > 1)
@@ -49,35 +52,24 @@ function checkKey(item: unknown, name: string): EncryptionKeyConfig | string {
     return `${name} must be { id, key, status }`;
   const found: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(item)) {
-    if (!fields.includes(camelCase(key))) return `${name} has the unknown field ${printable(key)}`;
+    if (!fields.includes(camelCase(key))) return `${name} has the unknown field ${shownName(key, fields)}`;
     found[camelCase(key)] = value;
   }
   const { id, key, status } = found;
   if (typeof id !== 'string' || !keyIdPattern.test(id))
     return `${name} has an Invalid key id: it must be 1 to 128 letters, digits, underscores and hyphens`;
   if (typeof key !== 'string') return `${name} must have a key: Base64 of 32 bytes`;
-  const length = keyLength(key);
-  if (length !== 32) return `${name} ${wrongKey(length)}`;
+  const wrong = wrongKey(key);
+  if (wrong !== undefined) return `${name} ${wrong}`;
   const known = typeof status === 'string' ? status.toLowerCase() : status;
   if (known !== undefined && known !== null && known !== 'primary' && known !== 'decrypt')
     return `${name} must have the status primary or decrypt, or none`;
   return { id, key, status: known ?? undefined };
 }
 
-/** `undefined`: fits. The kind of error is the one that the specification names. */
-export function wrongKey(length: number): string {
-  return `must be exactly 32 bytes, written in Base64; found ${length} (IllegalArgumentException)`;
-}
-
-/** Bytes of a key as it is written: what its Base64 stands for, else its own. */
-export function keyLength(text: string): number {
-  return keyBytes(text).length;
-}
-
-/** Base64 of 32 bytes, or 32 bytes of text; what is neither is taken for the one that it looks like. */
-export function keyBytes(text: string): Buffer {
-  const decoded = Buffer.from(text, 'base64');
-  const isBase64 = decoded.toString('base64') === text;
-  const raw = Buffer.from(text);
-  return isBase64 && (decoded.length === 32 || raw.length !== 32) ? decoded : raw;
+/** What is wrong with a key, or `undefined`. The kind of error is the one that the specification names. */
+export function wrongKey(key: string): string | undefined {
+  const { bytes, spelling } = readKeyText(key);
+  if (bytes.length === keyLengthBytes) return undefined;
+  return `must be exactly ${keyLengthBytes} bytes, written in Base64; found ${bytes.length}, read as ${spelling} (IllegalArgumentException)`;
 }

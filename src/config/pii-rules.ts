@@ -3,7 +3,8 @@ import { parseRulePath } from '../rule-path.ts';
 import { nearestName } from './nearest.ts';
 import { camelCase } from './option.ts';
 import { keyIdPattern } from './pii-keys.ts';
-import { describeTyped, describeValue, type Mistake, type Mistakes, printable } from './problem.ts';
+import { describeTyped, describeValue, type Mistake, type Mistakes } from './problem.ts';
+import { shownName } from './shown-name.ts';
 
 /** Rules, or everything that is wrong with them, as problems say it. */
 export type CheckedRules =
@@ -82,12 +83,12 @@ function readShort(text: string, say: Say): PathRule {
 
 /** `{ customer.email: EMAIL, '**.ssn': { type: NATIONAL_ID, strategy: HASH } }` */
 function readPaths(paths: object, say: Say): PathRule[] {
-  return Object.entries(paths).flatMap(([path, says]) => {
+  return Object.entries(paths).flatMap(([path, says], index) => {
     const known = checkPath(path, say);
     if (typeof says === 'string') return [rule(known, partsOf(says, say), say)];
     if (says === null) return [rule(known, {}, say)];
     if (typeof says === 'object' && !Array.isArray(says)) return [rule(known, readParts(says, say), say)];
-    say(`says of ${printable(path)} neither a type nor a rule`, describeTyped(says));
+    say(`says of path ${index + 1} neither a type nor a rule`, describeTyped(says));
     return [];
   });
 }
@@ -120,7 +121,7 @@ function readParts(given: object, say: Say): RuleParts {
       const nearest = nearestName(key, ruleFields);
       const fix =
         nearest === undefined ? `Known are path, ${ruleFields.join(', ')}` : `Did you mean ${nearest}?`;
-      say(`has a rule with the unknown field ${printable(key)}`, undefined, fix);
+      say(`has a rule with the unknown field ${shownName(key, ruleFields)}`, undefined, fix);
     } else if (typeof value === 'string' && value.trim() !== '') parts[name] = value.trim();
     else if (value !== null && value !== undefined)
       say(`has a rule whose ${name} is no text`, describeTyped(value));

@@ -54,23 +54,25 @@ export function formatProblems(problems: readonly Problem[]): string {
   return problems.map(formatProblem).join('\n');
 }
 
-/** A value for a message: short, on one line, and without what stands before an `@` (passwords in addresses). */
+/** A value for a message. Of texts only that they are some: a password may stand anywhere by mistake. */
 export function describeValue(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(shorten(value.replace(/^[^@]*@(?=.)/, '***@')));
-  if (typeof value === 'number') return String(value);
-  if (typeof value === 'boolean' || typeof value === 'bigint' || value === null || value === undefined) {
-    return shorten(String(value));
-  }
-  if (Array.isArray(value)) return 'a list';
-  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
+  if (typeof value === 'number' || typeof value === 'bigint') return shorten(String(value));
+  if (typeof value === 'boolean' || value === null || value === undefined) return String(value);
+  return describeType(value);
 }
 
-/** `"abc" (string)`: for a value of the wrong type. */
+/** `7 (number)`: for a value of the wrong type. */
 export function describeTyped(value: unknown): string {
   const says = describeValue(value);
-  return ['string', 'number', 'boolean', 'bigint'].includes(typeof value)
-    ? `${says} (${typeof value})`
-    : says;
+  return ['number', 'boolean', 'bigint'].includes(typeof value) ? `${says} (${typeof value})` : says;
+}
+
+/** `a number`: for what stands where no single value belongs, and may be one of any option. */
+export function describeType(value: unknown): string {
+  if (value === '') return 'an empty string';
+  if (value === null || value === undefined) return String(value);
+  if (Array.isArray(value)) return 'a list';
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
 }
 
 /** A name that somebody else wrote, on one line. */

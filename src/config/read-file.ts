@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { relative } from 'node:path';
+import type { FoundFile } from './find-file.ts';
 import type { RawPath } from './flatten.ts';
-import { describeTyped, type Problem } from './problem.ts';
+import { foreignFile } from './foreign-file.ts';
+import { describeType, type Problem } from './problem.ts';
 import { loadModule } from './read-module.ts';
 import { parseYaml } from './read-yaml.ts';
 
@@ -20,9 +22,12 @@ type Parsed =
   | { readonly ok: false; readonly problem: Problem };
 
 /** Reads a configuration file. An empty one is an empty object with a warning. */
-export function readFile(path: string, cwd: string): ReadFile {
+export function readFile({ path, namedBy }: FoundFile, cwd: string): ReadFile {
   const name = displayPath(path, cwd);
-  const parsed = parse(path, name);
+  // Who names this very file answers for those who can change it.
+  const foreign = namedBy === undefined ? foreignFile(path, isCode(path)) : undefined;
+  if (foreign !== undefined) return { ok: false, problem: { name, ...foreign } };
+  const parsed = parse(path, name, namedBy);
   if (!parsed.ok) return parsed;
   const { value, lineOf } = parsed;
   const where = (rawPath: RawPath) => {
@@ -36,7 +41,7 @@ export function readFile(path: string, cwd: string): ReadFile {
     const fix = 'Begin it with svc: and the names under it';
     return {
       ok: false,
-      problem: { name, message: 'must hold names and values', got: describeTyped(value), fix },
+      problem: { name, message: 'must hold names and values', got: describeType(value), fix },
     };
   }
   return { ok: true, content: { root: value, where }, warnings: [] };
@@ -48,10 +53,17 @@ export function displayPath(path: string, cwd: string): string {
   return short === '' || short.startsWith('..') ? path : short;
 }
 
-function parse(path: string, name: string): Parsed {
-  const ending = path.slice(path.lastIndexOf('.') + 1).toLowerCase();
-  const isText = ['yaml', 'yml', 'json'].includes(ending);
-  if (!isText && !['mjs', 'cjs', 'js', 'ts', 'mts', 'cts'].includes(ending)) {
+function endingOf(path: string): string {
+  return path.slice(path.lastIndexOf('.') + 1).toLowerCase();
+}
+
+function isCode(path: string): boolean {
+  return ['mjs', 'cjs', 'js', 'ts', 'mts', 'cts'].includes(endingOf(path));
+}
+
+function parse(path: string, name: string, namedBy: string | undefined): Parsed {
+  const ending = endingOf(path);
+  if (!isCode(path) && !['yaml', 'yml', 'json'].includes(ending)) {
     const fix = 'Name a .yaml, .yml, .json, .mjs or .ts file';
     return { ok: false, problem: { name, message: 'has an ending that svc does not read', fix } };
   }
@@ -60,17 +72,20 @@ function parse(path: string, name: string): Parsed {
     // Code as well: a missing file or a folder is to get the same message.
     text = readFileSync(path, 'utf8');
   } catch (error) {
-    return { ok: false, problem: { name, ...explainRead((error as NodeJS.ErrnoException).code) } };
+    return { ok: false, problem: { name, ...explainRead((error as NodeJS.ErrnoException).code, namedBy) } };
   }
-  if (!isText) {
+  if (isCode(path)) {
     const loaded = loadModule(path, name);
     return loaded.ok ? { ...loaded, lineOf: () => undefined } : loaded;
   }
   return ending === 'json' ? parseJson(text, name) : parseYamlFile(text, name);
 }
 
-function explainRead(code: string | undefined): Omit<Problem, 'name'> {
-  if (code === 'ENOENT') return { message: 'does not exist', fix: 'Correct SVC_CONFIG, or create the file' };
+function explainRead(code: string | undefined, namedBy: string | undefined): Omit<Problem, 'name'> {
+  if (code === 'ENOENT') {
+    const fix = namedBy === undefined ? 'Create the file' : `Correct ${namedBy}, or create the file`;
+    return { message: 'does not exist', fix };
+  }
   if (code === 'EISDIR') return { message: 'is a folder, not a file', fix: 'Name a file' };
   if (code === 'EACCES')
     return { message: 'may not be read', fix: 'Give the user of the application the right to read it' };
@@ -81,7 +96,7 @@ function parseYamlFile(text: string, name: string): Parsed {
   const parsed = parseYaml(text);
   if (parsed.ok) return parsed;
   const where = parsed.line === undefined ? undefined : `line ${parsed.line}`;
-  return { ok: false, problem: { name, message: `is not valid YAML: ${parsed.reason}`, where } };
+  return { ok: false, problem: { name, message: parsed.reason, where } };
 }
 
 function parseJson(text: string, name: string): Parsed {

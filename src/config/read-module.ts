@@ -1,7 +1,8 @@
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { types } from 'node:util';
-import { type Problem, printable } from './problem.ts';
+import { kindOfError } from './kind-of-error.ts';
+import type { Problem } from './problem.ts';
 
 export type LoadedModule =
   | { readonly ok: true; readonly value: unknown }
@@ -50,14 +51,14 @@ function explain(error: unknown, path: string): Omit<Problem, 'name'> {
     const fix = 'Leave out enums, namespaces and parameter properties';
     return { message: 'has TypeScript syntax that Node cannot strip', where: lineIn(error, path), fix };
   }
-  const says = isError
-    ? `${error.name}: ${error.message.split('\n')[0]}`
-    : 'it threw something that is no error';
   const where = lineIn(error, path);
-  // Node keeps the place of a syntax error in an ES module to itself.
+  if (code === 'MODULE_NOT_FOUND' || code === 'ERR_MODULE_NOT_FOUND')
+    return { message: 'imports a module that cannot be found', where, fix: `Run node ${path} to see which` };
+  // The rest of what the error says may quote the text, as an unknown name does: that of a password without quotes.
+  const kind = kindOfError(error);
   const fix =
-    isError && error.name === 'SyntaxError' && where === undefined ? `Run node --check ${path}` : undefined;
-  return { message: `cannot be loaded: ${printable(says)}`, where, fix };
+    kind === 'SyntaxError' ? `Run node --check ${path}` : `Run node ${path} to see all that it says`;
+  return { message: `cannot be loaded: ${kind}`, where, fix };
 }
 
 function isTypeScript(path: string): boolean {

@@ -24,10 +24,38 @@ export function parseYaml(text: string): ParsedText {
     return { ok: true, value, lineOf };
   } catch (error) {
     if (error instanceof yaml.YAMLException) {
-      return { ok: false, reason: error.reason, line: error.mark && error.mark.line + 1 };
+      return { ok: false, reason: reasonOf(error.reason), line: error.mark && error.mark.line + 1 };
     }
-    return { ok: false, reason: 'the parser gave up', line: undefined };
+    return { ok: false, reason: notYaml, line: undefined };
   }
+}
+
+const notYaml = 'is not valid YAML';
+
+/** What mistakes the parser tells apart, in words that hold nothing of the text: its own quote names, which may be passwords. */
+const mistakes: readonly (readonly [RegExp, string])[] = [
+  [/nesting|maxDepth|maxAliases/, 'it is nested too deeply, or has too many aliases'],
+  [/^unidentified alias/, 'a value that begins with * needs quotes, or the anchor of this alias is missing'],
+  [/alias/, 'an alias cannot stand like this; a value that begins with * needs quotes'],
+  [/anchor/, 'an anchor cannot stand like this; a value that begins with & needs quotes'],
+  [
+    /^unknown .*tag|tag handle|explicit tag|tag name|tag suffix/,
+    'a value that begins with ! needs quotes, or its tag is not known',
+  ],
+  [/^duplicated mapping key/, 'a name stands there twice'],
+  [/single document/, 'there is more than one document in it'],
+  [/tab characters/, 'it is indented with tabs'],
+  [/indentation/, 'the indentation does not fit'],
+  [/quoted scalar/, 'a quote is not closed'],
+  [/flow collection/, 'a bracket is not closed, or a comma is missing'],
+  [/escape sequence|hexadecimal/, 'a backslash in double quotes is not followed by a known character'],
+  [/mapping key|mapping entry|key-value/, 'a name without its colon, or a colon without a space'],
+  [/merge/, 'a << that does not stand before a mapping'],
+];
+
+function reasonOf(text: string): string {
+  const known = mistakes.find(([pattern]) => pattern.test(text));
+  return known === undefined ? notYaml : `${notYaml}: ${known[1]}`;
 }
 
 /** Only comments and empty lines: the parser calls that an error. */

@@ -85,12 +85,12 @@ function checkReadable(name: string, { values, settings, baseDir }: RuleInput): 
   try {
     accessSync(path, constants.R_OK);
     return [];
-  } catch {
+  } catch (error) {
     const where = settings.get(name)?.where();
     return [
       {
         name,
-        message: `names a file that cannot be read: ${path}`,
+        message: `names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`,
         where,
         fix: 'Correct the path or its rights',
       },

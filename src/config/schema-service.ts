@@ -10,6 +10,14 @@ export const serviceOptions: readonly Option[] = [
     description: 'Switches svc on. When false nothing is patched and nothing is loaded.',
   },
   {
+    name: 'svc.required',
+    type: 'boolean',
+    default: false,
+    status: 'active',
+    description:
+      'When true the process does not start where svc cannot work: it ends with exit code 78 and a line that says why (a wrong configuration, a Node that is too old, a target that cannot be patched). In the environment it counts even where the file cannot be read.',
+  },
+  {
     name: 'svc.aop.enabled',
     type: 'boolean',
     default: true,

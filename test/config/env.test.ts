@@ -63,10 +63,10 @@ describe('environment variables', () => {
       SVC_BROKER_BUFFER_MAX_EVENTS: '1.5',
     });
     assert.deepEqual(lines(problems), [
-      'svc.enabled: must be true or false, got "maybe" (string) (environment variable SVC_ENABLED).',
+      'svc.enabled: must be true or false, got a string (environment variable SVC_ENABLED).',
       'svc.id-generator.worker-id: workerId must be between 0 and 1023, got 1024 (environment variable SVC_ID_GENERATOR_WORKER_ID). Allowed: 0 to 1023.',
       'svc.broker.request-timeout-ms: requestTimeoutMs must be positive, got 0 (environment variable SVC_BROKER_REQUEST_TIMEOUT_MS). Allowed: 1 to 2147483647 ms, default 30000.',
-      'svc.broker.max-in-flight: must be an integer, got "abc" (string) (environment variable SVC_BROKER_MAX_IN_FLIGHT). Allowed: 1 to 1000 sends, default 8.',
+      'svc.broker.max-in-flight: must be an integer, got a string (environment variable SVC_BROKER_MAX_IN_FLIGHT). Allowed: 1 to 1000 sends, default 8.',
       'svc.broker.buffer.max-events: must be an integer, got 1.5 (number) (environment variable SVC_BROKER_BUFFER_MAX_EVENTS). Allowed: 1 to 1000000 events, default 10000.',
     ]);
   });

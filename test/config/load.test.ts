@@ -15,6 +15,7 @@ describe('loadConfig', () => {
     const { config, problems, warnings } = loadConfig({ cwd, env: {} });
     const expected: Config = {
       enabled: true,
+      required: false,
       aop: { enabled: true },
       service: { name: null, version: null },
       log: { level: 'info' },
@@ -184,6 +185,7 @@ describe('loadConfig', () => {
   it('makes paths relative to the folder of the file, wherever the value comes from', () => {
     const root = folderWith({
       'svc.config.yaml': 'svc: { broker: { topic: orders, file: { path: data } } }',
+      'package.json': '{ "name": "orders" }',
       'app/keep': '',
     });
     const loaded = loadConfig({ cwd: join(root, 'app'), env: { SVC_ID_GENERATOR_LEASE_PATH: 'leases' } });
@@ -201,7 +203,7 @@ describe('loadConfig', () => {
     assert.equal(loaded.found, false);
     assert.equal(
       loaded.notFound,
-      `no configuration: looked for svc.config.{yaml,yml,json,mjs,ts} in ${cwd} and the folders above it, and for ` +
+      `no configuration: looked for svc.config.{yaml,yml,json,mjs,ts} in ${cwd}, and for ` +
         'environment variables that begin with SVC_. Create svc.config.yaml, or name a file in SVC_CONFIG.',
     );
     assert.deepEqual([loaded.problems, loaded.warnings], [[], []]);

@@ -78,21 +78,44 @@ describe('svc.pii', () => {
   for (const [fields, problem] of [
     [7, 'must be a list of rules, got 7 (number)'],
     [[7], 'must hold paths, or objects with path, got 7 (number)'],
-    [['a..b'], 'has a path that must be a path such as customer.email, items[*].phone or **.ssn, got "a..b"'],
-    [['a[0]'], 'has a path that must be a path such as customer.email, items[*].phone or **.ssn, got "a[0]"'],
+    [
+      ['a..b'],
+      'has a path that must be a path such as customer.email, items[*].phone or **.ssn, got a string',
+    ],
+    [
+      ['a[0]'],
+      'has a path that names an element by its number: write a[*], or a["0"] for the key of an object',
+    ],
+    [
+      ['items.0.phone'],
+      'has a path that names an element by its number: write items[*].phone, or items["0"].phone for the key of an object',
+    ],
+    [
+      ['0.1'],
+      'has a path that names an element by its number: write [*][*], or ["0"]["1"] for the key of an object',
+    ],
+    [
+      ['#result.email'],
+      'has a path that must be a path such as customer.email, items[*].phone or **.ssn, got a string',
+    ],
+    [
+      ['/customer/email'],
+      'has a path that must be a path such as customer.email, items[*].phone or **.ssn, got a string',
+    ],
+    [['$'], 'has a path that must be a path such as customer.email, items[*].phone or **.ssn, got a string'],
     [
       ['a=FOO'],
-      'has a rule whose type is none of NAME, EMAIL, PHONE, ADDRESS, CARD, NATIONAL_ID, ACCOUNT, IP, CUSTOM, got "FOO"',
+      'has a rule whose type is none of NAME, EMAIL, PHONE, ADDRESS, CARD, NATIONAL_ID, ACCOUNT, IP, CUSTOM, got a string',
     ],
     [[{ path: 'a', stratgy: 'HASH' }], 'has a rule with the unknown field stratgy'],
     [
       [{ path: 'a', strategy: 'HASHED' }],
-      'has a rule whose strategy is none of MASK, ENCRYPT, HASH, EXCLUDE, got "HASHED"',
+      'has a rule whose strategy is none of MASK, ENCRYPT, HASH, EXCLUDE, got a string',
     ],
     [[{ path: 'a', keyId: '../x' }], 'has a rule with an Invalid key id'],
     [[{ path: 7 }], 'must hold paths that are strings, got 7 (number)'],
     ['[{', 'is not valid JSON'],
-    [{ a: 7 }, 'says of a neither a type nor a rule, got 7 (number)'],
+    [{ a: 7 }, 'says of path 1 neither a type nor a rule, got 7 (number)'],
     [[`${'a.'.repeat(32)}a`], 'has a path that must be a path of at most 32 steps'],
     [['a'.repeat(513)], 'has a path that must be a path of at most 512 characters'],
   ] as const) {
@@ -155,15 +178,15 @@ describe('svc.pii', () => {
 
   it('refuses a key of another length, and says which it found', () => {
     const found = (defaultKey: string) =>
-      problemsOf({ crypto: { defaultKey } }).map((line) => /found \d+ \(\w+\)/.exec(line)?.[0]);
+      problemsOf({ crypto: { defaultKey } }).map((line) => /found \d+, read as \w+ \(\w+\)/.exec(line)?.[0]);
     const of = (bytes: number) => Buffer.alloc(bytes, 200).toString('base64');
-    assert.deepEqual(found(of(31)), ['found 31 (IllegalArgumentException)']);
-    assert.deepEqual(found(of(33)), ['found 33 (IllegalArgumentException)']);
-    assert.deepEqual(found(of(16)), ['found 16 (IllegalArgumentException)']);
-    assert.deepEqual(found('not base64!!'), ['found 12 (IllegalArgumentException)']);
+    assert.deepEqual(found(of(31)), ['found 31, read as Base64 (IllegalArgumentException)']);
+    assert.deepEqual(found(of(33)), ['found 33, read as Base64 (IllegalArgumentException)']);
+    assert.deepEqual(found(of(16)), ['found 16, read as Base64 (IllegalArgumentException)']);
+    assert.deepEqual(found('not base64!!'), ['found 12, read as characters (IllegalArgumentException)']);
     assert.deepEqual(found(of(32)), []);
     assert.deepEqual(found('0123456789abcdef0123456789abcdef'), [], '32 characters are 32 bytes');
-    assert.deepEqual(found(`${of(32)}\n`), ['found 45 (IllegalArgumentException)']);
+    assert.deepEqual(found(`${of(32)}\n`), ['found 45, read as characters (IllegalArgumentException)']);
   });
 
   it('checks the keys for rotation', () => {
@@ -182,12 +205,15 @@ describe('svc.pii', () => {
           { id: 'a', key },
           { id: 'a', key },
         ],
-        /the id "a" twice/,
+        /item 2 has an id that stands there twice/,
       ],
       [[{ id: 'a b', key }], /Invalid key id/],
-      [[{ id: 'a', key: 'AAAA' }], /item 1 must be exactly 32 bytes, written in Base64; found 3 /],
+      [
+        [{ id: 'a', key: 'AAAA' }],
+        /item 1 must be exactly 32 bytes, written in Base64; found 3, read as Base64 /,
+      ],
       [[{ id: 'a', key, status: 'old' }], /status primary or decrypt/],
-      [[{ id: 'a', key, value: 1 }], /unknown field value/],
+      [[{ id: 'a', key, value: 1 }], /unknown field \?/],
       [Array.from({ length: 9 }, (_, index) => ({ id: `k${index}`, key })), /at most 8 keys/],
       [
         [

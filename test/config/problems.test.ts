@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { loadConfig } from '../../src/config/load.ts';
 import { formatProblems } from '../../src/config/problem.ts';
 import { isLoopback } from '../../src/config/rules.ts';
@@ -32,11 +31,11 @@ management:
     assert.equal(
       formatProblems(loaded.problems),
       [
-        'svc.unknown: is not a known name (svc.config.yaml:8). All names stand in docs/configuration.md.',
+        'svc.?: is not a known name (svc.config.yaml:8). All names stand in docs/configuration.md.',
         'svc.id-generator.worker-id: workerId must be between 0 and 1023, got 1024 (svc.config.yaml:7). Allowed: 0 to 1023.',
-        `svc.broker.topic: ${topic('"a b"').replace(':1)', ':4)')}`,
-        'svc.broker.async-mode: must be true or false, got "yes" (string) (svc.config.yaml:5).',
-        'svc.broker.max-in-flight: must be an integer, got "abc" (string) (svc.config.yaml:6). Allowed: 1 to 1000 sends, default 8.',
+        `svc.broker.topic: ${topic('a string').replace(':1)', ':4)')}`,
+        'svc.broker.async-mode: must be true or false, got a string (svc.config.yaml:5).',
+        'svc.broker.max-in-flight: must be an integer, got a string (svc.config.yaml:6). Allowed: 1 to 1000 sends, default 8.',
         'management.server.port: port must be at most 65535, got 65536 (svc.config.yaml:11). Allowed: 0 to 65535, default 9464.',
       ].join('\n'),
     );
@@ -64,9 +63,8 @@ management:
 
   it('a topic that Kafka refuses', () => {
     for (const bad of ['..', 'a/b', 'a'.repeat(250)]) {
-      const got = bad.length > 80 ? `"${'a'.repeat(80)}…"` : `"${bad}"`;
       const loaded = loadYaml(`svc: { broker: { topic: "${bad}" } }`);
-      assert.deepEqual(lines(loaded.problems), [`svc.broker.topic: ${topic(got)}`]);
+      assert.deepEqual(lines(loaded.problems), [`svc.broker.topic: ${topic('a string')}`]);
       assert.equal(loaded.config.broker.topic, '');
     }
   });
@@ -90,7 +88,7 @@ management:
 
   it('a value in the place of a section', () => {
     assert.deepEqual(inSvc('broker: orders'), [
-      'svc.broker: must be a section, got "orders" (string) (svc.config.yaml:3). Under it stand names such as svc.broker.client, svc.broker.bootstrap-servers, svc.broker.topic.',
+      'svc.broker: must be a section, got a string (svc.config.yaml:3). Under it stand names such as svc.broker.client, svc.broker.bootstrap-servers, svc.broker.topic.',
     ]);
     assert.deepEqual(inSvc('broker:'), []);
   });
@@ -132,19 +130,19 @@ management:
       'svc.broker.bootstrap-servers: bootstrapServers is required when client is platformatic (svc.config.yaml:3). List brokers as host:port, or set SVC_BROKER_BOOTSTRAP_SERVERS or KAFKA_BROKERS.',
     ]);
     assert.deepEqual(inSvc('broker: { client: kafka }'), [
-      'svc.broker.client: must be one of kafkajs, platformatic, file, memory, got "kafka" (svc.config.yaml:3). Did you mean kafkajs?',
+      'svc.broker.client: must be one of kafkajs, platformatic, file, memory, got a string (svc.config.yaml:3). Did you mean kafkajs?',
     ]);
     assert.deepEqual(inSvc('broker: { client: kafkajs }'), [
       'svc.broker.bootstrap-servers: bootstrapServers is required when client is kafkajs (svc.config.yaml:3). List brokers as host:port, or set SVC_BROKER_BOOTSTRAP_SERVERS or KAFKA_BROKERS.',
     ]);
     assert.deepEqual(inSvc('broker: { client: kafkajs, bootstrap-servers: [a] }'), [
-      'svc.broker.bootstrap-servers: item 1 must be host:port with a port from 1 to 65535, without a protocol, got "a" (svc.config.yaml:3).',
+      'svc.broker.bootstrap-servers: item 1 must be host:port with a port from 1 to 65535, without a protocol, got a string (svc.config.yaml:3).',
     ]);
   });
 
   it('an address that holds a password keeps it', () => {
     const [line = ''] = inSvc('broker: { bootstrap-servers: "kafka://me:hunter2@a:1" }');
-    assert.match(line, /got "\*\*\*@a:1"/);
+    assert.match(line, /got a string/);
   });
 
   it('signing in to the brokers', () => {
@@ -160,7 +158,16 @@ management:
     const scram = loadCode({
       broker: { sasl: { mechanism: 'scram-sha-256', username: 'me', password: 'x' } },
     });
-    assert.deepEqual(scram.warnings, []);
+    assert.deepEqual(lines(scram.warnings), [
+      'svc.broker.sasl.mechanism: lets whoever listens try out passwords, and read the events, because svc.broker.tls.enabled is false (code). Set svc.broker.tls.enabled: true.',
+    ]);
+    for (const mechanism of ['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer']) {
+      const own =
+        mechanism === 'oauthbearer' ? { oauthbearer: { token: 'x' } } : { username: 'me', password: 'x' };
+      const sasl = { mechanism, ...own };
+      assert.equal(loadCode({ broker: { sasl } }).warnings.length, 1, mechanism);
+      assert.deepEqual(loadCode({ broker: { sasl, tls: { enabled: true } } }).warnings, [], mechanism);
+    }
   });
 
   it('certificates', () => {
@@ -171,7 +178,7 @@ management:
     });
     assert.deepEqual(lines(loadConfig({ cwd, env: {} }).problems), [
       'svc.broker.tls.key-file: is required: certificate and key go together. Set svc.broker.tls.key-file in the file, or the environment variable SVC_BROKER_TLS_KEY_FILE.',
-      `svc.broker.tls.cert-file: names a file that cannot be read: ${join(cwd, 'c.pem')} (svc.config.yaml:1). Correct the path or its rights.`,
+      'svc.broker.tls.cert-file: names a file that cannot be read (ENOENT) (svc.config.yaml:1). Correct the path or its rights.',
     ]);
     assert.deepEqual(lines(loadCode({ broker: { tls: { serverName: 'a' } } }).warnings), [
       'svc.broker.tls.server-name: has no effect while svc.broker.tls.enabled is false (code). Set svc.broker.tls.enabled: true.',
@@ -204,12 +211,12 @@ management:
     const include = (value: unknown) =>
       loadCode({}, { endpoints: { web: { exposure: { include: value } } } });
     assert.deepEqual(lines(include(['health', 'metric']).problems), [
-      'management.endpoints.web.exposure.include: item 2 must be one of health, info, metrics, prometheus, svc-metrics, svc-outbox, *, got "metric" (code). Did you mean metrics?',
+      'management.endpoints.web.exposure.include: item 2 must be one of health, info, metrics, prometheus, svc-metrics, svc-outbox, *, got a string (code). Did you mean metrics?',
     ]);
     assert.deepEqual(include([]).config.management.endpoints.web.exposure.include, []);
     assert.deepEqual(include('health,*').config.management.endpoints.web.exposure.include, ['health', '*']);
     assert.deepEqual(inSvc('log: { level: verbose }'), [
-      'svc.log.level: must be one of debug, info, warn, error, off, got "verbose" (svc.config.yaml:3).',
+      'svc.log.level: must be one of debug, info, warn, error, off, got a string (svc.config.yaml:3).',
     ]);
   });
 
@@ -263,7 +270,7 @@ management:
       });
       assert.deepEqual(lines(loaded.problems), [
         'svc.outbox.enabled: the transactional outbox is not yet available in this version, and a direct send would not be part of the transaction (code).',
-        'svc.serde.type: Avro is not yet available in this version, got "AVRO" (code). Use one of JSON.',
+        'svc.serde.type: Avro is not yet available in this version, got a string (code). Use one of JSON.',
       ]);
     });
   });

@@ -102,7 +102,7 @@ svc:
           2,
           '?#?',
           [
-            'svc.targets[2]: must be an object, got 7 (number) (svc.config.yaml:9). Write an entry with module and function.',
+            'svc.targets[2]: must be an object, got a number (svc.config.yaml:9). Write an entry with module and function.',
           ],
         ],
       ],
@@ -136,16 +136,16 @@ svc:
     );
     assert.match(problemsOf({ ...good, module: null })[0] ?? '', /^svc\.targets\[0\]\.module: is required/);
     assert.deepEqual(problemsOf({ ...good, severity: 'FATAL' }), [
-      'svc.targets[0].severity: must be one of INFO, WARN, ERROR, CRITICAL, got "FATAL" (code).',
+      'svc.targets[0].severity: must be one of INFO, WARN, ERROR, CRITICAL, got a string (code).',
     ]);
     assert.deepEqual(problemsOf({ ...good, phase: 'AFTER_RETURN' }), [
-      'svc.targets[0].phase: must be one of BEFORE, AFTER_RETURNING, AFTER, got "AFTER_RETURN" (code). Did you mean AFTER_RETURNING?',
+      'svc.targets[0].phase: must be one of BEFORE, AFTER_RETURNING, AFTER, got a string (code). Did you mean AFTER_RETURNING?',
     ]);
     assert.deepEqual(problemsOf({ ...good, failOnError: 'yes' }), [
-      'svc.targets[0].failOnError: must be true or false, got "yes" (string) (code).',
+      'svc.targets[0].failOnError: must be true or false, got a string (code).',
     ]);
     assert.deepEqual(problemsOf({ ...good, params: [''] }), [
-      'svc.targets[0].params: item 1 must not be empty, got "" (code).',
+      'svc.targets[0].params: item 1 must not be empty, got an empty string (code).',
     ]);
   });
 

@@ -30,15 +30,20 @@ describe('encryption keys', () => {
         () => toSecretKey(bad),
         (error: Error) => {
           assert.equal(error.name, 'IllegalArgumentException');
-          assert.match(
-            error.message,
-            new RegExp(`found ${bad.length} characters that are not valid Base64$`),
-          );
+          assert.match(error.message, new RegExp(`found ${bad.length}, read as characters$`));
           return !inspect(error).includes(good.slice(0, 10));
         },
       );
     }
-    assert.throws(() => toSecretKey(Buffer.alloc(24, 1).toString('base64')), /found 24$/);
+    assert.throws(() => toSecretKey(Buffer.alloc(31, 1).toString('base64')), /found 31, read as Base64$/);
+    assert.throws(() => toSecretKey(Buffer.alloc(33, 1).toString('base64')), /found 33, read as Base64$/);
+  });
+
+  it('are also 32 characters as they stand, like those of the configuration, whatever their Base64 would be', () => {
+    for (const text of ['0123456789abcdef0123456789abcdef', 'äöü-'.repeat(4) + 'x'.repeat(4)])
+      assert.deepEqual(toSecretKey(text).export(), Buffer.from(text));
+    const base64 = key();
+    assert.deepEqual(toSecretKey(base64).export(), Buffer.from(base64, 'base64'));
   });
 
   it('do not take the caller’s bytes away', () => {

@@ -8,6 +8,7 @@ export interface IssuedToken {
 
 const prefix = 'svc.broker.sasl.oauthbearer.';
 const lifetimeUnlessToldMs = 300_000;
+const mostAnswerBytes = 262_144;
 /** What a token may consist of; a line end in one would end the message it is sent in. */
 const tokenPattern = /^[!-~]+$/;
 
@@ -33,8 +34,9 @@ export async function requestToken(
       redirect: 'manual',
       signal: AbortSignal.timeout(timeoutMs),
     });
-    text = await response.text();
+    text = await readText(response, where);
   } catch (error) {
+    if (error instanceof TokenError) throw error;
     throw new TokenError(`cannot reach ${where} (${codeOf(error)}): check ${prefix}token-endpoint-url`, true);
   }
   const answer = parse(text);
@@ -44,6 +46,22 @@ export async function requestToken(
     throw new TokenError(`${where} answered without a token: check ${prefix}token-endpoint-url`, false);
   const seconds = Number(answer.expires_in);
   return { token, lifetimeMs: seconds > 0 ? seconds * 1_000 : lifetimeUnlessToldMs };
+}
+
+/** No more than an answer with a token can need, packed or not: whoever answers decides how much it sends. */
+async function readText({ body }: Response, where: string): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of body ?? []) {
+    bytes += chunk.length;
+    if (bytes > mostAnswerBytes)
+      throw new TokenError(
+        `${where} answers with more than ${mostAnswerBytes} bytes: check ${prefix}token-endpoint-url`,
+        false,
+      );
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString();
 }
 
 function refused(where: string, clientId: string, status: number, { error }: Answer): TokenError {

@@ -79,8 +79,9 @@ async function readToken(file: string): Promise<string> {
     text = (await readFile(file, 'utf8')).trim();
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? 'unreadable';
-    throw new TokenError(`cannot read the token file "${file}" (${code}): check ${option}`, false);
+    // The path is not shown: somebody may have written the token itself in its place.
+    throw new TokenError(`cannot read the token file (${code}): check ${option}`, false);
   }
-  if (text === '') throw new TokenError(`the token file "${file}" is empty: check ${option}`, false);
+  if (text === '') throw new TokenError(`the token file is empty: check ${option}`, false);
   return text;
 }

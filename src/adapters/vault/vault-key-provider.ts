@@ -110,7 +110,7 @@ async function readOwnFile(file: string, what: string): Promise<Buffer> {
     const { code } = error as NodeJS.ErrnoException;
     throw keyProviderError(
       'SVC_PROTECT_KEY_REFUSED',
-      `Vault cannot be used: the file ${what} cannot be read (${code}): ${file}`,
+      `Vault cannot be used: the file ${what} cannot be read (${code})`,
     );
   }
 }

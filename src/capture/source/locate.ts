@@ -3,7 +3,7 @@ import { isBuiltin } from 'node:module';
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Manifest, mapped, nearestManifest, readManifest } from './manifest.ts';
-import { ownFile } from './own-file.ts';
+import { ownFile, resolveOwnFile } from './own-file.ts';
 import { isProblem, type Problem } from './place.ts';
 
 /** Where a target's module is. */
@@ -16,8 +16,8 @@ export type Located =
 
 /** Tells the application's own files (workspace packages included) from packages in node_modules. Reads, never loads. */
 export function locate(module: string, baseDir: string): Located {
-  if (module.startsWith('file:')) return one(ownFile(fileURLToPath(module), baseDir));
-  if (isPath(module)) return one(ownFile(resolve(baseDir, portable(module)), baseDir));
+  if (module.startsWith('file:')) return one(resolveOwnFile(fileURLToPath(module), baseDir));
+  if (isPath(module)) return one(resolveOwnFile(resolve(baseDir, portable(module)), baseDir));
   if (module.startsWith('#')) return imported(module, baseDir);
   if (isBuiltin(module)) return { specifier: module, from: baseDir };
   return ownPackage(module, baseDir) ?? forgottenDot(module, baseDir) ?? { specifier: module, from: baseDir };

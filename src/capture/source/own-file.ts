@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, extname, join, relative } from 'node:path';
+import { readManifest } from './manifest.ts';
 import { nearest } from './nearest.ts';
 import type { Problem } from './place.ts';
 
@@ -20,6 +21,39 @@ export function ownFile(path: string, baseDir: string): string | Problem {
   const near = nearFiles(path, folder).map((name) => shownPath(join(folder, name), baseDir));
   return { problem: `no such file: ${shown}${near.length > 0 ? ` (did you mean ${near.join(', ')}?)` : ''}` };
 }
+
+/**
+ * The file that the application gets for a path without its extension, for a folder, or for the `.js` of what is TypeScript.
+ * Where loaders differ, the files are named.
+ */
+export function resolveOwnFile(path: string, baseDir: string): string | Problem {
+  const found = [path, ...asWritten(path)].filter(isFile);
+  if (found.length === 0 || found[0] === path) return ownFile(path, baseDir);
+  const [file = '', ...others] = found;
+  if (others.length === 0) return realpathSync(file);
+  const names = found.map((each) => shownPath(each, baseDir));
+  return { problem: `${shownPath(path, baseDir)} may be ${names.join(' or ')}: name one of them` };
+}
+
+/** What loaders try, in groups: a group with a file hides those behind it. */
+function asWritten(path: string): readonly string[] {
+  const typed = typedOf[extname(path)];
+  if (typed !== undefined) return typed.map((each) => path.slice(0, -extname(path).length) + each);
+  const main = readManifest(path)?.main;
+  const groups = [path, ...(main === undefined ? [] : [join(path, main)]), join(path, 'index')].map(
+    (stem) => [...(stem === path ? [] : [stem]), ...tried.map((extension) => stem + extension)],
+  );
+  return groups.find((group) => group.some(isFile)) ?? [];
+}
+
+/** What Node and the loaders of TypeScript try for a path without an extension. */
+const tried = ['.ts', '.tsx', '.js', '.jsx'];
+const typedOf: Readonly<Record<string, readonly string[]>> = {
+  '.js': ['.ts', '.tsx'],
+  '.jsx': ['.tsx'],
+  '.mjs': ['.mts'],
+  '.cjs': ['.cts'],
+};
 
 /** Files of the folder whose names are like the wanted one; extensions are alike anyway. */
 function nearFiles(path: string, folder: string): string[] {

@@ -173,7 +173,7 @@ requiring('secure-kafka', 'tokens and permissions', function () {
         assert.equal(failure.kind, 'fatal');
         assert.match(
           failure.message,
-          /cannot read the token file "\/nowhere\/token" \(ENOENT\): check svc\.broker\.sasl\.oauthbearer\.token-file/,
+          /cannot read the token file \(ENOENT\): check svc\.broker\.sasl\.oauthbearer\.token-file/,
         );
       });
 

@@ -125,4 +125,24 @@ describe('tokens to sign in to Kafka with', () => {
     await assert.rejects(create({ clientId: 'a:b c', clientSecret: 'ü:%&+' })());
     assert.deepEqual([endpoint.requests[0]?.client, endpoint.requests[0]?.secret], ['a:b c', 'ü:%&+']);
   });
+
+  for (const [spare, isTaken] of [
+    [0, true],
+    [1, false],
+  ] as const)
+    it(`an answer of ${262_144 + spare} bytes is ${isTaken ? 'read' : 'cut off'}, and nothing of it said`, async () => {
+      const body = JSON.stringify({ access_token: 'hunter2', expires_in: 100, more: '' });
+      const padded = body.replace('""', `"${'x'.repeat(262_144 + spare - body.length)}"`);
+      endpoint.answer = { status: 200, body: padded };
+      if (isTaken) assert.equal(await create()(), 'hunter2');
+      else
+        await assert.rejects(create()(), (error: Error & { isRetriable?: boolean }) => {
+          assert.match(
+            error.message,
+            /answers with more than 262144 bytes: check svc\.broker\.sasl\.oauthbearer\.token-endpoint-url$/,
+          );
+          assert.doesNotMatch(error.message, /hunter2|xxx/);
+          return error.isRetriable === false;
+        });
+    });
 });

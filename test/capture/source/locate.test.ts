@@ -29,6 +29,15 @@ describe('capture: where a target’s module is', () => {
       'src/cjs.cjs': '',
       'src/deep/x.ts': '',
       'src/stock/index.ts': '',
+      'lib/billing.js': '',
+      'lib/billing/index.js': '',
+      'lib/both.js': '',
+      'lib/both.ts': '',
+      'lib/twice/index.js': '',
+      'lib/twice/index.ts': '',
+      'lib/own/package.json': '{"main":"start"}',
+      'lib/own/start.js': '',
+      'lib/own/index.js': '',
       'node_modules/vendor/package.json': '{"name":"vendor"}',
       'node_modules/@acme/stock': '->../../packages/stock',
       'packages/stock/package.json': '{"name":"@acme/stock","main":"lib/main"}',
@@ -46,6 +55,19 @@ describe('capture: where a target’s module is', () => {
       assert.deepEqual(locate(module, folder), paths(folder, 'src/orders.ts'));
     });
   }
+
+  for (const [module, file] of [
+    ['./src/orders', 'src/orders.ts'],
+    ['./src/orders.js', 'src/orders.ts'],
+    ['./src/stock', 'src/stock/index.ts'],
+    ['./src/stock/', 'src/stock/index.ts'],
+    ['./lib/billing', 'lib/billing.js'],
+    ['./lib/own', 'lib/own/start.js'],
+  ] as const)
+    it(`finds ${file} for ${module}, as the application does`, () => {
+      const folder = app();
+      assert.deepEqual(locate(module, folder), paths(folder, file));
+    });
 
   it('finds absolute paths, file URLs and files above', () => {
     const folder = app();
@@ -86,9 +108,9 @@ describe('capture: where a target’s module is', () => {
   });
 
   const problems: [string, string][] = [
-    ['./src/orders.js', 'no such file: ./src/orders.js (did you mean ./src/orders.ts?)'],
-    ['./src/orders', 'no such file: ./src/orders (did you mean ./src/orders.ts?)'],
-    ['./src/stock', 'no such file: ./src/stock (did you mean ./src/stock/index.ts?)'],
+    ['./src/esm', 'no such file: ./src/esm (did you mean ./src/esm.mjs?)'],
+    ['./lib/both', './lib/both may be ./lib/both.ts or ./lib/both.js: name one of them'],
+    ['./lib/twice/', './lib/twice may be ./lib/twice/index.ts or ./lib/twice/index.js: name one of them'],
     ['./src/ordres.ts', 'no such file: ./src/ordres.ts (did you mean ./src/orders.ts?)'],
     ['./src/invoices.ts', 'no such file: ./src/invoices.ts'],
     ['./sources/orders.ts', 'no such file: ./sources/orders.ts (there is no folder ./sources)'],

@@ -1,0 +1,58 @@
+import type { PiiRules } from '../field-rule.ts';
+import type { Severity } from '../severity.ts';
+import type { Config } from './config.ts';
+import type { Expression } from './target.ts';
+
+/** What `svc.config.ts` and `svc.config.mjs` export. Names may be written in camelCase or with hyphens. */
+export interface SvcConfig {
+  readonly svc?: SvcSection | undefined;
+  readonly management?: Given<Config['management']> | undefined;
+  /** `'svc.broker.topic': 'orders'` */
+  readonly [dotted: `svc.${string}` | `management.${string}`]: unknown;
+}
+
+/** One entry of `svc.targets`. */
+export interface SvcTarget {
+  readonly module: string;
+  readonly function: string;
+  readonly eventType?: string | undefined;
+  readonly severity?: Severity | undefined;
+  readonly topic?: string | undefined;
+  readonly payload?: Expression | undefined;
+  readonly payloadIndex?: number | undefined;
+  readonly key?: Expression | undefined;
+  readonly phase?: 'BEFORE' | 'AFTER_RETURNING' | 'AFTER' | undefined;
+  readonly failOnError?: boolean | undefined;
+  readonly params?: readonly string[] | undefined;
+  readonly pii?: PiiRules | false | undefined;
+}
+
+/** Gives what it is given: editors complete and check the configuration in it. */
+export function defineConfig(config: SvcConfig): SvcConfig {
+  return config;
+}
+
+type SvcSection = Given<Omit<Config, 'management' | 'targets' | 'baseDir' | 'file' | 'pii'>> & {
+  readonly targets?: readonly SvcTarget[] | undefined;
+  readonly pii?:
+    | (Given<Omit<Config['pii'], 'fields'>> & { readonly fields?: PiiRules | undefined })
+    | undefined;
+  /** Comes with a later version. */
+  readonly outbox?: object | undefined;
+  readonly serde?: object | undefined;
+};
+
+/** Every name may be left out. */
+type Given<T> = { readonly [Name in keyof T as Name | Kebab<Name>]?: Value<T[Name]> | undefined };
+
+type Value<T> = T extends string | number | boolean | null | undefined | ((...given: never[]) => unknown)
+  ? T
+  : T extends readonly (infer Item)[]
+    ? readonly Item[]
+    : string extends keyof T
+      ? Readonly<Record<string, string | readonly string[]>>
+      : Given<T>;
+
+type Kebab<Name> = Name extends `${infer First}${infer Rest}`
+  ? `${First extends Lowercase<First> ? First : `-${Lowercase<First>}`}${Kebab<Rest>}`
+  : Name;
