@@ -63,7 +63,8 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     const template = parts.templateOf(intake.eventType, intake.severity);
     const envelope = parts.protect(
       parts.buildEnvelope(eventId, template, intake.payload, trace, clock.now(), intake.context),
-      intake.key,
+      // The key that stands in for none is the event id, which nobody has to look at.
+      intake.key === undefined ? undefined : [intake.key],
     );
     const text = serializer.serialize(envelope);
     const headers: Record<string, string> = {

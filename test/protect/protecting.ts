@@ -17,7 +17,7 @@ export const testSealer: Sealer = createSealer({
 export function publishes(
   payload: unknown,
   rules: unknown = [],
-  options: Partial<ProtectorOptions> & { readonly key?: string } = {},
+  options: Partial<ProtectorOptions> & { readonly key?: string | readonly string[] } = {},
 ): unknown {
   const checked = checkRulesOf(rules, true);
   if (!checked.ok) throw new TypeError(checked.message);
@@ -25,7 +25,7 @@ export function publishes(
   const { key, ...rest } = options;
   const protect = createProtector({ policyOf: () => policy, sealer: testSealer, ...rest });
   const envelope = { template: { eventType: 'E' }, payload } as Envelope;
-  return JSON.parse(JSON.stringify(protect(envelope, key).payload));
+  return JSON.parse(JSON.stringify(protect(envelope, key === undefined ? undefined : [key].flat()).payload));
 }
 
 /** The event is refused with this code, and nothing of `secret` can be seen in the error. */
