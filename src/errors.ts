@@ -46,16 +46,17 @@ export const errorCatalogue = {
     'The management server does not start on an address other than loopback without a token of 16 characters or more.',
   SVC_CAPTURE_RULE: 'A rule written in code has a value that no rule can have; its function is not captured.',
   SVC_PIPELINE_UNEXPECTED: 'Something outside svc threw while an event was prepared; the event is refused.',
+  SVC_PROTECT_BUDGET:
+    'A payload has more to protect, or takes longer to read, than one event may; its event is refused.',
   SVC_PROTECT_CIPHERTEXT: 'A ciphertext is damaged: not Base64, cut off, or in no known layout.',
   SVC_PROTECT_DECRYPT_FAILED:
     'A ciphertext or data key did not pass its integrity check: wrong key, damaged, or moved from another field.',
   SVC_PROTECT_DEPTH_OR_CYCLE:
     'A payload is nested deeper than 64 levels or refers to itself; its event is refused.',
   SVC_PROTECT_HEADER_IN_CLEAR:
-    'A header is the value of a marked field and would go out in clear; its event is refused.',
+    'A header is or holds the value of a marked field and would go out in clear; its event is refused.',
   SVC_PROTECT_KEY_ID: 'A key id has characters other than letters, digits, underscore and hyphen.',
-  SVC_PROTECT_KEY_IN_CLEAR:
-    'A record key is the value of a marked field and would go out in clear; its event is refused.',
+  SVC_PROTECT_KEY_IN_CLEAR: 'A record key is or holds the value of a marked field; its event is refused.',
   SVC_PROTECT_KEY_LENGTH: 'An encryption key is not exactly 32 bytes, or is not valid Base64.',
   SVC_PROTECT_KEY_LIST:
     'The list of encryption keys has two primaries or one id twice, or conflicts with a key provider.',
@@ -75,7 +76,8 @@ export const errorCatalogue = {
     'A mark or rule for personal data has a value that none can have, or stands where none can.',
   SVC_PROTECT_TOJSON_HIDES_FIELDS:
     'toJSON of a class with marked fields returns a text in which they cannot be told apart; the event is refused.',
-  SVC_PROTECT_TOO_LARGE: 'A payload holds more than 100,000 values; its event is refused.',
+  SVC_PROTECT_TOO_LARGE:
+    'A payload holds too many values or bytes, or a BigInt of too many digits; its event is refused.',
   SVC_PROTECT_UNSUPPORTED_TYPE:
     'A payload holds an object without a JSON form (Error, Promise, RegExp, …); its event is refused.',
   SVC_PUBLISH_BACKUP_FAILED: 'A backup strategy did not answer in time; the next one is tried.',

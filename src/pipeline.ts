@@ -9,6 +9,7 @@ import { SvcError } from './errors.ts';
 import { runOwnWork } from './lifecycle.ts';
 import type { PublishDurations } from './observe/durations.ts';
 import type { Ledger, LedgerEntry, Outcome } from './observe/outcomes.ts';
+import type { ClearText } from './protect/clear-texts.ts';
 import type { Protect } from './protect/protect.ts';
 import { headersOf } from './publish/headers.ts';
 import { lostError } from './publish/loss-alert.ts';
@@ -66,8 +67,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     const template = parts.templateOf(intake.eventType, intake.severity);
     const envelope = parts.protect(
       parts.buildEnvelope(eventId, template, intake.payload, trace, clock.now(), intake.context),
-      intake.key,
-      intake.headers,
+      textsInClear(intake),
     );
     const text = serializer.serialize(envelope);
     const headers: Record<string, string> = {
@@ -185,6 +185,14 @@ function intakeOf(call: Call): Intake {
 
 function throwWhenLost(outcome: Outcome): void {
   if (outcome === 'lost') throw lostError();
+}
+
+/** The key that stands in for none is the event id, which nobody has to look at. */
+function textsInClear({ key, headers }: Intake): readonly ClearText[] | undefined {
+  if (headers === undefined) return key === undefined ? undefined : [{ of: 'key', text: key }];
+  const texts: ClearText[] = Object.values(headers).map((text) => ({ of: 'header', text }));
+  if (key !== undefined) texts.push({ of: 'key', text: key });
+  return texts;
 }
 
 /** The original error is not passed on: its message may hold a value of the payload. */

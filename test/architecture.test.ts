@@ -22,6 +22,7 @@ const stages = [
   'cli',
 ] as const;
 const ground = [
+  'big-int-limit.ts',
   'field-rule.ts',
   'rule-path.ts',
   'key-text.ts',

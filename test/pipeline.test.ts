@@ -323,6 +323,21 @@ describe('pipeline', () => {
     );
   });
 
+  it('a declared key and headers are compared with what the event protects, an event id is not', () => {
+    const { policyOf } = createPolicies({ general: [] });
+    const seen: (readonly string[] | undefined)[] = [];
+    const inner = createProtector({ policyOf, sealer: createSealer({}) });
+    const protect: typeof inner = (envelope, clearTexts) => {
+      seen.push(clearTexts?.map(({ of, text }) => `${of} ${text}`));
+      return inner(envelope, clearTexts);
+    };
+    const { onCall, producer } = pipelineWith({ asyncMode: true, protect });
+    onCall(callOf({ key: () => 'k' }));
+    onCall(callOf());
+    void producer.publish({ id: 1 }, { key: 'l', headers: { tenant: 'acme' } });
+    assert.deepEqual(seen, [['key k'], undefined, ['header acme', 'key l']]);
+  });
+
   it('a payload of which nothing is left when it is serialized is refused, and hangs nothing', async () => {
     const { policyOf } = createPolicies({ general: [] });
     const protect = createProtector({ policyOf, sealer: createSealer({}), usesMarks: false });

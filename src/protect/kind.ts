@@ -1,4 +1,5 @@
 import { types } from 'node:util';
+import type { Budget } from './budget.ts';
 
 export type Kind =
   | 'plain'
@@ -68,12 +69,15 @@ export function decidesItsJson(value: object, kind: Kind): value is { toJSON(key
 }
 
 /** What is published of an object without parts. Classes may change what a wrapper converts to, as for JSON.stringify. */
-export function primitiveOf(value: object, kind: Kind): unknown {
+export function primitiveOf(value: object, kind: Kind, budget: Budget): unknown {
   if (kind === 'date') {
     const isValid = !Number.isNaN(Date.prototype.getTime.call(value));
     return isValid ? Date.prototype.toISOString.call(value) : null;
   }
-  if (kind === 'bytes') return toBase64(value);
+  if (kind === 'bytes') {
+    budget.spendRawBytes((value as ArrayBuffer | ArrayBufferView).byteLength);
+    return toBase64(value);
+  }
   if (kind === 'raw json') {
     const { rawJSON: text } = value as { rawJSON: string };
     return text.startsWith('"') ? (JSON.parse(text) as string) : text;

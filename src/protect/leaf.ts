@@ -1,4 +1,6 @@
 import type { FieldRule } from '../field-rule.ts';
+import { type Budget, textOfBigInt } from './budget.ts';
+import type { ClearText, ClearTexts } from './clear-texts.ts';
 import { elementPath, memberPath } from './field-path.ts';
 import { mask } from './mask.ts';
 import { markOwnText } from './own-text.ts';
@@ -17,14 +19,15 @@ export interface WalkRules {
   readonly usesMarks: boolean;
   /** Told of each unmarked string and number, with the path to it. */
   readonly onUnmarked?: ((value: string | number, keys: readonly Step[]) => void) | undefined;
-  /** The record key, which goes out in clear: no marked value may be equal to it. */
-  readonly key?: string | undefined;
-  /** Headers of the record: as the key. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** What goes out in clear beside the payload: no protected value may be seen in it. */
+  readonly clearTexts?: readonly ClearText[] | undefined;
+  /** Milliseconds of a clock that never steps. */
+  readonly monotonic: () => number;
 }
 
-export interface Walk extends WalkRules {
-  nodes: number;
+export interface Walk extends Omit<WalkRules, 'clearTexts' | 'monotonic'> {
+  readonly budget: Budget;
+  readonly clear: ClearTexts | undefined;
   /** The keys that lead to the value at hand; `element` for one of an array. */
   readonly keys: Step[];
   /** Of the element that is visited, or was last. */
@@ -44,36 +47,38 @@ export type Step = string | typeof element;
 export function leaf(value: unknown, depth: number, walk: Walk, place: Place): unknown {
   const type = typeof value;
   if (value === null || type === 'undefined' || type === 'function' || type === 'symbol') return value;
-  const rule = place.rule ?? place.json?.ruleOfValue(String(value));
+  const rule =
+    place.json === undefined
+      ? place.rule
+      : place.json.ruleOfText(textOf(value), place.rule, place.rule === place.state.rule);
   if (rule === undefined) {
     if (walk.onUnmarked !== undefined && (type === 'string' || type === 'number'))
       walk.onUnmarked(value as string | number, walk.keys.slice(0, depth));
     if (type === 'string') return markOwnText(value as string);
-    return type === 'bigint' ? (value as bigint).toString() : value;
+    return type === 'bigint' ? textOfBigInt(value as bigint) : value;
   }
-  const plain = String(value);
-  if (plain === walk.key) {
-    throw refusal(
-      'SVC_PROTECT_KEY_IN_CLEAR',
-      'the record key is the value of a marked field, and would go out in clear: declare another key',
-    );
-  }
-  if (walk.headers !== undefined && Object.values(walk.headers).includes(plain)) {
-    throw refusal(
-      'SVC_PROTECT_HEADER_IN_CLEAR',
-      'a header is the value of a marked field, and would go out in clear: declare another one',
-    );
-  }
+  const plain = textOf(value);
+  walk.clear?.check(plain);
   if (rule.strategy === 'EXCLUDE') return excluded;
   if (type === 'number' && !Number.isFinite(value)) return null;
-  if (rule.strategy === 'MASK') return markOwnText(mask(plain, rule));
-  return rule.strategy === 'HASH' ? seal(plain, walk.sealer, undefined) : encrypt(plain, rule, walk, depth);
+  walk.budget.spendText(plain.length);
+  return rule.strategy === 'MASK' ? markOwnText(mask(plain, rule)) : sealed(plain, rule, walk, depth);
 }
 
-function encrypt(plain: string, { strategy, keyId }: FieldRule, walk: Walk, depth: number): string {
+/** The text of a value without parts. */
+export function textOf(value: unknown): string {
+  return typeof value === 'bigint' ? textOfBigInt(value) : String(value);
+}
+
+function sealed(plain: string, { strategy, keyId }: FieldRule, walk: Walk, depth: number): string {
+  const { budget, sealer } = walk;
+  budget.spendSeal();
+  if (strategy === 'HASH') return seal(plain, sealer, undefined);
   if (strategy !== 'ENCRYPT')
     throw refusal('SVC_PROTECT_NOT_PROTECTED', 'a marked value has a strategy that cannot protect it');
-  return seal(plain, walk.sealer, new WalkedField(keyId, walk, depth));
+  const text = seal(plain, sealer, new WalkedField(keyId, walk, depth));
+  budget.spendResult(text.length);
+  return text;
 }
 
 /** Only ciphertexts of format v1 are bound to the path, so it is put together on demand. */

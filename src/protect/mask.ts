@@ -40,8 +40,18 @@ export function registerMasker(name: string, masker: Masker): void {
   registered.set(name, masker);
 }
 
+/** Shows nothing, whatever maskers the application has registered. */
+export const wholeMask: FieldRule = {
+  type: 'CUSTOM',
+  strategy: 'MASK',
+  level: 'STRONG',
+  keyId: undefined,
+  masker: undefined,
+};
+
 /** What may be seen of a value. Never the value itself, whatever it is. */
 export function mask(text: string, rule: FieldRule): string {
+  if (rule === wholeMask) return differing(text, fullMask);
   const masker = registered.size === 0 ? undefined : registered.get(rule.masker ?? rule.type);
   if (masker !== undefined) return maskOwn(masker, text, rule.level);
   if (rule.masker !== undefined) return differing(text, fullMask);

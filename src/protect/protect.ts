@@ -1,4 +1,6 @@
+import { type Clock, systemClock } from '../clock.ts';
 import type { Envelope } from '../envelope/envelope.ts';
+import type { ClearText } from './clear-texts.ts';
 import type { Step } from './leaf.ts';
 import type { Policy } from './policy.ts';
 import type { Sealer } from './sealer.ts';
@@ -17,14 +19,10 @@ export interface ProtectedEnvelope extends Omit<Envelope, 'payload'> {
  * safely throws an `SvcError` that names no value, and the event is refused. A payload that is no object becomes
  * `{ "value": … }`.
  *
- * @param key what goes out in clear beside the payload; refused where it is one of the protected values
- * @param headers as `key`
+ * @param clearTexts what the application lets out in clear beside the payload, such as the record key; the event is refused where
+ *   one of them is a protected value, or holds one
  */
-export type Protect = (
-  envelope: Envelope,
-  key?: string,
-  headers?: Readonly<Record<string, string>>,
-) => ProtectedEnvelope;
+export type Protect = (envelope: Envelope, clearTexts?: readonly ClearText[]) => ProtectedEnvelope;
 
 export interface ProtectorOptions {
   /** The rules of an event type. Called once per event. */
@@ -34,6 +32,8 @@ export interface ProtectorOptions {
   readonly detect?: Detect | undefined;
   /** False: marks of classes have no effect. Default: true. */
   readonly usesMarks?: boolean;
+  /** Default: that of the system. */
+  readonly clock?: Pick<Clock, 'monotonic'>;
 }
 
 /** Looks at one unmarked value. `keys` lead to it from the root of the payload. */
@@ -41,8 +41,8 @@ export type Detect = (eventType: string, value: string | number, keys: readonly 
 
 /** Protects payloads by the marks of their classes and by the rules of their event type. */
 export function createProtector(options: ProtectorOptions): Protect {
-  const { policyOf, sealer, detect, usesMarks = true } = options;
-  return (envelope, key, headers) => {
+  const { policyOf, sealer, detect, usesMarks = true, clock: { monotonic } = systemClock } = options;
+  return (envelope, clearTexts) => {
     const { payload: given } = envelope;
     const { eventType } = envelope.template;
     const payload = walkPayload(given, {
@@ -51,8 +51,8 @@ export function createProtector(options: ProtectorOptions): Protect {
       sealer,
       usesMarks,
       onUnmarked: detect && ((value, keys) => detect(eventType, value, keys)),
-      key,
-      headers,
+      clearTexts,
+      monotonic,
     });
     const isObject = typeof payload === 'object' && payload !== null && !Array.isArray(payload);
     return {

@@ -1,6 +1,11 @@
+import { isTooBig } from '../big-int-limit.ts';
 import type { FieldRule } from '../field-rule.ts';
+import type { Budget } from './budget.ts';
 import { type ClassMarks, readMarked } from './class-marks.ts';
-import { hasToJson } from './kind.ts';
+import type { ClearTexts } from './clear-texts.ts';
+import { fold, holdsWord } from './fold.ts';
+import { attempt, partsOf } from './parts-of.ts';
+import { strictest } from './strictest.ts';
 
 /**
  * The marks of a class whose `toJSON` decides what its JSON looks like: they go for keys of the same name anywhere in it, and for
@@ -8,82 +13,113 @@ import { hasToJson } from './kind.ts';
  */
 export interface MarkedValues {
   readonly marks: ClassMarks;
-  /** The rule of the marked field whose value this text is, or holds. */
-  ruleOfValue(text: string): FieldRule | undefined;
+  /**
+   * The rule for a text that `toJSON` returned, at whose place `given` holds. Where the text is a marked value it is that of its
+   * field; where it holds one among other text, it shows nothing of it; where several meet, the strictest.
+   *
+   * @param isOfPath whether a path rule gives it for this very place: that decides, but shows no part of what a mark hides
+   */
+  ruleOfText(text: string, given: FieldRule | undefined, isOfPath: boolean): FieldRule | undefined;
   /** The rule of the marked field whose value this object is, or stands in. */
   ruleOfObject(object: object): FieldRule | undefined;
+  /** Adds the rules of the marked values that a folded text is, or holds. */
+  find(folded: string, found: Found): void;
 }
 
-/** Parts of a text are only looked for where the value is long enough to mean anything. */
-const shortest = { number: 4, part: 5 };
-/** Of one instance: more values are only known as a whole, not as a part of a text. */
-const mostParts = 1_000;
-/** As deep as a payload may be, and as large. */
-const most = { depth: 64, values: 100_000 };
+interface Found {
+  readonly same: FieldRule[];
+  readonly held: FieldRule[];
+}
+
+/** Numbers of fewer digits stand anywhere by chance; shorter texts are looked for as words of their own, and single characters not. */
+const shortest = { number: 4, part: 5, word: 2 };
+/** As deep as a payload may be. */
+const maxDepth = 64;
+const comparisonsBetweenLooks = 1_024;
 
 /** Reads the marked fields of the object once. `outer`: of an object that this one stands in. */
 export function markedValuesOf(
   object: object,
   marks: ClassMarks,
   outer: MarkedValues | undefined,
+  { budget, clear }: { readonly budget: Budget; readonly clear: ClearTexts | undefined },
 ): MarkedValues {
-  const texts = new Map<string, FieldRule>();
-  const objects = new Map<object, FieldRule>();
-  const parts: string[] = [];
+  const texts = new Map<string, FieldRule[]>();
+  const objects = new Map<object, FieldRule[]>();
+  let compared = 0;
 
   function take(value: unknown, rule: FieldRule, depth: number): void {
     if (typeof value === 'object' && value !== null) takeObject(value, rule, depth);
-    else if (typeof value === 'string' ? value !== '' : isLongNumber(value)) {
-      const text = String(value);
-      if (!texts.has(text) && text.length >= shortest.part && parts.length < mostParts) parts.push(text);
-      if (texts.size < most.values) texts.set(text, rule);
-    }
+    else if (typeof value === 'string' || isLongNumber(value)) takeText(String(value), rule);
+  }
+
+  function takeText(text: string, rule: FieldRule): void {
+    clear?.check(text);
+    budget.spendText(text.length);
+    const folded = fold(text);
+    if (folded !== '') add(texts, folded, rule);
   }
 
   function takeObject(value: object, rule: FieldRule, depth: number): void {
-    if (objects.has(value) || objects.size >= most.values || depth > most.depth) return;
-    objects.set(value, rule);
-    for (const part of partsOf(value)) take(part, rule, depth + 1);
+    if (depth > maxDepth || objects.get(value)?.includes(rule)) return;
+    add(objects, value, rule);
+    for (const part of partsOf(value, budget)) take(part, rule, depth + 1);
   }
 
-  for (const [field, rule] of marks)
-    take(
-      attempt(() => readMarked(object, field, rule)),
-      rule,
-      0,
-    );
-  return {
+  budget.spend(marks.size);
+  for (const [field, rule] of marks) {
+    const value = attempt(() => readMarked(object, field, rule));
+    take(value, rule, 0);
+  }
+
+  const values: MarkedValues = {
     marks: outer === undefined ? marks : new Map([...outer.marks, ...marks]),
-    ruleOfObject: (value) => objects.get(value) ?? outer?.ruleOfObject(value),
-    ruleOfValue(text) {
-      const exact = texts.get(text);
-      if (exact !== undefined) return exact;
-      for (const part of parts) if (text.length > part.length && text.includes(part)) return texts.get(part);
-      return outer?.ruleOfValue(text);
+
+    ruleOfObject(value) {
+      const rules = objects.get(value);
+      return rules === undefined ? outer?.ruleOfObject(value) : strictest(rules, false);
+    },
+
+    ruleOfText(text, given, isOfPath) {
+      budget.spendText(text.length);
+      const found: Found = { same: [], held: [] };
+      values.find(fold(text), found);
+      const { same, held } = found;
+      if (same.length > 0) {
+        if (given === undefined) return strictest(same, false);
+        return isOfPath || same.includes(given) ? given : strictest([...same, given], false);
+      }
+      if (held.length === 0 || (isOfPath && given?.strategy !== 'MASK' && given !== undefined)) return given;
+      return strictest(given === undefined ? held : [...held, given], true);
+    },
+
+    find(folded, found) {
+      const same = texts.get(folded);
+      if (same !== undefined) found.same.push(...same);
+      else {
+        for (const [part, rules] of texts) {
+          if (++compared % comparisonsBetweenLooks === 0) budget.look();
+          if (holds(folded, part)) found.held.push(...rules);
+        }
+      }
+      outer?.find(folded, found);
     },
   };
+  return values;
+}
+
+function add<Key>(rules: Map<Key, FieldRule[]>, key: Key, rule: FieldRule): void {
+  const known = rules.get(key);
+  if (known === undefined) rules.set(key, [rule]);
+  else if (!known.includes(rule)) known.push(rule);
+}
+
+function holds(text: string, part: string): boolean {
+  if (part.length >= shortest.part) return text.length > part.length && text.includes(part);
+  return part.length >= shortest.word && /[\p{L}\p{N}]/u.test(part) && holdsWord(text, part);
 }
 
 function isLongNumber(value: unknown): boolean {
-  return (typeof value === 'number' || typeof value === 'bigint') && String(value).length >= shortest.number;
-}
-
-/** What `toJSON` of the class may copy out of the value of a marked field. */
-function partsOf(value: object): Iterable<unknown> {
-  const parts = attempt(() => {
-    if (value instanceof Map || value instanceof Set) return [...value.values()];
-    if (value instanceof String || value instanceof Number) return [value.valueOf()];
-    if (ArrayBuffer.isView(value)) return [];
-    return [...Object.values(value), hasToJson(value) ? value.toJSON('') : undefined];
-  });
-  return parts ?? [];
-}
-
-/** A getter that throws hides nothing: what `toJSON` makes of it, it made without. */
-function attempt<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch {
-    return undefined;
-  }
+  if (typeof value === 'bigint') return !isTooBig(value) && String(value).length >= shortest.number;
+  return typeof value === 'number' && String(value).length >= shortest.number;
 }

@@ -1,19 +1,20 @@
+import { Budget, maxNodes } from './budget.ts';
 import { type ClassMarks, hasMarks, marksOf } from './class-marks.ts';
-import { listOfSet, objectOfMap } from './collections.ts';
+import { ClearTexts } from './clear-texts.ts';
+import { copyOf, firstOf, listOfSet, objectOfMap } from './collections.ts';
 import { decidesItsJson, hasToJson, type Kind, kindOf, primitiveOf } from './kind.ts';
-import { element, excluded, leaf, type Step, type Walk, type WalkRules } from './leaf.ts';
+import { element, excluded, leaf, type Step, textOf, type Walk, type WalkRules } from './leaf.ts';
+import { compareLeftOut } from './left-out.ts';
 import { mayNeedMark } from './own-text.ts';
 import { deadState } from './path-states.ts';
 import { elementPlace, type Place, placeOf, placeOfObject, rootPlace } from './place.ts';
-import { asRefusal, refusal, tooLarge } from './refusal.ts';
+import { asRefusal, refusal } from './refusal.ts';
 import { type MarkedValues, markedValuesOf } from './to-json.ts';
 
 export type { WalkRules } from './leaf.ts';
 
 /** Objects nested deeper than this are refused; a cycle is found by it as well. */
 export const maxDepth = 64;
-/** Payloads of more values than this are refused. */
-export const maxNodes = 100_000;
 
 /**
  * A payload as JSON can carry it without losing anything in silence, its marked values protected: `Map` becomes an object, `Set`
@@ -30,9 +31,8 @@ export function walkPayload(payload: unknown, rules: WalkRules): unknown {
     policy: rules.policy,
     sealer: rules.sealer,
     onUnmarked: rules.onUnmarked,
-    key: rules.key,
-    headers: rules.headers,
-    nodes: 0,
+    budget: new Budget(rules.monotonic),
+    clear: rules.clearTexts && new ClearTexts(rules.clearTexts),
     keys: [],
     index: 0,
     usesMarks: rules.usesMarks && hasMarks(),
@@ -40,7 +40,10 @@ export function walkPayload(payload: unknown, rules: WalkRules): unknown {
   };
   try {
     const place = rootPlace(payload, walk.policy);
-    if (place.rule?.strategy === 'EXCLUDE') return undefined;
+    if (place.rule?.strategy === 'EXCLUDE') {
+      leaveOut(payload, walk);
+      return undefined;
+    }
     const result = visit(payload, 0, walk, place);
     return result === excluded ? undefined : result;
   } catch (error) {
@@ -66,7 +69,7 @@ function visit(value: unknown, depth: number, walk: Walk, place: Place): unknown
     );
   }
   const there = place.json === undefined ? place : placeOfObject(value, place);
-  if (there !== place && there.rule?.strategy === 'EXCLUDE') return excluded;
+  if (there !== place && there.rule?.strategy === 'EXCLUDE') return leaveOut(value, walk);
   const prototype = Object.getPrototypeOf(value) as object | null;
   const kind = kindOf(value, prototype);
   const marks = walk.usesMarks ? marksOf(prototype) : null;
@@ -90,25 +93,26 @@ function visitKind(
     case 'array':
       return visitArray(value as unknown[], depth, walk, place, mustCopy);
     case 'map':
-      return visitCopy(objectOfMap(value as Map<unknown, unknown>, maxNodes), depth, walk, place, null);
+      return visitCopy(objectOfMap(value as Map<unknown, unknown>, walk.budget), depth, walk, place, null);
     case 'set':
-      return visitArray(listOfSet(value as Set<unknown>, maxNodes), depth, walk, place, false);
+      return visitArray(listOfSet(value as Set<unknown>, walk.budget), depth, walk, place, false);
     case 'unsupported':
       throw refusal(
         'SVC_PROTECT_UNSUPPORTED_TYPE',
         'the payload holds an Error, Promise, RegExp, WeakMap or similar object, which has no JSON form',
       );
     default: {
-      const plain = primitiveOf(value, kind);
+      const plain = primitiveOf(value, kind, walk.budget);
       const after = leaf(plain, depth, walk, place);
       return kind === 'raw json' && after === plain ? value : after;
     }
   }
 }
 
-function count(walk: Walk, nodes: number): void {
-  walk.nodes += nodes;
-  if (walk.nodes > maxNodes) throw tooLarge(maxNodes);
+/** Nothing of it is published, but what leaves in clear may show it. */
+function leaveOut(value: unknown, { clear, budget }: Walk): typeof excluded {
+  if (clear !== undefined) compareLeftOut(value, clear, budget);
+  return excluded;
 }
 
 /**
@@ -124,7 +128,7 @@ function visitObject(
   mustCopy: boolean,
 ): unknown {
   if (mustCopy || place !== deadState || walk.usesMarks)
-    return visitCopy({ ...object }, depth, walk, place, marks);
+    return visitCopy(copyOf(object, walk.budget), depth, walk, place, marks);
   return visitUnmarked(object, depth, walk);
 }
 
@@ -144,8 +148,8 @@ function visitCopy(
     const { rule } = next;
     let after: unknown;
     if (hasParts(before)) {
-      // Nothing of an object that is left out is read.
-      if (rule === undefined || rule.strategy !== 'EXCLUDE') {
+      if (rule !== undefined && rule.strategy === 'EXCLUDE') leaveOut(before, walk);
+      else {
         walk.keys[depth] = key;
         after = visit(before, depth + 1, walk, next);
       }
@@ -157,7 +161,7 @@ function visitCopy(
     if (after === excluded) after = undefined;
     if (after !== before) copy[key] = after;
   }
-  count(walk, nodes);
+  walk.budget.spend(nodes);
   return copy;
 }
 
@@ -181,7 +185,7 @@ function visitUnmarked(object: Record<string, unknown>, depth: number, walk: Wal
   let copy: Record<string, unknown> | undefined;
   // Engines read the fields of an object in a `for … in` several times faster than by a list of its keys.
   for (const key in object) {
-    nodes++;
+    if (++nodes > maxNodes) break;
     const before = copy === undefined ? object[key] : copy[key];
     if (isPlainLeaf(before)) continue;
     const after = visitPart(before, key, depth, walk);
@@ -189,7 +193,7 @@ function visitUnmarked(object: Record<string, unknown>, depth: number, walk: Wal
     copy ??= { ...object };
     copy[key] = after;
   }
-  count(walk, nodes);
+  walk.budget.spend(nodes);
   return copy ?? object;
 }
 
@@ -199,7 +203,7 @@ function visitByKeys(
   depth: number,
   walk: Walk,
 ): unknown {
-  count(walk, keys.length);
+  walk.budget.spend(keys.length);
   let copy: Record<string, unknown> | undefined;
   for (let index = 0; index < keys.length; index++) {
     const key = keys[index] as string;
@@ -229,26 +233,23 @@ function visitArray(
 ): unknown {
   // Read once: it may grow while its elements are visited.
   const { length } = array;
-  count(walk, length);
+  walk.budget.spend(length);
   const next = elementPlace(place);
-  if (next.rule?.strategy === 'EXCLUDE') return [];
+  if (next.rule?.strategy === 'EXCLUDE') {
+    leaveOut(array, walk);
+    return [];
+  }
   let copy: unknown[] | undefined = mustCopy || next !== deadState || walk.usesMarks ? [] : undefined;
   walk.keys[depth] = element;
   for (let index = 0; index < length; index++) {
     const before = array[index];
     walk.index = index;
+    if ((index & 0xff) === 0xff) walk.budget.look();
     const after = visit(before, depth + 1, walk, next);
     if (copy === undefined && !Object.is(after, before)) copy = firstOf(array, index);
     if (copy !== undefined && after !== excluded) copy.push(after);
   }
   return copy ?? array;
-}
-
-/** Of an array whose class may have its own `slice`. */
-function firstOf(array: readonly unknown[], count: number): unknown[] {
-  const first: unknown[] = [];
-  for (let index = 0; index < count; index++) first.push(array[index]);
-  return first;
 }
 
 function visitToJson(
@@ -258,14 +259,15 @@ function visitToJson(
   outer: Place,
   marks: ClassMarks | null,
 ): unknown {
+  walk.budget.look();
   const result = value.toJSON(keyAt(depth, walk));
   if (result === value) {
     throw refusal('SVC_PROTECT_READ_ERROR', 'toJSON of an object in the payload returns the object itself');
   }
   const root = depth === 0 ? rootPlace(result, walk.policy) : outer;
-  const json = marks === null ? outer.json : markedValuesOf(value, marks, outer.json);
+  const json = marks === null ? outer.json : markedValuesOf(value, marks, outer.json, walk);
   let place = json === outer.json ? root : { state: root.state, rule: root.rule, json };
-  if (place.rule?.strategy === 'EXCLUDE') return excluded;
+  if (place.rule?.strategy === 'EXCLUDE') return leaveOut(result, walk);
   if (typeof result !== 'object' || result === null) {
     if (marks !== null && place.rule === undefined && hidesMarks(result, json)) {
       throw refusal(
@@ -276,7 +278,7 @@ function visitToJson(
     return typeof result === 'function' ? undefined : leaf(result, depth, walk, place);
   }
   if (json !== undefined) place = placeOfObject(result, place);
-  if (place.rule?.strategy === 'EXCLUDE') return excluded;
+  if (place.rule?.strategy === 'EXCLUDE') return leaveOut(result, walk);
   const prototype = Object.getPrototypeOf(result) as object | null;
   const own = walk.usesMarks ? marksOf(prototype) : null;
   return visitKind(result, kindOf(result, prototype), depth, walk, place, own ?? marks, true);
@@ -290,5 +292,5 @@ function keyAt(depth: number, walk: Walk): string {
 
 function hidesMarks(result: unknown, json: MarkedValues | undefined): boolean {
   if (typeof result !== 'string' && typeof result !== 'number' && typeof result !== 'bigint') return false;
-  return json?.ruleOfValue(String(result)) === undefined;
+  return json?.ruleOfText(textOf(result), undefined, false) === undefined;
 }

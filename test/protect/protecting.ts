@@ -3,6 +3,7 @@ import { inspect } from 'node:util';
 import { checkRulesOf } from '../../src/config/pii-rules.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import { type ErrorCode, SvcError } from '../../src/errors.ts';
+import type { ClearText } from '../../src/protect/clear-texts.ts';
 import { createSealer } from '../../src/protect/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/policy.ts';
 import { createProtector, type ProtectorOptions } from '../../src/protect/protect.ts';
@@ -18,7 +19,7 @@ export function publishes(
   payload: unknown,
   rules: unknown = [],
   options: Partial<ProtectorOptions> & {
-    readonly key?: string;
+    readonly key?: string | readonly string[];
     readonly headers?: Readonly<Record<string, string>>;
   } = {},
 ): unknown {
@@ -28,7 +29,10 @@ export function publishes(
   const { key, headers, ...rest } = options;
   const protect = createProtector({ policyOf: () => policy, sealer: testSealer, ...rest });
   const envelope = { template: { eventType: 'E' }, payload } as Envelope;
-  return JSON.parse(JSON.stringify(protect(envelope, key, headers).payload));
+  const texts: ClearText[] = [key ?? []].flat().map((text) => ({ of: 'key', text }));
+  for (const text of Object.values(headers ?? {})) texts.push({ of: 'header', text });
+  const inClear = texts.length === 0 ? undefined : texts;
+  return JSON.parse(JSON.stringify(protect(envelope, inClear).payload));
 }
 
 /** The event is refused with this code, and nothing of `secret` can be seen in the error. */

@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { runInNewContext } from 'node:vm';
 import { SvcError } from '../../src/errors.ts';
+import { maxNodes } from '../../src/protect/budget.ts';
 import { compilePolicy } from '../../src/protect/policy.ts';
 import type { Sealer } from '../../src/protect/sealer.ts';
-import { maxDepth, maxNodes, walkPayload } from '../../src/protect/walk.ts';
+import { maxDepth, walkPayload } from '../../src/protect/walk.ts';
 import { publishes } from './protecting.ts';
 
 const policy = compilePolicy([]);
 const normalize = (value: unknown) =>
-  walkPayload(value, { eventType: 'E', policy, sealer: {} as Sealer, usesMarks: true });
+  walkPayload(value, { eventType: 'E', policy, sealer: {} as Sealer, usesMarks: true, monotonic: () => 0 });
 const json = (value: unknown) => JSON.stringify(normalize(value));
 const refused = (value: unknown, code: string) =>
   assert.throws(
@@ -25,7 +26,7 @@ function nested(levels: number): object {
 describe('the walk without rules', () => {
   it('hands back what needs no change, uncopied', () => {
     const payload = { a: 1, b: [true, null, { c: 'x' }], d: Number.NaN };
-    const rules = { eventType: 'E', policy, sealer: {} as Sealer, usesMarks: false };
+    const rules = { eventType: 'E', policy, sealer: {} as Sealer, usesMarks: false, monotonic: () => 0 };
     assert.equal(walkPayload(payload, rules), payload);
   });
 

@@ -55,14 +55,16 @@ export function parseExpression(text: string): Expression {
           throw refusal('SVC_CAPTURE_EXPRESSION_NAME', text, offset, unknownName(name, parameterNames));
         },
       });
-      const unused: Walk = { element: undefined, left: 0 };
+      const unused: Walk = { element: undefined, left: 0, startedAt: undefined };
       return (call) => {
         let value: unknown;
         let mustWait: boolean;
         try {
           value = evaluate(
             call,
-            hasProjections ? { element: undefined, left: maxProjectedElements } : unused,
+            hasProjections
+              ? { element: undefined, left: maxProjectedElements, startedAt: undefined }
+              : unused,
           );
           mustWait = typeof value === 'object' && isAwaitable(value);
         } catch (error) {

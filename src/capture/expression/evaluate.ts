@@ -4,6 +4,8 @@ import type { ExpressionScope } from './scope.ts';
 export interface Walk {
   element: unknown;
   left: number;
+  /** Milliseconds of a clock that never steps, when it was first looked at. */
+  startedAt: number | undefined;
 }
 
 /** A compiled node. */

@@ -1,4 +1,5 @@
 import { isDate } from 'node:util/types';
+import { isTooBig } from '../../big-int-limit.ts';
 import { maxMadeStringLength } from './limits.ts';
 
 /** Values that `==` finds equal: null and undefined are one, dates and numbers of both kinds count by value, objects by identity. */
@@ -29,7 +30,7 @@ export function add(left: unknown, right: unknown): string | number | bigint | u
   return text.length > maxMadeStringLength ? undefined : text;
 }
 
-/** `undefined` where the operands are not two numbers or two bigints, or the result is no finite number. */
+/** `undefined` where the operands are not two numbers or two bigints, or one or the result is not finite or too big. */
 export function calculate(
   operator: '+' | '-' | '*' | '/' | '%',
   left: unknown,
@@ -39,8 +40,10 @@ export function calculate(
     const result = ofNumbers(operator, left, right);
     return Number.isFinite(result) ? result : undefined;
   }
-  if (typeof left === 'bigint' && typeof right === 'bigint') return ofBigints(operator, left, right);
-  return undefined;
+  if (typeof left !== 'bigint' || typeof right !== 'bigint' || isTooBig(left) || isTooBig(right))
+    return undefined;
+  const result = ofBigints(operator, left, right);
+  return result === undefined || isTooBig(result) ? undefined : result;
 }
 
 function ofNumbers(operator: '+' | '-' | '*' | '/' | '%', left: number, right: number): number {
@@ -83,7 +86,10 @@ function isNumeric(value: unknown): value is number | bigint {
 
 function isText(value: unknown): value is string | number | bigint | boolean {
   return (
-    typeof value === 'string' || typeof value === 'boolean' || (isNumeric(value) && !Number.isNaN(value))
+    typeof value === 'string' ||
+    typeof value === 'boolean' ||
+    (typeof value === 'number' && !Number.isNaN(value)) ||
+    (typeof value === 'bigint' && !isTooBig(value))
   );
 }
 

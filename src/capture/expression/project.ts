@@ -1,8 +1,11 @@
 import { isMap, isSet, isTypedArray } from 'node:util/types';
 import type { Evaluate, Walk } from './evaluate.ts';
 import type { Fail } from './failure.ts';
-import { maxProjectedElements } from './limits.ts';
+import { maxEvaluationMs, maxProjectedElements } from './limits.ts';
 import { isUsable, refusedValue } from './read.ts';
+
+/** Looking at the clock takes as long as reading a few properties. */
+const elementsBetweenLooks = 8;
 
 type Over = (collection: unknown, ...of: Parameters<Evaluate>) => unknown;
 
@@ -36,12 +39,20 @@ export function select(fail: Fail, body: Evaluate): Over {
   };
 }
 
+function lookAtClock(fail: Fail, walk: Walk): void {
+  const now = performance.now();
+  walk.startedAt ??= now;
+  if (now - walk.startedAt > maxEvaluationMs)
+    throw fail(`going through the elements took longer than ${maxEvaluationMs} ms.`);
+}
+
 /** Shows each element to `each`, with `walk.element` set to it. The elements of a map are `{ key, value }`. */
 function visit(fail: Fail, collection: unknown, walk: Walk, each: (element: unknown) => void): void {
   const outer = walk.element;
   const enter = (element: unknown): void => {
     if (walk.left === 0) throw fail(`more than ${maxProjectedElements} elements were visited.`);
     walk.left -= 1;
+    if (walk.left % elementsBetweenLooks === 0) lookAtClock(fail, walk);
     if (!isUsable(element)) throw refusedValue(fail, element);
     walk.element = element;
     each(element);

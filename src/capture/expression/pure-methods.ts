@@ -1,5 +1,6 @@
 import { isDate, isMap, isSet } from 'node:util/types';
-import { maxMadeStringLength } from './limits.ts';
+import { isTooBig } from '../../big-int-limit.ts';
+import { maxListLength, maxMadeParts, maxMadeStringLength } from './limits.ts';
 
 /** Calls a method of a built-in value. Throws on arguments that it does not take: the caller makes the failure. */
 type PureMethod = (target: never, args: readonly unknown[]) => unknown;
@@ -18,6 +19,7 @@ function builtIn(prototype: object, name: string): PureMethod {
   if (typeof method !== 'function') throw new TypeError(`no method ${name}`);
   return (target, args) => {
     if (!args.every(isPrimitive)) throw new TypeError('arguments');
+    if (typeof target === 'bigint' && isTooBig(target)) throw new RangeError('bigint');
     return Reflect.apply(method, target, args);
   };
 }
@@ -33,10 +35,17 @@ function integer(value: unknown): number {
 
 const strings: Record<string, PureMethod> = {
   ...builtIns(String.prototype, [
-    ...['at', 'charAt', 'endsWith', 'includes', 'indexOf', 'lastIndexOf', 'slice', 'split', 'startsWith'],
+    ...['at', 'charAt', 'endsWith', 'includes', 'indexOf', 'lastIndexOf', 'slice', 'startsWith'],
     ...['substring', 'toLowerCase', 'toString', 'toUpperCase', 'trim', 'trimEnd', 'trimStart'],
   ]),
   contains: builtIn(String.prototype, 'includes'),
+  split: (target: string, [separator, limit]) => {
+    if (typeof separator !== 'string') throw new TypeError('split');
+    const most = limit === undefined ? maxMadeParts + 1 : Math.min(integer(limit) >>> 0, maxMadeParts + 1);
+    const parts = target.split(separator, most);
+    if (parts.length > maxMadeParts) throw new RangeError('length');
+    return parts;
+  },
   isEmpty: (target: string) => target.length === 0,
   length: (target: string) => target.length,
 };
@@ -47,31 +56,41 @@ const numbers: Record<string, PureMethod> = builtIns(Number.prototype, [
   'toString',
 ]);
 
+/** A sparse list can be longer than anybody could go through. */
+function fair(list: readonly unknown[]): readonly unknown[] {
+  if (list.length > maxListLength) throw new RangeError('length');
+  return list;
+}
+
+function isFairText(item: unknown): boolean {
+  return isPrimitive(item) && !(typeof item === 'bigint' && isTooBig(item));
+}
+
 /** The application's subclasses may override what these use: so each goes to the method of Array itself. */
 const arrays: Record<string, PureMethod> = {
   at: (target: readonly unknown[], args) => Array.prototype.at.call(target, integer(args[0])),
-  contains: (target: readonly unknown[], args) => Array.prototype.includes.call(target, args[0]),
+  contains: (target: readonly unknown[], args) => Array.prototype.includes.call(fair(target), args[0]),
   get: (target: readonly unknown[], args) => {
     const index = integer(args[0]);
     if (index < 0 || index >= target.length) throw new RangeError('index');
     return target[index];
   },
-  includes: (target: readonly unknown[], args) => Array.prototype.includes.call(target, args[0]),
-  indexOf: (target: readonly unknown[], args) => Array.prototype.indexOf.call(target, args[0]),
+  includes: (target: readonly unknown[], args) => Array.prototype.includes.call(fair(target), args[0]),
+  indexOf: (target: readonly unknown[], args) => Array.prototype.indexOf.call(fair(target), args[0]),
   isEmpty: (target: readonly unknown[]) => target.length === 0,
   join: (target: readonly unknown[], args) => {
     const separator = args[0] ?? ',';
-    if (typeof separator !== 'string' || !Array.prototype.every.call(target, isPrimitive))
+    if (typeof separator !== 'string' || !Array.prototype.every.call(fair(target), isFairText))
       throw new TypeError('join');
     let made = -separator.length;
     for (const item of target) made += separator.length + String(item ?? '').length;
     if (made > maxMadeStringLength) throw new RangeError('length');
     return Array.prototype.join.call(target, separator);
   },
-  lastIndexOf: (target: readonly unknown[], args) => Array.prototype.lastIndexOf.call(target, args[0]),
+  lastIndexOf: (target: readonly unknown[], args) => Array.prototype.lastIndexOf.call(fair(target), args[0]),
   length: (target: readonly unknown[]) => target.length,
   size: (target: readonly unknown[]) => target.length,
-  slice: (target: readonly unknown[], args) => Array.from(target).slice(...args.map(integer)),
+  slice: (target: readonly unknown[], args) => Array.from(fair(target)).slice(...args.map(integer)),
 };
 
 const dates: Record<string, PureMethod> = builtIns(Date.prototype, [

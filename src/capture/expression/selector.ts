@@ -1,3 +1,4 @@
+import { isTooBig } from '../../big-int-limit.ts';
 import { SvcError } from '../../errors.ts';
 import { callOwn } from './call-method.ts';
 import { parseExpression } from './compile.ts';
@@ -62,7 +63,8 @@ export function keySelector(
     const value = select(call);
     const type = typeof value;
     if (type === 'string') return value as string;
-    if (type === 'bigint' || type === 'boolean' || Number.isFinite(value)) return String(value);
+    if ((type === 'bigint' && !isTooBig(value as bigint)) || type === 'boolean' || Number.isFinite(value))
+      return String(value);
     const found =
       value === null || value === undefined ? String(value) : type === 'object' ? 'an object' : 'no number';
     throw new SvcError(

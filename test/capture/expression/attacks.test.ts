@@ -2,7 +2,11 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
+import sinon from 'sinon';
+import { maxBigIntBits } from '../../../src/big-int-limit.ts';
 import { type ExpressionScope, parseExpression } from '../../../src/capture/expression/compile.ts';
+import { maxEvaluationMs, maxListLength, maxMadeParts } from '../../../src/capture/expression/limits.ts';
+import { keySelector } from '../../../src/capture/expression/selector.ts';
 import { SvcError } from '../../../src/errors.ts';
 import { assertUnpolluted, attack } from './hostile-call.ts';
 
@@ -147,6 +151,79 @@ describe('attacks on an expression', () => {
     const doubling = `{'${'x'.repeat(100)}'}${'.![this + this]'.repeat(30)}`;
     assert.ok(attack(doubling).error instanceof SvcError);
     assert.ok(attack('{{1},{1}}.![{this,this}].![{this,this}].join()').error instanceof SvcError);
+  });
+
+  describe('cannot keep the process busy', () => {
+    const evaluate = (text: string, ...args: unknown[]) =>
+      parseExpression(text).bind(undefined)({ args, result: args[0] } as unknown as ExpressionScope);
+    const fails = (text: string, ...args: unknown[]) =>
+      assert.throws(() => evaluate(text, ...args), { code: 'SVC_CAPTURE_EXPRESSION' });
+    const first = 1n << BigInt(maxBigIntBits);
+
+    it('with numbers of many digits', () => {
+      const largest = first - 1n;
+      assert.equal(evaluate('#p0 + #p1', largest - 1n, 1n), largest);
+      assert.equal(evaluate("'' + #p0", -largest), String(-largest));
+      assert.equal(evaluate('#p0.toString()', largest), String(largest));
+      assert.equal(evaluate('#args.join()', largest), String(largest));
+      fails('#p0 + #p1', largest, 1n);
+      fails('-#p0 - #p1', largest, 1n);
+      for (const operator of ['+', '-', '*', '/', '%']) {
+        fails(`#p0 ${operator} #p1`, first, 1n);
+        fails(`#p1 ${operator} #p0`, -first, 1n);
+      }
+      for (const text of ["'' + #p0", '#p0.toString()', '#args.join()', '#args.![#this*#this]'])
+        fails(text, first);
+      fails('#p0.![#this*#this].![#this*#this]', [1n << BigInt(maxBigIntBits / 2)]);
+      for (const large of [first, -first]) {
+        const key = keySelector('#p0', undefined);
+        assert.throws(() => key({ args: [large] } as unknown as ExpressionScope), {
+          code: 'SVC_CAPTURE_EXPRESSION',
+        });
+      }
+    });
+
+    it('with long lists and texts', () => {
+      const longest = new Array(maxListLength);
+      longest[maxListLength - 1] = 7;
+      assert.equal(evaluate('#p0.indexOf(7)', longest), maxListLength - 1);
+      const sparse = new Array(2 ** 32 - 1);
+      const tooLong = new Array(maxListLength + 1);
+      for (const method of [
+        'contains(7)',
+        'includes(7)',
+        'indexOf(7)',
+        'lastIndexOf(7)',
+        "join('')",
+        'slice(0, 1)',
+      ])
+        for (const list of [sparse, tooLong]) fails(`#p0.${method}`, list);
+      const text = 'x,'.repeat(maxMadeParts);
+      assert.equal((evaluate("#p0.split(',')", text.slice(0, -2)) as string[]).length, maxMadeParts);
+      fails("#p0.split(',')", text);
+      assert.deepEqual(evaluate("#p0.split(',', 2)", text), ['x', 'x']);
+      assert.deepEqual(evaluate("#p0.split('')", 'ab'), ['a', 'b']);
+    });
+
+    it('with many elements that each take long', () => {
+      const clock = sinon.useFakeTimers({ toFake: ['performance'] });
+      try {
+        const slow = (ms: number) => ({
+          getName() {
+            clock.tick(ms);
+            return 'x';
+          },
+        });
+        const steps = 10;
+        const list = (ms: number) => new Array(8 * steps + 8).fill(slow(ms));
+        const text = '#p0.![#this.getName()]';
+        assert.equal((evaluate(text, list(maxEvaluationMs / 8 / steps)) as string[]).length, 8 * steps + 8);
+        fails(text, list(maxEvaluationMs / 8 / steps + 1));
+        fails('#p0.?[#this.getName()]', new Set(list(1).map(() => slow(maxEvaluationMs))));
+      } finally {
+        clock.restore();
+      }
+    });
   });
 
   it('needs no code generation from strings', () => {

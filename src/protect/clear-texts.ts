@@ -1,0 +1,70 @@
+import { fold, holdsWord } from './fold.ts';
+import { refusal } from './refusal.ts';
+
+/**
+ * From this length on a clear text may not hold a protected value: between other characters than letters and digits, and anywhere.
+ * Shorter ones stand by chance in random ids, so that only the whole text is compared with them.
+ */
+export const shortestHeld = { word: 5, digits: 8, anywhere: 10 };
+/** NFKC makes at most so many characters one. */
+const mostComposed = 4;
+
+export interface ClearText {
+  readonly of: 'key' | 'header';
+  readonly text: string;
+}
+
+const refusals = {
+  key: ['SVC_PROTECT_KEY_IN_CLEAR', 'the record key', 'another key'],
+  header: ['SVC_PROTECT_HEADER_IN_CLEAR', 'a header', 'another one'],
+} as const;
+
+/** Texts that leave in clear beside the payload: no protected value may be one of them, or in one. */
+export class ClearTexts {
+  readonly #texts: readonly ClearText[];
+  #folded: readonly ClearText[] | undefined;
+  #longest = 0;
+
+  constructor(texts: readonly ClearText[]) {
+    this.#texts = texts;
+  }
+
+  /** Throws `SVC_PROTECT_KEY_IN_CLEAR` or `SVC_PROTECT_HEADER_IN_CLEAR` where one of the texts shows this value. */
+  check(plain: string): void {
+    this.#folded ??= this.#texts.map(({ of, text }) => ({ of, text: fold(text) }));
+    if (this.#longest === 0) this.#longest = Math.max(1, ...this.#folded.map(({ text }) => text.length));
+    if (plain.length > this.#longest * mostComposed) return;
+    this.#compare(fold(plain));
+    if (isIsoTime(plain)) for (const form of formsOfTime(plain)) this.#compare(form);
+  }
+
+  #compare(value: string): void {
+    for (const { of, text } of this.#folded ?? []) {
+      if (!shows(text, value)) continue;
+      const [code, what, instead] = refusals[of];
+      throw refusal(
+        code,
+        `${what} is or holds the value of a marked field, and would go out in clear: declare ${instead}`,
+      );
+    }
+  }
+}
+
+function shows(text: string, value: string): boolean {
+  if (value === '') return false;
+  if (text === value) return true;
+  if (value.length >= shortestHeld.anywhere) return text.includes(value);
+  if (value.length < (/^\d+$/.test(value) ? shortestHeld.digits : shortestHeld.word)) return false;
+  return holdsWord(text, value);
+}
+
+function isIsoTime(text: string): boolean {
+  return text.length === 24 && text.charAt(10) === 'T' && text.endsWith('Z');
+}
+
+/** A day alone only of times that mean one: the day of any other is in many keys. */
+function formsOfTime(text: string): string[] {
+  const milliseconds = Date.parse(text);
+  if (Number.isNaN(milliseconds)) return [];
+  return text.endsWith('T00:00:00.000Z') ? [String(milliseconds), text.slice(0, 10)] : [String(milliseconds)];
+}
