@@ -84,6 +84,10 @@ export const errorCatalogue = {
   SVC_PUBLISH_NOT_RUNNING:
     'publish() was called in a process that svc was not started in (--import svc/register).',
   SVC_PUBLISH_LOST: 'An event could not be published, and no other tier has stored it.',
+  SVC_PUBLISH_OPTIONS:
+    'An option of publish() has a value that none can have, or is not known; nothing is sent.',
+  SVC_PUBLISH_TIMEOUT:
+    'An event had no outcome within the time that its caller waits; it is on its way still, and may arrive.',
 } as const satisfies Record<string, string>;
 
 export type ErrorCode = keyof typeof errorCatalogue;

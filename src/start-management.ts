@@ -12,6 +12,8 @@ import type { LossAlert } from './publish/loss-alert.ts';
 
 export interface Managed {
   readonly broker: Broker;
+  /** The broker was asked, from `sinceMs` on, and does not answer. */
+  readonly onAway: (message: string, sinceMs: number) => void;
   readonly alert: LossAlert;
   readonly keys: () => readonly KeyHealth[];
   readonly sources: MetricSources;
@@ -22,16 +24,16 @@ export interface Managed {
 export async function startManagement(
   config: Config,
   logger: Logger,
-  { broker, alert, keys, sources, info }: Managed,
+  managed: Managed,
 ): Promise<ManagementServer | undefined> {
   const { server, endpoints, endpoint } = config.management;
   const exposure = endpoints.web.exposure.include;
   const started = await startManagementServer(
     { ...server, exposure, showDetails: endpoint.health.showDetails },
     {
-      health: healthOf(config, broker, alert, keys),
-      metricsText: () => renderMetrics(sources),
-      info: () => info,
+      health: healthOf(config, managed),
+      metricsText: () => renderMetrics(managed.sources),
+      info: () => managed.info,
     },
     logger,
   );
@@ -45,9 +47,7 @@ function hostOf({ address, port }: ManagementServer): string {
 
 function healthOf(
   { broker: settings }: Config,
-  broker: Broker,
-  alert: LossAlert,
-  keys: Managed['keys'],
+  { broker, onAway, alert, keys }: Managed,
 ): Controls['health'] {
   let reached = false;
   return cacheHealth({
@@ -63,5 +63,6 @@ function healthOf(
     }),
     alert: alert.state,
     keys,
+    onAway,
   });
 }

@@ -1,6 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import { isMainThread } from 'node:worker_threads';
 import { openBroker } from './adapters.ts';
+import { checkRuleFields } from './capture/check-rule-fields.ts';
 import { connectDeclarations, disconnectDeclarations } from './capture/declarations.ts';
 import { defaultEventType, makeRule } from './capture/make-rule.ts';
 import { type CaptureTarget, prepare } from './capture/prepare.ts';
@@ -8,6 +9,7 @@ import type { TargetReport } from './capture/report.ts';
 import { type CaptureSlot, createSlot } from './capture/slot.ts';
 import { systemClock, within } from './clock.ts';
 import type { Config } from './config/config.ts';
+import { maxTimerMs } from './config/option.ts';
 import type { TargetConfig } from './config/target.ts';
 import type { ContextOptions } from './context/context-options.ts';
 import { createTraceStarter } from './context/event-trace.ts';
@@ -105,6 +107,7 @@ export function start(config: Config, logger: Logger): Service {
     capture.setOnCall(onCall);
     connectDeclarations(
       ({ name, origin, options, parameterNames }) => {
+        checkRuleFields(options);
         const rule = makeRule(name, origin, options, name, parameterNames);
         const rules = declaredRules(options, config);
         if (engine === undefined) early.push([rule.eventType, rules, rule.id]);
@@ -181,10 +184,7 @@ function startEngine(
   const protection = startProtection(config, logger);
   for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
   const source = readSource(config.service);
-  const { workerId, directory } = {
-    workerId: config.idGenerator.workerId,
-    directory: config.idGenerator.leasePath,
-  };
+  const { workerId, leasePath: directory } = config.idGenerator;
   const worker = leaseWorkerId({ workerId, directory, logger });
   const snowflake = createSnowflake({ workerId: worker.workerId, clock });
   const pipeline = createPipeline({
@@ -195,6 +195,8 @@ function startEngine(
     publisher: queue,
     defaultTopic: config.broker.topic,
     asyncMode: config.broker.asyncMode,
+    maxWaitMs: config.broker.maxWaitMs,
+    publishWaitMs: Math.min(config.broker.deliveryTimeoutMs + config.broker.maxWaitMs, maxTimerMs),
     templateOf: createTemplates(source),
     nextId: () => snowflake.next(),
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),
@@ -221,12 +223,13 @@ function startEngine(
   const all = workers === undefined ? sources : withCounts(sources, workers.counts);
   const management = manageLater(config, logger, {
     broker,
+    onAway: queue.clusterAway,
     alert,
     keys: protection.keys,
     sources: all,
     info,
   });
-  connectEarly(broker, logger);
+  connectEarly(broker, queue, logger);
 
   return {
     pipeline,
@@ -260,9 +263,14 @@ function whereTo({ broker }: Config): string {
 }
 
 /** So that a wrong password is said at start, not at the first event. */
-function connectEarly(broker: Broker, logger: Logger): void {
+function connectEarly(broker: Broker, queue: Queue, logger: Logger): void {
+  const sinceMs = systemClock.monotonic();
   void startOwnWork(() => withoutSpans(() => broker.connect())).then((result) => {
-    if (!result.ok) logger.error(`broker: ${result.failure.message}`, { cause: result.failure.cause });
+    if (result.ok) return;
+    const { kind, message, cause } = result.failure;
+    logger.error(`broker: ${message}`, { cause });
+    // Events that are there already have their retries.
+    if (kind !== 'fatal' && queue.state().events === 0) queue.clusterAway(message, sinceMs);
   });
 }
 

@@ -26,6 +26,7 @@ export interface Config {
     readonly topic: string;
     readonly clientId: string;
     readonly asyncMode: boolean;
+    readonly maxWaitMs: number;
     readonly requestTimeoutMs: number;
     readonly connectionTimeoutMs: number;
     /** Sends at once. */

@@ -24,6 +24,7 @@ describe('loadConfig', () => {
         topic: 'orders',
         clientId: 'svc',
         asyncMode: false,
+        maxWaitMs: 2_000,
         acks: 'all',
         compression: 'none',
         requestTimeoutMs: 30_000,
