@@ -3,14 +3,13 @@ import { isMainThread } from 'node:worker_threads';
 import { openBroker } from './adapters.ts';
 import { checkRuleFields } from './capture/check-rule-fields.ts';
 import { connectDeclarations, disconnectDeclarations } from './capture/declarations.ts';
-import { defaultEventType, makeRule } from './capture/make-rule.ts';
-import { type CaptureTarget, prepare } from './capture/prepare.ts';
+import { makeRule } from './capture/make-rule.ts';
+import { prepare } from './capture/prepare.ts';
 import type { TargetReport } from './capture/report.ts';
 import { type CaptureSlot, createSlot } from './capture/slot.ts';
 import { systemClock, within } from './clock.ts';
 import type { Config } from './config/config.ts';
 import { maxTimerMs } from './config/option.ts';
-import type { TargetConfig } from './config/target.ts';
 import type { ContextOptions } from './context/context-options.ts';
 import { createTraceStarter } from './context/event-trace.ts';
 import { createOriginReader } from './context/origin.ts';
@@ -42,6 +41,7 @@ import { jsonSerializer } from './serialize/json.ts';
 import { manageLater } from './start-management-later.ts';
 import { declaredRules, type Protection, startProtection } from './start-protection.ts';
 import { brokerSettingsOf, contextOptionsOf, queueSettingsOf } from './start-settings.ts';
+import { captureTargetOf, eventTypeOf, eventTypesOf, reportOf } from './start-targets.ts';
 import { startTiers } from './start-tiers.ts';
 import { version } from './version.ts';
 
@@ -52,6 +52,8 @@ export interface Service {
   report(): readonly TargetReport[];
   /** Events without an outcome yet. */
   pending(): number;
+  /** Waits for the events so far; gives none of them up. Returns whether all have their outcome. */
+  flush(deadlineMs: number): Promise<boolean>;
   /** Resolves when no event is under way. Towards the deadline, what is not acknowledged goes to the next tier. */
   drain(deadlineMs: number): Promise<void>;
   /**
@@ -68,6 +70,7 @@ export interface Service {
 /** What is made at the first event, or soon after the start: a start pays for hooks only. */
 interface Engine {
   readonly pipeline: Pipeline;
+  flush(deadlineMs: number): Promise<boolean>;
   drain(deadlineMs: number): Promise<void>;
   save(): number;
   readonly protection: Protection;
@@ -133,6 +136,7 @@ export function start(config: Config, logger: Logger): Service {
     producer: { publish: (payload, options) => running().pipeline.producer.publish(payload, options) },
     report,
     pending: () => ledger.snapshot().inFlight,
+    flush: async (deadlineMs) => engine?.flush(deadlineMs) ?? true,
     drain: async (deadlineMs) => engine?.drain(deadlineMs),
     save: () => {
       isOver = true;
@@ -234,6 +238,10 @@ function startEngine(
   return {
     pipeline,
     protection,
+    flush(deadlineMs) {
+      queue.flush();
+      return within(deadlineMs, pipeline.soFar());
+    },
     async drain(deadlineMs) {
       await queue.drain(deadlineMs);
       // Whoever waits for an event's outcome hears of it right after the queue.
@@ -272,34 +280,4 @@ function connectEarly(broker: Broker, queue: Queue, logger: Logger): void {
     // Events that are there already have their retries.
     if (kind !== 'fatal' && queue.state().events === 0) queue.clusterAway(message, sinceMs);
   });
-}
-
-function captureTargetOf(target: TargetConfig): CaptureTarget {
-  const eventType = defaultEventType(target.function, target.module);
-  return {
-    id: target.id,
-    module: target.module,
-    functionPath: target.function,
-    makeRule: (names) => makeRule(target.id, 'configuration', target, eventType, target.params ?? names),
-  };
-}
-
-/** So that their counters begin at 0. */
-function eventTypesOf({ targets }: Config): string[] {
-  return targets.map(eventTypeOf);
-}
-
-function eventTypeOf({ eventType, function: name, module }: TargetConfig): string {
-  return eventType ?? defaultEventType(name, module);
-}
-
-function reportOf({ rule, calls, failed, skipped }: CaptureSlot): TargetReport {
-  return {
-    id: rule.id,
-    state: 'patched',
-    notes: [rule.origin, ...(rule.notes ?? [])],
-    calls,
-    failed,
-    skipped,
-  };
 }

@@ -16,6 +16,7 @@ const entries: Readonly<Record<string, Names>> = {
       'PiiField',
       'PublishEvent',
       'SvcError',
+      'flush',
       'onEventLost',
       'publish',
       'publishEvent',

@@ -29,6 +29,8 @@ export interface QueueState {
 }
 
 export interface Queue extends Publisher {
+  /** Sends at once what waits only for company. */
+  flush(): void;
   readonly breaker: Breaker | undefined;
   state(): QueueState;
   /** Somebody else has found the cluster away; `sinceMs`: when that was begun, on the monotonic clock. */
@@ -238,9 +240,13 @@ export function createQueue(options: QueueOptions): Queue {
     return pending === 0 ? Promise.resolve() : new Promise((resolve) => onIdle.push(resolve));
   }
 
+  function flush(): void {
+    for (const topic of topics.values()) topic.flush();
+  }
+
   async function drain(deadlineMs: number): Promise<void> {
     const end = clock.monotonic() + deadlineMs;
-    for (const topic of topics.values()) topic.flush();
+    flush();
     const isDrained = await within(deadlineMs - Math.min(deadlineMs / 4, longestReserveMs), idle());
     // Events that came after the last one was through have their time still.
     if (isDrained) return;
@@ -277,6 +283,7 @@ export function createQueue(options: QueueOptions): Queue {
       return follower.toNextTier({ event, topic, attempts: 0, failure: taken, record, deadlineAtMs });
     },
 
+    flush,
     drain,
 
     async close(deadlineMs) {
