@@ -20,6 +20,9 @@ export interface Managed {
   readonly info: Info;
 }
 
+/** That of Prometheus exporters of OpenTelemetry as well: one in the same process has it before svc has. */
+const usualPort = { port: 9464, portTries: 10 };
+
 /** Starts the management server and says where it is; `undefined` where it cannot listen, or this is a worker thread. */
 export async function startManagement(
   config: Config,
@@ -29,7 +32,12 @@ export async function startManagement(
   const { server, endpoints, endpoint } = config.management;
   const exposure = endpoints.web.exposure.include;
   const started = await startManagementServer(
-    { ...server, exposure, showDetails: endpoint.health.showDetails },
+    {
+      ...server,
+      ...(server.port === undefined ? usualPort : { port: server.port }),
+      exposure,
+      ...endpoint.health,
+    },
     {
       health: healthOf(config, managed),
       metricsText: () => renderMetrics(managed.sources),

@@ -11,6 +11,15 @@ const maxWaitMs = 2_000;
 const marginMs = 700;
 const atOnceMs = 300;
 
+async function until(isSo: () => Promise<boolean>): Promise<void> {
+  for (
+    const end = Date.now() + 20_000;
+    !(await isSo());
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  )
+    assert.ok(Date.now() < end, 'never');
+}
+
 for (const client of ['kafkajs', 'platformatic']) {
   requiring('own-kafka', `whoever calls, while Kafka hangs: ${client}`, function () {
     this.timeout(300_000);
@@ -49,6 +58,40 @@ for (const client of ['kafkajs', 'platformatic']) {
       assert.ok(
         svc.lines.some((line) => line.includes('Circuit breaker is OPEN')),
         String(svc.lines),
+      );
+    });
+
+    it('asks for health and has an answer within a second, DOWN when the node has not answered for three', async () => {
+      let said = (_: string): void => {};
+      const url = new Promise<string>((resolve) => (said = resolve));
+      const quiet = { debug() {}, warn() {}, error() {} };
+      const info = (line: string) => {
+        const found = /^management on (http:.*)\/metrics$/.exec(line)?.[1];
+        if (found !== undefined) said(found);
+      };
+      svc = startSvc({ client, bootstrapServers: kafka.brokers }, { logger: { ...quiet, info } });
+      const ask = async (route: string): Promise<[string, number]> => {
+        const began = performance.now();
+        const answer = await fetch(`${await url}/actuator/health${route}`);
+        const { status } = (await answer.json()) as { status: string };
+        return [`${answer.status} ${status}`, performance.now() - began];
+      };
+      await timed(0);
+      await until(async () => (await ask('/svc'))[0] === '200 UP');
+      await kafka.pause();
+      const answers: [string, number][] = [];
+      await until(async () => {
+        answers.push(await ask('/svc'), await ask('/liveness'), await ask('/readiness'));
+        return answers.at(-3)?.[0] === '503 DOWN';
+      });
+      assert.ok(
+        answers.every(([, tookMs]) => tookMs < 1_000),
+        String(answers),
+      );
+      assert.deepEqual([...new Set(answers.map(([answer]) => answer))].sort(), ['200 UP', '503 DOWN']);
+      assert.deepEqual(
+        answers.slice(-2).map(([answer]) => answer),
+        ['200 UP', '200 UP'],
       );
     });
 
