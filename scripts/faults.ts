@@ -156,13 +156,13 @@ function once<T>(start: () => Promise<T>): {
 }
 
 function describe(
-  { problems, ledger, duplicates, longestPauseMs, tookMs }: FaultResult,
+  { problems, ledger, duplicates, longestPauseMs, longestWaitMs, tookMs }: FaultResult,
   tell: (line: string) => void,
 ): void {
   const { calls, published, dlq, backup, refused, lost, retries } = ledger;
   const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
   tell(
-    `${problems.length === 0 ? 'ok' : 'FAILED'} in ${seconds(tookMs)}: ${calls} calls = ${published} published + ${dlq} dlq + ${backup} backup + ${refused} refused + ${lost} lost; ${retries} retries, ${duplicates} duplicates, longest pause ${longestPauseMs === null ? '-' : seconds(longestPauseMs)}`,
+    `${problems.length === 0 ? 'ok' : 'FAILED'} in ${seconds(tookMs)}: ${calls} calls = ${published} published + ${dlq} dlq + ${backup} backup + ${refused} refused + ${lost} lost; ${retries} retries, ${duplicates} duplicates, longest pause ${longestPauseMs === null ? '-' : seconds(longestPauseMs)}, longest wait ${seconds(longestWaitMs)}`,
   );
   for (const problem of problems) tell(problem);
 }

@@ -1,3 +1,5 @@
+import { shared } from './lifecycle.ts';
+
 /**
  * Every error that svc raises, by its stable code. Callers match `error.code`; the texts may improve.
  * The middle word of a code is the folder that raises it. `docs/errors.md` lists the same codes (tested).
@@ -86,6 +88,10 @@ export const errorCatalogue = {
   SVC_PUBLISH_NOT_RUNNING:
     'publish() was called in a process that svc was not started in (--import svc/register).',
   SVC_PUBLISH_LOST: 'An event could not be published, and no other tier has stored it.',
+  SVC_PUBLISH_OPTIONS:
+    'An option of publish() or flush() has a value that none can have, or is not known; nothing is sent.',
+  SVC_PUBLISH_TIMEOUT:
+    'An event had no outcome within the time that its caller waits; it is on its way still, and may arrive.',
 } as const satisfies Record<string, string>;
 
 export type ErrorCode = keyof typeof errorCatalogue;
@@ -95,6 +101,9 @@ export interface SvcErrorOptions {
   name?: string;
 }
 
+/** Those of this process, of whichever copy of the package. By identity: nothing that only looks like one gets in. */
+const raised = shared('errors', () => new WeakSet<object>());
+
 /** An error of svc. Its message never holds a value of a payload, and it carries no `cause`, which loggers print in full. */
 export class SvcError extends Error {
   readonly code: ErrorCode;
@@ -103,5 +112,14 @@ export class SvcError extends Error {
     super(message);
     this.name = options.name ?? 'SvcError';
     this.code = code;
+    raised.add(this);
+  }
+
+  /** An application's `import` and the `require` of the running svc are two halves of the package, with a class each. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    // biome-ignore-start lint/complexity/noThisInStatic: a subclass inherits this, and asks for its own
+    if (this !== SvcError) return Function.prototype[Symbol.hasInstance].call(this, value);
+    // biome-ignore-end lint/complexity/noThisInStatic: as above
+    return typeof value === 'object' && value !== null && raised.has(value);
   }
 }

@@ -11,10 +11,13 @@ import type { PublishDurations } from './observe/durations.ts';
 import type { Ledger, LedgerEntry, Outcome } from './observe/outcomes.ts';
 import type { ClearText } from './protect/clear-texts.ts';
 import type { Protect } from './protect/protect.ts';
+import { createCallerWait, stillUnderWay } from './publish/caller-wait.ts';
+import { checkPublishOptions } from './publish/check-options.ts';
 import { headersOf } from './publish/headers.ts';
 import { lostError } from './publish/loss-alert.ts';
 import type { Producer } from './publish/producer.ts';
 import type { Publisher } from './publish/publisher.ts';
+import { createUnderWay } from './publish/under-way.ts';
 import type { SerializedEvent, Serializer } from './serialize/serializer.ts';
 import type { Severity } from './severity.ts';
 
@@ -27,6 +30,10 @@ export interface PipelineParts {
   readonly defaultTopic: string;
   /** `svc.broker.async-mode`: nobody waits for an event. */
   readonly asyncMode: boolean;
+  /** `svc.broker.max-wait-ms`: the longest that a captured call waits for its event. */
+  readonly maxWaitMs: number;
+  /** The longest that `publish()` waits, where it is given no time. */
+  readonly publishWaitMs: number;
   readonly templateOf: (eventType: string, severity: Severity) => EnvelopeTemplate;
   readonly nextId: () => string;
   readonly buildEnvelope: BuildEnvelope<Context>;
@@ -43,6 +50,8 @@ export interface Pipeline {
   readonly producer: Producer;
   /** Resolves when no event is under way any more. */
   idle(): Promise<void>;
+  /** Resolves when each event that was handed over until now has its outcome. */
+  soFar(): Promise<void>;
 }
 
 /** What both ways in, a captured call and `publish()`, say about one event. */
@@ -60,8 +69,9 @@ interface Intake {
 /** The way of an event: call -> envelope -> protect -> serialize -> publish, and one counted outcome at its end. */
 export function createPipeline(parts: PipelineParts): Pipeline {
   const { clock, ledger, durations, serializer, publisher } = parts;
-  let underWay = 0;
-  const waitingForIdle: (() => void)[] = [];
+  const underWay = createUnderWay();
+  const callers = createCallerWait(parts.maxWaitMs, clock);
+  const publishers = createCallerWait(parts.publishWaitMs, clock);
 
   function serialize(eventId: string, intake: Intake, trace: EventTrace): SerializedEvent {
     const template = parts.templateOf(intake.eventType, intake.severity);
@@ -99,13 +109,12 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 
   async function publish(event: SerializedEvent, trace: EventTrace, entry: LedgerEntry): Promise<Outcome> {
     const started = clock.monotonic();
-    underWay++;
+    const generation = underWay.begin();
     const outcome = await outcomeOf(event);
-    underWay--;
     durations.record(event.eventType, (clock.monotonic() - started) / 1000);
     trace.end(outcome);
     entry.close(outcome);
-    if (underWay === 0) for (const resolve of waitingForIdle.splice(0)) resolve();
+    underWay.end(generation);
     return outcome;
   }
 
@@ -139,21 +148,24 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       return undefined;
     }
     if (!call.canWait || parts.asyncMode) return undefined;
-    return rule.failOnError
-      ? published.then(throwWhenLost)
-      : (published as Promise<unknown> as Promise<void>);
+    const waited = callers.forOutcome(published);
+    const ended: Promise<unknown> = rule.failOnError ? waited.then(throwUnlessStored) : waited;
+    return ended as Promise<void>;
   }
 
   return {
     onCall,
-    idle: () => (underWay === 0 ? Promise.resolve() : new Promise((resolve) => waitingForIdle.push(resolve))),
+    idle: underWay.idle,
+    soFar: underWay.soFar,
     producer: {
-      async publish(payload, options = {}) {
+      async publish(payload, given) {
+        const options = checkPublishOptions(given);
         const eventType = options.eventType ?? classNameOf(payload);
-        const { severity = 'INFO', topic, key } = options;
+        const { severity = 'INFO', topic, key, timeoutMs } = options;
         const entry = ledger.open(eventType);
         let prepared: ReturnType<typeof prepare>;
         try {
+          if (options.mistake !== undefined) throw options.mistake;
           prepared = prepare(() => {
             const headers = headersOf(options.headers);
             return { eventType, severity, topic, key, headers, payload, context: undefined };
@@ -161,8 +173,9 @@ export function createPipeline(parts: PipelineParts): Pipeline {
         } catch (error) {
           throw refuse(eventType, entry, error);
         }
-        const outcome = await publish(prepared.event, prepared.trace, entry);
-        throwWhenLost(outcome);
+        const published = publish(prepared.event, prepared.trace, entry);
+        const waiting = timeoutMs === undefined ? publishers : createCallerWait(timeoutMs, clock);
+        const outcome = throwUnlessStored(await waiting.forOutcome(published));
         return { eventId: prepared.event.eventId, outcome };
       },
     },
@@ -183,8 +196,10 @@ function intakeOf(call: Call): Intake {
   };
 }
 
-function throwWhenLost(outcome: Outcome): void {
+function throwUnlessStored(outcome: Outcome | undefined): Outcome {
+  if (outcome === undefined) throw stillUnderWay();
   if (outcome === 'lost') throw lostError();
+  return outcome;
 }
 
 /** The key that stands in for none is the event id, which nobody has to look at. */

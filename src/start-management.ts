@@ -12,26 +12,36 @@ import type { LossAlert } from './publish/loss-alert.ts';
 
 export interface Managed {
   readonly broker: Broker;
+  /** The broker was asked, from `sinceMs` on, and does not answer. */
+  readonly onAway: (message: string, sinceMs: number) => void;
   readonly alert: LossAlert;
   readonly keys: () => readonly KeyHealth[];
   readonly sources: MetricSources;
   readonly info: Info;
 }
 
+/** That of Prometheus exporters of OpenTelemetry as well: one in the same process has it before svc has. */
+const usualPort = { port: 9464, portTries: 10 };
+
 /** Starts the management server and says where it is; `undefined` where it cannot listen, or this is a worker thread. */
 export async function startManagement(
   config: Config,
   logger: Logger,
-  { broker, alert, keys, sources, info }: Managed,
+  managed: Managed,
 ): Promise<ManagementServer | undefined> {
   const { server, endpoints, endpoint } = config.management;
   const exposure = endpoints.web.exposure.include;
   const started = await startManagementServer(
-    { ...server, exposure, showDetails: endpoint.health.showDetails },
     {
-      health: healthOf(config, broker, alert, keys),
-      metricsText: () => renderMetrics(sources),
-      info: () => info,
+      ...server,
+      ...(server.port === undefined ? usualPort : { port: server.port }),
+      exposure,
+      ...endpoint.health,
+    },
+    {
+      health: healthOf(config, managed),
+      metricsText: () => renderMetrics(managed.sources),
+      info: () => managed.info,
     },
     logger,
   );
@@ -45,9 +55,7 @@ function hostOf({ address, port }: ManagementServer): string {
 
 function healthOf(
   { broker: settings }: Config,
-  broker: Broker,
-  alert: LossAlert,
-  keys: Managed['keys'],
+  { broker, onAway, alert, keys }: Managed,
 ): Controls['health'] {
   let reached = false;
   return cacheHealth({
@@ -63,5 +71,6 @@ function healthOf(
     }),
     alert: alert.state,
     keys,
+    onAway,
   });
 }

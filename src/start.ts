@@ -1,14 +1,15 @@
 import { AsyncResource } from 'node:async_hooks';
 import { isMainThread } from 'node:worker_threads';
 import { openBroker } from './adapters.ts';
+import { checkRuleFields } from './capture/check-rule-fields.ts';
 import { connectDeclarations, disconnectDeclarations } from './capture/declarations.ts';
-import { defaultEventType, makeRule } from './capture/make-rule.ts';
-import { type CaptureTarget, prepare } from './capture/prepare.ts';
+import { makeRule } from './capture/make-rule.ts';
+import { prepare } from './capture/prepare.ts';
 import type { TargetReport } from './capture/report.ts';
 import { type CaptureSlot, createSlot } from './capture/slot.ts';
 import { systemClock, within } from './clock.ts';
 import type { Config } from './config/config.ts';
-import type { TargetConfig } from './config/target.ts';
+import { maxTimerMs } from './config/option.ts';
 import type { ContextOptions } from './context/context-options.ts';
 import { createTraceStarter } from './context/event-trace.ts';
 import { createOriginReader } from './context/origin.ts';
@@ -40,6 +41,7 @@ import { jsonSerializer } from './serialize/json.ts';
 import { manageLater } from './start-management-later.ts';
 import { declaredRules, type Protection, startProtection } from './start-protection.ts';
 import { brokerSettingsOf, contextOptionsOf, queueSettingsOf } from './start-settings.ts';
+import { captureTargetOf, eventTypeOf, eventTypesOf, reportOf } from './start-targets.ts';
 import { startTiers } from './start-tiers.ts';
 import { version } from './version.ts';
 
@@ -50,6 +52,8 @@ export interface Service {
   report(): readonly TargetReport[];
   /** Events without an outcome yet. */
   pending(): number;
+  /** Waits for the events so far; gives none of them up. Returns whether all have their outcome. */
+  flush(deadlineMs: number): Promise<boolean>;
   /** Resolves when no event is under way. Towards the deadline, what is not acknowledged goes to the next tier. */
   drain(deadlineMs: number): Promise<void>;
   /**
@@ -66,6 +70,7 @@ export interface Service {
 /** What is made at the first event, or soon after the start: a start pays for hooks only. */
 interface Engine {
   readonly pipeline: Pipeline;
+  flush(deadlineMs: number): Promise<boolean>;
   drain(deadlineMs: number): Promise<void>;
   save(): number;
   readonly protection: Protection;
@@ -105,6 +110,7 @@ export function start(config: Config, logger: Logger): Service {
     capture.setOnCall(onCall);
     connectDeclarations(
       ({ name, origin, options, parameterNames }) => {
+        checkRuleFields(options);
         const rule = makeRule(name, origin, options, name, parameterNames);
         const rules = declaredRules(options, config);
         if (engine === undefined) early.push([rule.eventType, rules, rule.id]);
@@ -130,6 +136,7 @@ export function start(config: Config, logger: Logger): Service {
     producer: { publish: (payload, options) => running().pipeline.producer.publish(payload, options) },
     report,
     pending: () => ledger.snapshot().inFlight,
+    flush: async (deadlineMs) => engine?.flush(deadlineMs) ?? true,
     drain: async (deadlineMs) => engine?.drain(deadlineMs),
     save: () => {
       isOver = true;
@@ -181,10 +188,7 @@ function startEngine(
   const protection = startProtection(config, logger);
   for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
   const source = readSource(config.service);
-  const { workerId, directory } = {
-    workerId: config.idGenerator.workerId,
-    directory: config.idGenerator.leasePath,
-  };
+  const { workerId, leasePath: directory } = config.idGenerator;
   const worker = leaseWorkerId({ workerId, directory, logger });
   const snowflake = createSnowflake({ workerId: worker.workerId, clock });
   const pipeline = createPipeline({
@@ -195,6 +199,8 @@ function startEngine(
     publisher: queue,
     defaultTopic: config.broker.topic,
     asyncMode: config.broker.asyncMode,
+    maxWaitMs: config.broker.maxWaitMs,
+    publishWaitMs: Math.min(config.broker.deliveryTimeoutMs + config.broker.maxWaitMs, maxTimerMs),
     templateOf: createTemplates(source),
     nextId: () => snowflake.next(),
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),
@@ -221,16 +227,21 @@ function startEngine(
   const all = workers === undefined ? sources : withCounts(sources, workers.counts);
   const management = manageLater(config, logger, {
     broker,
+    onAway: queue.clusterAway,
     alert,
     keys: protection.keys,
     sources: all,
     info,
   });
-  connectEarly(broker, logger);
+  connectEarly(broker, queue, logger);
 
   return {
     pipeline,
     protection,
+    flush(deadlineMs) {
+      queue.flush();
+      return within(deadlineMs, pipeline.soFar());
+    },
     async drain(deadlineMs) {
       await queue.drain(deadlineMs);
       // Whoever waits for an event's outcome hears of it right after the queue.
@@ -260,38 +271,13 @@ function whereTo({ broker }: Config): string {
 }
 
 /** So that a wrong password is said at start, not at the first event. */
-function connectEarly(broker: Broker, logger: Logger): void {
+function connectEarly(broker: Broker, queue: Queue, logger: Logger): void {
+  const sinceMs = systemClock.monotonic();
   void startOwnWork(() => withoutSpans(() => broker.connect())).then((result) => {
-    if (!result.ok) logger.error(`broker: ${result.failure.message}`, { cause: result.failure.cause });
+    if (result.ok) return;
+    const { kind, message, cause } = result.failure;
+    logger.error(`broker: ${message}`, { cause });
+    // Events that are there already have their retries.
+    if (kind !== 'fatal' && queue.state().events === 0) queue.clusterAway(message, sinceMs);
   });
-}
-
-function captureTargetOf(target: TargetConfig): CaptureTarget {
-  const eventType = defaultEventType(target.function, target.module);
-  return {
-    id: target.id,
-    module: target.module,
-    functionPath: target.function,
-    makeRule: (names) => makeRule(target.id, 'configuration', target, eventType, target.params ?? names),
-  };
-}
-
-/** So that their counters begin at 0. */
-function eventTypesOf({ targets }: Config): string[] {
-  return targets.map(eventTypeOf);
-}
-
-function eventTypeOf({ eventType, function: name, module }: TargetConfig): string {
-  return eventType ?? defaultEventType(name, module);
-}
-
-function reportOf({ rule, calls, failed, skipped }: CaptureSlot): TargetReport {
-  return {
-    id: rule.id,
-    state: 'patched',
-    notes: [rule.origin, ...(rule.notes ?? [])],
-    calls,
-    failed,
-    skipped,
-  };
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import sinon from 'sinon';
 import type { Call } from '../src/capture/call.ts';
 import type { CaptureRule } from '../src/capture/rule.ts';
 import { createEnvelopeBuilder } from '../src/envelope/build.ts';
@@ -34,6 +35,8 @@ function pipelineWith(options: Partial<PipelineParts> = {}) {
     },
     defaultTopic: 'main',
     asyncMode: false,
+    maxWaitMs: 2_000,
+    publishWaitMs: 32_000,
     templateOf: createTemplates({ serviceName: 'orders', serviceVersion: null, hostname: 'h"1' }),
     nextId: () => String(ids++),
     buildEnvelope: createEnvelopeBuilder({
@@ -296,6 +299,77 @@ describe('pipeline', () => {
     await assert.rejects(lost, { code: 'SVC_PUBLISH_LOST' });
     await assert.rejects(producer.publish({ error: new Error(secret) }), {
       code: 'SVC_PROTECT_UNSUPPORTED_TYPE',
+    });
+  });
+
+  it('publish() with a mistake in its options sends nothing, and it is counted as refused', async () => {
+    const { producer, taken, refused, ledger, broken } = pipelineWith();
+    const options = { severity: 'LOUD', eventType: 5 } as never;
+    await assert.rejects(producer.publish({ a: 1 }, options), { code: 'SVC_PUBLISH_OPTIONS' });
+    await assert.rejects(producer.publish({ a: 1 }, { topic: 'bad topic', eventType: 'PAID' }), {
+      code: 'SVC_PUBLISH_OPTIONS',
+    });
+    assert.deepEqual(refused, [
+      ['Event', 'SVC_PUBLISH_OPTIONS'],
+      ['PAID', 'SVC_PUBLISH_OPTIONS'],
+    ]);
+    assert.deepEqual([taken, broken, ledger.snapshot().refused], [[], [], 2]);
+    void producer.publish({ a: 1 }, { key: 7 });
+    assert.equal(taken[0]?.event.key, '7');
+  });
+
+  describe('whoever waits', () => {
+    let fake: sinon.SinonFakeTimers;
+    const clock = { now: () => Date.now(), monotonic: () => performance.now() };
+    beforeEach(() => {
+      fake = sinon.useFakeTimers();
+    });
+    afterEach(() => fake.restore());
+
+    it('for a captured call goes on after max-wait-ms, and the event to its counted outcome', async () => {
+      const { onCall, taken, ledger } = pipelineWith({ clock });
+      let isOver = false;
+      const waited = onCall(callOf())?.then(() => (isOver = true));
+      await fake.tickAsync(1_999);
+      assert.equal(isOver, false);
+      await fake.tickAsync(1);
+      await waited;
+      assert.equal(ledger.snapshot().inFlight, 1);
+      taken[0]?.settle('backup');
+      await fake.tickAsync(0);
+      assert.deepEqual([ledger.snapshot().backup, ledger.snapshot().inFlight], [1, 0]);
+    });
+
+    it('with failOnError hears that the event may still arrive', async () => {
+      const { onCall, taken, ledger } = pipelineWith({ clock });
+      const failed = assert.rejects(onCall(callOf({ failOnError: true })) ?? assert.fail(), {
+        name: 'TimeoutException',
+        code: 'SVC_PUBLISH_TIMEOUT',
+        message: 'the event has no outcome yet: it is on its way still, and may arrive',
+      });
+      await fake.tickAsync(2_000);
+      await failed;
+      taken[0]?.settle('published');
+      await fake.tickAsync(0);
+      assert.equal(ledger.snapshot().published, 1);
+    });
+
+    it('for publish() waits as long as the event may take, or timeoutMs', async () => {
+      const { producer, ledger } = pipelineWith({ clock });
+      const ends: string[] = [];
+      const publish = (name: string, options?: { timeoutMs: number }) =>
+        void producer.publish({ a: 1 }, options).catch(({ code }) => ends.push(`${name} ${code}`));
+      publish('given', { timeoutMs: 150 });
+      publish('default');
+      await fake.tickAsync(149);
+      assert.deepEqual(ends, []);
+      await fake.tickAsync(1);
+      assert.deepEqual(ends, ['given SVC_PUBLISH_TIMEOUT']);
+      await fake.tickAsync(31_849);
+      assert.equal(ends.length, 1);
+      await fake.tickAsync(1);
+      assert.deepEqual(ends.slice(1), ['default SVC_PUBLISH_TIMEOUT']);
+      assert.equal(ledger.snapshot().inFlight, 2);
     });
   });
 

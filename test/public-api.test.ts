@@ -17,6 +17,7 @@ const entries: Readonly<Record<string, Names>> = {
       'PublishEvent',
       'SvcError',
       'defineConfig',
+      'flush',
       'onEventLost',
       'publish',
       'publishEvent',

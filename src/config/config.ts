@@ -27,6 +27,7 @@ export interface Config {
     readonly topic: string;
     readonly clientId: string;
     readonly asyncMode: boolean;
+    readonly maxWaitMs: number;
     readonly requestTimeoutMs: number;
     readonly connectionTimeoutMs: number;
     /** Sends at once. */
@@ -105,9 +106,19 @@ export interface Config {
     readonly tags: { readonly baggage: readonly string[] };
   };
   readonly management: {
-    readonly server: { readonly port: number; readonly address: string; readonly token: string | undefined };
+    /** `port` is `undefined`: the usual one, or the next free one. */
+    readonly server: {
+      readonly port: number | undefined;
+      readonly address: string;
+      readonly token: string | undefined;
+    };
     readonly endpoints: { readonly web: { readonly exposure: { readonly include: readonly string[] } } };
-    readonly endpoint: { readonly health: { readonly showDetails: 'always' | 'never' | 'when-authorized' } };
+    readonly endpoint: {
+      readonly health: {
+        readonly showDetails: 'always' | 'never' | 'when-authorized';
+        readonly readinessNeedsBroker: boolean;
+      };
+    };
   };
   readonly pii: {
     readonly enabled: boolean;

@@ -42,7 +42,18 @@ export const brokerOptions: readonly Option[] = [
     default: false,
     status: 'active',
     description:
-      'false: an async function resolves when its event is acknowledged. true: nothing waits. Synchronous functions never wait.',
+      'false: an async function resolves when its event is acknowledged, after `svc.broker.max-wait-ms` at the latest. true: nothing waits. Synchronous functions never wait.',
+  },
+  {
+    name: 'svc.broker.max-wait-ms',
+    type: 'integer',
+    unit: 'ms',
+    min: 1,
+    max: maxTimerMs,
+    default: 2_000,
+    status: 'active',
+    description:
+      'Longest wait of a captured call for the outcome of its event. Then the call returns what it returned, and the event goes on in the background; with `failOnError` it fails with `TimeoutException` (`SVC_PUBLISH_TIMEOUT`), and the event may still arrive.',
   },
   {
     name: 'svc.broker.request-timeout-ms',

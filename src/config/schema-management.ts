@@ -7,9 +7,10 @@ export const managementOptions: readonly Option[] = [
     type: 'integer',
     min: 0,
     max: 65_535,
-    default: 9464,
+    defaultText: '9464, or the next free one up to 9473',
     status: 'active',
-    description: 'Port of the management server. 0 takes a free one.',
+    description:
+      'Port of the management server. 0 takes a free one. One that is named here and taken by others is an error line, and there is no server.',
   },
   {
     name: 'management.server.address',
@@ -43,5 +44,13 @@ export const managementOptions: readonly Option[] = [
     default: 'always',
     status: 'active',
     description: 'Who sees the details of the health endpoint.',
+  },
+  {
+    name: 'management.endpoint.health.readiness-needs-broker',
+    type: 'boolean',
+    default: false,
+    status: 'active',
+    description:
+      'Whether `/actuator/health/readiness` is DOWN where `/actuator/health` is. false: UP while the process answers, so that an outage of Kafka takes no instance out of service.',
   },
 ];

@@ -13,6 +13,8 @@ export interface HealthDetails {
   readonly dlqTopic: string | null;
   /** Keys of marked fields; absent where nothing is encrypted. */
   readonly keys?: readonly KeyHealth[];
+  /** Present where the broker is being asked and has not answered yet: how old the answer is that this is from. */
+  readonly ageMs?: number;
   /** One line, present when DOWN. */
   readonly error?: string;
 }
@@ -37,7 +39,7 @@ export interface Info {
 /**
  * PORT: all that the management server may see of svc. `start.ts` implements it.
  *
- * - `health` never rejects and answers within a few seconds whatever the broker does.
+ * - `health` never rejects and answers within a second whatever the broker does.
  * - `metricsText` and `info` are synchronous and cheap.
  * - Nothing here ever holds payload values.
  */

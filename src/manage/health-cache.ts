@@ -16,10 +16,14 @@ export interface HealthCacheOptions {
   readonly alert?: () => string | undefined;
   /** Keys of marked fields, read at each answer: one that is DOWN makes the whole DOWN. */
   readonly keys?: () => readonly KeyHealth[];
+  /** A probe that began at `sinceMs` has failed, or has not ended in its time. */
+  readonly onAway?: (error: string, sinceMs: number) => void;
   /** How long a result answers further questions. Default: 5000. */
   readonly freshMs?: number;
   /** After this time a probe counts as failed. Default: 3000. */
   readonly timeoutMs?: number;
+  /** Who asks waits no longer, and hears what was known before, and its age. Default: 500. */
+  readonly answerMs?: number;
   readonly clock?: Clock;
 }
 
@@ -28,12 +32,18 @@ type Result = { readonly state: ClusterState } | { readonly error: string };
 /** A probe that has not ended after this time is given up, so that one that hangs does not hide a recovery. */
 const abandonAfterMs = 30_000;
 
+interface Answer {
+  readonly result: Result;
+  readonly ageMs?: number;
+}
+
 /**
  * Health that costs the broker at most one small request per `freshMs`, however often it is asked. One probe runs at a time;
- * whoever asks meanwhile gets its result. Late results of a probe that timed out are used when they come.
+ * whoever asks meanwhile gets its result, or after `answerMs` the one before. Late results of a probe that timed out are used when they come.
  */
 export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> {
-  const { probe, known, alert, keys, freshMs = 5000, timeoutMs = 3000, clock = systemClock } = options;
+  const { probe, known, alert, keys, freshMs = 5000, timeoutMs = 3000, answerMs = 500 } = options;
+  const { clock = systemClock } = options;
   let last: { readonly result: Result; readonly atMs: number } | undefined;
   let running: { readonly answer: Promise<Result>; readonly sinceMs: number } | undefined;
 
@@ -43,9 +53,14 @@ export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> 
   };
 
   const start = (): Promise<Result> => {
+    const sinceMs = clock.monotonic();
     const outcome = attempt(probe);
-    const answer = withTimeout(outcome, timeoutMs).then(keep);
-    const current = { answer, sinceMs: clock.monotonic() };
+    const late: Result = { error: `The broker did not answer within ${timeoutMs} ms.` };
+    const answer = withTimeout(outcome, timeoutMs, late).then(keep);
+    void answer.then((result) => {
+      if ('error' in result) options.onAway?.(oneLine(result.error), sinceMs);
+    });
+    const current = { answer, sinceMs };
     running = current;
     void outcome.then((result) => {
       if (running !== current) return;
@@ -55,18 +70,22 @@ export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> 
     return answer;
   };
 
-  const latest = async (): Promise<Result> => {
+  const latest = async (): Promise<Answer> => {
     const nowMs = clock.monotonic();
-    if (last !== undefined && nowMs - last.atMs < freshMs) return last.result;
-    if (running === undefined || nowMs - running.sinceMs >= abandonAfterMs) return start();
-    return running.answer;
+    if (last !== undefined && nowMs - last.atMs < freshMs) return { result: last.result };
+    const isAsked = running !== undefined && nowMs - running.sinceMs < abandonAfterMs;
+    const answer = isAsked && running !== undefined ? running.answer : start();
+    const soon = await withTimeout(answer, answerMs, undefined);
+    if (soon !== undefined) return { result: soon };
+    if (last === undefined) return { result: { error: `The broker has not answered yet (${answerMs} ms).` } };
+    return { result: last.result, ageMs: Math.round(clock.monotonic() - last.atMs) };
   };
 
   return async () => describe(await latest(), known(), alert?.(), keys?.() ?? []);
 }
 
 function describe(
-  result: Result,
+  { result, ageMs }: Answer,
   known: ReturnType<HealthCacheOptions['known']>,
   alert: string | undefined,
   keys: readonly KeyHealth[],
@@ -82,6 +101,7 @@ function describe(
       topic: known.topic,
       dlqTopic: known.dlqTopic,
       ...(keys.length === 0 ? {} : { keys: keys.map(oneLineEach) }),
+      ...(ageMs === undefined ? {} : { ageMs }),
       ...(error === undefined ? {} : { error: oneLine(error) }),
     },
   };
@@ -108,12 +128,9 @@ async function attempt(probe: () => Promise<ClusterState>): Promise<Result> {
   }
 }
 
-function withTimeout(outcome: Promise<Result>, timeoutMs: number): Promise<Result> {
+function withTimeout<T, Late>(outcome: Promise<T>, timeoutMs: number, late: Late): Promise<T | Late> {
   return new Promise((resolve) => {
-    const timer = setTimeout(
-      () => resolve({ error: `The broker did not answer within ${timeoutMs} ms.` }),
-      timeoutMs,
-    );
+    const timer = setTimeout(() => resolve(late), timeoutMs);
     timer.unref();
     void outcome.then((result) => {
       clearTimeout(timer);

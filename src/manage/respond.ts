@@ -13,6 +13,7 @@ export interface RespondOptions {
   readonly routes: readonly Route[];
   readonly policy: GuardPolicy;
   readonly showDetails: ShowDetails;
+  readonly readinessNeedsBroker: boolean;
   readonly controls: Controls;
   readonly logger: Logger;
 }
@@ -45,6 +46,7 @@ export async function respond(request: IncomingMessage, options: RespondOptions)
     return await route.handle({
       controls,
       routes,
+      readinessNeedsBroker: options.readinessNeedsBroker,
       showDetails: showDetails !== 'never' && trusted,
       jsonType: acceptsVersioned(request.headers.accept) ? versionedJsonType : 'application/json',
     });

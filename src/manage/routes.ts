@@ -14,6 +14,7 @@ export interface RouteContext {
   readonly routes: readonly Route[];
   /** Whether health details may be shown to this request. */
   readonly showDetails: boolean;
+  readonly readinessNeedsBroker: boolean;
   /** `application/json`, or the versioned media type when the request asks for it. */
   readonly jsonType: string;
 }
@@ -50,6 +51,22 @@ const allRoutes: readonly Route[] = [
     link: 'health-svc',
     handle: ownHealth,
   },
+  {
+    path: '/actuator/health/liveness',
+    ids: ['health'],
+    method: 'GET',
+    open: true,
+    link: 'health-liveness',
+    handle: liveness,
+  },
+  {
+    path: '/actuator/health/readiness',
+    ids: ['health'],
+    method: 'GET',
+    open: true,
+    link: 'health-readiness',
+    handle: readiness,
+  },
   { path: '/actuator/info', ids: ['info'], method: 'GET', link: 'info', handle: info },
 ];
 
@@ -80,6 +97,18 @@ async function overallHealth(context: RouteContext): Promise<Reply> {
 async function ownHealth(context: RouteContext): Promise<Reply> {
   const health = await context.controls.health();
   return json(context, healthStatus(health), context.showDetails ? health : { status: health.status });
+}
+
+/** Whoever answers is alive: what a restart does not mend, such as a broker that is away, must not cause one. */
+function liveness(context: RouteContext): Reply {
+  return json(context, 200, { status: 'UP' });
+}
+
+/** An application serves its callers without Kafka, too: only where it was asked for does the broker count. */
+async function readiness(context: RouteContext): Promise<Reply> {
+  if (!context.readinessNeedsBroker) return json(context, 200, { status: 'UP' });
+  const health = await context.controls.health();
+  return json(context, healthStatus(health), { status: health.status });
 }
 
 function info(context: RouteContext): Reply {

@@ -19,6 +19,8 @@ import { refuseUnparsed, writeReply } from './write-reply.ts';
 export interface ManagementOptions {
   /** 0 takes a free port. */
   readonly port: number;
+  /** So many ports from `port` on are tried where others have them. Default: 1. */
+  readonly portTries?: number;
   /** Loopback, or an address for which `token` is needed. */
   readonly address: string;
   /** Bearer token, at least 16 characters. */
@@ -26,6 +28,8 @@ export interface ManagementOptions {
   /** Endpoint ids, or `*`. With none of them there is no server. */
   readonly exposure: readonly string[];
   readonly showDetails: ShowDetails;
+  /** `/actuator/health/readiness` is that of the broker. Default: false. */
+  readonly readinessNeedsBroker?: boolean;
 }
 
 export interface ManagementServer {
@@ -67,11 +71,12 @@ export async function startManagementServer(
     routes: exposedRoutes(options.exposure),
     policy: { loopback, token: options.token },
     showDetails: options.showDetails,
+    readinessNeedsBroker: options.readinessNeedsBroker ?? false,
     controls,
     logger,
   });
   try {
-    await listen(server, options);
+    await listenNear(server, options);
   } catch (error) {
     logger.warn(`management server not started: ${listenFailure(error as NodeJS.ErrnoException, options)}`, {
       code: 'SVC_MANAGE_LISTEN_FAILED' satisfies ErrorCode,
@@ -80,6 +85,10 @@ export async function startManagementServer(
   }
   server.on('error', (error) => logger.warn(`management server: ${error.message}`));
   const bound = server.address() as AddressInfo;
+  if (options.port !== 0 && bound.port !== options.port)
+    logger.warn(
+      `port ${options.port} of ${options.address} is in use: the management server takes port ${bound.port} (set management.server.port)`,
+    );
   return { address: bound.address, port: bound.port, close: () => close(server) };
 }
 
@@ -109,7 +118,19 @@ function createManagementServer(respondOptions: RespondOptions): Server {
   return server;
 }
 
-function listen(server: Server, { port, address }: ManagementOptions): Promise<void> {
+async function listenNear(server: Server, options: ManagementOptions): Promise<void> {
+  const { address, portTries = 1 } = options;
+  const last = options.port + portTries - 1;
+  for (let port = options.port; ; port++) {
+    try {
+      return await listen(server, port, address);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE' || port === last) throw error;
+    }
+  }
+}
+
+function listen(server: Server, port: number, address: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
     // Exclusive: processes of a cluster would else take turns at one port, each with its own counts.
@@ -120,9 +141,14 @@ function listen(server: Server, { port, address }: ManagementOptions): Promise<v
   });
 }
 
-function listenFailure(error: NodeJS.ErrnoException, { port, address }: ManagementOptions): string {
+function listenFailure(error: NodeJS.ErrnoException, options: ManagementOptions): string {
+  const { port, portTries = 1, address } = options;
+  const ports =
+    portTries === 1
+      ? `port ${port} of ${address} is`
+      : `ports ${port} to ${port + portTries - 1} of ${address} are`;
   return error.code === 'EADDRINUSE'
-    ? `port ${port} of ${address} is in use (management.server.port; 0 takes a free one)`
+    ? `${ports} in use (management.server.port; 0 takes a free one)`
     : `cannot listen on port ${port} of ${address} (${error.code ?? error.name})`;
 }
 

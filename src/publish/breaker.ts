@@ -18,6 +18,8 @@ export interface Breaker {
   answered(): void;
   /** A send failed. `givenUp`: its batch is not tried again. */
   failed(failure: SendFailure, givenUp: boolean): void;
+  /** The cluster was asked, and does not answer; one line that says so. */
+  silent(message: string): void;
   /** The probe ended without a send. */
   probeGone(): void;
   /** By hand: as if the cluster had answered. */
@@ -54,7 +56,8 @@ const known = new Set(['UNKNOWN_PARTITION', 'INVALID_TOPIC_EXCEPTION']);
 
 /**
  * Opens when `threshold` sends in a row have failed because of the cluster and one batch among them has used up its
- * retries: a short outage, which the retries outlast, does not open it, and one partition alone is enough to.
+ * retries: a short outage, which the retries outlast, does not open it, and one partition alone is enough to. Opens at once
+ * when the cluster is known not to answer.
  */
 export function createBreaker(options: BreakerOptions): Breaker {
   const { threshold, probeIntervalMs, clock, logger, onOpen } = options;
@@ -69,6 +72,15 @@ export function createBreaker(options: BreakerOptions): Breaker {
     if (state === 'CLOSED') return;
     state = 'CLOSED';
     logger.info('Circuit breaker is CLOSED: events are sent to the cluster again');
+  }
+
+  function open(message: string): void {
+    state = 'OPEN';
+    probedAtMs = clock.monotonic();
+    logger.warn(
+      `Circuit breaker is OPEN: new events go to the next tier until the cluster answers (${message})`,
+    );
+    onOpen();
   }
 
   return {
@@ -95,14 +107,14 @@ export function createBreaker(options: BreakerOptions): Breaker {
       failures++;
       givenUpAny ||= givenUp;
       if (state === 'OPEN' || (state === 'CLOSED' && !(givenUpAny && failures >= threshold))) return;
-      const opens = state === 'CLOSED';
+      if (state === 'CLOSED') return open(message);
       state = 'OPEN';
       probedAtMs = clock.monotonic();
-      if (!opens) return logger.debug('Circuit breaker is OPEN: the cluster is still away', { cause });
-      logger.warn(
-        `Circuit breaker is OPEN: new events go to the next tier until the cluster answers (${message})`,
-      );
-      onOpen();
+      logger.debug('Circuit breaker is OPEN: the cluster is still away', { cause });
+    },
+
+    silent(message) {
+      if (state === 'CLOSED') open(message);
     },
 
     probeGone() {

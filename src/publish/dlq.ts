@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts';
 import { within } from '../clock.ts';
 import type { Logger } from '../observe/logger.ts';
-import type { Broker, SendFailure, SendFailureKind } from './broker.ts';
+import type { Broker, SendFailure, SendFailureKind, SendResult } from './broker.ts';
 import { type DlqFormat, toDlqRecord } from './dlq-message.ts';
 import type { FailedEvent, Tier } from './tier.ts';
 
@@ -31,6 +31,8 @@ const maxWaitingCount = 10_000;
 const maxWaitingBytes = 32 * 1024 * 1024;
 /** After a failure of the topic itself: so long events go past it, then one batch tries again. */
 const pauseMs = 5_000;
+/** The one try has what is left of the time of its events, and this at least: a topic of the cluster may be all that is left. */
+const leastTimeMs = 1_000;
 
 /**
  * The dead letter topic: one try, for the retries are spent. Dead letters of one partition are sent in their order, one
@@ -66,7 +68,8 @@ export function createDlqTier(options: DlqOptions): Tier {
   async function send(partition: number | undefined, letters: readonly Letter[]): Promise<void> {
     if (isClosed()) return settle(letters, false);
     const records = letters.map(({ failed }) => toDlqRecord(failed, options.format, clock.now()));
-    const result = await options.isolate(() => broker.send(topic, partition, records)).catch(brokenPromise);
+    const sending = options.isolate(() => broker.send(topic, partition, records)).catch(brokenPromise);
+    const result = await inTime(sending, timeLeftMs(letters), tooLate);
     if (result.ok) return settle(letters, true);
     options.onSendFailed(result.failure.kind);
     // It may have been made anew, with fewer partitions.
@@ -81,8 +84,17 @@ export function createDlqTier(options: DlqOptions): Tier {
     settle(letters, false);
   }
 
+  /** Of the one that has most. */
+  function timeLeftMs(letters: readonly Letter[]): number {
+    const deadlines = letters.map(({ failed }) => failed.deadlineAtMs ?? Number.POSITIVE_INFINITY);
+    return Math.max(leastTimeMs, Math.max(...deadlines) - clock.monotonic());
+  }
+
   async function sendAll(letters: readonly Letter[]): Promise<void> {
-    partitionCount ??= await options.isolate(() => broker.partitionsFor(topic)).catch(() => undefined);
+    if (partitionCount === undefined) {
+      const asking = options.isolate(() => broker.partitionsFor(topic)).catch(() => undefined);
+      partitionCount = await inTime(asking, timeLeftMs(letters), undefined);
+    }
     await Promise.all(
       byPartition(letters).map(async ([partition, group]) => {
         // Of a topic of which nothing is known yet, one record a send: a send never spans partitions.
@@ -155,6 +167,23 @@ function batches(letters: readonly Letter[], most: number): Letter[][] {
   }
   if (batch.length > 0) all.push(batch);
   return all;
+}
+
+const tooLate: SendResult = {
+  ok: false,
+  failure: {
+    kind: 'unknown_outcome',
+    cause: 'TimeoutException',
+    message: 'no answer within the time of its events (svc.broker.delivery-timeout-ms)',
+  },
+};
+
+function inTime<T>(work: Promise<T>, limitMs: number, otherwise: T): Promise<T> {
+  if (limitMs === Number.POSITIVE_INFINITY) return work;
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, limitMs, otherwise);
+    work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
 }
 
 /** An adapter that throws breaks its port's promise; the event still goes to the next tier. */

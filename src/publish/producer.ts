@@ -9,8 +9,10 @@ export interface PublishOptions {
   readonly topic?: string;
   /** Default: the class name of the payload, `Event` where it has none. */
   readonly eventType?: string;
-  /** Record key. Default: the event id. */
-  readonly key?: string;
+  /** Record key; a number is written as its text. Default: the event id. */
+  readonly key?: string | number | bigint;
+  /** Milliseconds to wait for the outcome. Default: as long as the event may take, see `publish`. */
+  readonly timeoutMs?: number;
   /** Headers of the record, beside those of svc; null and undefined are left out. They go out in clear. */
   readonly headers?: Readonly<Record<string, string | number | bigint | boolean | null | undefined>>;
 }
@@ -19,7 +21,8 @@ export interface PublishOptions {
  * PORT: what application code calls to publish without capture.
  *
  * Resolves when the event is acknowledged, or stored by a later tier; with its outcome and its id.
- * Rejects with an `SvcError` when the event was refused (it cannot be protected) or lost: nothing is dropped in silence.
+ * Rejects with an `SvcError` when the event was refused (it cannot be protected, or an option is wrong) or lost: nothing is
+ * dropped in silence. One named `TimeoutException` says that the time to wait is over; the event may still arrive.
  */
 export interface Producer {
   publish(payload: unknown, options?: PublishOptions): Promise<Published>;

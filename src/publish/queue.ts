@@ -1,9 +1,8 @@
 import { AsyncResource } from 'node:async_hooks';
-import { type Clock, within } from '../clock.ts';
-import type { Logger } from '../observe/logger.ts';
+import { within } from '../clock.ts';
 import type { SerializedEvent } from '../serialize/serializer.ts';
-import { type Breaker, type BreakerSettings, breakerOpen, createBreaker } from './breaker.ts';
-import type { Broker, SendFailure, SendFailureKind, SendResult } from './broker.ts';
+import { type Breaker, breakerOpen, createBreaker } from './breaker.ts';
+import type { SendFailure, SendResult } from './broker.ts';
 import { bytesOf } from './event-size.ts';
 import { brokenPromise, shutDown, stopped } from './failures.ts';
 import { createFollower } from './follower.ts';
@@ -11,47 +10,15 @@ import { createMemory, createSendSlots } from './limits.ts';
 import { createPartitionCounts } from './partition-counts.ts';
 import type { SendLine } from './partition-queue.ts';
 import type { Publisher } from './publisher.ts';
+import type { QueueOptions } from './queue-options.ts';
 import { QueuedEvent } from './queued-event.ts';
 import { toRecord } from './record.ts';
-import type { RetryPolicy } from './retry.ts';
-import type { FailedEvent, NextTier } from './tier.ts';
+import { createSilenceWatch } from './silence-watch.ts';
+import type { FailedEvent } from './tier.ts';
+import { timedOut } from './time-out.ts';
 import { createTopicQueue, earliest, type TopicQueue } from './topic-queue.ts';
 
-export interface QueueOptions {
-  readonly broker: Pick<Broker, 'send' | 'partitionsFor'>;
-  /** Topic of events that name none. */
-  readonly topic: string;
-  readonly batch: {
-    readonly maxEvents: number;
-    readonly maxBytes: number;
-    /** How long the first event of a batch waits at most for others where its partition is busy, or was sent to within that time. */
-    readonly lingerMs: number;
-    /** Callers wait for the outcome of their events. Default: false. */
-    readonly isAwaited?: boolean;
-  };
-  /** Over all topics. One event more goes to the next tier. */
-  readonly buffer: { readonly maxEvents: number; readonly maxBytes: number };
-  /** Sends at once, over all partitions. */
-  readonly maxInFlight: number;
-  /** An event that is not acknowledged in this time goes to the next tier. */
-  readonly deliveryTimeoutMs: number;
-  readonly retry: RetryPolicy;
-  /** Left out: every event is sent, whatever became of those before. */
-  readonly breaker?: BreakerSettings | undefined;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Runs a send as svc's own work: not captured, and without spans of the client's instrumentation. */
-  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
-  /** Where an event goes that was not published. Called in the context of the event's call. */
-  readonly next: NextTier;
-  readonly onPublished?: () => void;
-  /** A send failed, of any number of events. */
-  readonly onSendFailed?: (kind: SendFailureKind) => void;
-  /** An event is sent once more. */
-  readonly onRetried?: (eventType: string) => void;
-  /** Default: `toRecord`. */
-  readonly makeRecord?: typeof toRecord;
-}
+export type { QueueOptions };
 
 export interface QueueState {
   /** In memory: waiting, under way, or waiting for a retry. */
@@ -62,8 +29,12 @@ export interface QueueState {
 }
 
 export interface Queue extends Publisher {
+  /** Sends at once what waits only for company. */
+  flush(): void;
   readonly breaker: Breaker | undefined;
   state(): QueueState;
+  /** Somebody else has found the cluster away; `sinceMs`: when that was begun, on the monotonic clock. */
+  clusterAway(message: string, sinceMs: number): void;
   /**
    * Sends at once what waits only for company, and waits until everything has its outcome. Towards the end of `deadlineMs`
    * what is not acknowledged goes to the next tier, what is under way too. Intake stays as it is.
@@ -113,9 +84,17 @@ export function createQueue(options: QueueOptions): Queue {
   /** In memory, or with the next tier. */
   let pending = 0;
   let closed = false;
+  let answeredAtMs = Number.NEGATIVE_INFINITY;
   const onIdle: (() => void)[] = [];
   let surrendered: FailedEvent[] | undefined;
   let storeLate: ((failed: FailedEvent) => boolean) | undefined;
+
+  const silence = createSilenceWatch({
+    clock,
+    isWaiting: () => memory.events > 0,
+    ask: () => isolate(async () => broker.describe?.()),
+    onSilent: () => breaker?.silent('it does not answer'),
+  });
 
   const line = (topic: string): SendLine => ({
     slots,
@@ -138,7 +117,11 @@ export function createQueue(options: QueueOptions): Queue {
       } catch (error) {
         result = { ok: false, failure: brokenPromise(error) };
       }
-      if (result.ok) breaker?.answered();
+      silence.heard();
+      if (result.ok) {
+        answeredAtMs = clock.monotonic();
+        breaker?.answered();
+      }
       return result;
     },
 
@@ -206,7 +189,11 @@ export function createQueue(options: QueueOptions): Queue {
   function expire(): void {
     expiry = undefined;
     const nowMs = clock.monotonic();
+    const before = memory.events;
     const next = earliest([...topics.values()].map((topic) => topic.expire(nowMs, deliveryTimeoutMs)));
+    // Where others got through meanwhile, the cluster is there.
+    if (memory.events < before && answeredAtMs < nowMs - deliveryTimeoutMs)
+      breaker?.failed(timedOut(deliveryTimeoutMs, true), true);
     if (next !== undefined) expireAfter(Math.max(1, Math.ceil(next - nowMs)));
   }
 
@@ -228,6 +215,7 @@ export function createQueue(options: QueueOptions): Queue {
       isProbe,
     });
     if (isProbe) probe = queued;
+    if (memory.events === 1) context.runInAsyncScope(silence.waiting);
     topicQueue(topic).push(queued);
     if (expiry === undefined) expireAfter(deliveryTimeoutMs);
     return queued;
@@ -252,9 +240,13 @@ export function createQueue(options: QueueOptions): Queue {
     return pending === 0 ? Promise.resolve() : new Promise((resolve) => onIdle.push(resolve));
   }
 
+  function flush(): void {
+    for (const topic of topics.values()) topic.flush();
+  }
+
   async function drain(deadlineMs: number): Promise<void> {
     const end = clock.monotonic() + deadlineMs;
-    for (const topic of topics.values()) topic.flush();
+    flush();
     const isDrained = await within(deadlineMs - Math.min(deadlineMs / 4, longestReserveMs), idle());
     // Events that came after the last one was through have their time still.
     if (isDrained) return;
@@ -265,6 +257,9 @@ export function createQueue(options: QueueOptions): Queue {
   return {
     breaker,
     state: () => ({ events: memory.events, bytes: memory.bytes, overflows: memory.overflows }),
+    clusterAway(message, sinceMs) {
+      if (answeredAtMs < sinceMs) breaker?.silent(message);
+    },
     giveUp: (reason) => giveUp(reason, true),
     surrender(reason, late) {
       closed = true;
@@ -284,15 +279,18 @@ export function createQueue(options: QueueOptions): Queue {
       pending++;
       if (taken instanceof QueuedEvent) return follower.outcomeOf(taken);
       const record = makeRecord(event, clock.now());
-      return follower.toNextTier({ event, topic, attempts: 0, failure: taken, record });
+      const deadlineAtMs = clock.monotonic() + deliveryTimeoutMs;
+      return follower.toNextTier({ event, topic, attempts: 0, failure: taken, record, deadlineAtMs });
     },
 
+    flush,
     drain,
 
     async close(deadlineMs) {
       closed = true;
       await drain(deadlineMs);
       clearTimeout(expiry);
+      silence.close();
     },
   };
 }

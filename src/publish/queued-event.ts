@@ -72,8 +72,8 @@ export class QueuedEvent {
 
   /** With its record, which is there by then. */
   toFailed(failure: SendFailure): FailedEvent {
-    const { event, topic, attempts } = this;
-    return { event, topic, attempts, failure, record: this.record as BrokerRecord };
+    const { event, topic, attempts, deadlineAtMs } = this;
+    return { event, topic, attempts, failure, record: this.record as BrokerRecord, deadlineAtMs };
   }
 
   retrying(notice: Omit<RetryNotice, 'next'>): void {

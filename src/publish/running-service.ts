@@ -1,10 +1,13 @@
 import { shared } from '../lifecycle.ts';
 import type { Producer } from './producer.ts';
 
+export interface RunningService {
+  readonly producer: Producer;
+  /** Whether each event that was handed over until now has its outcome, after `deadlineMs` at the latest. */
+  flush(deadlineMs: number): Promise<boolean>;
+}
+
 /** The one service of this process, whichever copy of the package started it. */
-export const runningService: { current: { readonly producer: Producer } | undefined } = shared(
-  'service',
-  () => ({
-    current: undefined,
-  }),
-);
+export const runningService: { current: RunningService | undefined } = shared('service', () => ({
+  current: undefined,
+}));

@@ -11,6 +11,8 @@ export interface FailedEvent {
   readonly record: BrokerRecord;
   /** Sends that were tried. 0: it never left (buffer full, breaker open, too late, svc has stopped). */
   readonly attempts: number;
+  /** On the monotonic clock: when the time of its delivery is over. A tier in the same cluster tries no longer. */
+  readonly deadlineAtMs?: number;
   /** `cause` is the name of the root cause; `message` is one line for an operator and holds no value. */
   readonly failure: SendFailure;
 }

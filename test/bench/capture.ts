@@ -67,6 +67,8 @@ function captured(): {
     serializer: jsonSerializer,
     publisher: nullPublisher,
     defaultTopic: 'orders.events.v1',
+    maxWaitMs: 2_000,
+    publishWaitMs: 32_000,
     asyncMode: true,
     templateOf: () => template,
     nextId: () => snowflake.next(),

@@ -40,6 +40,14 @@ const limits: Record<string, [number, number, number, number, string, string]> =
     'connectionTimeoutMs must be positive',
     `connectionTimeoutMs must be at most ${timer}`,
   ],
+  'svc.broker.max-wait-ms': [
+    0,
+    1,
+    timer,
+    timer + 1,
+    'maxWaitMs must be positive',
+    `maxWaitMs must be at most ${timer}`,
+  ],
   'svc.broker.max-in-flight': [
     0,
     1,

@@ -25,6 +25,7 @@ describe('loadConfig', () => {
         topic: 'orders',
         clientId: 'svc',
         asyncMode: false,
+        maxWaitMs: 2_000,
         acks: 'all',
         compression: 'none',
         requestTimeoutMs: 30_000,
@@ -92,13 +93,13 @@ describe('loadConfig', () => {
         tags: { baggage: [] },
       },
       management: {
-        server: { port: 9464, address: '127.0.0.1', token: undefined },
+        server: { port: undefined, address: '127.0.0.1', token: undefined },
         endpoints: {
           web: {
             exposure: { include: ['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox'] },
           },
         },
-        endpoint: { health: { showDetails: 'always' } },
+        endpoint: { health: { showDetails: 'always', readinessNeedsBroker: false } },
       },
       pii: {
         enabled: true,

@@ -3,15 +3,22 @@ const keyCount = Number(process.env.FAULT_KEYS);
 const padding = 'x'.repeat(Number(process.env.FAULT_PADDING));
 const numbers = new Array(keyCount).fill(0);
 let calls = 0;
+let waiting = 0;
+let longestWaitMs = 0;
+let onIdle = () => {};
 
-function order(key, call) {
+async function order(key, call) {
   return { key, call, padding };
 }
 
-function callOnce() {
+async function callOnce() {
   const index = calls++ % keyCount;
   const key = `k${index}`;
-  order(key, `${key}/${numbers[index]++}`);
+  const began = performance.now();
+  waiting++;
+  await order(key, `${key}/${numbers[index]++}`);
+  longestWaitMs = Math.max(longestWaitMs, performance.now() - began);
+  if (--waiting === 0) onIdle();
 }
 
 let timer;
@@ -35,7 +42,9 @@ process.stdin.setEncoding('utf8').on('data', (text) => {
     if (word === 'load') load(Number(number));
     else if (word === 'stop') {
       clearInterval(timer);
-      console.log(JSON.stringify({ calls, numbers }));
+      const say = () => console.log(JSON.stringify({ calls, numbers, longestWaitMs }));
+      if (waiting === 0) say();
+      else onIdle = say;
     }
   }
 });

@@ -32,8 +32,12 @@ export interface LoadApp {
   readonly folder: string;
   readonly pid: number;
   load(callsPerSecond: number): void;
-  /** Ends the load. Resolves with the calls that were made, by key. */
-  stop(): Promise<{ readonly calls: number; readonly numbers: readonly number[] }>;
+  /** Ends the load. Resolves with the calls that were made, by key, and the longest that one of them waited. */
+  stop(): Promise<{
+    readonly calls: number;
+    readonly numbers: readonly number[];
+    readonly longestWaitMs: number;
+  }>;
   ledger(): Promise<Ledger>;
   /** Waits until an event has reached its topic. */
   published(timeoutMs: number): Promise<void>;

@@ -18,7 +18,8 @@ Error codes that a real cluster does not give on demand come from librdkafka's m
 topic beyond the first of their event: a send whose answer was lost is sent again, and consumers tell them by \`eventId\`.
 *Longest pause* is the longest time in which a partition got no new record while the load was on, the start of killed nodes
 among it. A leader that moves is followed within about a second; a broker that hangs without closing its connections is
-left as soon as the cluster has chosen other leaders, not after \`svc.broker.request-timeout-ms\`.
+left as soon as the cluster has chosen other leaders, not after \`svc.broker.request-timeout-ms\`. *Longest wait* is the
+longest that a caller waited for its event, with \`svc.broker.async-mode: false\`: \`svc.broker.max-wait-ms\`, 2 s, at most.
 `;
 
 const number = new Intl.NumberFormat('en-US');
@@ -41,18 +42,19 @@ export function writeDocs(file: string, client: string, results: readonly FaultR
 }
 
 function table(results: readonly FaultResult[], runs: number): string {
-  const rows = results.map(({ title, ledger, duplicates, longestPauseMs }) => {
+  const rows = results.map(({ title, ledger, duplicates, longestPauseMs, longestWaitMs }) => {
     const { calls, published, dlq, backup, lost } = ledger;
     const counts = [calls, published, dlq, backup, lost, duplicates].map((count) => number.format(count));
     const pause = longestPauseMs === null ? '' : `${(longestPauseMs / 1000).toFixed(1)} s`;
-    return `| ${[title, ...counts, pause].join(' | ')} |`;
+    const wait = `${(longestWaitMs / 1000).toFixed(1)} s`;
+    return `| ${[title, ...counts, pause, wait].join(' | ')} |`;
   });
   const often = runs === 1 ? 'One run' : `The last of ${runs} runs, all of them green`;
   return [
     `${often}, on two shared cores: the counts are exact, the times are those of a busy machine.`,
     '',
-    '| Fault | Events | Published | Dead letters | Backup | Lost | Duplicates | Longest pause |',
-    '|---|--:|--:|--:|--:|--:|--:|--:|',
+    '| Fault | Events | Published | Dead letters | Backup | Lost | Duplicates | Longest pause | Longest wait |',
+    '|---|--:|--:|--:|--:|--:|--:|--:|--:|',
     ...rows,
   ].join('\n');
 }

@@ -16,6 +16,8 @@ export interface FaultResult {
   readonly problems: readonly string[];
   readonly ledger: Ledger;
   readonly duplicates: number;
+  /** The longest that a caller waited for its event; `svc.broker.max-wait-ms` and what the machine takes. */
+  readonly longestWaitMs: number;
   /** `null` on the mock cluster, which does not tell when it got a record. */
   readonly longestPauseMs: number | null;
   readonly tookMs: number;
@@ -37,6 +39,8 @@ const afterMs = 2_000;
 const settleMs = 120_000;
 const drainMs = 90_000;
 const usualRate = 1_000;
+/** `svc.broker.max-wait-ms`, and a second of a busy machine. */
+const longestWaitAllowedMs = 3_000;
 
 /** Starts an application under load, does one fault to its cluster, and settles the accounts when all is quiet again. */
 export async function runFault(fault: Fault, options: RunOptions): Promise<FaultResult> {
@@ -63,7 +67,7 @@ export async function runFault(fault: Fault, options: RunOptions): Promise<Fault
       const calmFrom = Date.now();
       await stage.run({ topic, app, say, outageMs: options.outageMs });
       await sleep(afterMs);
-      const { numbers } = await app.stop();
+      const { numbers, longestWaitMs } = await app.stop();
       const loadUntil = Date.now();
       const expected = ((loadUntil - calmFrom) / 1_000) * rate;
       const ledger = await app.settled(settleMs);
@@ -83,6 +87,8 @@ export async function runFault(fault: Fault, options: RunOptions): Promise<Fault
       if (ledger.calls < expected / 2) problems.push(`too little load: ${ledger.calls} calls`);
       if (ledger.lost > 0 && !stage.losesEvents) problems.push(`${ledger.lost} events lost`);
       if (stage.losesEvents && ledger.lost === 0) problems.push('nothing was lost: the fault shows nothing');
+      if (longestWaitMs > longestWaitAllowedMs)
+        problems.push(`a caller waited for ${Math.round(longestWaitMs)} ms`);
       if (fault.shows?.(ledger) === false) problems.push('no event met the fault');
       if (stage.losesEvents && !/event lost/i.test(app.log())) problems.push('a loss without an alert');
       if (end.code !== 143 && end.signal !== 'SIGTERM' && end.code !== 0)
@@ -92,6 +98,7 @@ export async function runFault(fault: Fault, options: RunOptions): Promise<Fault
       return {
         ...{ fault: fault.name, title: fault.title, client, problems, ledger },
         duplicates: account.duplicates,
+        longestWaitMs,
         longestPauseMs: stage.knowsAppendTime ? account.longestPauseMs : null,
         tookMs: Date.now() - started,
       };

@@ -111,14 +111,34 @@ describe('health-cache', () => {
     );
   });
 
-  it('is DOWN when the broker does not answer within three seconds', async () => {
+  it('is DOWN when the broker does not answer within three seconds, and tells so', async () => {
+    const told: [string, number][] = [];
+    const health = cache(() => new Promise(() => {}), { onAway: (...away) => told.push(away) });
+    await clock.tickAsync(70);
+    const first = health();
+    await clock.tickAsync(500);
+    assert.equal((await first).details.error, 'The broker has not answered yet (500 ms).');
+    await clock.tickAsync(2_499);
+    assert.deepEqual(told, []);
+    await clock.tickAsync(1);
+    assert.equal((await health()).details.error, 'The broker did not answer within 3000 ms.');
+    assert.deepEqual(told, [['The broker did not answer within 3000 ms.', 70]]);
+  });
+
+  it('answers after half a second with what was known before, and its age', async () => {
+    const probe = sinon.stub<[], Promise<ClusterState>>();
+    probe.onCall(0).resolves(state);
+    probe.onCall(1).returns(new Promise(() => {}));
+    const health = cache(probe);
+    assert.equal('ageMs' in (await health()).details, false);
+    await clock.tickAsync(5_000);
     let settled = false;
-    const answer = cache(() => new Promise(() => {}))();
+    const answer = health();
     void answer.then(() => (settled = true));
-    await clock.tickAsync(2_999);
+    await clock.tickAsync(499);
     assert.equal(settled, false);
     await clock.tickAsync(1);
-    assert.equal((await answer).details.error, 'The broker did not answer within 3000 ms.');
+    assert.deepEqual(await answer, { status: 'UP', details: { ...known, ...state, ageMs: 5_500 } });
   });
 
   it('starts no second probe beside one that hangs, gives it up after 30 seconds, and then recovers', async () => {

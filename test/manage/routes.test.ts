@@ -48,6 +48,26 @@ describe('management routes', () => {
       assert.deepEqual(JSON.parse(down.body), { status: 'DOWN' });
     });
 
+    it('liveness and readiness are UP while the broker is not, and show nothing', async () => {
+      const port = await start({}, fakeControls({ health: async () => downHealth }));
+      for (const path of ['liveness', 'readiness']) {
+        const { status, body } = await ask(port, `/actuator/health/${path}`);
+        assert.deepEqual([status, body], [200, '{"status":"UP"}']);
+      }
+    });
+
+    it('readiness is that of the broker where it was asked for', async () => {
+      const down = fakeControls({ health: async () => downHealth });
+      for (const [controls, expected] of [
+        [down, [503, '{"status":"DOWN"}']],
+        [fakeControls(), [200, '{"status":"UP"}']],
+      ] as const) {
+        const port = await start({ readinessNeedsBroker: true }, controls);
+        const { status, body } = await ask(port, '/actuator/health/readiness');
+        assert.deepEqual([status, body], expected);
+      }
+    });
+
     it('show-details never shows the status only, with a token as well', async () => {
       const port = await start({ showDetails: 'never', token });
       for (const headers of [{}, { authorization: `Bearer ${token}` }]) {
@@ -81,6 +101,8 @@ describe('management routes', () => {
           self: { href: '/actuator', templated: false },
           health: { href: '/actuator/health', templated: false },
           'health-svc': { href: '/actuator/health/svc', templated: false },
+          'health-liveness': { href: '/actuator/health/liveness', templated: false },
+          'health-readiness': { href: '/actuator/health/readiness', templated: false },
           info: { href: '/actuator/info', templated: false },
         },
       });

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, createServer, type Server } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { freePorts } from '../../scripts/services/ports.ts';
 import { startManagementServer } from '../../src/manage/server.ts';
 import { fakeControls } from './fake-controls.ts';
 import { ask, sendRaw, statusOf } from './http-client.ts';
@@ -29,6 +30,45 @@ describe('management server', () => {
       ],
     ]);
     other.close();
+  });
+
+  describe('near a port that others have', () => {
+    const others: Server[] = [];
+    afterEach(() => {
+      for (const other of others.splice(0)) other.close();
+    });
+
+    /** Takes `count` ports one after the other. */
+    async function taken(count: number): Promise<number> {
+      const [first] = (await freePorts(1)) as [number];
+      for (let port = first; port < first + count; port++) {
+        const other = createServer().listen(port, '127.0.0.1');
+        others.push(other);
+        await once(other, 'listening');
+      }
+      return first;
+    }
+
+    it('takes the next free one, the last that is tried among them, and says which', async () => {
+      const first = await taken(2);
+      assert.equal(await start({ port: first, portTries: 3 }), first + 2);
+      assert.deepEqual(
+        lines.map(([message]) => message),
+        [
+          `port ${first} of 127.0.0.1 is in use: the management server takes port ${first + 2} (set management.server.port)`,
+        ],
+      );
+    });
+
+    it('does not start where all of them are taken', async () => {
+      const port = await taken(2);
+      const options = { ...defaultOptions, port, portTries: 2 };
+      assert.equal(await startManagementServer(options, fakeControls(), logger, true), undefined);
+      assert.equal(
+        lines[0]?.[0],
+        `management server not started: ports ${port} to ${port + 1} of 127.0.0.1 are in use (management.server.port; 0 takes a free one)`,
+      );
+    });
   });
 
   for (const wrong of [{ port: 65_536 }, { address: '127.0.0.1.x', token, port: 0 }]) {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import sinon from 'sinon';
 import type { BrokerRecord, SendFailure, SendResult } from '../../src/publish/broker.ts';
 import { createDlqTier, type DlqOptions } from '../../src/publish/dlq.ts';
 import { away, failedEvent } from './failed-event.ts';
@@ -155,5 +156,43 @@ describe('dead letter tier', () => {
     const stored = store(1, 2);
     await tier.close(1_000);
     assert.deepEqual(await stored, [true, true]);
+  });
+
+  describe('whose topic does not answer', () => {
+    let fake: sinon.SinonFakeTimers;
+    beforeEach(() => {
+      fake = sinon.useFakeTimers();
+    });
+    afterEach(() => fake.restore());
+    const hang = (): Promise<never> => new Promise(() => {});
+    const monotonic = () => performance.now();
+
+    for (const [deadlineAtMs, limitMs] of [
+      [undefined, Number.POSITIVE_INFINITY],
+      [1_500, 1_500],
+      [1_000, 1_000],
+      [999, 1_000],
+      [-5, 1_000],
+    ] as const) {
+      for (const what of ['send', 'partitionsFor'] as const) {
+        if (deadlineAtMs === undefined && what === 'partitionsFor') continue;
+        it(`tries ${limitMs} ms for an event whose time is over at ${deadlineAtMs} (${what})`, async () => {
+          const whole = { partitionsFor: async () => 1, send: async () => ({ ok: true }) as const };
+          const { tier, kinds } = tierOver(() => undefined, {
+            broker: { ...whole, [what]: hang },
+            clock: { now: () => 0, monotonic },
+          });
+          let answer: boolean | undefined;
+          const letter = failedEvent('1', deadlineAtMs === undefined ? {} : { deadlineAtMs });
+          void tier.store(letter).then((stored) => (answer = stored));
+          await fake.tickAsync(Math.min(limitMs, 100_000) - 1);
+          assert.equal(answer, undefined);
+          if (deadlineAtMs === undefined) return;
+          await fake.tickAsync(2);
+          assert.equal(answer, what === 'partitionsFor');
+          assert.deepEqual(kinds, what === 'send' ? ['unknown_outcome'] : []);
+        });
+      }
+    }
   });
 });

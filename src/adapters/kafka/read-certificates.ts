@@ -1,15 +1,40 @@
-import { readFile } from 'node:fs/promises';
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { type ConnectionOptions, createSecureContext } from 'node:tls';
 import { SvcError } from '../../errors.ts';
+import type { Logger } from '../../observe/logger.ts';
 import type { KafkaTlsOptions } from './kafka-client-options.ts';
 
-/** What Node's TLS asks for. Rejects with an `SvcError` that names the setting of a file that cannot be read or used. */
-export async function readCertificates(tls: KafkaTlsOptions): Promise<ConnectionOptions> {
-  const [ca, cert, key] = await Promise.all([
-    readPem('ca-file', tls.caFile),
-    readPem('cert-file', tls.certFile),
-    readPem('key-file', tls.keyFile),
-  ]);
+/** Gives what Node's TLS asks for, for one connection. */
+export type Certificates = () => ConnectionOptions;
+
+/**
+ * Certificates and keys are replaced while a process runs: each connection gets what the files hold by then. Synchronous, for
+ * a connection is opened in one go, and those are few. Where the files cannot be read or used, or are just being replaced, the
+ * last good ones stay in use, and one line says so.
+ *
+ * @throws SvcError that names the setting of a file that cannot be read or used the first time.
+ */
+export function readCertificates(tls: KafkaTlsOptions, logger: Logger): Certificates {
+  let good = readOnce(tls);
+  let said: string | undefined;
+  return () => {
+    try {
+      good = readOnce(tls);
+      said = undefined;
+    } catch (error) {
+      const reason = error instanceof SvcError ? error.message : 'the certificates cannot be read';
+      if (reason !== said) logger.warn(`${reason}; the certificates that were read before stay in use`);
+      said = reason;
+    }
+    return good;
+  };
+}
+
+function readOnce(tls: KafkaTlsOptions): ConnectionOptions {
+  const ca = readPem('ca-file', tls.caFile);
+  const cert = readPem('cert-file', tls.certFile);
+  const key = readPem('key-file', tls.keyFile);
   checkUse({ ca, cert, key });
   return {
     ...(ca && { ca }),
@@ -23,6 +48,8 @@ export async function readCertificates(tls: KafkaTlsOptions): Promise<Connection
 function checkUse(files: Record<'ca' | 'cert' | 'key', Buffer | undefined>): void {
   try {
     createSecureContext(files);
+    // Which takes any text for authorities, and trusts none then.
+    if (files.ca !== undefined) new X509Certificate(files.ca);
   } catch (error) {
     const reason = (error as NodeJS.ErrnoException).code ?? 'unusable';
     throw new SvcError(
@@ -32,10 +59,10 @@ function checkUse(files: Record<'ca' | 'cert' | 'key', Buffer | undefined>): voi
   }
 }
 
-async function readPem(setting: string, file: string | undefined): Promise<Buffer | undefined> {
+function readPem(setting: string, file: string | undefined): Buffer | undefined {
   if (file === undefined) return undefined;
   try {
-    return await readFile(file);
+    return readFileSync(file);
   } catch (error) {
     const reason = (error as NodeJS.ErrnoException).code ?? 'unreadable';
     throw new SvcError(

@@ -1,10 +1,10 @@
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
-import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import { connect as connectTls } from 'node:tls';
 import type { ICustomPartitioner, Kafka, KafkaConfig, LogEntry } from 'kafkajs';
 import { systemClock } from '../../clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
-import { readCertificates } from '../kafka/read-certificates.ts';
+import { type Certificates, readCertificates } from '../kafka/read-certificates.ts';
 import type { Compression } from '../kafka/record-batch.ts';
 import { addCodecs, type CodecOptions } from './add-codecs.ts';
 import { createSignIn } from './kafkajs-sign-in.ts';
@@ -50,7 +50,7 @@ export type OpenKafkajsClient = (other?: OpenOptions) => KafkajsClient;
 export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKafkajsClient> {
   const vendor = (await import('kafkajs')).default;
   const [canCarry] = await Promise.all([patchProduce(), patchRequestQueue(options.logger)]);
-  const ssl = options.tls && (await readCertificates(options.tls));
+  const certificates = options.tls && readCertificates(options.tls, options.logger);
   const signIn = options.sasl && (await createSignIn(options.sasl, options.connectionTimeoutMs));
   await addCodecs(vendor, options);
   const compression = await compressionOf(options);
@@ -63,7 +63,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
     retry: { retries: options.retries ?? 0 },
     logLevel: vendor.logLevel.WARN,
     logCreator: () => (entry) => logLine(options.logger, entry),
-    ...(ssl && { ssl }),
+    ssl: certificates !== undefined,
   };
   let opened = 0;
   return ({ brokers = options.brokers, requestTimeoutMs = options.requestTimeoutMs } = {}) => {
@@ -76,7 +76,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
     const socketFactory = (target: SocketTarget): Socket => {
       // kafkajs reconnects by itself when its requests fail.
       if (destroyed) throw new Error('closed by svc');
-      return openSocket(target, sockets);
+      return openSocket(target, certificates, sockets);
     };
     return {
       kafka: new vendor.Kafka({
@@ -113,13 +113,17 @@ interface Traffic {
   writtenBefore: number;
 }
 
-type SocketTarget = { host: string; port: number; ssl: ConnectionOptions; onConnect: () => void };
+type SocketTarget = { host: string; port: number; onConnect: () => void };
 
 /** As kafkajs does it, and: an idle connection does not keep the process alive, and small requests are not held back. */
-function openSocket({ host, port, ssl, onConnect }: SocketTarget, sockets: Map<Socket, Traffic>): Socket {
+function openSocket(
+  { host, port, onConnect }: SocketTarget,
+  certificates: Certificates | undefined,
+  sockets: Map<Socket, Traffic>,
+): Socket {
   const servername = isIP(host) ? {} : { servername: host };
-  const socket = ssl
-    ? connectTls({ host, port, ...servername, ...ssl }, onConnect)
+  const socket = certificates
+    ? connectTls({ host, port, ...servername, ...certificates() }, onConnect)
     : connectTcp({ host, port }, onConnect);
   socket.setKeepAlive(true, 60_000);
   socket.setNoDelay(true);

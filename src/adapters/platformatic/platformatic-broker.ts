@@ -29,9 +29,9 @@ export function createPlatformaticBroker(options: PlatformaticBrokerOptions): Br
 async function load(options: PlatformaticBrokerOptions): Promise<KafkaSession> {
   const vendor = await loadPlatformatic('svc.broker.client: platformatic');
   const signIn = options.sasl && (await createSignIn(vendor, options.sasl, options.connectionTimeoutMs));
-  const tls = options.tls && (await readCertificates(options.tls));
+  const certificates = options.tls && readCertificates(options.tls, options.logger);
   // A broker answers the requests of a connection in turn: questions do not wait behind slow sends.
-  const open = (): Connections => createConnections({ vendor, options, tls, signIn });
+  const open = (): Connections => createConnections({ vendor, options, certificates, signIn });
   const [toAsk, toSend] = [open(), open()];
   const topics = createTopics(toAsk, options);
   const compression = await compressionOf(vendor, options.compression);

@@ -1,4 +1,3 @@
-import type { ConnectionOptions } from 'node:tls';
 import { systemClock } from '../../clock.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import type {
@@ -8,6 +7,7 @@ import type {
   VendorWriter,
 } from '../kafka/platformatic-module.ts';
 import { flexibleFrom, newestProduce, type Produce, produceBody } from '../kafka/produce-request.ts';
+import type { Certificates } from '../kafka/read-certificates.ts';
 import type { SignIn } from './platformatic-sign-in.ts';
 
 export interface Address {
@@ -41,7 +41,7 @@ export interface BrokerConnection {
 export interface ConnectionSettings {
   readonly vendor: PlatformaticModule;
   readonly options: KafkaClientOptions;
-  readonly tls: ConnectionOptions | undefined;
+  readonly certificates: Certificates | undefined;
   readonly signIn: (() => Promise<SignIn>) | undefined;
 }
 
@@ -58,7 +58,7 @@ const partOfLife = 0.8;
 
 /** Rejects with a {@link BrokerError}. */
 export async function openConnection(
-  { vendor, options, tls, signIn }: ConnectionSettings,
+  { vendor, options, certificates, signIn }: ConnectionSettings,
   { host, port }: Address,
 ): Promise<BrokerConnection> {
   const broker = `${host}:${port}`;
@@ -67,7 +67,7 @@ export async function openConnection(
     connectTimeout: options.connectionTimeoutMs,
     requestTimeout: options.requestTimeoutMs,
     maxInflights: withoutLimit,
-    ...(tls && { tls }),
+    ...(certificates && { tls: certificates() }),
     ...(signedIn && { sasl: signedIn.sasl }),
   });
   // An error event that nobody hears ends the process. What it says comes back from the request as well.

@@ -22,7 +22,7 @@ requiring('kafka', 'a connection of @platformatic/kafka', function () {
     const settings = {
       vendor: { ...vendor, produceV12: newer(12), produceV13: newer(13) },
       options: kafkaOptions(kafka.brokers),
-      tls: undefined,
+      certificates: undefined,
       signIn: undefined,
     };
     const [host = '', port] = (kafka.brokers[0] as string).split(':');

@@ -1,0 +1,62 @@
+import { AsyncResource } from 'node:async_hooks';
+import type { Clock } from '../clock.ts';
+import { SvcError } from '../errors.ts';
+import type { Outcome } from './publisher.ts';
+
+/** Holds those who wait for an event, and lets them go when they have waited long enough. */
+export interface CallerWait {
+  /** Resolves with the outcome; `undefined`: the time is over, and the event goes on without its caller. */
+  forOutcome(outcome: Promise<Outcome>): Promise<Outcome | undefined>;
+}
+
+interface Waiting {
+  readonly untilMs: number;
+  readonly release: (outcome: Outcome | undefined) => void;
+}
+
+/** One timer for all of them: as each waits equally long, who came first is the first to go. */
+export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
+  const waiting = new Set<Waiting>();
+  const context = new AsyncResource('svc.caller-wait');
+  let timer: NodeJS.Timeout | undefined;
+
+  function releaseDue(): void {
+    timer = undefined;
+    const nowMs = clock.monotonic();
+    for (const one of waiting) {
+      if (one.untilMs > nowMs) {
+        arm(one.untilMs - nowMs);
+        return;
+      }
+      waiting.delete(one);
+      one.release(undefined);
+    }
+  }
+
+  function arm(delayMs: number): void {
+    timer = setTimeout(releaseDue, Math.ceil(delayMs)).unref();
+  }
+
+  return {
+    forOutcome: (outcome) =>
+      new Promise((release) => {
+        const one = { untilMs: clock.monotonic() + maxWaitMs, release };
+        waiting.add(one);
+        // Not in the context of the one call that comes first.
+        if (timer === undefined) context.runInAsyncScope(arm, undefined, maxWaitMs);
+        void outcome.then((known) => {
+          waiting.delete(one);
+          release(known);
+        });
+      }),
+  };
+}
+
+/** For those who are told how it went. */
+export function stillUnderWay(): SvcError {
+  return new SvcError(
+    'SVC_PUBLISH_TIMEOUT',
+    'the event has no outcome yet: it is on its way still, and may arrive',
+    { name: 'TimeoutException' },
+  );
+}

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import sinon from 'sinon';
+import { createCallerWait } from '../../src/publish/caller-wait.ts';
+import type { Outcome } from '../../src/publish/publisher.ts';
+import { createUnderWay } from '../../src/publish/under-way.ts';
+
+describe('caller wait', () => {
+  let clock: sinon.SinonFakeTimers;
+  const system = { now: () => Date.now(), monotonic: () => performance.now() };
+
+  beforeEach(() => {
+    clock = sinon.useFakeTimers();
+  });
+  afterEach(() => clock.restore());
+
+  it('lets each go when its own time is over, with one timer for all', async () => {
+    const callers = createCallerWait(2_000, system);
+    const gone: string[] = [];
+    const wait = (name: string) =>
+      void callers.forOutcome(new Promise(() => {})).then((outcome) => gone.push(`${name} ${outcome}`));
+    wait('first');
+    await clock.tickAsync(700);
+    wait('second');
+    assert.equal(clock.countTimers(), 1);
+    await clock.tickAsync(1_299);
+    assert.deepEqual(gone, []);
+    await clock.tickAsync(1);
+    assert.deepEqual(gone, ['first undefined']);
+    await clock.tickAsync(699);
+    assert.equal(gone.length, 1);
+    await clock.tickAsync(1);
+    assert.deepEqual(gone, ['first undefined', 'second undefined']);
+    assert.equal(clock.countTimers(), 0);
+  });
+
+  it('gives the outcome that comes first', async () => {
+    const callers = createCallerWait(2_000, system);
+    let settle = (_: Outcome): void => {};
+    const outcome = callers.forOutcome(new Promise((resolve) => (settle = resolve)));
+    await clock.tickAsync(1_999);
+    settle('backup');
+    assert.equal(await outcome, 'backup');
+  });
+
+  it('runs its timer outside of the context of any call', async () => {
+    const storage = new AsyncLocalStorage<string>();
+    const seen: unknown[] = [];
+    const monotonic = () => {
+      seen.push(storage.getStore());
+      return performance.now();
+    };
+    const callers = createCallerWait(10, { ...system, monotonic });
+    storage.run('request', () => void callers.forOutcome(new Promise(() => {})));
+    await clock.tickAsync(10);
+    assert.deepEqual(seen, ['request', undefined]);
+  });
+});
+
+describe('what is under way', () => {
+  it('a flush waits for what was there, not for what comes meanwhile', async () => {
+    const underWay = createUnderWay();
+    const done: string[] = [];
+    await underWay.soFar();
+    const before = underWay.begin();
+    void underWay.soFar().then(() => done.push('first'));
+    const after = underWay.begin();
+    void underWay.soFar().then(() => done.push('second'));
+    void underWay.idle().then(() => done.push('idle'));
+    underWay.end(before);
+    await new Promise(setImmediate);
+    assert.deepEqual(done, ['first']);
+    underWay.end(after);
+    await new Promise(setImmediate);
+    assert.deepEqual(done.sort(), ['first', 'idle', 'second']);
+  });
+
+  it('a later flush waits for what an earlier one waits for', async () => {
+    const underWay = createUnderWay();
+    let isDone = false;
+    const first = underWay.begin();
+    void underWay.soFar();
+    void underWay.soFar().then(() => (isDone = true));
+    await new Promise(setImmediate);
+    assert.equal(isDone, false);
+    underWay.end(first);
+    await new Promise(setImmediate);
+    assert.equal(isDone, true);
+  });
+});
