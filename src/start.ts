@@ -15,9 +15,7 @@ import { createOriginReader } from './context/origin.ts';
 import { installRequestContext } from './context/request-context.ts';
 import { readSource } from './context/source.ts';
 import { createEnvelopeBuilder } from './envelope/build.ts';
-import { createSnowflake } from './envelope/snowflake.ts';
 import { createTemplates } from './envelope/template.ts';
-import { leaseWorkerId } from './envelope/worker-lease.ts';
 import { startOwnWork } from './lifecycle.ts';
 import { createPublishDurations } from './observe/durations.ts';
 import type { Logger } from './observe/logger.ts';
@@ -37,6 +35,7 @@ import { createLossAlert } from './publish/loss-alert.ts';
 import type { Producer } from './publish/producer.ts';
 import { createQueue, type Queue } from './publish/queue.ts';
 import { jsonSerializer } from './serialize/json.ts';
+import { startIds } from './start-ids.ts';
 import { manageLater } from './start-management-later.ts';
 import { declaredRules, type Protection, startProtection } from './start-protection.ts';
 import { brokerSettingsOf, contextOptionsOf, queueSettingsOf } from './start-settings.ts';
@@ -181,12 +180,7 @@ function startEngine(
   const protection = startProtection(config, logger);
   for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
   const source = readSource(config.service);
-  const { workerId, directory } = {
-    workerId: config.idGenerator.workerId,
-    directory: config.idGenerator.leasePath,
-  };
-  const worker = leaseWorkerId({ workerId, directory, logger });
-  const snowflake = createSnowflake({ workerId: worker.workerId, clock });
+  const ids = startIds(config, clock, logger);
   const pipeline = createPipeline({
     clock,
     ledger,
@@ -196,7 +190,7 @@ function startEngine(
     defaultTopic: config.broker.topic,
     asyncMode: config.broker.asyncMode,
     templateOf: createTemplates(source),
-    nextId: () => snowflake.next(),
+    nextId: ids.next,
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),
     protect: protection.protect,
     startTrace: createTraceStarter(
@@ -243,7 +237,7 @@ function startEngine(
       await tiers.close(Math.max(0, end - clock.monotonic()));
       await broker.close(Math.max(0, end - clock.monotonic()));
       await protection.close();
-      worker.release();
+      ids.release();
       stopTelling?.();
       await management.close();
     },
