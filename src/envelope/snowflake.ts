@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../clock.ts';
 import { SvcError } from '../errors.ts';
-import { createWordSource } from './random-words.ts';
+import { createWordSource, type DrawWord } from './random-words.ts';
 
 /** 2024-01-01T00:00:00Z. */
 export const snowflakeEpochMs = 1_704_067_200_000;
@@ -53,8 +53,7 @@ export interface Snowflake {
  */
 export function createSnowflake(options: SnowflakeOptions): Snowflake {
   const { clock = systemClock, maxBackwardMs = defaultMaxBackwardMs } = options;
-  const drawWord = options.firstSequence === undefined ? createWordSource() : undefined;
-  const firstSequence = options.firstSequence ?? (() => (drawWord?.() ?? 0) % idsPerMs);
+  const firstSequence = options.firstSequence ?? randomSequence(createWordSource());
   let workerId = checkWorkerId(options.workerId);
   /** The latest time the clock has shown. Ids may be ahead of it, so it is kept apart from theirs. */
   let latestMs = Number.NEGATIVE_INFINITY;
@@ -118,6 +117,10 @@ export function createSnowflake(options: SnowflakeOptions): Snowflake {
     if (high > 0) prefix = String(high) + sixDigits(middle);
     else prefix = middle > 0 ? String(middle) : '';
   }
+}
+
+function randomSequence(draw: DrawWord): () => number {
+  return () => draw() & (idsPerMs - 1);
 }
 
 /** `000` to `999`: looking digits up costs less than writing a number. */
