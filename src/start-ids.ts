@@ -1,6 +1,7 @@
 import type { Clock } from './clock.ts';
 import type { Config } from './config/config.ts';
 import { createSnowflake } from './envelope/snowflake.ts';
+import { createUuidV7 } from './envelope/uuid-v7.ts';
 import { leaseWorkerId } from './envelope/worker-lease.ts';
 import type { Logger } from './observe/logger.ts';
 
@@ -12,6 +13,7 @@ export interface EventIds {
 }
 
 export function startIds({ idGenerator }: Config, clock: Clock, logger: Logger): EventIds {
+  if (idGenerator.type === 'uuidv7') return { ...createUuidV7({ clock }), release: () => {} };
   const { workerId, leasePath: directory } = idGenerator;
   const worker = leaseWorkerId({ workerId, directory, logger });
   const { next } = createSnowflake({ workerId: worker.workerId, clock });

@@ -28,6 +28,7 @@ const ground = [
   'builtins.ts',
   'clock.ts',
   'lifecycle.ts',
+  'event-id.ts',
   'severity.ts',
   'edit-distance.ts',
   'topic-name.ts',

@@ -7,6 +7,7 @@ import type { DecryptionKeys } from '../consumer/decryption-keys.ts';
 import { findEnvelope } from '../consumer/find-envelope.ts';
 import { readKeysFile } from '../consumer/keys-file.ts';
 import { SvcError } from '../errors.ts';
+import { isEventId } from '../event-id.ts';
 import { openDecryption } from '../start-decryption.ts';
 import { type InputDocument, readDocuments } from './read-documents.ts';
 import { WrongUse } from './recovery-options.ts';
@@ -155,10 +156,10 @@ function oneDocument(): Output {
   };
 }
 
-/** Ids are digits: anything else in their place is not shown. */
+/** What is in its place and no event id is not shown. */
 function idOf(envelope: object): string | undefined {
   const { eventId } = envelope as { eventId?: unknown };
-  return typeof eventId === 'string' && /^\d{1,20}$/.test(eventId) ? eventId : undefined;
+  return typeof eventId === 'string' && isEventId(eventId) ? eventId : undefined;
 }
 
 function describe(error: unknown, file: string | undefined): string {

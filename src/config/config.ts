@@ -88,6 +88,7 @@ export interface Config {
   };
   readonly shutdown: { readonly timeoutMs: number };
   readonly idGenerator: {
+    readonly type: 'snowflake' | 'uuidv7';
     /** `undefined`: derived and leased. */
     readonly workerId: number | undefined;
     readonly leasePath: string | undefined;

@@ -54,6 +54,15 @@ export const serviceOptions: readonly Option[] = [
     description: 'Longest wait at the end of the process for events under way. 0 waits for none.',
   },
   {
+    name: 'svc.id-generator.type',
+    type: 'enum',
+    values: ['snowflake', 'uuidv7'],
+    default: 'snowflake',
+    status: 'active',
+    description:
+      'How event ids are made: `snowflake` numbers, or `uuidv7`: UUIDs of version 7, which need no worker ids.',
+  },
+  {
     name: 'svc.id-generator.worker-id',
     type: 'integer',
     min: 0,
@@ -61,7 +70,7 @@ export const serviceOptions: readonly Option[] = [
     namesBothBounds: true,
     defaultText: 'derived, then leased, so that no two processes of a host share one',
     status: 'active',
-    description: 'Worker id inside event ids. Must differ between all processes that publish.',
+    description: 'Worker id inside Snowflake ids. Must differ between all processes that publish.',
   },
   {
     name: 'svc.id-generator.lease-path',

@@ -1,9 +1,8 @@
 import { type Clock, systemClock } from '../clock.ts';
 import { SvcError } from '../errors.ts';
+import { snowflakeEpochMs } from '../event-id.ts';
 import { createWordSource, type DrawWord } from './random-words.ts';
 
-/** 2024-01-01T00:00:00Z. */
-export const snowflakeEpochMs = 1_704_067_200_000;
 /** The default for `maxBackwardMs`: NTP steps stay below it, a wrongly set clock does not. */
 export const defaultMaxBackwardMs = 10_000;
 export const maxWorkerId = 1023;

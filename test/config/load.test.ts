@@ -79,7 +79,7 @@ describe('loadConfig', () => {
         jitter: false,
       },
       shutdown: { timeoutMs: 10_000 },
-      idGenerator: { workerId: undefined, leasePath: undefined },
+      idGenerator: { type: 'snowflake', workerId: undefined, leasePath: undefined },
       security: { useForwardedHeaders: false, trustedProxies: [] },
       context: {
         correlationId: {

@@ -5,8 +5,8 @@ import {
   defaultMaxBackwardMs,
   type Snowflake,
   type SnowflakeOptions,
-  snowflakeEpochMs,
 } from '../../src/envelope/snowflake.ts';
+import { snowflakeEpochMs } from '../../src/event-id.ts';
 
 const lastMs = snowflakeEpochMs + 2 ** 41 - 1;
 

@@ -1,14 +1,15 @@
 import { lstat, readdir, readFile, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { orderOf } from '../../event-id.ts';
 import type { RecoverySource, StoredBatch, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
 import { decodeEvent, decodeRecord } from '../../publish/stored-record.ts';
 import { createRanges, type Ranges } from '../../ranges.ts';
 import { openBackupDirectory } from './backup-directory.ts';
 import { codeOf, missing } from './backup-failure.ts';
 import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
-import { createLineIndex, eventIdIn, type LineIndex, orderOf } from './line-index.ts';
+import { createLineIndex, eventIdIn, type LineIndex } from './line-index.ts';
 import { withOneLineErrors } from './one-line-errors.ts';
-import { byNumber, bySegment, type Entry, inOrder, readPlaces } from './ordered-entries.ts';
+import { bySegment, type Entry, inOrder, readPlaces, sortNames } from './ordered-entries.ts';
 import { readLines } from './read-lines.ts';
 import {
   doneFile,
@@ -70,7 +71,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     const wanted =
       options.file === undefined ? all : all.filter((name) => name === basename(options.file as string));
     return {
-      files: wanted.filter(isEventFile).sort(byNumber),
+      files: sortNames(wanted.filter(isEventFile)),
       segments: wanted.filter((name) => segmentName.test(name)).sort(),
     };
   }
