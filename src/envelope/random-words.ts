@@ -5,11 +5,15 @@ import { spreadHash } from './spread-hash.ts';
 /** Draws a whole number from 0 to 2^32 - 1. */
 export type DrawWord = () => number;
 
-/** Random 32-bit words that differ between processes. From the system, without `node:crypto`, which takes 8 ms to load. */
-export function randomWords(count: number): Uint32Array {
+/**
+ * Random 32-bit words that differ between processes. From the system, without `node:crypto`, which takes 8 ms to load.
+ *
+ * @param devicePath for tests
+ */
+export function randomWords(count: number, devicePath = '/dev/urandom'): Uint32Array {
   const words = new Uint32Array(count);
   try {
-    const device = openSync('/dev/urandom', 'r');
+    const device = openSync(devicePath, 'r');
     try {
       if (readSync(device, words) === words.byteLength) return words;
     } finally {
