@@ -31,6 +31,9 @@ export function createUuidV7(options: UuidV7Options = {}): { next(): string } {
   let at = slots * slotDigits;
   let timestampMs = Number.NEGATIVE_INFINITY;
   let counter = 0;
+  /** The upper 32 bits of the time last a minute. */
+  let timedMinute = Number.NaN;
+  let timeText = '';
   /** `019c5e1f-3c80-7` */
   let prefix = '';
 
@@ -49,9 +52,14 @@ export function createUuidV7(options: UuidV7Options = {}): { next(): string } {
 
   function start(atMs: number): void {
     if (!(atMs >= 0 && atMs <= maxMs)) throw clockOutOfRange();
-    const time = atMs.toString(16).padStart(12, '0');
+    const minute = Math.floor(atMs / 0x10000);
+    const rest = atMs - minute * 0x10000;
+    if (minute !== timedMinute) {
+      timedMinute = minute;
+      timeText = minute.toString(16).padStart(8, '0');
+    }
     timestampMs = atMs;
-    prefix = `${time.slice(0, 8)}-${time.slice(8)}-7`;
+    prefix = `${timeText}-${(rest >>> 12).toString(16)}${threeDigits[rest & 0xfff]}-7`;
     const random = takeSlot() / 2;
     counter = pool.readUInt32LE(random) & maxCounter;
   }
