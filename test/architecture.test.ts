@@ -147,6 +147,7 @@ describe('architecture', () => {
 
   it('an adapter imports ground, ports and its vendor, never another adapter or the configuration', () => {
     const ports = [
+      'envelope/worker-id-lease.ts',
       'publish/broker.ts',
       'publish/publisher.ts',
       'publish/backup.ts',

@@ -45,8 +45,7 @@ export function createWorkerIds(own: WorkerId, source: WorkerIdSource, clock: Cl
     },
     grant(grant) {
       granted = grant;
-      if (grant?.workerId !== leased?.workerId)
-        leased = grant && { workerId: grant.workerId, source };
+      if (grant?.workerId !== leased?.workerId) leased = grant && { workerId: grant.workerId, source };
       checkedMs = Number.NaN;
     },
   };

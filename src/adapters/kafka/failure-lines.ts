@@ -136,7 +136,9 @@ export function protocolReason(type: string, scene: FailureScene): Reason {
     case 'UNKNOWN_TOPIC_OR_PARTITION':
       return retriable(`${topic} does not exist: create it, or set auto.create.topics.enable on the brokers`);
     case 'TOPIC_AUTHORIZATION_FAILED':
-      return fatal(`${who(scene.options)} may not write to ${topic}: give it the Write and Describe permissions`);
+      return fatal(
+        `${who(scene.options)} may not write to ${topic}: give it the Write and Describe permissions`,
+      );
     case 'CLUSTER_AUTHORIZATION_FAILED':
       return fatal(`${who(scene.options)} may not do this on the cluster: check its permissions`);
     case 'ILLEGAL_SASL_STATE':

@@ -1,5 +1,4 @@
-import { SvcError } from '../../errors.ts';
-import type { GroupAccess, GroupConnection } from '../kafka/group-connection.ts';
+import type { GroupAccess, GroupConnection } from '../kafka/group/group-connection.ts';
 import {
   type KafkajsClient,
   type KafkajsClientOptions,
@@ -104,7 +103,8 @@ export function createKafkajsGroup(options: KafkajsClientOptions): GroupAccess {
             memberId: each.memberId,
             memberAssignment: each.assignment,
           }));
-          return (await broker.syncGroup({ groupId, generationId, memberId, groupAssignment })).memberAssignment;
+          return (await broker.syncGroup({ groupId, generationId, memberId, groupAssignment }))
+            .memberAssignment;
         },
         async heartbeat({ memberId, generation: groupGenerationId }) {
           await broker.heartbeat({ groupId, groupGenerationId, memberId });
@@ -119,10 +119,14 @@ export function createKafkajsGroup(options: KafkajsClientOptions): GroupAccess {
 }
 
 function brokerPoolOf({ kafka }: KafkajsClient): BrokerPool {
-  const inner = kafka as unknown as Record<symbol, ((options: object) => { brokerPool: BrokerPool }) | undefined>;
-  const key = Object.getOwnPropertySymbols(kafka).find(({ description }) => description?.endsWith('createCluster'));
+  const inner = kafka as unknown as Record<
+    symbol,
+    ((options: object) => { brokerPool: BrokerPool }) | undefined
+  >;
+  const key = Object.getOwnPropertySymbols(kafka).find(({ description }) =>
+    description?.endsWith('createCluster'),
+  );
   const pool = key && inner[key]?.({}).brokerPool;
-  if (pool === undefined)
-    throw new SvcError('SVC_ADAPTERS_KAFKAJS_UNKNOWN', 'this version of kafkajs has no way into groups that svc knows');
+  if (pool === undefined) throw new Error('this version of kafkajs has no way into groups that svc knows');
   return pool;
 }

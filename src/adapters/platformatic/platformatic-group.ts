@@ -1,4 +1,4 @@
-import type { GroupAccess, GroupConnection, GroupMember } from '../kafka/group-connection.ts';
+import type { GroupAccess, GroupConnection, GroupMember } from '../kafka/group/group-connection.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { loadPlatformatic } from '../kafka/platformatic-module.ts';
 import { readCertificates } from '../kafka/read-certificates.ts';

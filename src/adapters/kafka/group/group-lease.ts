@@ -1,6 +1,6 @@
-import { type Clock, within } from '../../clock.ts';
-import type { Instant, WorkerIdGrant, WorkerIdLease } from '../../envelope/worker-id-lease.ts';
-import type { Logger } from '../../observe/logger.ts';
+import { type Clock, within } from '../../../clock.ts';
+import type { Instant, WorkerIdGrant, WorkerIdLease } from '../../../envelope/worker-id-lease.ts';
+import type { Logger } from '../../../observe/logger.ts';
 import type { GroupAccess, GroupConnection } from './group-connection.ts';
 import { type GroupRefusals, refusalOf } from './group-refusals.ts';
 import { createPauses } from './pauses.ts';
@@ -33,6 +33,7 @@ const quietFailureCount = 6;
 export interface GroupLeaseOptions {
   readonly access: GroupAccess;
   readonly group: string;
+  readonly maxWorkerId: number;
   readonly refusals: GroupRefusals;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -48,7 +49,8 @@ interface Held {
  * group gives each member a number (`assignWorkerIds`), members bring the one that they hold, and a member that is silent is
  * taken out by Kafka.
  */
-export function createGroupLease({ access, group, refusals, clock, logger }: GroupLeaseOptions): WorkerIdLease {
+export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
+  const { access, group, maxWorkerId, refusals, clock, logger } = options;
   const settings = {
     ...{ group, protocolType: 'svc-workers', protocolName: 'worker-ids-v1' },
     ...{ sessionTimeoutMs, rebalanceTimeoutMs: sessionTimeoutMs },
@@ -92,7 +94,10 @@ export function createGroupLease({ access, group, refusals, clock, logger }: Gro
     const joined = await pauses.limited(joinLimitMs, to.join(memberId, claim));
     ({ memberId, generation } = joined);
     const sent = now();
-    const answer = await pauses.limited(joinLimitMs, to.sync(joined, assignWorkerIds(joined.members)));
+    const answer = await pauses.limited(
+      joinLimitMs,
+      to.sync(joined, assignWorkerIds(joined.members, maxWorkerId)),
+    );
     isMember = true;
     const workerId = decodeAssignment(answer);
     hold(workerId, sent);

@@ -1,5 +1,5 @@
-import { who } from './failure-lines.ts';
-import type { KafkaClientOptions } from './kafka-client-options.ts';
+import { who } from '../failure-lines.ts';
+import type { KafkaClientOptions } from '../kafka-client-options.ts';
 
 /** Lines for an operator about a group that gives no worker ids. */
 export interface GroupRefusals {
@@ -13,7 +13,8 @@ const setting = 'svc.id-generator.group';
 
 export function groupRefusals(group: string, options: KafkaClientOptions): GroupRefusals {
   const name = JSON.stringify(group);
-  const line = (problem: string, fix: string): string => `no worker id from Kafka: ${problem}: ${fix}; ${meanwhile}`;
+  const line = (problem: string, fix: string): string =>
+    `no worker id from Kafka: ${problem}: ${fix}; ${meanwhile}`;
   const another = line(`the group ${name} belongs to others`, `name another one in ${setting}`);
   return {
     byError: {

@@ -1,4 +1,3 @@
-import { maxWorkerId } from '../../envelope/snowflake.ts';
 import type { GroupAssignment, GroupMember } from './group-connection.ts';
 
 /** What a member of the group of workers tells its leader when it joins. */
@@ -11,6 +10,7 @@ export interface WorkerIdClaim {
 }
 
 const claimBytes = 7;
+const noneFree = Buffer.alloc(0);
 
 export function encodeClaim(claim: WorkerIdClaim | undefined): Buffer {
   if (claim === undefined) return Buffer.alloc(0);
@@ -22,7 +22,7 @@ export function encodeClaim(claim: WorkerIdClaim | undefined): Buffer {
 }
 
 /** `undefined` where this member has none, or none that could be. */
-export function decodeClaim(bytes: Buffer): WorkerIdClaim | undefined {
+function decodeClaim(bytes: Buffer, maxWorkerId: number): WorkerIdClaim | undefined {
   if (bytes.length < claimBytes) return undefined;
   const workerId = bytes.readUInt16BE(0);
   if (workerId > maxWorkerId) return undefined;
@@ -31,18 +31,16 @@ export function decodeClaim(bytes: Buffer): WorkerIdClaim | undefined {
 
 /** `undefined`: none was free. */
 export function decodeAssignment(bytes: Buffer): number | undefined {
-  if (bytes.length < 2) return undefined;
-  const workerId = bytes.readUInt16BE(0);
-  return workerId > maxWorkerId ? undefined : workerId;
+  return bytes.length < 2 ? undefined : bytes.readUInt16BE(0);
 }
 
 /**
  * A worker id for each member, the same whoever leads. Holders keep theirs; of two that claim one, whoever was given it in the
  * later generation: the other was away meanwhile. Then those who had one before, then the lowest free ones.
  */
-export function assignWorkerIds(members: readonly GroupMember[]): GroupAssignment[] {
+export function assignWorkerIds(members: readonly GroupMember[], maxWorkerId: number): GroupAssignment[] {
   const claims = members
-    .map(({ memberId, metadata }) => ({ memberId, claim: decodeClaim(metadata) }))
+    .map(({ memberId, metadata }) => ({ memberId, claim: decodeClaim(metadata, maxWorkerId) }))
     .sort((a, b) => byPrecedence(a.claim, b.claim) || (a.memberId < b.memberId ? -1 : 1));
   const taken = new Map<number, string>();
   for (const { memberId, claim } of claims)
@@ -55,7 +53,7 @@ export function assignWorkerIds(members: readonly GroupMember[]): GroupAssignmen
       while (taken.has(next)) next++;
       workerId = next++;
     }
-    return { memberId, assignment: encodeAssignment(workerId) };
+    return { memberId, assignment: workerId > maxWorkerId ? noneFree : encodeAssignment(workerId) };
   });
 }
 
@@ -65,7 +63,6 @@ function byPrecedence(a: WorkerIdClaim | undefined, b: WorkerIdClaim | undefined
 }
 
 function encodeAssignment(workerId: number): Buffer {
-  if (workerId > maxWorkerId) return Buffer.alloc(0);
   const bytes = Buffer.alloc(2);
   bytes.writeUInt16BE(workerId);
   return bytes;
