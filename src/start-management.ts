@@ -29,7 +29,7 @@ export async function startManagement(
   const started = await startManagementServer(
     { ...server, exposure, showDetails: endpoint.health.showDetails },
     {
-      health: healthOf(config, broker, alert, keys),
+      health: healthOf(config, broker, alert, keys, sources.worker),
       metricsText: () => renderMetrics(sources),
       info: () => info,
     },
@@ -48,6 +48,7 @@ function healthOf(
   broker: Broker,
   alert: LossAlert,
   keys: Managed['keys'],
+  worker: MetricSources['worker'],
 ): Controls['health'] {
   let reached = false;
   return cacheHealth({
@@ -56,11 +57,15 @@ function healthOf(
       reached = true;
       return state;
     },
-    known: () => ({
-      brokerProducerInitialized: reached,
-      topic: settings.topic,
-      dlqTopic: settings.dlqTopic ?? null,
-    }),
+    known: () => {
+      const ids = worker();
+      return {
+        brokerProducerInitialized: reached,
+        topic: settings.topic,
+        dlqTopic: settings.dlqTopic ?? null,
+        ...(ids && { worker: { id: ids.workerId, source: ids.source } }),
+      };
+    },
     alert: alert.state,
     keys,
   });

@@ -206,6 +206,7 @@ function startEngine(
     circuit: () => circuitStates.indexOf(queue.breaker?.state ?? 'CLOSED'),
     buffer: queue.state,
     backup: tiers.backup,
+    worker: ids.worker,
     captureTargets: () => report().map(({ id, state, calls }) => ({ target: id, state, calls })),
   };
   bindMeter(otelApi, sources, { version, logger });
@@ -220,7 +221,8 @@ function startEngine(
     sources: all,
     info,
   });
-  connectEarly(broker, logger);
+  // Aside, and after it: what is wrong with the connection is said once.
+  void connectEarly(broker, logger).then(ids.lease);
 
   return {
     pipeline,
@@ -235,9 +237,9 @@ function startEngine(
       const end = clock.monotonic() + deadlineMs;
       await queue.close(deadlineMs);
       await tiers.close(Math.max(0, end - clock.monotonic()));
-      await broker.close(Math.max(0, end - clock.monotonic()));
+      const restMs = Math.max(0, end - clock.monotonic());
+      await Promise.all([broker.close(restMs), ids.close(restMs)]);
       await protection.close();
-      ids.release();
       stopTelling?.();
       await management.close();
     },
@@ -254,10 +256,9 @@ function whereTo({ broker }: Config): string {
 }
 
 /** So that a wrong password is said at start, not at the first event. */
-function connectEarly(broker: Broker, logger: Logger): void {
-  void startOwnWork(() => withoutSpans(() => broker.connect())).then((result) => {
-    if (!result.ok) logger.error(`broker: ${result.failure.message}`, { cause: result.failure.cause });
-  });
+async function connectEarly(broker: Broker, logger: Logger): Promise<void> {
+  const result = await startOwnWork(() => withoutSpans(() => broker.connect()));
+  if (!result.ok) logger.error(`broker: ${result.failure.message}`, { cause: result.failure.cause });
 }
 
 function captureTargetOf(target: TargetConfig): CaptureTarget {

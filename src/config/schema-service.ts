@@ -80,4 +80,25 @@ export const serviceOptions: readonly Option[] = [
     status: 'active',
     description: 'Folder in which processes of one host lease their worker ids.',
   },
+  {
+    name: 'svc.id-generator.lease',
+    type: 'enum',
+    values: ['auto', 'host', 'kafka'],
+    laterValues: {
+      database: 'leases rows beside the transactional outbox, which is not yet available in this version',
+    },
+    default: 'auto',
+    status: 'active',
+    description:
+      'Where a worker id is leased: in Kafka, so that no two processes of any hosts share one, or on the host. `auto`: in Kafka where events go to Kafka.',
+  },
+  {
+    name: 'svc.id-generator.group',
+    type: 'string',
+    format: 'text',
+    default: 'svc-workers',
+    status: 'active',
+    description:
+      'Group in Kafka whose members share the worker ids out among them. Needs the Read permission.',
+  },
 ];

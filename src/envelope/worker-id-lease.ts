@@ -1,4 +1,4 @@
-/** A worker id that this process has for a while. Which ids may carry it is in `createWorkerIds`. */
+/** A worker id that this process has for a while. Ids may carry it from the one instant until the other. */
 export interface WorkerIdGrant {
   readonly workerId: number;
   readonly from: Instant;

@@ -79,7 +79,13 @@ describe('loadConfig', () => {
         jitter: false,
       },
       shutdown: { timeoutMs: 10_000 },
-      idGenerator: { type: 'snowflake', workerId: undefined, leasePath: undefined },
+      idGenerator: {
+        type: 'snowflake',
+        workerId: undefined,
+        leasePath: undefined,
+        lease: 'auto',
+        group: 'svc-workers',
+      },
       security: { useForwardedHeaders: false, trustedProxies: [] },
       context: {
         correlationId: {

@@ -37,6 +37,8 @@ interface Opened {
 }
 
 const ofGroups = 0;
+/** On top of what a broker waits for the other members. */
+const answerMs = 5_000;
 /** kafkajs gives these the names of old. */
 const renamed: Readonly<Record<string, string>> = {
   GROUP_COORDINATOR_NOT_AVAILABLE: 'COORDINATOR_NOT_AVAILABLE',
@@ -47,9 +49,9 @@ const renamed: Readonly<Record<string, string>> = {
 export function createKafkajsGroup(options: KafkajsClientOptions): GroupAccess {
   let loading: Promise<OpenKafkajsClient> | undefined;
 
-  async function openBroker(brokers: readonly string[]): Promise<Opened> {
+  async function openBroker(brokers: readonly string[], requestTimeoutMs: number): Promise<Opened> {
     loading ??= loadKafkajs(options);
-    const client = (await loading)({ brokers });
+    const client = (await loading)({ brokers, requestTimeoutMs });
     try {
       const pool = brokerPoolOf(client);
       await connectThroughSeeds(pool, brokers.length);
@@ -60,14 +62,14 @@ export function createKafkajsGroup(options: KafkajsClientOptions): GroupAccess {
     }
   }
 
-  async function openCoordinator(groupId: string): Promise<Opened> {
-    const any = await openBroker(options.brokers);
+  async function openCoordinator(groupId: string, requestTimeoutMs: number): Promise<Opened> {
+    const any = await openBroker(options.brokers, requestTimeoutMs);
     let isCoordinator = false;
     try {
       const answer = await any.broker.findGroupCoordinator({ groupId, coordinatorType: ofGroups });
       const address = `${answer.coordinator.host}:${answer.coordinator.port}`;
       isCoordinator = address === any.broker.brokerAddress;
-      return isCoordinator ? any : await openBroker([address]);
+      return isCoordinator ? any : await openBroker([address], requestTimeoutMs);
     } finally {
       if (!isCoordinator) any.client.destroySockets();
     }
@@ -81,7 +83,7 @@ export function createKafkajsGroup(options: KafkajsClientOptions): GroupAccess {
     describe: (error) => toSendFailure(error, { options, written: false }).message,
 
     async open({ group: groupId, protocolName, ...settings }) {
-      const { client, broker } = await openCoordinator(groupId);
+      const { client, broker } = await openCoordinator(groupId, settings.rebalanceTimeoutMs + answerMs);
       const { protocolType } = settings;
       const timeouts = {
         sessionTimeout: settings.sessionTimeoutMs,

@@ -9,6 +9,8 @@ import { createSignIn } from './platformatic-sign-in.ts';
 import { parseAddress } from './topics.ts';
 
 const ofGroups = 0;
+/** On top of what a broker waits for the other members. */
+const answerMs = 5_000;
 
 /** What the broker answers. */
 interface Coordinators {
@@ -23,18 +25,15 @@ interface JoinAnswer {
 
 /** Groups through the requests of `@platformatic/kafka`: its consumer wants topics. */
 export function createPlatformaticGroup(options: KafkaClientOptions): GroupAccess {
-  let loading: Promise<() => Connections> | undefined;
-  const connections = async (): Promise<Connections> => {
-    loading ??= load(options);
-    return (await loading)();
-  };
+  let loading: ReturnType<typeof load> | undefined;
 
   return {
     errorName: protocolErrorIn,
     describe: (error) => toSendFailure(error, { options, written: false }).message,
 
     async open({ group, protocolType, protocolName, sessionTimeoutMs, rebalanceTimeoutMs }) {
-      const open = await connections();
+      loading ??= load(options);
+      const open = (await loading)(rebalanceTimeoutMs + answerMs);
       try {
         const address = await findCoordinator(open, options, group);
         const { request } = await open.get(address);
@@ -71,11 +70,12 @@ export function createPlatformaticGroup(options: KafkaClientOptions): GroupAcces
   };
 }
 
-async function load(options: KafkaClientOptions): Promise<() => Connections> {
+async function load(options: KafkaClientOptions): Promise<(requestTimeoutMs: number) => Connections> {
   const vendor = await loadPlatformatic('svc.broker.client: platformatic');
   const signIn = options.sasl && (await createSignIn(vendor, options.sasl, options.connectionTimeoutMs));
   const tls = options.tls && (await readCertificates(options.tls));
-  return () => createConnections({ vendor, options, tls, signIn });
+  return (requestTimeoutMs) =>
+    createConnections({ vendor, options: { ...options, requestTimeoutMs }, tls, signIn });
 }
 
 /** Asked of one broker after the other, as long as none answers. */
