@@ -28,7 +28,7 @@ const config = {
   idGenerator: { workerId: undefined, leasePath: folder, lease: 'auto', group },
 } as unknown as Config;
 
-const tickMs = 20;
+const tickMs = 50;
 const ids = startIds(config, systemClock, consoleLogger('warn'));
 ids.lease();
 let owed = 0;

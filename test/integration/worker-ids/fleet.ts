@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { closeSync, fstatSync, mkdirSync, mkdtempSync, openSync, readSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -58,11 +58,15 @@ export class Fleet {
   /** Until each of them has a leased worker id, and no two the same; returns how long that took. */
   async allLeased(members: readonly Member[], limitMs: number): Promise<number> {
     const beganMs = performance.now();
-    await waitFor(() => {
-      const lines = members.map(lastLine);
-      const isEach = lines.every((line) => line?.source === 'kafka');
-      return isEach && new Set(lines.map((line) => line?.workerId)).size === members.length;
-    }, limitMs);
+    let found = 0;
+    const isSo = (): boolean => {
+      const leased = members.map(lastLine).filter((line) => line?.source === 'kafka');
+      found = new Set(leased.map((line) => line?.workerId)).size;
+      return found === members.length;
+    };
+    await waitFor(isSo, limitMs).catch(({ message }: Error) => {
+      throw new Error(`${found} different worker ids of ${members.length}, ${message}`);
+    });
     return performance.now() - beganMs;
   }
 
@@ -95,16 +99,28 @@ export function workersSince({ log }: Member, sinceId: string): string[] {
 }
 
 export function lastLine({ log }: Member): { id: string; source: string; workerId: number } | undefined {
-  let text: string;
-  try {
-    text = readFileSync(log, 'utf8');
-  } catch {
-    return undefined;
-  }
+  const text = lastTextOf(log);
   const end = text.lastIndexOf('\n');
   if (end < 0) return undefined;
   const [id = '', source = ''] = text.slice(text.lastIndexOf('\n', end - 1) + 1, end).split(' ');
   return { id, source, workerId: workerOf(id) };
+}
+
+/** The logs grow to megabytes, and are looked at again and again. */
+function lastTextOf(log: string): string {
+  let file: number;
+  try {
+    file = openSync(log, 'r');
+  } catch {
+    return '';
+  }
+  try {
+    const bytes = Buffer.alloc(200);
+    const from = Math.max(0, fstatSync(file).size - bytes.length);
+    return bytes.toString('utf8', 0, readSync(file, bytes, 0, bytes.length, from));
+  } finally {
+    closeSync(file);
+  }
 }
 
 async function waitFor(isSo: () => boolean, limitMs: number): Promise<void> {
