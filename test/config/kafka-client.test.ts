@@ -40,7 +40,7 @@ describe('options of the client for Kafka', () => {
 
   it('worker ids: leased in Kafka where events go there', () => {
     const leaseIn = (lease: string, broker: object): string[] => {
-      const loaded = loadCode({ broker: { topic: 'orders', ...broker }, 'id-generator': { lease } });
+      const loaded = loadCode({ broker, 'id-generator': { lease } });
       return lines(loaded.problems);
     };
     const kafka = { 'bootstrap-servers': ['a:1'] };
