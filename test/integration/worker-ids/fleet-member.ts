@@ -25,7 +25,7 @@ const config = {
     ...{ requestTimeoutMs: 5_000, connectionTimeoutMs: 3_000, acks: 'all', compression: 'none' },
     ...{ tls: { enabled: false }, sasl: {}, file: { path: folder } },
   },
-  idGenerator: { workerId: undefined, leasePath: folder, lease: 'auto', group },
+  idGenerator: { type: 'snowflake', workerId: undefined, leasePath: folder, lease: 'auto', group },
 } as unknown as Config;
 
 const tickMs = 50;
@@ -36,10 +36,10 @@ const timer = setInterval(() => {
   owed += (idsPerSecond * tickMs) / 1000;
   let lines = '';
   for (; owed >= 1; owed--) {
-    const { source } = ids.worker();
+    const source = ids.worker()?.source;
     const id = ids.next();
     // Between the two a millisecond may have passed, and with it the lease.
-    lines += `${id} ${ids.worker().source === source ? source : '?'}\n`;
+    lines += `${id} ${ids.worker()?.source === source ? source : '?'}\n`;
   }
   appendFileSync(log, lines);
 }, tickMs);
