@@ -46,7 +46,7 @@ export class Fleet {
     const started: Member[] = [];
     while (started.length < count) {
       for (let left = Math.min(6, count - started.length); left > 0; left--) started.push(this.start());
-      await Promise.all(started.map((member) => waitFor(() => lastLine(member) !== undefined, 30_000)));
+      await Promise.all(started.map((member) => waitFor(() => lastLine(member) !== undefined, 120_000)));
     }
     return started;
   }
