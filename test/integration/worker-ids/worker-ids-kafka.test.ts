@@ -18,7 +18,7 @@ const size = Number(process.env.SVC_FLEET ?? 9);
 const isWhole = size >= 40;
 const third = Math.floor(size / 3);
 /** Longer than a lease. */
-const stoppedMs = 16_000;
+const stoppedMs = 17_000;
 
 requiring('own-kafka', `worker ids of ${size} processes, through Kafka`, function () {
   this.timeout(isWhole ? 1_200_000 : 240_000);

@@ -8,9 +8,9 @@ import { assignWorkerIds, decodeAssignment, encodeClaim } from './worker-id-clai
 
 /** After so long without a heartbeat Kafka takes a member out of the group, and no sooner. */
 const sessionTimeoutMs = 10_000;
-const heartbeatMs = 2_000;
+const heartbeatMs = 3_000;
 /** A worker id is used only so long after it was given: whoever had it before has let go of it by then. */
-export const takeOverMs = 5_000;
+export const takeOverMs = 6_000;
 /**
  * A lease is as long as this after the last heartbeat was sent. It outlives the session: Kafka waits up to one session for a
  * member that died before it tells the others of a change, and they must not lose what they have meanwhile. A second is
