@@ -28,7 +28,7 @@ const config = {
   idGenerator: { type: 'snowflake', workerId: undefined, leasePath: folder, lease: 'auto', group },
 } as unknown as Config;
 
-const tickMs = 50;
+const tickMs = 100;
 const ids = startIds(config, systemClock, consoleLogger('warn'));
 ids.lease();
 let owed = 0;

@@ -65,7 +65,10 @@ export class Fleet {
       return found === members.length;
     };
     await waitFor(isSo, limitMs).catch(({ message }: Error) => {
-      throw new Error(`${found} different worker ids of ${members.length}, ${message}`);
+      const rest = members.filter((member) => lastLine(member)?.source !== 'kafka').map(({ log }) => log);
+      throw new Error(
+        `${found} different worker ids of ${members.length}, ${message}: ${rest} ${this.errors.join('')}`,
+      );
     });
     return performance.now() - beganMs;
   }

@@ -29,7 +29,7 @@ requiring('own-kafka', `worker ids of ${size} processes, through Kafka`, functio
     kafka = isWhole ? await startCluster() : await startOne();
     fleet = new Fleet({
       ...{ brokers: kafka.brokers, group: `svc-workers-${randomUUID()}` },
-      idsPerSecond: isWhole ? 400 : 1_000,
+      idsPerSecond: isWhole ? 300 : 1_000,
     });
   });
   after(async () => {

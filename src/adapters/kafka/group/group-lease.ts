@@ -8,6 +8,8 @@ import { assignWorkerIds, decodeAssignment, encodeClaim } from './worker-id-clai
 
 /** After so long without a heartbeat Kafka takes a member out of the group, and no sooner. */
 const sessionTimeoutMs = 10_000;
+/** So long a change of the group waits for members that live. Not below the session, which a lease counts on. */
+const rebalanceTimeoutMs = 20_000;
 const heartbeatMs = 3_000;
 /** A worker id is used only so long after it was given: whoever had it before has let go of it by then. */
 export const takeOverMs = 6_000;
@@ -19,9 +21,9 @@ export const takeOverMs = 6_000;
 export const leaseMs = sessionTimeoutMs + takeOverMs - 1_000;
 
 const openLimitMs = 15_000;
-/** Kafka answers when every member has joined, or is given up. */
-const joinLimitMs = sessionTimeoutMs + 5_000;
-const heartbeatLimitMs = 3_000;
+/** Kafka answers when every member has joined, or is given up: who asks anew before then makes them all wait longer. */
+const joinLimitMs = rebalanceTimeoutMs + 5_000;
+const heartbeatLimitMs = 5_000;
 const leaveLimitMs = 1_000;
 const shortestPauseMs = 200;
 const longestPauseMs = 10_000;
@@ -53,7 +55,7 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
   const { access, group, maxWorkerId, refusals, clock, logger } = options;
   const settings = {
     ...{ group, protocolType: 'svc-workers', protocolName: 'worker-ids-v1' },
-    ...{ sessionTimeoutMs, rebalanceTimeoutMs: sessionTimeoutMs },
+    ...{ sessionTimeoutMs, rebalanceTimeoutMs },
   };
   const pauses = createPauses();
   const said = new Set<string>();
@@ -65,6 +67,7 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
   let held: Held | undefined;
   let grant: WorkerIdGrant | undefined;
   let failures = 0;
+  let changes = 0;
   let closed = false;
 
   const now = (): Instant => ({ wallMs: clock.now(), monotonicMs: clock.monotonic() });
@@ -124,13 +127,13 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
 
   /** Returns how long to wait before the next attempt. */
   function recover(error: unknown): number {
-    failures++;
     const name = access.errorName(error);
     if (name === 'UNKNOWN_MEMBER_ID') memberId = '';
     if (name === 'REBALANCE_IN_PROGRESS' || name === 'ILLEGAL_GENERATION' || name === 'UNKNOWN_MEMBER_ID') {
       isMember = false;
-      return failures === 1 ? 0 : spread(shortestPauseMs);
+      return ++changes === 1 ? 0 : spread(shortestPauseMs);
     }
+    failures++;
     drop();
     const refusal = refusalOf(name, refusals);
     if (refusal !== undefined) {
@@ -162,6 +165,7 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
         if (closed) return drop();
         await (isMember ? beat(connection) : join(connection));
         failures = 0;
+        changes = 0;
       } catch (error) {
         pauseMs = recover(error);
       }
