@@ -32,6 +32,7 @@ export function startIds(config: Config, clock: Clock, logger: Logger): EventIds
   const ids = createLeasedIds({ own: ownOf(config, host), source: 'kafka', clock });
   let lease: WorkerIdLease | undefined;
   let timer: NodeJS.Timeout | undefined;
+  let isClosed = false;
 
   function start(): void {
     lease = openWorkerIdLease(
@@ -46,9 +47,11 @@ export function startIds(config: Config, clock: Clock, logger: Logger): EventIds
     next: ids.next,
     worker: ids.worker,
     lease() {
-      if (isLeasedInKafka(config)) timer = setTimeout(start, leaseAfterMs).unref();
+      // A broker that hung may answer after the end.
+      if (!isClosed && isLeasedInKafka(config)) timer = setTimeout(start, leaseAfterMs).unref();
     },
     async close(deadlineMs) {
+      isClosed = true;
       clearTimeout(timer);
       await lease?.close(deadlineMs);
       host.release();
