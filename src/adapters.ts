@@ -1,9 +1,12 @@
 import { createRequire } from 'node:module';
+import type { GroupAccess } from './adapters/kafka/group/group-connection.ts';
 import type { KafkaClientOptions } from './adapters/kafka/kafka-client-options.ts';
 import type * as LocalBackups from './adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from './adapters/local-backup/local-source.ts';
 import type { S3Settings } from './adapters/s3-backup/s3-client.ts';
 import { systemClock } from './clock.ts';
+import { maxWorkerId } from './envelope/snowflake.ts';
+import type { WorkerIdLease } from './envelope/worker-id-lease.ts';
 import type { KeyProvider } from './protect/key-provider.ts';
 import type { EventBackupStrategy } from './publish/backup.ts';
 import type { Broker, SendResult } from './publish/broker.ts';
@@ -54,6 +57,40 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
     close: async (deadlineMs) => {
       if (loading !== undefined) await (await loading).close(deadlineMs);
     },
+  };
+}
+
+const groupAccess: Record<string, (settings: BrokerSettings) => Promise<GroupAccess>> = {
+  kafkajs: async (settings) =>
+    (await import('./adapters/kafkajs/kafkajs-group.ts')).createKafkajsGroup(settings),
+  platformatic: async (settings) =>
+    (await import('./adapters/platformatic/platformatic-group.ts')).createPlatformaticGroup(settings),
+};
+
+/** Worker ids through a group in Kafka, loaded when they are asked for. */
+export function openWorkerIdLease(client: string, settings: BrokerSettings, group: string): WorkerIdLease {
+  let opening: Promise<WorkerIdLease> | undefined;
+  const open = async (): Promise<WorkerIdLease> => {
+    const [access, { createGroupLease }, { groupRefusals }] = await Promise.all([
+      groupAccess[client]?.(settings),
+      import('./adapters/kafka/group/group-lease.ts'),
+      import('./adapters/kafka/group/group-refusals.ts'),
+    ]);
+    const { logger } = settings;
+    const refusals = groupRefusals(group, settings);
+    return createGroupLease({
+      ...{ access: access as GroupAccess, group, maxWorkerId, refusals, logger, clock: systemClock },
+    });
+  };
+  return {
+    start(onGrant) {
+      opening = open();
+      opening.then(
+        (lease) => lease.start(onGrant),
+        (error: Error) => settings.logger.warn(`no worker id from Kafka: ${error.message}`),
+      );
+    },
+    close: async (deadlineMs) => (await opening?.catch(() => undefined))?.close(deadlineMs),
   };
 }
 

@@ -55,7 +55,7 @@ function hostOf({ address, port }: ManagementServer): string {
 
 function healthOf(
   { broker: settings }: Config,
-  { broker, onAway, alert, keys }: Managed,
+  { broker, onAway, alert, keys, sources }: Managed,
 ): Controls['health'] {
   let reached = false;
   return cacheHealth({
@@ -64,11 +64,15 @@ function healthOf(
       reached = true;
       return state;
     },
-    known: () => ({
-      brokerProducerInitialized: reached,
-      topic: settings.topic,
-      dlqTopic: settings.dlqTopic ?? null,
-    }),
+    known: () => {
+      const ids = sources.worker();
+      return {
+        brokerProducerInitialized: reached,
+        topic: settings.topic,
+        dlqTopic: settings.dlqTopic ?? null,
+        ...(ids && { worker: { id: ids.workerId, source: ids.source } }),
+      };
+    },
     alert: alert.state,
     keys,
     onAway,

@@ -16,9 +16,7 @@ import { createOriginReader } from './context/origin.ts';
 import { installRequestContext } from './context/request-context.ts';
 import { readSource } from './context/source.ts';
 import { createEnvelopeBuilder } from './envelope/build.ts';
-import { createSnowflake } from './envelope/snowflake.ts';
 import { createTemplates } from './envelope/template.ts';
-import { leaseWorkerId } from './envelope/worker-lease.ts';
 import { startOwnWork } from './lifecycle.ts';
 import { createPublishDurations } from './observe/durations.ts';
 import type { Logger } from './observe/logger.ts';
@@ -38,6 +36,7 @@ import { createLossAlert } from './publish/loss-alert.ts';
 import type { Producer } from './publish/producer.ts';
 import { createQueue, type Queue } from './publish/queue.ts';
 import { jsonSerializer } from './serialize/json.ts';
+import { startIds } from './start-ids.ts';
 import { manageLater } from './start-management-later.ts';
 import { declaredRules, type Protection, startProtection } from './start-protection.ts';
 import { brokerSettingsOf, contextOptionsOf, queueSettingsOf } from './start-settings.ts';
@@ -188,9 +187,7 @@ function startEngine(
   const protection = startProtection(config, logger);
   for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
   const source = readSource(config.service);
-  const { workerId, leasePath: directory } = config.idGenerator;
-  const worker = leaseWorkerId({ workerId, directory, logger });
-  const snowflake = createSnowflake({ workerId: worker.workerId, clock });
+  const ids = startIds(config, clock, logger);
   const pipeline = createPipeline({
     clock,
     ledger,
@@ -202,7 +199,7 @@ function startEngine(
     maxWaitMs: config.broker.maxWaitMs,
     publishWaitMs: Math.min(config.broker.deliveryTimeoutMs + config.broker.maxWaitMs, maxTimerMs),
     templateOf: createTemplates(source),
-    nextId: () => snowflake.next(),
+    nextId: ids.next,
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),
     protect: protection.protect,
     startTrace: createTraceStarter(
@@ -218,6 +215,7 @@ function startEngine(
     circuit: () => circuitStates.indexOf(queue.breaker?.state ?? 'CLOSED'),
     buffer: queue.state,
     backup: tiers.backup,
+    worker: ids.worker,
     captureTargets: () => report().map(({ id, ...target }) => ({ ...target, target: id })),
   };
   bindMeter(otelApi, sources, { version, logger });
@@ -233,7 +231,8 @@ function startEngine(
     sources: all,
     info,
   });
-  connectEarly(broker, queue, logger);
+  // Aside, and after it: what is wrong with the connection is said once.
+  void connectEarly(broker, queue, logger).then(ids.lease);
 
   return {
     pipeline,
@@ -252,9 +251,9 @@ function startEngine(
       const end = clock.monotonic() + deadlineMs;
       await queue.close(deadlineMs);
       await tiers.close(Math.max(0, end - clock.monotonic()));
-      await broker.close(Math.max(0, end - clock.monotonic()));
+      const restMs = Math.max(0, end - clock.monotonic());
+      await Promise.all([broker.close(restMs), ids.close(restMs)]);
       await protection.close();
-      worker.release();
       stopTelling?.();
       await management.close();
     },
@@ -271,13 +270,12 @@ function whereTo({ broker }: Config): string {
 }
 
 /** So that a wrong password is said at start, not at the first event. */
-function connectEarly(broker: Broker, queue: Queue, logger: Logger): void {
+async function connectEarly(broker: Broker, queue: Queue, logger: Logger): Promise<void> {
   const sinceMs = systemClock.monotonic();
-  void startOwnWork(() => withoutSpans(() => broker.connect())).then((result) => {
-    if (result.ok) return;
-    const { kind, message, cause } = result.failure;
-    logger.error(`broker: ${message}`, { cause });
-    // Events that are there already have their retries.
-    if (kind !== 'fatal' && queue.state().events === 0) queue.clusterAway(message, sinceMs);
-  });
+  const result = await startOwnWork(() => withoutSpans(() => broker.connect()));
+  if (result.ok) return;
+  const { kind, message, cause } = result.failure;
+  logger.error(`broker: ${message}`, { cause });
+  // Events that are there already have their retries.
+  if (kind !== 'fatal' && queue.state().events === 0) queue.clusterAway(message, sinceMs);
 }

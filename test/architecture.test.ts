@@ -31,6 +31,7 @@ const ground = [
   'builtins.ts',
   'clock.ts',
   'lifecycle.ts',
+  'event-id.ts',
   'severity.ts',
   'edit-distance.ts',
   'event-headers.ts',
@@ -96,6 +97,7 @@ describe('architecture', () => {
       'start-recovery.ts',
       'start-settings.ts',
       'start-protection.ts',
+      'start-ids.ts',
       'start-keys.ts',
       'start-decryption.ts',
       'pipeline.ts',
@@ -139,6 +141,7 @@ describe('architecture', () => {
       'start-targets.ts',
       'start-recovery.ts',
       'start-decryption.ts',
+      'start-ids.ts',
       'start-keys.ts',
       'pipeline.ts',
       'adapters.ts',
@@ -155,6 +158,7 @@ describe('architecture', () => {
 
   it('an adapter imports ground, ports and its vendor, never another adapter or the configuration', () => {
     const ports = [
+      'envelope/worker-id-lease.ts',
       'publish/broker.ts',
       'publish/publisher.ts',
       'publish/backup.ts',

@@ -7,6 +7,7 @@ import type { DecryptionKeys } from '../consumer/decryption-keys.ts';
 import { findEnvelope } from '../consumer/find-envelope.ts';
 import { readKeysFile } from '../consumer/keys-file.ts';
 import { SvcError } from '../errors.ts';
+import { isEventId } from '../event-id.ts';
 import { parseRulePath } from '../rule-path.ts';
 import { encryptedFields, openDecryption } from '../start-decryption.ts';
 import { printable, printableJson } from './printable.ts';
@@ -181,10 +182,10 @@ function oneDocument(): Output {
   };
 }
 
-/** Ids are digits: anything else in their place is not shown. */
+/** What is in its place and no event id is not shown. */
 function idOf(envelope: object): string | undefined {
   const { eventId } = envelope as { eventId?: unknown };
-  return typeof eventId === 'string' && /^\d{1,20}$/.test(eventId) ? eventId : undefined;
+  return typeof eventId === 'string' && isEventId(eventId) ? eventId : undefined;
 }
 
 function unreadable(why: string): SvcError {

@@ -42,5 +42,14 @@ export function checkKafkaClient({ values, settings, invalid }: RuleInput): Rule
       'counts an event as published when it was sent: what Kafka refuses or loses reaches no other tier';
     warnings.push({ name, message, where: where(name), fix: 'Use all, or 1' });
   }
+  const lease = 'svc.id-generator.lease';
+  if (!clients.includes(client) && values.get(lease) === 'kafka') {
+    problems.push({
+      name: lease,
+      message: `worker ids can be leased in Kafka only where events go to Kafka, and client is ${client}`,
+      where: where(lease),
+      fix: 'Use auto or host',
+    });
+  }
   return { problems, warnings };
 }

@@ -90,9 +90,14 @@ export interface Config {
   };
   readonly shutdown: { readonly timeoutMs: number };
   readonly idGenerator: {
+    readonly type: 'snowflake' | 'uuidv7';
     /** `undefined`: derived and leased. */
     readonly workerId: number | undefined;
     readonly leasePath: string | undefined;
+    /** How a worker id is leased that no other process has. */
+    readonly lease: 'auto' | 'host' | 'kafka';
+    /** In Kafka, of the processes that share worker ids. */
+    readonly group: string;
   };
   readonly security: { readonly useForwardedHeaders: boolean; readonly trustedProxies: readonly string[] };
   readonly context: {

@@ -62,6 +62,15 @@ export const serviceOptions: readonly Option[] = [
     description: 'Longest wait at the end of the process for events under way. 0 waits for none.',
   },
   {
+    name: 'svc.id-generator.type',
+    type: 'enum',
+    values: ['snowflake', 'uuidv7'],
+    default: 'snowflake',
+    status: 'active',
+    description:
+      'How event ids are made: `snowflake` numbers, or `uuidv7`: UUIDs of version 7, which need no worker ids.',
+  },
+  {
     name: 'svc.id-generator.worker-id',
     type: 'integer',
     min: 0,
@@ -69,7 +78,7 @@ export const serviceOptions: readonly Option[] = [
     namesBothBounds: true,
     defaultText: 'derived, then leased, so that no two processes of a host share one',
     status: 'active',
-    description: 'Worker id inside event ids. Must differ between all processes that publish.',
+    description: 'Worker id inside Snowflake ids. Must differ between all processes that publish.',
   },
   {
     name: 'svc.id-generator.lease-path',
@@ -78,5 +87,26 @@ export const serviceOptions: readonly Option[] = [
     defaultText: 'a folder under the temporary folder of the system',
     status: 'active',
     description: 'Folder in which processes of one host lease their worker ids.',
+  },
+  {
+    name: 'svc.id-generator.lease',
+    type: 'enum',
+    values: ['auto', 'host', 'kafka'],
+    laterValues: {
+      database: 'leases rows beside the transactional outbox, which is not yet available in this version',
+    },
+    default: 'auto',
+    status: 'active',
+    description:
+      'Where a worker id is leased: in Kafka, so that no two processes of any hosts share one, or on the host. `auto`: in Kafka where events go to Kafka.',
+  },
+  {
+    name: 'svc.id-generator.group',
+    type: 'string',
+    format: 'text',
+    default: 'svc-workers',
+    status: 'active',
+    description:
+      'Group in Kafka whose members share the worker ids out among them. Needs the Read permission.',
   },
 ];

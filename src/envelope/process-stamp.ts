@@ -1,6 +1,5 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { threadId } from 'node:worker_threads';
 import { spreadHash } from './spread-hash.ts';
 
 /** Names one thread of one process so that others can tell whether it still lives. */
@@ -38,11 +37,6 @@ export function isAlive(stamp: ProcessStamp, own: ProcessStamp): boolean {
   }
   if (stamp.task === 0 || stamp.began === 0 || own.began === 0) return true;
   return beginOf(stamp.pid, stamp.task) === stamp.began;
-}
-
-/** Where the search for a free id starts: spread by host first, so that hosts seldom choose the same. */
-export function spreadStart(size: number): number {
-  return spreadHash(`${hostname()}|${process.pid}|${threadId}`) % size;
 }
 
 /** Field 22 of the thread's `stat`, in ticks since boot. The second field is a name in brackets that can hold anything. */

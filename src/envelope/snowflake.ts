@@ -1,13 +1,15 @@
 import { type Clock, systemClock } from '../clock.ts';
 import { SvcError } from '../errors.ts';
+import { snowflakeEpochMs } from '../event-id.ts';
+import { createWordSource, type DrawWord } from './random-words.ts';
 
-/** 2024-01-01T00:00:00Z. */
-export const snowflakeEpochMs = 1_704_067_200_000;
 /** The default for `maxBackwardMs`: NTP steps stay below it, a wrongly set clock does not. */
 export const defaultMaxBackwardMs = 10_000;
 export const maxWorkerId = 1023;
 
 const idsPerMs = 4096;
+/** Beyond any sequence: no further id may carry the worker id of the last one. */
+const worksElsewhere = 2 * idsPerMs;
 const maxTimestampMs = 2 ** 41 - 1;
 const msSize = (maxWorkerId + 1) * idsPerMs;
 /** An id is three numbers of six digits, each exact in a number, so that no BigInt is needed. Only `low` changes per id. */
@@ -20,6 +22,8 @@ export interface SnowflakeOptions {
   readonly clock?: Clock | undefined;
   /** A clock that steps back further than this throws; up to it, ids count on from the last one. Default: 10,000. */
   readonly maxBackwardMs?: number | undefined;
+  /** 0 to 4,095: where the sequence of a millisecond begins. Default: at random. */
+  readonly firstSequence?: (() => number) | undefined;
 }
 
 export interface Snowflake {
@@ -28,17 +32,28 @@ export interface Snowflake {
    * than `maxBackwardMs` behind the latest time it has shown, and `SVC_ENVELOPE_CLOCK_OUT_OF_RANGE` outside 2024 to 2093.
    */
   next(): string;
+  /** That of the next id. */
+  readonly workerId: number;
+  /**
+   * From the next id on, which lies in a later millisecond than the last one with another worker id. Throws
+   * `SVC_ENVELOPE_WORKER_ID` for one out of range, and goes on with the present one.
+   */
+  useWorkerId(workerId: number): void;
 }
 
 /**
  * Makes ids: 41 bits of milliseconds since 2024, 10 of worker, 12 of sequence, in decimal. Each is greater than the one
- * before. Never waits: more than 4,096 in one millisecond, or a clock that stepped back a little, go on in the
+ * before. Never waits: what a millisecond has no room for, or a clock that stepped back a little, goes on in the
  * milliseconds after the last id.
+ *
+ * The sequence of a millisecond begins at a random place, so that two processes that have one worker id by mistake seldom
+ * make one id. A millisecond ahead of the clock begins at 0: thus 4,096 a millisecond last, for as long as they come.
  * Creating it throws `SVC_ENVELOPE_WORKER_ID` for a worker id out of range.
  */
 export function createSnowflake(options: SnowflakeOptions): Snowflake {
   const { clock = systemClock, maxBackwardMs = defaultMaxBackwardMs } = options;
-  const workerBits = checkWorkerId(options.workerId) * idsPerMs;
+  const firstSequence = options.firstSequence ?? randomSequence(createWordSource());
+  let workerId = checkWorkerId(options.workerId);
   /** The latest time the clock has shown. Ids may be ahead of it, so it is kept apart from theirs. */
   let latestMs = Number.NEGATIVE_INFINITY;
   let timestampMs = Number.NEGATIVE_INFINITY;
@@ -49,7 +64,17 @@ export function createSnowflake(options: SnowflakeOptions): Snowflake {
   /** The digits of `high` and `middle`, without leading zeros; empty when there are none. */
   let prefix = '';
 
-  return { next };
+  return {
+    next,
+    get workerId() {
+      return workerId;
+    },
+    useWorkerId(wanted) {
+      if (checkWorkerId(wanted) === workerId) return;
+      workerId = wanted;
+      sequence = worksElsewhere;
+    },
+  };
 
   function next(): string {
     const nowMs = clock.now();
@@ -57,9 +82,9 @@ export function createSnowflake(options: SnowflakeOptions): Snowflake {
     else if (latestMs - nowMs > maxBackwardMs) throw clockMovedBackwards(latestMs - nowMs, maxBackwardMs);
     const elapsedMs = Math.floor(nowMs) - snowflakeEpochMs;
     // Written so that a clock that says NaN is refused too.
-    if (!(elapsedMs <= timestampMs)) start(elapsedMs);
+    if (!(elapsedMs <= timestampMs)) start(elapsedMs, firstSequence());
     else if (++sequence < idsPerMs) low++;
-    else start(timestampMs + 1);
+    else start(timestampMs + 1, sequence === idsPerMs ? 0 : firstSequence());
     if (low >= partSize) {
       low -= partSize;
       middle++;
@@ -68,15 +93,15 @@ export function createSnowflake(options: SnowflakeOptions): Snowflake {
     return prefix === '' ? String(low) : prefix + sixDigits(low);
   }
 
-  /** `atMs * 2^22 + workerBits` in three parts: every product stays below 2^53. */
-  function start(atMs: number): void {
+  /** `atMs * 2^22 + workerId * 2^12 + from` in three parts: every product stays below 2^53. */
+  function start(atMs: number, from: number): void {
     if (!(atMs >= 0 && atMs <= maxTimestampMs)) throw clockOutOfRange();
     const millions = Math.floor(atMs / partSize);
-    const rest = (atMs - millions * partSize) * msSize + workerBits;
+    const rest = (atMs - millions * partSize) * msSize + workerId * idsPerMs + from;
     const carry = Math.floor(rest / partSize);
     const upper = millions * msSize + carry;
     timestampMs = atMs;
-    sequence = 0;
+    sequence = from;
     low = rest - carry * partSize;
     high = Math.floor(upper / partSize);
     middle = upper - high * partSize;
@@ -91,6 +116,10 @@ export function createSnowflake(options: SnowflakeOptions): Snowflake {
     if (high > 0) prefix = String(high) + sixDigits(middle);
     else prefix = middle > 0 ? String(middle) : '';
   }
+}
+
+function randomSequence(draw: DrawWord): () => number {
+  return () => draw() & (idsPerMs - 1);
 }
 
 /** `000` to `999`: looking digits up costs less than writing a number. */

@@ -2,6 +2,7 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '../clock.ts';
 import type { Logger } from '../observe/logger.ts';
+import { deriveWorkerId } from './derive-worker-id.ts';
 import {
   addClaim,
   type Claim,
@@ -10,7 +11,7 @@ import {
   removeClaim,
   standingClaims,
 } from './lease-folder.ts';
-import { ownStamp, type ProcessStamp, spreadStart } from './process-stamp.ts';
+import { ownStamp, type ProcessStamp } from './process-stamp.ts';
 import { checkWorkerId, maxWorkerId } from './snowflake.ts';
 
 const workerCount = maxWorkerId + 1;
@@ -23,7 +24,7 @@ export interface WorkerLeaseOptions {
   /** Folder that the processes of this host lease in. Default: `svc-workers-<uid>` in the system's temporary folder. */
   readonly directory?: string | undefined;
   readonly logger?: Logger | undefined;
-  /** For tests. Default: spread by host name, process and thread. */
+  /** For tests. Default: drawn by `deriveWorkerId`. */
   readonly startAt?: number | undefined;
 }
 
@@ -38,9 +39,10 @@ export interface WorkerLease {
 /**
  * A worker id that no other process or worker thread of this host has, as long as they share the folder. Synchronous.
  *
- * Hosts do not see each other: there the id is only spread by host name and process, and two may meet by chance (with 10
- * processes in about 4 of 100 deployments). Where that matters, configure a worker id for each process: a
- * configured id is never changed; one that another process of this host uses too is named in a warning.
+ * Hosts do not see each other: there the id is only drawn at random, and two may meet by chance (with 10 processes in about
+ * 4 of 100 deployments), which the random sequence of Snowflake ids makes harmless nearly always. Where it must be certain,
+ * configure a worker id for each process: a configured id is never changed; one that another process of this host uses too
+ * is named in a warning.
  *
  * Throws `SVC_ENVELOPE_WORKER_ID` for a configured id out of range, and nothing else: with an unusable folder, or none of
  * the 1,024 ids free, the derived id is used and a warning logged.
@@ -48,7 +50,7 @@ export interface WorkerLease {
 export function leaseWorkerId(options: WorkerLeaseOptions = {}): WorkerLease {
   const configured = options.workerId === undefined ? undefined : checkWorkerId(options.workerId);
   const folder = options.directory ?? join(tmpdir(), `svc-workers-${userName()}`);
-  const wanted = configured ?? options.startAt ?? spreadStart(workerCount);
+  const wanted = configured ?? options.startAt ?? deriveWorkerId(workerCount);
   const risk = 'event ids can repeat if another process uses it too';
   try {
     openLeaseFolder(folder, options.directory === undefined);

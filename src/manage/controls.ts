@@ -11,6 +11,8 @@ export interface HealthDetails {
   /** Default topic and dead letter topic as configured. */
   readonly topic: string | null;
   readonly dlqTopic: string | null;
+  /** Worker id in event ids, and how it was come by: `configured`, `kafka`, `host` or `derived`. */
+  readonly worker?: { readonly id: number; readonly source: string };
   /** Keys of marked fields; absent where nothing is encrypted. */
   readonly keys?: readonly KeyHealth[];
   /** Present where the broker is being asked and has not answered yet: how old the answer is that this is from. */

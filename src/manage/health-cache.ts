@@ -11,7 +11,7 @@ export interface HealthCacheOptions {
   /** Asks the broker; rejects with a one-line message when it cannot be reached. */
   readonly probe: () => Promise<ClusterState>;
   /** Details that need no probe, read at each answer. */
-  readonly known: () => Pick<HealthDetails, 'brokerProducerInitialized' | 'topic' | 'dlqTopic'>;
+  readonly known: () => Pick<HealthDetails, 'brokerProducerInitialized' | 'topic' | 'dlqTopic' | 'worker'>;
   /** Another reason to be DOWN than the broker, such as a lost event; one line. */
   readonly alert?: () => string | undefined;
   /** Keys of marked fields, read at each answer: one that is DOWN makes the whole DOWN. */
@@ -100,6 +100,7 @@ function describe(
       nodeCount: state?.nodeCount ?? null,
       topic: known.topic,
       dlqTopic: known.dlqTopic,
+      ...(known.worker === undefined ? {} : { worker: known.worker }),
       ...(keys.length === 0 ? {} : { keys: keys.map(oneLineEach) }),
       ...(ageMs === undefined ? {} : { ageMs }),
       ...(error === undefined ? {} : { error: oneLine(error) }),

@@ -31,6 +31,13 @@ export interface BackupState {
   readonly drained: number;
 }
 
+/** What event ids carry at the moment. */
+export interface WorkerState {
+  readonly workerId: number;
+  /** Such as `kafka` or `host`. */
+  readonly source: string;
+}
+
 /** What the instruments read. */
 export interface MetricSources {
   readonly ledger: Ledger;
@@ -39,6 +46,8 @@ export interface MetricSources {
   circuit(): number;
   buffer(): BufferState;
   backup(): BackupState;
+  /** `undefined` where ids have no worker id. */
+  worker(): WorkerState | undefined;
   captureTargets(): readonly CaptureTarget[];
 }
 
@@ -208,6 +217,18 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     description: 'Events that went from the local backup to their topics.',
     attributeKeys: [],
     read: ({ backup }, observe) => observe(backup().drained, none),
+  },
+  {
+    name: 'svc.worker.id',
+    prometheusName: 'svc_worker_id',
+    kind: 'gauge',
+    unit: '1',
+    description: 'Worker id in event ids, by how it was come by.',
+    attributeKeys: ['source'],
+    read({ worker }, observe) {
+      const state = worker();
+      if (state !== undefined) observe(state.workerId, { source: state.source });
+    },
   },
   {
     name: 'svc.capture.targets',

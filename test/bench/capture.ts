@@ -96,6 +96,7 @@ function captured(): {
       circuit: () => 0,
       buffer: () => ({ events: 0, bytes: 0, overflows: 0 }),
       backup: () => ({ files: 0, events: 0, bytes: 0, drained: 0 }),
+      worker: () => undefined,
       captureTargets: () => [],
     },
   };

@@ -106,24 +106,27 @@ describe('svc decrypt', function () {
   });
 
   it('goes on after a bad line, names place and code on standard error and exits with 1', () => {
-    const moved = { ...envelope('3'), eventType: 'OTHER' };
+    const uuid = '019c5e1f-3c80-7000-8000-0123456789ab';
+    const moved = { ...envelope(uuid), eventType: 'OTHER' };
+    const noId = { ...envelope('CANARY 7'), eventType: 'OTHER' };
     const lines = [
       'CANARY',
       JSON.stringify({ CANARY: 1 }),
       JSON.stringify(moved),
       JSON.stringify(envelope('4')),
+      JSON.stringify(noId),
     ];
     const { code, out, err } = run(['--keys-file', keysFile], lines.join('\n'));
     assert.equal(code, 1);
     assert.match(err, /^svc: line 1: this is not valid JSON \(SVC_CONSUMER_NOT_AN_ENVELOPE\)$/m);
     assert.match(err, /^svc: line 2: this is neither .*\(SVC_CONSUMER_NOT_AN_ENVELOPE\)$/m);
-    assert.match(
-      err,
-      /^svc: line 3, event 3, email: the ciphertext does not pass .*\(SVC_PROTECT_DECRYPT_FAILED\)$/m,
-    );
-    assert.match(err, /^svc: 4 records, 1 fields decrypted, 3 failures$/m);
+    const failed = 'email: the ciphertext does not pass .*\\(SVC_PROTECT_DECRYPT_FAILED\\)';
+    assert.match(err, new RegExp(`^svc: line 3, event ${uuid}, ${failed}$`, 'm'));
+    assert.match(err, new RegExp(`^svc: line 5, ${failed}$`, 'm'));
+    assert.match(err, /^svc: 5 records, 1 fields decrypted, 4 failures$/m);
     assert.ok(!err.includes('CANARY') && !err.includes('ENC('));
-    assert.equal(out, `${JSON.stringify(moved)}\n${JSON.stringify(envelope('4', '4@example.com'))}\n`);
+    const read = [moved, envelope('4', '4@example.com'), noId].map((one) => `${JSON.stringify(one)}\n`);
+    assert.equal(out, read.join(''));
   });
 
   it('writes one document with --json', () => {

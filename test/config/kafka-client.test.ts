@@ -38,6 +38,22 @@ describe('options of the client for Kafka', () => {
       assert.match(problemsOf({ acks })[0] ?? '', /must be one of all, 1, 0/);
   });
 
+  it('worker ids: leased in Kafka where events go there', () => {
+    const leaseIn = (lease: string, broker: object): string[] => {
+      const loaded = loadCode({ broker, 'id-generator': { lease } });
+      return lines(loaded.problems);
+    };
+    const kafka = { 'bootstrap-servers': ['a:1'] };
+    for (const lease of ['auto', 'host', 'kafka']) assert.deepEqual(leaseIn(lease, kafka), []);
+    for (const lease of ['auto', 'host']) assert.deepEqual(leaseIn(lease, { client: 'file' }), []);
+    assert.deepEqual(leaseIn('kafka', { client: 'file' }), [
+      'svc.id-generator.lease: worker ids can be leased in Kafka only where events go to Kafka, and client is file (code). Use auto or host.',
+    ]);
+    assert.deepEqual(leaseIn('database', kafka), [
+      'svc.id-generator.lease: leases rows beside the transactional outbox, which is not yet available in this version, got "database" (code). Use one of auto, host, kafka.',
+    ]);
+  });
+
   it('oauthbearer: one source of tokens', () => {
     const withTokens = (oauthbearer: object, rest: object = {}) =>
       problemsOf({ tls, sasl: { mechanism: 'oauthbearer', oauthbearer, ...rest } });

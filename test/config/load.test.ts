@@ -81,7 +81,13 @@ describe('loadConfig', () => {
         jitter: false,
       },
       shutdown: { timeoutMs: 10_000 },
-      idGenerator: { workerId: undefined, leasePath: undefined },
+      idGenerator: {
+        type: 'snowflake',
+        workerId: undefined,
+        leasePath: undefined,
+        lease: 'auto',
+        group: 'svc-workers',
+      },
       security: { useForwardedHeaders: false, trustedProxies: [] },
       context: {
         correlationId: {

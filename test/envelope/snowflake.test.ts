@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { createSnowflake, defaultMaxBackwardMs, snowflakeEpochMs } from '../../src/envelope/snowflake.ts';
+import {
+  createSnowflake as create,
+  defaultMaxBackwardMs,
+  type Snowflake,
+  type SnowflakeOptions,
+} from '../../src/envelope/snowflake.ts';
+import { snowflakeEpochMs } from '../../src/event-id.ts';
 
 const lastMs = snowflakeEpochMs + 2 ** 41 - 1;
 
@@ -12,6 +18,11 @@ function clockAt(startMs: number) {
     },
     monotonic: () => 0,
   };
+}
+
+/** Begins each millisecond at 0, unless told otherwise. */
+function createSnowflake(options: SnowflakeOptions): Snowflake {
+  return create({ firstSequence: () => 0, ...options });
 }
 
 /** The definition, in the arithmetic that needs no care. */
@@ -57,7 +68,7 @@ describe('createSnowflake', () => {
     fc.assert(
       fc.property(steps, (walk) => {
         const clock = clockAt(snowflakeEpochMs + 1e11);
-        const ids = createSnowflake({ workerId: 7, clock });
+        const ids = create({ workerId: 7, clock });
         let last = 0n;
         for (const [stepMs, count] of walk) {
           clock.ms += stepMs;
@@ -108,6 +119,132 @@ describe('createSnowflake', () => {
     });
     clock.ms += 1;
     assert.equal(ids.next(), reference(startMs, 1023, 2));
+  });
+
+  it('begins each millisecond of the clock at a place of its own, those ahead of it at 0', () => {
+    const clock = clockAt(snowflakeEpochMs + 5_000_000);
+    const places = [4095, 0, 17];
+    const ids = createSnowflake({ workerId: 1, clock, firstSequence: () => places.shift() as number });
+    assert.equal(ids.next(), reference(clock.ms, 1, 4095));
+    assert.equal(ids.next(), reference(clock.ms + 1, 1, 0));
+    assert.equal(ids.next(), reference(clock.ms + 1, 1, 1));
+    clock.ms += 1;
+    assert.equal(ids.next(), reference(clock.ms, 1, 2));
+    clock.ms += 1;
+    assert.equal(ids.next(), reference(clock.ms, 1, 0));
+    assert.equal(ids.next(), reference(clock.ms, 1, 1));
+    clock.ms += 5;
+    assert.equal(ids.next(), reference(clock.ms, 1, 17));
+    assert.deepEqual(places, []);
+  });
+
+  it('makes 4,096 ids a millisecond for as long as they come, a millisecond ahead of the clock at most', () => {
+    const clock = clockAt(snowflakeEpochMs + 1e11);
+    const ids = create({ workerId: 7, clock });
+    let last = 0n;
+    for (let ms = 0; ms < 500; ms++, clock.ms++) {
+      let id = last;
+      for (let index = 0; index < 4096; index++) {
+        id = BigInt(ids.next());
+        if (id <= last) assert.fail(`${id} after ${last}`);
+        last = id;
+      }
+      assert.ok(Number(id >> 22n) <= clock.ms + 1 - snowflakeEpochMs, `${ms} ms`);
+    }
+  });
+
+  it('draws the place anew for each generator, over the whole millisecond', () => {
+    const clock = clockAt(snowflakeEpochMs + 1e11);
+    const drawn = (): number[] => {
+      const ids = create({ workerId: 7, clock });
+      return Array.from({ length: 10_000 }, () => {
+        clock.ms++;
+        return Number(BigInt(ids.next()) % 4096n);
+      });
+    };
+    const [first, second] = [drawn(), drawn()];
+    for (const places of [first, second]) {
+      const quarters = [0, 0, 0, 0];
+      for (const place of places) quarters[Math.floor(place / 1024)] = (quarters[place >> 10] as number) + 1;
+      // 2,500 each; six standard deviations are 260.
+      for (const count of quarters) assert.ok(Math.abs(count - 2500) < 260, quarters.join(', '));
+    }
+    const equal = first.filter((place, index) => place === second[index]).length;
+    assert.ok(equal < 20, `${equal} equal, where 2 or 3 are to be expected`);
+  });
+
+  it('takes another worker id between two milliseconds, and goes on rising', () => {
+    const clock = clockAt(snowflakeEpochMs + 5_000_000);
+    const ids = createSnowflake({ workerId: 900, clock });
+    assert.equal(ids.workerId, 900);
+    assert.equal(ids.next(), reference(clock.ms, 900, 0));
+    ids.useWorkerId(3);
+    assert.equal(ids.workerId, 3);
+    assert.equal(ids.next(), reference(clock.ms + 1, 3, 0));
+    assert.equal(ids.next(), reference(clock.ms + 1, 3, 1));
+    ids.useWorkerId(3);
+    assert.equal(ids.next(), reference(clock.ms + 1, 3, 2));
+    clock.ms += 7;
+    ids.useWorkerId(900);
+    assert.equal(ids.next(), reference(clock.ms, 900, 0));
+  });
+
+  it('takes another worker id before the first id, in a full millisecond, and while the clock is behind', () => {
+    const clock = clockAt(snowflakeEpochMs + 5_000_000);
+    const ids = createSnowflake({ workerId: 1, clock });
+    ids.useWorkerId(2);
+    for (let index = 0; index < 4096; index++) ids.next();
+    ids.useWorkerId(3);
+    assert.equal(ids.next(), reference(clock.ms + 1, 3, 0));
+    clock.ms -= 9000;
+    ids.useWorkerId(4);
+    assert.equal(ids.next(), reference(clock.ms + 9002, 4, 0));
+    clock.ms -= 9000;
+    ids.useWorkerId(5);
+    assert.throws(() => ids.next(), { code: 'SVC_ENVELOPE_CLOCK_MOVED_BACKWARDS' });
+    clock.ms += 18_000;
+    assert.equal(ids.next(), reference(clock.ms + 3, 5, 0));
+  });
+
+  it('keeps its worker id when the new one is out of range', () => {
+    const clock = clockAt(snowflakeEpochMs + 5_000_000);
+    const ids = createSnowflake({ workerId: 1, clock });
+    ids.next();
+    for (const workerId of [-1, 1024, 0.5]) {
+      assert.throws(() => ids.useWorkerId(workerId), { code: 'SVC_ENVELOPE_WORKER_ID' });
+    }
+    assert.equal(ids.next(), reference(clock.ms, 1, 1));
+    ids.useWorkerId(1023);
+    assert.equal(ids.workerId, 1023);
+  });
+
+  it('rises, and changes worker ids between milliseconds only, under any walk of the clock and any changes', () => {
+    const steps = fc.array(
+      fc.tuple(
+        fc.integer({ min: -300, max: 300 }),
+        fc.integer({ min: 1, max: 5000 }),
+        fc.integer({ min: 0, max: 5 }),
+      ),
+      { maxLength: 12 },
+    );
+    const property = fc.property(steps, (walk) => {
+      const clock = clockAt(snowflakeEpochMs + 1e11);
+      const ids = create({ workerId: 7, clock });
+      let [last, lastWorker] = [0n, 7n];
+      for (const [stepMs, count, workerId] of walk) {
+        clock.ms += stepMs;
+        ids.useWorkerId(workerId);
+        for (let index = 0; index < count; index++) {
+          const id = BigInt(ids.next());
+          if (id <= last) assert.fail(`${id} after ${last}`);
+          const worker = (id >> 12n) % 1024n;
+          assert.equal(worker, BigInt(workerId));
+          if (worker !== lastWorker && last !== 0n) assert.ok(id >> 22n > last >> 22n, `${id} after ${last}`);
+          [last, lastWorker] = [id, worker];
+        }
+      }
+    });
+    fc.assert(property, { numRuns: 40 });
   });
 
   it('takes worker ids 0 to 1023', () => {

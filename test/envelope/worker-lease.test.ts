@@ -107,6 +107,19 @@ describe('leaseWorkerId', function () {
     assert.notEqual(lease({ startAt: 12 }).workerId, 12);
   });
 
+  it('derives ids that processes and their threads do not share', async () => {
+    const started = Array.from({ length: 4 }, () => start('derived', '3'));
+    const lines = await Promise.all(
+      started.map(async (child) => {
+        const fromThreads = (await readLines(child, 4)).filter((line) => line !== 'ready');
+        child.stdin?.write('lease\n');
+        return [...fromThreads, ...(await readLines(child, 1))];
+      }),
+    );
+    assert.equal(new Set(lines.flat()).size, 16, lines.join(', '));
+    assert.ok(lines.flat().every((line) => /^\d{1,4} true$/.test(line)));
+  });
+
   it('takes over from a process that was killed, and tidies up', async () => {
     const child = start('12');
     assert.deepEqual(await leaseIn(child), ['12 true']);

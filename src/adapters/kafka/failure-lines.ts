@@ -136,9 +136,11 @@ export function protocolReason(type: string, scene: FailureScene): Reason {
     case 'UNKNOWN_TOPIC_OR_PARTITION':
       return retriable(`${topic} does not exist: create it, or set auto.create.topics.enable on the brokers`);
     case 'TOPIC_AUTHORIZATION_FAILED':
-      return fatal(`${who(scene)} may not write to ${topic}: give it the Write and Describe permissions`);
+      return fatal(
+        `${who(scene.options)} may not write to ${topic}: give it the Write and Describe permissions`,
+      );
     case 'CLUSTER_AUTHORIZATION_FAILED':
-      return fatal(`${who(scene)} may not do this on the cluster: check its permissions`);
+      return fatal(`${who(scene.options)} may not do this on the cluster: check its permissions`);
     case 'ILLEGAL_SASL_STATE':
       return fatal(
         `${all(scene)} does not accept a user and password on this port: check the port and svc.broker.sasl`,
@@ -188,7 +190,8 @@ function otherKind(type: string, scene: FailureScene): SendFailureKind {
   return refusedForGood.has(type) || type.startsWith('UNSUPPORTED_') ? 'fatal' : kindOf(scene);
 }
 
-function who({ options }: FailureScene): string {
+/** Whom the brokers take this process for. */
+export function who(options: KafkaClientOptions): string {
   const { sasl } = options;
   if (sasl === undefined) return `the client "${options.clientId}"`;
   if (sasl.mechanism !== 'oauthbearer') return `the user "${sasl.username}"`;

@@ -9,6 +9,7 @@ export interface IndexedLine {
   /** In bytes. */
   readonly start: number;
   readonly bytes: number;
+  /** Its place in time: `orderOf` its event id. */
   readonly id: bigint;
 }
 
@@ -59,12 +60,7 @@ export function createLineIndex(): LineIndex {
   };
 }
 
-/** Event ids grow with time. What is no such id (of other tools) comes first. */
-export function orderOf(eventId: string): bigint {
-  return /^\d{1,19}$/.test(eventId) ? BigInt(eventId) : 0n;
-}
-
 /** Of a line as svc writes it without parsing the rest of it; `undefined` where it is no event. */
 export function eventIdIn(text: string): string | undefined {
-  return /^\{"eventId":"(\d{1,19})"/.exec(text)?.[1] ?? decodeRecord(text, '')?.eventId;
+  return /^\{"eventId":"([0-9a-f-]{1,36})"/.exec(text)?.[1] ?? decodeRecord(text, '')?.eventId;
 }

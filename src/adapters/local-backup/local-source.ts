@@ -10,7 +10,7 @@ import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
 import { createLineIndex, type LineIndex } from './line-index.ts';
 import { withOneLineErrors } from './one-line-errors.ts';
 import { maxEventBytes, sizeOf } from './open-stored.ts';
-import { byNumber, bySegment, type Entry, inOrder, readPlaces } from './ordered-entries.ts';
+import { bySegment, type Entry, inOrder, readPlaces, sortNames } from './ordered-entries.ts';
 import { readEventFile } from './read-event-file.ts';
 import { countLines } from './read-lines.ts';
 import { newProgress, type Progress, scanSegment } from './scan-segment.ts';
@@ -70,7 +70,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     const wanted =
       options.file === undefined ? all : all.filter((name) => name === basename(options.file as string));
     return {
-      files: wanted.filter(isEventFile).sort(byNumber),
+      files: sortNames(wanted.filter(isEventFile)),
       segments: wanted.filter((name) => segmentName.test(name)).sort(),
     };
   }

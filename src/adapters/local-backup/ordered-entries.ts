@@ -1,12 +1,31 @@
 import { basename } from 'node:path';
-import { type IndexedLine, type LineIndex, orderOf } from './line-index.ts';
+import { orderOf } from '../../event-id.ts';
+import type { IndexedLine, LineIndex } from './line-index.ts';
 import { maxSegmentBytes, openStored, readAt } from './open-stored.ts';
 
 /** The name of an event file, or a line of a segment. */
 export type Entry = string | IndexedLine;
 
-/** Event ids are numbers that grow with time, as texts of any length. */
-export function byNumber(a: string, b: string): number {
+/** Names of event files in the order of their ids, of a million within seconds. Those without an id come first. */
+export function sortNames(names: readonly string[]): string[] {
+  const ids = BigUint64Array.from(names, idOf);
+  const order = new Uint32Array(names.length).map((_, index) => index);
+  order.sort((a, b) => {
+    const [first, second] = [ids[a] as bigint, ids[b] as bigint];
+    if (first !== second) return first < second ? -1 : 1;
+    return byNumber(names[a] as string, names[b] as string);
+  });
+  return Array.from(order, (index) => names[index] as string);
+}
+
+function idOf(file: string): bigint {
+  const stem = basename(file, '.json');
+  // `<epoch_millis>.json` says nothing about the id in it.
+  return /^\d{13}$/.test(stem) ? 0n : orderOf(stem);
+}
+
+/** Numbers as texts of any length. */
+function byNumber(a: string, b: string): number {
   return a.length - b.length || (a < b ? -1 : 1);
 }
 
@@ -15,9 +34,7 @@ export function* inOrder(files: readonly string[], index: LineIndex): Generator<
   const lines = index.sorted();
   let line = lines.next().value;
   for (const file of files) {
-    const stem = basename(file, '.json');
-    // `<epoch_millis>.json` says nothing about the id in it.
-    const id = /^\d{13}$/.test(stem) ? 0n : orderOf(stem);
+    const id = idOf(file);
     while (line !== undefined && line.id < id) {
       yield line;
       line = lines.next().value;

@@ -1,8 +1,9 @@
 import { basename, join } from 'node:path';
+import { orderOf } from '../../event-id.ts';
 import type { Unreadable } from '../../publish/recovery-source.ts';
 import { createRanges, type Ranges } from '../../ranges.ts';
 import { missing, unreadableBecause } from './backup-failure.ts';
-import { eventIdIn, type LineIndex, orderOf } from './line-index.ts';
+import { eventIdIn, type LineIndex } from './line-index.ts';
 import { countLines, readLines } from './read-lines.ts';
 import { doneFile, readDone } from './segment.ts';
 

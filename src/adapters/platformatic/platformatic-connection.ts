@@ -32,6 +32,8 @@ export interface BrokerConnection {
   /** Rejects with a {@link BrokerError}, as `produce` does. */
   metadata<T>(topics: readonly string[], mayCreate: boolean): Promise<T>;
   produce(produce: Produce): Promise<void>;
+  /** A request by its name in Kafka's protocol, in the newest version that both sides know. */
+  request<T>(name: string, ...parameters: readonly unknown[]): Promise<T>;
   /** At once: requests under way fail. */
   destroy(): void;
   /** When no request is under way any more. */
@@ -73,6 +75,7 @@ export async function openConnection(
   // An error event that nobody hears ends the process. What it says comes back from the request as well.
   connection.on('error', ignore);
   let apis: { readonly produce: VendorApi; readonly metadata: VendorApi };
+  let versions: Versions;
 
   const destroy = (): void => {
     connection.socket?.destroy();
@@ -90,7 +93,7 @@ export async function openConnection(
 
   try {
     await connect(connection, host, port);
-    const versions = await askVersions(vendor, call);
+    versions = await askVersions(vendor, call);
     const produce = newest(vendor, 'Produce', versions, newestProduce);
     apis = { produce, metadata: newest(vendor, 'Metadata', versions) };
   } catch (error) {
@@ -113,6 +116,7 @@ export async function openConnection(
   return {
     isUsable: () => connection.isConnected() && systemClock.monotonic() < endsAtMs,
     metadata: (topics, mayCreate) => counted(call(apis.metadata, [topics, mayCreate, false])),
+    request: async (name, ...parameters) => counted(call(newest(vendor, name, versions), parameters)),
     retire() {
       isRetired = true;
       if (underWay === 0) destroy();
@@ -185,7 +189,7 @@ function newest(
     maxVersion: -1,
   };
   for (let version = Math.min(maxVersion, limit); version >= minVersion; version--) {
-    const found = vendor[`${name.toLowerCase()}V${version}`];
+    const found = vendor[`${name.charAt(0).toLowerCase()}${name.slice(1)}V${version}`];
     if (found !== undefined) return found as VendorApi;
   }
   throw new Error(`@platformatic/kafka and this Kafka have no version of ${name} in common`);

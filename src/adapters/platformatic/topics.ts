@@ -119,7 +119,7 @@ function orWithoutLeaders(error: BrokerError): Metadata {
   return response;
 }
 
-function parseAddress(text: string): Address {
+export function parseAddress(text: string): Address {
   const colon = text.lastIndexOf(':');
   return { host: text.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(text.slice(colon + 1)) };
 }

@@ -13,12 +13,21 @@ import {
 import { join } from 'node:path';
 import { lockDirectory } from '../../../src/adapters/local-backup/directory-lock.ts';
 import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
+import { createSnowflake } from '../../../src/envelope/snowflake.ts';
+import { createUuidV7 } from '../../../src/envelope/uuid-v7.ts';
 import type { StoredBatch, StoredEvent } from '../../../src/publish/recovery-source.ts';
 import { backupEvent, backupIn, eventsIn, freshPath, namesIn, removeFolders } from './backup-folder.ts';
 
-async function filled(directory: string, files: number, lines: number): Promise<void> {
+type IdOf = (number: number) => string;
+
+/** In the order of their numbers. */
+const numberId: IdOf = String;
+const uuid: IdOf = (number) =>
+  `019c5e1f-3c80-7${(number >>> 10).toString(16).padStart(3, '0')}-${(0x800 | (number & 0x3ff)).toString(16)}7-0123456789ab`;
+
+async function filled(directory: string, files: number, lines: number, idOf = numberId): Promise<void> {
   const backup = backupIn(directory, { maxFiles: files });
-  for (let id = 1; id <= files + lines; id++) await backup.store(backupEvent(String(1_000 + id)));
+  for (let id = 1; id <= files + lines; id++) await backup.store(backupEvent(idOf(1_000 + id)));
   await backup.close(1_000);
 }
 
@@ -46,8 +55,8 @@ async function recoverFrom(
   return { ids, batches };
 }
 
-const ids = (from: number, to: number): string[] =>
-  Array.from({ length: to - from + 1 }, (_, index) => String(1_000 + from + index));
+const ids = (from: number, to: number, idOf = numberId): string[] =>
+  Array.from({ length: to - from + 1 }, (_, index) => idOf(1_000 + from + index));
 
 /** Above the highest that Linux gives. */
 const deadPid = 4_194_305;
@@ -55,84 +64,110 @@ const deadPid = 4_194_305;
 const writtenBy = (segment: string, pid: number): string =>
   segment.replace(/-\d+(-[0-9a-f]{8}\.)/, `-${pid}$1`);
 
+for (const [kind, idOf] of [
+  ['numbers', numberId],
+  ['UUIDs', uuid],
+] as const) {
+  describe(`recovery from a backup folder, of events whose ids are ${kind}`, () => {
+    afterEach(removeFolders);
+
+    it('gives events in the order of their ids, in whichever file or segment they lie', async () => {
+      const directory = freshPath();
+      const backup = backupIn(directory, { maxFiles: 3 });
+      // The send that was under way when the others were given up comes last.
+      for (const id of [1009, 1002, 999]) await backup.store(backupEvent(idOf(id)));
+      for (const id of [1005, 1004, 1028]) await backup.store(backupEvent(idOf(id)));
+      await backup.finishSegments();
+      for (const id of [1003, 1006]) await backup.store(backupEvent(idOf(id)));
+      await backup.close(1_000);
+      assert.equal(namesIn(directory).filter((name) => name.startsWith('segment-')).length, 2);
+      const { ids: recovered, batches } = await recoverFrom(directory, { size: 3 });
+      assert.deepEqual(recovered, [999, 1002, 1003, 1004, 1005, 1006, 1009, 1028].map(idOf));
+      assert.deepEqual(
+        batches.map(({ events }) => events.length),
+        [3, 3, 2],
+      );
+      assert.deepEqual(namesIn(directory), []);
+    });
+
+    it('gives files and segments, oldest first, and leaves nothing but recovered/', async () => {
+      const directory = freshPath();
+      await filled(directory, 4, 5, idOf);
+      const { ids: recovered, batches } = await recoverFrom(directory);
+      assert.deepEqual(recovered, ids(1, 9, idOf));
+      assert.ok(batches.every(({ events }) => events.length <= 3));
+      assert.deepEqual(namesIn(directory), []);
+      assert.equal(namesIn(join(directory, 'recovered')).length, 5);
+      assert.deepEqual((await recoverFrom(directory)).ids, []);
+    });
+
+    it('what is recovered can be restored once more from there', async () => {
+      const directory = freshPath();
+      await filled(directory, 2, 2, idOf);
+      await recoverFrom(directory);
+      const again = await eventsIn(join(directory, 'recovered'));
+      assert.deepEqual(
+        again.map(({ eventId, topic }) => [eventId, topic]),
+        ids(1, 4, idOf).map((id) => [id, 'orders']),
+      );
+    });
+
+    it('with filters leaves the others, in files and inside a segment', async () => {
+      const directory = freshPath();
+      await filled(directory, 4, 6, idOf);
+      const all = ids(1, 10, idOf);
+      const isEven = ({ eventId }: StoredEvent): boolean => all.indexOf(eventId) % 2 === 1;
+      assert.deepEqual(
+        (await recoverFrom(directory, { accept: isEven })).ids,
+        all.filter((_, index) => index % 2 === 1),
+      );
+      assert.deepEqual(
+        (await recoverFrom(directory)).ids,
+        all.filter((_, index) => index % 2 === 0),
+      );
+      assert.deepEqual(namesIn(directory), []);
+    });
+
+    it('goes on where a run was ended: nothing twice, nothing left out', async () => {
+      const directory = freshPath();
+      await filled(directory, 4, 8, idOf);
+      const seen: string[] = [];
+      for (let run = 0; run < 10; run++) seen.push(...(await recoverFrom(directory, { stopAfter: 1 })).ids);
+      assert.deepEqual(seen, ids(1, 12, idOf));
+      assert.deepEqual(namesIn(directory), []);
+    });
+
+    it('a crash before a batch is marked repeats that batch, and no more', async () => {
+      const directory = freshPath();
+      await filled(directory, 0, 7, idOf);
+      const source = createLocalSource({ directory, now: Date.now });
+      await source.open(true);
+      const reading = source.read(3)[Symbol.asyncIterator]();
+      await source.done((await reading.next()).value.events);
+      await reading.next();
+      await source.close();
+      assert.deepEqual((await recoverFrom(directory)).ids, ids(4, 7, idOf));
+    });
+  });
+}
+
 describe('recovery from a backup folder', () => {
   afterEach(removeFolders);
 
-  it('gives events in the order of their ids, in whichever file or segment they lie', async () => {
+  it('gives events whose ids are numbers and UUIDs in the order of their times', async () => {
     const directory = freshPath();
-    const backup = backupIn(directory, { maxFiles: 3 });
-    // The send that was under way when the others were given up comes last.
-    for (const id of ['1009', '1002', '999']) await backup.store(backupEvent(id));
-    for (const id of ['1005', '1004', '1008']) await backup.store(backupEvent(id));
-    await backup.finishSegments();
-    for (const id of ['1003', '1006']) await backup.store(backupEvent(id));
+    const clock = { ms: Date.UTC(2026, 2, 4), now: () => clock.ms, monotonic: () => 0 };
+    const [numbers, uuids] = [createSnowflake({ workerId: 3, clock }), createUuidV7({ clock })];
+    const made = Array.from({ length: 12 }, (_, index) => {
+      clock.ms += 10;
+      return (index % 3 === 0 ? numbers : uuids).next();
+    });
+    const backup = backupIn(directory, { maxFiles: 6 });
+    for (const at of [11, 0, 9, 1, 10, 3, 2, 8, 4, 7, 5, 6]) {
+      await backup.store(backupEvent(made[at] as string));
+    }
     await backup.close(1_000);
-    assert.equal(namesIn(directory).filter((name) => name.startsWith('segment-')).length, 2);
-    const { ids: recovered, batches } = await recoverFrom(directory, { size: 3 });
-    assert.deepEqual(recovered, ['999', '1002', '1003', '1004', '1005', '1006', '1008', '1009']);
-    assert.deepEqual(
-      batches.map(({ events }) => events.length),
-      [3, 3, 2],
-    );
-    assert.deepEqual(namesIn(directory), []);
-  });
-
-  it('gives files and segments, oldest first, and leaves nothing but recovered/', async () => {
-    const directory = freshPath();
-    await filled(directory, 4, 5);
-    const { ids: recovered, batches } = await recoverFrom(directory);
-    assert.deepEqual(recovered, ids(1, 9));
-    assert.ok(batches.every(({ events }) => events.length <= 3));
-    assert.deepEqual(namesIn(directory), []);
-    assert.equal(namesIn(join(directory, 'recovered')).length, 5);
-    assert.deepEqual((await recoverFrom(directory)).ids, []);
-  });
-
-  it('what is recovered can be restored once more from there', async () => {
-    const directory = freshPath();
-    await filled(directory, 2, 2);
-    await recoverFrom(directory);
-    const again = await eventsIn(join(directory, 'recovered'));
-    assert.deepEqual(
-      again.map(({ eventId, topic }) => [eventId, topic]),
-      ids(1, 4).map((id) => [id, 'orders']),
-    );
-  });
-
-  it('with filters leaves the others, in files and inside a segment', async () => {
-    const directory = freshPath();
-    await filled(directory, 4, 6);
-    const isEven = ({ eventId }: StoredEvent): boolean => Number(eventId) % 2 === 0;
-    assert.deepEqual(
-      (await recoverFrom(directory, { accept: isEven })).ids,
-      ids(1, 10).filter((id) => Number(id) % 2 === 0),
-    );
-    assert.deepEqual(
-      (await recoverFrom(directory)).ids,
-      ids(1, 10).filter((id) => Number(id) % 2 === 1),
-    );
-    assert.deepEqual(namesIn(directory), []);
-  });
-
-  it('goes on where a run was ended: nothing twice, nothing left out', async () => {
-    const directory = freshPath();
-    await filled(directory, 4, 8);
-    const seen: string[] = [];
-    for (let run = 0; run < 10; run++) seen.push(...(await recoverFrom(directory, { stopAfter: 1 })).ids);
-    assert.deepEqual(seen, ids(1, 12));
-    assert.deepEqual(namesIn(directory), []);
-  });
-
-  it('a crash before a batch is marked repeats that batch, and no more', async () => {
-    const directory = freshPath();
-    await filled(directory, 0, 7);
-    const source = createLocalSource({ directory, now: Date.now });
-    await source.open(true);
-    const reading = source.read(3)[Symbol.asyncIterator]();
-    await source.done((await reading.next()).value.events);
-    await reading.next();
-    await source.close();
-    assert.deepEqual((await recoverFrom(directory)).ids, ids(4, 7));
+    assert.deepEqual((await recoverFrom(directory)).ids, made);
   });
 
   it('says what is no event, and leaves it', async () => {
@@ -148,9 +183,9 @@ describe('recovery from a backup folder', () => {
       batches.flatMap(({ unreadable }) => unreadable),
       [
         { place: `${segment}:4`, reason: 'the line was cut off while it was written' },
-        { place: `${segment}:3`, reason: 'it holds no event' },
         { place: 'notes.json', reason: 'it holds no event' },
         { place: 'folder.json', reason: 'it is not a file' },
+        { place: `${segment}:3`, reason: 'it holds no event' },
       ],
     );
     assert.deepEqual(namesIn(directory), ['folder.json', 'notes.json', segment, `${segment}.done`]);

@@ -127,19 +127,25 @@ for (const vendor of ['kafkajs', 'platformatic'] as const) {
       await admin.connect();
       const { clusterId } = await admin.describeCluster();
       await admin.disconnect();
-      assert.deepEqual(await health(), {
-        status: 200,
-        body: {
-          status: 'UP',
-          details: {
-            brokerProducerInitialized: true,
-            clusterId,
-            nodeCount: 1,
-            topic: 'events',
-            dlqTopic: null,
+      const { status, body } = await health();
+      const { worker, ...details } = body.details;
+      assert.match(JSON.stringify(worker), /^\{"id":\d{1,4},"source":"(host|kafka)"\}$/);
+      assert.deepEqual(
+        { status, body: { ...body, details } },
+        {
+          status: 200,
+          body: {
+            status: 'UP',
+            details: {
+              brokerProducerInitialized: true,
+              clusterId,
+              nodeCount: 1,
+              topic: 'events',
+              dlqTopic: null,
+            },
           },
         },
-      });
+      );
     });
 
     /** The metrics, as soon as the worker thread's own event is in them: it tells of it every second. */

@@ -21,6 +21,7 @@ import { subject } from '../support/subject.ts';
 import { configOf } from '../support/topic-config.ts';
 
 const target = { module: './main.mjs', function: 'order', eventType: 'ORDERED', key: '#id' };
+const uuidV7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const orders = `function order(id) { return { id }; }`;
 
 let app: string;
@@ -71,19 +72,29 @@ describe('backup and its way back', function () {
   });
   after(() => silent.close());
 
-  const away = (main: string): AppOptions => ({
+  const away = (main: string, idGenerator?: object): AppOptions => ({
     app,
     env: { KAFKA_BROKERS: brokers },
-    files: { 'svc.config.json': configOf([target]), 'main.mjs': `${orders}\n${main}` },
+    files: {
+      'svc.config.json': configOf([target], { 'id-generator': idGenerator }),
+      'main.mjs': `${orders}\n${main}`,
+    },
   });
 
-  for (const [count, what] of [
-    [3, 'files'],
-    [300, 'a segment'],
+  for (const [count, what, type, id] of [
+    [3, 'files', 'snowflake', /^\d{18,19}$/],
+    [300, 'a segment', 'snowflake', /^\d{18,19}$/],
+    [3, 'files', 'uuidv7', uuidV7],
+    [300, 'a segment', 'uuidv7', uuidV7],
   ] as const) {
-    it(`process.exit() while the cluster hangs: ${count} events in ${what}, restored with svc backup`, async () => {
+    it(`process.exit() while the cluster hangs: ${count} events (${type}) in ${what}, restored with svc backup`, async () => {
       const running = await startApp(
-        away(`setTimeout(() => { for (let id = 0; id < ${count}; id++) order(id); process.exit(0); }, 300);`),
+        away(
+          `setTimeout(() => { for (let id = 0; id < ${count}; id++) order(id); process.exit(0); }, 300);`,
+          {
+            type,
+          },
+        ),
       );
       const end = await running.ended;
       const { folder } = running;
@@ -95,6 +106,8 @@ describe('backup and its way back', function () {
       assert.equal(list.code, 0, list.stderr);
       const { events } = JSON.parse(list.stdout);
       assert.equal(events.length, count);
+      assert.match(events[0].eventId, id);
+      if (count === 3) assert.ok(filesIn(folder).includes(`${events[0].eventId}.json`));
       assert.deepEqual([events[0].eventType, events[0].topic], ['ORDERED', 'events']);
 
       const dry = await svc(folder, 'backup', 'restore', '--dry-run');

@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { createServer, type Server, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import kafkajs, { type Consumer } from 'kafkajs';
+import type { KafkaClientOptions } from '../../../../src/adapters/kafka/kafka-client-options.ts';
+import { openWorkerIdLease } from '../../../../src/adapters.ts';
+import type { WorkerIdGrant, WorkerIdLease } from '../../../../src/envelope/worker-id-lease.ts';
+import { type SecureKafka, startKafka, startSecureKafka, type TestKafka } from '../../../support/kafka.ts';
+import { requiring } from '../../../support/requires.ts';
+import { kafkaOptions } from '../kafka-options.ts';
+
+interface Opened {
+  readonly lease: WorkerIdLease;
+  readonly grants: (WorkerIdGrant | undefined)[];
+  readonly lines: string[];
+}
+
+const clients = ['kafkajs', 'platformatic'] as const;
+const opened: WorkerIdLease[] = [];
+
+function open(client: string, options: KafkaClientOptions, group: string): Opened {
+  const lines: string[] = [];
+  const log = (line: string): void => void lines.push(line);
+  const logger = { debug() {}, info: log, warn: log, error: log };
+  const lease = openWorkerIdLease(client, { ...options, logger, directory: '' }, group);
+  const grants: Opened['grants'] = [];
+  lease.start((grant) => grants.push(grant));
+  opened.push(lease);
+  return { lease, grants, lines };
+}
+
+async function until(isSo: () => boolean, limitMs = 20_000): Promise<void> {
+  for (const end = performance.now() + limitMs; !isSo(); await sleep(50))
+    assert.ok(performance.now() < end, `not within ${limitMs} ms`);
+}
+
+const numberOf = ({ grants }: Opened): number | undefined => grants.at(-1)?.workerId;
+
+afterEach(() => Promise.all(opened.splice(0).map((lease) => lease.close(1_000))));
+
+requiring('kafka', 'worker ids of a group, in Kafka', function () {
+  this.timeout(60_000);
+  let kafka: TestKafka;
+  let group: string;
+
+  before(async () => {
+    kafka = await startKafka();
+  });
+  beforeEach(() => {
+    group = `svc-workers-${randomUUID()}`;
+  });
+
+  for (const client of clients) {
+    it(`${client}: members have different ones, keep them when one leaves, and its number is free again`, async () => {
+      const join = () => open(client, kafkaOptions(kafka.brokers), group);
+      const first = join();
+      await until(() => numberOf(first) !== undefined);
+      const second = join();
+      await until(() => numberOf(second) !== undefined);
+      assert.deepEqual([numberOf(first), numberOf(second)], [0, 1]);
+      await first.lease.close(2_000);
+      assert.equal(numberOf(first), undefined);
+      const third = join();
+      await until(() => numberOf(third) !== undefined);
+      assert.deepEqual([numberOf(second), numberOf(third)], [1, 0]);
+      assert.equal(new Set(second.grants.map((grant) => grant?.workerId)).size, 1);
+      assert.equal(new Set(second.grants.map((grant) => grant?.from.wallMs)).size, 1, 'without a gap');
+      assert.deepEqual(
+        [first, second, third].flatMap(({ lines }) => lines),
+        [],
+      );
+    });
+
+    it(`${client}: a group of consumers under that name is one line, and does not hurt them`, async () => {
+      const topic = `events-${randomUUID()}`;
+      await kafka.createTopic(topic);
+      const consumer = await consume(kafka.brokers, topic, group);
+      const { grants, lines } = open(client, kafkaOptions(kafka.brokers), group);
+      await until(() => lines.length > 0);
+      assert.match(
+        lines.join('\n'),
+        /^no worker id from Kafka: the group "[^"]+" belongs to others: name another one/,
+      );
+      assert.deepEqual(grants, []);
+      await consumer.disconnect();
+    });
+
+    it(`${client}: a name that Kafka refuses is one line`, async () => {
+      const { lines } = open(client, kafkaOptions(kafka.brokers), '');
+      await until(() => lines.length > 0);
+      assert.match(
+        lines.join('\n'),
+        /^no worker id from Kafka: Kafka refuses the name of the group "": set svc\.id-generator\.group/,
+      );
+    });
+  }
+
+  it('members of both clients share them', async () => {
+    const members = [...clients, ...clients].map((client) =>
+      open(client, kafkaOptions(kafka.brokers), group),
+    );
+    await until(() => members.every((member) => numberOf(member) !== undefined));
+    assert.deepEqual(members.map(numberOf).toSorted(), [0, 1, 2, 3]);
+  });
+});
+
+requiring('secure-kafka', 'worker ids of a group, with permissions', function () {
+  this.timeout(60_000);
+  let kafka: SecureKafka;
+
+  before(async () => {
+    kafka = await startSecureKafka();
+    const admin = new kafkajs.Kafka({ brokers: kafka.brokers, logLevel: kafkajs.logLevel.NOTHING }).admin();
+    await admin.connect();
+    const acl = (resourceName: string, user: string) => ({
+      ...{ resourceType: kafkajs.AclResourceTypes.GROUP, resourceName, principal: `User:${user}`, host: '*' },
+      resourcePatternType: kafkajs.ResourcePatternTypes.LITERAL,
+      operation: kafkajs.AclOperationTypes.READ,
+      permissionType: kafkajs.AclPermissionTypes.ALLOW,
+    });
+    await admin.createAcls({ acl: [acl('closed', 'somebody'), acl('open', kafka.user)] });
+    await admin.disconnect();
+  });
+  after(() => kafka?.stop());
+
+  for (const client of clients) {
+    const signedIn = (): KafkaClientOptions =>
+      kafkaOptions(kafka.secureBrokers, {
+        connectionTimeoutMs: 5_000,
+        tls: { caFile: kafka.caFile },
+        sasl: { mechanism: 'scram-sha-512', username: kafka.user, password: kafka.password },
+      });
+
+    it(`${client}: without a right to the group, one line says which`, async () => {
+      const { grants, lines } = open(client, signedIn(), 'closed');
+      await until(() => lines.length > 0);
+      assert.match(
+        lines.join('\n'),
+        /^no worker id from Kafka: the user "[^"]+" may not use the group "closed": give it the Read permission on this group, or set svc\.id-generator\.lease to host; until then /,
+      );
+      assert.deepEqual(grants, []);
+    });
+
+    it(`${client}: Read on the group is enough`, async () => {
+      const member = open(client, signedIn(), 'open');
+      await until(() => numberOf(member) !== undefined);
+      assert.deepEqual(member.lines, []);
+    });
+  }
+});
+
+describe('worker ids of a group, where the broker hangs', function () {
+  this.timeout(20_000);
+  const sockets: Socket[] = [];
+  let server: Server;
+
+  before((done) => {
+    server = createServer((socket) => void sockets.push(socket)).listen(0, '127.0.0.1', done);
+  });
+  after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+
+  for (const client of clients) {
+    it(`${client}: the end waits for nothing`, async () => {
+      const { port } = server.address() as { port: number };
+      const { lease, grants } = open(client, kafkaOptions([`127.0.0.1:${port}`]), 'svc-workers');
+      await until(() => sockets.length > 0);
+      const beganMs = performance.now();
+      await lease.close(10_000);
+      assert.ok(performance.now() - beganMs < 500);
+      assert.deepEqual(grants, [undefined]);
+      sockets.length = 0;
+    });
+  }
+});
+
+async function consume(brokers: string[], topic: string, groupId: string): Promise<Consumer> {
+  const consumer = new kafkajs.Kafka({ brokers, logLevel: kafkajs.logLevel.NOTHING }).consumer({ groupId });
+  await consumer.connect();
+  await consumer.subscribe({ topic });
+  const joined = new Promise<void>((resolve) => consumer.on(consumer.events.GROUP_JOIN, () => resolve()));
+  await consumer.run({ eachMessage: async () => {} });
+  await joined;
+  return consumer;
+}

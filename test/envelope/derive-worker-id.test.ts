@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { deriveWorkerId, instanceTraits } from '../../src/envelope/derive-worker-id.ts';
+import { createSnowflake } from '../../src/envelope/snowflake.ts';
+import { snowflakeEpochMs } from '../../src/event-id.ts';
+
+describe('deriveWorkerId', () => {
+  it('differs from one start to the next, where host name, process id and all the rest are the same', () => {
+    const derived = Array.from({ length: 200 }, () => deriveWorkerId(1024));
+    assert.ok(derived.every((id) => Number.isInteger(id) && id >= 0 && id <= 1023));
+    // 182 are to be expected of 200 drawn from 1,024, give or take 4.
+    assert.ok(new Set(derived).size > 155, String(new Set(derived).size));
+  });
+
+  it('lets sixteen containers with one host name, each with process id 1, make no equal event ids', () => {
+    const seen = new Map<string, number>();
+    for (let container = 0; container < 16; container++) {
+      const clock = { ms: snowflakeEpochMs + 7e10, now: () => clock.ms, monotonic: () => 0 };
+      const ids = createSnowflake({ workerId: deriveWorkerId(1024), clock });
+      for (let event = 0; event < 2000; event++) {
+        clock.ms += 10;
+        const id = ids.next();
+        seen.set(id, (seen.get(id) ?? 0) + 1);
+      }
+    }
+    // Two of them share a worker id in 11 of 100 runs, and then have an id or none in common: 2,000 / 4,096.
+    assert.ok(seen.size >= 32_000 - 6, `${32_000 - seen.size} equal`);
+  });
+
+  it('depends on what the platform says about the instance', () => {
+    const names = ['POD_IP', 'POD_NAME', 'ECS_CONTAINER_METADATA_URI_V4', 'AWS_LAMBDA_LOG_STREAM_NAME'];
+    for (const name of names) {
+      assert.notDeepEqual(instanceTraits({ [name]: 'a' }), instanceTraits({ [name]: 'b' }), name);
+    }
+    assert.deepEqual(instanceTraits({}), instanceTraits({ OTHER: 'b' }));
+  });
+});
