@@ -7,12 +7,15 @@ const chain =
 
 /** Which of the key and the headers of a target would show a marked field in clear, and why. */
 export function shownInClear(
-  fields: RuleFieldsOfKey,
+  { key, headers, payload, payloadIndex }: RuleFieldsOfKey,
   rules: readonly PathRule[],
 ): { readonly field: string; readonly message: string }[] {
-  const headers = Object.entries(fields.headers ?? {}).map(([name, value]) => [`headers.${name}`, value]);
-  return [['key', fields.key] as const, ...(headers as [string, unknown][])].flatMap(([field, value]) => {
-    const message = keyInClear({ ...fields, key: value }, rules);
+  const inClear = [
+    ['key', key],
+    ...Object.entries(headers ?? {}).map(([name, value]) => [`headers.${name}`, value]),
+  ];
+  return (inClear as [string, unknown][]).flatMap(([field, value]) => {
+    const message = keyInClear({ key: value, payload, payloadIndex }, rules);
     return message === undefined ? [] : [{ field, message }];
   });
 }

@@ -161,7 +161,7 @@ describe('svc decrypt', function () {
       ],
       [
         ['--keys-file', write('c.json', '{"keys":[{"id":"a","key":"CANARY"}]}')],
-        /found 6 characters.*\(SVC_PROTECT_KEY_LENGTH\)\n$/,
+        /found 6, read as characters \(SVC_PROTECT_KEY_LENGTH\)\n$/,
       ],
       [
         ['--keys-file', keysFile, join(folder, 'none.ndjson')],

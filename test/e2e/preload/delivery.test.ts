@@ -251,7 +251,7 @@ for (const vendor of ['kafkajs', 'platformatic'] as const) {
         assert.deepEqual([order?.result, ship?.result], [{ id: 'order' }, { id: 'ship' }]);
         assert.ok((ship?.tookMs ?? 0) < 500, `${ship?.tookMs} ms`);
         assert.equal((order?.tookMs ?? 0) > 700, !asyncMode, `${order?.tookMs} ms`);
-        assert.equal(pay?.error?.code, asyncMode ? undefined : 'SVC_PUBLISH_LOST');
+        assert.equal(pay?.error?.code, asyncMode ? undefined : 'SVC_PUBLISH_TIMEOUT');
         await client.running.kill('SIGTERM');
       });
     }
