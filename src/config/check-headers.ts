@@ -1,6 +1,6 @@
 import { headerNameProblem, maxHeaders } from '../event-headers.ts';
 import type { Checked } from './check-value.ts';
-import { describeTyped, type Mistake, printable } from './problem.ts';
+import { describeTyped, type Mistake } from './problem.ts';
 
 /** `headers` of a target: expressions or functions by the names of headers. */
 export function checkHeadersOf(value: unknown): Checked {
@@ -11,8 +11,9 @@ export function checkHeadersOf(value: unknown): Checked {
   const given = Object.entries(value).filter(([, expression]) => expression !== null);
   const mistakes: Mistake[] = [];
   if (given.length > maxHeaders) mistakes.push({ message: `must hold at most ${maxHeaders} headers` });
-  for (const [name, expression] of given) {
-    const header = `header ${printable(name)}`;
+  for (const [index, [name, expression]] of given.entries()) {
+    // By its number: in the place of a name may stand what nobody may read.
+    const header = `header ${index + 1}`;
     const problem = headerNameProblem(name);
     if (problem !== undefined) mistakes.push({ message: `${header} ${problem}` });
     if (typeof expression === 'function' || (typeof expression === 'string' && expression.trim() !== ''))

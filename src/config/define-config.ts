@@ -23,6 +23,9 @@ export interface SvcTarget {
   readonly key?: Expression | undefined;
   readonly phase?: 'BEFORE' | 'AFTER_RETURNING' | 'AFTER' | undefined;
   readonly failOnError?: boolean | undefined;
+  readonly when?: Expression | undefined;
+  readonly callback?: 'last' | undefined;
+  readonly headers?: Readonly<Record<string, Expression>> | undefined;
   readonly params?: readonly string[] | undefined;
   readonly pii?: PiiRules | false | undefined;
 }

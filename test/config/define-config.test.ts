@@ -85,6 +85,9 @@ describe('defineConfig', () => {
       key: true,
       phase: true,
       failOnError: true,
+      when: true,
+      callback: true,
+      headers: true,
       params: true,
       pii: true,
     };

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { freePorts } from '../../scripts/services/ports.ts';
 import { publishEvent } from '../../src/capture/publish-event.ts';
+import { forgetDeclarations } from '../capture/forget-declarations.ts';
 import { type OwnKafka, startOwnKafka } from '../support/kafka.ts';
 import { requiring } from '../support/requires.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
@@ -25,9 +26,11 @@ for (const client of ['kafkajs', 'platformatic']) {
     this.timeout(300_000);
     let kafka: OwnKafka;
     let svc: StartedSvc | undefined;
-    const call = publishEvent({ eventType: 'CALLED', key: () => 'k' }, async (n: number) => ({ n }));
+    let call: (n: number) => Promise<{ n: number }>;
 
     before(async () => {
+      // Here and not above: the declarations of all files of tests are in one list.
+      call = publishEvent({ eventType: 'CALLED', key: () => 'k' }, async (n: number) => ({ n }));
       kafka = await startOwnKafka();
       await kafka.createTopic('orders', { partitions: 6 });
     });
@@ -36,7 +39,10 @@ for (const client of ['kafkajs', 'platformatic']) {
       await svc?.end();
       svc = undefined;
     });
-    after(() => kafka.stop());
+    after(async () => {
+      forgetDeclarations();
+      await kafka.stop();
+    });
 
     async function timed(n: number): Promise<number> {
       const began = performance.now();

@@ -66,7 +66,8 @@ requiring(['own-kms', 'own-vault'], 'svc decrypt with keys of a service', functi
       .split('\n')
       .filter((line) => line !== '')
       .map((line) => JSON.parse(line).payload.email as string);
-    return { code: done.status, emails, err: done.stderr };
+    const err = done.stderr.replace(/^svc: configuration .*\n/, '');
+    return { code: done.status, emails, err };
   }
 
   const ofKms = () => ({

@@ -21,7 +21,9 @@ export function sortNames(names: readonly string[]): string[] {
 function idOf(file: string): bigint {
   const stem = basename(file, '.json');
   // `<epoch_millis>.json` says nothing about the id in it.
-  return /^\d{13}$/.test(stem) ? 0n : orderOf(stem);
+  if (/^\d{13}$/.test(stem)) return 0n;
+  // The second of one id has a number behind it.
+  return orderOf(stem) || orderOf(stem.replace(/-\d+$/, ''));
 }
 
 /** Numbers as texts of any length. */

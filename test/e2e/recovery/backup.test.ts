@@ -196,7 +196,8 @@ describe('backup and its way back', function () {
     const list = await svc(folder, 'dlq', 'list', '--type', 'ODD');
     assert.equal(list.stdout.match(/\tODD\tx{249}\t/g)?.length, 2);
     const refused = await svc(folder, 'dlq', 'recover', '--type', 'ODD');
-    assert.deepEqual([refused.code, /ENAMETOOLONG/.test(refused.stderr)], [1, true]);
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /longer than 248 characters/);
     writeFileSync(
       join(folder, 'svc-topics/dead.ndjson'),
       readFileSync(join(folder, 'svc-topics/dead.ndjson'), 'utf8').replaceAll('x'.repeat(249), 'orders'),
