@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module';
 import { notStartedExitCode } from './src/not-started.ts';
+import { jsonLine, type LogFormat } from './src/observe/log-line.ts';
 import type * as Preload from './src/preload.ts';
 import { unsupportedNode } from './src/supported-node.ts';
 
@@ -9,11 +10,12 @@ const load = () => createRequire(import.meta.url)('./preload.cjs') as typeof Pre
 const tooOld = unsupportedNode(process.versions.node);
 
 if (tooOld !== undefined) {
-  if (isRequired()) {
-    process.stderr.write(`svc: ${tooOld}; the process does not start, because svc.required is true\n`);
+  const { isRequired, format } = lastResort();
+  if (isRequired) {
+    say(format, `${tooOld}; the process does not start, because svc.required is true`);
     process.exit(notStartedExitCode);
   }
-  process.stderr.write(`svc: ${tooOld}; the application runs without it\n`);
+  say(format, `${tooOld}; the application runs without it`);
 } else if (process.env.SVC_ENABLED !== 'false') {
   // Switched off like this, not even what reads the configuration is loaded.
   try {
@@ -21,22 +23,27 @@ if (tooOld !== undefined) {
     load().preload();
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    if (isRequired()) {
-      process.stderr.write(
-        `svc: could not start, nor does the process, because svc.required is true: ${reason}\n`,
-      );
+    const { isRequired, format } = lastResort();
+    if (isRequired) {
+      say(format, `could not start, nor does the process, because svc.required is true: ${reason}`);
       process.exit(notStartedExitCode);
     }
-    process.stderr.write(`svc: could not start, the application runs without it: ${reason}\n`);
+    say(format, `could not start, the application runs without it: ${reason}`);
   }
 }
 
+function say(format: LogFormat, message: string): void {
+  process.stderr.write(format === 'json' ? jsonLine('error', message) : `svc: ${message}\n`);
+}
+
 /** The file counts where this Node can load what reads it. */
-function isRequired(): boolean {
-  if (process.env.SVC_ENABLED === 'false') return false;
+function lastResort(): ReturnType<typeof Preload.lastResort> {
+  const { SVC_ENABLED, SVC_REQUIRED, SVC_LOG_FORMAT } = process.env;
+  const format = SVC_LOG_FORMAT?.trim() === 'json' ? 'json' : 'text';
+  if (SVC_ENABLED === 'false') return { isRequired: false, format };
   try {
-    return load().isRequired();
+    return load().lastResort();
   } catch {
-    return /^(true|1)$/i.test(process.env.SVC_REQUIRED?.trim() ?? '');
+    return { isRequired: /^(true|1)$/i.test(SVC_REQUIRED?.trim() ?? ''), format };
   }
 }

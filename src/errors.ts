@@ -47,6 +47,7 @@ export const errorCatalogue = {
   SVC_MANAGE_TOKEN_REQUIRED:
     'The management server does not start on an address other than loopback without a token of 16 characters or more.',
   SVC_CAPTURE_RULE: 'A rule written in code has a value that no rule can have; its function is not captured.',
+  SVC_OBSERVE_LOGGER: 'What was given to setLogger is no logger.',
   SVC_PIPELINE_UNEXPECTED: 'Something outside svc threw while an event was prepared; the event is refused.',
   SVC_PROTECT_BUDGET:
     'A payload has more to protect, or takes longer to read, than one event may; its event is refused.',

@@ -8,7 +8,7 @@ import { formatProblem } from './config/problem.ts';
 import type * as Inspect from './inspect-targets.ts';
 import { shared } from './lifecycle.ts';
 import { notStartedExitCode } from './not-started.ts';
-import { consoleLogger, type Logger } from './observe/logger.ts';
+import { consoleLogger, type LogFormat, type Logger, stderrLogger } from './observe/logger.ts';
 import { watchProcessEnd } from './process-end.ts';
 import { runningService } from './publish/running-service.ts';
 import type * as Start from './start.ts';
@@ -25,7 +25,8 @@ export function preload(): void {
   loading.done = true;
   const { config, notFound, problems, warnings, targetProblems } = loadConfig();
   // What worker threads have to say beside warnings, their main thread has said.
-  const logger = consoleLogger(!isMainThread && config.log.level === 'info' ? 'warn' : config.log.level);
+  const level = !isMainThread && config.log.level === 'info' ? 'warn' : config.log.level;
+  const logger = consoleLogger(level, config.log.format);
   if (notFound !== undefined) {
     logger.info(notFound);
     return;
@@ -38,7 +39,7 @@ export function preload(): void {
     for (const problem of why) logger.error(`target ${id}: ${formatProblem(problem)}`);
   }
   if (problems.length > 0) {
-    if (config.required) refuse('the configuration is wrong');
+    if (config.required) refuse(config, 'the configuration is wrong');
     logger.error('not started because of the configuration; the application runs without it');
     return;
   }
@@ -66,10 +67,10 @@ export function preload(): void {
   });
 }
 
-/** Whether the configuration says that the process must not run without svc. */
-export function isRequired(): boolean {
+/** For what is said where svc could not start. `isRequired`: the process must not run without svc. */
+export function lastResort(): { readonly isRequired: boolean; readonly format: LogFormat } {
   const { config } = loadConfig();
-  return config.enabled && config.required;
+  return { isRequired: config.enabled && config.required, format: config.log.format };
 }
 
 /** Exports of packages are known when they are loaded: what is missing there is in the report. */
@@ -78,12 +79,13 @@ function checkTargets(config: Config, logger: Logger, refusedCount: number): voi
   const failed = config.aop.enabled ? inspectTargets(config).filter(({ state }) => state === 'failed') : [];
   for (const { id, reason } of failed) logger.error(`target ${id} cannot be patched: ${reason}`);
   const count = failed.length + refusedCount;
-  if (count > 0) refuse(`${count} ${count === 1 ? 'target' : 'targets'} cannot be patched`);
+  if (count > 0) refuse(config, `${count} ${count === 1 ? 'target' : 'targets'} cannot be patched`);
 }
 
 /** Said whatever the level of the log is: it is why the process ends. */
-function refuse(why: string): never {
-  consoleLogger('error').error(`the process does not start, because svc.required is true and ${why}`);
+function refuse({ log }: Config, why: string): never {
+  const message = `the process does not start, because svc.required is true and ${why}`;
+  stderrLogger('error', log.format).error(message);
   process.exit(notStartedExitCode);
 }
 

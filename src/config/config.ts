@@ -1,5 +1,5 @@
 import type { PathRule } from '../field-rule.ts';
-import type { LogLevel } from '../observe/logger.ts';
+import type { LogFormat, LogLevel } from '../observe/logger.ts';
 import type { Names } from './names.ts';
 import type { EncryptionKeyConfig } from './pii-keys.ts';
 import type { TargetConfig } from './target.ts';
@@ -17,7 +17,7 @@ export interface Config {
     readonly name: string | null;
     readonly version: string | null;
   };
-  readonly log: { readonly level: LogLevel };
+  readonly log: { readonly level: LogLevel; readonly format: LogFormat };
   readonly broker: {
     readonly acks: 'all' | '1' | '0';
     readonly compression: 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';

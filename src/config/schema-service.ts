@@ -52,6 +52,14 @@ export const serviceOptions: readonly Option[] = [
     description: "Least level of svc's own lines on standard error.",
   },
   {
+    name: 'svc.log.format',
+    type: 'enum',
+    values: ['text', 'json'],
+    default: 'text',
+    status: 'active',
+    description: "Form of svc's own lines on standard error: `text`, or `json`, one object a line.",
+  },
+  {
     name: 'svc.shutdown.timeout-ms',
     type: 'integer',
     unit: 'ms',

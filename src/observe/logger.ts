@@ -1,9 +1,17 @@
 import { writeSync } from 'node:fs';
+import {
+  jsonLine,
+  type LineLevel,
+  type LogFields,
+  type LogFormat,
+  type LogLevel,
+  textLine,
+} from './log-line.ts';
+import { tellOwnLogger } from './own-logger.ts';
 
-/** Facts beside a log line: ids, counts, codes. Never a value of a payload. */
-export type LogFields = Record<string, string | number | boolean | null | undefined>;
+export type { LogFields, LogFormat, LogLevel } from './log-line.ts';
 
-/** PORT: where svc's own lines go. Synchronous, never throws, never holds payload values. */
+/** PORT: where svc's own lines go. Never throws, never holds payload values. Synchronous, unless the application's is not. */
 export interface Logger {
   debug(message: string, fields?: LogFields): void;
   info(message: string, fields?: LogFields): void;
@@ -11,30 +19,40 @@ export interface Logger {
   error(message: string, fields?: LogFields): void;
 }
 
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'off';
-
 const order: Record<LogLevel, number> = { debug: 0, info: 1, warn: 2, error: 3, off: 4 };
 
-/** Writes `svc: message key=value …` to standard error, one line a call; further lines of a message follow its fields. */
-export function consoleLogger(level: LogLevel, write: (line: string) => void = writeToStderr): Logger {
-  const at = (lineLevel: LogLevel) => {
-    const label = lineLevel === 'info' ? '' : `${lineLevel}: `;
-    return order[lineLevel] < order[level]
-      ? () => {}
-      : (message: string, fields?: LogFields) => {
-          const [first = '', ...more] = message.split('\n');
-          write(`svc: ${label}${[first + formatFields(fields), ...more].join('\n')}\n`);
-        };
+/** Writes to the logger that the application has set, else to standard error. */
+export function consoleLogger(
+  level: LogLevel,
+  format: LogFormat = 'text',
+  write: (line: string) => void = writeToStderr,
+): Logger {
+  const console = stderrLogger(level, format, write);
+  const at = (lineLevel: LineLevel): Logger['info'] => {
+    if (order[lineLevel] < order[level]) return () => {};
+    return (message, fields) => {
+      const instead = (isFirst: boolean): void => {
+        if (isFirst) console.warn('the logger given to setLogger failed: its lines stand here');
+        console[lineLevel](message, fields);
+      };
+      if (!tellOwnLogger(lineLevel, message, fields, instead)) console[lineLevel](message, fields);
+    };
   };
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 }
 
-function formatFields(fields: LogFields | undefined): string {
-  let text = '';
-  for (const [key, value] of Object.entries(fields ?? {})) {
-    if (value !== undefined) text += ` ${key}=${typeof value === 'string' ? JSON.stringify(value) : value}`;
-  }
-  return text;
+/** To standard error alone: for what is said right before the process is ended. */
+export function stderrLogger(
+  level: LogLevel,
+  format: LogFormat,
+  write: (line: string) => void = writeToStderr,
+): Logger {
+  const lineOf = format === 'json' ? jsonLine : textLine;
+  const at = (lineLevel: LineLevel): Logger['info'] =>
+    order[lineLevel] < order[level]
+      ? () => {}
+      : (message, fields) => write(lineOf(lineLevel, message, fields));
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 }
 
 /** Not through `process.stderr`: when whoever reads it is gone, that ends the process with an error that nobody handles. */

@@ -18,7 +18,7 @@ describe('loadConfig', () => {
       required: false,
       aop: { enabled: true },
       service: { name: null, version: null },
-      log: { level: 'info' },
+      log: { level: 'info', format: 'text' },
       broker: {
         client: 'file',
         bootstrapServers: [],
