@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import { notStartedExitCode } from './src/not-started.ts';
-import { jsonLine, type LogFormat } from './src/observe/log-line.ts';
+import type { LogFormat } from './src/observe/log-line.ts';
 import type * as Preload from './src/preload.ts';
 import { unsupportedNode } from './src/supported-node.ts';
 
@@ -32,8 +32,10 @@ if (tooOld !== undefined) {
   }
 }
 
+/** The lines of `src/observe/log-line.ts`, which is not loaded where svc is switched off. */
 function say(format: LogFormat, message: string): void {
-  process.stderr.write(format === 'json' ? jsonLine('error', message) : `svc: ${message}\n`);
+  const line = { timestamp: new Date().toISOString(), severity: 'ERROR', message, logger: 'svc' };
+  process.stderr.write(`${format === 'json' ? JSON.stringify(line) : `svc: ${message}`}\n`);
 }
 
 /** The file counts where this Node can load what reads it. */

@@ -78,4 +78,11 @@ describe('consoleLogger', () => {
       ],
     );
   });
+
+  it('lets the compiler find fields that JSON lines have anyway', () => {
+    const { logger, lines } = loggerWith('info');
+    // @ts-expect-error it would take the place of the message
+    logger.info('a', { message: 'b' });
+    assert.equal(lines.length, 1);
+  });
 });

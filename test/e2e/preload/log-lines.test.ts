@@ -142,6 +142,20 @@ describe('lines of the log', function () {
       assert.deepEqual([level, eventType, typeof cause], [50, 'order', 'string']);
     });
 
+    it('why the process does not start is on standard error, the problems behind it are with pino', async () => {
+      const config = configOf([target], { required: true, broker: { topic: 'a b' } });
+      const end = await endOf({
+        app,
+        files: { 'main.mjs': main, 'logging.mjs': logging, 'svc.config.json': config },
+        args,
+      });
+      assert.equal(end.code, 78);
+      assert.match(end.stderr, /^svc: error: the process does not start, .* the configuration is wrong\n$/);
+      assert.ok(
+        pinoLines(end).some(({ level, msg }) => level === 50 && /^svc\.broker\.topic: /.test(String(msg))),
+      );
+    });
+
     it('later: what came before is on standard error; its own functions are captured, but not for lines of svc', async () => {
       const later = `
         import { setLogger } from 'svc';
