@@ -37,7 +37,8 @@ export function jsonLine(level: LineLevel, text: string, fields?: LogFields): st
 export function structured(text: string, fields?: LogFields): { message: string; fields: LineFields } {
   const [message = '', ...more] = text.split('\n');
   const details = more.map((line) => line.trim()).filter((line) => line !== '');
-  return { message, fields: { logger: 'svc', ...fields, ...(details.length > 0 && { details }) } };
+  const known = Object.fromEntries(Object.entries(fields ?? {}).filter(([, value]) => value !== undefined));
+  return { message, fields: { logger: 'svc', ...known, ...(details.length > 0 && { details }) } };
 }
 
 function formatFields(fields: LogFields | undefined): string {

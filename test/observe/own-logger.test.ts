@@ -73,7 +73,8 @@ describe('setLogger', () => {
     const winston = new Winston();
     use(winston);
     const logger = svcLogger();
-    for (const level of ['debug', 'info', 'warn', 'error'] as const) logger[level](level, { code: 'E' });
+    for (const level of ['debug', 'info', 'warn', 'error'] as const)
+      logger[level](level, { code: 'E', gone: undefined });
     // `debug` is below the level of svc itself.
     assert.deepEqual(
       winston.seen,
