@@ -27,6 +27,7 @@ export function createKafkajsAccess(options: KafkajsClientOptions): AskAccess {
     ...{ options, toSendFailure, errorName: protocolErrorIn },
     async open(_address, asking, signal) {
       const client = (await loadKafkajs(asking))();
+      signal.throwIfAborted();
       signal.addEventListener('abort', client.destroySockets);
       const pool = brokerPoolOf<AccessBroker>(client);
       await pool.connect();

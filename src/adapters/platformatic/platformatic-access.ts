@@ -18,6 +18,7 @@ export function createPlatformaticAccess(options: KafkaClientOptions): AskAccess
       const signIn = sasl && (await createSignIn(vendor, sasl, connectionTimeoutMs));
       const certificates = tls && readCertificates(tls, logger);
       const connections = createConnections({ vendor, options: asking, certificates, signIn });
+      signal.throwIfAborted();
       signal.addEventListener('abort', connections.close);
       const { request } = await connections.get(parseAddress(address));
       return {
