@@ -10,6 +10,7 @@ import type { WorkerIdLease } from './envelope/worker-id-lease.ts';
 import type { KeyProvider } from './protect/key-provider.ts';
 import type { EventBackupStrategy } from './publish/backup.ts';
 import type { Broker, SendResult } from './publish/broker.ts';
+import type { AskAccess } from './publish/broker-access.ts';
 import { watchForHangs } from './publish/hang-watch.ts';
 import type { RecoverySource } from './publish/recovery-source.ts';
 import type { TopicReader } from './publish/topic-reader.ts';
@@ -58,6 +59,20 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
       if (loading !== undefined) await (await loading).close(deadlineMs);
     },
   };
+}
+
+const brokerAccess: Record<string, (settings: BrokerSettings) => Promise<AskAccess>> = {
+  kafkajs: async (settings) =>
+    (await import('./adapters/kafkajs/kafkajs-access.ts')).createKafkajsAccess(settings),
+  platformatic: async (settings) =>
+    (await import('./adapters/platformatic/platformatic-access.ts')).createPlatformaticAccess(settings),
+  file: async (settings) => (await import('./adapters/file/file-access.ts')).createFileAccess(settings),
+  memory: async () => async () => ({ cluster: undefined, topics: [], group: undefined }),
+};
+
+/** What a broker would let this process do, by the values of `svc.broker.client`. */
+export function openBrokerAccess(client: string, settings: BrokerSettings): Promise<AskAccess> {
+  return (brokerAccess[client] as (settings: BrokerSettings) => Promise<AskAccess>)(settings);
 }
 
 const groupAccess: Record<string, (settings: BrokerSettings) => Promise<GroupAccess>> = {

@@ -67,7 +67,8 @@ function ownOf(
   return { workerId, source: exclusive ? 'host' : 'derived' };
 }
 
-function isLeasedInKafka({ broker, idGenerator }: Config): boolean {
+/** Whether a worker id is asked for in Kafka. */
+export function isLeasedInKafka({ broker, idGenerator }: Config): boolean {
   const isKafka = broker.client === 'kafkajs' || broker.client === 'platformatic';
   return isKafka && idGenerator.workerId === undefined && idGenerator.lease !== 'host';
 }

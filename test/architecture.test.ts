@@ -103,6 +103,7 @@ describe('architecture', () => {
       'pipeline.ts',
       'adapters.ts',
       'preload.ts',
+      'inspect-broker.ts',
       'inspect-targets.ts',
       'not-started.ts',
       'process-end.ts',
@@ -146,6 +147,7 @@ describe('architecture', () => {
       'pipeline.ts',
       'adapters.ts',
       'preload.ts',
+      'inspect-broker.ts',
       'inspect-targets.ts',
       'not-started.ts',
       'index.ts',
@@ -160,6 +162,7 @@ describe('architecture', () => {
     const ports = [
       'envelope/worker-id-lease.ts',
       'publish/broker.ts',
+      'publish/broker-access.ts',
       'publish/publisher.ts',
       'publish/backup.ts',
       'publish/stored-record.ts',

@@ -5,14 +5,22 @@ import { loadConfig } from '../config/load.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import { inspectTargets } from '../inspect-targets.ts';
 import { unsupportedNode } from '../supported-node.ts';
+import { checkOnline, formatOnline } from './check-online.ts';
+import { printableJson } from './printable.ts';
 
-/** `svc check`: the patch report, without starting the application. */
-export function runCheck(args: readonly string[]): number {
-  let options: { config?: string | undefined; json?: boolean | undefined };
+interface CheckOptions {
+  readonly config?: string | undefined;
+  readonly json?: boolean | undefined;
+  readonly online?: boolean | undefined;
+}
+
+/** `svc check`: the patch report, without starting the application; with `--online` what the broker would let it do. */
+export async function runCheck(args: readonly string[]): Promise<number> {
+  let options: CheckOptions;
   try {
     options = parseArgs({
       args: [...args],
-      options: { config: { type: 'string' }, json: { type: 'boolean' } },
+      options: { config: { type: 'string' }, json: { type: 'boolean' }, online: { type: 'boolean' } },
     }).values;
   } catch (error) {
     process.stderr.write(`svc: ${(error as Error).message}; see svc --help\n`);
@@ -39,24 +47,30 @@ export function runCheck(args: readonly string[]): number {
   const failed =
     reports.some((report) => report.state === 'failed') || refused.length > 0 || problems.length > 0;
 
+  const online = options.online === true ? () => checkOnline(config, ofConfig) : undefined;
   if (options.json === true) {
+    const answer = await online?.();
+    const isWell = !failed && answer?.ok !== false;
     const document = {
-      ok: !failed,
+      ok: isWell,
       file: config.file,
       targets: [...reports, ...refused.map(({ id, reason }) => ({ id, state: 'failed', reason }))],
       declared,
       problems: problems.map(formatProblem),
       warnings: warnings.map(formatProblem),
+      ...(answer !== undefined && { online: answer }),
     };
-    process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
-    return failed ? 1 : 0;
+    process.stdout.write(`${printableJson(document, 2)}\n`);
+    return isWell ? 0 : 1;
   }
   if (config.file !== undefined) process.stdout.write(`configuration ${config.file}\n`);
   for (const warning of warnings) process.stdout.write(`warning: ${formatProblem(warning)}\n`);
   for (const problem of problems) process.stdout.write(`error: ${formatProblem(problem)}\n`);
   for (const { id, reason } of refused) process.stdout.write(`error: target ${id}: ${reason}\n`);
   process.stdout.write(`${formatReport(reports)}\n${formatDeclared(declared)}`);
-  return failed ? 1 : 0;
+  const answer = await online?.();
+  if (answer !== undefined) process.stdout.write(formatOnline(answer));
+  return failed || answer?.ok === false ? 1 : 0;
 }
 
 /** What `svc/register` would do nothing in. */

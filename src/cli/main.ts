@@ -11,6 +11,7 @@ Usage: svc <command> [options]
 
 Commands
   check            report which publish targets of svc.config.* can be patched; exit 1 when one cannot
+                   with --online also what the broker would let the application do, without writing anything there
   decrypt [file]   show envelopes with their encrypted fields readable (default: standard input, one envelope or record of
                    the file broker a line); exit 1 when a field or line fails
   dlq list         list the events in the dead letter topic

@@ -35,7 +35,7 @@ function withBroker(broker: string, { broker: { client } }: Config): object {
  * Recovery needs the broker and a file that can be read. What else the application could not start with is no matter here:
  * keys that this machine does not have, targets, a topic of its own, for what is stored knows its topic.
  */
-function isInTheWay({ name }: Problem): boolean {
+export function isInTheWay({ name }: Problem): boolean {
   if (name === 'svc.broker.topic' || name === targetsName) return false;
   return name.startsWith('svc.broker.') || optionNamed(name) === undefined;
 }

@@ -38,6 +38,19 @@ export function rootCause(error: unknown): Cause {
   return cause;
 }
 
+/** kafkajs gives these the names of old. */
+const renamed: Readonly<Record<string, string>> = {
+  GROUP_COORDINATOR_NOT_AVAILABLE: 'COORDINATOR_NOT_AVAILABLE',
+  GROUP_LOAD_IN_PROGRESS: 'COORDINATOR_LOAD_IN_PROGRESS',
+  NOT_COORDINATOR_FOR_GROUP: 'NOT_COORDINATOR',
+};
+
+/** The name of an error of Kafka's protocol, where it was Kafka that refused. */
+export function protocolErrorIn(error: unknown): string | undefined {
+  const { type } = rootCause(error);
+  return type === undefined ? undefined : (renamed[type] ?? type);
+}
+
 export function toSendFailure(error: unknown, scene: FailureScene): SendFailure {
   if (error instanceof SvcError && !(error instanceof TokenError))
     return { kind: 'fatal', cause: error.code, message: error.message };

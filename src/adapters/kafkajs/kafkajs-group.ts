@@ -1,4 +1,5 @@
 import type { GroupAccess, GroupConnection } from '../kafka/group/group-connection.ts';
+import { brokerPoolOf } from './broker-pool.ts';
 import {
   type KafkajsClient,
   type KafkajsClientOptions,
@@ -6,15 +7,9 @@ import {
   type OpenKafkajsClient,
 } from './kafkajs-client.ts';
 import { connectThroughSeeds } from './kafkajs-connect.ts';
-import { rootCause, toSendFailure } from './kafkajs-failure.ts';
+import { protocolErrorIn, toSendFailure } from './kafkajs-failure.ts';
 
 /** What of kafkajs' classes is used here: its consumer wants topics, and what is below it takes part in any group. */
-interface BrokerPool {
-  readonly seedBroker: GroupBroker;
-  connect(): Promise<void>;
-  disconnect(): Promise<void>;
-}
-
 interface GroupBroker {
   readonly brokerAddress: string;
   findGroupCoordinator(request: {
@@ -39,12 +34,6 @@ interface Opened {
 const ofGroups = 0;
 /** On top of what a broker waits for the other members. */
 const answerMs = 5_000;
-/** kafkajs gives these the names of old. */
-const renamed: Readonly<Record<string, string>> = {
-  GROUP_COORDINATOR_NOT_AVAILABLE: 'COORDINATOR_NOT_AVAILABLE',
-  GROUP_LOAD_IN_PROGRESS: 'COORDINATOR_LOAD_IN_PROGRESS',
-  NOT_COORDINATOR_FOR_GROUP: 'NOT_COORDINATOR',
-};
 
 export function createKafkajsGroup(options: KafkajsClientOptions): GroupAccess {
   let loading: Promise<OpenKafkajsClient> | undefined;
@@ -53,7 +42,7 @@ export function createKafkajsGroup(options: KafkajsClientOptions): GroupAccess {
     loading ??= loadKafkajs(options);
     const client = (await loading)({ brokers, requestTimeoutMs });
     try {
-      const pool = brokerPoolOf(client);
+      const pool = brokerPoolOf<GroupBroker>(client);
       await connectThroughSeeds(pool, brokers.length);
       return { client, broker: pool.seedBroker };
     } catch (error) {
@@ -76,10 +65,7 @@ export function createKafkajsGroup(options: KafkajsClientOptions): GroupAccess {
   }
 
   return {
-    errorName(error) {
-      const { type } = rootCause(error);
-      return type === undefined ? undefined : (renamed[type] ?? type);
-    },
+    errorName: protocolErrorIn,
     describe: (error) => toSendFailure(error, { options, written: false }).message,
 
     async open({ group: groupId, protocolName, ...settings }) {
@@ -118,17 +104,4 @@ export function createKafkajsGroup(options: KafkajsClientOptions): GroupAccess {
       } satisfies GroupConnection;
     },
   };
-}
-
-function brokerPoolOf({ kafka }: KafkajsClient): BrokerPool {
-  const inner = kafka as unknown as Record<
-    symbol,
-    ((options: object) => { brokerPool: BrokerPool }) | undefined
-  >;
-  const key = Object.getOwnPropertySymbols(kafka).find(({ description }) =>
-    description?.endsWith('createCluster'),
-  );
-  const pool = key && inner[key]?.({}).brokerPool;
-  if (pool === undefined) throw new Error('this version of kafkajs has no way into groups that svc knows');
-  return pool;
 }

@@ -19,6 +19,7 @@ export interface Connections {
 export function createConnections(settings: ConnectionSettings): Connections {
   const open = new Map<string, BrokerConnection>();
   const opening = new Map<string, Promise<BrokerConnection>>();
+  const ending = new AbortController();
   let closed = false;
 
   const usable = (key: string): BrokerConnection | undefined => {
@@ -31,7 +32,7 @@ export function createConnections(settings: ConnectionSettings): Connections {
 
   async function openNew(key: string, address: Address): Promise<BrokerConnection> {
     try {
-      const connection = await openConnection(settings, address);
+      const connection = await openConnection(settings, address, ending.signal);
       if (closed) connection.destroy();
       else open.set(key, connection);
       return connection;
@@ -60,6 +61,7 @@ export function createConnections(settings: ConnectionSettings): Connections {
     },
     close() {
       closed = true;
+      ending.abort(new Error('closed by svc'));
       for (const connection of open.values()) connection.destroy();
       open.clear();
     },

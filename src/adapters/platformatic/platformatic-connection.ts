@@ -58,10 +58,11 @@ const keepAliveMs = 60_000;
 /** Of a session the broker limits: then the next request opens another connection. */
 const partOfLife = 0.8;
 
-/** Rejects with a {@link BrokerError}. */
+/** Rejects with a {@link BrokerError}. `signal` ends the attempt, at once. */
 export async function openConnection(
   { vendor, options, certificates, signIn }: ConnectionSettings,
   { host, port }: Address,
+  signal: AbortSignal,
 ): Promise<BrokerConnection> {
   const broker = `${host}:${port}`;
   const signedIn = await signIn?.();
@@ -91,7 +92,9 @@ export async function openConnection(
       });
     });
 
+  signal.addEventListener('abort', destroy);
   try {
+    signal.throwIfAborted();
     await connect(connection, host, port);
     versions = await askVersions(vendor, call);
     const produce = newest(vendor, 'Produce', versions, newestProduce);
@@ -99,6 +102,8 @@ export async function openConnection(
   } catch (error) {
     destroy();
     throw error instanceof BrokerError ? error : new BrokerError(broker, error);
+  } finally {
+    signal.removeEventListener('abort', destroy);
   }
   const lifetimeMs = (signedIn?.lifetimeMs() ?? 0) * partOfLife;
   const endsAtMs = lifetimeMs > 0 ? systemClock.monotonic() + lifetimeMs : Number.POSITIVE_INFINITY;

@@ -26,7 +26,11 @@ requiring('kafka', 'a connection of @platformatic/kafka', function () {
       signIn: undefined,
     };
     const [host = '', port] = (kafka.brokers[0] as string).split(':');
-    const connection = await openConnection(settings, { host, port: Number(port) });
+    const connection = await openConnection(
+      settings,
+      { host, port: Number(port) },
+      new AbortController().signal,
+    );
     const batch = encodeRecordBatch([textRecord('a')]);
     await connection.produce({ topic, partition: 0, acks: -1, timeoutMs: 5_000, batch });
     connection.destroy();

@@ -1,0 +1,102 @@
+import type { Config } from '../config/config.ts';
+import { formatProblem, type Problem } from '../config/problem.ts';
+import { type BrokerReport, inspectBroker } from '../inspect-broker.ts';
+import { consoleLogger } from '../observe/logger.ts';
+import { printable } from './printable.ts';
+import { isInTheWay } from './recovery-config.ts';
+
+/** As `svc check --online --json` shows it. */
+export interface OnlineCheck {
+  readonly ok: boolean;
+  readonly client: string;
+  /** `host:port` of the configuration, or the folder of topic files; none in memory. */
+  readonly asked: readonly string[];
+  /** Why nothing was learned. */
+  readonly problem?: string;
+  readonly cluster?: { readonly id: string | null; readonly brokers: number };
+  readonly topics: readonly OnlineTopic[];
+  readonly group?: { readonly name: string; readonly mayUse: boolean | null; readonly problem?: string };
+}
+
+interface OnlineTopic {
+  readonly topic: string;
+  readonly partitions: number | null;
+  /** `null`: not known. */
+  readonly mayWrite: boolean | null;
+  readonly problem?: string;
+}
+
+/** Asks the broker of the configuration. Never rejects. */
+export async function checkOnline(config: Config, problems: readonly Problem[]): Promise<OnlineCheck> {
+  const { client, bootstrapServers, file } = config.broker;
+  const asked = { kafkajs: bootstrapServers, platformatic: bootstrapServers, file: [file.path], memory: [] };
+  const scene = { client, asked: asked[client] };
+  const [wrong] = problems.filter(isInTheWay);
+  if (wrong !== undefined)
+    return { ok: false, ...scene, problem: `not asked: ${formatProblem(wrong)}`, topics: [] };
+  try {
+    const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
+    return { ...scene, ...documentOf(await inspectBroker(config, logger)) };
+  } catch (error) {
+    return { ok: false, ...scene, problem: (error as Error).message, topics: [] };
+  }
+}
+
+function documentOf({
+  cluster,
+  topics,
+  group,
+  groupName,
+}: BrokerReport): Omit<OnlineCheck, 'client' | 'asked'> {
+  const all = group === undefined ? topics : [...topics, group];
+  return {
+    ok: all.every(({ problem }) => problem === undefined),
+    ...(cluster && { cluster: { id: cluster.clusterId, brokers: cluster.nodeCount } }),
+    topics: topics.map(({ topic, partitionCount, isAllowed, problem }) => ({
+      ...{ topic, partitions: partitionCount ?? null, mayWrite: isAllowed ?? null },
+      ...(problem !== undefined && { problem }),
+    })),
+    ...(group !== undefined &&
+      groupName !== undefined && {
+        group: {
+          ...{ name: groupName, mayUse: group.isAllowed ?? null },
+          ...(group.problem !== undefined && { problem: group.problem }),
+        },
+      }),
+  };
+}
+
+/** One line for each thing that was asked for. */
+export function formatOnline({ client, asked, problem, cluster, topics, group }: OnlineCheck): string {
+  const lines: string[] = [];
+  const where = asked.join(', ');
+  if (problem !== undefined) lines.push(`error: broker: ${problem}`);
+  else if (client === 'memory')
+    lines.push('broker: none to ask, events stay in memory (svc.broker.client: memory)');
+  else if (client === 'file')
+    lines.push(`broker: none to ask, and the topic files in ${where} can be written`);
+  else
+    lines.push(
+      `broker: ${where} answers, cluster ${cluster?.id}, ${counted(cluster?.brokers ?? 0, 'broker')}`,
+    );
+  for (const each of topics)
+    lines.push(
+      each.problem === undefined
+        ? `  topic ${each.topic}: ${counted(each.partitions ?? 0, 'partition')}, ${rightTo('write', each.mayWrite)}`
+        : `  error: ${each.problem}`,
+    );
+  if (group !== undefined)
+    lines.push(
+      group.problem === undefined
+        ? `  group ${group.name} for worker ids: ${rightTo('use it', group.mayUse)}`
+        : `  error: ${group.problem}`,
+    );
+  return `${lines.map(printable).join('\n')}\n`;
+}
+
+function rightTo(what: string, isAllowed: boolean | null): string {
+  if (isAllowed === null) return `not checked whether svc may ${what}, for these brokers do not tell`;
+  return isAllowed ? `svc may ${what}` : `svc may not ${what}`;
+}
+
+const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
