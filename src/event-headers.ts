@@ -1,3 +1,5 @@
+import { isTooBig } from './big-int-limit.ts';
+
 /** Headers of an application beside those of svc. The bounds keep a record readable for every tool, and a backup small. */
 export const maxHeaders = 32;
 /** Characters. */
@@ -30,6 +32,7 @@ export function headerNameProblem(name: string): string | undefined {
 export function headerText(value: unknown): string | null | undefined {
   if (value === null || value === undefined) return null;
   const type = typeof value;
+  if (type === 'bigint' && isTooBig(value as bigint)) return undefined;
   if (type !== 'string' && type !== 'bigint' && type !== 'boolean' && !Number.isFinite(value))
     return undefined;
   const text = String(value);

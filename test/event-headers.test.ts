@@ -97,6 +97,12 @@ describe('headers', () => {
     assert.equal(fromRule({ x: '#nothing' }), 'SVC_CAPTURE_EXPRESSION_NAME');
   });
 
+  it('never write out a number so large that this blocks the process', () => {
+    const endless = 1n << 30_000_000n;
+    assert.equal(published({ x: endless }), 'SVC_PUBLISH_HEADERS');
+    assert.equal(fromRule({ x: () => endless }), 'SVC_CAPTURE_HEADERS');
+  }).timeout(2_000);
+
   it('of publish(): the last that are taken, and the first that are not', () => {
     assert.deepEqual([published(undefined), published(null), published({})], [undefined, undefined, {}]);
     const given = { a: 'x', b: 7, c: 7n, d: false, e: null, f: undefined, g: '' };

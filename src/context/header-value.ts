@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { isTooBig } from '../big-int-limit.ts';
 import { SvcError } from '../errors.ts';
 import type { ContextScope } from './context-store.ts';
 
@@ -45,7 +46,7 @@ export function boundedText(value: unknown): string | null {
 /** A string as it is, a number or bigint in decimal; anything else is no identifier: `null`. */
 export function scalarText(value: unknown): string | null {
   if (typeof value === 'string') return value;
-  if (typeof value === 'bigint' || (typeof value === 'number' && Number.isFinite(value)))
+  if (typeof value === 'bigint' ? !isTooBig(value) : typeof value === 'number' && Number.isFinite(value))
     return String(value);
   return null;
 }

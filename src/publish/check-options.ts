@@ -1,3 +1,4 @@
+import { isTooBig } from '../big-int-limit.ts';
 import { nearestName } from '../config/nearest.ts';
 import { SvcError } from '../errors.ts';
 import { type Severity, severities } from '../severity.ts';
@@ -32,7 +33,7 @@ const checks: { readonly [Name in keyof Required<PublishOptions>]: Check } = {
     typeof value === 'string' && value.trim() !== '' ? value : must('a text that is not empty'),
   key(value) {
     if (typeof value === 'string') return value;
-    if (typeof value === 'bigint' || typeof value === 'boolean' || Number.isFinite(value))
+    if (typeof value === 'bigint' ? !isTooBig(value) : typeof value === 'boolean' || Number.isFinite(value))
       return String(value);
     return must('a string, a number or a boolean');
   },

@@ -44,6 +44,7 @@ describe('runWithContext', () => {
       runWithContext({ userId: userId as string }, () => readOrigin().userId);
     assert.equal(origin(42), '42');
     assert.equal(origin(2n ** 64n), '18446744073709551616');
+    assert.equal(origin(2n ** 16_384n), null);
     assert.equal(origin(''), '');
     for (const value of [{}, [], true, Number.NaN, Symbol('s'), () => 'u']) assert.equal(origin(value), null);
   });

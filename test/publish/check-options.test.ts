@@ -12,6 +12,10 @@ describe('options of publish()', () => {
     assert.deepEqual(checkPublishOptions({ key: 12345678901234567890n }), { key: '12345678901234567890' });
     assert.deepEqual(checkPublishOptions({ key: true, topic: null, severity: undefined }), { key: 'true' });
     assert.deepEqual(checkPublishOptions({ key: '' }), { key: '' });
+    const longest = 2n ** 16_384n - 1n;
+    assert.deepEqual(checkPublishOptions({ key: longest }), { key: String(longest) });
+    const { mistake } = checkPublishOptions({ key: longest + 1n });
+    assert.equal(mistake?.message, 'publish(): key must be a string, a number or a boolean');
     const all = { severity: 'WARN', topic: 'a.b_c-1', eventType: 'T', key: 'k', timeoutMs: 1 };
     assert.deepEqual(checkPublishOptions(all), all);
     assert.deepEqual(checkPublishOptions({ timeoutMs: 2_147_483_647 }), { timeoutMs: 2_147_483_647 });
