@@ -11,7 +11,7 @@ import type { PublishDurations } from './observe/durations.ts';
 import type { Ledger, LedgerEntry, Outcome } from './observe/outcomes.ts';
 import type { ClearText } from './protect/clear-texts.ts';
 import type { Protect } from './protect/protect.ts';
-import { createCallerWait, stillUnderWay } from './publish/caller-wait.ts';
+import { createCallerWait, outcomeWithin, stillUnderWay } from './publish/caller-wait.ts';
 import { checkPublishOptions } from './publish/check-options.ts';
 import { headersOf } from './publish/headers.ts';
 import { lostError } from './publish/loss-alert.ts';
@@ -174,9 +174,9 @@ export function createPipeline(parts: PipelineParts): Pipeline {
           throw refuse(eventType, entry, error);
         }
         const published = publish(prepared.event, prepared.trace, entry);
-        const waiting = timeoutMs === undefined ? publishers : createCallerWait(timeoutMs, clock);
-        const outcome = throwUnlessStored(await waiting.forOutcome(published));
-        return { eventId: prepared.event.eventId, outcome };
+        const waited =
+          timeoutMs === undefined ? publishers.forOutcome(published) : outcomeWithin(timeoutMs, published);
+        return { eventId: prepared.event.eventId, outcome: throwUnlessStored(await waited) };
       },
     },
   };

@@ -373,6 +373,19 @@ describe('pipeline', () => {
     });
   });
 
+  it('publish() with timeoutMs leaves no timer behind when the outcome is there', async () => {
+    const fake = sinon.useFakeTimers();
+    try {
+      const { producer, taken } = pipelineWith();
+      const published = producer.publish({ a: 1 }, { timeoutMs: 60_000 });
+      taken[0]?.settle('published');
+      assert.equal((await published).outcome, 'published');
+      assert.equal(fake.countTimers(), 0);
+    } finally {
+      fake.restore();
+    }
+  });
+
   it('publish() without eventType takes the name of the class, and nothing that the payload says', async () => {
     const { producer, taken } = pipelineWith();
     const throwing = () => {

@@ -52,6 +52,17 @@ export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
   };
 }
 
+/** For one with a time of its own, whose timer ends with it. */
+export function outcomeWithin(waitMs: number, outcome: Promise<Outcome>): Promise<Outcome | undefined> {
+  return new Promise((release) => {
+    const timer = setTimeout(release, Math.ceil(waitMs), undefined).unref();
+    void outcome.then((known) => {
+      clearTimeout(timer);
+      release(known);
+    });
+  });
+}
+
 /** For those who are told how it went. */
 export function stillUnderWay(): SvcError {
   return new SvcError(

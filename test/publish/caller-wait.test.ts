@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import sinon from 'sinon';
-import { createCallerWait } from '../../src/publish/caller-wait.ts';
+import { createCallerWait, outcomeWithin } from '../../src/publish/caller-wait.ts';
 import type { Outcome } from '../../src/publish/publisher.ts';
 import { createUnderWay } from '../../src/publish/under-way.ts';
 
@@ -54,6 +54,21 @@ describe('caller wait', () => {
     storage.run('request', () => void callers.forOutcome(new Promise(() => {})));
     await clock.tickAsync(10);
     assert.deepEqual(seen, ['request', undefined]);
+  });
+});
+
+describe('a caller with a time of its own', () => {
+  it('leaves no timer behind when its outcome is there', async () => {
+    const clock = sinon.useFakeTimers();
+    try {
+      assert.equal(await outcomeWithin(60_000, Promise.resolve('published')), 'published');
+      assert.equal(clock.countTimers(), 0);
+      const late = outcomeWithin(100, new Promise(() => {}));
+      await clock.tickAsync(100);
+      assert.equal(await late, undefined);
+    } finally {
+      clock.restore();
+    }
   });
 });
 
