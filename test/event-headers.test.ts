@@ -91,6 +91,11 @@ describe('headers', () => {
     for (const wrong of ['x', 7, [], null]) assert.equal(checkHeadersOf(wrong).ok, false);
   });
 
+  it('of a rule in code are an object', () => {
+    for (const wrong of [7, '#result', ['#result']])
+      assert.equal(fromRule(wrong as unknown as RuleFields['headers']), 'SVC_CAPTURE_HEADERS');
+  });
+
   it('of a target fail for a call as other expressions do', () => {
     assert.equal(fromRule({ x: '#order.a.b' }), 'SVC_CAPTURE_EXPRESSION');
     assert.equal(fromRule({ x: async () => 1 }), 'SVC_CAPTURE_EXPRESSION_ASYNC');

@@ -15,6 +15,8 @@ export function headerSelector(
   spec: HeaderSpec,
   parameterNames: readonly string[] | undefined,
 ): (call: ExpressionScope) => Readonly<Record<string, string>> {
+  // Code without types names what it likes.
+  if (typeof spec !== 'object' || Array.isArray(spec)) throw wrong('headers must be an object');
   const entries = Object.entries(spec);
   if (entries.length > maxHeaders) throw wrong(`there can be at most ${maxHeaders} headers`);
   const selectors = entries.map(([name, given]) => {
