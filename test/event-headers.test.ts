@@ -86,7 +86,7 @@ describe('headers', () => {
     assert.ok(!checked.ok);
     assert.deepEqual(
       [checked, ...(checked.more ?? [])].map(({ message }) => message),
-      ['header eventId has a name that svc itself sets', 'header tenant must be an expression or a function'],
+      ['header 1 has a name that svc itself sets', 'header 2 must be an expression or a function'],
     );
     for (const wrong of ['x', 7, [], null]) assert.equal(checkHeadersOf(wrong).ok, false);
   });
