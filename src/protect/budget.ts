@@ -17,25 +17,25 @@ const nodesBetweenLooks = 128;
 /** What one event may cost. Each method throws when there is no more of it. */
 export class Budget {
   nodes = 0;
-  readonly #monotonic: () => number;
-  #lookAt = nodesBetweenLooks;
-  #startedAt: number | undefined;
-  #protected = 0;
-  #sealed = 0;
-  #text = 0;
-  #result = 0;
-  #rawBytes = 0;
+  private readonly monotonic: () => number;
+  private lookAt = nodesBetweenLooks;
+  private startedAt: number | undefined;
+  private protected = 0;
+  private sealed = 0;
+  private text = 0;
+  private result = 0;
+  private rawBytes = 0;
 
   constructor(monotonic: () => number) {
-    this.#monotonic = monotonic;
+    this.monotonic = monotonic;
   }
 
   /** For values that are about to be read. */
   spend(nodes: number): void {
     this.nodes += nodes;
-    if (this.nodes < this.#lookAt) return;
+    if (this.nodes < this.lookAt) return;
     if (this.nodes > maxNodes) throw tooLarge();
-    this.#lookAt = this.nodes + nodesBetweenLooks;
+    this.lookAt = this.nodes + nodesBetweenLooks;
     this.look();
   }
 
@@ -46,27 +46,27 @@ export class Budget {
 
   /** For a text that is protected, or searched. */
   spendText(length: number): void {
-    this.#text += length;
-    if (this.#text > maxText.before)
+    this.text += length;
+    if (this.text > maxText.before)
       throw exceeded(`protecting the event takes more than ${maxText.before} characters of marked values`);
-    if (++this.#protected % nodesBetweenLooks === 0) this.look();
+    if (++this.protected % nodesBetweenLooks === 0) this.look();
   }
 
   /** For a value that is about to be encrypted or hashed. */
   spendSeal(): void {
-    if (++this.#sealed > maxSealed)
+    if (++this.sealed > maxSealed)
       throw exceeded(`the event has more than ${maxSealed} values to encrypt or hash`);
   }
 
   spendResult(length: number): void {
-    this.#result += length;
-    if (this.#result > maxText.after)
+    this.result += length;
+    if (this.result > maxText.after)
       throw exceeded(`the encrypted values of the event take more than ${maxText.after} characters`);
   }
 
   spendRawBytes(length: number): void {
-    this.#rawBytes += length;
-    if (this.#rawBytes > maxRawBytes)
+    this.rawBytes += length;
+    if (this.rawBytes > maxRawBytes)
       throw refusal(
         'SVC_PROTECT_TOO_LARGE',
         `the payload holds more than ${maxRawBytes} bytes of binary data`,
@@ -74,9 +74,9 @@ export class Budget {
   }
 
   look(): void {
-    const now = this.#monotonic();
-    this.#startedAt ??= now;
-    if (now - this.#startedAt > maxTimeMs)
+    const now = this.monotonic();
+    this.startedAt ??= now;
+    if (now - this.startedAt > maxTimeMs)
       throw exceeded(`reading and protecting the payload takes longer than ${maxTimeMs} ms`);
   }
 }

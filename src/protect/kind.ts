@@ -80,12 +80,17 @@ export function primitiveOf(value: object, kind: Kind, budget: Budget): unknown 
   }
   if (kind === 'raw json') {
     const { rawJSON: text } = value as { rawJSON: string };
-    return text.startsWith('"') ? (JSON.parse(text) as string) : text;
+    return isRawText(value) ? (JSON.parse(text) as string) : text;
   }
   if (types.isStringObject(value)) return String(value);
   if (types.isNumberObject(value)) return Number(value);
   if (types.isBooleanObject(value)) return Boolean.prototype.valueOf.call(value);
   return types.isBigIntObject(value) ? BigInt.prototype.valueOf.call(value) : undefined;
+}
+
+/** Of raw JSON, whether it is a text. */
+export function isRawText(value: object): boolean {
+  return (value as { rawJSON: string }).rawJSON.startsWith('"');
 }
 
 function isRawJson(value: object): boolean {

@@ -17,6 +17,8 @@ export interface WalkRules {
   readonly sealer: Sealer;
   /** False: marks of classes have no effect. */
   readonly usesMarks: boolean;
+  /** Texts of the application are marked by the walk, as it may put ciphertexts and hashes of svc beside them. */
+  readonly marksTexts: boolean;
   /** Told of each unmarked string and number, with the path to it. */
   readonly onUnmarked?: ((value: string | number, keys: readonly Step[]) => void) | undefined;
   /** What goes out in clear beside the payload: no protected value may be seen in it. */
@@ -54,7 +56,7 @@ export function leaf(value: unknown, depth: number, walk: Walk, place: Place): u
   if (rule === undefined) {
     if (walk.onUnmarked !== undefined && (type === 'string' || type === 'number'))
       walk.onUnmarked(value as string | number, walk.keys.slice(0, depth));
-    if (type === 'string') return markOwnText(value as string);
+    if (type === 'string') return ownText(value as string, walk);
     return type === 'bigint' ? textOfBigInt(value as bigint) : value;
   }
   const plain = textOf(value);
@@ -62,7 +64,11 @@ export function leaf(value: unknown, depth: number, walk: Walk, place: Place): u
   if (rule.strategy === 'EXCLUDE') return excluded;
   if (type === 'number' && !Number.isFinite(value)) return null;
   walk.budget.spendText(plain.length);
-  return rule.strategy === 'MASK' ? markOwnText(mask(plain, rule)) : sealed(plain, rule, walk, depth);
+  return rule.strategy === 'MASK' ? ownText(mask(plain, rule), walk) : sealed(plain, rule, walk, depth);
+}
+
+function ownText(text: string, { marksTexts }: Walk): string {
+  return marksTexts ? markOwnText(text) : text;
 }
 
 /** The text of a value without parts. */

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../clock.ts';
 import type { Envelope } from '../envelope/envelope.ts';
+import { hasMarks } from './class-marks.ts';
 import type { ClearText } from './clear-texts.ts';
 import type { Step } from './leaf.ts';
 import type { Policy } from './policy.ts';
@@ -11,6 +12,8 @@ declare const protectedMark: unique symbol;
 /** An envelope that may leave the process. Only a protector makes one, and serializers take nothing else. */
 export interface ProtectedEnvelope extends Omit<Envelope, 'payload'> {
   readonly payload: Readonly<Record<string, unknown>>;
+  /** False: whoever writes the payload has to mark what in it looks like svc's, see `own-text.ts`. Nothing in it is. */
+  readonly isMarked: boolean;
   readonly [protectedMark]: true;
 }
 
@@ -45,11 +48,15 @@ export function createProtector(options: ProtectorOptions): Protect {
   return (envelope, clearTexts) => {
     const { payload: given } = envelope;
     const { eventType } = envelope.template;
+    const policy = policyOf(eventType);
+    const withMarks = usesMarks && hasMarks();
+    const isMarked = policy.seals || withMarks;
     const payload = walkPayload(given, {
       eventType,
-      policy: policyOf(eventType),
+      policy,
       sealer,
-      usesMarks,
+      usesMarks: withMarks,
+      marksTexts: isMarked,
       onUnmarked: detect && ((value, keys) => detect(eventType, value, keys)),
       clearTexts,
       monotonic,
@@ -62,6 +69,7 @@ export function createProtector(options: ProtectorOptions): Protect {
       trace: envelope.trace,
       origin: envelope.origin,
       payload: isObject ? payload : { value: payload ?? null },
+      isMarked,
     } as ProtectedEnvelope;
   };
 }

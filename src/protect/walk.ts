@@ -1,8 +1,8 @@
 import { Budget, maxNodes } from './budget.ts';
-import { type ClassMarks, hasMarks, marksOf } from './class-marks.ts';
+import { type ClassMarks, marksOf } from './class-marks.ts';
 import { ClearTexts } from './clear-texts.ts';
 import { copyOf, firstOf, listOfSet, objectOfMap } from './collections.ts';
-import { decidesItsJson, hasToJson, type Kind, kindOf, primitiveOf } from './kind.ts';
+import { decidesItsJson, hasToJson, isRawText, type Kind, kindOf, primitiveOf } from './kind.ts';
 import { element, excluded, leaf, type Step, textOf, type Walk, type WalkRules } from './leaf.ts';
 import { compareLeftOut } from './left-out.ts';
 import { mayNeedMark } from './own-text.ts';
@@ -35,7 +35,8 @@ export function walkPayload(payload: unknown, rules: WalkRules): unknown {
     clear: rules.clearTexts && new ClearTexts(rules.clearTexts),
     keys: [],
     index: 0,
-    usesMarks: rules.usesMarks && hasMarks(),
+    usesMarks: rules.usesMarks,
+    marksTexts: rules.marksTexts,
     isQuick: rules.onUnmarked === undefined && !isPolluted(),
   };
   try {
@@ -104,7 +105,8 @@ function visitKind(
     default: {
       const plain = primitiveOf(value, kind, walk.budget);
       const after = leaf(plain, depth, walk, place);
-      return kind === 'raw json' && after === plain ? value : after;
+      // A text is handed on as one, so that it can still be marked.
+      return kind === 'raw json' && after === plain && !isRawText(value) ? value : after;
     }
   }
 }
@@ -154,7 +156,8 @@ function visitCopy(
         after = visit(before, depth + 1, walk, next);
       }
     } else {
-      if (rule === undefined && next.json === undefined && walk.isQuick && isPlainLeaf(before)) continue;
+      if (rule === undefined && next.json === undefined && walk.isQuick && isPlainLeaf(before, walk))
+        continue;
       walk.keys[depth] = key;
       after = leaf(before, depth + 1, walk, next);
     }
@@ -170,9 +173,9 @@ function hasParts(value: unknown): boolean {
 }
 
 /** Nothing has to be done about it where no rule holds. */
-function isPlainLeaf(value: unknown): boolean {
+function isPlainLeaf(value: unknown, { marksTexts }: Walk): boolean {
   const type = typeof value;
-  if (type === 'string') return !mayNeedMark(value as string);
+  if (type === 'string') return !marksTexts || !mayNeedMark(value as string);
   return type === 'number' || type === 'boolean' || value === null;
 }
 
@@ -187,7 +190,7 @@ function visitUnmarked(object: Record<string, unknown>, depth: number, walk: Wal
   for (const key in object) {
     if (++nodes > maxNodes) break;
     const before = copy === undefined ? object[key] : copy[key];
-    if (isPlainLeaf(before)) continue;
+    if (isPlainLeaf(before, walk)) continue;
     const after = visitPart(before, key, depth, walk);
     if (after === before) continue;
     copy ??= { ...object };
@@ -208,7 +211,7 @@ function visitByKeys(
   for (let index = 0; index < keys.length; index++) {
     const key = keys[index] as string;
     const before = (copy ?? object)[key];
-    if (walk.isQuick && isPlainLeaf(before)) continue;
+    if (walk.isQuick && isPlainLeaf(before, walk)) continue;
     const after = visitPart(before, key, depth, walk);
     if (after === before) continue;
     copy ??= { ...object };

@@ -1,4 +1,5 @@
 import { SvcError } from '../errors.ts';
+import { markedJson, mayHoldOwnText } from '../protect/own-text.ts';
 import type { ProtectedEnvelope } from '../protect/protect.ts';
 import type { Serializer } from './serializer.ts';
 
@@ -19,7 +20,7 @@ export const jsonSerializer: Serializer = {
           `"trace":{"traceId":${id(trace.traceId)},"spanId":${id(trace.spanId)},"parentSpanId":${id(trace.parentSpanId)}},` +
           `"correlationId":${text(origin.correlationId)},"clientIp":${text(origin.clientIp)},"tags":${tags}},` +
           '"payload":',
-        payloadText(envelope),
+        payloadJson(envelope),
         '}',
       ],
     };
@@ -39,11 +40,13 @@ function id(value: string | null): string {
   return value === null ? 'null' : `"${value}"`;
 }
 
-function payloadText(envelope: ProtectedEnvelope): string {
+/** Throws `SVC_PROTECT_READ_ERROR`. */
+export function payloadJson({ payload, isMarked }: Pick<ProtectedEnvelope, 'payload' | 'isMarked'>): string {
   try {
     // Read a second time, it can have a toJSON that returns nothing.
-    const json: string | undefined = JSON.stringify(envelope.payload);
-    if (json !== undefined) return json;
+    const json: string | undefined = JSON.stringify(payload);
+    const sent = isMarked || json === undefined || !mayHoldOwnText(json) ? json : markedJson(payload);
+    if (sent !== undefined) return sent;
   } catch {
     // A getter or proxy can still throw; its own message may hold a value.
   }

@@ -7,6 +7,7 @@ import { createSealer } from '../../src/protect/create-sealer.ts';
 import { mask } from '../../src/protect/mask.ts';
 import { compilePolicy } from '../../src/protect/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
+import { payloadJson } from '../../src/serialize/json.ts';
 import { payload } from './payload.ts';
 
 const calls = 2_000;
@@ -34,7 +35,7 @@ function protecting(rules: readonly PathRule[]): () => string {
   });
   const protect = createProtector({ policyOf: () => policy, sealer });
   const envelope = { template: { eventType: 'ORDER_CREATED' }, payload } as unknown as Envelope;
-  return () => JSON.stringify(protect(envelope).payload);
+  return () => payloadJson(protect(envelope));
 }
 
 function cloneAndMutate(): string {

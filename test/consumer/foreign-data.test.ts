@@ -12,6 +12,7 @@ import { compilePolicy } from '../../src/protect/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import type { Sealer } from '../../src/protect/sealer.ts';
 import { unknownKeys } from '../../src/protect/unknown-keys.ts';
+import { payloadJson } from '../../src/serialize/json.ts';
 import { type FakeKeyService, fakeKeyService, unavailable } from '../protect/fake-key-service.ts';
 
 const configured = [{ id: 'k1', key: randomBytes(32) }];
@@ -31,7 +32,7 @@ function publish(payload: unknown, rules: unknown, sealer: Sealer, metadata: unk
   if (!checked.ok) throw new TypeError(checked.message);
   const policy = compilePolicy(checked.value);
   const protect = createProtector({ policyOf: () => policy, sealer });
-  const sealed = protect({ template: { eventType }, payload } as Envelope).payload;
+  const sealed = JSON.parse(payloadJson(protect({ template: { eventType }, payload } as Envelope)));
   return JSON.parse(JSON.stringify(envelope(sealed, metadata))) as ReturnType<typeof envelope>;
 }
 

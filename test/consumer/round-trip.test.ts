@@ -7,6 +7,7 @@ import type { Envelope } from '../../src/envelope/envelope.ts';
 import { createSealer } from '../../src/protect/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
+import { payloadJson } from '../../src/serialize/json.ts';
 
 /** Both sides must find the same path for a value, or ciphertexts that are bound to their place do not open. */
 describe('from the protector to the consumer', () => {
@@ -20,7 +21,7 @@ describe('from the protector to the consumer', () => {
       policyOf: () => rules,
       sealer: createSealer({ keys: configured, format }),
     });
-    return protect({ template: { eventType: 'ORDER' }, payload } as Envelope).payload;
+    return JSON.parse(payloadJson(protect({ template: { eventType: 'ORDER' }, payload } as Envelope)));
   }
 
   async function roundTrip(payload: unknown, format: 'v0' | 'v1'): Promise<unknown> {

@@ -198,7 +198,8 @@ describe('hostile payloads', () => {
     for (const email of ['\ud800john@x.com', 'john\udc00', '\ud83d', `john${'x'.repeat(1_000_000)}`]) {
       for (const strategy of ['MASK', 'HASH', 'ENCRYPT']) {
         const text = JSON.stringify(publishes([{ email }], rules(strategy)));
-        assert.equal(text.includes('john'), false);
+        // With what stands behind it: four letters alone are in a megabyte of Base64 now and then.
+        assert.doesNotMatch(text, /john(@|\\udc00|x{8})/);
       }
     }
   });

@@ -8,6 +8,7 @@ import { createSealer } from '../../src/protect/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/policy.ts';
 import { createProtector, type ProtectorOptions } from '../../src/protect/protect.ts';
 import type { Sealer } from '../../src/protect/sealer.ts';
+import { payloadJson } from '../../src/serialize/json.ts';
 
 export const testSealer: Sealer = createSealer({
   keys: [{ id: 'k1', key: Buffer.alloc(32, 1) }],
@@ -32,7 +33,7 @@ export function publishes(
   const texts: ClearText[] = [key ?? []].flat().map((text) => ({ of: 'key', text }));
   for (const text of Object.values(headers ?? {})) texts.push({ of: 'header', text });
   const inClear = texts.length === 0 ? undefined : texts;
-  return JSON.parse(JSON.stringify(protect(envelope, inClear).payload));
+  return JSON.parse(payloadJson(protect(envelope, inClear)));
 }
 
 /** The event is refused with this code, and nothing of `secret` can be seen in the error. */
