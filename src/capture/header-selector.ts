@@ -19,9 +19,9 @@ export function headerSelector(
   if (typeof spec !== 'object' || Array.isArray(spec)) throw wrong('headers must be an object');
   const entries = Object.entries(spec);
   if (entries.length > maxHeaders) throw wrong(`there can be at most ${maxHeaders} headers`);
-  const selectors = entries.map(([name, given]) => {
+  const selectors = entries.map(([name, given], index) => {
     const problem = headerNameProblem(name);
-    if (problem !== undefined) throw wrong(`the header ${JSON.stringify(name.slice(0, 60))} ${problem}`);
+    if (problem !== undefined) throw wrong(`header ${index + 1} ${problem}`);
     return { name, select: selector(given, `${name} header`, parameterNames) };
   });
   return (call) => {

@@ -4,7 +4,7 @@ import { headerNameProblem, headerText, headerTextRule, maxHeaders } from '../ev
 /**
  * The headers that `publish()` was given, as texts; those that are null or undefined are left out.
  *
- * @throws SvcError `SVC_PUBLISH_HEADERS`, with the name of the header and never its value
+ * @throws SvcError `SVC_PUBLISH_HEADERS`, which tells a header by its number: names can be data, too
  */
 export function headersOf(given: unknown): Readonly<Record<string, string>> | undefined {
   if (given === undefined || given === null) return undefined;
@@ -12,11 +12,11 @@ export function headersOf(given: unknown): Readonly<Record<string, string>> | un
   const entries = Object.entries(given);
   if (entries.length > maxHeaders) throw wrong(`there can be at most ${maxHeaders} headers`);
   const headers: Record<string, string> = {};
-  for (const [name, value] of entries) {
+  for (const [index, [name, value]] of entries.entries()) {
     const problem = headerNameProblem(name);
-    if (problem !== undefined) throw wrong(`the header ${JSON.stringify(name.slice(0, 60))} ${problem}`);
+    if (problem !== undefined) throw wrong(`header ${index + 1} ${problem}`);
     const text = headerText(value);
-    if (text === undefined) throw wrong(`the header ${name} must be ${headerTextRule}`);
+    if (text === undefined) throw wrong(`header ${index + 1} must be ${headerTextRule}`);
     if (text !== null) headers[name] = text;
   }
   return headers;
