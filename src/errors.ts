@@ -60,7 +60,7 @@ export const errorCatalogue = {
     'A header is or holds the value of a marked field and would go out in clear; its event is refused.',
   SVC_PROTECT_KEY_ID: 'A key id has characters other than letters, digits, underscore and hyphen.',
   SVC_PROTECT_KEY_IN_CLEAR: 'A record key is or holds the value of a marked field; its event is refused.',
-  SVC_PROTECT_KEY_LENGTH: 'An encryption key is not exactly 32 bytes, or is not valid Base64.',
+  SVC_PROTECT_KEY_LENGTH: 'An encryption key is neither 32 bytes in Base64 nor 32 characters.',
   SVC_PROTECT_KEY_LIST:
     'The list of encryption keys has two primaries or one id twice, or conflicts with a key provider.',
   SVC_PROTECT_KEY_REFUSED:
