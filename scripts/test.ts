@@ -45,7 +45,16 @@ const packageChecks = [
 function suites(): Task[] {
   if (only.length > 0) return [suite('suite', ...only)];
   // About half of the time; files of a new folder go to the other half.
-  const half = ['cli', 'contract', 'e2e', 'support'].map((folder) => `test/${folder}/**/*.test.ts`);
+  const folders = [
+    'adapters/kafka',
+    'adapters/kafkajs',
+    'adapters/platformatic',
+    'cli',
+    'contract',
+    'e2e',
+    'support',
+  ];
+  const half = folders.map((folder) => `test/${folder}/**/*.test.ts`);
   return [
     suite('suite, first half', ...half),
     suite('suite, second half', 'test/**/*.test.ts', ...half.flatMap((files) => ['--ignore', files])),

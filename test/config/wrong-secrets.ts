@@ -132,7 +132,8 @@ export function wrongVariables(
   return [...own, ...others].flatMap((variable) =>
     texts.map((text): [string, Record<string, string>] => [
       `${variable}=${JSON.stringify(text)}`,
-      { [variable]: variable === 'SVC_BROKER_TOPIC' ? `${text} ` : text },
+      // A topic's name is shown: this is none, whatever the text.
+      { [variable]: variable === 'SVC_BROKER_TOPIC' ? `${text} /` : text },
     ]),
   );
 }
