@@ -3,7 +3,6 @@ import { type Budget, textOfBigInt } from './budget.ts';
 import type { ClearText, ClearTexts } from './clear-texts.ts';
 import { elementPath, memberPath } from './field-path.ts';
 import { mask } from './mask.ts';
-import { markOwnText } from './own-text.ts';
 import type { Place } from './place.ts';
 import type { Policy } from './policy.ts';
 import { refusal } from './refusal.ts';
@@ -17,8 +16,8 @@ export interface WalkRules {
   readonly sealer: Sealer;
   /** False: marks of classes have no effect. */
   readonly usesMarks: boolean;
-  /** Texts of the application are marked by the walk, as it may put ciphertexts and hashes of svc beside them. */
-  readonly marksTexts: boolean;
+  /** Where the walk leaves the ciphertexts and hashes that it makes. */
+  readonly sealed: string[];
   /** Told of each unmarked string and number, with the path to it. */
   readonly onUnmarked?: ((value: string | number, keys: readonly Step[]) => void) | undefined;
   /** What goes out in clear beside the payload: no protected value may be seen in it. */
@@ -56,7 +55,6 @@ export function leaf(value: unknown, depth: number, walk: Walk, place: Place): u
   if (rule === undefined) {
     if (walk.onUnmarked !== undefined && (type === 'string' || type === 'number'))
       walk.onUnmarked(value as string | number, walk.keys.slice(0, depth));
-    if (type === 'string') return ownText(value as string, walk);
     return type === 'bigint' ? textOfBigInt(value as bigint) : value;
   }
   const plain = textOf(value);
@@ -64,11 +62,7 @@ export function leaf(value: unknown, depth: number, walk: Walk, place: Place): u
   if (rule.strategy === 'EXCLUDE') return excluded;
   if (type === 'number' && !Number.isFinite(value)) return null;
   walk.budget.spendText(plain.length);
-  return rule.strategy === 'MASK' ? ownText(mask(plain, rule), walk) : sealed(plain, rule, walk, depth);
-}
-
-function ownText(text: string, { marksTexts }: Walk): string {
-  return marksTexts ? markOwnText(text) : text;
+  return rule.strategy === 'MASK' ? mask(plain, rule) : sealedText(plain, rule, walk, depth);
 }
 
 /** The text of a value without parts. */
@@ -76,14 +70,15 @@ export function textOf(value: unknown): string {
   return typeof value === 'bigint' ? textOfBigInt(value) : String(value);
 }
 
-function sealed(plain: string, { strategy, keyId }: FieldRule, walk: Walk, depth: number): string {
-  const { budget, sealer } = walk;
+function sealedText(plain: string, { strategy, keyId }: FieldRule, walk: Walk, depth: number): string {
+  const { budget, sealer, sealed } = walk;
   budget.spendSeal();
-  if (strategy === 'HASH') return seal(plain, sealer, undefined);
-  if (strategy !== 'ENCRYPT')
+  if (strategy !== 'ENCRYPT' && strategy !== 'HASH')
     throw refusal('SVC_PROTECT_NOT_PROTECTED', 'a marked value has a strategy that cannot protect it');
-  const text = seal(plain, sealer, new WalkedField(keyId, walk, depth));
+  const field = strategy === 'ENCRYPT' ? new WalkedField(keyId, walk, depth) : undefined;
+  const text = seal(plain, sealer, field);
   budget.spendResult(text.length);
+  sealed.push(text);
   return text;
 }
 

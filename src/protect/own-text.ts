@@ -1,41 +1,47 @@
 /**
  * What the application itself says in the form of a ciphertext or hash. It goes out with a backslash in front, so that readers
- * take nothing for svc's that is not: `\ENC(…)`. A text that already begins so gets one more, and readers take one away: every
+ * take nothing for svc's that is not: `\\ENC(…)`. A text that already begins so gets one more, and readers take one away: every
  * text comes back as it was.
  */
 const looksLikeOurs = /^\\*(?:ENC|HASH)\(/;
 const marked = /^\\+(?:ENC|HASH)\(/;
-/** JSON writes a backslash as two. Names of fields are met as well. */
-const looksLikeOursInJson = /"(?:\\\\)*(?:ENC|HASH)\(/;
-
-/** Whether `markOwnText` has to look at a text; on the caller's path, so by its first character alone. */
-export function mayNeedMark(text: string): boolean {
-  const first = text.charCodeAt(0);
-  // A backslash, `E` or `H`.
-  return first <= 0x5c && (first === 0x45 || first === 0x48 || first === 0x5c);
-}
 
 /** A text that svc did not make, as it is published. */
 export function markOwnText(text: string): string {
-  return mayNeedMark(text) && looksLikeOurs.test(text) ? `\\${text}` : text;
-}
-
-/**
- * Whether a JSON text may hold such a text as a value. Asked of what is about to leave, where nothing in it is svc's: looking for
- * one character in the whole text takes a tenth of the time that looking at each value of it does.
- */
-export function mayHoldOwnText(json: string): boolean {
-  return json.includes('(') && looksLikeOursInJson.test(json);
-}
-
-/** A payload as JSON, its own texts marked. `undefined` where nothing is left of it. */
-export function markedJson(payload: unknown): string | undefined {
-  return JSON.stringify(payload, (_, value: unknown) =>
-    typeof value === 'string' ? markOwnText(value) : value,
-  );
+  return looksLikeOurs.test(text) ? `\\${text}` : text;
 }
 
 /** What the application gave, of a text that was published. */
 export function unmarkOwnText(text: string): string {
   return text.startsWith('\\') && marked.test(text) ? text.slice(1) : text;
+}
+
+/**
+ * Whether a JSON text may hold such a text. Asked of what is about to leave, in which each of the `sealed` texts stands once, and
+ * which is searched for brackets: that takes a tenth of the time that looking at each value of it does.
+ */
+export function mayHoldOwnText(json: string, sealed: readonly string[]): boolean {
+  let ofOurForm = 0;
+  for (let bracket = json.indexOf('('); bracket !== -1; bracket = json.indexOf('(', bracket + 1))
+    if (isOurForm(json, bracket)) ofOurForm++;
+  return ofOurForm !== sealed.length;
+}
+
+/** Whether a text of that form, or a name of a field, has its bracket there. */
+function isOurForm(json: string, bracket: number): boolean {
+  const last = json.charCodeAt(bracket - 1);
+  if (last !== 0x43 && last !== 0x48) return false;
+  const word = last === 0x43 ? 'ENC' : 'HASH';
+  let start = bracket - word.length;
+  if (!json.startsWith(word, start)) return false;
+  while (json.charCodeAt(start - 1) === 0x5c) start--;
+  return json.charCodeAt(start - 1) === 0x22;
+}
+
+/** A payload as JSON, its own texts marked. `undefined` where nothing is left of it. */
+export function markedJson(payload: unknown, sealed: readonly string[]): string | undefined {
+  const ours = new Set(sealed);
+  return JSON.stringify(payload, (_, value: unknown) =>
+    typeof value === 'string' && !ours.has(value) ? markOwnText(value) : value,
+  );
 }

@@ -7,8 +7,6 @@ export interface Policy {
   readonly root: PathState;
   /** Of any other payload, which is published as `{ "value": … }`: rules for `value` mean it too. */
   readonly valueRoot: PathState;
-  /** Whether a rule makes ciphertexts or hashes. */
-  readonly seals: boolean;
 }
 
 /**
@@ -30,7 +28,6 @@ export function compilePolicy(rules: readonly PathRule[], onMet?: (rule: PathRul
   return {
     root: compilePaths(rules, met),
     valueRoot: compilePaths([...rules, ...others.map((index) => ofValue[index] as PathRule)], met),
-    seals: rules.some(({ strategy }) => strategy !== 'MASK' && strategy !== 'EXCLUDE'),
   };
 }
 

@@ -12,8 +12,8 @@ declare const protectedMark: unique symbol;
 /** An envelope that may leave the process. Only a protector makes one, and serializers take nothing else. */
 export interface ProtectedEnvelope extends Omit<Envelope, 'payload'> {
   readonly payload: Readonly<Record<string, unknown>>;
-  /** False: whoever writes the payload has to mark what in it looks like svc's, see `own-text.ts`. Nothing in it is. */
-  readonly isMarked: boolean;
+  /** The ciphertexts and hashes in it: whoever writes it marks all else that looks so, see `own-text.ts`. */
+  readonly sealed: readonly string[];
   readonly [protectedMark]: true;
 }
 
@@ -49,14 +49,13 @@ export function createProtector(options: ProtectorOptions): Protect {
     const { payload: given } = envelope;
     const { eventType } = envelope.template;
     const policy = policyOf(eventType);
-    const withMarks = usesMarks && hasMarks();
-    const isMarked = policy.seals || withMarks;
+    const sealed: string[] = [];
     const payload = walkPayload(given, {
       eventType,
       policy,
       sealer,
-      usesMarks: withMarks,
-      marksTexts: isMarked,
+      usesMarks: usesMarks && hasMarks(),
+      sealed,
       onUnmarked: detect && ((value, keys) => detect(eventType, value, keys)),
       clearTexts,
       monotonic,
@@ -69,7 +68,7 @@ export function createProtector(options: ProtectorOptions): Protect {
       trace: envelope.trace,
       origin: envelope.origin,
       payload: isObject ? payload : { value: payload ?? null },
-      isMarked,
-    } as ProtectedEnvelope;
+      sealed,
+    } as object as ProtectedEnvelope;
   };
 }

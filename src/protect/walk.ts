@@ -5,7 +5,6 @@ import { copyOf, firstOf, listOfSet, objectOfMap } from './collections.ts';
 import { decidesItsJson, hasToJson, isRawText, type Kind, kindOf, primitiveOf } from './kind.ts';
 import { element, excluded, leaf, type Step, textOf, type Walk, type WalkRules } from './leaf.ts';
 import { compareLeftOut } from './left-out.ts';
-import { mayNeedMark } from './own-text.ts';
 import { deadState } from './path-states.ts';
 import { elementPlace, type Place, placeOf, placeOfObject, rootPlace } from './place.ts';
 import { asRefusal, refusal } from './refusal.ts';
@@ -36,7 +35,7 @@ export function walkPayload(payload: unknown, rules: WalkRules): unknown {
     keys: [],
     index: 0,
     usesMarks: rules.usesMarks,
-    marksTexts: rules.marksTexts,
+    sealed: rules.sealed,
     isQuick: rules.onUnmarked === undefined && !isPolluted(),
   };
   try {
@@ -156,8 +155,7 @@ function visitCopy(
         after = visit(before, depth + 1, walk, next);
       }
     } else {
-      if (rule === undefined && next.json === undefined && walk.isQuick && isPlainLeaf(before, walk))
-        continue;
+      if (rule === undefined && next.json === undefined && walk.isQuick && isPlainLeaf(before)) continue;
       walk.keys[depth] = key;
       after = leaf(before, depth + 1, walk, next);
     }
@@ -173,10 +171,9 @@ function hasParts(value: unknown): boolean {
 }
 
 /** Nothing has to be done about it where no rule holds. */
-function isPlainLeaf(value: unknown, { marksTexts }: Walk): boolean {
+function isPlainLeaf(value: unknown): boolean {
   const type = typeof value;
-  if (type === 'string') return !marksTexts || !mayNeedMark(value as string);
-  return type === 'number' || type === 'boolean' || value === null;
+  return type === 'string' || type === 'number' || type === 'boolean' || value === null;
 }
 
 /** An object in which nothing can be marked. Copied only where something in it has to change. */
@@ -190,7 +187,7 @@ function visitUnmarked(object: Record<string, unknown>, depth: number, walk: Wal
   for (const key in object) {
     if (++nodes > maxNodes) break;
     const before = copy === undefined ? object[key] : copy[key];
-    if (isPlainLeaf(before, walk)) continue;
+    if (isPlainLeaf(before)) continue;
     const after = visitPart(before, key, depth, walk);
     if (after === before) continue;
     copy ??= { ...object };
@@ -211,7 +208,7 @@ function visitByKeys(
   for (let index = 0; index < keys.length; index++) {
     const key = keys[index] as string;
     const before = (copy ?? object)[key];
-    if (walk.isQuick && isPlainLeaf(before, walk)) continue;
+    if (walk.isQuick && isPlainLeaf(before)) continue;
     const after = visitPart(before, key, depth, walk);
     if (after === before) continue;
     copy ??= { ...object };

@@ -41,11 +41,11 @@ function id(value: string | null): string {
 }
 
 /** Throws `SVC_PROTECT_READ_ERROR`. */
-export function payloadJson({ payload, isMarked }: Pick<ProtectedEnvelope, 'payload' | 'isMarked'>): string {
+export function payloadJson({ payload, sealed }: Pick<ProtectedEnvelope, 'payload' | 'sealed'>): string {
   try {
     // Read a second time, it can have a toJSON that returns nothing.
     const json: string | undefined = JSON.stringify(payload);
-    const sent = isMarked || json === undefined || !mayHoldOwnText(json) ? json : markedJson(payload);
+    const sent = json === undefined || !mayHoldOwnText(json, sealed) ? json : markedJson(payload, sealed);
     if (sent !== undefined) return sent;
   } catch {
     // A getter or proxy can still throw; its own message may hold a value.

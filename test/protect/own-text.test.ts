@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { isCipherText } from '../../src/protect/cipher-text.ts';
 import { registerMasker } from '../../src/protect/mask.ts';
-import { markOwnText, mayNeedMark, unmarkOwnText } from '../../src/protect/own-text.ts';
+import { markOwnText, mayHoldOwnText, unmarkOwnText } from '../../src/protect/own-text.ts';
 import { publishes } from './protecting.ts';
 
 /** Mostly texts that look like svc's. */
@@ -55,7 +55,7 @@ describe('the own text of an application', () => {
         const sent = markOwnText(given);
         assert.equal(unmarkOwnText(sent), given);
         assert.ok(!isCipherText(sent) && !sent.startsWith('HASH('));
-        assert.ok(sent === given || mayNeedMark(given));
+        assert.ok(sent === given || mayHoldOwnText(JSON.stringify({ given }), []));
       }),
       { numRuns: 2_000 },
     );
@@ -112,4 +112,38 @@ describe('the own text of an application', () => {
     assert.match(a, /^HASH\(/);
     assert.match(b, /^ENC\((?!x\))/);
   });
+
+  it('is told from the ciphertexts and hashes beside it, wherever they stand', () => {
+    const rules = ['**.hidden=CUSTOM:HASH', '**.sealed=CUSTOM:ENCRYPT'];
+    const { hidden: hash } = publishes({ hidden: 'a' }, rules) as { hidden: string };
+    const own = fc.oneof(
+      text,
+      fc.constantFrom('ENC(x)', 'HASH(x)', hash, `\\${hash}`, `${hash}x`, `"${hash}`),
+    );
+    const name = fc.oneof(fc.constantFrom('a', 'b', 'ENC(', '2', '1'), fc.string());
+    const part = fc
+      .dictionary(name, own)
+      .chain((others) =>
+        fc.constantFrom(
+          { ...others, hidden: 'a' },
+          { sealed: 'a', ...others },
+          { ...others, sealed: 'b', later: others, hidden: 'a' },
+          others,
+        ),
+      );
+    const check = (given: unknown, sent: unknown, key?: string): void => {
+      if (key === 'hidden') assert.equal(sent, hash);
+      else if (key === 'sealed') assert.ok(isCipherText(sent as string));
+      else if (typeof given === 'string') assert.equal(sent, given === hash ? sent : markOwnText(given));
+      else for (const inner of Object.keys(given as object)) check(at(given, inner), at(sent, inner), inner);
+    };
+    fc.assert(
+      fc.property(fc.array(part), (parts) => check(parts, at(publishes({ parts }, rules), 'parts'))),
+      { numRuns: 500 },
+    );
+  });
 });
+
+function at(object: unknown, key: string): unknown {
+  return Object.hasOwn(object as object, key) ? (object as Record<string, unknown>)[key] : undefined;
+}

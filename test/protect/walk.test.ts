@@ -8,7 +8,7 @@ import { maxDepth, walkPayload } from '../../src/protect/walk.ts';
 import { publishes } from './protecting.ts';
 
 const policy = compilePolicy([]);
-const bare = { eventType: 'E', policy, sealer: {} as Sealer, marksTexts: true, monotonic: () => 0 };
+const bare = { eventType: 'E', policy, sealer: {} as Sealer, sealed: [], monotonic: () => 0 };
 const normalize = (value: unknown) => walkPayload(value, { ...bare, usesMarks: true });
 const json = (value: unknown) => JSON.stringify(normalize(value));
 const refused = (value: unknown, code: string) =>
