@@ -33,9 +33,12 @@ function shortHmac(key: Uint8Array): (plain: string) => string {
     inner[index] = byte ^ 0x36;
     outer[index] = byte ^ 0x5c;
   }
+  // By their length: a new view takes a tenth of the time that hashing does.
+  const views: Buffer[] = [];
   return (plain) => {
     const length = inner.write(plain, blockBytes, 'utf8');
-    outer.write(hash('sha256', inner.subarray(0, blockBytes + length), 'binary'), blockBytes, 'latin1');
+    views[length] ??= inner.subarray(0, blockBytes + length);
+    outer.write(hash('sha256', views[length], 'binary'), blockBytes, 'latin1');
     inner.fill(0, blockBytes, blockBytes + length);
     return hash('sha256', outer, 'base64');
   };
