@@ -7,6 +7,7 @@ import type { S3Settings } from './adapters/s3-backup/s3-client.ts';
 import { systemClock } from './clock.ts';
 import { maxWorkerId } from './envelope/snowflake.ts';
 import type { WorkerIdLease } from './envelope/worker-id-lease.ts';
+import { loadOnce } from './load-once.ts';
 import type { KeyProvider } from './protect/key-provider.ts';
 import type { EventBackupStrategy } from './publish/backup.ts';
 import type { Broker, SendResult } from './publish/broker.ts';
@@ -35,11 +36,7 @@ const brokers: Record<string, Load> = {
 
 /** A broker whose adapter and vendor are loaded at its first use, so that start-up pays for neither. */
 export function openBroker(name: string, settings: BrokerSettings): Broker {
-  let loading: Promise<Broker> | undefined;
-  const load = (): Promise<Broker> => {
-    loading ??= (brokers[name] as Load)(settings).then((broker) => watchForHangs(broker, systemClock));
-    return loading;
-  };
+  const load = loadOnce(async () => watchForHangs(await (brokers[name] as Load)(settings), systemClock));
   const orFailure = async (use: (broker: Broker) => Promise<SendResult>): Promise<SendResult> => {
     try {
       return await use(await load());
@@ -55,9 +52,7 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
     send: (topic, partition, records) => orFailure((broker) => broker.send(topic, partition, records)),
     partitionsFor: async (topic) => (await load()).partitionsFor(topic),
     describe: async () => (await load()).describe(),
-    close: async (deadlineMs) => {
-      if (loading !== undefined) await (await loading).close(deadlineMs);
-    },
+    close: async (deadlineMs) => (await load.started())?.close(deadlineMs),
   };
 }
 
@@ -150,16 +145,13 @@ export async function openLocalSource(options: LocalSourceOptions): Promise<Reco
 
 /** Backup to S3, loaded at the first event that needs it. */
 export function openS3Backup(settings: S3Settings): EventBackupStrategy {
-  let loading: Promise<EventBackupStrategy> | undefined;
+  const load = loadOnce(async () =>
+    (await import('./adapters/s3-backup/s3-backup.ts')).createS3Backup(settings),
+  );
   return {
     name: `S3 bucket ${settings.bucket}`,
-    async store(event) {
-      loading ??= import('./adapters/s3-backup/s3-backup.ts').then(({ createS3Backup }) =>
-        createS3Backup(settings),
-      );
-      await (await loading).store(event);
-    },
-    close: async (deadlineMs) => (await loading)?.close?.(deadlineMs),
+    store: async (event) => (await load()).store(event),
+    close: async (deadlineMs) => (await load.started())?.close?.(deadlineMs),
   };
 }
 

@@ -22,14 +22,20 @@ export function contextOptionsOf({ context, security }: Config, logger: Logger):
   };
 }
 
-export function queueSettingsOf({
-  broker,
-  retry,
-}: Config): Pick<
+/** The end of `svc.broker.delivery-timeout-ms`, which is for the tiers behind the topic: a quarter of it, two seconds at most. */
+export function tiersTimeMs({ broker }: Config): number {
+  return Math.min(Math.floor(broker.deliveryTimeoutMs / 4), 2_000);
+}
+
+export function queueSettingsOf(
+  config: Config,
+): Pick<
   QueueOptions,
   'topic' | 'batch' | 'buffer' | 'maxInFlight' | 'deliveryTimeoutMs' | 'retry' | 'breaker'
 > {
-  const { topic, buffer, maxInFlight, deliveryTimeoutMs } = broker;
+  const { broker, retry } = config;
+  const { topic, buffer, maxInFlight } = broker;
+  const deliveryTimeoutMs = broker.deliveryTimeoutMs - tiersTimeMs(config);
   const batch = { ...broker.batch, isAwaited: !broker.asyncMode };
   const { initialInterval: initialIntervalMs, maxInterval: maxIntervalMs } = retry;
   return {

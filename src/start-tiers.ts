@@ -3,6 +3,7 @@ import { openLocalBackup, openLocalSource, openS3Backup } from './adapters.ts';
 import { systemClock } from './clock.ts';
 import type { Config } from './config/config.ts';
 import { startOwnWork } from './lifecycle.ts';
+import { loadOnce } from './load-once.ts';
 import type { Logger } from './observe/logger.ts';
 import type { BackupState } from './observe/metrics.ts';
 import type { Ledger } from './observe/outcomes.ts';
@@ -18,6 +19,7 @@ import { partitionOfKey } from './publish/partitioner.ts';
 import type { RecoverySource } from './publish/recovery-source.ts';
 import type { FailedEvent, NextTier } from './publish/tier.ts';
 import { createTiers } from './publish/tiered.ts';
+import { tiersTimeMs } from './start-settings.ts';
 
 export interface TiersParts {
   readonly broker: Broker;
@@ -62,6 +64,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
           partitionOf,
           isolate,
           isAway: parts.isAway,
+          leastTimeMs: tiersTimeMs(config) / 2,
           onSendFailed: ledger.brokerFailed,
         });
   const s3 =
@@ -156,11 +159,7 @@ export function partitionOf(key: string | null, count: number): number {
 
 /** Loaded when the first look finds something to look at. */
 function lazySource(open: () => Promise<RecoverySource>): RecoverySource & { hasEvents(): Promise<boolean> } {
-  let loading: Promise<RecoverySource> | undefined;
-  const load = (): Promise<RecoverySource> => {
-    loading ??= open();
-    return loading;
-  };
+  const load = loadOnce(open);
   return {
     name: 'local files',
     open: async (forRecovery) => (await load()).open(forRecovery),

@@ -9,7 +9,6 @@ import type { TargetReport } from './capture/report.ts';
 import { type CaptureSlot, createSlot } from './capture/slot.ts';
 import { systemClock, within } from './clock.ts';
 import type { Config } from './config/config.ts';
-import { maxTimerMs } from './config/option.ts';
 import type { ContextOptions } from './context/context-options.ts';
 import { createTraceStarter } from './context/event-trace.ts';
 import { createOriginReader } from './context/origin.ts';
@@ -123,6 +122,8 @@ export function start(config: Config, logger: Logger): Service {
     );
   }
   // Without an event so far, the broker and the management server start once the application's first turn is over.
+  // Whoever requires svc hears of what fails before the application does anything.
+  if (config.required) running();
   setImmediate(() => {
     try {
       running();
@@ -197,7 +198,7 @@ function startEngine(
     defaultTopic: config.broker.topic,
     asyncMode: config.broker.asyncMode,
     maxWaitMs: config.broker.maxWaitMs,
-    publishWaitMs: Math.min(config.broker.deliveryTimeoutMs + config.broker.maxWaitMs, maxTimerMs),
+    publishWaitMs: config.broker.deliveryTimeoutMs,
     templateOf: createTemplates(source),
     nextId: ids.next,
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),

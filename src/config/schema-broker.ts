@@ -165,7 +165,8 @@ export const brokerOptions: readonly Option[] = [
     max: maxTimerMs,
     default: 30_000,
     status: 'active',
-    description: 'An event that is not acknowledged in this time, retries among it, goes to the next tier.',
+    description:
+      'What an event may take in all, retries among it. The last two seconds (a quarter of less than eight) are for the dead letter topic and the backup, where it goes when its topic has not acknowledged it by then.',
   },
   {
     name: 'svc.broker.file.path',

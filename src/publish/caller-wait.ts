@@ -14,18 +14,27 @@ interface Waiting {
   readonly release: (outcome: Outcome | undefined) => void;
 }
 
+/** Timers are later than this only where something blocked the event loop. */
+const lateMs = 50;
+
 /** One timer for all of them: as each waits equally long, who came first is the first to go. */
 export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
   const waiting = new Set<Waiting>();
   const context = new AsyncResource('svc.caller-wait');
   let timer: NodeJS.Timeout | undefined;
+  let dueMs = 0;
 
   function releaseDue(): void {
     timer = undefined;
     const nowMs = clock.monotonic();
+    // The process was busy beyond the time: an answer that came meanwhile has not been read yet.
+    if (nowMs - dueMs > lateMs) {
+      arm(nowMs, nowMs);
+      return;
+    }
     for (const one of waiting) {
       if (one.untilMs > nowMs) {
-        arm(one.untilMs - nowMs);
+        arm(one.untilMs, nowMs);
         return;
       }
       waiting.delete(one);
@@ -33,17 +42,19 @@ export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
     }
   }
 
-  function arm(delayMs: number): void {
-    timer = setTimeout(releaseDue, Math.ceil(delayMs)).unref();
+  function arm(untilMs: number, nowMs: number): void {
+    dueMs = untilMs;
+    timer = setTimeout(releaseDue, Math.ceil(untilMs - nowMs)).unref();
   }
 
   return {
     forOutcome: (outcome) =>
       new Promise((release) => {
-        const one = { untilMs: clock.monotonic() + maxWaitMs, release };
+        const nowMs = clock.monotonic();
+        const one = { untilMs: nowMs + maxWaitMs, release };
         waiting.add(one);
         // Not in the context of the one call that comes first.
-        if (timer === undefined) context.runInAsyncScope(arm, undefined, maxWaitMs);
+        if (timer === undefined) context.runInAsyncScope(arm, undefined, one.untilMs, nowMs);
         void outcome.then((known) => {
           waiting.delete(one);
           release(known);
@@ -55,7 +66,11 @@ export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
 /** For one with a time of its own, whose timer ends with it. */
 export function outcomeWithin(waitMs: number, outcome: Promise<Outcome>): Promise<Outcome | undefined> {
   return new Promise((release) => {
-    const timer = setTimeout(release, Math.ceil(waitMs), undefined).unref();
+    // Then one turn more, in which an answer is read that came while something blocked the event loop.
+    const over = (): void => {
+      timer = setTimeout(release, 0, undefined);
+    };
+    let timer = setTimeout(over, Math.ceil(waitMs)).unref();
     void outcome.then((known) => {
       clearTimeout(timer);
       release(known);

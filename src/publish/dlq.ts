@@ -15,6 +15,8 @@ export interface DlqOptions {
   readonly partitionOf: (key: string | null, partitionCount: number) => number;
   /** Runs a send as svc's own work. */
   readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
+  /** The one try has what is left of the time of its events, and this at least. */
+  readonly leastTimeMs: number;
   /** While the cluster is known to be away, events go to the next tier at once. */
   readonly isAway?: () => boolean;
   readonly onSendFailed: (kind: SendFailureKind) => void;
@@ -31,9 +33,6 @@ const maxWaitingCount = 10_000;
 const maxWaitingBytes = 32 * 1024 * 1024;
 /** After a failure of the topic itself: so long events go past it, then one batch tries again. */
 const pauseMs = 5_000;
-/** The one try has what is left of the time of its events, and this at least: a topic of the cluster may be all that is left. */
-const leastTimeMs = 1_000;
-
 /**
  * The dead letter topic: one try, for the retries are spent. Dead letters of one partition are sent in their order, one
  * send at a time. One that is too large for the topic goes to the next tier alone.
@@ -87,7 +86,7 @@ export function createDlqTier(options: DlqOptions): Tier {
   /** Of the one that has most. */
   function timeLeftMs(letters: readonly Letter[]): number {
     const deadlines = letters.map(({ failed }) => failed.deadlineAtMs ?? Number.POSITIVE_INFINITY);
-    return Math.max(leastTimeMs, Math.max(...deadlines) - clock.monotonic());
+    return Math.max(options.leastTimeMs, Math.max(...deadlines) - clock.monotonic());
   }
 
   async function sendAll(letters: readonly Letter[]): Promise<void> {

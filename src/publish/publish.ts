@@ -9,8 +9,8 @@ import { runningService } from './running-service.ts';
  *
  * @throws SvcError `SVC_PUBLISH_NOT_RUNNING` where svc was not started, `SVC_PUBLISH_LOST` when no tier has stored the event,
  * `SVC_PROTECT_…` when the payload cannot be published, `SVC_PUBLISH_OPTIONS` for an option that is wrong or unknown (nothing
- * is sent), `SVC_PUBLISH_TIMEOUT` when there is no outcome after `timeoutMs`, by default `svc.broker.delivery-timeout-ms` and
- * `svc.broker.max-wait-ms` more for the tiers behind: the event is on its way still, and may arrive.
+ * is sent), `SVC_PUBLISH_TIMEOUT` when there is no outcome after `timeoutMs`, by default `svc.broker.delivery-timeout-ms`:
+ * the event is on its way still, and may arrive.
  */
 export async function publish(payload: unknown, options?: PublishOptions): Promise<Published> {
   const service = runningService.current;

@@ -5,6 +5,6 @@ export function timedOut(deliveryTimeoutMs: number, inFlight: boolean): SendFail
   return {
     kind: inFlight ? 'unknown_outcome' : 'retriable',
     cause: 'TimeoutException',
-    message: `not acknowledged within ${deliveryTimeoutMs} ms (svc.broker.delivery-timeout-ms)`,
+    message: `not acknowledged within ${deliveryTimeoutMs} ms (svc.broker.delivery-timeout-ms, less what the dead letter topic and the backup need)`,
   };
 }

@@ -30,6 +30,7 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
       logger,
     });
     const tier = createDlqTier({
+      leastTimeMs: 1_000,
       broker,
       topic: dead,
       format: 'recovery',

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
 import sinon from 'sinon';
 import { createCallerWait, outcomeWithin } from '../../src/publish/caller-wait.ts';
 import type { Outcome } from '../../src/publish/publisher.ts';
@@ -64,12 +66,42 @@ describe('a caller with a time of its own', () => {
       assert.equal(await outcomeWithin(60_000, Promise.resolve('published')), 'published');
       assert.equal(clock.countTimers(), 0);
       const late = outcomeWithin(100, new Promise(() => {}));
-      await clock.tickAsync(100);
+      await clock.tickAsync(101);
       assert.equal(await late, undefined);
     } finally {
       clock.restore();
     }
   });
+});
+
+describe('where something blocks the event loop', () => {
+  const system = { now: () => Date.now(), monotonic: () => performance.now() };
+  const ways: Readonly<Record<string, (outcome: Promise<Outcome>) => Promise<Outcome | undefined>>> = {
+    'all callers': (outcome) => createCallerWait(100, system).forOutcome(outcome),
+    'a caller with a time of its own': (outcome) => outcomeWithin(100, outcome),
+  };
+  for (const [who, wait] of Object.entries(ways))
+    it(`an answer that came in time is read first: ${who}`, async () => {
+      const worker = new Worker(
+        `const { parentPort } = require('node:worker_threads');
+         parentPort.postMessage('ready');
+         parentPort.once('message', () => parentPort.postMessage('published'));`,
+        { eval: true },
+      );
+      try {
+        await once(worker, 'message');
+        const answer = once(worker, 'message').then(([outcome]) => outcome as Outcome);
+        // Timers come right after this turn, and what was received only after them.
+        await new Promise(setImmediate);
+        const outcome = wait(answer);
+        worker.postMessage('go');
+        const blockedUntil = performance.now() + 400;
+        while (performance.now() < blockedUntil);
+        assert.equal(await outcome, 'published');
+      } finally {
+        await worker.terminate();
+      }
+    });
 });
 
 describe('what is under way', () => {

@@ -16,6 +16,7 @@ function tierOver(answer: (sent: Sent) => SendFailure | undefined, options: Part
   const kinds: string[] = [];
   const time = { nowMs: 0 };
   const tier = createDlqTier({
+    leastTimeMs: 1_000,
     broker: {
       partitionsFor: async () => 2,
       send: async (topic, partition, records: readonly BrokerRecord[]): Promise<SendResult> => {

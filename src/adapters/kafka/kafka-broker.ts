@@ -1,4 +1,5 @@
 import { SvcError } from '../../errors.ts';
+import { loadOnce } from '../../load-once.ts';
 import type { Broker, BrokerRecord, ClusterInfo, SendFailure, SendResult } from '../../publish/broker.ts';
 import type { FailureScene } from './failure-lines.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
@@ -60,21 +61,13 @@ export function createKafkaBroker({
     isReady: async (topic) => (await (await session()).partitionCount(topic)) !== undefined,
     limitMs: options.requestTimeoutMs,
   });
-  let loading: Promise<KafkaSession> | undefined;
+  const session = loadOnce(load);
   let closed = false;
   let closing: Promise<void> | undefined;
 
-  function session(): Promise<KafkaSession> {
-    loading ??= load().catch((error: unknown) => {
-      loading = undefined;
-      throw error;
-    });
-    return loading;
-  }
-
   async function end(deadlineMs: number): Promise<void> {
     await underWay.idle(deadlineMs);
-    await (await loading?.catch(() => undefined))?.close();
+    await (await session.started()?.catch(() => undefined))?.close();
     underWay.release();
   }
 
@@ -98,7 +91,7 @@ export function createKafkaBroker({
     },
 
     async giveUpOn(topic, partition) {
-      const opened = await loading?.catch(() => undefined);
+      const opened = await session.started()?.catch(() => undefined);
       return opened?.giveUpOn(topic, partition);
     },
 

@@ -1,11 +1,7 @@
+import { loadOnce } from '../../load-once.ts';
 import type { GroupAccess, GroupConnection } from '../kafka/group/group-connection.ts';
 import { brokerPoolOf } from './broker-pool.ts';
-import {
-  type KafkajsClient,
-  type KafkajsClientOptions,
-  loadKafkajs,
-  type OpenKafkajsClient,
-} from './kafkajs-client.ts';
+import { type KafkajsClient, type KafkajsClientOptions, loadKafkajs } from './kafkajs-client.ts';
 import { connectThroughSeeds } from './kafkajs-connect.ts';
 import { protocolErrorIn, toSendFailure } from './kafkajs-failure.ts';
 
@@ -36,11 +32,10 @@ const ofGroups = 0;
 const answerMs = 5_000;
 
 export function createKafkajsGroup(options: KafkajsClientOptions): GroupAccess {
-  let loading: Promise<OpenKafkajsClient> | undefined;
+  const loadClient = loadOnce(() => loadKafkajs(options));
 
   async function openBroker(brokers: readonly string[], requestTimeoutMs: number): Promise<Opened> {
-    loading ??= loadKafkajs(options);
-    const client = (await loading)({ brokers, requestTimeoutMs });
+    const client = (await loadClient())({ brokers, requestTimeoutMs });
     try {
       const pool = brokerPoolOf<GroupBroker>(client);
       await connectThroughSeeds(pool, brokers.length);

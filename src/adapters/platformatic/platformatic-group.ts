@@ -1,3 +1,4 @@
+import { loadOnce } from '../../load-once.ts';
 import type { GroupAccess, GroupConnection, GroupMember } from '../kafka/group/group-connection.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { loadPlatformatic } from '../kafka/platformatic-module.ts';
@@ -25,15 +26,14 @@ interface JoinAnswer {
 
 /** Groups through the requests of `@platformatic/kafka`: its consumer wants topics. */
 export function createPlatformaticGroup(options: KafkaClientOptions): GroupAccess {
-  let loading: ReturnType<typeof load> | undefined;
+  const loadConnections = loadOnce(() => load(options));
 
   return {
     errorName: protocolErrorIn,
     describe: (error) => toSendFailure(error, { options, written: false }).message,
 
     async open({ group, protocolType, protocolName, sessionTimeoutMs, rebalanceTimeoutMs }) {
-      loading ??= load(options);
-      const open = (await loading)(rebalanceTimeoutMs + answerMs);
+      const open = (await loadConnections())(rebalanceTimeoutMs + answerMs);
       try {
         const address = await findCoordinator(open, options, group);
         const { request } = await open.get(address);

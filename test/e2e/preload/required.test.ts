@@ -68,6 +68,19 @@ describe('svc.required', function () {
       assert.match(end.stderr, why);
     });
 
+  it('svc fails while it starts: the process does not start', async () => {
+    const files = { 'breaks.cjs': `require('node:os').hostname = () => { throw new Error('no name'); };` };
+    const end = await run(configOf([target], required), {
+      env: { NODE_OPTIONS: '--require ./breaks.cjs' },
+      files,
+    } as never);
+    assert.deepEqual([end.code, end.stdout], [78, ''], end.stderr);
+    assert.match(
+      end.stderr,
+      /svc: could not start, nor does the process, because svc\.required is true: no name$/m,
+    );
+  });
+
   it('where svc works, and where it is switched off, the application runs', async () => {
     const end = await run(configOf([target], required));
     assert.deepEqual([end.code, Object.values(end.topics).flat().length], [0, 1], end.stderr);
