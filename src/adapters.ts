@@ -50,6 +50,11 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
     name,
     connect: () => orFailure((broker) => broker.connect()),
     send: (topic, partition, records) => orFailure((broker) => broker.send(topic, partition, records)),
+    letGo: () =>
+      void load.started()?.then(
+        (broker) => broker.letGo?.(),
+        () => {},
+      ),
     partitionsFor: async (topic) => (await load()).partitionsFor(topic),
     describe: async () => (await load()).describe(),
     close: async (deadlineMs) => (await load.started())?.close(deadlineMs),

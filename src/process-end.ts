@@ -3,8 +3,8 @@ import { isMainThread } from 'node:worker_threads';
 export interface ProcessEnd {
   /** Events without an outcome yet. */
   readonly pending: () => number;
-  /** Waits until every event has its outcome, up to the deadline; intake stays open. */
-  readonly drain: (deadlineMs: number) => Promise<void>;
+  /** Waits until every event has its outcome, up to the deadline, and says whether each has; intake stays open. */
+  readonly drain: (deadlineMs: number) => Promise<boolean>;
   /** Last, synchronous words: what was left, what was never called. */
   readonly report: () => void;
   /** Milliseconds that events in flight may take once the process was told to end. */
@@ -53,9 +53,10 @@ export function watchProcessEnd(end: ProcessEnd): () => void {
   function onBeforeExit(): void {
     if (waited || end.pending() === 0) return;
     waited = true;
-    void end.drain(end.deadlineMs).then(() => {
-      // Node asks again when the wait is over: what is left after the deadline is not waited for a second time.
-      waited = end.pending() > 0;
+    void end.drain(end.deadlineMs).then((isDrained) => {
+      // Node asks again when the wait is over: what is left after the deadline is not waited for a second time. Events that
+      // whoever waited for these has made since are new.
+      waited = !isDrained;
     });
   }
   function onExit(): void {

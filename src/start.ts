@@ -53,7 +53,7 @@ export interface Service {
   /** Waits for the events so far; gives none of them up. Returns whether all have their outcome. */
   flush(deadlineMs: number): Promise<boolean>;
   /** Resolves when no event is under way. Towards the deadline, what is not acknowledged goes to the next tier. */
-  drain(deadlineMs: number): Promise<void>;
+  drain(deadlineMs: number): Promise<boolean>;
   /**
    * The last word of a process that ends: writes what has no outcome yet to the backup, synchronously, and from then on
    * each event of the application's own exit handlers. Returns how many were written now.
@@ -69,7 +69,7 @@ export interface Service {
 interface Engine {
   readonly pipeline: Pipeline;
   flush(deadlineMs: number): Promise<boolean>;
-  drain(deadlineMs: number): Promise<void>;
+  drain(deadlineMs: number): Promise<boolean>;
   save(): number;
   readonly protection: Protection;
   close(deadlineMs: number): Promise<void>;
@@ -137,7 +137,7 @@ export function start(config: Config, logger: Logger): Service {
     report,
     pending: () => ledger.snapshot().inFlight,
     flush: async (deadlineMs) => engine?.flush(deadlineMs) ?? true,
-    drain: async (deadlineMs) => engine?.drain(deadlineMs),
+    drain: async (deadlineMs) => engine?.drain(deadlineMs) ?? true,
     save: () => {
       isOver = true;
       return engine?.save() ?? 0;
@@ -243,9 +243,10 @@ function startEngine(
       return within(deadlineMs, pipeline.soFar());
     },
     async drain(deadlineMs) {
-      await queue.drain(deadlineMs);
+      const isDrained = await queue.drain(deadlineMs);
       // Whoever waits for an event's outcome hears of it right after the queue.
       await within(0, pipeline.idle());
+      return isDrained;
     },
     save: () => tiers.save(queue.surrender(shutDown, tiers.saveLate)),
     async close(deadlineMs) {

@@ -39,6 +39,7 @@ const ground = [
   'bounded-json.ts',
   'ranges.ts',
   'folders.ts',
+  'load-once.ts',
 ];
 
 interface Import {

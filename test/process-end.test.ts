@@ -4,9 +4,12 @@ import { watchProcessEnd } from '../src/process-end.ts';
 
 // What signals and exits do to a whole process: test/e2e/preload/process-end.test.ts.
 describe('watchProcessEnd', () => {
-  const watch = (pending: () => number): { drained: number[]; unwatch: () => void } => {
+  const watch = (pending: () => number, isDrained = true): { drained: number[]; unwatch: () => void } => {
     const drained: number[] = [];
-    const drain = async (deadlineMs: number): Promise<void> => void drained.push(deadlineMs);
+    const drain = async (deadlineMs: number): Promise<boolean> => {
+      drained.push(deadlineMs);
+      return isDrained;
+    };
     return { drained, unwatch: watchProcessEnd({ pending, drain, deadlineMs: 700, report: () => {} }) };
   };
   const beforeExit = async (): Promise<void> => {
@@ -31,8 +34,19 @@ describe('watchProcessEnd', () => {
     }
   });
 
-  it('does not wait a second time for what the deadline left over', async () => {
+  it('waits again for events that were made when it had waited for others', async () => {
     const { drained, unwatch } = watch(() => 1);
+    try {
+      await beforeExit();
+      await beforeExit();
+      assert.deepEqual(drained, [700, 700]);
+    } finally {
+      unwatch();
+    }
+  });
+
+  it('does not wait a second time for what the deadline left over', async () => {
+    const { drained, unwatch } = watch(() => 1, false);
     try {
       await beforeExit();
       await beforeExit();
@@ -48,7 +62,7 @@ describe('watchProcessEnd', () => {
     const done: string[] = [];
     const unwatch = watchProcessEnd({
       pending: () => 0,
-      drain: async () => void done.push('drain'),
+      drain: async () => done.push('drain') > 0,
       deadlineMs: 700,
       report: () => done.push('report'),
     });

@@ -58,6 +58,8 @@ export interface Broker {
    * sends fail by themselves when it drops their connection does that, and gives `undefined`. Never rejects.
    */
   giveUpOn?(topic: string, partition: number | undefined): Promise<SendFailure | undefined>;
+  /** Optional: nobody waits any more for what is under way to a cluster that does not answer, so that it keeps no process alive. */
+  letGo?(): void;
   /** Number of partitions of a topic, or `undefined` where the broker does not know it. */
   partitionsFor(topic: string): Promise<number | undefined>;
   /** For health checks. Rejects with a one-line message when the cluster cannot be reached. */

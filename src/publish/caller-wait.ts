@@ -17,7 +17,10 @@ interface Waiting {
 /** Timers are later than this only where something blocked the event loop. */
 const lateMs = 50;
 
-/** One timer for all of them: as each waits equally long, who came first is the first to go. */
+/**
+ * One timer for all of them: as each waits equally long, who came first is the first to go. It keeps the process alive while
+ * somebody waits: what waits for an answer must not find the process ended.
+ */
 export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
   const waiting = new Set<Waiting>();
   const context = new AsyncResource('svc.caller-wait');
@@ -44,7 +47,18 @@ export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
 
   function arm(untilMs: number, nowMs: number): void {
     dueMs = untilMs;
-    timer = setTimeout(releaseDue, Math.ceil(untilMs - nowMs)).unref();
+    timer = setTimeout(releaseDue, Math.ceil(untilMs - nowMs));
+  }
+
+  function enter(one: Waiting, nowMs: number): void {
+    // Not in the context of the one call that comes first.
+    if (timer === undefined) context.runInAsyncScope(arm, undefined, one.untilMs, nowMs);
+    else if (waiting.size === 0) timer.ref();
+    waiting.add(one);
+  }
+
+  function leave(one: Waiting): void {
+    if (waiting.delete(one) && waiting.size === 0) timer?.unref();
   }
 
   return {
@@ -52,11 +66,9 @@ export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
       new Promise((release) => {
         const nowMs = clock.monotonic();
         const one = { untilMs: nowMs + maxWaitMs, release };
-        waiting.add(one);
-        // Not in the context of the one call that comes first.
-        if (timer === undefined) context.runInAsyncScope(arm, undefined, one.untilMs, nowMs);
+        enter(one, nowMs);
         void outcome.then((known) => {
-          waiting.delete(one);
+          leave(one);
           release(known);
         });
       }),
@@ -70,7 +82,7 @@ export function outcomeWithin(waitMs: number, outcome: Promise<Outcome>): Promis
     const over = (): void => {
       timer = setTimeout(release, 0, undefined);
     };
-    let timer = setTimeout(over, Math.ceil(waitMs)).unref();
+    let timer = setTimeout(over, Math.ceil(waitMs));
     void outcome.then((known) => {
       clearTimeout(timer);
       release(known);

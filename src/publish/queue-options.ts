@@ -8,7 +8,7 @@ import type { NextTier } from './tier.ts';
 
 export interface QueueOptions {
   /** Without `describe`, a cluster that hangs shows only when the time of its events is over. */
-  readonly broker: Pick<Broker, 'send' | 'partitionsFor'> & Partial<Pick<Broker, 'describe'>>;
+  readonly broker: Pick<Broker, 'send' | 'partitionsFor'> & Partial<Pick<Broker, 'describe' | 'letGo'>>;
   /** Topic of events that name none. */
   readonly topic: string;
   readonly batch: {

@@ -39,7 +39,7 @@ export interface Queue extends Publisher {
    * Sends at once what waits only for company, and waits until everything has its outcome. Towards the end of `deadlineMs`
    * what is not acknowledged goes to the next tier, what is under way too. Intake stays as it is.
    */
-  drain(deadlineMs: number): Promise<void>;
+  drain(deadlineMs: number): Promise<boolean>;
   /** Gives everything to the next tier that is not acknowledged yet. */
   giveUp(reason: SendFailure): void;
   /**
@@ -178,6 +178,8 @@ export function createQueue(options: QueueOptions): Queue {
 
   function giveUp(reason: SendFailure, alsoInFlight: boolean): void {
     for (const topic of [...topics.values()]) topic.abandon(reason, alsoInFlight);
+    // Sends may be under way still whose events have gone to the next tier.
+    if (memory.events === 0 && breaker?.state !== 'CLOSED') broker.letGo?.();
   }
 
   function expireAfter(delayMs: number): void {
@@ -195,6 +197,7 @@ export function createQueue(options: QueueOptions): Queue {
     if (memory.events < before && answeredAtMs < nowMs - deliveryTimeoutMs)
       breaker?.failed(timedOut(deliveryTimeoutMs, true), true);
     if (next !== undefined) expireAfter(Math.max(1, Math.ceil(next - nowMs)));
+    else if (breaker?.state !== 'CLOSED') broker.letGo?.();
   }
 
   /** Takes the event, or says why not. */
@@ -244,14 +247,14 @@ export function createQueue(options: QueueOptions): Queue {
     for (const topic of topics.values()) topic.flush();
   }
 
-  async function drain(deadlineMs: number): Promise<void> {
+  async function drain(deadlineMs: number): Promise<boolean> {
     const end = clock.monotonic() + deadlineMs;
     flush();
     const isDrained = await within(deadlineMs - Math.min(deadlineMs / 4, longestReserveMs), idle());
     // Events that came after the last one was through have their time still.
-    if (isDrained) return;
+    if (isDrained) return true;
     giveUp(shutDown, true);
-    await within(Math.max(0, end - clock.monotonic()), idle());
+    return within(Math.max(0, end - clock.monotonic()), idle());
   }
 
   return {

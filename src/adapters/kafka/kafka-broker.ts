@@ -68,7 +68,7 @@ export function createKafkaBroker({
   async function end(deadlineMs: number): Promise<void> {
     await underWay.idle(deadlineMs);
     await (await session.started()?.catch(() => undefined))?.close();
-    underWay.release();
+    underWay.letGo();
   }
 
   return {
@@ -89,6 +89,8 @@ export function createKafkaBroker({
       if (records.length === 0) return Promise.resolve({ ok: true });
       return underWay.run(() => patientSend(topic, partition, records));
     },
+
+    letGo: underWay.letGo,
 
     async giveUpOn(topic, partition) {
       const opened = await session.started()?.catch(() => undefined);

@@ -3,15 +3,14 @@ export interface WorkUnderWay {
   run<T>(work: () => Promise<T>): Promise<T>;
   /** Resolves when nothing is under way, at `limitMs` at the latest. */
   idle(limitMs: number): Promise<void>;
-  /** From now on nothing keeps the process alive. */
-  release(): void;
+  /** Nobody waits for what is under way now: it does not keep the process alive any more. */
+  letGo(): void;
 }
 
 const farAwayMs = 2 ** 31 - 1;
 
 export function createWorkUnderWay(): WorkUnderWay {
   let count = 0;
-  let released = false;
   let hold: NodeJS.Timeout | undefined;
   let onIdle: (() => void) | undefined;
 
@@ -24,7 +23,8 @@ export function createWorkUnderWay(): WorkUnderWay {
 
   return {
     async run(work) {
-      if (++count === 1 && !released) hold = setInterval(() => {}, farAwayMs);
+      count++;
+      hold ??= setInterval(() => {}, farAwayMs);
       try {
         return await work();
       } finally {
@@ -40,9 +40,9 @@ export function createWorkUnderWay(): WorkUnderWay {
       });
       clearTimeout(timer);
     },
-    release() {
-      released = true;
+    letGo() {
       clearInterval(hold);
+      hold = undefined;
     },
   };
 }

@@ -9,6 +9,7 @@ import type {
 import { flexibleFrom, newestProduce, type Produce, produceBody } from '../kafka/produce-request.ts';
 import type { Certificates } from '../kafka/read-certificates.ts';
 import type { SignIn } from './platformatic-sign-in.ts';
+import { withUnheldTimers } from './unheld-timers.ts';
 
 export interface Address {
   readonly host: string;
@@ -86,10 +87,12 @@ export async function openConnection(
 
   const call = <T>(api: VendorApi, parameters: readonly unknown[]): Promise<T> =>
     new Promise<T>((resolve, reject) => {
-      api.api(connection, ...parameters, (error: Error | null, answer: T) => {
-        if (error === null) resolve(answer);
-        else reject(new BrokerError(broker, error));
-      });
+      withUnheldTimers(() =>
+        api.api(connection, ...parameters, (error: Error | null, answer: T) => {
+          if (error === null) resolve(answer);
+          else reject(new BrokerError(broker, error));
+        }),
+      );
     });
 
   signal.addEventListener('abort', destroy);
@@ -136,10 +139,12 @@ export async function openConnection(
           writer.context.noResponse = produce.acks === 0;
           return writer;
         };
-        connection.send(api.key, api.version, write, parseResponse, isFlexible, isFlexible, (error) => {
-          if (error === null) resolve();
-          else reject(new BrokerError(broker, error));
-        });
+        withUnheldTimers(() =>
+          connection.send(api.key, api.version, write, parseResponse, isFlexible, isFlexible, (error) => {
+            if (error === null) resolve();
+            else reject(new BrokerError(broker, error));
+          }),
+        );
       });
       return counted(sent);
     },
