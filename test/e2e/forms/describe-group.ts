@@ -126,4 +126,14 @@ function checkContents(run: GroupRun, form: Form): void {
       keys,
     );
   }
+  for (const [name, added] of Object.entries(form.headers ?? {})) {
+    // svc's own names are in camel case, or hold a hyphen.
+    const ownName = /[A-Z-]|^trace/;
+    assert.deepEqual(
+      eventsOf(run, form, name).map(({ headers }) =>
+        Object.fromEntries(Object.entries(headers).filter(([header]) => !ownName.test(header))),
+      ),
+      added,
+    );
+  }
 }

@@ -44,6 +44,8 @@ export interface Form {
   readonly payloads?: Readonly<Record<string, readonly unknown[]>>;
   /** Record keys by the name of their target. */
   readonly keys?: Readonly<Record<string, readonly string[]>>;
+  /** Headers that the targets add, by the name of their target. */
+  readonly headers?: Readonly<Record<string, readonly Readonly<Record<string, string>>[]>>;
   /** A form that cannot be captured: what the log says about its targets. Then `events` has zeros. */
   readonly refused?: RegExp;
   /** What the report at the end of the process says about its targets. */

@@ -91,6 +91,90 @@ export default async () => [
     keys: { byResult: ['o-1'], byArgs: ['c-1'], byPosition: ['g@h.i'], byName: ['j@k.l:o-1'], 'Orders.prototype.byThird': ['m'] },
   },
   {
+    id: 'callback',
+    title: '`callback: last`: a function that answers through its last argument, the error first',
+    kind,
+    files: {
+      'payments.mjs': `const later = (callback, ...answer) => setTimeout(callback, 5, ...answer);
+export function charge(id, callback) { here(); later(callback, id < 0 ? new RangeError(\`no \${id}\`) : null, { id }); return 'queued'; }
+export function atOnce(id, callback) { here(); callback.call('self', null, id, 'both'); }
+export class Ledger { constructor() { this.seen = []; } book(id, callback) { this.seen.push(id); later(callback, null, this.seen.length); } }
+`,
+    },
+    targets: [
+      { function: 'charge', callback: 'last', payload: '{ asked: #p0, got: #result }', key: '#id' },
+      { function: 'atOnce', callback: 'last' },
+      { function: 'Ledger.prototype.book', callback: 'last' },
+    ],
+    call: `import { atOnce, charge, Ledger } from './payments.mjs';
+const ask = (call) => new Promise((resolve) => call((error, ...answer) => resolve(error ? error.message : answer)));
+export default async () => {
+  const ledger = new Ledger();
+  let returned;
+  const own = [];
+  atOnce(3, function (...given) { own.push(String(this), ...given); });
+  return [
+    await ask((callback) => { returned = charge(1, callback); }), returned, await ask((callback) => charge(-1, callback)),
+    own, await ask((callback) => ledger.book('b', callback)), ledger.seen,
+  ];
+};`,
+    returns: [[{ id: 1 }], 'queued', 'no -1', ['self', null, 3, 'both'], [1], ['b']],
+    events: { charge: 1, atOnce: 1, 'Ledger.prototype.book': 1 },
+    payloads: {
+      charge: [{ asked: 1, got: { id: 1 } }],
+      atOnce: [{ value: [3, 'both'] }],
+      'Ledger.prototype.book': [{ value: 1 }],
+    },
+    keys: { charge: ['1'] },
+  },
+  {
+    id: 'when',
+    title: '`when`: which calls make an event',
+    kind,
+    files: {
+      'orders.mjs': `const orders = new Map([[1, { id: 1, total: 5 }], [2, { id: 2, total: 500 }]]);
+export const find = async (id) => { here(); return orders.get(id) ?? null; };
+export function large(id) { here(); return orders.get(id); }
+export function asked(id, isQuiet) { here(); return id; }
+`,
+    },
+    targets: [
+      { function: 'find', when: '#result != null' },
+      { function: 'large', when: '#result.total > 100' },
+      { function: 'asked', when: '!#isQuiet' },
+    ],
+    call: `import { asked, find, large } from './orders.mjs';
+export default async () => [await find(1), await find(9), large(1).id, large(2).id, asked(1, true), asked(2, false)];`,
+    returns: [{ id: 1, total: 5 }, null, 1, 2, 1, 2],
+    events: { find: 1, large: 1, asked: 1 },
+    payloads: { find: [{ id: 1, total: 5 }], large: [{ id: 2, total: 500 }], asked: [{ value: 2 }] },
+  },
+  {
+    id: 'headers',
+    title: '`headers`: headers of the record from expressions',
+    kind,
+    files: {
+      'orders.mjs': `export const create = async (tenant, id) => { here(); return { id, paid: id > 1, note: undefined }; };
+export class Orders { cancel(id, reason) { here(); return { id, reason }; } }
+`,
+    },
+    targets: [
+      { function: 'create', headers: { tenant: '#p0', paid: '#result.paid', id: '#result.id', note: '#result.note', source: "'web'" } },
+      { function: 'Orders.prototype.cancel', headers: { reason: 'reason' } },
+    ],
+    call: `import { create, Orders } from './orders.mjs';
+export default async () => [(await create('acme', 1)).id, (await create('b', 2)).id, new Orders().cancel(3, 'late').id];`,
+    returns: [1, 2, 3],
+    events: { create: 2, 'Orders.prototype.cancel': 1 },
+    headers: {
+      create: [
+        { tenant: 'acme', paid: 'false', id: '1', source: 'web' },
+        { tenant: 'b', paid: 'true', id: '2', source: 'web' },
+      ],
+      'Orders.prototype.cancel': [{ reason: 'late' }],
+    },
+  },
+  {
     id: 'publish-event',
     title: '`publishEvent(options, fn)`: a function without a name',
     kind,
