@@ -2,22 +2,15 @@ import assert from 'node:assert/strict';
 import { chmodSync, chownSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { type LoadedConfig, loadConfig } from '../../src/config/load.ts';
+import { needing } from '../support/requires.ts';
 import { folderWith, lines, removeFolders } from './config-folder.ts';
 
 const code = 'globalThis.svcForeignCode = true; export default { svc: { broker: { topic: "stolen" } } }';
 const data = 'svc.broker.topic: stolen';
 const project = '{ "name": "orders" }';
 const stranger = 54_321;
-const isSuperuser = process.geteuid?.() === 0;
 
 const load = (cwd: string, env = {}): LoadedConfig => loadConfig({ cwd, env });
-
-/** Owners can be given away by the superuser alone; modes are tested without. */
-function needsSuperuser(context: Mocha.Context): void {
-  if (isSuperuser) return;
-  if (process.env.CI) throw new Error('run as the superuser in CI: files of another user are needed');
-  context.skip();
-}
 
 function assertNotTaken(loaded: LoadedConfig, says: RegExp): void {
   assert.equal(loaded.isReadable, false);
@@ -106,8 +99,8 @@ describe('whose configuration is taken', () => {
       assert.equal(load(join(root, 'app')).found, true);
     });
 
-    it('does not enter a folder above that another user owns', function () {
-      needsSuperuser(this);
+    it('does not enter a folder above that another user owns', async function () {
+      await needing('superuser', this);
       const root = folderWith({ 'svc.config.yaml': data, 'package.json': project, 'app/keep': '' });
       chownSync(root, stranger, stranger);
       assert.equal(load(join(root, 'app')).found, false);
@@ -119,8 +112,8 @@ describe('whose configuration is taken', () => {
 
   describe('code', () => {
     for (const name of ['svc.config.mjs', 'svc.config.ts'])
-      it(`${name} of another user is not run`, function () {
-        needsSuperuser(this);
+      it(`${name} of another user is not run`, async function () {
+        await needing('superuser', this);
         const cwd = folderWith({ [name]: code });
         chownSync(join(cwd, name), stranger, stranger);
         assertNotTaken(
@@ -129,8 +122,8 @@ describe('whose configuration is taken', () => {
         );
       });
 
-    it('that is a link which another user made is not run', function () {
-      needsSuperuser(this);
+    it('that is a link which another user made is not run', async function () {
+      await needing('superuser', this);
       const cwd = folderWith({ 'real.mjs': code });
       symlinkSync(join(cwd, 'real.mjs'), join(cwd, 'svc.config.mjs'));
       const { lchownSync } = process.getBuiltinModule('node:fs');
@@ -138,8 +131,8 @@ describe('whose configuration is taken', () => {
       assertNotTaken(load(cwd), /another user owns/);
     });
 
-    it('that a link leads to in a folder of another user is not run', function () {
-      needsSuperuser(this);
+    it('that a link leads to in a folder of another user is not run', async function () {
+      await needing('superuser', this);
       const other = folderWith({ 'real.mjs': code });
       chownSync(other, stranger, stranger);
       const cwd = folderWith();
@@ -161,8 +154,8 @@ describe('whose configuration is taken', () => {
         else assert.equal(load(cwd).config.broker.topic, 'stolen');
       });
 
-    it('that a group may write is run only where the group is the own one of its user', function () {
-      needsSuperuser(this);
+    it('that a group may write is run only where the group is the own one of its user', async function () {
+      await needing('superuser', this);
       const cwd = folderWith({ 'svc.config.mjs': code });
       chmodSync(join(cwd, 'svc.config.mjs'), 0o664);
       chownSync(join(cwd, 'svc.config.mjs'), 0, stranger);
@@ -187,7 +180,7 @@ describe('whose configuration is taken', () => {
 
     it('is run whoever owns it, where SVC_CONFIG or --config names it', () => {
       const cwd = folderWith({ 'svc.config.mjs': code });
-      if (isSuperuser) chownSync(join(cwd, 'svc.config.mjs'), stranger, stranger);
+      if (process.geteuid?.() === 0) chownSync(join(cwd, 'svc.config.mjs'), stranger, stranger);
       chmodSync(join(cwd, 'svc.config.mjs'), 0o666);
       assert.equal(load(cwd, { SVC_CONFIG: 'svc.config.mjs' }).config.broker.topic, 'stolen');
       const named = loadConfig({ cwd, env: { SVC_CONFIG: 'gone.yaml' }, file: 'svc.config.mjs' });
@@ -196,8 +189,8 @@ describe('whose configuration is taken', () => {
   });
 
   describe('YAML and JSON', () => {
-    it('of another user are read from a mounted volume, but not from a folder that everybody may write', function () {
-      needsSuperuser(this);
+    it('of another user are read from a mounted volume, but not from a folder that everybody may write', async function () {
+      await needing('superuser', this);
       for (const [name, content] of [
         ['svc.config.yaml', data],
         ['svc.config.json', '{ "svc.broker.topic": "stolen" }'],

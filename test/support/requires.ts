@@ -24,6 +24,7 @@ import { startVault } from './vault.ts';
  * - `mounts`: Linux that lets a process have file systems of its own;
  * - `proc`: a system that tells when a process began;
  * - `pipes`: a system with named pipes among its files;
+ * - `superuser`: that this process may give files to other users;
  * - `java`: a JDK, its compiler included;
  */
 export type Requirement =
@@ -38,6 +39,7 @@ export type Requirement =
   | 'mounts'
   | 'proc'
   | 'pipes'
+  | 'superuser'
   | 'java'
   | 'promtool';
 
@@ -85,6 +87,13 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
     if (process.platform === 'win32')
       throw new Unavailable('there are no named pipes in folders', 'run it on Linux or macOS');
   },
+  superuser: async () => {
+    if (process.geteuid?.() !== 0)
+      throw new Unavailable(
+        'files cannot be given to another user',
+        'run it as the superuser, in a container',
+      );
+  },
   promtool: async () => {
     const path = await ensurePromtool({ log, build: isCi() });
     if (path === null) {
@@ -120,16 +129,23 @@ export function requiring(
   return describe(title, function () {
     before(`needs ${[needs].flat().join(', ')}`, async function () {
       this.timeout(LONGEST_PREPARATION_MS);
-      for (const need of [needs].flat()) {
-        const missing = await findMissing(need);
-        if (!missing) continue;
-        report(title, missing);
-        if (isCi()) throw new Error(`${missing.message}. CI is set, so it must be there: ${missing.how}`);
-        this.skip();
-      }
+      for (const need of [needs].flat()) await skipWithout(need, title, this);
     });
     suite.call(this);
   });
+}
+
+/** The same for a single test: `await needing('superuser', this)`. */
+export async function needing(need: Requirement, test: Mocha.Context): Promise<void> {
+  await skipWithout(need, test.runnable().fullTitle(), test);
+}
+
+async function skipWithout(need: Requirement, title: string, context: Mocha.Context): Promise<void> {
+  const missing = await findMissing(need);
+  if (!missing) return;
+  report(title, missing);
+  if (isCi()) throw new Error(`${missing.message}. CI is set, so it must be there: ${missing.how}`);
+  context.skip();
 }
 
 async function findMissing(need: Requirement): Promise<Unavailable | null> {

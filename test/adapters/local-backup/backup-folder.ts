@@ -43,6 +43,8 @@ export function backupEvent(eventId: string, options: Partial<BackupEvent> = {})
       eventType: 'ORDER_CREATED',
       'content-type': 'application/json',
       traceparent: '00-a-b-01',
+      // Of the application, as `headers` of a target adds it.
+      tenant: 'Zoë "& Söhne" ✓',
     },
     value: Buffer.from(
       JSON.stringify({

@@ -50,7 +50,8 @@ describe('memory that a backup folder can cost', function () {
       unreadable,
       names.map((name) => `${name}: ${reason}`),
     );
-    assert.ok(grownBytes < 100 * mebibyte, `${grownBytes}`);
+    // Read as a whole, one of them alone would take 400 MB.
+    assert.ok(grownBytes < 200 * mebibyte, `${grownBytes}`);
   });
 
   it('files as large as an event may be are read one by one', async () => {

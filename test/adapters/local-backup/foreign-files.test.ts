@@ -158,13 +158,19 @@ describe('what others have put into a backup folder', () => {
     const segment = segmentIn(directory);
     writeFileSync(join(directory, `${segment}.done`), ' '.repeat(maxDoneBytes - 2).concat('[]'));
     const route = readFileSync(join(directory, 'routes', '1001.json'), 'utf8').trim();
-    writeFileSync(join(directory, 'routes', '1001.json'), route.padEnd(maxRouteBytes));
+    writeFileSync(
+      join(directory, 'routes', '1001.json'),
+      route + ' '.repeat(maxRouteBytes - Buffer.byteLength(route)),
+    );
     assert.deepEqual((await restore(directory)).unreadable, []);
 
     const again = await stored(3, 2);
     const other = segmentIn(again);
     sparse(join(again, `${other}.done`), maxDoneBytes + 1);
-    writeFileSync(join(again, 'routes', '1001.json'), route.padEnd(maxRouteBytes + 1));
+    writeFileSync(
+      join(again, 'routes', '1001.json'),
+      route + ' '.repeat(maxRouteBytes + 1 - Buffer.byteLength(route)),
+    );
     const reason = (bytes: number): string =>
       `it is larger than ${bytes} bytes, and nothing that svc writes there is`;
     const { ids, unreadable } = await restore(again);

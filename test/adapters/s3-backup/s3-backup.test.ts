@@ -54,6 +54,17 @@ describe('S3 backup', () => {
     assert.deepEqual((await eventsOf(source)).map(routeOf), [routeOf(event)]);
   });
 
+  it('gives as many headers back as an event may have', async () => {
+    const added = Object.fromEntries(Array.from({ length: 32 }, (_, n) => [`x-${n}`, 'é'.repeat(4_096)]));
+    const event = backupEvent('281474976710656', {
+      headers: { ...backupEvent('281474976710656').headers, ...added },
+    });
+    await createS3Backup(settings()).store(event);
+    const source = createS3Source(settings());
+    await source.open(true);
+    assert.deepEqual((await eventsOf(source)).map(routeOf), [routeOf(event)]);
+  });
+
   it('stores more at once than there are sockets: waiting for one does not count as waiting for S3', async function () {
     this.timeout(30_000);
     s3.trouble = 'slow';

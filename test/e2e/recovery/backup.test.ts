@@ -76,7 +76,9 @@ describe('backup and its way back', function () {
     app,
     env: { KAFKA_BROKERS: brokers },
     files: {
-      'svc.config.json': configOf([target], { 'id-generator': idGenerator }),
+      'svc.config.json': configOf([{ ...target, headers: { tenant: "'acme & söhne'" } }], {
+        'id-generator': idGenerator,
+      }),
       'main.mjs': `${orders}\n${main}`,
     },
   });
@@ -131,7 +133,9 @@ describe('backup and its way back', function () {
         'eventType',
         'content-type',
         'traceparent',
+        'tenant',
       ]);
+      assert.ok(records.every(({ headers }) => (headers as { tenant?: string }).tenant === 'acme & söhne'));
       assert.deepEqual(filesIn(folder), []);
 
       const again = await svc(folder, 'backup', 'restore', '--json');
