@@ -40,6 +40,9 @@ const ground = [
   'ranges.ts',
   'folders.ts',
   'load-once.ts',
+  'loopback.ts',
+  'management-token.ts',
+  'trusted-proxy.ts',
 ];
 
 interface Import {

@@ -1,5 +1,7 @@
 import { nodeNet } from '../builtins.ts';
+import { minTokenLength } from '../management-token.ts';
 import { topicNamePattern, topicNameRule } from '../topic-name.ts';
+import { readTrustedProxy, trustedProxyRule } from '../trusted-proxy.ts';
 
 export interface Format {
   /** Also in the JSON Schema, so no flags. */
@@ -35,10 +37,10 @@ export const formats = {
     pattern: /^(header:[A-Za-z0-9!#$%&'*+.^_`|~-]+|(baggage|request):[^\s]+)$/,
     says: 'must be header:<name>, baggage:<key> or request:<path of a property>',
   },
-  'address-or-range': {
-    pattern: /^[0-9A-Fa-f:.]+(\/[0-9]{1,3})?$/,
-    check: isAddressOrRange,
-    says: 'must be an IP address or a range such as 10.0.0.0/8',
+  'trusted-proxy': {
+    pattern: /^(unix|[0-9A-Fa-f:.]+(\/[0-9]{1,3})?)$/,
+    check: (text) => readTrustedProxy(text) !== undefined,
+    says: `must be ${trustedProxyRule}`,
   },
   'listen-address': {
     pattern: /^[0-9A-Za-z:._-]+$/,
@@ -48,6 +50,10 @@ export const formats = {
   token: {
     pattern: /^[!-~]+$/,
     says: 'must be visible ASCII characters without spaces, as a bearer token is',
+  },
+  'management-token': {
+    pattern: new RegExp(`^[!-~]{${minTokenLength},}$`),
+    says: `must be ${minTokenLength} or more visible ASCII characters without spaces: shorter ones can be guessed`,
   },
   url: {
     pattern: /^https?:\/\/[^\s]+$/,
@@ -73,11 +79,4 @@ function isBareUrl(text: string): boolean {
 function isPort(text: string): boolean {
   const port = Number(text);
   return port >= 1 && port <= 65_535;
-}
-
-function isAddressOrRange(text: string): boolean {
-  const [address = '', bits, ...more] = text.split('/');
-  const family = nodeNet().isIP(address);
-  if (family === 0 || more.length > 0) return false;
-  return bits === undefined || Number(bits) <= (family === 4 ? 32 : 128);
 }

@@ -1,6 +1,6 @@
 import { accessSync, constants } from 'node:fs';
 import { resolve } from 'node:path';
-import { nodeNet } from '../builtins.ts';
+import { isLoopback } from '../loopback.ts';
 import { checkKafkaClient } from './check-kafka-client.ts';
 import { checkPii } from './check-pii.ts';
 import { checkSasl } from './check-sasl.ts';
@@ -54,6 +54,11 @@ export function checkRules(input: RuleInput, targets: readonly TargetConfig[]): 
     problems.push({ name, message, where: where('management.server.address'), fix });
   }
 
+  const exposure = 'management.endpoints.web.exposure.include';
+  const named = isGiven(exposure) ? ((values.get(exposure) as readonly string[] | undefined) ?? []) : [];
+  for (const endpoint of named.filter((each) => each === 'svc-metrics' || each === 'svc-outbox'))
+    warn(exposure, `${endpoint} has no route in this version: requests for it get 404`, 'Leave it out');
+
   if (values.get('svc.broker.backup.s3-enabled') === true) {
     require('svc.broker.backup.s3-bucket', 's3Bucket is required when s3Enabled=true');
   }
@@ -96,11 +101,4 @@ function checkReadable(name: string, { values, settings, baseDir }: RuleInput): 
       },
     ];
   }
-}
-
-/** True for addresses that only this machine can reach. Unusual spellings of them count as others: the safe side. */
-export function isLoopback(address: string): boolean {
-  const text = address.toLowerCase();
-  if (text === '127.0.0.1' || text === 'localhost' || text === '::1') return true;
-  return /^(::ffff:)?127\./.test(text) && nodeNet().isIPv4(text.replace('::ffff:', ''));
 }

@@ -13,10 +13,11 @@ export const contextOptions: readonly Option[] = [
   {
     name: 'svc.security.trusted-proxies',
     type: 'list',
-    format: 'address-or-range',
+    format: 'trusted-proxy',
     default: [],
     status: 'active',
-    description: 'Addresses and ranges of proxies whose forwarding headers are believed.',
+    description:
+      'Addresses and ranges of proxies whose forwarding headers are believed; `unix` for whoever connects through a Unix domain socket.',
   },
   {
     name: 'svc.context.correlation-id.headers',

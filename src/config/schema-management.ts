@@ -24,10 +24,10 @@ export const managementOptions: readonly Option[] = [
   {
     name: 'management.server.token',
     type: 'string',
-    format: 'token',
+    format: 'management-token',
     secret: true,
     status: 'active',
-    description: 'Bearer token that callers must send.',
+    description: 'Bearer token that callers must send: 16 characters or more.',
   },
   {
     name: 'management.endpoints.web.exposure.include',
@@ -35,7 +35,8 @@ export const managementOptions: readonly Option[] = [
     values: ['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox', '*'],
     default: ['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox'],
     status: 'active',
-    description: 'Endpoints that are served. `*` is all of them, an empty list starts no server.',
+    description:
+      'Endpoints that are served. `*` is all of them, an empty list starts no server. `svc-metrics` and `svc-outbox` have no route yet: requests for them get 404.',
   },
   {
     name: 'management.endpoint.health.show-details',

@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { isIPv4 } from 'node:net';
+import { isLoopback } from '../loopback.ts';
 import { problem } from './problem.ts';
 import type { Reply } from './reply.ts';
 
@@ -8,14 +8,6 @@ export interface GuardPolicy {
   /** The server is reachable from this host only: a `Host` that is not local can only come from DNS rebinding. */
   readonly loopback: boolean;
   readonly token: string | undefined;
-}
-
-/** Tokens shorter than this can be guessed. */
-export const minTokenLength = 16;
-
-/** Addresses that only this host reaches. */
-export function isLoopback(address: string): boolean {
-  return address === 'localhost' || address === '::1' || (isIPv4(address) && address.startsWith('127.'));
 }
 
 /** What is wrong with the request itself, whoever sends it: the form (400), the host (421), the origin (403). */

@@ -312,15 +312,30 @@ const forms: Record<FormatName, { good: string[]; bad: string[] }> = {
     good: ['header:x-user-id', 'baggage:user.id', 'request:user.id'],
     bad: ['', 'x-user-id', 'header:', 'header:a b', 'cookie:a', 'baggage:', 'request: a'],
   },
-  'address-or-range': {
-    good: ['10.0.0.1', '10.0.0.0/8', '0.0.0.0/0', '10.0.0.0/32', '::1', 'fd00::/8', '::/128'],
-    bad: ['', '10.0.0', '10.0.0.0/33', '::/129', 'proxy', '10.0.0.0/8/8', '10.0.0.0/', '10.0.0.0/-1'],
+  'trusted-proxy': {
+    good: ['unix', '10.0.0.1', '10.0.0.0/8', '0.0.0.0/0', '10.0.0.0/32', '::1', 'fd00::/8', '::/128'],
+    bad: [
+      '',
+      'Unix',
+      'unix/1',
+      '10.0.0',
+      '10.0.0.0/33',
+      '::/129',
+      'proxy',
+      '10.0.0.0/8/8',
+      '10.0.0.0/',
+      '10.0.0.0/-1',
+    ],
   },
   'listen-address': {
     good: ['127.0.0.1', '0.0.0.0', '::', 'localhost', 'db-1.internal'],
     bad: ['', '127.0.0.1:9464', 'localhost:1', '1.2.3', '256.0.0.1', 'http://a'],
   },
   token: { good: ['a', '~!'], bad: ['', 'a b', 'ä', 'a\n'] },
+  'management-token': {
+    good: ['a'.repeat(16), `~${'!'.repeat(500)}`],
+    bad: ['', 'a'.repeat(15), `${'a'.repeat(16)} `, 'ä'.repeat(16), `${'a'.repeat(16)}\n`],
+  },
   url: { good: ['http://a', 'https://a:1/b?c'], bad: ['', 'a', 'ftp://a', 'http://', 'http://a b'] },
 };
 

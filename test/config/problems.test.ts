@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { loadConfig } from '../../src/config/load.ts';
 import { formatProblems } from '../../src/config/problem.ts';
-import { isLoopback } from '../../src/config/rules.ts';
+import { isLoopback } from '../../src/loopback.ts';
 import { folderWith, lines, loadCode, loadYaml, removeFolders } from './config-folder.ts';
 
 function inSvc(text: string): string[] {
@@ -198,7 +198,10 @@ management:
     assert.deepEqual(lines(loaded.problems), [
       'management.server.token: is required when management.server.address is not a loopback address (code). Set the environment variable MANAGEMENT_SERVER_TOKEN, or listen on 127.0.0.1.',
     ]);
-    assert.deepEqual(loadCode({}, { server: { address: '0.0.0.0', token: 'x' } }).problems, []);
+    assert.deepEqual(loadCode({}, { server: { address: '0.0.0.0', token: 'x'.repeat(16) } }).problems, []);
+    assert.deepEqual(lines(loadCode({}, { server: { token: 'x'.repeat(15) } }).problems), [
+      'management.server.token: must be 16 or more visible ASCII characters without spaces: shorter ones can be guessed (code).',
+    ]);
     for (const address of ['127.0.0.1', '127.255.255.255', '::1', 'LocalHost', '::ffff:127.0.0.1']) {
       assert.equal(isLoopback(address), true, address);
     }
@@ -213,6 +216,10 @@ management:
     assert.deepEqual(lines(include(['health', 'metric']).problems), [
       'management.endpoints.web.exposure.include: item 2 must be one of health, info, metrics, prometheus, svc-metrics, svc-outbox, *, got a string (code). Did you mean metrics?',
     ]);
+    assert.deepEqual(lines(include(['health', 'svc-outbox']).warnings), [
+      'management.endpoints.web.exposure.include: svc-outbox has no route in this version: requests for it get 404 (code). Leave it out.',
+    ]);
+    assert.deepEqual(loadCode({}).warnings, []);
     assert.deepEqual(include([]).config.management.endpoints.web.exposure.include, []);
     assert.deepEqual(include('health,*').config.management.endpoints.web.exposure.include, ['health', '*']);
     assert.deepEqual(inSvc('log: { level: verbose }'), [

@@ -154,7 +154,7 @@ describe('createTrustedProxies', () => {
     for (const entry of bad) {
       assert.throws(() => createTrustedProxies([entry]), {
         code: 'SVC_CONTEXT_BAD_TRUSTED_PROXY',
-        message: `trusted proxy "${entry}" is not an address, a range such as 10.0.0.0/8, or unix`,
+        message: `trusted proxy "${entry}" is not an IP address, a range such as 10.0.0.0/8, or unix`,
       });
     }
   });

@@ -265,6 +265,12 @@ describe('management guard', () => {
       assert.equal((await ask(await start({ token }), '/metrics')).status, 200);
     });
 
+    it('is not asked for on loopback as an IPv6 address spells it, which the configuration takes as well', async () => {
+      const port = await start({ address: '::ffff:127.0.0.1' });
+      const { status } = await fetch(`http://127.0.0.1:${port}/metrics`);
+      assert.equal(status, 200);
+    });
+
     for (const [what, given] of [
       ['no token', undefined],
       ['a token of 15 characters', 'x'.repeat(15)],

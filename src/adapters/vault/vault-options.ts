@@ -1,5 +1,5 @@
-import { BlockList, isIP } from 'node:net';
 import { SvcError } from '../../errors.ts';
+import { isLoopback } from '../../loopback.ts';
 import { keyProviderError } from '../../protect/key-provider-error.ts';
 
 export const vaultEngines = ['kv-v1', 'kv-v2', 'transit'] as const;
@@ -65,19 +65,9 @@ function checkAddress(address: string): string {
     throw refused('the address must be a URL: https://host:port');
   if (url.username || url.password || url.search || url.hash)
     throw refused('the address must hold no user, password, query or fragment');
-  if (url.protocol === 'http:' && !isLoopback(url.hostname))
+  if (url.protocol === 'http:' && !isLoopback(url.hostname.replace(/^\[|\]$/g, '')))
     throw refused('the address must begin with https://, as it is not on loopback');
   return `${url.origin}${url.pathname}`.replace(/\/+$/, '');
-}
-
-const loopback = new BlockList();
-loopback.addSubnet('127.0.0.0', 8, 'ipv4');
-loopback.addAddress('::1', 'ipv6');
-
-function isLoopback(hostname: string): boolean {
-  const host = hostname.replace(/^\[|\]$/g, '');
-  if (isIP(host) === 0) return host === 'localhost';
-  return loopback.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4');
 }
 
 function refused(why: string): SvcError {

@@ -1,0 +1,2 @@
+/** Shorter bearer tokens of the management server can be guessed. */
+export const minTokenLength = 16;
