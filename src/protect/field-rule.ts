@@ -1,2 +1,0 @@
-export type { FieldRule, PathRule, PiiLevel, PiiStrategy, PiiType } from '../field-rule.ts';
-export { piiLevels, piiStrategies, piiTypes } from '../field-rule.ts';
