@@ -21,6 +21,7 @@ export { PiiField } from './protect/pii-field.ts';
 export type { BackupEvent, EventBackupStrategy } from './publish/backup.ts';
 export { registerBackupStrategy } from './publish/backup.ts';
 export { flush } from './publish/flush.ts';
+export { invalidateEncryptionKeys } from './publish/invalidate-encryption-keys.ts';
 export type { LostEvent, LostEventListener } from './publish/loss-alert.ts';
 export { onEventLost } from './publish/loss-alert.ts';
 export type { Producer, Published, PublishOptions } from './publish/producer.ts';

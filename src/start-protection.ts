@@ -31,6 +31,8 @@ export interface Protection {
   keys(): readonly KeyHealth[];
   /** For the report at the end: path rules that have met nothing so far. */
   remarks(): readonly string[];
+  /** See `invalidateEncryptionKeys`. */
+  invalidateKeys(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -51,6 +53,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
       addRules() {},
       keys: () => [],
       remarks: () => [],
+      invalidateKeys: async () => {},
       close: async () => watchMarks(undefined),
     };
   }
@@ -109,6 +112,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
     addRules,
     keys,
     remarks: () => unmetReport(policies.unmet()),
+    invalidateKeys: sealer.invalidateKeys,
     async close() {
       watchMarks(undefined);
       await sealer.close();

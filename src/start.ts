@@ -52,6 +52,8 @@ export interface Service {
   pending(): number;
   /** Waits for the events so far; gives none of them up. Returns whether all have their outcome. */
   flush(deadlineMs: number): Promise<boolean>;
+  /** Forgets the keys of a key service, and fetches them anew. */
+  invalidateEncryptionKeys(): Promise<void>;
   /** Resolves when no event is under way. Towards the deadline, what is not acknowledged goes to the next tier. */
   drain(deadlineMs: number): Promise<boolean>;
   /**
@@ -137,6 +139,7 @@ export function start(config: Config, logger: Logger): Service {
     report,
     pending: () => ledger.snapshot().inFlight,
     flush: async (deadlineMs) => engine?.flush(deadlineMs) ?? true,
+    invalidateEncryptionKeys: async () => engine?.protection.invalidateKeys(),
     drain: async (deadlineMs) => engine?.drain(deadlineMs) ?? true,
     save: () => {
       isOver = true;

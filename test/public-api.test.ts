@@ -18,6 +18,7 @@ const entries: Readonly<Record<string, Names>> = {
       'SvcError',
       'defineConfig',
       'flush',
+      'invalidateEncryptionKeys',
       'onEventLost',
       'publish',
       'publishEvent',

@@ -7,6 +7,8 @@ import { formatProblem } from '../src/config/problem.ts';
 import type { Envelope } from '../src/envelope/envelope.ts';
 import { SvcError } from '../src/errors.ts';
 import { PiiField } from '../src/protect/pii-field.ts';
+import { invalidateEncryptionKeys } from '../src/publish/invalidate-encryption-keys.ts';
+import { type RunningService, runningService } from '../src/publish/running-service.ts';
 import { declaredRules, type Protection, startProtection } from '../src/start-protection.ts';
 import { forgetMarks } from './protect/forget-marks.ts';
 
@@ -258,5 +260,44 @@ describe('protection as it is configured', () => {
       codeOf(() => publish({ a: 'x' })),
       /^SVC_PROTECT_KEY_/,
     );
+  });
+
+  it('forgets the keys of a service when it is told to, and refuses events until it has fetched them anew', async () => {
+    let asked = 0;
+    let isDown = false;
+    const answer = {
+      data: { data: { key: Buffer.alloc(32, 7).toString('base64') }, metadata: { version: 1 } },
+    };
+    server = createServer((_, response) => {
+      asked++;
+      response.writeHead(isDown ? 503 : 200).end(isDown ? '{}' : JSON.stringify(answer));
+    });
+    await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve));
+    const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const vault = { address, token: 't', defaultKeyPath: 'customer' };
+    startWith({ fields: ['a=:ENCRYPT'], kms: { enabled: true, type: 'vault', vault } });
+    for (let tries = 0; tries < 200 && protection?.keys()[0]?.status !== 'UP'; tries++)
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    const before = asked;
+    assert.match(JSON.stringify(publish({ a: 'x' })), /ENC\(/);
+    assert.equal(asked, before);
+    const current = {
+      invalidateEncryptionKeys: () => protection?.invalidateKeys(),
+    } as unknown as RunningService;
+    runningService.current = current;
+    try {
+      await invalidateEncryptionKeys();
+      assert.equal(asked, before + 1);
+      assert.match(JSON.stringify(publish({ a: 'x' })), /ENC\(/);
+      isDown = true;
+      await invalidateEncryptionKeys();
+      assert.match(
+        codeOf(() => publish({ a: 'x' })),
+        /^SVC_PROTECT_KEY_UNAVAILABLE$/,
+      );
+    } finally {
+      runningService.current = undefined;
+    }
+    await invalidateEncryptionKeys();
   });
 });
