@@ -26,12 +26,14 @@ export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
   const context = new AsyncResource('svc.caller-wait');
   let timer: NodeJS.Timeout | undefined;
   let dueMs = 0;
+  let isPutOff = false;
 
   function releaseDue(): void {
     timer = undefined;
     const nowMs = clock.monotonic();
-    // The process was busy beyond the time: an answer that came meanwhile has not been read yet.
-    if (nowMs - dueMs > lateMs) {
+    // The process was busy beyond the time: an answer that came meanwhile has not been read yet, and is read in the next turn.
+    isPutOff = !isPutOff && nowMs - dueMs > lateMs;
+    if (isPutOff) {
       arm(nowMs, nowMs);
       return;
     }

@@ -80,6 +80,21 @@ describe('where something blocks the event loop', () => {
     'all callers': (outcome) => createCallerWait(100, system).forOutcome(outcome),
     'a caller with a time of its own': (outcome) => outcomeWithin(100, outcome),
   };
+  it('again and again, nobody waits for more than one turn longer', async () => {
+    const outcome = createCallerWait(100, system).forOutcome(new Promise(() => {}));
+    let turns = 0;
+    let isOver = false;
+    const block = (): void => {
+      const blockedUntil = performance.now() + 120;
+      while (performance.now() < blockedUntil);
+      if (!isOver && ++turns < 20) setImmediate(block);
+    };
+    setImmediate(block);
+    assert.equal(await outcome, undefined);
+    isOver = true;
+    assert.ok(turns <= 4, `${turns} turns`);
+  });
+
   for (const [who, wait] of Object.entries(ways))
     it(`an answer that came in time is read first: ${who}`, async () => {
       const worker = new Worker(
