@@ -104,8 +104,9 @@ export async function startLoadApp(options: LoadAppOptions): Promise<LoadApp> {
     for (const end = Date.now() + timeoutMs; ; await sleep(20)) {
       const found = pattern.exec(stdout);
       if (found !== null) return found;
-      if (!running.has(child) || Date.now() > end)
-        throw new Error(`the application did not say ${pattern}:\n${stdout}\n${stderr.slice(-2_000)}`);
+      if (running.has(child) && Date.now() <= end) continue;
+      const how = running.has(child) ? 'in time' : `and ended with ${child.exitCode ?? child.signalCode}`;
+      throw new Error(`the application did not say ${pattern} ${how}:\n${stdout}\n${stderr.slice(-2_000)}`);
     }
   };
   const ledger = async (): Promise<Ledger> => {

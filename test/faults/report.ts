@@ -19,7 +19,8 @@ topic beyond the first of their event: a send whose answer was lost is sent agai
 *Longest pause* is the longest time in which a partition got no new record while the load was on, the start of killed nodes
 among it. A leader that moves is followed within about a second; a broker that hangs without closing its connections is
 left as soon as the cluster has chosen other leaders, not after \`svc.broker.request-timeout-ms\`. *Longest wait* is the
-longest that a caller waited for its event, with \`svc.broker.async-mode: false\`: \`svc.broker.max-wait-ms\`, 2 s, at most.
+longest that a caller waited for its event, with \`svc.broker.async-mode: false\`: \`svc.broker.max-wait-ms\`, 2 s, at most, and
+what a busy machine takes on top.
 `;
 
 const number = new Intl.NumberFormat('en-US');
