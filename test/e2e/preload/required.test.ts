@@ -69,11 +69,10 @@ describe('svc.required', function () {
     });
 
   it('svc fails while it starts: the process does not start', async () => {
-    const files = { 'breaks.cjs': `require('node:os').hostname = () => { throw new Error('no name'); };` };
-    const end = await run(configOf([target], required), {
-      env: { NODE_OPTIONS: '--require ./breaks.cjs' },
-      files,
-    } as never);
+    const breaks = `require('node:os').hostname = () => { throw new Error('no name'); };`;
+    const config = configOf([target], required);
+    const files = { 'main.mjs': main, 'svc.config.json': config, 'breaks.cjs': breaks };
+    const end = await run({}, { files, env: { NODE_OPTIONS: '--require ./breaks.cjs' } });
     assert.deepEqual([end.code, end.stdout], [78, ''], end.stderr);
     assert.match(
       end.stderr,
