@@ -175,7 +175,9 @@ export function createPipeline(parts: PipelineParts): Pipeline {
         }
         const published = publish(prepared.event, prepared.trace, entry);
         const waited =
-          timeoutMs === undefined ? publishers.forOutcome(published) : outcomeWithin(timeoutMs, published);
+          timeoutMs === undefined
+            ? publishers.forOutcome(published)
+            : outcomeWithin(timeoutMs, published, clock);
         return { eventId: prepared.event.eventId, outcome: throwUnlessStored(await waited) };
       },
     },

@@ -17,6 +17,9 @@ import type { SerializedEvent } from '../src/serialize/serializer.ts';
 
 const secret = 'john@example.com';
 
+/** Whoever waits for an event keeps the process alive. */
+const unsettled: ((outcome: Outcome) => void)[] = [];
+
 function pipelineWith(options: Partial<PipelineParts> = {}) {
   const taken: { event: SerializedEvent; settle: (outcome: Outcome) => void }[] = [];
   const refused: [string, string][] = [];
@@ -30,7 +33,11 @@ function pipelineWith(options: Partial<PipelineParts> = {}) {
     durations: createPublishDurations(),
     serializer: jsonSerializer,
     publisher: {
-      publish: (event) => new Promise((settle) => taken.push({ event, settle })),
+      publish: (event) =>
+        new Promise((settle) => {
+          unsettled.push(settle);
+          taken.push({ event, settle });
+        }),
       close: async () => {},
     },
     defaultTopic: 'main',
@@ -98,6 +105,10 @@ function parsed({ text }: SerializedEvent, publishedAt = '') {
 }
 
 describe('pipeline', () => {
+  afterEach(() => {
+    for (const settle of unsettled.splice(0)) settle('published');
+  });
+
   it('refuses a call whose condition failed, in the ledger and with failOnError for its caller', () => {
     const refusal = new SvcError('SVC_CAPTURE_EXPRESSION', 'when failed');
     const { onCall, ledger, refused, taken } = pipelineWith();

@@ -78,11 +78,17 @@ export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
 }
 
 /** For one with a time of its own, whose timer ends with it. */
-export function outcomeWithin(waitMs: number, outcome: Promise<Outcome>): Promise<Outcome | undefined> {
+export function outcomeWithin(
+  waitMs: number,
+  outcome: Promise<Outcome>,
+  clock: Clock,
+): Promise<Outcome | undefined> {
+  const dueMs = clock.monotonic() + waitMs;
   return new Promise((release) => {
-    // Then one turn more, in which an answer is read that came while something blocked the event loop.
+    // One turn more, as above.
     const over = (): void => {
-      timer = setTimeout(release, 0, undefined);
+      if (clock.monotonic() - dueMs > lateMs) timer = setTimeout(release, 0, undefined);
+      else release(undefined);
     };
     let timer = setTimeout(over, Math.ceil(waitMs));
     void outcome.then((known) => {

@@ -60,13 +60,15 @@ describe('caller wait', () => {
 });
 
 describe('a caller with a time of its own', () => {
+  const system = { now: () => Date.now(), monotonic: () => performance.now() };
+
   it('leaves no timer behind when its outcome is there', async () => {
     const clock = sinon.useFakeTimers();
     try {
-      assert.equal(await outcomeWithin(60_000, Promise.resolve('published')), 'published');
+      assert.equal(await outcomeWithin(60_000, Promise.resolve('published'), system), 'published');
       assert.equal(clock.countTimers(), 0);
-      const late = outcomeWithin(100, new Promise(() => {}));
-      await clock.tickAsync(101);
+      const late = outcomeWithin(100, new Promise(() => {}), system);
+      await clock.tickAsync(100);
       assert.equal(await late, undefined);
     } finally {
       clock.restore();
@@ -78,7 +80,7 @@ describe('where something blocks the event loop', () => {
   const system = { now: () => Date.now(), monotonic: () => performance.now() };
   const ways: Readonly<Record<string, (outcome: Promise<Outcome>) => Promise<Outcome | undefined>>> = {
     'all callers': (outcome) => createCallerWait(100, system).forOutcome(outcome),
-    'a caller with a time of its own': (outcome) => outcomeWithin(100, outcome),
+    'a caller with a time of its own': (outcome) => outcomeWithin(100, outcome, system),
   };
   it('again and again, nobody waits for more than one turn longer', async () => {
     const outcome = createCallerWait(100, system).forOutcome(new Promise(() => {}));
