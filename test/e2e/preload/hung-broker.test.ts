@@ -34,11 +34,11 @@ for (const client of ['kafkajs', 'platformatic'] as const)
 
     // In the first the next event waits in memory, and nobody else keeps the process alive. In the second it was sent: its
     // answer is waited for.
-    const topics = { 'made-by-its-first-event': 12_000, 'there-before': 33_000 };
+    const topics = { 'made-by-its-first-event': 12_000, 'there-before': 14_000 };
     for (const [topic, limitMs] of Object.entries(topics))
       it(`has its answers, and ends as soon as its events are in the backup: topic ${topic}`, async () => {
         if (topic === 'there-before') await kafka.createTopic(topic);
-        const broker = { topic, client, 'bootstrap-servers': kafka.brokers };
+        const broker = { topic, client, 'bootstrap-servers': kafka.brokers, 'delivery-timeout-ms': 8_000 };
         const targets = [{ module: './main.mjs', function: 'order', eventType: 'ORDERED' }];
         const files = { 'svc.config.json': configOf(targets, { broker }), 'main.mjs': main };
         const running = await startApp({ app, files, timeoutMs: 90_000 });
