@@ -41,7 +41,7 @@ const ground = [
   'folders.ts',
   'load-once.ts',
   'loopback.ts',
-  'management-token.ts',
+  'management.ts',
   'trusted-proxy.ts',
 ];
 

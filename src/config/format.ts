@@ -1,5 +1,5 @@
 import { nodeNet } from '../builtins.ts';
-import { minTokenLength } from '../management-token.ts';
+import { minTokenLength } from '../management.ts';
 import { topicNamePattern, topicNameRule } from '../topic-name.ts';
 import { readTrustedProxy, trustedProxyRule } from '../trusted-proxy.ts';
 

@@ -1,6 +1,7 @@
 import { accessSync, constants } from 'node:fs';
 import { resolve } from 'node:path';
 import { isLoopback } from '../loopback.ts';
+import { unservedIds } from '../management.ts';
 import { checkKafkaClient } from './check-kafka-client.ts';
 import { checkPii } from './check-pii.ts';
 import { checkSasl } from './check-sasl.ts';
@@ -56,7 +57,7 @@ export function checkRules(input: RuleInput, targets: readonly TargetConfig[]): 
 
   const exposure = 'management.endpoints.web.exposure.include';
   const named = isGiven(exposure) ? ((values.get(exposure) as readonly string[] | undefined) ?? []) : [];
-  for (const endpoint of named.filter((each) => each === 'svc-metrics' || each === 'svc-outbox'))
+  for (const endpoint of unservedIds.filter((id) => named.includes(id)))
     warn(exposure, `${endpoint} has no route in this version: requests for it get 404`, 'Leave it out');
 
   if (values.get('svc.broker.backup.s3-enabled') === true) {

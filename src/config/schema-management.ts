@@ -1,3 +1,4 @@
+import { endpointIds, unservedIds } from '../management.ts';
 import type { Option } from './option.ts';
 
 /** The management server. */
@@ -32,11 +33,10 @@ export const managementOptions: readonly Option[] = [
   {
     name: 'management.endpoints.web.exposure.include',
     type: 'list',
-    values: ['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox', '*'],
-    default: ['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox'],
+    values: [...endpointIds, '*'],
+    default: endpointIds,
     status: 'active',
-    description:
-      'Endpoints that are served. `*` is all of them, an empty list starts no server. `svc-metrics` and `svc-outbox` have no route yet: requests for them get 404.',
+    description: `Endpoints that are served. \`*\` is all of them, an empty list starts no server. ${unservedIds.map((id) => `\`${id}\``).join(' and ')} have no route yet: requests for them get 404.`,
   },
   {
     name: 'management.endpoint.health.show-details',

@@ -1,10 +1,7 @@
+import type { EndpointId } from '../management.ts';
 import { expositionContentType } from '../observe/exposition.ts';
 import type { Controls, Health } from './controls.ts';
 import type { Reply } from './reply.ts';
-
-/** Ids of the specification; `management.endpoints.web.exposure.include` lists them, or `*`. */
-export const endpointIds = ['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox'] as const;
-export type EndpointId = (typeof endpointIds)[number];
 
 /** `when-authorized`: details for requests with the token, the bare status for the rest. */
 export type ShowDetails = 'never' | 'when-authorized' | 'always';

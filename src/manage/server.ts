@@ -10,7 +10,7 @@ import { isMainThread } from 'node:worker_threads';
 import type { ErrorCode } from '../errors.ts';
 import { startOwnWork } from '../lifecycle.ts';
 import { isLoopback } from '../loopback.ts';
-import { minTokenLength } from '../management-token.ts';
+import { minTokenLength } from '../management.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { Controls } from './controls.ts';
 import { type RespondOptions, respond } from './respond.ts';

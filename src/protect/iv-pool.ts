@@ -5,7 +5,7 @@ const slots = 1024;
 
 let pool: Buffer | undefined;
 let next = slots;
-/** One for all: making a view of the pool takes longer than copying twelve bytes. */
+/** One for all, so that no value needs a view of the pool. */
 const iv = Buffer.allocUnsafeSlow(ivBytes);
 
 /**

@@ -1,6 +1,6 @@
 /**
  * What the application itself says in the form of a ciphertext or hash. It goes out with a backslash in front, so that readers
- * take nothing for svc's that is not: `\\ENC(…)`. A text that already begins so gets one more, and readers take one away: every
+ * take nothing for svc's that is not: `\ENC(…)`. A text that already begins so gets one more, and readers take one away: every
  * text comes back as it was.
  */
 const looksLikeOurs = /^\\*(?:ENC|HASH)\(/;
@@ -17,8 +17,8 @@ export function unmarkOwnText(text: string): string {
 }
 
 /**
- * Whether a JSON text may hold such a text. Asked of what is about to leave, in which each of the `sealed` texts stands once, and
- * which is searched for brackets: that takes a tenth of the time that looking at each value of it does.
+ * Whether a JSON text may hold such a text. Asked of what is about to leave, in which each of the `sealed` texts stands once: so
+ * they are counted, and none of its values has to be looked at.
  */
 export function mayHoldOwnText(json: string, sealed: readonly string[]): boolean {
   let ofOurForm = 0;

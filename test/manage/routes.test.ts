@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { exposedRoutes } from '../../src/manage/routes.ts';
 import { startManagementServer } from '../../src/manage/server.ts';
+import { endpointIds, unservedIds } from '../../src/management.ts';
 import { downHealth, fakeControls, upHealth } from './fake-controls.ts';
 import { ask } from './http-client.ts';
 import { defaultOptions, serverHarness } from './server-harness.ts';
@@ -181,5 +183,13 @@ describe('management routes', () => {
         undefined,
       );
     });
+  });
+});
+
+describe('endpoints that may be exposed', () => {
+  it('have a route each, but for those that are said to have none', () => {
+    const always = exposedRoutes([]).length;
+    const without = endpointIds.filter((id) => exposedRoutes([id]).length === always);
+    assert.deepEqual(without, unservedIds);
   });
 });

@@ -134,7 +134,9 @@ describe('the own text of an application', () => {
     const check = (given: unknown, sent: unknown, key?: string): void => {
       if (key === 'hidden') assert.equal(sent, hash);
       else if (key === 'sealed') assert.ok(isCipherText(sent as string));
-      else if (typeof given === 'string') assert.equal(sent, given === hash ? sent : markOwnText(given));
+      // What is the same as a hash beside it may pass for it.
+      else if (typeof given === 'string')
+        assert.ok(sent === markOwnText(given) || (given === hash && sent === hash));
       else for (const inner of Object.keys(given as object)) check(at(given, inner), at(sent, inner), inner);
     };
     fc.assert(

@@ -1,2 +1,0 @@
-/** Shorter bearer tokens of the management server can be guessed. */
-export const minTokenLength = 16;
