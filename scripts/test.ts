@@ -49,7 +49,6 @@ function suites(): Task[] {
     'adapters/kafka',
     'adapters/kafkajs',
     'adapters/platformatic',
-    'cli',
     'contract',
     'e2e',
     'support',

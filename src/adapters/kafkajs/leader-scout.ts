@@ -56,7 +56,8 @@ export function createLeaderScout(open: OpenKafkajsClient, addresses: () => read
 /** kafkajs itself may try on and on, or never settle, when its connections are gone. */
 function inTime<T>(question: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error('no answer')), answerMs);
+    // A send that somebody waits for keeps the process alive by itself.
+    const timer = setTimeout(() => reject(new Error('no answer')), answerMs).unref();
     question.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }
