@@ -16,9 +16,9 @@ const shared: UserConfig = {
 /** What applications import, as ESM and as CJS. State that must be single per process sits behind `Symbol.for('svc')`. */
 const publicEntries = {
   index: 'src/index.ts',
-  register: 'register.ts',
+  register: 'src/register.ts',
   testing: 'src/testing.ts',
-  consumer: 'src/consumer/consumer.ts',
+  consumer: 'src/consumer.ts',
   'adapters/kafkajs': 'src/adapters/kafkajs/kafkajs-broker.ts',
   'adapters/platformatic': 'src/adapters/platformatic/platformatic-broker.ts',
   'adapters/file': 'src/adapters/file/file-broker.ts',
@@ -32,7 +32,7 @@ export default defineConfig([
     ...shared,
     format: 'esm',
     // `loader`: what `module.register` runs in its own thread, where Node has no sound synchronous hooks.
-    entry: { ...publicEntries, loader: 'src/capture/source/loader.ts' },
+    entry: { ...publicEntries, loader: 'src/capture/source/loader-thread.ts' },
   },
   {
     ...shared,
@@ -47,9 +47,9 @@ export default defineConfig([
     // What `register`, `preload`, the command line and the end of a process load with one synchronous `require`.
     entry: {
       ...publicEntries,
-      preload: 'src/preload.ts',
-      start: 'src/start.ts',
-      'inspect-targets': 'src/inspect-targets.ts',
+      preload: 'src/preload/preload.ts',
+      start: 'src/start/start.ts',
+      'inspect-targets': 'src/start/inspect-targets.ts',
       cli: 'src/cli/main.ts',
       'local-backup': 'src/adapters/local-backup/local-backup.ts',
     },

@@ -4,11 +4,11 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type Format, formats } from '../src/config/format.ts';
-import { buildJsonSchema } from '../src/config/json-schema.ts';
-import { type Option, variableOf } from '../src/config/option.ts';
-import { options } from '../src/config/schema.ts';
-import { type TargetField, targetFields } from '../src/config/target-fields.ts';
+import { type Format, formats } from '../src/config/schema/format.ts';
+import { type Option, variableOf } from '../src/config/schema/option.ts';
+import { options } from '../src/config/schema/schema.ts';
+import { type TargetField, targetFields } from '../src/config/schema/target-fields.ts';
+import { buildJsonSchema } from './json-schema.ts';
 
 const sections: readonly (readonly [prefix: string, title: string])[] = [
   ['svc.enabled', 'Switches'],

@@ -16,7 +16,7 @@
  */
 import { AssertionError } from 'node:assert';
 import { type StoredRecord, sharedMemoryStore } from './adapters/memory/memory-store.ts';
-import type { Severity } from './severity.ts';
+import type { Severity } from './ground/event-fields.ts';
 
 /** One published event, as its consumers read it. What was not known is `null`. */
 export interface PublishedEvent<Payload = Record<string, unknown>> {

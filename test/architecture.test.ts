@@ -6,7 +6,9 @@ import { dirname, join, relative, resolve, sep } from 'node:path';
 const root = resolve(import.meta.dirname, '..');
 const source = join(root, 'src');
 
-const stages = [
+/** The way of an event, with what stands below it and above it: a folder imports those before it. */
+const folders = [
+  'ground',
   'observe',
   'config',
   'context',
@@ -16,34 +18,16 @@ const stages = [
   'consumer',
   'serialize',
   'publish',
-  'outbox',
   'adapters',
   'manage',
+  'start',
   'cli',
+  'preload',
 ] as const;
-const ground = [
-  'big-int-limit.ts',
-  'field-rule.ts',
-  'rule-path.ts',
-  'key-text.ts',
-  'supported-node.ts',
-  'errors.ts',
-  'builtins.ts',
-  'clock.ts',
-  'lifecycle.ts',
-  'event-id.ts',
-  'severity.ts',
-  'edit-distance.ts',
-  'event-headers.ts',
-  'topic-name.ts',
-  'bounded-json.ts',
-  'ranges.ts',
-  'folders.ts',
-  'load-once.ts',
-  'loopback.ts',
-  'management.ts',
-  'trusted-proxy.ts',
-];
+/** What a package.json of an application can name. */
+const entries = ['index.ts', 'register.ts', 'testing.ts', 'consumer.ts'];
+/** About fifteen: more of them side by side are two rooms. */
+const mostFiles = 17;
 
 interface Import {
   readonly from: string;
@@ -80,8 +64,11 @@ function importsOf(file: string): Import[] {
 
 const all = files.flatMap(importsOf);
 const own = all.filter((one) => one.to.endsWith('.ts'));
-const stageOf = (file: string) => stages.indexOf(file.split('/')[0] as (typeof stages)[number]);
-const isGround = (file: string) => ground.includes(file) || file.startsWith('observe/');
+const placeOf = (file: string) => folders.indexOf(file.split('/')[0] as (typeof folders)[number]);
+const isGround = (file: string) => /^(ground|observe)\//.test(file);
+const textOf = (file: string) => readFileSync(join(source, file), 'utf8');
+/** What stands on top in `publish/` is what its adapters need; a port elsewhere says that it is one. */
+const isPort = (file: string) => /^publish\/[^/]+$/.test(file) || textOf(file).includes('PORT:');
 const list = (breaches: readonly Import[]) => breaches.map((one) => `${one.from} -> ${one.to}`);
 
 describe('architecture', () => {
@@ -90,46 +77,44 @@ describe('architecture', () => {
     assert.ok(own.length > 80, `only ${own.length} imports found`);
   });
 
-  it('knows the folder of every file', () => {
-    const top = [
-      'index.ts',
-      'start.ts',
-      'start-management.ts',
-      'start-management-later.ts',
-      'start-tiers.ts',
-      'start-targets.ts',
-      'start-recovery.ts',
-      'start-settings.ts',
-      'start-protection.ts',
-      'start-ids.ts',
-      'start-keys.ts',
-      'start-decryption.ts',
-      'pipeline.ts',
-      'adapters.ts',
-      'preload.ts',
-      'inspect-broker.ts',
-      'inspect-targets.ts',
-      'not-started.ts',
-      'process-end.ts',
-      'worker-end.ts',
-      'testing.ts',
-      'version.ts',
-      ...ground,
-    ];
-    const strangers = files.filter((file) => stageOf(file) < 0 && !top.includes(file));
-    assert.deepEqual(strangers, []);
+  it('has the folders that its document shows, and entries beside them', () => {
+    const shown = readFileSync(join(root, 'docs/architecture.md'), 'utf8');
+    const rooms = [...new Set(files.map((file) => dirname(file)))].filter((folder) => folder !== '.');
+    assert.deepEqual([...new Set(rooms.map((room) => room.split('/')[0]))].sort(), [...folders].sort());
+    const unseen = rooms.filter((room) => {
+      const [name = ''] = room.split('/').slice(-1);
+      return !shown.includes(`${name}/`);
+    });
+    assert.deepEqual(unseen, []);
+    assert.deepEqual(files.filter((file) => dirname(file) === '.').sort(), [...entries].sort());
+  });
+
+  it('keeps rooms small', () => {
+    const counts = Map.groupBy(files, (file) => dirname(file));
+    const full = [...counts].filter(([, inside]) => inside.length > mostFiles).map(([folder]) => folder);
+    assert.deepEqual(full, []);
   });
 
   it('imports look back along the way of an event only', () => {
     const forward = own.filter((one) => {
-      const [from, to] = [stageOf(one.from), stageOf(one.to)];
-      // Adapters implement ports, `manage` and `cli` see their ports: the later rules say what these may import.
-      if (from < 0 || to < 0 || isGround(one.to)) return false;
-      // Envelope types are what a rule is made of: a type that capture shares with the next stage.
+      const [from, to] = [placeOf(one.from), placeOf(one.to)];
+      if (from < 0) return false;
+      // The form of an envelope is what a target is made of: a type that capture shares with the next stage.
       if (one.typeOnly && one.to === 'envelope/envelope.ts') return false;
-      return to > from;
+      return to < 0 || to > from;
     });
     assert.deepEqual(list(forward), []);
+  });
+
+  it('rooms side by side import each other one way at most', () => {
+    const room = (file: string) => dirname(file);
+    const ways = new Set(own.map((one) => `${room(one.from)} -> ${room(one.to)}`));
+    const both = own.filter((one) => {
+      const [from, to] = [room(one.from), room(one.to)];
+      const isWithin = `${from}/`.startsWith(`${to}/`) || `${to}/`.startsWith(`${from}/`);
+      return !isWithin && ways.has(`${to} -> ${from}`);
+    });
+    assert.deepEqual(list(both), []);
   });
 
   it('ground imports ground only', () => {
@@ -137,62 +122,24 @@ describe('architecture', () => {
     assert.deepEqual(list(breaches), []);
   });
 
-  it('no stage imports the composition root', () => {
-    const roots = [
-      'start.ts',
-      'start-management.ts',
-      'start-management-later.ts',
-      'start-tiers.ts',
-      'start-targets.ts',
-      'start-recovery.ts',
-      'start-decryption.ts',
-      'start-ids.ts',
-      'start-keys.ts',
-      'pipeline.ts',
-      'adapters.ts',
-      'preload.ts',
-      'inspect-broker.ts',
-      'inspect-targets.ts',
-      'not-started.ts',
-      'index.ts',
-    ];
-    const breaches = own.filter(
-      (one) => stageOf(one.from) >= 0 && !one.from.startsWith('cli/') && roots.includes(one.to),
-    );
-    assert.deepEqual(list(breaches), []);
-  });
-
   it('an adapter imports ground, ports and its vendor, never another adapter or the configuration', () => {
-    const ports = [
-      'envelope/worker-id-lease.ts',
-      'publish/broker.ts',
-      'publish/broker-access.ts',
-      'publish/publisher.ts',
-      'publish/backup.ts',
-      'publish/stored-record.ts',
-      'publish/limits.ts',
-      'publish/recovery-source.ts',
-      'publish/topic-reader.ts',
-      'protect/key-provider.ts',
-      'protect/key-provider-error.ts',
-    ];
     const breaches = own.filter((one) => {
       if (!one.from.startsWith('adapters/')) return false;
       const folder = one.from.split('/').slice(0, 2).join('/');
       // What the clients of Kafka share, which is no adapter itself.
       const isShared =
         one.to.startsWith('adapters/kafka/') && /^adapters\/(kafkajs|platformatic)\//.test(one.from);
-      return !one.to.startsWith(`${folder}/`) && !isShared && !isGround(one.to) && !ports.includes(one.to);
+      return !one.to.startsWith(`${folder}/`) && !isShared && !isGround(one.to) && !isPort(one.to);
     });
     assert.deepEqual(list(breaches), []);
   });
 
-  it('only adapters.ts names adapters, lazily; testing.ts knows the one for tests', () => {
+  it('only start/adapters.ts names adapters, lazily; testing.ts knows the one for tests', () => {
     const breaches = own.filter(
       (one) =>
         one.to.startsWith('adapters/') &&
         !one.from.startsWith('adapters/') &&
-        !(one.from === 'adapters.ts' && (one.dynamic || one.typeOnly)) &&
+        !(one.from === 'start/adapters.ts' && (one.dynamic || one.typeOnly)) &&
         !(one.from === 'testing.ts' && one.to.startsWith('adapters/memory/')),
     );
     assert.deepEqual(list(breaches), []);
@@ -202,7 +149,7 @@ describe('architecture', () => {
     const breaches = own.filter(
       (one) =>
         /^(manage|cli)\//.test(one.from) &&
-        /^(pipeline\.ts|publish\/|protect\/|serialize\/|envelope\/)/.test(one.to),
+        /^(start\/pipeline\.ts|publish\/|protect\/|serialize\/|envelope\/)/.test(one.to),
     );
     assert.deepEqual(list(breaches), []);
   });
@@ -226,9 +173,7 @@ describe('architecture', () => {
   });
 
   it('only protect.ts makes a ProtectedEnvelope', () => {
-    const makers = files.filter((file) =>
-      /as (unknown as )?ProtectedEnvelope\b/.test(readFileSync(join(source, file), 'utf8')),
-    );
+    const makers = files.filter((file) => /as (unknown as )?ProtectedEnvelope\b/.test(textOf(file)));
     assert.deepEqual(makers, ['protect/protect.ts']);
   });
 

@@ -1,4 +1,4 @@
-import { shared } from '../lifecycle.ts';
+import { shared } from '../ground/lifecycle.ts';
 import { addNote } from './notes.ts';
 import { type CaptureSlot, createSlot } from './slot.ts';
 

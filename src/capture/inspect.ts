@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
-import { defaultsNote, defaultsUsed } from './default-parameters.ts';
+import { defaultsNote, defaultsUsed } from './declare/default-parameters.ts';
 import { inspectPackageTarget } from './packages/hook.ts';
 import type { TargetReport } from './report.ts';
-import { parseFunctionPath } from './source/function-path.ts';
+import { parseFunctionPath } from './source/find/function-path.ts';
 import { locate } from './source/locate.ts';
-import { isProblem } from './source/place.ts';
-import { findAll } from './source/rewrite.ts';
+import { findAll } from './source/rewrite-text.ts';
+import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { shared } from '../lifecycle.ts';
+import { shared } from '../ground/lifecycle.ts';
 
 /** What a reader of the capture report should know about two rules that met, or about results that cannot be watched. */
 export interface CaptureNote {

@@ -1,17 +1,17 @@
 import type { Logger } from '../observe/logger.ts';
 import type { OnCall } from './call.ts';
 import { hookPackages } from './packages/hook.ts';
-import type { PackageTarget, PatchEvents } from './patch.ts';
+import type { PackageTarget, PatchEvents } from './packages/package-target.ts';
 import type { TargetReport } from './report.ts';
-import { parseFunctionPath } from './source/function-path.ts';
-import { isEsModule } from './source/is-es-module.ts';
+import { runtimeTargets } from './source/capture-runtime.ts';
+import { parseFunctionPath } from './source/find/function-path.ts';
+import { hookSource, type SourceHookEvents, type SourceHooks, whyNoModules } from './source/hook-source.ts';
 import { whyTooLate } from './source/late-start.ts';
-import { hookSource, type SourceHookEvents, type SourceHooks, whyNoModules } from './source/load.ts';
 import { locate } from './source/locate.ts';
+import { isEsModule } from './source/manifest.ts';
 import { hasSoundSyncHooks, isRequiredPreload } from './source/node-hooks.ts';
-import { isProblem } from './source/place.ts';
-import type { SourceTarget } from './source/rewrite.ts';
-import { runtimeTargets } from './source/runtime.ts';
+import type { SourceTarget } from './source/rewrite-text.ts';
+import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 
 export { inspect } from './inspect.ts';

@@ -1,4 +1,4 @@
-import type { Severity } from '../severity.ts';
+import type { Severity } from '../ground/event-fields.ts';
 import type { ExpressionScope } from './expression/scope.ts';
 
 /** When a captured function makes its event: before it runs, after it succeeded, or after it ended either way. */

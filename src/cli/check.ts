@@ -1,10 +1,10 @@
 import { parseArgs } from 'node:util';
 import { formatReport } from '../capture/report.ts';
-import { type DeclaredFunction, findDeclared } from '../capture/source/declared.ts';
-import { loadConfig } from '../config/load.ts';
-import { formatProblem, type Problem } from '../config/problem.ts';
-import { inspectTargets } from '../inspect-targets.ts';
-import { unsupportedNode } from '../supported-node.ts';
+import { type DeclaredFunction, findDeclared } from '../capture/source/find/declared.ts';
+import { formatProblem, type Problem } from '../config/check/problem.ts';
+import { loadConfig } from '../config/read/load.ts';
+import { unsupportedNode } from '../ground/version.ts';
+import { inspectTargets } from '../start/inspect-targets.ts';
 import { checkOnline, formatOnline } from './check-online.ts';
 import { printableJson } from './printable.ts';
 

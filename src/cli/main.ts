@@ -1,4 +1,4 @@
-import { version } from '../version.ts';
+import { version } from '../ground/version.ts';
 import { runBackup } from './backup.ts';
 import { runCheck } from './check.ts';
 import { runDecrypt } from './decrypt.ts';

@@ -1,7 +1,7 @@
+import { formatProblem, type Problem } from '../config/check/problem.ts';
 import type { Config } from '../config/config.ts';
-import { type LoadedConfig, loadConfig } from '../config/load.ts';
-import { formatProblem, type Problem } from '../config/problem.ts';
-import { optionNamed, targetsName } from '../config/schema.ts';
+import { type LoadedConfig, loadConfig } from '../config/read/load.ts';
+import { optionNamed, targetsName } from '../config/schema/schema.ts';
 import { type RecoveryOptions, WrongUse } from './recovery-options.ts';
 
 /** The configuration of the application, with the brokers of the command line. Without a file, the command line is enough. */

@@ -1,5 +1,5 @@
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
-import type { StoredEvent } from '../start-recovery.ts';
+import type { StoredEvent } from '../start/recovery.ts';
 
 /** What `svc dlq` and `svc backup` understand, beside the options of their own. */
 export const recoveryOptions = {

@@ -1,8 +1,8 @@
-import type { PathRule } from '../field-rule.ts';
+import type { PathRule } from '../ground/pii-rule.ts';
 import type { LogFormat, LogLevel } from '../observe/logger.ts';
-import type { Names } from './names.ts';
-import type { EncryptionKeyConfig } from './pii-keys.ts';
-import type { TargetConfig } from './target.ts';
+import type { Names } from './check/names.ts';
+import type { EncryptionKeyConfig } from './check/pii-keys.ts';
+import type { TargetConfig } from './schema/target.ts';
 
 /** `header:x-user-id`, `baggage:user.id`, `request:user.id`, or a function of the request. */
 export type ActorSource = string | ((request: unknown) => unknown);

@@ -1,7 +1,7 @@
-import type { PiiRules } from '../field-rule.ts';
-import type { Severity } from '../severity.ts';
+import type { Severity } from '../ground/event-fields.ts';
+import type { PiiRules } from '../ground/pii-rule.ts';
 import type { Config } from './config.ts';
-import type { Expression } from './target.ts';
+import type { Expression } from './schema/target.ts';
 
 /** What `svc.config.ts` and `svc.config.mjs` export. Names may be written in camelCase or with hyphens. */
 export interface SvcConfig {

@@ -1,6 +1,6 @@
-import { SvcError } from '../errors.ts';
-import { isBound, isCipherText } from '../protect/cipher-text.ts';
+import { SvcError } from '../ground/errors.ts';
 import { elementPath, memberPath } from '../protect/field-path.ts';
+import { isBound, isCipherText } from '../protect/keys/cipher-text.ts';
 import { unmarkOwnText } from '../protect/own-text.ts';
 import type { Chosen } from './field-choice.ts';
 

@@ -1,4 +1,4 @@
-import { SvcError } from '../errors.ts';
+import { SvcError } from '../ground/errors.ts';
 import { notAnEnvelope } from './cipher-fields.ts';
 import { type DecryptFailure, type DecryptOptions, tryDecryptFields, withPath } from './decrypt-fields.ts';
 import type { DecryptionKeys } from './decryption-keys.ts';

@@ -1,4 +1,4 @@
-import { SvcError } from '../errors.ts';
+import { SvcError } from '../ground/errors.ts';
 import { type CipherField, findCipherFields, notAnEnvelope } from './cipher-fields.ts';
 import type { DecryptionKeys, EventCalls } from './decryption-keys.ts';
 import { type Chosen, chosenBy, everyField, type FieldChoice, noField } from './field-choice.ts';

@@ -1,12 +1,12 @@
-import { SvcError } from '../errors.ts';
-import { type CipherText, contextOf, parseCipherText, splitEnvelope } from '../protect/cipher-text.ts';
-import { type EventCalls, mostTelling } from '../protect/data-keys.ts';
-import { checkSealed, decryptText } from '../protect/encrypt.ts';
-import { createKeyCache, type KeyCache } from '../protect/key-cache.ts';
-import type { KeyCacheOptions } from '../protect/key-cache-options.ts';
-import { checkKeyId } from '../protect/key-id.ts';
-import type { KeyProvider } from '../protect/key-provider.ts';
-import { type ConfiguredKey, createKeyRing, type KeyRing, notConfigured } from '../protect/key-ring.ts';
+import { SvcError } from '../ground/errors.ts';
+import { type CipherText, contextOf, parseCipherText, splitEnvelope } from '../protect/keys/cipher-text.ts';
+import { type EventCalls, mostTelling } from '../protect/keys/data-keys.ts';
+import { checkSealed, decryptText } from '../protect/keys/encrypt.ts';
+import { createKeyCache, type KeyCache } from '../protect/keys/key-cache.ts';
+import type { KeyCacheOptions } from '../protect/keys/key-cache-options.ts';
+import { checkKeyId } from '../protect/keys/key-id.ts';
+import type { KeyProvider } from '../protect/keys/key-provider.ts';
+import { type ConfiguredKey, createKeyRing, type KeyRing, notConfigured } from '../protect/keys/key-ring.ts';
 
 export type { EventCalls };
 

@@ -1,4 +1,4 @@
-import { compilePaths, deadState, type PathState } from '../protect/path-states.ts';
+import { compilePaths, deadState, type PathState } from '../protect/marks/path-states.ts';
 
 /**
  * Fields of a payload: paths as rules write them (`customer.email`, `items[*].phone`, `**.iban`; what stands below is meant

@@ -1,4 +1,4 @@
-import { SvcError } from '../errors.ts';
+import { SvcError } from '../ground/errors.ts';
 
 /** An envelope, and how to put another one into its place. */
 export interface FoundEnvelope {

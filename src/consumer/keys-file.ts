@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { SvcError } from '../errors.ts';
-import type { ConfiguredKey } from '../protect/key-ring.ts';
+import { SvcError } from '../ground/errors.ts';
+import type { ConfiguredKey } from '../protect/keys/key-ring.ts';
 
 /**
  * Keys out of a JSON file: `{ "keys": [{ "id": "2027-01", "key": "<Base64 of 32 bytes>" }] }`.

@@ -1,12 +1,12 @@
 import type { Context } from '@opentelemetry/api';
-import { SvcError } from '../errors.ts';
-import { runOwnWork } from '../lifecycle.ts';
+import { SvcError } from '../ground/errors.ts';
+import { runOwnWork } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
 import { baggageEntry } from './baggage.ts';
 import type { ActorSource } from './context-options.ts';
 import type { ContextStore } from './context-store.ts';
-import { boundedText, headerValue, scalarText, toHeaderName } from './header-value.ts';
-import { readPath, requestObject } from './request-object.ts';
+import { boundedText, headerValue, scalarText, toHeaderName } from './request/header-value.ts';
+import { readPath, requestObject } from './request/request-object.ts';
 
 export type ReadActor = (store: ContextStore | undefined, active: Context | undefined) => string | null;
 

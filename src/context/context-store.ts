@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { IncomingHttpHeaders } from 'node:http';
-import { shared } from '../lifecycle.ts';
+import { shared } from '../ground/lifecycle.ts';
 
 /**
  * What belongs to one request (or to one outermost `runWithContext`) and is found out at most once, when the first event

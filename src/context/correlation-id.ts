@@ -1,7 +1,7 @@
-import { nodeCrypto } from '../builtins.ts';
+import { nodeCrypto } from '../ground/builtins.ts';
 import type { ContextOptions } from './context-options.ts';
 import type { ContextScope } from './context-store.ts';
-import { headerValue, toHeaderName } from './header-value.ts';
+import { headerValue, toHeaderName } from './request/header-value.ts';
 
 export const defaultCorrelationHeaders: readonly string[] = ['x-correlation-id', 'x-request-id'];
 

@@ -1,5 +1,5 @@
 import { type AddedContext, contextStorage, createScope } from './context-store.ts';
-import { scalarText } from './header-value.ts';
+import { scalarText } from './request/header-value.ts';
 
 /** What the application knows better than any header. `undefined` leaves a value as it is, `null` says there is none. */
 export interface ContextValues {

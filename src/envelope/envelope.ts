@@ -1,4 +1,4 @@
-import type { Severity } from '../severity.ts';
+import type { Severity } from '../ground/event-fields.ts';
 
 /** The service that publishes. What is not known is `null`. */
 export interface Source {

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../ground/clock.ts';
 import { createSnowflake } from './snowflake.ts';
 import type { WorkerIdGrant } from './worker-id-lease.ts';
 

@@ -1,6 +1,6 @@
-import { type Clock, systemClock } from '../clock.ts';
-import { SvcError } from '../errors.ts';
-import { snowflakeEpochMs } from '../event-id.ts';
+import { type Clock, systemClock } from '../ground/clock.ts';
+import { SvcError } from '../ground/errors.ts';
+import { snowflakeEpochMs } from '../ground/event-id.ts';
 import { createWordSource, type DrawWord } from './random-words.ts';
 
 /** The default for `maxBackwardMs`: NTP steps stay below it, a wrongly set clock does not. */

@@ -1,4 +1,4 @@
-import type { Severity } from '../severity.ts';
+import type { Severity } from '../ground/event-fields.ts';
 import type { EnvelopeTemplate, Source } from './envelope.ts';
 
 export interface TemplateOptions {

@@ -1,7 +1,7 @@
-import { nodeCrypto } from '../builtins.ts';
-import { type Clock, systemClock } from '../clock.ts';
-import { SvcError } from '../errors.ts';
-import { bitsBelowMs } from '../event-id.ts';
+import { nodeCrypto } from '../ground/builtins.ts';
+import { type Clock, systemClock } from '../ground/clock.ts';
+import { SvcError } from '../ground/errors.ts';
+import { bitsBelowMs } from '../ground/event-id.ts';
 
 const maxMs = 2 ** 48 - 1;
 const maxCounter = 2 ** bitsBelowMs - 1;

@@ -1,6 +1,6 @@
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { systemClock } from '../clock.ts';
+import { systemClock } from '../ground/clock.ts';
 import type { Logger } from '../observe/logger.ts';
 import { deriveWorkerId } from './derive-worker-id.ts';
 import {

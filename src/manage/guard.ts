@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { isLoopback } from '../loopback.ts';
+import { isLoopback } from '../ground/addresses.ts';
 import { problem } from './problem.ts';
 import type { Reply } from './reply.ts';
 

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../clock.ts';
+import { type Clock, systemClock } from '../ground/clock.ts';
 import type { Health, HealthDetails, KeyHealth } from './controls.ts';
 
 /** What a probe of the broker finds. */

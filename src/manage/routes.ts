@@ -1,4 +1,4 @@
-import type { EndpointId } from '../management.ts';
+import type { EndpointId } from '../ground/management.ts';
 import { expositionContentType } from '../observe/exposition.ts';
 import type { Controls, Health } from './controls.ts';
 import type { Reply } from './reply.ts';

@@ -7,10 +7,10 @@ import {
 } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { isMainThread } from 'node:worker_threads';
-import type { ErrorCode } from '../errors.ts';
-import { startOwnWork } from '../lifecycle.ts';
-import { isLoopback } from '../loopback.ts';
-import { minTokenLength } from '../management.ts';
+import { isLoopback } from '../ground/addresses.ts';
+import type { ErrorCode } from '../ground/errors.ts';
+import { startOwnWork } from '../ground/lifecycle.ts';
+import { minTokenLength } from '../ground/management.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { Controls } from './controls.ts';
 import { type RespondOptions, respond } from './respond.ts';

@@ -1,5 +1,5 @@
-import { SvcError } from '../errors.ts';
-import { shared, startOwnWork } from '../lifecycle.ts';
+import { SvcError } from '../ground/errors.ts';
+import { shared, startOwnWork } from '../ground/lifecycle.ts';
 import { type LineFields, type LineLevel, type LogFields, structured } from './log-line.ts';
 
 /** A logger of the application: `console`, one of winston, or anything with these functions. */

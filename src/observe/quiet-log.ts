@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../ground/clock.ts';
 import type { LogFields, Logger } from './logger.ts';
 
 /** At most one line in this time for one key, so that an outage does not fill the disk with log lines. */

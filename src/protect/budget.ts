@@ -1,4 +1,4 @@
-import { isTooBig, maxBigIntBits } from '../big-int-limit.ts';
+import { isTooBig, maxBigIntBits } from '../ground/bounds.ts';
 import { refusal } from './refusal.ts';
 
 /** Payloads of more values than this are refused. */

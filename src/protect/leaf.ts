@@ -1,13 +1,13 @@
-import type { FieldRule } from '../field-rule.ts';
+import { SvcError } from '../ground/errors.ts';
+import type { FieldRule } from '../ground/pii-rule.ts';
 import { type Budget, textOfBigInt } from './budget.ts';
 import type { ClearText, ClearTexts } from './clear-texts.ts';
 import { elementPath, memberPath } from './field-path.ts';
-import { mask } from './mask.ts';
-import type { Place } from './place.ts';
-import type { Policy } from './policy.ts';
-import { refusal } from './refusal.ts';
-import { seal } from './seal.ts';
+import type { Policy } from './marks/policy.ts';
+import { mask } from './maskers/mask.ts';
+import { refusal, trusted } from './refusal.ts';
 import type { SealedField, Sealer } from './sealer.ts';
+import type { Place } from './value-place.ts';
 
 /** What the walk applies on its way. */
 export interface WalkRules {
@@ -109,4 +109,20 @@ function pathOf(keys: readonly Step[], depth: number): string {
     path = key === element ? elementPath(path === '' ? 'value' : path) : memberPath(path, key);
   }
   return path;
+}
+
+/**
+ * The text that a sealer makes of a marked value: encrypted where it is told the field, else hashed. Fails closed: throws where
+ * there is none, or where it is the value itself.
+ */
+function seal(plain: string, sealer: Sealer, field: SealedField | undefined): string {
+  let text: unknown;
+  try {
+    text = field === undefined ? sealer.hash(plain) : sealer.encrypt(plain, field);
+  } catch (error) {
+    if (error instanceof SvcError) throw trusted(error);
+    text = undefined;
+  }
+  if (typeof text === 'string' && text !== plain) return text;
+  throw refusal('SVC_PROTECT_NOT_PROTECTED', 'a marked value could not be encrypted or hashed');
 }

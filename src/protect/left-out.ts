@@ -1,4 +1,4 @@
-import { isTooBig } from '../big-int-limit.ts';
+import { isTooBig } from '../ground/bounds.ts';
 import type { Budget } from './budget.ts';
 import type { ClearTexts } from './clear-texts.ts';
 import { partsOf } from './parts-of.ts';

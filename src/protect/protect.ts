@@ -1,9 +1,9 @@
-import { type Clock, systemClock } from '../clock.ts';
 import type { Envelope } from '../envelope/envelope.ts';
-import { hasMarks } from './class-marks.ts';
+import { type Clock, systemClock } from '../ground/clock.ts';
 import type { ClearText } from './clear-texts.ts';
 import type { Step } from './leaf.ts';
-import type { Policy } from './policy.ts';
+import { hasMarks } from './marks/class-marks.ts';
+import type { Policy } from './marks/policy.ts';
 import type { Sealer } from './sealer.ts';
 import { walkPayload } from './walk.ts';
 

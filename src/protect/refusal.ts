@@ -1,4 +1,4 @@
-import { type ErrorCode, SvcError } from '../errors.ts';
+import { type ErrorCode, SvcError } from '../ground/errors.ts';
 
 const own = new WeakSet<SvcError>();
 

@@ -1,11 +1,10 @@
-import { isTooBig } from '../big-int-limit.ts';
-import type { FieldRule } from '../field-rule.ts';
+import { isTooBig } from '../ground/bounds.ts';
+import type { FieldRule } from '../ground/pii-rule.ts';
 import type { Budget } from './budget.ts';
-import { type ClassMarks, readMarked } from './class-marks.ts';
-import type { ClearTexts } from './clear-texts.ts';
-import { fold, holdsWord } from './fold.ts';
+import { type ClearTexts, fold, holdsWord } from './clear-texts.ts';
+import { type ClassMarks, readMarked } from './marks/class-marks.ts';
+import { strictest } from './maskers/strictest.ts';
 import { attempt, partsOf } from './parts-of.ts';
-import { strictest } from './strictest.ts';
 
 /**
  * The marks of a class whose `toJSON` decides what its JSON looks like: they go for keys of the same name anywhere in it, and for

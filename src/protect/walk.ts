@@ -1,14 +1,14 @@
 import { Budget, maxNodes } from './budget.ts';
-import { type ClassMarks, marksOf } from './class-marks.ts';
 import { ClearTexts } from './clear-texts.ts';
-import { copyOf, firstOf, listOfSet, objectOfMap } from './collections.ts';
 import { decidesItsJson, hasToJson, isRawText, type Kind, kindOf, primitiveOf } from './kind.ts';
 import { element, excluded, leaf, type Step, textOf, type Walk, type WalkRules } from './leaf.ts';
 import { compareLeftOut } from './left-out.ts';
-import { deadState } from './path-states.ts';
-import { elementPlace, type Place, placeOf, placeOfObject, rootPlace } from './place.ts';
+import { type ClassMarks, marksOf } from './marks/class-marks.ts';
+import { deadState } from './marks/path-states.ts';
+import { copyOf, firstOf, listOfSet, objectOfMap } from './parts-of.ts';
 import { asRefusal, refusal } from './refusal.ts';
 import { type MarkedValues, markedValuesOf } from './to-json.ts';
+import { elementPlace, type Place, placeOf, placeOfObject, rootPlace } from './value-place.ts';
 
 export type { WalkRules } from './leaf.ts';
 

@@ -1,6 +1,6 @@
-import { nodeCrypto } from '../builtins.ts';
-import { SvcError } from '../errors.ts';
-import { shared } from '../lifecycle.ts';
+import { nodeCrypto } from '../ground/builtins.ts';
+import { SvcError } from '../ground/errors.ts';
+import { shared } from '../ground/lifecycle.ts';
 
 /** An event that could not be published, with all that a restore needs: the same bytes go to the same topic again. */
 export interface BackupEvent {

@@ -1,4 +1,4 @@
-import type { Severity } from '../severity.ts';
+import type { Severity } from '../ground/event-fields.ts';
 import type { Outcome } from './publisher.ts';
 
 /** What can be said about one event that the application publishes by itself. */

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { parseBounded } from '../bounded-json.ts';
+import { parseBounded } from '../ground/bounds.ts';
 import type { BackupEvent } from './backup.ts';
 import type { StoredEvent } from './recovery-source.ts';
 

@@ -1,4 +1,4 @@
-import type { DlqRecord } from './dlq-message.ts';
+import type { DlqRecord } from './tiers/dlq-message.ts';
 
 /** A record as it stands in a topic. */
 export interface TopicRecord extends DlqRecord {

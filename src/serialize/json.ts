@@ -1,4 +1,4 @@
-import { SvcError } from '../errors.ts';
+import { SvcError } from '../ground/errors.ts';
 import { markedJson, mayHoldOwnText } from '../protect/own-text.ts';
 import type { ProtectedEnvelope } from '../protect/protect.ts';
 import type { Serializer } from './serializer.ts';

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { publishEvent } from '../../src/capture/publish-event.ts';
+import { publishEvent } from '../../src/capture/declare/publish-event.ts';
 import type { BenchClient, Target } from './bench-client.ts';
 import { payload } from './payload.ts';
 import { svcOnKafka } from './svc-on-kafka.ts';

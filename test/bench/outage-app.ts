@@ -1,8 +1,8 @@
 import { readdirSync } from 'node:fs';
-import { publishEvent } from '../../src/capture/publish-event.ts';
-import { loadConfig } from '../../src/config/load.ts';
+import { publishEvent } from '../../src/capture/declare/publish-event.ts';
+import { loadConfig } from '../../src/config/read/load.ts';
 import { consoleLogger } from '../../src/observe/logger.ts';
-import { start } from '../../src/start.ts';
+import { start } from '../../src/start/start.ts';
 import { payload } from './payload.ts';
 
 // An application under an even load. It says every second how it is, until it is told to end.

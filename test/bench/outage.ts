@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { Bench } from '../../scripts/bench.ts';
-import { createLocalSource } from '../../src/adapters/local-backup/local-source.ts';
+import { createLocalSource } from '../../src/adapters/local-backup/source/local-source.ts';
 import { startOwnKafka } from '../support/kafka.ts';
 import type { AppSetup, AppState } from './outage-app.ts';
 

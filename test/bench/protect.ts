@@ -2,10 +2,10 @@ import { createCipheriv, createHmac, createSecretKey, randomFillSync } from 'nod
 import slowRedact from '@pinojs/redact';
 import type { Bench } from '../../scripts/bench.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
-import type { PathRule, PiiStrategy } from '../../src/field-rule.ts';
-import { createSealer } from '../../src/protect/create-sealer.ts';
-import { mask } from '../../src/protect/mask.ts';
-import { compilePolicy } from '../../src/protect/policy.ts';
+import type { PathRule, PiiStrategy } from '../../src/ground/pii-rule.ts';
+import { createSealer } from '../../src/protect/keys/create-sealer.ts';
+import { compilePolicy } from '../../src/protect/marks/policy.ts';
+import { mask } from '../../src/protect/maskers/mask.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import { payloadJson } from '../../src/serialize/json.ts';
 import { payload } from './payload.ts';

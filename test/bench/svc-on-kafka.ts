@@ -1,6 +1,6 @@
-import { publishEvent } from '../../src/capture/publish-event.ts';
-import { loadConfig } from '../../src/config/load.ts';
-import { type Service, start } from '../../src/start.ts';
+import { publishEvent } from '../../src/capture/declare/publish-event.ts';
+import { loadConfig } from '../../src/config/read/load.ts';
+import { type Service, start } from '../../src/start/start.ts';
 import type { Target } from './bench-client.ts';
 import { payload } from './payload.ts';
 

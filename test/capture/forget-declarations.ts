@@ -1,4 +1,4 @@
-import { shared } from '../../src/lifecycle.ts';
+import { shared } from '../../src/ground/lifecycle.ts';
 
 /** Each start declares everything that the process has ever declared: a test wants its own only. */
 export function forgetDeclarations(): void {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Call } from '../../src/capture/call.ts';
 import { type Capture, type CaptureTarget, inspect, prepare } from '../../src/capture/prepare.ts';
-import { SvcError } from '../../src/errors.ts';
+import { SvcError } from '../../src/ground/errors.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import { removeApps, writeApp } from './source/run-app.ts';
 

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { encodeLines } from '../../src/adapters/file/file-line.ts';
-import { createSealer } from '../../src/protect/create-sealer.ts';
+import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 
 const main = resolve(import.meta.dirname, '../../src/cli/main.ts');
 const key = randomBytes(32).toString('base64');

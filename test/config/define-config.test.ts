@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { defineConfig, type SvcConfig } from '../../src/config/define-config.ts';
-import { loadConfig } from '../../src/config/load.ts';
-import { camelCase, type Option } from '../../src/config/option.ts';
-import { options } from '../../src/config/schema.ts';
-import { targetFields } from '../../src/config/target-fields.ts';
+import { loadConfig } from '../../src/config/read/load.ts';
+import { camelCase, type Option } from '../../src/config/schema/option.ts';
+import { options } from '../../src/config/schema/schema.ts';
+import { targetFields } from '../../src/config/schema/target-fields.ts';
 import { folderWith, lines, removeFolders } from './config-folder.ts';
 
 describe('defineConfig', () => {

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import fastify, { type FastifyInstance } from 'fastify';
 import { renderPage } from '../../scripts/generate-config-docs.ts';
-import { buildJsonSchema } from '../../src/config/json-schema.ts';
-import { loadConfig } from '../../src/config/load.ts';
-import { options } from '../../src/config/schema.ts';
+import { buildJsonSchema } from '../../scripts/json-schema.ts';
+import { loadConfig } from '../../src/config/read/load.ts';
+import { options } from '../../src/config/schema/schema.ts';
 import { folderWith, removeFolders } from './config-folder.ts';
 
 function read(path: string): string {

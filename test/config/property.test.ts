@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { loadConfig } from '../../src/config/load.ts';
-import { camelCase, variableOf } from '../../src/config/option.ts';
-import { formatProblems } from '../../src/config/problem.ts';
-import { options, targetsName } from '../../src/config/schema.ts';
-import { targetFields } from '../../src/config/target-fields.ts';
+import { formatProblems } from '../../src/config/check/problem.ts';
+import { loadConfig } from '../../src/config/read/load.ts';
+import { camelCase, variableOf } from '../../src/config/schema/option.ts';
+import { options, targetsName } from '../../src/config/schema/schema.ts';
+import { targetFields } from '../../src/config/schema/target-fields.ts';
 import { folderWith, removeFolders } from './config-folder.ts';
 
 const anything = fc.anything({

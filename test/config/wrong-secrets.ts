@@ -1,5 +1,4 @@
-import type { Option } from '../../src/config/option.ts';
-import { variableOf } from '../../src/config/option.ts';
+import { type Option, variableOf } from '../../src/config/schema/option.ts';
 
 type Files = Record<string, string>;
 

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
 import { decryptBatch } from '../../src/consumer/decrypt-batch.ts';
 import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
-import { createSealer } from '../../src/protect/create-sealer.ts';
+import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { fakeKeyService, unavailable } from '../protect/fake-key-service.ts';
 
 const configured = [{ id: 'k1', key: randomBytes(32) }];

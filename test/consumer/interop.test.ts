@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
-import { createSealer } from '../../src/protect/create-sealer.ts';
+import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { fakeKeyService } from '../protect/fake-key-service.ts';
 import { findJdk } from '../support/java.ts';
 import { requiring } from '../support/requires.ts';

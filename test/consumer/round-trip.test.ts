@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { decryptFields } from '../../src/consumer/decrypt-fields.ts';
 import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
-import { createSealer } from '../../src/protect/create-sealer.ts';
-import { compilePolicy } from '../../src/protect/policy.ts';
+import { createSealer } from '../../src/protect/keys/create-sealer.ts';
+import { compilePolicy } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import { payloadJson } from '../../src/serialize/json.ts';
 

@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
-import { createClientAddressReader } from '../../src/context/client-address.ts';
+import {
+  createClientAddressReader,
+  createTrustedProxies,
+  forwardedHops,
+  parseHop,
+  socketAddress,
+  xForwardedForHops,
+} from '../../src/context/client-address.ts';
 import type { ContextOptions } from '../../src/context/context-options.ts';
 import { createScope } from '../../src/context/context-store.ts';
-import { forwardedHops, xForwardedForHops } from '../../src/context/forwarded-header.ts';
-import { parseHop, socketAddress } from '../../src/context/ip-address.ts';
-import { createTrustedProxies } from '../../src/context/trusted-proxies.ts';
 
 const trusting: ContextOptions = {
   useForwardedHeaders: true,

@@ -6,7 +6,7 @@ import type { ContextOptions } from '../../src/context/context-options.ts';
 import { contextStorage, createScope } from '../../src/context/context-store.ts';
 import { createOriginReader } from '../../src/context/origin.ts';
 import { runWithContext, setContext } from '../../src/context/run-with-context.ts';
-import { isOwnWork } from '../../src/lifecycle.ts';
+import { isOwnWork } from '../../src/ground/lifecycle.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 
 function inRequest<T>(headers: IncomingHttpHeaders, fn: () => T, request: object = {}): T {

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
-import { SvcError } from '../../src/errors.ts';
-import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from '../../src/protect/key-provider.ts';
+import { SvcError } from '../../src/ground/errors.ts';
+import type {
+  EnvelopeKeyProvider,
+  KeyProvider,
+  StaticKeyProvider,
+} from '../../src/protect/keys/key-provider.ts';
 
 /** What a suite needs to know of a provider. */
 export interface KeyProviderUnderTest {
@@ -39,7 +43,7 @@ export const codeOf = async (call: Promise<unknown>): Promise<string> => (await 
 /** `static` keys are in a store that can be away, those `at-hand` are not. */
 export type ProviderKind = 'envelope' | 'static' | 'at-hand';
 
-/** The promises of the port in `src/protect/key-provider.ts`, each as a test. Call it inside a `describe`. */
+/** The promises of the port in `src/protect/keys/key-provider.ts`, each as a test. Call it inside a `describe`. */
 export function testKeyProvider(kind: ProviderKind, get: () => KeyProviderUnderTest): void {
   const opened: KeyProvider[] = [];
   const keep = <T extends KeyProvider>(provider: T): T => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Context } from '@opentelemetry/api';
 import { createOriginReader } from '../../src/context/origin.ts';
 import { readSource } from '../../src/context/source.ts';
-import { currentTrace } from '../../src/context/trace.ts';
+import { currentTrace } from '../../src/context/trace/trace.ts';
 import { createEnvelopeBuilder } from '../../src/envelope/build.ts';
 import { createTemplate } from '../../src/envelope/template.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { deriveWorkerId, instanceTraits } from '../../src/envelope/derive-worker-id.ts';
 import { createSnowflake } from '../../src/envelope/snowflake.ts';
-import { snowflakeEpochMs } from '../../src/event-id.ts';
+import { snowflakeEpochMs } from '../../src/ground/event-id.ts';
 
 describe('deriveWorkerId', () => {
   it('differs from one start to the next, where host name, process id and all the rest are the same', () => {

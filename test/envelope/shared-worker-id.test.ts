@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createWordSource, randomWords } from '../../src/envelope/random-words.ts';
 import { createSnowflake } from '../../src/envelope/snowflake.ts';
-import { snowflakeEpochMs } from '../../src/event-id.ts';
+import { snowflakeEpochMs } from '../../src/ground/event-id.ts';
 
 const eventsPerSecond = 100;
 

@@ -6,7 +6,7 @@ import {
   type Snowflake,
   type SnowflakeOptions,
 } from '../../src/envelope/snowflake.ts';
-import { snowflakeEpochMs } from '../../src/event-id.ts';
+import { snowflakeEpochMs } from '../../src/ground/event-id.ts';
 
 const lastMs = snowflakeEpochMs + 2 ** 41 - 1;
 

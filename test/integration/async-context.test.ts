@@ -4,10 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { trace } from '@opentelemetry/api';
 import { type SpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import pino from 'pino';
-import { publishEvent } from '../../src/capture/publish-event.ts';
+import { publishEvent } from '../../src/capture/declare/publish-event.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import { registerBackupStrategy } from '../../src/publish/backup.ts';
-import { onEventLost } from '../../src/publish/loss-alert.ts';
+import { onEventLost } from '../../src/publish/tiers/loss-alert.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
 
 const nowhere = { client: 'kafkajs', bootstrapServers: ['127.0.0.1:1'] };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { freePorts } from '../../scripts/services/ports.ts';
-import { publishEvent } from '../../src/capture/publish-event.ts';
+import { publishEvent } from '../../src/capture/declare/publish-event.ts';
 import { forgetDeclarations } from '../capture/forget-declarations.ts';
 import { type OwnKafka, startOwnKafka } from '../support/kafka.ts';
 import { requiring } from '../support/requires.ts';

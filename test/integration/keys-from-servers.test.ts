@@ -3,9 +3,13 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createAwsKmsKeyProvider } from '../../src/adapters/aws-kms/aws-kms-key-provider.ts';
 import { createVaultKeyProvider } from '../../src/adapters/vault/vault-key-provider.ts';
-import { createDecryptionKeys, decryptFields } from '../../src/consumer/consumer.ts';
-import { createSealer, type ManagedSealer, type SealerOptions } from '../../src/protect/create-sealer.ts';
-import type { KeyProvider } from '../../src/protect/key-provider.ts';
+import { createDecryptionKeys, decryptFields } from '../../src/consumer.ts';
+import {
+  createSealer,
+  type ManagedSealer,
+  type SealerOptions,
+} from '../../src/protect/keys/create-sealer.ts';
+import type { KeyProvider } from '../../src/protect/keys/key-provider.ts';
 import { codeOf, rejection } from '../contract/key-provider.ts';
 import { type HttpFront, startHttpFront } from '../support/http-front.ts';
 import { startKms } from '../support/kms.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { systemClock } from '../../src/clock.ts';
-import { partitionOfKey } from '../../src/publish/partitioner.ts';
-import { createQueue, type Queue, type QueueOptions } from '../../src/publish/queue.ts';
-import { createRetryPolicy } from '../../src/publish/retry.ts';
+import { systemClock } from '../../src/ground/clock.ts';
+import { partitionOfKey } from '../../src/publish/main/partitioner.ts';
+import { createQueue, type Queue, type QueueOptions } from '../../src/publish/main/queue.ts';
+import { createRetryPolicy } from '../../src/publish/main/retry.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
 import { kafkaClients } from '../adapters/kafka/kafka-clients.ts';
 import { kafkaOptions } from '../adapters/kafka/kafka-options.ts';

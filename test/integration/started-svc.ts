@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { loadConfig } from '../../src/config/load.ts';
+import { loadConfig } from '../../src/config/read/load.ts';
 import type { Logger } from '../../src/observe/logger.ts';
-import { type Service, start } from '../../src/start.ts';
+import { type Service, start } from '../../src/start/start.ts';
 
 /** svc as `start` makes it, with a folder of its own and the warnings and errors that it writes. */
 export interface StartedSvc {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
+import { endpointIds, unservedIds } from '../../src/ground/management.ts';
 import { exposedRoutes } from '../../src/manage/routes.ts';
 import { startManagementServer } from '../../src/manage/server.ts';
-import { endpointIds, unservedIds } from '../../src/management.ts';
 import { downHealth, fakeControls, upHealth } from './fake-controls.ts';
 import { ask } from './http-client.ts';
 import { defaultOptions, serverHarness } from './server-harness.ts';

@@ -3,7 +3,7 @@ import { Console } from 'node:console';
 import { Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import pino from 'pino';
-import { isOwnWork } from '../../src/lifecycle.ts';
+import { isOwnWork } from '../../src/ground/lifecycle.ts';
 import { consoleLogger } from '../../src/observe/logger.ts';
 import { type SvcLogger, setLogger } from '../../src/observe/own-logger.ts';
 

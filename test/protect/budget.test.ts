@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { maxBigIntBits } from '../../src/big-int-limit.ts';
+import { maxBigIntBits } from '../../src/ground/bounds.ts';
 import { maxNodes, maxRawBytes, maxSealed, maxText, maxTimeMs } from '../../src/protect/budget.ts';
-import { registerMasker } from '../../src/protect/mask.ts';
-import { PiiField } from '../../src/protect/pii-field.ts';
+import { PiiField } from '../../src/protect/marks/pii-field.ts';
+import { registerMasker } from '../../src/protect/maskers/mask.ts';
 import { publishes, refuses } from './protecting.ts';
 
 const over = 'SVC_PROTECT_BUDGET';

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { SvcError } from '../../src/errors.ts';
-import type { EnvelopeKeyProvider } from '../../src/protect/key-provider.ts';
+import { SvcError } from '../../src/ground/errors.ts';
+import type { EnvelopeKeyProvider } from '../../src/protect/keys/key-provider.ts';
 
 export interface FakeKeyService extends EnvelopeKeyProvider {
   /** Key ids of the calls so far. */

@@ -1,5 +1,5 @@
-import type { FieldRule } from '../../src/field-rule.ts';
-import { shared } from '../../src/lifecycle.ts';
+import { shared } from '../../src/ground/lifecycle.ts';
+import type { FieldRule } from '../../src/ground/pii-rule.ts';
 
 /** Marks of classes of earlier tests would be told to the next start as well. */
 export function forgetMarks(): void {
@@ -7,5 +7,5 @@ export function forgetMarks(): void {
 }
 
 function assert(): never {
-  throw new Error('src/protect/class-marks.ts keeps its state under another name');
+  throw new Error('src/protect/marks/class-marks.ts keeps its state under another name');
 }

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
-import { checkRulesOf } from '../../src/config/pii-rules.ts';
+import { checkRulesOf } from '../../src/config/check/pii-rules.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
-import { type ErrorCode, SvcError } from '../../src/errors.ts';
+import { type ErrorCode, SvcError } from '../../src/ground/errors.ts';
 import type { ClearText } from '../../src/protect/clear-texts.ts';
-import { createSealer } from '../../src/protect/create-sealer.ts';
-import { compilePolicy } from '../../src/protect/policy.ts';
+import { createSealer } from '../../src/protect/keys/create-sealer.ts';
+import { compilePolicy } from '../../src/protect/marks/policy.ts';
 import { createProtector, type ProtectorOptions } from '../../src/protect/protect.ts';
 import type { Sealer } from '../../src/protect/sealer.ts';
 import { payloadJson } from '../../src/serialize/json.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { SvcError } from '../../src/errors.ts';
-import { createPolicies } from '../../src/protect/policies.ts';
-import { compilePolicy, ruleAt } from '../../src/protect/policy.ts';
+import { SvcError } from '../../src/ground/errors.ts';
+import { createPolicies } from '../../src/protect/marks/policies.ts';
+import { compilePolicy, ruleAt } from '../../src/protect/marks/policy.ts';
 import { publishes, refuses } from './protecting.ts';
 
 const secret = 'john.doe@gmail.com';

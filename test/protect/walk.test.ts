@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { runInNewContext } from 'node:vm';
-import { SvcError } from '../../src/errors.ts';
+import { SvcError } from '../../src/ground/errors.ts';
 import { maxNodes } from '../../src/protect/budget.ts';
-import { compilePolicy } from '../../src/protect/policy.ts';
+import { compilePolicy } from '../../src/protect/marks/policy.ts';
 import type { Sealer } from '../../src/protect/sealer.ts';
 import { maxDepth, walkPayload } from '../../src/protect/walk.ts';
 import { publishes } from './protecting.ts';

@@ -1,5 +1,5 @@
 import type { SendFailure } from '../../src/publish/broker.ts';
-import { toRecord } from '../../src/publish/record.ts';
+import { toRecord } from '../../src/publish/main/record.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
 
 export const away: SendFailure = { kind: 'retriable', cause: 'ECONNREFUSED', message: 'cannot reach Kafka' };

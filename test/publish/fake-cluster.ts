@@ -1,6 +1,6 @@
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../src/publish/broker.ts';
-import { createQueue, type Queue, type QueueOptions } from '../../src/publish/queue.ts';
-import { createRetryPolicy } from '../../src/publish/retry.ts';
+import { createQueue, type Queue, type QueueOptions } from '../../src/publish/main/queue.ts';
+import { createRetryPolicy } from '../../src/publish/main/retry.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
 import type { SerializedEvent } from '../../src/serialize/serializer.ts';
 

@@ -1,5 +1,5 @@
-import type { SvcError } from '../../errors.ts';
-import { keyProviderError } from '../../protect/key-provider-error.ts';
+import type { SvcError } from '../../ground/errors.ts';
+import { keyProviderError } from '../../protect/keys/key-provider.ts';
 
 export interface AwsKmsClientOptions {
   /** Default: what the AWS SDK finds (AWS_REGION, the shared configuration). */

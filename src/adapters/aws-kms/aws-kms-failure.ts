@@ -1,5 +1,5 @@
-import { SvcError } from '../../errors.ts';
-import { keyProviderError } from '../../protect/key-provider-error.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { keyProviderError } from '../../protect/keys/key-provider.ts';
 
 const credentials =
   'the credentials are not valid: check the keys, the session and the clock of this machine';

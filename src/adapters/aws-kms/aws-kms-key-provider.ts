@@ -1,6 +1,5 @@
-import type { SvcError } from '../../errors.ts';
-import type { EnvelopeKeyProvider } from '../../protect/key-provider.ts';
-import { keyProviderError } from '../../protect/key-provider-error.ts';
+import type { SvcError } from '../../ground/errors.ts';
+import { type EnvelopeKeyProvider, keyProviderError } from '../../protect/keys/key-provider.ts';
 import { type AwsKms, type AwsKmsAnswer, type AwsKmsClientOptions, openAwsKms } from './aws-kms-client.ts';
 import { toKeyProviderError } from './aws-kms-failure.ts';
 

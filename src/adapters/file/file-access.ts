@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { SvcError } from '../../errors.ts';
+import { SvcError } from '../../ground/errors.ts';
 import type { AskAccess } from '../../publish/broker-access.ts';
 import { toSendFailure } from './file-failure.ts';
 

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { access, mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { SvcError } from '../../errors.ts';
+import { SvcError } from '../../ground/errors.ts';
 import type { Broker, SendFailure, SendResult } from '../../publish/broker.ts';
 import { toSendFailure } from './file-failure.ts';
 import { encodeLines, isOneLineOfJson } from './file-line.ts';

@@ -2,9 +2,9 @@ import { createReadStream } from 'node:fs';
 import { mkdir, open, readFile, rename } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { SvcError } from '../../errors.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { createRanges, type Ranges } from '../../ground/ranges.ts';
 import type { TopicReader, TopicRecord } from '../../publish/topic-reader.ts';
-import { createRanges, type Ranges } from '../../ranges.ts';
 import { topicNameProblem } from './topic-name.ts';
 
 export interface FileTopicReaderOptions {

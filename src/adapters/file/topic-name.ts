@@ -1,4 +1,4 @@
-import { topicNamePattern, topicNameRule } from '../../topic-name.ts';
+import { topicNamePattern, topicNameRule } from '../../ground/event-fields.ts';
 
 /** Of a file name's 255 bytes, `.ndjson` takes 7; Kafka itself takes 249 characters. */
 const longestName = 248;

@@ -1,7 +1,7 @@
+import { topicNameRule } from '../../ground/event-fields.ts';
 import type { SendFailure, SendFailureKind } from '../../publish/broker.ts';
-import { topicNameRule } from '../../topic-name.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
-import type { TokenError } from './token-error.ts';
+import type { TokenError } from './token/request-token.ts';
 
 /** Where and when something failed. */
 export interface FailureScene {

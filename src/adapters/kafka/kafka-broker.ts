@@ -1,5 +1,5 @@
-import { SvcError } from '../../errors.ts';
-import { loadOnce } from '../../load-once.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { loadOnce } from '../../ground/lifecycle.ts';
 import type { Broker, BrokerRecord, ClusterInfo, SendFailure, SendResult } from '../../publish/broker.ts';
 import type { FailureScene } from './failure-lines.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';

@@ -1,4 +1,4 @@
-import { systemClock } from '../../clock.ts';
+import { systemClock } from '../../ground/clock.ts';
 import type { BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 
 export type Send = (

@@ -1,6 +1,6 @@
 import type { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
-import { SvcError } from '../../errors.ts';
+import { SvcError } from '../../ground/errors.ts';
 
 /** A connection of the package, as far as it is used here. */
 export interface VendorConnection extends EventEmitter {

@@ -1,6 +1,6 @@
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
-import { SvcError } from '../../errors.ts';
-import { createRanges, type Ranges } from '../../ranges.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { createRanges, type Ranges } from '../../ground/ranges.ts';
 
 /** What of one partition is done: everything before `base`, and `done` behind it. */
 export interface Marks {

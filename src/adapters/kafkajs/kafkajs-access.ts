@@ -9,7 +9,7 @@ import {
   newestMetadata,
   oldestMetadata,
   readMetadata,
-} from './metadata-request.ts';
+} from './wire/metadata-request.ts';
 
 /** One request of Kafka's protocol, as the connections of kafkajs take it. */
 interface Connection {

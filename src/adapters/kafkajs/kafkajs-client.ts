@@ -1,15 +1,15 @@
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { ICustomPartitioner, Kafka, KafkaConfig, LogEntry } from 'kafkajs';
-import { systemClock } from '../../clock.ts';
+import { systemClock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { type Certificates, readCertificates } from '../kafka/read-certificates.ts';
-import type { Compression } from '../kafka/record-batch.ts';
-import { addCodecs, type CodecOptions } from './add-codecs.ts';
+import type { Compression } from '../kafka/records/record-batch.ts';
 import { createSignIn } from './kafkajs-sign-in.ts';
-import { patchProduce } from './produce-patch.ts';
-import { patchRequestQueue } from './request-queue-patch.ts';
+import { addCodecs, type CodecOptions } from './wire/add-codecs.ts';
+import { patchProduce } from './wire/produce-patch.ts';
+import { patchRequestQueue } from './wire/request-queue-patch.ts';
 
 export interface KafkajsClientOptions extends KafkaClientOptions, CodecOptions {
   /** How often kafkajs itself tries again. Default 0: the queue does it, where the order can be kept. */
@@ -104,7 +104,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
 /** The configuration lets kafkajs have these two only. */
 async function compressionOf({ compression }: CodecOptions): Promise<Compression | undefined> {
   if (compression !== 'gzip' && compression !== 'zstd') return undefined;
-  return (await import('../kafka/compressors.ts')).compressionByNode(compression);
+  return (await import('../kafka/records/compressors.ts')).compressionByNode(compression);
 }
 
 /** Of one connection: when it was last heard of, and how much had been written to it by then. */

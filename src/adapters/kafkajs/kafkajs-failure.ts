@@ -1,4 +1,4 @@
-import { SvcError } from '../../errors.ts';
+import { SvcError } from '../../ground/errors.ts';
 import type { SendFailure } from '../../publish/broker.ts';
 import {
   connectionClosed,
@@ -14,7 +14,7 @@ import {
   socketReason,
   withoutToken,
 } from '../kafka/failure-lines.ts';
-import { TokenError } from '../kafka/token-error.ts';
+import { TokenError } from '../kafka/token/request-token.ts';
 
 /** An error of kafkajs, of Node's sockets, or whatever else was thrown. */
 interface Cause {

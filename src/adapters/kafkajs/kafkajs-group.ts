@@ -1,4 +1,4 @@
-import { loadOnce } from '../../load-once.ts';
+import { loadOnce } from '../../ground/lifecycle.ts';
 import type { GroupAccess, GroupConnection } from '../kafka/group/group-connection.ts';
 import { brokerPoolOf } from './broker-pool.ts';
 import { type KafkajsClient, type KafkajsClientOptions, loadKafkajs } from './kafkajs-client.ts';

@@ -1,14 +1,14 @@
 import type { AuthenticationProviderArgs, Mechanism, SASLOptions } from 'kafkajs';
 import type { KafkaSaslOptions, KafkaTokenOptions } from '../kafka/kafka-client-options.ts';
-import { isTokenRefused } from '../kafka/token-answer.ts';
-import type { TokenSource } from '../kafka/token-source.ts';
+import { isTokenRefused } from '../kafka/token/request-token.ts';
+import type { TokenSource } from '../kafka/token/token-source.ts';
 
 type Sasl = SASLOptions | Mechanism;
 
 /** What kafkajs signs in with. All clients made from one share their token. */
 export async function createSignIn(sasl: KafkaSaslOptions, timeoutMs: number): Promise<() => Sasl> {
   if (sasl.mechanism !== 'oauthbearer') return () => ({ ...sasl }) as SASLOptions;
-  const { createTokenSource } = await import('../kafka/token-source.ts');
+  const { createTokenSource } = await import('../kafka/token/token-source.ts');
   const token = createTokenSource(sasl, timeoutMs);
   return () => ({
     mechanism: 'oauthbearer',

@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { Admin, Consumer, IHeaders, KafkaMessage } from 'kafkajs';
-import { systemClock } from '../../clock.ts';
-import { SvcError } from '../../errors.ts';
+import { systemClock } from '../../ground/clock.ts';
+import { SvcError } from '../../ground/errors.ts';
 import type { TopicReader, TopicRecord } from '../../publish/topic-reader.ts';
 import { type Marks, readMarks, writeMarks } from './done-marks.ts';
-import { createHandOver, type HandOver } from './hand-over.ts';
 import { createKafkajsAdmin } from './kafkajs-admin.ts';
 import {
   type KafkajsClient,
@@ -14,6 +13,7 @@ import {
 } from './kafkajs-client.ts';
 import { disconnectWithin } from './kafkajs-connect.ts';
 import { toSendFailure } from './kafkajs-failure.ts';
+import { createHandOver, type HandOver } from './wire/hand-over.ts';
 
 export interface KafkajsTopicReaderOptions extends KafkajsClientOptions {
   readonly topic: string;

@@ -3,7 +3,7 @@ import type { BrokerRecord } from '../../publish/broker.ts';
 import type { OpenKafkajsClient } from './kafkajs-client.ts';
 import { connectThroughSeeds, disconnectWithin } from './kafkajs-connect.ts';
 import { rootCause } from './kafkajs-failure.ts';
-import { toCarrier } from './produce-patch.ts';
+import { toCarrier } from './wire/produce-patch.ts';
 
 /** Kafka's view of a topic is asked for again after this time: a leader that hangs is held for ever otherwise. */
 const metadataMaxAgeMs = 2000;

@@ -1,5 +1,5 @@
 import type { BrokerRecord } from '../../publish/broker.ts';
-import { ackNumbers, codecNumbers } from '../kafka/protocol-numbers.ts';
+import { ackNumbers, codecNumbers } from '../kafka/records/protocol-numbers.ts';
 import type { KafkajsClientOptions, OpenKafkajsClient } from './kafkajs-client.ts';
 import { rootCause } from './kafkajs-failure.ts';
 import {

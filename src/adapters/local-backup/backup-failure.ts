@@ -1,4 +1,4 @@
-import { SvcError } from '../../errors.ts';
+import { SvcError } from '../../ground/errors.ts';
 
 export function toSvcError(error: unknown, directory: string): SvcError {
   return error instanceof SvcError ? error : failed(directory, reasonOf(error));

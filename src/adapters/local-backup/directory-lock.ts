@@ -1,8 +1,8 @@
 import { lstat, open, readdir, unlink, utimes } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { nodeCrypto } from '../../builtins.ts';
-import { SvcError } from '../../errors.ts';
+import { nodeCrypto } from '../../ground/builtins.ts';
+import { SvcError } from '../../ground/errors.ts';
 import { isRunning } from './segment.ts';
 import { makeFolderSync } from './write-exclusive.ts';
 

@@ -1,11 +1,13 @@
-import { type Clock, within } from '../../clock.ts';
+import { type Clock, within } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from '../../publish/backup.ts';
 import { checkBackupDirectory, type DirectoryOptions, openBackupDirectory } from './backup-directory.ts';
 import { failed, full, toSvcError } from './backup-failure.ts';
 import { removeOldTemporaries } from './old-temporaries.ts';
 import { createSegment, finishSegment, type Segment, segmentTaken } from './segment.ts';
-import { gone, whyNot } from './still-there.ts';
+import { gone, whyNot } from './source/still-there.ts';
+import { takeBatch } from './source/take-batch.ts';
+import { startUnpacking, type Unpacking } from './source/unpack.ts';
 import {
   type BackupFormat,
   checkedLine,
@@ -13,8 +15,6 @@ import {
   storeFilesSync,
   storeSegmentSync,
 } from './store-files.ts';
-import { takeBatch } from './take-batch.ts';
-import { startUnpacking, type Unpacking } from './unpack.ts';
 import { createUsage } from './usage.ts';
 
 export interface LocalBackupOptions extends DirectoryOptions {

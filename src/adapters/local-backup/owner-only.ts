@@ -1,4 +1,4 @@
-import { SvcError } from '../../errors.ts';
+import { SvcError } from '../../ground/errors.ts';
 
 /** Runs a program without a shell and throws when its exit code is not 0. */
 export type Execute = (file: string, args: readonly string[]) => void;

@@ -1,11 +1,11 @@
 import { constants } from 'node:fs';
 import { lstat, open, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { parseBounded } from '../../bounded-json.ts';
-import { nodeCrypto } from '../../builtins.ts';
-import { createRanges, type Ranges, rangesWithin } from '../../ranges.ts';
-import { maxDoneBytes, readStored } from './open-stored.ts';
-import { gone } from './still-there.ts';
+import { parseBounded } from '../../ground/bounds.ts';
+import { nodeCrypto } from '../../ground/builtins.ts';
+import { createRanges, type Ranges, rangesWithin } from '../../ground/ranges.ts';
+import { maxDoneBytes, readStored } from './source/open-stored.ts';
+import { gone } from './source/still-there.ts';
 import { syncDirectory, temporaryName } from './write-exclusive.ts';
 
 /** A segment that its process still writes to. Readers leave it alone, unless that process is gone. */

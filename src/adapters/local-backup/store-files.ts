@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { type BackupEvent, backupName } from '../../publish/backup.ts';
 import { encodeLine, encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
 import { tooLarge } from './backup-failure.ts';
-import { maxEventBytes, maxRouteBytes } from './open-stored.ts';
 import { newSegmentName } from './segment.ts';
+import { maxEventBytes, maxRouteBytes } from './source/open-stored.ts';
 import {
   makeFolderSync,
   type Placed,

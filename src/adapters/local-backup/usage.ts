@@ -1,7 +1,7 @@
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createLineCounts } from './count-lines.ts';
 import { segmentName } from './segment.ts';
+import { createLineCounts } from './source/count-lines.ts';
 
 /** How full the folder is. Other processes write to it too: counted anew from time to time. */
 export interface Usage {

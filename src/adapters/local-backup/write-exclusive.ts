@@ -12,8 +12,8 @@ import {
 } from 'node:fs';
 import { link, open, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { nodeCrypto } from '../../builtins.ts';
-import { SvcError } from '../../errors.ts';
+import { nodeCrypto } from '../../ground/builtins.ts';
+import { SvcError } from '../../ground/errors.ts';
 
 /** Bytes and the folder that they go to. */
 export interface Placed {

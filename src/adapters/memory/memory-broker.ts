@@ -1,6 +1,6 @@
-import { SvcError } from '../../errors.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { topicNamePattern, topicNameRule } from '../../ground/event-fields.ts';
 import type { Broker, SendFailure, SendResult } from '../../publish/broker.ts';
-import { topicNamePattern, topicNameRule } from '../../topic-name.ts';
 import { type MemoryStore, sharedMemoryStore } from './memory-store.ts';
 
 export interface MemoryBrokerOptions {

@@ -1,4 +1,4 @@
-import { shared } from '../../lifecycle.ts';
+import { shared } from '../../ground/lifecycle.ts';
 import type { BrokerRecord } from '../../publish/broker.ts';
 
 export interface StoredRecord {

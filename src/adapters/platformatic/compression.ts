@@ -1,7 +1,7 @@
 import type { KafkaCompression } from '../kafka/kafka-client-options.ts';
 import type { PlatformaticModule, VendorCompression } from '../kafka/platformatic-module.ts';
-import { codecNumbers } from '../kafka/protocol-numbers.ts';
-import type { Compression } from '../kafka/record-batch.ts';
+import { codecNumbers } from '../kafka/records/protocol-numbers.ts';
+import type { Compression } from '../kafka/records/record-batch.ts';
 
 /** gzip and zstd from Node, which compresses aside; snappy and lz4 from the package, which does not. */
 export async function compressionOf(
@@ -10,7 +10,7 @@ export async function compressionOf(
 ): Promise<Compression | undefined> {
   if (name === 'none') return undefined;
   if (name === 'gzip' || name === 'zstd') {
-    const { compressionByNode } = await import('../kafka/compressors.ts');
+    const { compressionByNode } = await import('../kafka/records/compressors.ts');
     return compressionByNode(name);
   }
   return {

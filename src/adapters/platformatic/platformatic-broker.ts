@@ -1,5 +1,5 @@
+import { topicNamePattern } from '../../ground/event-fields.ts';
 import type { Broker, BrokerRecord, SendResult } from '../../publish/broker.ts';
-import { topicNamePattern } from '../../topic-name.ts';
 import { invalidTopic, noSuchPartition } from '../kafka/failure-lines.ts';
 import { createKafkaBroker, failed, type KafkaSession } from '../kafka/kafka-broker.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';

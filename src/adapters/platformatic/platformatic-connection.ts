@@ -1,4 +1,4 @@
-import { systemClock } from '../../clock.ts';
+import { systemClock } from '../../ground/clock.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import type {
   PlatformaticModule,
@@ -6,8 +6,8 @@ import type {
   VendorConnection,
   VendorWriter,
 } from '../kafka/platformatic-module.ts';
-import { flexibleFrom, newestProduce, type Produce, produceBody } from '../kafka/produce-request.ts';
 import type { Certificates } from '../kafka/read-certificates.ts';
+import { flexibleFrom, newestProduce, type Produce, produceBody } from '../kafka/records/produce-request.ts';
 import type { SignIn } from './platformatic-sign-in.ts';
 import { withUnheldTimers } from './unheld-timers.ts';
 

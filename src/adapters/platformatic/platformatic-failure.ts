@@ -1,4 +1,4 @@
-import { SvcError } from '../../errors.ts';
+import { SvcError } from '../../ground/errors.ts';
 import type { SendFailure } from '../../publish/broker.ts';
 import {
   connectionClosed,
@@ -12,7 +12,7 @@ import {
   socketReason,
   withoutToken,
 } from '../kafka/failure-lines.ts';
-import { TokenError } from '../kafka/token-error.ts';
+import { TokenError } from '../kafka/token/request-token.ts';
 import { BrokerError } from './platformatic-connection.ts';
 
 /** An error of the package, of Node's sockets, or whatever else was thrown. */

@@ -1,4 +1,4 @@
-import { loadOnce } from '../../load-once.ts';
+import { loadOnce } from '../../ground/lifecycle.ts';
 import type { GroupAccess, GroupConnection, GroupMember } from '../kafka/group/group-connection.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { loadPlatformatic } from '../kafka/platformatic-module.ts';

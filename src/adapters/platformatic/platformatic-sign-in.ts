@@ -1,7 +1,7 @@
 import type { KafkaSaslOptions } from '../kafka/kafka-client-options.ts';
 import type { PlatformaticModule } from '../kafka/platformatic-module.ts';
-import { isTokenRefused } from '../kafka/token-answer.ts';
-import type { TokenSource } from '../kafka/token-source.ts';
+import { isTokenRefused } from '../kafka/token/request-token.ts';
+import type { TokenSource } from '../kafka/token/token-source.ts';
 
 /** Signs one connection in. */
 export interface SignIn {
@@ -69,5 +69,5 @@ export async function createSignIn(
 
 async function tokenSourceOf(sasl: KafkaSaslOptions, timeoutMs: number): Promise<TokenSource | undefined> {
   if (sasl.mechanism !== 'oauthbearer') return undefined;
-  return (await import('../kafka/token-source.ts')).createTokenSource(sasl, timeoutMs);
+  return (await import('../kafka/token/token-source.ts')).createTokenSource(sasl, timeoutMs);
 }

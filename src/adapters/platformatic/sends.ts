@@ -1,8 +1,8 @@
-import { within } from '../../clock.ts';
+import { within } from '../../ground/clock.ts';
 import type { BrokerRecord } from '../../publish/broker.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
-import { ackNumbers } from '../kafka/protocol-numbers.ts';
-import { type Compression, encodeCompressedBatch, encodeRecordBatch } from '../kafka/record-batch.ts';
+import { ackNumbers } from '../kafka/records/protocol-numbers.ts';
+import { type Compression, encodeCompressedBatch, encodeRecordBatch } from '../kafka/records/record-batch.ts';
 import { type Connections, keyOf } from './connections.ts';
 import type { Address } from './platformatic-connection.ts';
 import type { Topics } from './topics.ts';

@@ -1,7 +1,7 @@
-import { systemClock } from '../../clock.ts';
-import { SvcError } from '../../errors.ts';
+import { systemClock } from '../../ground/clock.ts';
+import { SvcError } from '../../ground/errors.ts';
 import { type BackupEvent, backupName, type EventBackupStrategy } from '../../publish/backup.ts';
-import { createSendSlots } from '../../publish/limits.ts';
+import { createSendSlots } from '../../publish/memory-limits.ts';
 import { encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
 import { maxObjectBytes } from './bounded-body.ts';
 import { openS3Store, type S3Settings, type S3Store } from './s3-client.ts';

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { SvcError } from '../../errors.ts';
+import { SvcError } from '../../ground/errors.ts';
 import { AnswerTooLarge, limitBytes, maxAnswerBytes, maxObjectBytes, readBody } from './bounded-body.ts';
 import { type Listed, listPages, type Page } from './list-pages.ts';
 

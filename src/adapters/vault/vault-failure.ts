@@ -1,5 +1,5 @@
-import type { SvcError } from '../../errors.ts';
-import { keyProviderError } from '../../protect/key-provider-error.ts';
+import type { SvcError } from '../../ground/errors.ts';
+import { keyProviderError } from '../../protect/keys/key-provider.ts';
 import type { VaultAnswer } from './vault-http.ts';
 
 /** What was asked for, for messages. */

@@ -1,6 +1,10 @@
 import { readFile } from 'node:fs/promises';
-import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from '../../protect/key-provider.ts';
-import { keyProviderError } from '../../protect/key-provider-error.ts';
+import {
+  type EnvelopeKeyProvider,
+  type KeyProvider,
+  keyProviderError,
+  type StaticKeyProvider,
+} from '../../protect/keys/key-provider.ts';
 import { answerError, transportError, type VaultQuestion } from './vault-failure.ts';
 import { askVault, type VaultAnswer } from './vault-http.ts';
 import { checkVaultOptions, pathOf, type VaultOptions } from './vault-options.ts';

@@ -1,6 +1,6 @@
-import { SvcError } from '../../errors.ts';
-import { isLoopback } from '../../loopback.ts';
-import { keyProviderError } from '../../protect/key-provider-error.ts';
+import { isLoopback } from '../../ground/addresses.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { keyProviderError } from '../../protect/keys/key-provider.ts';
 
 export const vaultEngines = ['kv-v1', 'kv-v2', 'transit'] as const;
 export type VaultEngine = (typeof vaultEngines)[number];

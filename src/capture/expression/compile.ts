@@ -1,13 +1,10 @@
 import { build } from './build.ts';
-import type { Walk } from './evaluate.ts';
-import { failAt, isOwnFailure, refusal } from './failure.ts';
-import { freeNames } from './free-names.ts';
-import { maxProjectedElements, maxTextLength } from './limits.ts';
+import { failAt, isOwnFailure, maxProjectedElements, maxTextLength, refusal } from './failure.ts';
+import type { Walk } from './operators.ts';
 import { parse } from './parse.ts';
-import { isAwaitable } from './promise-values.ts';
-import { refusedValue } from './read.ts';
-import { resolveName, unknownName } from './resolve-name.ts';
-import type { ExpressionScope } from './scope.ts';
+import { isAwaitable, refusedValue } from './read.ts';
+import { type ExpressionScope, resolveName, unknownName } from './scope.ts';
+import { freeNames } from './syntax-tree.ts';
 
 export type { ExpressionScope } from './scope.ts';
 

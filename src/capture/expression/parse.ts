@@ -1,7 +1,7 @@
-import { isForbiddenName } from './forbidden-names.ts';
-import { methodRefusal } from './method-names.ts';
+import { methodRefusal } from './pure-methods.ts';
+import { isForbiddenName } from './read.ts';
 import type { BinaryOperator, Node } from './syntax-tree.ts';
-import { readTokens, type TokenReader } from './token-reader.ts';
+import { readTokens, type TokenReader } from './tokens.ts';
 
 type Element = 'outside' | 'inside';
 

@@ -1,6 +1,6 @@
 import { isDate, isMap, isSet } from 'node:util/types';
-import { isTooBig } from '../../big-int-limit.ts';
-import { maxListLength, maxMadeParts, maxMadeStringLength } from './limits.ts';
+import { isTooBig } from '../../ground/bounds.ts';
+import { maxListLength, maxMadeParts, maxMadeStringLength } from './failure.ts';
 
 /** Calls a method of a built-in value. Throws on arguments that it does not take: the caller makes the failure. */
 type PureMethod = (target: never, args: readonly unknown[]) => unknown;
@@ -162,4 +162,17 @@ function tableOf(target: unknown): Record<string, PureMethod> | undefined {
 export function pureMethod(target: unknown, name: string): PureMethod | undefined {
   const table = tableOf(target);
   return table !== undefined && Object.hasOwn(table, name) ? table[name] : undefined;
+}
+
+const readingName = /^(?:to|get|is|has|as)[A-Z]\w*$/u;
+
+/** Whether a method of the application's own object may be called under this name. */
+export function isReadingName(name: string): boolean {
+  return readingName.test(name);
+}
+
+/** Why no value has a method of this name that may be called; `undefined` if one can have it. */
+export function methodRefusal(name: string): string | undefined {
+  if (isReadingName(name) || pureMethodNames.has(name)) return undefined;
+  return `the method "${name}" is refused: an expression may call toX, getX, isX, hasX and asX methods of objects, and those of built-in values that only read.`;
 }

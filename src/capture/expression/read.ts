@@ -1,7 +1,5 @@
-import { isMap, isTypedArray } from 'node:util/types';
+import { isMap, isPromise, isTypedArray } from 'node:util/types';
 import type { Fail } from './failure.ts';
-import { isForbiddenName } from './forbidden-names.ts';
-import { silenceIfMadeByGetter } from './promise-values.ts';
 
 /** The failure of a value that no expression may hold. */
 export function refusedValue(fail: Fail, value: unknown): Error {
@@ -69,4 +67,47 @@ function readEntry(fail: Fail, target: ReadonlyMap<unknown, unknown>, key: unkno
   const value: unknown = Map.prototype.get.call(target, key);
   if (isUsable(value)) return value;
   throw refusedValue(fail, value);
+}
+
+/** Names that lead from a value to its prototype or its class. They are refused in the text and as computed names. */
+const forbiddenNames: ReadonlySet<string> = new Set([
+  '__proto__',
+  'constructor',
+  'prototype',
+  '__defineGetter__',
+  '__defineSetter__',
+  '__lookupGetter__',
+  '__lookupSetter__',
+]);
+
+export function isForbiddenName(name: string): boolean {
+  return forbiddenNames.has(name);
+}
+
+/** True for promises and for other thenables, which are never called: a lazy one would run its query. */
+export function isAwaitable(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return value instanceof Promise || typeof (value as { then?: unknown }).then === 'function';
+}
+
+/** Takes note of the rejection of a promise that an evaluation made and nobody will await: else it would end the process. */
+export function silence(value: unknown): void {
+  if (!isPromise(value)) return;
+  try {
+    Promise.prototype.then.call(value, undefined, () => {});
+  } catch {
+    // A subclass whose constructor throws: there is nothing to attach to.
+  }
+}
+
+/** The same for a property that was read: a getter makes its promise, but a stored one is the application's to handle. */
+function silenceIfMadeByGetter(target: unknown, name: PropertyKey, value: unknown): void {
+  if (typeof target !== 'object') return;
+  let owner: object | null = target;
+  while (owner !== null) {
+    const property = Object.getOwnPropertyDescriptor(owner, name);
+    if (property?.get !== undefined) silence(value);
+    if (property !== undefined) return;
+    owner = Object.getPrototypeOf(owner);
+  }
 }

@@ -1,5 +1,5 @@
-import { isTooBig } from '../../big-int-limit.ts';
-import { SvcError } from '../../errors.ts';
+import { isTooBig } from '../../ground/bounds.ts';
+import { SvcError } from '../../ground/errors.ts';
 import { callOwn } from './call-method.ts';
 import { parseExpression } from './compile.ts';
 import type { Fail } from './failure.ts';

@@ -1,6 +1,6 @@
 import { createRequire, register } from 'node:module';
 import { pathToFileURL } from 'node:url';
-import { shared } from '../../lifecycle.ts';
+import { shared } from '../../ground/lifecycle.ts';
 import type { HookedPackage, PackageHookOptions } from './hooked-package.ts';
 import { type ExportTarget, patchNamespace } from './patch-exports.ts';
 

@@ -1,10 +1,10 @@
 import { isBuiltin } from 'node:module';
 import { addNote } from '../notes.ts';
-import type { PackageTarget, PatchEvents } from '../patch.ts';
-import { type FunctionPath, parseFunctionPath } from '../source/function-path.ts';
+import { type FunctionPath, parseFunctionPath } from '../source/find/function-path.ts';
 import { hookImports } from './hook-imports.ts';
 import { hookRequires } from './hook-requires.ts';
 import type { HookedPackage, PackageHookOptions } from './hooked-package.ts';
+import type { PackageTarget, PatchEvents } from './package-target.ts';
 import type { ExportTarget, PatchOutcome } from './patch-exports.ts';
 import { resolvePackage } from './resolve-package.ts';
 

@@ -1,12 +1,12 @@
 import { types } from 'node:util';
 import { type Callable, heldOf } from '../captured-functions.ts';
-import { parameterNames } from '../parameter-names.ts';
+import { parameterNames } from '../declare/parameter-names.ts';
 import type { CaptureSlot } from '../slot.ts';
-import type { FunctionPath } from '../source/function-path.ts';
-import { didYouMean } from '../source/nearest.ts';
-import { wrapFunction } from '../wrap.ts';
-import { wrapFactory } from '../wrap-factory.ts';
-import { findDescriptor, type WrapResult } from '../wrap-property.ts';
+import { didYouMean } from '../source/did-you-mean.ts';
+import type { FunctionPath } from '../source/find/function-path.ts';
+import { wrapFunction } from '../wrap/wrap.ts';
+import { wrapFactory } from '../wrap/wrap-factory.ts';
+import { findDescriptor, type WrapResult } from '../wrap/wrap-property.ts';
 import { replacing } from './replacement.ts';
 
 /** One target's part in the work on a module. */

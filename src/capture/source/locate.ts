@@ -4,7 +4,7 @@ import { dirname, isAbsolute, join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Manifest, mapped, nearestManifest, readManifest } from './manifest.ts';
 import { ownFile, resolveOwnFile } from './own-file.ts';
-import { isProblem, type Problem } from './place.ts';
+import { isProblem, type Problem } from './wrapper-place.ts';
 
 /** Where a target's module is. */
 export type Located =

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, extname, join, relative } from 'node:path';
+import { nearest } from './did-you-mean.ts';
 import { readManifest } from './manifest.ts';
-import { nearest } from './nearest.ts';
-import type { Problem } from './place.ts';
+import type { Problem } from './wrapper-place.ts';
 
 const extensions = ['.ts', '.js', '.mts', '.mjs', '.cts', '.cjs', '.tsx', '.jsx'];
 

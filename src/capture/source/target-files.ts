@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { SourceTarget } from './rewrite.ts';
+import type { SourceTarget } from './rewrite-text.ts';
 
 /** The files that targets name, by their real paths. */
 export type TargetFiles = ReadonlyMap<string, readonly SourceTarget[]>;

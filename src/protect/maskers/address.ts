@@ -1,4 +1,4 @@
-import type { PiiLevel } from '../../field-rule.ts';
+import type { PiiLevel } from '../../ground/pii-rule.ts';
 import { fullMask } from './code-points.ts';
 
 /** WEAK the part behind the last comma, its digits hidden (`****, ***** Berlin`); else `****`. */

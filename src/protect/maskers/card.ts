@@ -1,4 +1,4 @@
-import type { PiiLevel } from '../../field-rule.ts';
+import type { PiiLevel } from '../../ground/pii-rule.ts';
 import { fullMask } from './code-points.ts';
 
 /** WEAK `411111******1111` (the most that PCI DSS lets be shown), NORMAL the last 4 digits, STRONG `****`. 13 to 19 digits. */

@@ -1,4 +1,4 @@
-import type { PiiLevel } from '../../field-rule.ts';
+import type { PiiLevel } from '../../ground/pii-rule.ts';
 import { countPoints, firstPoints, fullMask } from './code-points.ts';
 
 /** Any text. WEAK its first third, 8 characters at most; NORMAL its first quarter, 2 at most; STRONG `****`. */

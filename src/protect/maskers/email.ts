@@ -1,4 +1,4 @@
-import type { PiiLevel } from '../../field-rule.ts';
+import type { PiiLevel } from '../../ground/pii-rule.ts';
 import { countPoints, firstPoints, fullMask } from './code-points.ts';
 
 /** What mail servers accept. */

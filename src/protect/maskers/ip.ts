@@ -1,5 +1,5 @@
-import { nodeNet } from '../../builtins.ts';
-import type { PiiLevel } from '../../field-rule.ts';
+import { nodeNet } from '../../ground/builtins.ts';
+import type { PiiLevel } from '../../ground/pii-rule.ts';
 import { fullMask } from './code-points.ts';
 
 /** WEAK `192.168.1.*` and 3 groups of IPv6, NORMAL `192.168.*.*` and 2 groups, STRONG `****`. */

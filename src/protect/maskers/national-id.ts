@@ -1,4 +1,4 @@
-import type { PiiLevel } from '../../field-rule.ts';
+import type { PiiLevel } from '../../ground/pii-rule.ts';
 import { fullMask } from './code-points.ts';
 
 /** WEAK the last 4 of 8 to 32 letters and digits, else `****`. */

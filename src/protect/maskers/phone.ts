@@ -1,4 +1,4 @@
-import type { PiiLevel } from '../../field-rule.ts';
+import type { PiiLevel } from '../../ground/pii-rule.ts';
 import { fullMask } from './code-points.ts';
 
 /** Digits of any script, as they are written between countries; an extension at the end. */

@@ -4,7 +4,7 @@ import {
   type AwsKmsOptions,
   createAwsKmsKeyProvider,
 } from '../../../src/adapters/aws-kms/aws-kms-key-provider.ts';
-import type { EnvelopeKeyProvider } from '../../../src/protect/key-provider.ts';
+import type { EnvelopeKeyProvider } from '../../../src/protect/keys/key-provider.ts';
 import { codeOf, rejection } from '../../contract/key-provider.ts';
 import { type HttpFront, startHttpFront } from '../../support/http-front.ts';
 import { startKms, startOwnKms, type TestKms } from '../../support/kms.ts';

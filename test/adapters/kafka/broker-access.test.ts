@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { openBrokerAccess } from '../../../src/adapters.ts';
 import type { AccessReport } from '../../../src/publish/broker-access.ts';
+import { openBrokerAccess } from '../../../src/start/adapters.ts';
 import { newTopic } from '../../contract/broker.ts';
 import { startKafka, type TestKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';

@@ -6,7 +6,7 @@ import {
   readMarks,
   writeMarks,
 } from '../../../src/adapters/kafkajs/done-marks.ts';
-import { createRanges } from '../../../src/ranges.ts';
+import { createRanges } from '../../../src/ground/ranges.ts';
 
 function marksOf(base: number, numbers: readonly number[]): Marks {
   const done = createRanges();

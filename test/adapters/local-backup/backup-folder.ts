@@ -1,9 +1,12 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { LocalBackupOptions } from '../../../src/adapters/local-backup/local-backup.ts';
-import { createLocalBackup, type LocalBackup } from '../../../src/adapters/local-backup/local-backup.ts';
-import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
+import {
+  createLocalBackup,
+  type LocalBackup,
+  type LocalBackupOptions,
+} from '../../../src/adapters/local-backup/local-backup.ts';
+import { createLocalSource } from '../../../src/adapters/local-backup/source/local-source.ts';
 import type { BackupEvent } from '../../../src/publish/backup.ts';
 import type { StoredEvent } from '../../../src/publish/recovery-source.ts';
 

@@ -3,7 +3,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LocalBackup } from '../../../src/adapters/local-backup/local-backup.ts';
-import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
+import { createLocalSource } from '../../../src/adapters/local-backup/source/local-source.ts';
 import { backupEvent, backupIn, freshPath, namesIn, removeFolders } from './backup-folder.ts';
 
 /** What a look into the folder says. */

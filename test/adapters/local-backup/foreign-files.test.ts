@@ -12,14 +12,14 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
 import { removeOldTemporaries } from '../../../src/adapters/local-backup/old-temporaries.ts';
+import { createLocalSource } from '../../../src/adapters/local-backup/source/local-source.ts';
 import {
   maxDoneBytes,
   maxEventBytes,
   maxRouteBytes,
   whyRefused,
-} from '../../../src/adapters/local-backup/open-stored.ts';
+} from '../../../src/adapters/local-backup/source/open-stored.ts';
 import { createUsage } from '../../../src/adapters/local-backup/usage.ts';
 import type { Unreadable } from '../../../src/publish/recovery-source.ts';
 import { requiring } from '../../support/requires.ts';

@@ -19,8 +19,8 @@ import sinon from 'sinon';
 import { openBackupDirectory } from '../../../src/adapters/local-backup/backup-directory.ts';
 import { restrictToOwner } from '../../../src/adapters/local-backup/owner-only.ts';
 import { finishSegment } from '../../../src/adapters/local-backup/segment.ts';
-import { startUnpacking } from '../../../src/adapters/local-backup/unpack.ts';
-import { SvcError } from '../../../src/errors.ts';
+import { startUnpacking } from '../../../src/adapters/local-backup/source/unpack.ts';
+import { SvcError } from '../../../src/ground/errors.ts';
 import { backupName } from '../../../src/publish/backup.ts';
 import {
   backupEvent,

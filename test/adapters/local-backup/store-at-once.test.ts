@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { openLocalBackup } from '../../../src/adapters.ts';
+import { openLocalBackup } from '../../../src/start/adapters.ts';
 import { backupEvent, freshPath, namesIn, removeFolders } from './backup-folder.ts';
 
 describe('local backup of a process that ends in the turn of its first event', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { loadPlatformatic, type VendorApi } from '../../../src/adapters/kafka/platformatic-module.ts';
-import { encodeRecordBatch } from '../../../src/adapters/kafka/record-batch.ts';
+import { encodeRecordBatch } from '../../../src/adapters/kafka/records/record-batch.ts';
 import { openConnection } from '../../../src/adapters/platformatic/platformatic-connection.ts';
 import { startKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';

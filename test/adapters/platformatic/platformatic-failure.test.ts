@@ -8,7 +8,7 @@ import {
   UserError,
 } from '@platformatic/kafka';
 import type { FailureScene } from '../../../src/adapters/kafka/failure-lines.ts';
-import { TokenError } from '../../../src/adapters/kafka/token-error.ts';
+import { TokenError } from '../../../src/adapters/kafka/token/request-token.ts';
 import { BrokerError } from '../../../src/adapters/platformatic/platformatic-connection.ts';
 import { toSendFailure } from '../../../src/adapters/platformatic/platformatic-failure.ts';
 import type { SendFailureKind } from '../../../src/publish/broker.ts';

@@ -4,7 +4,7 @@ import sinon from 'sinon';
 import { createS3Backup } from '../../../src/adapters/s3-backup/s3-backup.ts';
 import type { S3Settings } from '../../../src/adapters/s3-backup/s3-client.ts';
 import { createS3Source } from '../../../src/adapters/s3-backup/s3-source.ts';
-import { systemClock } from '../../../src/clock.ts';
+import { systemClock } from '../../../src/ground/clock.ts';
 import type { RecoverySource, StoredBatch, StoredEvent } from '../../../src/publish/recovery-source.ts';
 import { backupEvent, routeOf } from '../local-backup/backup-folder.ts';
 import { type FakeS3, startFakeS3, type Trouble } from './fake-s3.ts';

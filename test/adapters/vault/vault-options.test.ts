@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createVaultKeyProvider } from '../../../src/adapters/vault/vault-key-provider.ts';
 import type { VaultOptions } from '../../../src/adapters/vault/vault-options.ts';
-import type { StaticKeyProvider } from '../../../src/protect/key-provider.ts';
+import type { StaticKeyProvider } from '../../../src/protect/keys/key-provider.ts';
 import { codeOf } from '../../contract/key-provider.ts';
 
 const token = 'hvs.CAESI-a-token';

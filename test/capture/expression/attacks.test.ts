@@ -3,11 +3,11 @@ import { spawnSync } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
 import sinon from 'sinon';
-import { maxBigIntBits } from '../../../src/big-int-limit.ts';
 import { type ExpressionScope, parseExpression } from '../../../src/capture/expression/compile.ts';
-import { maxEvaluationMs, maxListLength, maxMadeParts } from '../../../src/capture/expression/limits.ts';
+import { maxEvaluationMs, maxListLength, maxMadeParts } from '../../../src/capture/expression/failure.ts';
 import { keySelector } from '../../../src/capture/expression/selector.ts';
-import { SvcError } from '../../../src/errors.ts';
+import { maxBigIntBits } from '../../../src/ground/bounds.ts';
+import { SvcError } from '../../../src/ground/errors.ts';
 import { assertUnpolluted, attack } from './hostile-call.ts';
 
 describe('attacks on an expression', () => {

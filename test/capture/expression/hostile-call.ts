@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ExpressionScope, parseExpression } from '../../../src/capture/expression/compile.ts';
-import { SvcError } from '../../../src/errors.ts';
+import { SvcError } from '../../../src/ground/errors.ts';
 
 /** Must never show in an error. */
 export const secret: string = 'SECRET-4111';

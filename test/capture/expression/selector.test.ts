@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { keySelector, payloadSelector, type Selector } from '../../../src/capture/expression/selector.ts';
-import { SvcError } from '../../../src/errors.ts';
+import { SvcError } from '../../../src/ground/errors.ts';
 
 const call = { args: ['first', { id: 2 }], result: { id: 7 }, self: { region: 'eu' }, error: undefined };
 

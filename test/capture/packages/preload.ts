@@ -1,7 +1,7 @@
 // Runs in the applications of hook.test.ts: hooks the targets of the environment, and prints at exit what became of them.
 
 import { hookPackages } from '../../../src/capture/packages/hook.ts';
-import type { PackageTarget } from '../../../src/capture/patch.ts';
+import type { PackageTarget } from '../../../src/capture/packages/package-target.ts';
 import { type RecordingSlot, recordingSlot } from '../recording-slot.ts';
 
 const slots = new Map<string, RecordingSlot>();

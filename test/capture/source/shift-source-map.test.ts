@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { SourceMap } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { insert } from '../../../src/capture/source/insert.ts';
-import { findAll } from '../../../src/capture/source/rewrite.ts';
+import { insert } from '../../../src/capture/source/insert-calls.ts';
+import { findAll } from '../../../src/capture/source/rewrite-text.ts';
 
 // What esbuild --minify-whitespace makes of eight lines of TypeScript, and its map.
 const code =

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { PublishedEvent, Run } from '../support/run-app.ts';
-import { freshFolder, runApp, writeFiles, writeLinks } from '../support/run-app.ts';
+import { type PublishedEvent, type Run, freshFolder, runApp, writeFiles, writeLinks } from '../support/run-app.ts';
 import { driver } from './driver.ts';
 import type { Form } from './form.ts';
 

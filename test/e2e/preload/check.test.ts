@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { version } from '../../../src/version.ts';
+import { version } from '../../../src/ground/version.ts';
 import { plainApp } from '../support/apps.ts';
 import { type AppEnd, type AppOptions, endOf } from '../support/start-app.ts';
 import { configOf } from '../support/topic-config.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { options } from '../../../src/config/schema.ts';
+import { options } from '../../../src/config/schema/schema.ts';
 import { canaryOf, wrongFiles, wrongVariables } from '../../config/wrong-secrets.ts';
 import { plainApp } from '../support/apps.ts';
 import { endOf } from '../support/start-app.ts';

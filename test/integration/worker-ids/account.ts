@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { snowflakeEpochMs } from '../../../src/event-id.ts';
+import { snowflakeEpochMs } from '../../../src/ground/event-id.ts';
 
 /** What the logs of all processes say of their ids. */
 export interface Account {

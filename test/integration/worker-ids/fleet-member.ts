@@ -1,9 +1,9 @@
 import { appendFileSync } from 'node:fs';
 import { threadId } from 'node:worker_threads';
-import { systemClock } from '../../../src/clock.ts';
 import type { Config } from '../../../src/config/config.ts';
+import { systemClock } from '../../../src/ground/clock.ts';
 import { consoleLogger } from '../../../src/observe/logger.ts';
-import { startIds } from '../../../src/start-ids.ts';
+import { startIds } from '../../../src/start/ids.ts';
 
 /**
  * A process that makes ids and nothing else, as many a second as it is told: each is in its log before the next turn, so that

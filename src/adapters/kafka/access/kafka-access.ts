@@ -1,4 +1,4 @@
-import { SvcError } from '../../../errors.ts';
+import { SvcError } from '../../../ground/errors.ts';
 import type { SendFailure } from '../../../publish/broker.ts';
 import type { Access, AskAccess } from '../../../publish/broker-access.ts';
 import type { FailureScene } from '../failure-lines.ts';

@@ -1,5 +1,5 @@
-import { type Clock, within } from '../../../clock.ts';
 import type { Instant, WorkerIdGrant, WorkerIdLease } from '../../../envelope/worker-id-lease.ts';
+import { type Clock, within } from '../../../ground/clock.ts';
 import type { Logger } from '../../../observe/logger.ts';
 import type { GroupAccess, GroupConnection } from './group-connection.ts';
 import { type GroupRefusals, refusalOf } from './group-refusals.ts';

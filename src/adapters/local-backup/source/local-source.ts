@@ -1,0 +1,297 @@
+import { lstat, readdir, rename, unlink } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { createRanges } from '../../../ground/ranges.ts';
+import type { BackupEvent } from '../../../publish/backup.ts';
+import type {
+  RecoverySource,
+  StoredBatch,
+  StoredEvent,
+  Unreadable,
+} from '../../../publish/recovery-source.ts';
+import { decodeRecord } from '../../../publish/stored-record.ts';
+import { openBackupDirectory } from '../backup-directory.ts';
+import { codeOf, missing, unreadableBecause } from '../backup-failure.ts';
+import { type DirectoryLock, lockDirectory } from '../directory-lock.ts';
+import {
+  doneFile,
+  finishSegment,
+  isAbandoned,
+  openSuffix,
+  readDone,
+  segmentName,
+  writeDone,
+} from '../segment.ts';
+import { routesFolder, storeFiles } from '../store-files.ts';
+import { isEventFile } from '../usage.ts';
+import { checkFolder, makeFolderSync, syncDirectory } from '../write-exclusive.ts';
+import { createLineIndex, type LineIndex } from './line-index.ts';
+import { withOneLineErrors } from './one-line-errors.ts';
+import { maxEventBytes, sizeOf } from './open-stored.ts';
+import { bySegment, type Entry, inOrder, readPlaces, sortNames } from './ordered-entries.ts';
+import { readEventFile } from './read-event-file.ts';
+import { countLines } from './read-lines.ts';
+import { newProgress, type Progress, scanSegment } from './scan-segment.ts';
+import { gone, isThere, whyNot } from './still-there.ts';
+
+export interface LocalSourceOptions {
+  readonly directory: string;
+  /** Only this file of the folder, an event file or a segment. */
+  readonly file?: string | undefined;
+  /** Of all that is set aside. Default: 1 GiB. */
+  readonly maxAsideBytes?: number | undefined;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
+/** Where processed files go. */
+export const recoveredFolder = 'recovered';
+/** And those that their topic never takes. */
+export const asideFolder = 'too-large';
+
+/** Held at once; one event that is larger comes alone. */
+const openFiles = 32;
+const batchBytes = 16 * 1024 * 1024;
+
+const usualAsideBytes = 1024 ** 3;
+
+const inUse = 'a running process still writes to it: run the command again later';
+
+/**
+ * A local backup folder: event files, and the lines of all segments, together in the order of their event ids, for events of
+ * one key can lie in either. Processed files move to `recovered/`.
+ */
+export function createLocalSource(options: LocalSourceOptions): RecoverySource {
+  return withOneLineErrors(createSource(options), options.directory);
+}
+
+function createSource(options: LocalSourceOptions): RecoverySource {
+  const { directory, now, maxAsideBytes = usualAsideBytes } = options;
+  const progress = new Map<string, Progress>();
+  let real = directory;
+  let lock: DirectoryLock | undefined;
+
+  async function names(): Promise<{ files: string[]; segments: string[] }> {
+    const all = await readdir(real);
+    const wanted =
+      options.file === undefined ? all : all.filter((name) => name === basename(options.file as string));
+    return {
+      files: sortNames(wanted.filter(isEventFile)),
+      segments: wanted.filter((name) => segmentName.test(name)).sort(),
+    };
+  }
+
+  /** For a recovery, what dead processes left open is taken over; what living ones write is theirs. */
+  async function takeSegment(place: string): Promise<string | Unreadable> {
+    const path = join(real, place);
+    const reason = await whyNot(path);
+    const isOpen = lock !== undefined && place.endsWith(openSuffix);
+    // What its writer has ended meanwhile is there under another name.
+    if (reason !== undefined && !(isOpen && reason === gone)) return { place, reason };
+    if (!isOpen) return place;
+    if (reason === undefined && (await isAbandoned(path, now()))) return basename(await finishSegment(path));
+    return { place, reason: inUse, isInUse: true };
+  }
+
+  async function scan(name: string, segment: number, index: LineIndex): Promise<readonly Unreadable[]> {
+    const found = await scanSegment(real, name, segment, index, progress.get(name)?.unnoted);
+    progress.set(name, found.progress);
+    await moveFinished(name, found.progress);
+    return found.unreadable;
+  }
+
+  /** Files and lines, in the order of their ids. */
+  async function readAll(entries: readonly Entry[], segments: readonly string[]): Promise<StoredBatch> {
+    const found = new Map<Entry, StoredEvent | Unreadable>();
+    const files = entries.filter((entry) => typeof entry === 'string');
+    const events = await Promise.all(files.map((name) => readEventFile(real, name)));
+    for (const [index, file] of files.entries()) found.set(file, events[index] as StoredEvent | Unreadable);
+    for (const [segment, lines] of bySegment(entries)) {
+      const name = segments[segment] as string;
+      const texts = await readPlaces(join(real, name), lines).catch(unreadableBecause);
+      for (const [index, line] of lines.entries()) {
+        const place = `${name}:${line.number + 1}`;
+        const event = typeof texts === 'string' ? undefined : decodeRecord(texts[index] ?? '', place);
+        if (event === undefined) (progress.get(name) as Progress).unreadable++;
+        const reason = typeof texts === 'string' ? texts : 'it holds no event';
+        found.set(line, event ?? { place, reason });
+      }
+    }
+    const all = entries.map((entry) => found.get(entry) as StoredEvent | Unreadable);
+    return {
+      events: all.filter((one): one is StoredEvent => 'value' in one),
+      unreadable: all.filter((one): one is Unreadable => !('value' in one)).filter(isThere),
+    };
+  }
+
+  async function moveFinished(name: string, state: Progress): Promise<void> {
+    const { done, unreadable, lineCount, isMoved } = state;
+    if (lock === undefined || isMoved || lineCount === undefined || unreadable > 0) return;
+    if (done.size() < lineCount) return;
+    state.isMoved = true;
+    await move(name);
+    await unlink(doneFile(join(real, name))).catch(() => {});
+  }
+
+  async function move(name: string, to = recoveredFolder): Promise<string> {
+    const isTaken = (await whyNot(join(real, to, name))) !== gone;
+    const moved = isTaken ? `${now()}-${name}` : name;
+    await rename(join(real, name), join(real, to, moved));
+    return moved;
+  }
+
+  /** With its route, so that it could be restored from there once more. */
+  async function moveFile(name: string, to = recoveredFolder): Promise<void> {
+    const moved = await move(name, to);
+    await rename(join(real, routesFolder, name), join(real, to, routesFolder, moved)).catch(() => {});
+  }
+
+  async function doneWithLines(name: string, lines: readonly number[]): Promise<void> {
+    const state = progress.get(name) ?? newProgress(createRanges());
+    for (const line of lines) {
+      state.done.add(line);
+      state.unnoted.add(line);
+    }
+    try {
+      await writeDone(real, join(real, name), state.done);
+      state.unnoted.clear();
+    } catch (error) {
+      // On a full disk this process goes on, for it remembers; whoever comes after it would send these once more.
+      if (!isFull(error)) throw error;
+    }
+    await moveFinished(name, state);
+  }
+
+  return {
+    name: `backup folder ${directory}`,
+
+    async open(forRecovery) {
+      if ((await whyNot(directory)) === gone)
+        throw missing(`the backup folder "${directory}" does not exist`);
+      real = openBackupDirectory(directory);
+      checkFolder(join(real, routesFolder));
+      if (options.file !== undefined) {
+        const name = basename(options.file);
+        await lstat(join(real, name)).catch(() => {
+          throw missing(`there is no file "${name}" in the backup folder "${directory}"`);
+        });
+        if (!isEventFile(name) && !segmentName.test(name))
+          throw missing(`"${name}" is neither an event file (.json) nor a segment`);
+      }
+      if (!forRecovery) return;
+      lock = await lockDirectory(real);
+      makeFolderSync(join(real, recoveredFolder));
+      makeFolderSync(join(real, recoveredFolder, routesFolder));
+    },
+
+    async hasEvents() {
+      const all = await readdir(directory).catch(() => []);
+      return all.some((name) => isEventFile(name) || segmentName.test(name));
+    },
+
+    async count() {
+      const { files, segments } = await names();
+      let count = files.length;
+      for (const name of segments) {
+        const lines = await countLines(join(real, name)).catch(() => 0);
+        const done = await readDone(join(real, name), () => lines).catch(unreadableBecause);
+        count += typeof done === 'string' ? lines : lines - done.size();
+      }
+      return count;
+    },
+
+    async *read(size) {
+      const { files, segments } = await names();
+      const index = createLineIndex();
+      const scanned: string[] = [];
+      for (const name of segments) {
+        const taken = await takeSegment(name);
+        const isTaken = typeof taken === 'string';
+        const unreadable = isTaken
+          ? await scan(taken, scanned.push(taken) - 1, index)
+          : [taken].filter(isThere);
+        if (unreadable.length > 0) yield { events: [], unreadable };
+      }
+      let entries: Entry[] = [];
+      let fileCount = 0;
+      let bytes = 0;
+      for (const entry of inOrder(files, index)) {
+        const isFile = typeof entry === 'string';
+        // What is larger is not read at all.
+        const entryBytes = isFile ? await plannedBytes(join(real, entry)) : entry.bytes;
+        const isFull = entries.length >= size || fileCount >= openFiles || bytes + entryBytes > batchBytes;
+        if (isFull && entries.length > 0) {
+          yield await readAll(entries, scanned);
+          entries = [];
+          fileCount = 0;
+          bytes = 0;
+        }
+        entries.push(entry);
+        if (isFile) fileCount++;
+        bytes += entryBytes;
+      }
+      if (entries.length > 0) yield await readAll(entries, scanned);
+    },
+
+    async done(events) {
+      const lines = new Map<string, number[]>();
+      let isMoved = false;
+      for (const { place } of events) {
+        const [, segment, line] = lineOf({ place });
+        if (segment === undefined) {
+          await moveFile(place);
+          isMoved = true;
+        } else lines.set(segment, [...(lines.get(segment) ?? []), Number(line) - 1]);
+      }
+      for (const [segment, done] of lines) await doneWithLines(segment, done);
+      if (isMoved) {
+        await syncDirectory(join(real, recoveredFolder));
+        await syncDirectory(real);
+      }
+    },
+
+    async setAside(events) {
+      const folder = join(real, asideFolder);
+      makeFolderSync(folder);
+      makeFolderSync(join(folder, routesFolder));
+      const bytes = (await bytesIn(folder)) + events.reduce((sum, { value }) => sum + value.length, 0);
+      if (bytes > maxAsideBytes) return undefined;
+      for (const event of events) {
+        const [, segment, line] = lineOf(event);
+        if (segment === undefined) await moveFile(event.place, asideFolder);
+        else {
+          const [result] = await storeFiles(folder, 'record', [toBackupEvent(event)]);
+          if (typeof result !== 'string') throw result;
+          await doneWithLines(segment, [Number(line) - 1]);
+        }
+      }
+      return `${folder} (${bytes} bytes)`;
+    },
+
+    async close() {
+      await lock?.release();
+      lock = undefined;
+    },
+  };
+}
+
+async function plannedBytes(path: string): Promise<number> {
+  const bytes = await sizeOf(path);
+  return bytes > maxEventBytes ? 0 : bytes;
+}
+
+function lineOf({ place }: Pick<StoredEvent, 'place'>): (string | undefined)[] {
+  return /^(segment-.*):(\d+)$/.exec(place) ?? [];
+}
+
+function toBackupEvent({ topic = '', reason = '', storedAt, ...event }: StoredEvent): BackupEvent {
+  return { ...event, topic, reason, backedUpAt: storedAt };
+}
+
+async function bytesIn(directory: string): Promise<number> {
+  const sizes = (await readdir(directory)).map((name) => sizeOf(join(directory, name)));
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+}
+
+function isFull(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT'].includes(codeOf(error));
+}

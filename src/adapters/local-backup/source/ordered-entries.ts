@@ -1,0 +1,77 @@
+import { basename } from 'node:path';
+import { orderOf } from '../../../ground/event-id.ts';
+import type { IndexedLine, LineIndex } from './line-index.ts';
+import { maxSegmentBytes, openStored, readAt } from './open-stored.ts';
+
+/** The name of an event file, or a line of a segment. */
+export type Entry = string | IndexedLine;
+
+/** Names of event files in the order of their ids, of a million within seconds. Those without an id come first. */
+export function sortNames(names: readonly string[]): string[] {
+  const ids = BigUint64Array.from(names, idOf);
+  const order = new Uint32Array(names.length).map((_, index) => index);
+  order.sort((a, b) => {
+    const [first, second] = [ids[a] as bigint, ids[b] as bigint];
+    if (first !== second) return first < second ? -1 : 1;
+    return byNumber(names[a] as string, names[b] as string);
+  });
+  return Array.from(order, (index) => names[index] as string);
+}
+
+function idOf(file: string): bigint {
+  const stem = basename(file, '.json');
+  // `<epoch_millis>.json` says nothing about the id in it.
+  if (/^\d{13}$/.test(stem)) return 0n;
+  // The second of one id has a number behind it.
+  return orderOf(stem) || orderOf(stem.replace(/-\d+$/, ''));
+}
+
+/** Numbers as texts of any length. */
+function byNumber(a: string, b: string): number {
+  return a.length - b.length || (a < b ? -1 : 1);
+}
+
+/** @param files names in their order */
+export function* inOrder(files: readonly string[], index: LineIndex): Generator<Entry> {
+  const lines = index.sorted();
+  let line = lines.next().value;
+  for (const file of files) {
+    const id = idOf(file);
+    while (line !== undefined && line.id < id) {
+      yield line;
+      line = lines.next().value;
+    }
+    yield file;
+  }
+  while (line !== undefined) {
+    yield line;
+    line = lines.next().value;
+  }
+}
+
+export function bySegment(entries: readonly Entry[]): Map<number, IndexedLine[]> {
+  const lines = new Map<number, IndexedLine[]>();
+  for (const entry of entries) {
+    if (typeof entry === 'string') continue;
+    const known = lines.get(entry.segment);
+    if (known === undefined) lines.set(entry.segment, [entry]);
+    else known.push(entry);
+  }
+  return lines;
+}
+
+/** The texts of lines of one file, or why it is not read. */
+export async function readPlaces(path: string, lines: readonly IndexedLine[]): Promise<string[] | string> {
+  const opened = await openStored(path, maxSegmentBytes);
+  if (typeof opened === 'string') return opened;
+  const { file } = opened;
+  try {
+    const texts: string[] = [];
+    for (const { start, bytes } of lines) {
+      texts.push((await readAt(file, start, bytes)).toString());
+    }
+    return texts;
+  } finally {
+    await file.close();
+  }
+}

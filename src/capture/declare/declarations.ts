@@ -1,0 +1,67 @@
+import { shared } from '../../ground/lifecycle.ts';
+import { adopt, type Held, undeclared } from '../captured-functions.ts';
+import type { CaptureSlot } from '../slot.ts';
+import type { PublishEventOptions } from './publish-event-options.ts';
+
+/** A rule written in code. */
+export interface Declaration {
+  readonly origin: 'decorator' | 'publishEvent';
+  /** `OrderService.create`, or the function's name: the default event type, and how reports name the rule. */
+  readonly name: string;
+  readonly options: PublishEventOptions;
+  readonly parameterNames: readonly string[] | undefined;
+  /** Why this place cannot be captured; such a declaration gets no slot. */
+  readonly problem?: string;
+}
+
+/** Makes the slot of a declaration: its rule, and where its calls go. Throws `SvcError` when the rule cannot be made. */
+export type Declare = (declaration: Declaration) => CaptureSlot;
+/** Told of declarations that capture nothing, and why. */
+export type OnDeclarationFailure = (declaration: Declaration, reason: unknown) => void;
+
+interface Declarations {
+  declare: Declare | null;
+  onFailure: OnDeclarationFailure | null;
+  /** Every one so far: each start declares them anew. */
+  readonly known: { readonly declaration: Declaration; readonly held: Held }[];
+}
+
+/** An application that makes such functions without end must not keep them all; later ones miss the next start. */
+const mostKnown = 10_000;
+
+const state = shared<Declarations>('declarations', () => ({ declare: null, onFailure: null, known: [] }));
+
+/**
+ * A declaration becomes live: now, or when svc starts. Until then the wrappers that share `held` only call their function.
+ */
+export function declareRule(declaration: Declaration, held: Held): void {
+  if (state.known.length < mostKnown) state.known.push({ declaration, held });
+  if (state.declare !== null) attach(state.declare, declaration, held);
+}
+
+/** At start: `declare` gets every declaration there is and every one to come. */
+export function connectDeclarations(declare: Declare, onFailure: OnDeclarationFailure = () => {}): void {
+  state.declare = declare;
+  state.onFailure = onFailure;
+  for (const { declaration, held } of state.known) attach(declare, declaration, held);
+}
+
+/** At stop: declarations wait for the next start. Whoever made the slots switches them off. */
+export function disconnectDeclarations(): void {
+  state.declare = null;
+  state.onFailure = null;
+}
+
+function attach(declare: Declare, declaration: Declaration, held: Held): void {
+  try {
+    if (declaration.problem === undefined) adopt(held, declare(declaration));
+    else state.onFailure?.(declaration, declaration.problem);
+  } catch (error) {
+    state.onFailure?.(declaration, error);
+  }
+}
+
+/** What a wrapper holds until its declaration is live. */
+export function undeclaredHeld(): Held {
+  return { slot: undeclared };
+}

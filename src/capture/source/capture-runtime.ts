@@ -1,0 +1,149 @@
+import { type Callable, slotOf } from '../captured-functions.ts';
+import type { CaptureSlot } from '../slot.ts';
+import { wrapFunction } from '../wrap/wrap.ts';
+import { wrapFactory } from '../wrap/wrap-factory.ts';
+import { findDescriptor, type WrapResult } from '../wrap/wrap-property.ts';
+
+/** What inserted calls need to know about their target. */
+export interface RuntimeTarget {
+  readonly functionPath: string;
+  /** What follows `()` in the function path; `undefined` where the path names the function itself. */
+  readonly result: readonly string[] | undefined;
+  readonly slotFor: (parameterNames: readonly string[] | undefined) => CaptureSlot;
+  readonly patched: (note?: string) => void;
+  readonly failed: (reason: string) => void;
+}
+
+type Names = readonly string[] | null;
+
+/** The object that inserted calls find: their text is the contract, so the names here are part of it. */
+interface Runtime {
+  fn(value: unknown, id: string, parameters: Names, name?: string): unknown;
+  put(owner: object, key: string, id: string, parameters: Names): void;
+  obj(value: unknown, id: string, parameters: Names, path: readonly string[]): unknown;
+  readonly targets: Map<string, RuntimeTarget>;
+}
+
+const key = Symbol.for('svc.capture');
+
+/** The targets that inserted calls can find, of this thread: one map, however often this package is loaded. */
+export function runtimeTargets(): Map<string, RuntimeTarget> {
+  const holder = globalThis as unknown as Record<symbol, Runtime | undefined>;
+  if (!holder[key]) {
+    const runtime: Runtime = { fn, put, obj, targets: new Map() };
+    // Not enumerable: applications that copy or list globals do not see it.
+    Object.defineProperty(globalThis, key, { value: runtime, configurable: true });
+  }
+  return (holder[key] as Runtime).targets;
+}
+
+/** Takes a function, hands back its wrapper; whatever goes wrong, the function itself. */
+function fn(value: unknown, id: string, parameters: Names, name?: string): unknown {
+  const target = runtimeTargets().get(id);
+  if (!target) return value;
+  try {
+    if (typeof value !== 'function') {
+      target.failed(`${target.functionPath} is not a function but ${kindOf(value)}`);
+      return value;
+    }
+    if (name !== undefined && value.name !== name) nameIt(value, name);
+    return wrap(value as Callable, target, parameters);
+  } catch (error) {
+    target.failed(messageOf(error));
+    return value;
+  }
+}
+
+/** Captures a method of a class, in place. */
+function put(owner: object, member: string, id: string, parameters: Names): void {
+  obj(owner, id, parameters, [member]);
+}
+
+/** Captures what a path leads to inside of an object. */
+function obj(value: unknown, id: string, parameters: Names, path: readonly string[]): unknown {
+  const target = runtimeTargets().get(id);
+  if (!target) return value;
+  try {
+    let owner = value;
+    for (const step of path.slice(0, -1))
+      owner = (owner as Record<string, unknown> | null | undefined)?.[step];
+    const problem = putMember(owner, path.at(-1) ?? '', target, parameters);
+    if (problem !== undefined) target.failed(`${target.functionPath} ${problem}`);
+  } catch (error) {
+    target.failed(messageOf(error));
+  }
+  return value;
+}
+
+/** Returns what is wrong, if anything. */
+function putMember(
+  owner: unknown,
+  member: string,
+  target: RuntimeTarget,
+  parameters: Names,
+): string | undefined {
+  const isObject = (typeof owner === 'object' && owner !== null) || typeof owner === 'function';
+  const descriptor = isObject ? findDescriptor(owner, member)?.descriptor : undefined;
+  if (!isObject || !descriptor) return `is not there at run time: nothing has a ${member}`;
+  if (!('value' in descriptor)) return 'is not a function but a getter';
+  if (typeof descriptor.value !== 'function') return `is not a function but ${kindOf(descriptor.value)}`;
+  const wrapped = wrap(descriptor.value as Callable, target, parameters);
+  if (wrapped === descriptor.value) return undefined;
+  const isDone = Reflect.defineProperty(owner, member, { ...descriptor, value: wrapped });
+  return isDone ? undefined : 'cannot be replaced: its object is frozen';
+}
+
+function wrap(value: Callable, target: RuntimeTarget, parameters: Names): Callable {
+  const { functionPath, result } = target;
+  const slot = target.slotFor(parameters ?? undefined);
+  if (result) {
+    const wrapped = wrapFactory(value, { [result.join('.')]: slot }, (_, outcome) => {
+      const problem = methodProblem(functionPath, result.join('.') || 'the result', outcome);
+      if (problem === undefined) target.patched();
+      else target.failed(problem);
+    });
+    target.patched();
+    return wrapped;
+  }
+  const wrapped = wrapFunction(value, slot);
+  const holder = slotOf(wrapped);
+  if (holder === slot) target.patched();
+  else if (holder) target.failed(`${functionPath} is captured by the target ${holder.rule.id} already`);
+  else target.failed(`${functionPath} is a class with private static members, which cannot be wrapped`);
+  return wrapped;
+}
+
+/** What a factory's first call shows. */
+function methodProblem(functionPath: string, method: string, outcome: WrapResult): string | undefined {
+  const returned = `what ${functionPath.split('()')[0]}() returned`;
+  switch (outcome) {
+    case 'wrapped':
+    case 'already':
+      return undefined;
+    case 'missing':
+      return `${returned} has no ${method}`;
+    case 'not a function':
+      return `${method} of ${returned} is not a function`;
+    case 'taken':
+      return `${method} of ${returned} is captured by another target already`;
+    default:
+      return `${method} of ${returned} cannot be replaced: its object is frozen`;
+  }
+}
+
+/** Gives a function the name that JavaScript would have inferred, had there been no call around it. */
+function nameIt(value: object, name: string): void {
+  const own = Object.getOwnPropertyDescriptor(value, 'name');
+  // A class can have a static member called `name`: that stays.
+  if (own && !(own.configurable && typeof own.value === 'string')) return;
+  Object.defineProperty(value, 'name', { configurable: true, ...own, value: name });
+}
+
+function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : 'unknown error';
+}

@@ -1,0 +1,133 @@
+import { type Dirent, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import type { Class, Node, Program } from 'oxc-parser';
+import { lineAt, parse } from '../parse-text.ts';
+import { isProblem } from '../wrapper-place.ts';
+import {
+  argument,
+  children,
+  isClass,
+  isFunction,
+  keyOf,
+  memberPath,
+  propertyOf,
+  stringOf,
+} from './syntax.ts';
+
+/** A rule in code, as far as reading shows it. */
+export interface DeclaredFunction {
+  /** Relative to the folder that was searched, with `/`. */
+  readonly file: string;
+  readonly line: number;
+  /** As reports name it at run time. */
+  readonly name: string;
+  readonly by: '@PublishEvent' | 'publishEvent()';
+}
+
+/** Beyond these the search ends: it is help for a person, and has to be quick. */
+const mostFiles = 5_000;
+const largestFileBytes = 1_048_576;
+
+/** Not the application's sources: what others wrote, and what tools made of them. */
+const otherFolders = new Set(['node_modules', 'dist', 'build', 'out', 'coverage']);
+const sourceFile = /(?<!\.d)\.[cm]?[jt]sx?$/;
+const mentionsSvc = /['"]svc['"]/;
+const names: readonly string[] = ['PublishEvent', 'publishEvent'];
+
+/** The functions below `folder` that `@PublishEvent` and `publishEvent()` of svc declare, by reading alone. */
+export function findDeclared(folder: string): DeclaredFunction[] {
+  return sourcesIn(folder).flatMap((path) => {
+    try {
+      if (statSync(path).size > largestFileBytes) return [];
+      const text = readFileSync(path, 'utf8');
+      if (!mentionsSvc.test(text) || !names.some((name) => text.includes(name))) return [];
+      const file = relative(folder, path).replaceAll('\\', '/');
+      return declaredIn(file, text);
+    } catch {
+      // It may be gone meanwhile, or not be readable: there is nothing to list.
+      return [];
+    }
+  });
+}
+
+function sourcesIn(folder: string): string[] {
+  const found: string[] = [];
+  const folders = [folder];
+  for (let next = folders.shift(); next !== undefined && found.length < mostFiles; next = folders.shift()) {
+    for (const entry of entriesOf(next)) {
+      if (entry.isDirectory() && !entry.name.startsWith('.') && !otherFolders.has(entry.name))
+        folders.push(join(next, entry.name));
+      else if (entry.isFile() && sourceFile.test(entry.name) && found.length < mostFiles)
+        found.push(join(next, entry.name));
+    }
+  }
+  return found;
+}
+
+function entriesOf(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1));
+  } catch {
+    return [];
+  }
+}
+
+function declaredIn(file: string, text: string): DeclaredFunction[] {
+  const parsed = parse(file, text, { goal: 'unknown', typed: /\.[cm]?tsx?$/.test(file) });
+  if (isProblem(parsed)) return [];
+  const locals = localNames(parsed.program);
+  const found: DeclaredFunction[] = [];
+  const add = (node: Node, name: string, by: DeclaredFunction['by']) =>
+    found.push({ file, line: lineAt(text, node.start), name, by });
+  const visit = (node: Node, binding: string | undefined): void => {
+    if (isClass(node)) visitClass(node, node.id?.name ?? binding, locals, add);
+    if (node.type === 'CallExpression' && means(node.callee, 'publishEvent', locals)) {
+      const [options, fn] = [argument(node.arguments, 0), argument(node.arguments, 1)];
+      const eventType =
+        options?.type === 'ObjectExpression' ? stringOf(propertyOf(options, 'eventType')) : undefined;
+      const own = fn && isFunction(fn) ? fn.id?.name : fn && memberPath(fn)?.split('.').at(-1);
+      add(node, own ?? eventType ?? 'anonymous', 'publishEvent()');
+    }
+    const named =
+      node.type === 'VariableDeclarator' && node.id.type === 'Identifier' ? node.id.name : undefined;
+    for (const child of children(node)) visit(child, named);
+  };
+  visit(parsed.program, undefined);
+  return found;
+}
+
+function visitClass(
+  node: Class,
+  className: string | undefined,
+  locals: ReadonlyMap<string, string>,
+  add: (node: Node, name: string, by: DeclaredFunction['by']) => void,
+): void {
+  for (const member of node.body.body) {
+    if (!('decorators' in member) || !('key' in member)) continue;
+    for (const { expression } of member.decorators ?? []) {
+      if (expression.type !== 'CallExpression' || !means(expression.callee, 'PublishEvent', locals)) continue;
+      const key = keyOf(member.key, member.computed) ?? '[computed]';
+      add(member.key, className === undefined ? key : `${className}.${key}`, '@PublishEvent');
+    }
+  }
+}
+
+/** Whether this is svc's function, under its own name, a local one, or as a property (`svc.publishEvent`). */
+function means(callee: Node, name: string, locals: ReadonlyMap<string, string>): boolean {
+  const path = memberPath(callee);
+  if (path === undefined) return false;
+  return locals.get(path) === name || path === name || path.endsWith(`.${name}`);
+}
+
+/** Names that the file imports svc's functions under. */
+function localNames(program: Program): Map<string, string> {
+  const locals = new Map<string, string>();
+  for (const statement of program.body) {
+    if (statement.type !== 'ImportDeclaration' || statement.source.value !== 'svc') continue;
+    for (const each of statement.specifiers) {
+      if (each.type === 'ImportSpecifier' && each.imported.type === 'Identifier')
+        locals.set(each.local.name, each.imported.name);
+    }
+  }
+  return locals;
+}

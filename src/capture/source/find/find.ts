@@ -1,0 +1,194 @@
+import type { Class, Expression, Program } from 'oxc-parser';
+import { type Found, isProblem, type Place, type Problem } from '../wrapper-place.ts';
+import type { Definition, NamedValue } from './definitions.ts';
+import { findInClass } from './find-in-class.ts';
+import { findInObject, neverAFunction } from './find-in-object.ts';
+import { findReturned } from './find-returned.ts';
+import { parseFunctionPath } from './function-path.ts';
+import { pickName, pickPath } from './pick-definition.ts';
+import { scan } from './scan.ts';
+import {
+  type AnyFunction,
+  core,
+  defaultedParameters,
+  isClass,
+  isFunction,
+  isNameless,
+  parameterNames,
+  withNamingCall,
+} from './syntax.ts';
+import { type Hit, notAFunction, notFound, type Question } from './target-question.ts';
+import { thisField } from './this-field.ts';
+
+type Names = readonly string[];
+
+/** Reads a parsed file once; what it gives back finds one function path after the other in it. */
+export function finder(program: Program, text: string): (functionPath: string) => Found | Problem {
+  const definitions = scan(program, text);
+  return (functionPath) => find({ definitions, text, functionPath, seen: new Set() });
+}
+
+function find(question: Question): Found | Problem {
+  const path = parseFunctionPath(question.functionPath);
+  if (isProblem(path)) return path;
+  const hit = findNames(question, path.names);
+  if (isProblem(hit)) return hit;
+  let shown: AnyFunction | undefined = hit.shown;
+  if (path.result && hit.shown) {
+    const returned = findReturned(hit.shown, path.result, path.names.join('.'), question.definitions);
+    if (isProblem(returned)) return returned;
+    shown = returned.shown;
+  } else if (path.result) shown = undefined;
+  return {
+    place: hit.place,
+    parameterNames: shown && parameterNames(shown),
+    defaulted: shown && defaultedParameters(shown),
+  };
+}
+
+/** The longest beginning of the path that the file gives a value, then the rest inside of that. */
+function findNames(question: Question, names: Names): Hit | Problem {
+  const [first = '', ...more] = names;
+  const alias = question.definitions.aliases.get(first);
+  for (let length = names.length; length > 1; length--) {
+    const head = names.slice(0, length).join('.');
+    const local = alias === undefined ? [] : [[alias, ...more].slice(0, length).join('.')];
+    const picked = pickPath(question, [head, ...local, `exports.${head}`]);
+    if (picked) return isProblem(picked) ? picked : inside(question, picked, names.slice(length));
+  }
+  const picked = pickName(question, first);
+  if (picked) return isProblem(picked) ? picked : inside(question, picked, more);
+  return inModuleExports(question, names) ?? handedOn(question, first);
+}
+
+function inside(question: Question, definition: Definition, rest: Names): Hit | Problem {
+  const name = definition.name.replace(/^exports\./, '');
+  if (definition.kind === 'declaration') {
+    const { node, at } = definition;
+    if (rest.length > 0) return inConstructor(question, node, name, rest);
+    const place: Place = node.id
+      ? { form: 'binding', at, name: node.id.name }
+      : { form: 'nameless', at, nameAt: nameAt(question.text, node.start) };
+    return { place, shown: node };
+  }
+  const value = core(definition.node);
+  if (value.type === 'Identifier') {
+    const behind = pickName(question, value.name);
+    if (!behind) return around(question, definition, rest);
+    return isProblem(behind) ? behind : inside(question, behind, rest);
+  }
+  if (isClass(value)) return inClass(question, value, name, rest);
+  if (isFunction(value) && rest.length > 0) return inConstructor(question, value, name, rest);
+  if (value.type === 'ObjectExpression' && rest.length > 0) {
+    const member = findInObject(value, name, rest);
+    if (isProblem(member)) return member;
+    if ('missing' in member) return { problem: member.missing };
+    const isWhole = member.local !== undefined && member.depth === rest.length;
+    const local = isWhole ? pickPath(question, [member.local ?? '']) : undefined;
+    return { ...around(question, definition, rest), shown: member.shown ?? functionOf(local) };
+  }
+  const what = neverAFunction(value.type);
+  return what ? notAFunction(question, name, what) : around(question, definition, rest);
+}
+
+function inClass(question: Question, node: Class, name: string, rest: Names): Hit | Problem {
+  if (rest.length === 0) return notAFunction(question, name, 'a class: name one of its methods');
+  const member = findInClass(node, name, rest);
+  if (isProblem(member)) return fromHelper(question, name, rest) ?? member;
+  if (member.kind === 'field')
+    return fieldValue(question, member.value, member.infers, [name, ...rest].join('.'), member.rest);
+  const place: Place = {
+    form: 'method',
+    at: node.body.start + 1,
+    key: member.key,
+    isStatic: member.isStatic,
+  };
+  return { place, shown: member.shown };
+}
+
+/** `function Orders() { this.create = … }`: an older class. */
+function inConstructor(question: Question, node: AnyFunction, name: string, rest: Names): Hit | Problem {
+  const [prototype, key, ...more] = rest;
+  const full = [name, ...rest].join('.');
+  const body = node.body?.type === 'BlockStatement' ? node.body.body : [];
+  const value = prototype === 'prototype' && key !== undefined ? thisField(body, key) : undefined;
+  if (value) return fieldValue(question, value, undefined, full, more);
+  return fromHelper(question, name, rest) ?? notFound(question, full);
+}
+
+/** A member that a compiler's helper adds, outside of the class. */
+function fromHelper(question: Question, name: string, rest: Names): Hit | undefined {
+  const length = rest[0] === 'prototype' ? 2 : 1;
+  const member = question.definitions.helperMembers.get([name, ...rest.slice(0, length)].join('.'));
+  return member && around(question, member, rest.slice(length));
+}
+
+function fieldValue(
+  question: Question,
+  node: Expression,
+  infers: string | undefined,
+  full: string,
+  rest: Names,
+): Hit | Problem {
+  const value = core(node);
+  const what = rest.length === 0 ? neverAFunction(value.type) : undefined;
+  return what ? notAFunction(question, full, what) : around(question, { node, infers }, rest);
+}
+
+/** `module.exports = { create, async cancel() {} }`: the object's properties are the module's names. */
+function inModuleExports(question: Question, names: Names): Hit | Problem | undefined {
+  const [definition, more] = question.definitions.byName.get('exports') ?? [];
+  const value = definition?.kind === 'value' && !more ? core(definition.node) : undefined;
+  if (definition?.kind !== 'value' || value?.type !== 'ObjectExpression') return undefined;
+  const member = findInObject(value, 'module.exports', names);
+  if ('missing' in member) return undefined;
+  if (isProblem(member)) return member;
+  const behind = member.local === undefined ? undefined : pickName(question, member.local);
+  if (behind) return isProblem(behind) ? behind : inside(question, behind, names.slice(member.depth));
+  return { ...around(question, definition, names), shown: member.shown };
+}
+
+function around(question: Question, value: Pick<NamedValue, 'node' | 'infers'>, path: Names): Hit {
+  const inner = core(value.node);
+  const { start, end } = isFunction(inner) ? withNamingCall(value.node) : inner;
+  const place: Place = {
+    form: 'value',
+    start,
+    end,
+    path,
+    name: isNameless(value.node) ? value.infers : undefined,
+    open: question.definitions.openEnds.has(end),
+  };
+  return { place, shown: isFunction(inner) && path.length === 0 ? inner : undefined };
+}
+
+function functionOf(definition: Definition | Problem | undefined): AnyFunction | undefined {
+  if (!definition || isProblem(definition)) return undefined;
+  const value = definition.kind === 'declaration' ? definition.node : core(definition.node);
+  return isFunction(value) ? value : undefined;
+}
+
+/** Behind `function` or `function *`, comments between them included. */
+function nameAt(text: string, start: number): number {
+  const gap = String.raw`(?:\s|/\*[\s\S]*?\*/|//.*)*`;
+  const keyword = new RegExp(String.raw`(?:async${gap})?function(?:${gap}\*)?`, 'y');
+  keyword.lastIndex = start;
+  keyword.test(text);
+  return keyword.lastIndex;
+}
+
+function handedOn(question: Question, head: string): Problem {
+  const { aliases, foreign, stars } = question.definitions;
+  const local = aliases.get(head) ?? head;
+  if (foreign.has(local)) {
+    const source = foreign.get(local);
+    const from = source === undefined ? 'another module' : `'${source}'`;
+    return { problem: `${head} is not defined in this file, it comes from ${from}: name that as the module` };
+  }
+  const missing = notFound(question, question.functionPath);
+  if (stars.length === 0) return missing;
+  const sources = stars.map((source) => `'${source}'`).join(', ');
+  return {
+    problem: `${missing.problem}; this file hands on all of ${sources}: if it is defined there, name that as the module`,
+  };
+}

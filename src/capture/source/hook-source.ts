@@ -1,0 +1,128 @@
+import { existsSync } from 'node:fs';
+import Module from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { type EntryWatch, watchEntry } from './late-start.ts';
+import type { LoaderData, LoaderMessage } from './loader-thread.ts';
+import { hasSoundSyncHooks, isRequiredPreload } from './node-hooks.ts';
+import { loadParser } from './parse-text.ts';
+import { rewriteLoaded } from './rewrite-loaded.ts';
+import { rewrite, type SourceEvents } from './rewrite-text.ts';
+import { type TargetFiles, targetFileLookup } from './target-files.ts';
+
+export interface SourceHookEvents extends SourceEvents {
+  /** Inserted by the loader thread, which cannot ask: the inserted call brings the parameter names. */
+  inserted(id: string): void;
+}
+
+export interface SourceHooks {
+  /** Takes in what the loader thread has found; nothing to do where hooks are synchronous. */
+  drain(): void;
+  /** Why modules that were never seen may have been loaded before svc. */
+  tooLate(): string | undefined;
+  close(): void;
+}
+
+type Hook = Omit<SourceHooks, 'tooLate'>;
+
+/** Why ES modules cannot be captured in this process; `undefined` when they can. */
+export function whyNoModules(): string | undefined {
+  if (hasSoundSyncHooks() || !isRequiredPreload()) return undefined;
+  return `with --require, Node ${process.versions.node} captures CommonJS only and this file is an ES module: use --import svc/register, or Node 22.22.3, 24.11.1 or later`;
+}
+
+/** Changes the text of the named files while Node loads them. */
+export function hookSource(files: TargetFiles, events: SourceHookEvents): SourceHooks {
+  const entry = watchEntry(hasSoundSyncHooks());
+  const parts = [hookCompile(files, events, entry), hookModules(files, events, entry)];
+  return {
+    drain() {
+      for (const part of parts) part.drain();
+    },
+    tooLate: entry.reason,
+    close() {
+      for (const part of parts) part.close();
+    },
+  };
+}
+
+type Compile = (this: unknown, content: unknown, filename: unknown, ...rest: unknown[]) => unknown;
+
+/** Every require hook there is (tsx, ts-node, swc, Babel) ends in `_compile`. */
+function hookCompile(files: TargetFiles, events: SourceEvents, entry: EntryWatch): Hook {
+  const lookup = targetFileLookup(files);
+  const prototype = Module.prototype as unknown as { _compile: Compile };
+  const original = prototype._compile;
+  let isOpen = true;
+  const compile: Compile = function _compile(content, filename, ...rest) {
+    const isText = isOpen && typeof content === 'string' && typeof filename === 'string';
+    if (isText) entry.see(filename);
+    const file = isText ? lookup.byPath(filename) : undefined;
+    const goal = rest[0] === 'module' ? 'module' : 'unknown';
+    const text = file
+      ? rewrite(file.path, content as string, { goal, typed: false }, file.targets, events)
+      : content;
+    return Reflect.apply(original, this, [text, filename, ...rest]);
+  };
+  prototype._compile = compile;
+  return {
+    drain() {},
+    close() {
+      isOpen = false;
+      // Somebody may have wrapped it again meanwhile: then the function stays and only hands on.
+      if (prototype._compile === compile) prototype._compile = original;
+    },
+  };
+}
+
+const nothing: Hook = { drain() {}, close() {} };
+
+function hookModules(files: TargetFiles, events: SourceHookEvents, entry: EntryWatch): Hook {
+  if (hasSoundSyncHooks()) return hookModulesHere(files, events, entry);
+  return isRequiredPreload() ? nothing : hookModulesInThread(files, events);
+}
+
+function hookModulesHere(files: TargetFiles, events: SourceEvents, entry: EntryWatch): Hook {
+  const lookup = targetFileLookup(files);
+  const hooks = Module.registerHooks({
+    load(url, context, nextLoad) {
+      entry.see(url);
+      const result = nextLoad(url, context);
+      try {
+        return rewriteLoaded(url, result, lookup, events);
+      } catch {
+        // The application's module comes first.
+        return result;
+      }
+    },
+  });
+  return { drain() {}, close: () => hooks.deregister() };
+}
+
+function hookModulesInThread(files: TargetFiles, events: SourceHookEvents): Hook {
+  // Before the hooks: afterwards each of the parser's own modules would take the way through the other thread.
+  loadParser();
+  // Loaded here only: 2 ms that Nodes with synchronous hooks need not pay.
+  const { MessageChannel, receiveMessageOnPort } = process.getBuiltinModule('node:worker_threads');
+  const { port1, port2 } = new MessageChannel();
+  const data: LoaderData = { files, port: port2 };
+  Module.register(loaderUrl(), { data, transferList: [port2] });
+  const take = ({ id, problem }: LoaderMessage) => {
+    if (problem === undefined) events.inserted(id);
+    else events.problem(id, problem);
+  };
+  port1.on('message', take);
+  port1.unref();
+  return {
+    drain() {
+      for (let each = receiveMessageOnPort(port1); each; each = receiveMessageOnPort(port1))
+        take(each.message);
+    },
+    close: () => port1.close(),
+  };
+}
+
+/** The loader is a file of its own: beside this one in the sources, at the top of the built package. */
+function loaderUrl(): URL {
+  const built = new URL('./loader.mjs', import.meta.url);
+  return existsSync(fileURLToPath(built)) ? built : new URL('./loader-thread.ts', import.meta.url);
+}

@@ -1,0 +1,50 @@
+import type { LoadFnOutput, LoadHookContext } from 'node:module';
+import type { MessagePort } from 'node:worker_threads';
+import { importParser } from './parse-text.ts';
+import { rewriteLoaded } from './rewrite-loaded.ts';
+import type { SourceEvents, SourceTarget } from './rewrite-text.ts';
+import { targetFileLookup } from './target-files.ts';
+
+/** What `module.register` carries to this thread. */
+export interface LoaderData {
+  readonly files: ReadonlyMap<string, readonly SourceTarget[]>;
+  readonly port: MessagePort;
+}
+
+/** What comes back: the rest (parameter names too) stands in the inserted text. */
+export interface LoaderMessage {
+  readonly id: string;
+  /** `undefined`: found and inserted. */
+  readonly problem: string | undefined;
+}
+
+let lookup: ReturnType<typeof targetFileLookup> | undefined;
+let events: SourceEvents | undefined;
+
+/** Called by Node once, in the thread of the asynchronous hooks. Only for Node versions without sound synchronous hooks. */
+export async function initialize({ files, port }: LoaderData): Promise<void> {
+  await importParser();
+  const send = (message: LoaderMessage) => port.postMessage(message);
+  port.unref();
+  lookup = targetFileLookup(files);
+  events = {
+    found(id) {
+      send({ id, problem: undefined });
+      return true;
+    },
+    problem: (id, problem) => send({ id, problem }),
+  };
+}
+
+type NextLoad = (url: string, context?: Partial<LoadHookContext>) => LoadFnOutput | Promise<LoadFnOutput>;
+
+export async function load(url: string, context: LoadHookContext, nextLoad: NextLoad): Promise<LoadFnOutput> {
+  const result = await nextLoad(url, context);
+  if (!lookup || !events) return result;
+  try {
+    return rewriteLoaded(url, result, lookup, events);
+  } catch {
+    // The application's module comes first.
+    return result;
+  }
+}

@@ -1,0 +1,63 @@
+import { finder } from './find/find.ts';
+import { type Insertion, insert, isMarked } from './insert-calls.ts';
+import { parse, type TextKind } from './parse-text.ts';
+import { isProblem } from './wrapper-place.ts';
+
+/** One function to find in a file. Crosses to the loader thread: plain data. */
+export interface SourceTarget {
+  readonly id: string;
+  readonly functionPath: string;
+}
+
+/** Told about each target of a file when its text is read. Neither throws. */
+export interface SourceEvents {
+  /** The function is there; false keeps its text as it is. `defaulted`: positions of the parameters with a default. */
+  found(
+    id: string,
+    parameterNames: readonly string[] | undefined,
+    defaulted: readonly number[] | undefined,
+  ): boolean;
+  problem(id: string, reason: string): void;
+}
+
+/** The text with the targets' calls inserted; the text itself when there is nothing to insert, whatever the reason. */
+export function rewrite(
+  file: string,
+  text: string,
+  kind: TextKind,
+  targets: readonly SourceTarget[],
+  events: SourceEvents,
+): string {
+  try {
+    if (isMarked(text)) return text;
+    const insertions = findAll(file, text, kind, targets, events);
+    return insertions.length === 0 ? text : insert(text, insertions, file);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : 'unknown error';
+    for (const { id } of targets) events.problem(id, `the file could not be read by svc: ${reason}`);
+    return text;
+  }
+}
+
+/** Looks every target up, without changing anything. */
+export function findAll(
+  file: string,
+  text: string,
+  kind: TextKind,
+  targets: readonly SourceTarget[],
+  events: SourceEvents,
+): Insertion[] {
+  const parsed = parse(file, text, kind);
+  if (isProblem(parsed)) {
+    for (const { id } of targets) events.problem(id, parsed.problem);
+    return [];
+  }
+  const find = finder(parsed.program, text);
+  return targets.flatMap(({ id, functionPath }) => {
+    const found = find(functionPath);
+    if (!isProblem(found))
+      return events.found(id, found.parameterNames, found.defaulted) ? [{ id, found }] : [];
+    events.problem(id, found.problem);
+    return [];
+  });
+}

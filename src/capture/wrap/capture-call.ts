@@ -1,0 +1,100 @@
+import { types } from 'node:util';
+import type { Callable } from '../captured-functions.ts';
+import type { CaptureRule } from '../rule.ts';
+import { type CaptureSlot, countFailure } from '../slot.ts';
+import { ignore, publishCall, publishFailure, publishInBackground } from './publish-call.ts';
+import { kindOf } from './result-kind.ts';
+import { settle } from './settle.ts';
+import { callWithCallback } from './watch-callback.ts';
+
+/** Calls `fn` and tells of the call, when it starts or when its result is there. */
+export function captureCall(fn: Callable, slot: CaptureSlot, self: unknown, args: unknown[]): unknown {
+  const rule = slot.rule;
+  if (rule.phase === 'BEFORE') return captureBefore(fn, slot, rule, self, args);
+  if (rule.callback !== undefined && typeof args.at(-1) === 'function')
+    return callWithCallback(fn, slot, rule, self, args);
+  let result: unknown;
+  try {
+    result = Reflect.apply(fn as never, self, args);
+  } catch (error) {
+    tellFailure(slot, rule, self, args, error);
+    throw error;
+  }
+  return settle(slot, rule, self, args, result);
+}
+
+/** `new Wrapped(…)`, also from a subclass: the instance is the result. */
+export function captureConstruction(
+  fn: Callable,
+  slot: CaptureSlot,
+  args: unknown[],
+  target: never,
+): unknown {
+  const rule = slot.rule;
+  if (rule.phase === 'BEFORE') {
+    publishInBackground(slot, {
+      rule,
+      self: undefined,
+      args,
+      result: null,
+      error: undefined,
+      canWait: false,
+    });
+    return Reflect.construct(fn as never, args, target);
+  }
+  let instance: unknown;
+  try {
+    instance = Reflect.construct(fn as never, args, target);
+  } catch (error) {
+    tellFailure(slot, rule, undefined, args, error);
+    throw error;
+  }
+  publishInBackground(slot, {
+    rule,
+    self: instance,
+    args,
+    result: instance,
+    error: undefined,
+    canWait: false,
+  });
+  return instance;
+}
+
+function tellFailure(
+  slot: CaptureSlot,
+  rule: CaptureRule,
+  self: unknown,
+  args: unknown[],
+  error: unknown,
+): void {
+  if (rule.phase !== 'AFTER') countFailure(slot);
+  else publishFailure(slot, { rule, self, args, result: null, error, canWait: false });
+}
+
+/**
+ * Phase BEFORE. Whether the caller can wait shows only when the function has returned, so the event starts first and a
+ * promise then waits for it. With `failOnError` an async function does not run until its event is through.
+ */
+function captureBefore(
+  fn: Callable,
+  slot: CaptureSlot,
+  rule: CaptureRule,
+  self: unknown,
+  args: unknown[],
+): unknown {
+  const isAsync = types.isAsyncFunction(fn);
+  let event: Promise<void> | undefined;
+  try {
+    event = publishCall(slot, { rule, self, args, result: null, error: undefined, canWait: true });
+  } catch (error) {
+    if (isAsync) return Promise.reject(error);
+    throw error;
+  }
+  if (event === undefined) return Reflect.apply(fn as never, self, args);
+  if (isAsync && rule.failOnError) return event.then(() => Reflect.apply(fn as never, self, args));
+  event.then(undefined, ignore);
+  const result = Reflect.apply(fn as never, self, args) as unknown;
+  if (kindOf(result) !== 'promise') return result;
+  const waited = rule.failOnError ? event : event.then(undefined, ignore);
+  return (result as Promise<unknown>).then((value) => waited.then(() => value));
+}

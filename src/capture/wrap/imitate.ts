@@ -1,0 +1,124 @@
+import type { Callable } from '../captured-functions.ts';
+import { functionText, textOf } from '../function-text.ts';
+
+/** Own keys of every function, set one by one or not at all. `arguments` and `caller` are poison in strict mode. */
+const ownOfFunctions = new Set<string | symbol>([
+  'length',
+  'name',
+  'prototype',
+  'arguments',
+  'caller',
+  'toString',
+]);
+
+interface Metadata {
+  getOwnMetadataKeys?(target: object): unknown[];
+  getOwnMetadata?(key: unknown, target: object): unknown;
+  defineMetadata?(key: unknown, value: unknown, target: object): void;
+}
+
+/** Makes `wrapper` look like `original`: name, length, prototype, statics, reflect-metadata, text. Never throws. */
+export function imitate(wrapper: Callable, original: Callable): void {
+  attempt(() => Object.setPrototypeOf(wrapper, original));
+  copyDescriptor('name', wrapper, original);
+  copyDescriptor('length', wrapper, original);
+  attempt(() => copyPrototype(wrapper, original));
+  attempt(() => copyOwnProperties(wrapper, original));
+  attempt(() => copyMetadata(wrapper, original));
+  attempt(() => copyText(wrapper, original));
+}
+
+export function isConstructor(fn: Callable): boolean {
+  try {
+    // Does not run `fn`: it is only asked whether it may stand after `new`.
+    Reflect.construct(Object, [], fn as new () => unknown);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * `this.#x` in a static method needs the very class it was written in, so a class with private static members cannot be
+ * replaced by a wrapper.
+ */
+export function hasPrivateStatics(fn: Callable): boolean {
+  const text = textOf(fn);
+  return text.startsWith('class') && /\bstatic\s+(?:async\b\s*|get\s+|set\s+)?\*?\s*#/.test(text);
+}
+
+function attempt(step: () => void): void {
+  try {
+    step();
+  } catch {
+    // An exotic function (a proxy, a frozen one) may refuse: it is called all the same.
+  }
+}
+
+function copyDescriptor(key: string, wrapper: Callable, original: Callable): void {
+  attempt(() => {
+    const descriptor = Object.getOwnPropertyDescriptor(original, key);
+    if (descriptor !== undefined) Object.defineProperty(wrapper, key, descriptor);
+  });
+}
+
+function copyPrototype(wrapper: Callable, original: Callable): void {
+  const descriptor = Object.getOwnPropertyDescriptor(original, 'prototype');
+  if (descriptor === undefined) return;
+  Object.defineProperty(wrapper, 'prototype', descriptor);
+  const prototype = descriptor.value as { constructor?: unknown } | null | undefined;
+  // `instance.constructor` is compared with, and looked up by, what the module exports: the wrapper.
+  if (prototype == null || !Object.hasOwn(prototype, 'constructor') || prototype.constructor !== original)
+    return;
+  const own = Object.getOwnPropertyDescriptor(prototype, 'constructor');
+  if (own?.configurable) Object.defineProperty(prototype, 'constructor', { ...own, value: wrapper });
+}
+
+function copyOwnProperties(wrapper: Callable, original: Callable): void {
+  for (const key of Reflect.ownKeys(original)) {
+    if (ownOfFunctions.has(key)) continue;
+    const descriptor = Object.getOwnPropertyDescriptor(original, key);
+    if (descriptor === undefined) continue;
+    const isState = 'value' in descriptor && descriptor.writable && typeof descriptor.value !== 'function';
+    Object.defineProperty(wrapper, key, isState ? forward(original, key, descriptor) : descriptor);
+  }
+}
+
+/** Mutable state of a class or function is one, whether its own code or a caller's names it. */
+function forward(
+  original: Callable,
+  key: string | symbol,
+  descriptor: PropertyDescriptor,
+): PropertyDescriptor {
+  return {
+    configurable: true,
+    enumerable: descriptor.enumerable === true,
+    get: () => Reflect.get(original, key),
+    set: (value: unknown) => {
+      Reflect.set(original, key, value);
+    },
+  };
+}
+
+/** `getMetadata` finds it through the prototype; `getOwnMetadata` does not. */
+function copyMetadata(wrapper: Callable, original: Callable): void {
+  const metadata = Reflect as Metadata;
+  if (typeof metadata.getOwnMetadataKeys !== 'function') return;
+  for (const key of metadata.getOwnMetadataKeys(original)) {
+    metadata.defineMetadata?.(key, metadata.getOwnMetadata?.(key, original), wrapper);
+  }
+}
+
+/** Dependency injection by parameter names reads the text of a function. */
+function copyText(wrapper: Callable, original: Callable): void {
+  const own = Object.getOwnPropertyDescriptor(original, 'toString');
+  const value = function (this: unknown): string {
+    // A subclass inherits this as a static.
+    return functionText.call(this === wrapper ? original : this);
+  };
+  Object.defineProperty(
+    wrapper,
+    'toString',
+    own ?? { value, configurable: true, enumerable: false, writable: true },
+  );
+}

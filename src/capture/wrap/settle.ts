@@ -1,0 +1,64 @@
+import type { CaptureRule } from '../rule.ts';
+import type { CaptureSlot } from '../slot.ts';
+import { afterEvent, publishCall, publishFailure, publishInBackground } from './publish-call.ts';
+import { kindOf } from './result-kind.ts';
+import { watchIterator } from './watch-iterator.ts';
+import { watchThenable } from './watch-thenable.ts';
+
+/** Tells of a call that returned `result`, now or when the result is there; returns what the caller gets. */
+export function settle(
+  slot: CaptureSlot,
+  rule: CaptureRule,
+  self: unknown,
+  args: readonly unknown[],
+  result: unknown,
+): unknown {
+  switch (kindOf(result)) {
+    case 'promise':
+      return settlePromise(slot, rule, self, args, result as Promise<unknown>);
+    case 'thenable':
+      return watchThenable(slot, rule, self, args, result as PromiseLike<unknown>);
+    case 'async iterator':
+    case 'generator':
+      return watchIterator(slot, rule, self, args, result as Iterator<unknown> | AsyncIterator<unknown>);
+    default:
+      publishInBackground(slot, { rule, self, args, result, error: undefined, canWait: false });
+      return result;
+  }
+}
+
+/**
+ * One derived promise and no further microtask where nothing has to be waited for. It is the derived one that the caller
+ * gets: a side branch on the original would hide its unhandled rejection.
+ */
+function settlePromise(
+  slot: CaptureSlot,
+  rule: CaptureRule,
+  self: unknown,
+  args: readonly unknown[],
+  promise: Promise<unknown>,
+): Promise<unknown> {
+  const onValue = (result: unknown): unknown => {
+    const event = publishCall(slot, { rule, self, args, result, error: undefined, canWait: true });
+    return event === undefined ? result : afterEvent(event, result, rule.failOnError);
+  };
+  if (rule.phase !== 'AFTER') return keepOwn(promise, promise.then(onValue, slot.passOn));
+  const onError = (error: unknown): never | Promise<never> => {
+    const event = publishFailure(slot, { rule, self, args, result: null, error, canWait: true });
+    if (event === undefined) throw error;
+    return event.then(() => {
+      throw error;
+    });
+  };
+  return keepOwn(promise, promise.then(onValue, onError));
+}
+
+/** Promises with something on them (`promise.cancel`, `promise.child`). */
+function keepOwn(from: object, to: Promise<unknown>): Promise<unknown> {
+  const keys = Object.keys(from);
+  for (const key of keys) {
+    const descriptor = Object.getOwnPropertyDescriptor(from, key);
+    if (descriptor !== undefined) Reflect.defineProperty(to, key, descriptor);
+  }
+  return to;
+}

@@ -1,0 +1,71 @@
+import { isOwnWork } from '../../ground/lifecycle.ts';
+import { adopt, type Callable, type Held, heldOf, remember } from '../captured-functions.ts';
+import { addNote } from '../notes.ts';
+import type { CaptureSlot } from '../slot.ts';
+import { captureCall, captureConstruction } from './capture-call.ts';
+import { hasPrivateStatics, imitate, isConstructor } from './imitate.ts';
+
+/**
+ * A function that behaves as `fn` in everything an application can see, and tells `slot.onCall` of its calls.
+ *
+ * A function that is captured already is returned as it is: where both rules name different targets, `slotOf` and
+ * `captureNotes` tell which one won. Something that is no function, and a class with private static members, comes back
+ * untouched.
+ */
+export function wrapFunction<F extends Callable>(fn: F, slot: CaptureSlot): F {
+  return wrapHeld(fn, { slot });
+}
+
+/** As `wrapFunction`, for wrappers that change their slot together: the arrow field of every instance of a class. */
+export function wrapHeld<F extends Callable>(fn: F, held: Held): F {
+  if (typeof fn !== 'function') return fn;
+  const known = heldOf(fn);
+  if (known !== undefined) {
+    if (known !== held) adopt(known, held.slot);
+    return fn;
+  }
+  if (hasPrivateStatics(fn)) {
+    const reason = 'a class with private static members cannot be wrapped: name its methods instead';
+    addNote({ winner: held.slot.rule.id, loser: null, reason });
+    return fn;
+  }
+  const wrapper = isConstructor(fn) ? constructible(fn, held) : callable(fn, held);
+  imitate(wrapper, fn);
+  remember(wrapper, fn, held);
+  return wrapper as unknown as F;
+}
+
+/** Arrow functions, methods, async functions and generators: nothing that can stand after `new`. */
+function callable(fn: Callable, held: Held): Callable {
+  const { wrapper } = {
+    wrapper(this: unknown, ...args: unknown[]): unknown {
+      const slot = held.slot;
+      if (slot.onCall === null || isOwnWork()) return Reflect.apply(fn as never, this, args);
+      return captureCall(fn, slot, this, args);
+    },
+  };
+  return wrapper;
+}
+
+function constructible(fn: Callable, held: Held): Callable {
+  const wrapper = function (this: unknown, ...args: unknown[]): unknown {
+    const slot = held.slot;
+    const isOff = slot.onCall === null || isOwnWork();
+    if (new.target !== undefined) {
+      const target = constructionTarget(new.target as Callable, wrapper, fn);
+      return isOff
+        ? Reflect.construct(fn as never, args, target)
+        : captureConstruction(fn, slot, args, target);
+    }
+    return isOff ? Reflect.apply(fn as never, this, args) : captureCall(fn, slot, this, args);
+  };
+  return wrapper;
+}
+
+/** `new.target === TheClass` inside the class stays true, unless someone gave the wrapper another prototype meanwhile. */
+export function constructionTarget(target: Callable, wrapper: Callable, original: Callable): never {
+  const isDirect =
+    target === wrapper &&
+    (wrapper as { prototype?: unknown }).prototype === (original as { prototype?: unknown }).prototype;
+  return (isDirect ? original : target) as never;
+}

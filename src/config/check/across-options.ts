@@ -1,0 +1,105 @@
+import { accessSync, constants } from 'node:fs';
+import { resolve } from 'node:path';
+import { isLoopback } from '../../ground/addresses.ts';
+import { unservedIds } from '../../ground/management.ts';
+import { variableOf } from '../schema/option.ts';
+import type { TargetConfig } from '../schema/target.ts';
+import type { RuleInput, RuleResult } from './check-input.ts';
+import { checkKafkaClient } from './kafka-client.ts';
+import { checkPii } from './pii.ts';
+import type { Problem } from './problem.ts';
+import { checkSasl } from './sasl.ts';
+import { topicRequired } from './validate.ts';
+
+/** What options ask of each other. */
+export function checkRules(input: RuleInput, targets: readonly TargetConfig[]): RuleResult {
+  const problems: Problem[] = [];
+  const warnings: Problem[] = [];
+  const { values, settings } = input;
+  const isGiven = (name: string) => settings.has(name);
+  const where = (name: string) => settings.get(name)?.where();
+  const require = (name: string, message: string) => {
+    if (isGiven(name)) return;
+    problems.push({
+      name,
+      message,
+      fix: `Set ${name} in the file, or the environment variable ${variableOf(name)}`,
+    });
+  };
+  const isEmpty = (name: string) => ((values.get(name) as readonly string[] | undefined) ?? []).length === 0;
+  const warn = (name: string, message: string, fix: string) =>
+    warnings.push({ name, message, where: where(name), fix });
+
+  require('svc.broker.topic', topicRequired);
+
+  const tls = ['ca-file', 'cert-file', 'key-file', 'server-name'].map((part) => `svc.broker.tls.${part}`);
+  const [, cert = '', key = ''] = tls;
+  if (isGiven(cert) !== isGiven(key))
+    require(isGiven(cert) ? key : cert, 'is required: certificate and key go together');
+  for (const name of tls.filter(isGiven)) {
+    if (values.get('svc.broker.tls.enabled') === false) {
+      warn(name, 'has no effect while svc.broker.tls.enabled is false', 'Set svc.broker.tls.enabled: true');
+    } else if (name.endsWith('-file')) problems.push(...checkReadable(name, input));
+  }
+
+  if (values.get('svc.security.use-forwarded-headers') === true && isEmpty('svc.security.trusted-proxies')) {
+    const message = 'believes nobody: svc.security.trusted-proxies is empty';
+    warn('svc.security.use-forwarded-headers', message, 'List the addresses of your proxies');
+  }
+
+  const address = String(values.get('management.server.address'));
+  if (!isLoopback(address) && !isGiven('management.server.token')) {
+    const name = 'management.server.token';
+    const message = 'is required when management.server.address is not a loopback address';
+    const fix = `Set the environment variable ${variableOf(name)}, or listen on 127.0.0.1`;
+    problems.push({ name, message, where: where('management.server.address'), fix });
+  }
+
+  const exposure = 'management.endpoints.web.exposure.include';
+  const named = isGiven(exposure) ? ((values.get(exposure) as readonly string[] | undefined) ?? []) : [];
+  for (const endpoint of unservedIds.filter((id) => named.includes(id)))
+    warn(exposure, `${endpoint} has no route in this version: requests for it get 404`, 'Leave it out');
+
+  if (values.get('svc.broker.backup.s3-enabled') === true) {
+    require('svc.broker.backup.s3-bucket', 's3Bucket is required when s3Enabled=true');
+  }
+
+  const dlqTopic = values.get('svc.broker.dlq-topic');
+  const ofTarget = targets.find(({ topic }) => topic !== undefined && topic === dlqTopic);
+  if (dlqTopic !== undefined && (dlqTopic === values.get('svc.broker.topic') || ofTarget !== undefined)) {
+    const name = 'svc.broker.dlq-topic';
+    const of = ofTarget === undefined ? '' : ` of target ${ofTarget.id}`;
+    const message = `dlqTopic must differ from topic${of}: dead letters would be read as events`;
+    problems.push({
+      name,
+      message,
+      where: where(name),
+      fix: 'Name a topic of its own, such as orders.events.dlq.v1',
+    });
+  }
+  const further = [checkKafkaClient(input), checkSasl(input), checkPii(input, targets)];
+  return {
+    problems: [...problems, ...further.flatMap((each) => each.problems)],
+    warnings: [...warnings, ...further.flatMap((each) => each.warnings)],
+  };
+}
+
+function checkReadable(name: string, { values, settings, baseDir }: RuleInput): Problem[] {
+  const file = values.get(name);
+  if (typeof file !== 'string') return [];
+  const path = resolve(baseDir, file);
+  try {
+    accessSync(path, constants.R_OK);
+    return [];
+  } catch (error) {
+    const where = settings.get(name)?.where();
+    return [
+      {
+        name,
+        message: `names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`,
+        where,
+        fix: 'Correct the path or its rights',
+      },
+    ];
+  }
+}

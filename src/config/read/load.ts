@@ -1,0 +1,165 @@
+import { dirname, parse } from 'node:path';
+import type { PathRule } from '../../ground/pii-rule.ts';
+import { checkRules } from '../check/across-options.ts';
+import { flatten, type RawPath, type Setting, type Settings } from '../check/flatten.ts';
+import type { Problem } from '../check/problem.ts';
+import { checkTargets, type TargetProblem } from '../check/targets.ts';
+import { validate } from '../check/validate.ts';
+import type { Config } from '../config.ts';
+import { targetsName } from '../schema/schema.ts';
+import { buildConfig } from './build-config.ts';
+import { asksForSvc, type Environment, fileVariable, readEnvironment } from './env.ts';
+import { type FoundFile, findFile, notFoundMessage } from './find-file.ts';
+import { kindOfError } from './kind-of-error.ts';
+import { displayPath, readFile } from './read-file.ts';
+
+export interface LoadOptions {
+  /** Default: the working directory. */
+  readonly cwd?: string;
+  /** Default: `process.env`. */
+  readonly env?: Environment;
+  /** The file that `--config` names; before the one of `SVC_CONFIG`. */
+  readonly file?: string | undefined;
+  /** Settings from code, in the shape of the file: `{ svc: { broker: { topic: 'orders' } } }`. They win over all others. */
+  readonly code?: object;
+}
+
+export interface LoadedConfig {
+  /** False when there is neither a file, nor a variable of svc's own, nor code: then nothing is wrong, but there is nothing to do. */
+  readonly found: boolean;
+  /** When `found` is false: where svc looked, as a log line. */
+  readonly notFound: string | undefined;
+  /** Complete in every case; not fit for use when there are problems. */
+  readonly config: Config;
+  /** Whether somebody has set an option, by its name in the documentation: `svc.broker.client`. */
+  readonly isGiven: (name: string) => boolean;
+  /** False when the file that was found or named cannot be used; why is the first of `problems`. */
+  readonly isReadable: boolean;
+  /** What keeps svc from starting. */
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly Problem[];
+  /** Targets that are left out; the others work. */
+  readonly targetProblems: readonly TargetProblem[];
+}
+
+/**
+ * Loads the configuration, synchronously: defaults < file < environment < code. Never throws; everything that is wrong is
+ * in `problems`, all of it at once.
+ */
+export function loadConfig(options: LoadOptions = {}): LoadedConfig {
+  const env = options.env ?? process.env;
+  const cwd = options.cwd ?? workingDirectory();
+  const environment = readEnvironment(env);
+  const code = options.code === undefined ? undefined : flattenSafely(options.code, () => 'code', 'code');
+  // Switched off from outside: not even the file is read.
+  const isOff =
+    (code?.settings.get('svc.enabled') ?? environment.settings.get('svc.enabled'))?.value === false;
+  const found = isOff
+    ? undefined
+    : findFile(cwd, { '--config': options.file, [fileVariable]: env[fileVariable] });
+  const file = found && readSettings(found, cwd);
+  const isFound = found !== undefined || code !== undefined || asksForSvc(env);
+
+  const settings = new Map<string, Setting>([
+    ...(file?.settings.settings ?? []),
+    ...environment.settings,
+    ...(code?.settings ?? []),
+  ]);
+  const baseDir = found === undefined ? cwd : dirname(found.path);
+  const validated = validate(settings);
+  const isPiiOn = validated.values.get('svc.pii.enabled') !== false;
+  const fields = isPiiOn ? (validated.values.get('svc.pii.fields') as readonly PathRule[]) : [];
+  const targets = checkTargetsSafely(settings.get(targetsName), fields);
+  const isOn = isFound && validated.values.get('svc.enabled') !== false;
+  // With a file that cannot be read, "topic is required" would only hide the one line that matters.
+  const rules =
+    isOn && file?.isReadable !== false
+      ? checkRules({ ...validated, settings, baseDir, env }, targets.targets)
+      : undefined;
+  return {
+    found: isFound,
+    notFound: isFound ? undefined : notFoundMessage(cwd),
+    config: buildConfig({
+      values: validated.values,
+      targets: targets.targets,
+      baseDir,
+      file: found?.path,
+    }),
+    isGiven: (name) => settings.has(name),
+    isReadable: file?.isReadable !== false,
+    problems: [
+      ...(file?.settings.problems ?? []),
+      ...environment.problems,
+      ...(code?.problems ?? []),
+      ...validated.problems,
+      ...targets.problems,
+      ...(rules?.problems ?? []),
+    ],
+    warnings: [
+      ...(file?.warnings ?? []),
+      ...environment.warnings,
+      ...validated.warnings,
+      ...targets.warnings,
+      ...(rules?.warnings ?? []),
+    ],
+    targetProblems: targets.targetProblems,
+  };
+}
+
+interface FileSettings {
+  readonly settings: Settings;
+  readonly warnings: readonly Problem[];
+  readonly isReadable: boolean;
+}
+
+function readSettings(found: FoundFile, cwd: string): FileSettings {
+  const name = displayPath(found.path, cwd);
+  const warnings: Problem[] = [];
+  if (found.ignored.length > 0) {
+    const message = `is used; ${found.ignored.join(' and ')} in the same folder ${found.ignored.length === 1 ? 'is' : 'are'} not read`;
+    warnings.push({ name, message, fix: `Keep one of them, or name one in ${fileVariable}` });
+  }
+  const read = readFile(found, cwd);
+  if (!read.ok) {
+    const where = [read.problem.where, found.namedBy && `named by ${found.namedBy}`]
+      .filter((part) => part)
+      .join(', ');
+    const problem = where === '' ? read.problem : { ...read.problem, where };
+    return { settings: { settings: new Map(), problems: [problem] }, warnings, isReadable: false };
+  }
+  const settings = flattenSafely(read.content.root, read.content.where, name);
+  return { settings, warnings: [...warnings, ...read.warnings], isReadable: true };
+}
+
+/** Objects from code can have getters that throw. */
+function flattenSafely(root: object, where: (path: RawPath) => string, name: string): Settings {
+  try {
+    return flatten(root, where);
+  } catch (error) {
+    return { settings: new Map(), problems: [unreadable(name, error)] };
+  }
+}
+
+function checkTargetsSafely(
+  setting: Setting | undefined,
+  fields: readonly PathRule[],
+): ReturnType<typeof checkTargets> {
+  try {
+    return checkTargets(setting, fields);
+  } catch (error) {
+    return { targets: [], targetProblems: [], warnings: [], problems: [unreadable(targetsName, error)] };
+  }
+}
+
+function unreadable(name: string, error: unknown): Problem {
+  return { name, message: `cannot be read: ${kindOfError(error)}`, fix: 'Use plain objects and values' };
+}
+
+/** A folder that was deleted under a running process has no path. */
+function workingDirectory(): string {
+  try {
+    return process.cwd();
+  } catch {
+    return parse(process.execPath).root;
+  }
+}

@@ -1,0 +1,82 @@
+import { readTrustedProxy, trustedProxyRule } from '../../ground/addresses.ts';
+import { nodeNet } from '../../ground/builtins.ts';
+import { topicNamePattern, topicNameRule } from '../../ground/event-fields.ts';
+import { minTokenLength } from '../../ground/management.ts';
+
+export interface Format {
+  /** Also in the JSON Schema, so no flags. */
+  readonly pattern: RegExp;
+  /** What the pattern cannot say. */
+  readonly check?: (text: string) => boolean;
+  /** Ends the sentence "topic …". */
+  readonly says: string;
+}
+
+const headerName = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
+
+/** The forms that strings can be asked to have. */
+export const formats = {
+  text: { pattern: /[^\s]/, says: 'must not be empty' },
+  topic: {
+    pattern: topicNamePattern,
+    says: `must be a topic name that Kafka accepts: ${topicNameRule}`,
+  },
+  'host-and-port': {
+    pattern: /^(\[[0-9A-Fa-f:.]+\]|[^\s:/@]+):[0-9]{1,5}$/,
+    check: (text) => isPort(text.slice(text.lastIndexOf(':') + 1)),
+    says: 'must be host:port with a port from 1 to 65535, without a protocol',
+  },
+  'name-and-value': {
+    pattern: /^[A-Za-z]+=[!-~]+$/,
+    says: 'must be name=value: letters, and visible ASCII characters without spaces',
+  },
+  // A line end is what a key or certificate has that stands in the place of its file.
+  path: { pattern: /^[^\0\n\r]*[^\s\0][^\0\n\r]*$/, says: 'must be a path' },
+  'header-name': { pattern: headerName, says: 'must be the name of an HTTP header' },
+  'actor-source': {
+    pattern: /^(header:[A-Za-z0-9!#$%&'*+.^_`|~-]+|(baggage|request):[^\s]+)$/,
+    says: 'must be header:<name>, baggage:<key> or request:<path of a property>',
+  },
+  'trusted-proxy': {
+    pattern: /^(unix|[0-9A-Fa-f:.]+(\/[0-9]{1,3})?)$/,
+    check: (text) => readTrustedProxy(text) !== undefined,
+    says: `must be ${trustedProxyRule}`,
+  },
+  'listen-address': {
+    pattern: /^[0-9A-Za-z:._-]+$/,
+    check: (text) => nodeNet().isIP(text) !== 0 || (!text.includes(':') && !/^[0-9.]+$/.test(text)),
+    says: 'must be an IP address or a host name, without a port',
+  },
+  token: {
+    pattern: /^[!-~]+$/,
+    says: 'must be visible ASCII characters without spaces, as a bearer token is',
+  },
+  'management-token': {
+    pattern: new RegExp(`^[!-~]{${minTokenLength},}$`),
+    says: `must be ${minTokenLength} or more visible ASCII characters without spaces: shorter ones can be guessed`,
+  },
+  url: {
+    pattern: /^https?:\/\/[^\s]+$/,
+    check: isBareUrl,
+    says: 'must be an http or https URL, without user and password',
+  },
+} as const satisfies Record<string, Format>;
+
+export type FormatName = keyof typeof formats;
+
+/** True for what stands in the form that is asked for. */
+export function hasFormat(name: FormatName, text: string): boolean {
+  const format: Format = formats[name];
+  return format.pattern.test(text) && (format.check?.(text) ?? true);
+}
+
+function isBareUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { username, password } = new URL(text);
+  return username === '' && password === '';
+}
+
+function isPort(text: string): boolean {
+  const port = Number(text);
+  return port >= 1 && port <= 65_535;
+}

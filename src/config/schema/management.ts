@@ -1,0 +1,57 @@
+import { endpointIds, unservedIds } from '../../ground/management.ts';
+import type { Option } from './option.ts';
+
+/** The management server. */
+export const managementOptions: readonly Option[] = [
+  {
+    name: 'management.server.port',
+    type: 'integer',
+    min: 0,
+    max: 65_535,
+    defaultText: '9464, or the next free one up to 9473',
+    status: 'active',
+    description:
+      'Port of the management server. 0 takes a free one. One that is named here and taken by others is an error line, and there is no server.',
+  },
+  {
+    name: 'management.server.address',
+    type: 'string',
+    format: 'listen-address',
+    default: '127.0.0.1',
+    status: 'active',
+    description:
+      'Address that the management server listens on. Any other than loopback needs management.server.token.',
+  },
+  {
+    name: 'management.server.token',
+    type: 'string',
+    format: 'management-token',
+    secret: true,
+    status: 'active',
+    description: 'Bearer token that callers must send: 16 characters or more.',
+  },
+  {
+    name: 'management.endpoints.web.exposure.include',
+    type: 'list',
+    values: [...endpointIds, '*'],
+    default: endpointIds,
+    status: 'active',
+    description: `Endpoints that are served. \`*\` is all of them, an empty list starts no server. ${unservedIds.map((id) => `\`${id}\``).join(' and ')} have no route yet: requests for them get 404.`,
+  },
+  {
+    name: 'management.endpoint.health.show-details',
+    type: 'enum',
+    values: ['always', 'never', 'when-authorized'],
+    default: 'always',
+    status: 'active',
+    description: 'Who sees the details of the health endpoint.',
+  },
+  {
+    name: 'management.endpoint.health.readiness-needs-broker',
+    type: 'boolean',
+    default: false,
+    status: 'active',
+    description:
+      'Whether `/actuator/health/readiness` is DOWN where `/actuator/health` is. false: UP while the process answers, so that an outage of Kafka takes no instance out of service.',
+  },
+];

@@ -1,0 +1,49 @@
+import { backupOptions } from './backup.ts';
+import { brokerOptions } from './broker.ts';
+import { brokerSecurityOptions } from './broker-security.ts';
+import { contextOptions } from './context.ts';
+import { laterOptions } from './later.ts';
+import { managementOptions } from './management.ts';
+import type { Option } from './option.ts';
+import { piiOptions } from './pii.ts';
+import { retryOptions } from './retry.ts';
+import { serviceOptions } from './service.ts';
+
+/** Every option there is, `svc.targets` apart: the only list, read by validation, documentation and JSON Schema. */
+export const options: readonly Option[] = [
+  ...serviceOptions,
+  ...brokerOptions,
+  ...brokerSecurityOptions,
+  ...retryOptions,
+  ...backupOptions,
+  ...contextOptions,
+  ...piiOptions,
+  ...managementOptions,
+  ...laterOptions,
+];
+
+/** The list of publish targets: a name like the options', with rules of its own (`target-fields.ts`). */
+export const targetsName = 'svc.targets';
+
+const byName: ReadonlyMap<string, Option> = new Map(options.map((option) => [option.name, option]));
+
+const sections: ReadonlySet<string> = new Set(options.flatMap((option) => prefixes(option.name)));
+
+export function optionNamed(name: string): Option | undefined {
+  return byName.get(name);
+}
+
+/** True for `svc.broker`, which holds options but is none. */
+export function isSection(name: string): boolean {
+  return sections.has(name);
+}
+
+/** Whatever a user can write a name for: options, sections and `svc.targets`. */
+export function knownNames(): string[] {
+  return [...byName.keys(), targetsName, ...sections];
+}
+
+function prefixes(name: string): string[] {
+  const parts = name.split('.');
+  return parts.slice(1).map((_, index) => parts.slice(0, index + 1).join('.'));
+}

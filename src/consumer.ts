@@ -1,0 +1,21 @@
+export type { BatchResult } from './consumer/decrypt-batch.ts';
+export { decryptBatch } from './consumer/decrypt-batch.ts';
+export type { DecryptFailure, DecryptOptions, DecryptResult } from './consumer/decrypt-fields.ts';
+export { decryptFields, tryDecryptFields } from './consumer/decrypt-fields.ts';
+export type {
+  CipherPlace,
+  DecryptionKeyOptions,
+  DecryptionKeys,
+  EventCalls,
+} from './consumer/decryption-keys.ts';
+export { createDecryptionKeys } from './consumer/decryption-keys.ts';
+export type { FieldChoice } from './consumer/field-choice.ts';
+export type { KeyCacheOptions } from './protect/keys/key-cache-options.ts';
+export type {
+  DataKey,
+  EnvelopeKeyProvider,
+  KeyProvider,
+  StaticKeyProvider,
+} from './protect/keys/key-provider.ts';
+export type { ConfiguredKey } from './protect/keys/key-ring.ts';
+export { createStaticKeyProvider } from './protect/keys/static-key-provider.ts';

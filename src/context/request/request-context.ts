@@ -1,0 +1,81 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerHttp2Stream } from 'node:http2';
+import type { Socket } from 'node:net';
+import type { ContextOptions } from '../context-options.ts';
+import { type ContextScope, type ContextStore, contextStorage, createScope } from '../context-store.ts';
+import { createCorrelationReader } from '../correlation-id.ts';
+import { toHeaderName } from './header-value.ts';
+import { hasStreamChannel, watchHttp2Servers } from './http2-server.ts';
+import { peerOfStream, setHeaderOfStream } from './http2-stream.ts';
+import { keepStore } from './keep-store.ts';
+import { requestObject } from './request-object.ts';
+
+const http1Channel = 'http.server.request.start';
+const http2Channel = 'http2.server.stream.start';
+
+interface Http1Start {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly socket: Socket;
+}
+
+interface Http2Start {
+  readonly stream: ServerHttp2Stream;
+  readonly headers: IncomingHttpHeaders;
+}
+
+/**
+ * Gives every request of every HTTP/1, HTTPS and HTTP/2 server of this process its own context, whatever the framework,
+ * from now until the returned function is called. Upgraded connections (WebSocket) have none: use `runWithContext`.
+ */
+export function installRequestContext(options: ContextOptions = {}): () => void {
+  const storage = contextStorage();
+  const responseHeader = toResponseHeader(options.correlationResponseHeader);
+  const readCorrelationId = createCorrelationReader(options);
+
+  function startHttp1(message: unknown): void {
+    const { request, response, socket } = message as Http1Start;
+    const scope = createScope(request, null, socket.remoteAddress);
+    const store = { scope, added: null };
+    keepStore(request, store);
+    keepStore(response, store);
+    // bindStore does nothing here: Node publishes this channel without running the request inside of it.
+    storage.enterWith(store);
+    answer(scope, (name, id) => response.setHeader(name, id));
+  }
+
+  function startHttp2(message: unknown): void {
+    const { stream, headers } = message as Http2Start;
+    storage.enterWith(storeOfStream(stream, headers));
+  }
+
+  function storeOfStream(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): ContextStore {
+    const scope = createScope(stream, headers, peerOfStream(stream));
+    const store = { scope, added: null };
+    keepStore(stream, store, (event) => {
+      // The last moment at which the stream knows the request that the application has in hand.
+      if (event === 'close') requestObject(scope);
+    });
+    answer(scope, (name, id) => setHeaderOfStream(stream, name, id));
+    return store;
+  }
+
+  function answer(scope: ContextScope, setHeader: (name: string, id: string) => void): void {
+    const id = responseHeader === undefined ? null : readCorrelationId(scope);
+    if (id !== null) setHeader(responseHeader as string, id);
+  }
+
+  subscribe(http1Channel, startHttp1);
+  subscribe(http2Channel, startHttp2);
+  const unwatch = hasStreamChannel() ? undefined : watchHttp2Servers(storeOfStream);
+  return () => {
+    unwatch?.();
+    unsubscribe(http1Channel, startHttp1);
+    unsubscribe(http2Channel, startHttp2);
+  };
+}
+
+function toResponseHeader(name: string | null | undefined): string | undefined {
+  return name === null || name === undefined || name === '' ? undefined : toHeaderName(name);
+}

@@ -1,0 +1,65 @@
+/** Deeper and wider than any event of svc: 64 levels and 100,000 values of a payload, with what is around it. */
+export const mostDepth = 128;
+export const mostValues = 1_000_000;
+
+/** In JSON, nothing else tells how deep and how wide a text is. */
+const structure = /["[\]{},]/g;
+const notSpace = /[^ \t\r\n]/;
+const backslash = 0x5c;
+
+/**
+ * `JSON.parse` for texts that others may have written: a few megabytes of brackets would become hundreds of megabytes of
+ * objects, and end whoever walks through them. `undefined` for what is no object or list, nested deeper, or with more values.
+ */
+export function parseBounded(text: string, depth = mostDepth, values = mostValues): unknown {
+  if (!isWithin(text, depth, values)) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isWithin(text: string, mostDeep: number, most: number): boolean {
+  const first = notSpace.exec(text)?.[0];
+  if (first !== '{' && first !== '[') return false;
+  let depth = 0;
+  let values = 1;
+  // Names are texts, too.
+  let texts = 0;
+  structure.lastIndex = 0;
+  for (let found = structure.exec(text); found !== null; found = structure.exec(text)) {
+    const [mark] = found;
+    if (mark === '"') {
+      const end = endOfText(text, found.index);
+      if (end < 0 || ++texts > 2 * most) return false;
+      structure.lastIndex = end + 1;
+    } else if (mark === ']' || mark === '}') {
+      if (--depth < 0) return false;
+    } else {
+      if (mark !== ',' && ++depth > mostDeep) return false;
+      if (++values > most) return false;
+    }
+  }
+  return true;
+}
+
+/** Of the quotation mark that ends the text which begins at `start`; -1 where there is none. */
+function endOfText(text: string, start: number): number {
+  for (let at = text.indexOf('"', start + 1); at >= 0; at = text.indexOf('"', at + 1)) {
+    let slashes = 0;
+    while (text.charCodeAt(at - 1 - slashes) === backslash) slashes++;
+    if (slashes % 2 === 0) return at;
+  }
+  return -1;
+}
+
+/** Larger ones take so long to multiply, and to write as text, that a few of them block the process. */
+export const maxBigIntBits = 16_384;
+
+const first = 1n << BigInt(maxBigIntBits);
+
+/** Whether nothing is to be done with this number. Comparing is fast, however large it is. */
+export function isTooBig(value: bigint): boolean {
+  return value >= first || value <= -first;
+}

@@ -1,0 +1,65 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+
+const processKey = Symbol.for('svc');
+
+/**
+ * State that must be single per process, although an application can load this package as ESM and as CJS, or twice.
+ * `make` runs once, in whichever copy asks first.
+ */
+export function shared<T>(name: string, make: () => T): T {
+  const holder = globalThis as unknown as Record<symbol, Map<string, unknown> | undefined>;
+  holder[processKey] ??= new Map();
+  const state = holder[processKey];
+  if (!state.has(name)) state.set(name, make());
+  return state.get(name) as T;
+}
+
+interface Suppression {
+  /** Above zero while svc itself runs synchronously: payload expressions, getters, serialization. */
+  depth: number;
+  readonly storage: AsyncLocalStorage<true>;
+}
+
+const suppression = shared<Suppression>('suppression', () => ({
+  depth: 0,
+  storage: new AsyncLocalStorage(),
+}));
+
+/** True while svc's own work runs: functions called by it are not captured. */
+export function isOwnWork(): boolean {
+  return suppression.depth > 0 || suppression.storage.getStore() === true;
+}
+
+/** Runs synchronous own work: what it calls is not captured. Costs a counter. */
+export function runOwnWork<T>(work: () => T): T {
+  suppression.depth++;
+  try {
+    return work();
+  } finally {
+    suppression.depth--;
+  }
+}
+
+/** Starts asynchronous own work (a send, a query): nothing it calls is captured, now or later. */
+export function startOwnWork<T>(work: () => Promise<T>): Promise<T> {
+  return suppression.storage.run(true, work);
+}
+
+interface LoadOnce<T> {
+  (): Promise<T>;
+  /** What is there or on its way; `undefined` where nobody has asked yet, or the last attempt failed. */
+  started(): Promise<T> | undefined;
+}
+
+/** What takes long to make, made at its first use and kept. A failure is not kept: who asks next tries again. */
+export function loadOnce<T>(load: () => Promise<T>): LoadOnce<T> {
+  let loading: Promise<T> | undefined;
+  const get = (): Promise<T> => {
+    loading ??= load().catch((error: unknown) => {
+      loading = undefined;
+      throw error;
+    });
+    return loading;
+  };
+  return Object.assign(get, { started: () => loading });
+}

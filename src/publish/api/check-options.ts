@@ -1,0 +1,95 @@
+import { nearestName } from '../../config/check/nearest.ts';
+import { isTooBig } from '../../ground/bounds.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { type Severity, severities, topicNamePattern, topicNameRule } from '../../ground/event-fields.ts';
+import type { PublishOptions } from '../producer.ts';
+
+export interface CheckedOptions {
+  readonly severity?: Severity | undefined;
+  readonly topic?: string | undefined;
+  readonly eventType?: string | undefined;
+  readonly key?: string | undefined;
+  readonly timeoutMs?: number | undefined;
+  readonly headers?: PublishOptions['headers'];
+  /** Why nothing is sent. The event is counted under what was right. */
+  readonly mistake?: SvcError;
+}
+
+/** The longest time that a timer can wait. */
+const maxTimeoutMs = 2_147_483_647;
+
+type Check = (value: unknown) => unknown;
+
+/** Each gives the value as it is used, or throws what it must be. */
+const checks: { readonly [Name in keyof Required<PublishOptions>]: Check } = {
+  severity: (value) =>
+    severities.includes(value as Severity) ? value : must(`one of ${severities.join(', ')}`),
+  topic: (value) =>
+    typeof value === 'string' && topicNamePattern.test(value)
+      ? value
+      : must(`a topic name that Kafka accepts: ${topicNameRule}`),
+  eventType: (value) =>
+    typeof value === 'string' && value.trim() !== '' ? value : must('a text that is not empty'),
+  key(value) {
+    if (typeof value === 'string') return value;
+    if (typeof value === 'bigint' ? !isTooBig(value) : typeof value === 'boolean' || Number.isFinite(value))
+      return String(value);
+    return must('a string, a number or a boolean');
+  },
+  // Looked at one by one where they are made into those of the record.
+  headers: (value) => value,
+  timeoutMs: (value) =>
+    typeof value === 'number' && value >= 1 && value <= maxTimeoutMs
+      ? value
+      : must(`a number of milliseconds from 1 to ${maxTimeoutMs}`),
+};
+
+const names = Object.keys(checks) as (keyof PublishOptions)[];
+/** Longer ones, and others, are not repeated: what stands there may be data. */
+const plainName = /^[A-Za-z_][\w-]{0,39}$/;
+
+/**
+ * What callers without types, and their spelling mistakes, hand over. What can be made right is: a number as key is its text.
+ * Never throws, whatever the object does, and names no value.
+ */
+export function checkPublishOptions(given: unknown): CheckedOptions {
+  if (given === undefined || given === null) return {};
+  if (typeof given !== 'object' || Array.isArray(given))
+    return { mistake: mistake('the options must be an object') };
+  const found: Record<string, unknown> = {};
+  try {
+    let why: string | undefined;
+    for (const name of Object.keys(given)) if (!Object.hasOwn(checks, name)) why ??= unknownOption(name);
+    for (const name of names) {
+      const value = (given as Record<string, unknown>)[name];
+      if (value === undefined || value === null) continue;
+      try {
+        found[name] = checks[name](value);
+      } catch (error) {
+        if (!(error instanceof Must)) throw error;
+        why ??= `${name} must be ${error.message}`;
+      }
+    }
+    return why === undefined ? found : { ...found, mistake: mistake(why) };
+  } catch {
+    return { ...found, mistake: mistake('the options cannot be read') };
+  }
+}
+
+function unknownOption(name: string): string {
+  if (!plainName.test(name)) return `there is an unknown option; there are ${names.join(', ')}`;
+  const nearest = nearestName(name, names);
+  return nearest === undefined
+    ? `unknown option ${name}; there are ${names.join(', ')}`
+    : `unknown option ${name}: did you mean ${nearest}?`;
+}
+
+class Must extends Error {}
+
+function must(be: string): never {
+  throw new Must(be);
+}
+
+function mistake(what: string): SvcError {
+  return new SvcError('SVC_PUBLISH_OPTIONS', `publish(): ${what}`);
+}

@@ -1,0 +1,15 @@
+import { shared } from '../../ground/lifecycle.ts';
+import type { Producer } from '../producer.ts';
+
+export interface RunningService {
+  readonly producer: Producer;
+  /** Whether each event that was handed over until now has its outcome, after `deadlineMs` at the latest. */
+  flush(deadlineMs: number): Promise<boolean>;
+  /** Resolves when the keys of a key service were fetched anew, or could not be. */
+  invalidateEncryptionKeys(): Promise<void>;
+}
+
+/** The one service of this process, whichever copy of the package started it. */
+export const runningService: { current: RunningService | undefined } = shared('service', () => ({
+  current: undefined,
+}));

@@ -1,0 +1,29 @@
+import type { SendFailure } from '../broker.ts';
+import { nameOf } from './event-outcome.ts';
+
+export const shutDown: SendFailure = {
+  kind: 'retriable',
+  cause: 'Shutdown',
+  message: 'the process ended before the event was acknowledged',
+};
+
+export const stopped: SendFailure = { kind: 'fatal', cause: 'Closed', message: 'svc has stopped' };
+
+/** An adapter that throws breaks its port's promise; its events still get their outcome. */
+export function brokenPromise(error: unknown): SendFailure {
+  return { kind: 'unknown_outcome', cause: nameOf(error), message: 'the broker adapter failed' };
+}
+
+/** The last net: whatever fails in the queue, the application goes on, and the event is counted. */
+export function brokenQueue(error: unknown): SendFailure {
+  return { kind: 'unknown_outcome', cause: nameOf(error), message: 'svc itself failed; please report it' };
+}
+
+/** The event was not acknowledged in its time. `inFlight`: it may yet be. */
+export function timedOut(deliveryTimeoutMs: number, inFlight: boolean): SendFailure {
+  return {
+    kind: inFlight ? 'unknown_outcome' : 'retriable',
+    cause: 'TimeoutException',
+    message: `not acknowledged within ${deliveryTimeoutMs} ms (svc.broker.delivery-timeout-ms, less what the dead letter topic and the backup need)`,
+  };
+}

@@ -1,0 +1,262 @@
+import type { SendFailure, SendResult } from '../broker.ts';
+import type { SendSlots } from '../memory-limits.ts';
+import {
+  type Batch,
+  type BatchLimits,
+  countForBatch,
+  finalFailure,
+  halvesOf,
+  newBatch,
+  unsettled,
+  withFailure,
+} from './batch.ts';
+import { timedOut } from './failures.ts';
+import type { Pace } from './pace.ts';
+import type { QueuedEvent } from './queued-event.ts';
+
+/** What the queues of all partitions share. */
+export interface SendLine {
+  readonly slots: SendSlots;
+  /** The longest wait for company; see `lingerFor`. */
+  readonly lingerMs: number;
+  /** Callers wait for the outcome of their events. */
+  readonly isAwaited: boolean;
+  nowMs(): number;
+  /** Hands a batch to the client. Resolves in every case. */
+  send(partition: number | undefined, batch: Batch): Promise<SendResult>;
+  /** Milliseconds until the batch is tried again; `undefined`: never. Called once for each failed send. */
+  afterFailure(batch: Batch, failure: SendFailure): number | undefined;
+  /** Ends an event. */
+  settle(event: QueuedEvent, failure: SendFailure | undefined): void;
+  /** Nothing may wait for company any more. */
+  isClosing(): boolean;
+  /** Runs work outside of the context of any call: it is for many. */
+  outside(work: () => void): void;
+}
+
+export interface PartitionQueueOptions {
+  /** `undefined`: the client chooses. */
+  readonly partition: number | undefined;
+  readonly limits: BatchLimits;
+  readonly line: SendLine;
+  /** Of all partitions of the topic. */
+  readonly pace: Pace;
+  readonly onBatch: () => void;
+  /** Nothing is left here. */
+  readonly onIdle: () => void;
+}
+
+/**
+ * The events of one partition, in their order: one send at a time, and what failed is sent again before anything else.
+ * - The first event of a partition that has rested for a while goes at the end of this turn of the event loop. Others
+ *   wait for the send under way, then until the batch is worth a send or its first event has waited long enough (`lingerFor`):
+ *   a steady stream is sent a few milliseconds at a time, for a send costs far more than an event in it. Where nobody waits
+ *   for them, small batches of several partitions leave one after the other.
+ * - A batch that is too large is halved; a single event that is too large fails.
+ */
+export interface PartitionQueue {
+  push(event: QueuedEvent): void;
+  /** Sends what is waiting for company. */
+  flush(): void;
+  /** Ends all events past their deadline. Returns the next deadline. */
+  expire(nowMs: number, deliveryTimeoutMs: number): number | undefined;
+  /** Ends all events that are not in a send, or all of them. */
+  abandon(reason: SendFailure, alsoInFlight?: boolean): void;
+  isIdle(): boolean;
+}
+
+/** With so many events, or bytes, what a send costs hardly shows in what an event of it costs: it waits for no more. */
+export const worthwhileEvents = 100;
+export const worthwhileBytes = 131_072;
+/** The longest wait where an event was alone in the last batch. */
+export const aloneLingerMs = 5;
+
+/** Callers who wait are made to wait for company only where a crowd of them shares a partition, which serves them all sooner. */
+export const crowdEvents = 10;
+export const crowdLingerMs = 2;
+
+/**
+ * How long a first event waits for company. Where the last batch was a single event, as of somebody who publishes one after
+ * the other and awaits each, waiting long would bring nobody.
+ */
+function lingerFor(lastBatchEvents: number, { lingerMs, isAwaited }: SendLine): number {
+  if (isAwaited) return lastBatchEvents >= crowdEvents ? Math.min(lingerMs, crowdLingerMs) : 0;
+  return lastBatchEvents > 1 ? lingerMs : Math.min(lingerMs, aloneLingerMs);
+}
+
+/** `leaving`: at the end of this turn of the event loop. */
+type State = 'idle' | 'lingering' | 'leaving' | 'waiting for a slot' | 'sending' | 'pausing';
+
+export function createPartitionQueue(options: PartitionQueueOptions): PartitionQueue {
+  const { partition, limits, line } = options;
+  let waiting: QueuedEvent[] = [];
+  let waitingBytes = 0;
+  /** To be sent before what is waiting: retries and halves. */
+  const batches: Batch[] = [];
+  let inFlight: Batch | undefined;
+  let state: State = 'idle';
+  let cancelTimer = (): void => {};
+  let lastSendAtMs = Number.NEGATIVE_INFINITY;
+  let lastBatchEvents = 0;
+
+  const enoughEvents = Math.min(limits.maxEvents, worthwhileEvents);
+  const enoughBytes = Math.min(limits.maxBytes, worthwhileBytes);
+  const isFull = (): boolean => waiting.length >= limits.maxEvents || waitingBytes >= limits.maxBytes;
+  const isWorthwhile = (): boolean => waiting.length >= enoughEvents || waitingBytes >= enoughBytes;
+
+  const isGathering = (): boolean => state === 'lingering' || state === 'leaving';
+
+  /** Decides what comes next; nothing is in flight. */
+  function proceed(wasIdle: boolean): void {
+    cancelTimer();
+    const first = waiting[0];
+    if (batches.length === 0 && first === undefined) {
+      state = 'idle';
+      options.onIdle();
+      return;
+    }
+    const nowMs = line.nowMs();
+    const ageMs = first === undefined ? 0 : nowMs - first.acceptedAtMs;
+    const lingerMs = lingerFor(lastBatchEvents, line);
+    const isDue = batches.length > 0 || isFull() || line.isClosing();
+    if (isDue || (!wasIdle && isWorthwhile())) {
+      askForSlot();
+    } else if (isWorthwhile() || (wasIdle && nowMs - lastSendAtMs >= lingerMs)) {
+      leave();
+    } else {
+      state = 'lingering';
+      if (ageMs >= lingerMs) takeTurn(lingerMs);
+      else cancelTimer = onTimeout(() => takeTurn(lingerMs), lingerMs - ageMs);
+    }
+  }
+
+  function takeTurn(lingerMs: number): void {
+    const waitMs = line.isAwaited ? 0 : options.pace(line.nowMs(), lingerMs);
+    if (waitMs > 0) cancelTimer = onTimeout(askForSlot, waitMs);
+    else askForSlot();
+  }
+
+  /** What comes in this turn comes along, and nothing is sent within the call of the application. */
+  function leave(): void {
+    cancelTimer();
+    state = 'leaving';
+    cancelTimer = onImmediate(askForSlot);
+  }
+
+  function askForSlot(): void {
+    cancelTimer();
+    state = 'waiting for a slot';
+    line.slots.take(start);
+  }
+
+  function start(): void {
+    const next = nextBatch();
+    if (next === undefined) {
+      line.slots.give();
+      proceed(false);
+      return;
+    }
+    const batch = { ...next, sends: next.sends + 1 };
+    state = 'sending';
+    lastSendAtMs = line.nowMs();
+    inFlight = batch;
+    void line.send(partition, batch).then((result) => {
+      inFlight = undefined;
+      line.slots.give();
+      if (result.ok) for (const event of batch.events) line.settle(event, undefined);
+      else onFailure(withFailure(batch, result.failure), result.failure);
+      if (state === 'sending') proceed(false);
+    });
+  }
+
+  function nextBatch(): Batch | undefined {
+    while (batches.length > 0) {
+      const batch = unsettled(batches.shift() as Batch);
+      if (batch !== undefined) return batch;
+    }
+    if (waiting.length === 0) return undefined;
+    const events = waiting.splice(0, countForBatch(waiting, limits));
+    for (const { bytes } of events) waitingBytes -= bytes;
+    lastBatchEvents = events.length;
+    options.onBatch();
+    return newBatch(events);
+  }
+
+  function onFailure(batch: Batch, failure: SendFailure): void {
+    const waitMs = line.afterFailure(batch, failure);
+    if (failure.kind === 'too_large' && batch.events.length > 1) {
+      batches.unshift(...halvesOf(batch));
+    } else if (waitMs === undefined) {
+      const why = finalFailure(batch);
+      for (const event of batch.events) line.settle(event, why);
+    } else {
+      batches.unshift(batch);
+      const told = batch.events.find((event) => !event.isSettled);
+      told?.retrying({ failure, retry: batch.sends, waitMs, batchEvents: batch.events.length });
+      state = 'pausing';
+      cancelTimer = onTimeout(askForSlot, waitMs);
+    }
+  }
+
+  return {
+    push(event) {
+      waiting.push(event);
+      waitingBytes += event.bytes;
+      if (state === 'idle') line.outside(() => proceed(true));
+      else if (isGathering() && isFull()) line.outside(askForSlot);
+      else if (state === 'lingering' && isWorthwhile()) line.outside(leave);
+    },
+
+    flush() {
+      if (isGathering()) askForSlot();
+    },
+
+    expire(nowMs, deliveryTimeoutMs) {
+      const isDue = (event: QueuedEvent): boolean => event.deadlineAtMs <= nowMs;
+      for (const batch of [...(inFlight ? [inFlight] : []), ...batches]) {
+        const known = batch === inFlight ? { ...batch, maybeStored: true } : batch;
+        const why = finalFailure(known, timedOut(deliveryTimeoutMs, batch === inFlight));
+        for (const event of batch.events) if (isDue(event)) line.settle(event, why);
+      }
+      const firstLater = waiting.findIndex((event) => !isDue(event));
+      const due = waiting.splice(0, firstLater < 0 ? waiting.length : firstLater);
+      for (const event of due) {
+        waitingBytes -= event.bytes;
+        line.settle(event, timedOut(deliveryTimeoutMs, false));
+      }
+      const left = [inFlight?.events, ...batches.map(({ events }) => events), waiting];
+      for (const events of left) {
+        const first = events?.find((event) => !event.isSettled);
+        if (first !== undefined) return first.deadlineAtMs;
+      }
+      return undefined;
+    },
+
+    abandon(reason, alsoInFlight = false) {
+      if (alsoInFlight && inFlight !== undefined) {
+        const why = finalFailure({ ...inFlight, maybeStored: true }, reason);
+        for (const event of inFlight.events) line.settle(event, why);
+      }
+      for (const batch of batches.splice(0)) {
+        const why = finalFailure(batch, reason);
+        for (const event of batch.events) line.settle(event, why);
+      }
+      for (const event of waiting) line.settle(event, reason);
+      waiting = [];
+      waitingBytes = 0;
+      if (isGathering() || state === 'pausing') proceed(false);
+    },
+
+    isIdle: () => state === 'idle',
+  };
+}
+
+function onImmediate(work: () => void): () => void {
+  const immediate = setImmediate(work);
+  return () => clearImmediate(immediate);
+}
+
+function onTimeout(work: () => void, delayMs: number): () => void {
+  const timer = setTimeout(work, delayMs);
+  return () => clearTimeout(timer);
+}

@@ -1,0 +1,96 @@
+import type { SerializedEvent } from '../../serialize/serializer.ts';
+import type { BrokerRecord, SendFailure } from '../broker.ts';
+import type { FailedEvent } from '../tier.ts';
+
+/** The send that an event was part of failed, and is tried again. What comes of that is in `next`. */
+export interface RetryNotice {
+  readonly failure: SendFailure;
+  /** Which retry this will be, counted from 1. */
+  readonly retry: number;
+  readonly waitMs: number;
+  /** Events in the same send. */
+  readonly batchEvents: number;
+  readonly next: Promise<Signal>;
+}
+
+/** What its caller's side hears of an event: published (`undefined`), not published, or a retry before either. */
+export type Signal = undefined | { readonly failed: FailedEvent } | { readonly notice: RetryNotice };
+
+export interface Admitted {
+  /** On the monotonic clock. */
+  readonly atMs: number;
+  readonly deliveryTimeoutMs: number;
+  readonly isProbe: boolean;
+}
+
+/**
+ * One event in memory. Its caller's side awaits `signal`, so everything that is done for the event there runs in the
+ * AsyncLocalStorage context of its call, without a context being kept per event.
+ */
+export class QueuedEvent {
+  readonly event: SerializedEvent;
+  readonly topic: string;
+  readonly bytes: number;
+  /** It tests the cluster for the breaker. */
+  readonly isProbe: boolean;
+  /** Both on the monotonic clock. */
+  readonly acceptedAtMs: number;
+  readonly deadlineAtMs: number;
+  readonly signal: Promise<Signal>;
+  record: BrokerRecord | undefined;
+  attempts = 0;
+  private resolve!: (signal: Signal) => void;
+  private settled = false;
+
+  constructor(event: SerializedEvent, topic: string, bytes: number, admitted: Admitted) {
+    this.event = event;
+    this.topic = topic;
+    this.bytes = bytes;
+    this.isProbe = admitted.isProbe;
+    this.acceptedAtMs = admitted.atMs;
+    this.deadlineAtMs = admitted.atMs + admitted.deliveryTimeoutMs;
+    this.signal = this.nextSignal();
+  }
+
+  get isSettled(): boolean {
+    return this.settled;
+  }
+
+  /** The first end counts. */
+  published(): void {
+    this.settle(undefined);
+  }
+
+  failed(failed: FailedEvent): void {
+    this.settle({ failed });
+  }
+
+  /** Nobody hears of the event any more. */
+  silenced(): void {
+    this.settled = true;
+  }
+
+  /** With its record, which is there by then. */
+  toFailed(failure: SendFailure): FailedEvent {
+    const { event, topic, attempts, deadlineAtMs } = this;
+    return { event, topic, attempts, failure, record: this.record as BrokerRecord, deadlineAtMs };
+  }
+
+  retrying(notice: Omit<RetryNotice, 'next'>): void {
+    if (this.settled) return;
+    const { resolve } = this;
+    resolve({ notice: { ...notice, next: this.nextSignal() } });
+  }
+
+  private settle(signal: Signal): void {
+    if (this.settled) return;
+    this.settled = true;
+    this.resolve(signal);
+  }
+
+  private nextSignal(): Promise<Signal> {
+    return new Promise((resolve) => {
+      this.resolve = resolve;
+    });
+  }
+}

@@ -1,0 +1,117 @@
+import type { SendFailure } from '../broker.ts';
+import type { BatchLimits } from './batch.ts';
+import { timedOut } from './failures.ts';
+import { createPace } from './pace.ts';
+import type { PartitionCounts } from './partition-counts.ts';
+import { createPartitionQueue, type PartitionQueue, type SendLine } from './partition-queue.ts';
+import { createPartitioner } from './partitioner.ts';
+import type { QueuedEvent } from './queued-event.ts';
+
+export interface TopicQueueOptions {
+  readonly topic: string;
+  readonly limits: BatchLimits;
+  readonly line: SendLine;
+  readonly counts: PartitionCounts;
+  /** Nothing may be left here: `isIdle` knows. */
+  readonly onIdle: () => void;
+}
+
+/** The events of one topic, on their way to a queue for each partition. Methods as those of a `PartitionQueue`. */
+export type TopicQueue = PartitionQueue;
+
+const oneByOne: BatchLimits = { maxEvents: 1, maxBytes: 1 };
+
+/**
+ * As long as nobody knows how many partitions the topic has (it is just being made, or the cluster is away), its events
+ * wait here and go out one by one, placed by the client: the number is asked for before each.
+ */
+export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
+  const { topic, limits, line, counts } = options;
+  const partitioner = createPartitioner();
+  const partitions = new Map<number | undefined, PartitionQueue>();
+  const pace = createPace(() => partitions.size);
+  let unplaced: QueuedEvent[] = [];
+  let isAsking = false;
+
+  function queueOf(partition: number | undefined): PartitionQueue {
+    let queue = partitions.get(partition);
+    if (queue === undefined) {
+      queue = createPartitionQueue({
+        partition,
+        limits: partition === undefined ? oneByOne : limits,
+        line,
+        pace,
+        onBatch: () => partitioner.batchTaken(partition),
+        onIdle: () => left(partition),
+      });
+      partitions.set(partition, queue);
+    }
+    return queue;
+  }
+
+  function left(partition: number | undefined): void {
+    if (partition === undefined && unplaced.length > 0) void place();
+    else options.onIdle();
+  }
+
+  function put(event: QueuedEvent, count: number): void {
+    queueOf(partitioner.partitionOf(event.event.key, count)).push(event);
+  }
+
+  async function place(): Promise<void> {
+    isAsking = true;
+    const count = await counts.ask(topic);
+    isAsking = false;
+    unplaced = unplaced.filter((event) => !event.isSettled);
+    if (count !== undefined) for (const event of unplaced.splice(0)) put(event, count);
+    else {
+      const first = unplaced.shift();
+      if (first !== undefined) queueOf(undefined).push(first);
+    }
+    // All of them may have ended while the number was asked for.
+    if (isIdle()) options.onIdle();
+  }
+
+  const isPlacing = (): boolean =>
+    isAsking || unplaced.length > 0 || partitions.get(undefined)?.isIdle() === false;
+
+  const isIdle = (): boolean => !isPlacing() && [...partitions.values()].every((queue) => queue.isIdle());
+
+  return {
+    push(event) {
+      const count = counts.known(topic);
+      const isWaiting = isPlacing();
+      if (count !== undefined && !isWaiting) return put(event, count);
+      unplaced.push(event);
+      if (!isWaiting) line.outside(() => void place());
+    },
+
+    flush() {
+      for (const queue of partitions.values()) queue.flush();
+    },
+
+    expire(nowMs, deliveryTimeoutMs) {
+      const deadlines = [...partitions.values()].map((queue) => queue.expire(nowMs, deliveryTimeoutMs));
+      const due = unplaced.filter((event) => event.deadlineAtMs <= nowMs);
+      for (const event of due) line.settle(event, timedOut(deliveryTimeoutMs, false));
+      unplaced = unplaced.filter((event) => event.deadlineAtMs > nowMs);
+      return earliest([...deadlines, unplaced[0]?.deadlineAtMs]);
+    },
+
+    abandon(reason: SendFailure, alsoInFlight = false) {
+      // What waits for its place came last.
+      const last = unplaced.splice(0);
+      for (const queue of partitions.values()) queue.abandon(reason, alsoInFlight);
+      for (const event of last) line.settle(event, reason);
+    },
+
+    isIdle,
+  };
+}
+
+export function earliest(times: readonly (number | undefined)[]): number | undefined {
+  return times.reduce(
+    (first, time) => (time === undefined || (first !== undefined && first < time) ? first : time),
+    undefined,
+  );
+}

@@ -1,0 +1,249 @@
+import type { Clock } from '../../ground/clock.ts';
+import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
+import type { RecoverySource, StoredEvent, Unreadable } from '../recovery-source.ts';
+
+export interface RecoverOptions {
+  readonly source: RecoverySource;
+  readonly send: (
+    topic: string,
+    partition: number | undefined,
+    records: readonly BrokerRecord[],
+  ) => Promise<SendResult>;
+  readonly partitionsFor: (topic: string) => Promise<number | undefined>;
+  readonly partitionOf: (key: string | null, partitionCount: number) => number;
+  /** Filters; the others stay where they are. */
+  readonly accept: (event: StoredEvent) => boolean;
+  /** Where events go whose topic is not known. Without it they stay. */
+  readonly fallbackTopic?: string | undefined;
+  /** Events a second; 0: as fast as the broker takes them. */
+  readonly ratePerSecond: number;
+  /** Waits before further tries of a failed send. Default: 1 s, 2 s, 4 s. */
+  readonly retryWaitsMs?: readonly number[];
+  /** Reads and filters, sends nothing, marks nothing. */
+  readonly dryRun: boolean;
+  /** What its topic never takes, because it is too large, is set aside by the source instead of being tried in each run. */
+  readonly setsAside?: boolean;
+  /** Whether the cluster answers: then a large event that it does not take does not hold up the others. */
+  readonly isReachable?: () => Promise<boolean>;
+  readonly clock: Clock;
+  readonly sleep: (ms: number) => Promise<void>;
+  /** True: stop after the batch under way. */
+  readonly isStopped?: () => boolean;
+  readonly onProgress?: (report: RecoverReport) => void;
+  /** Each event that is accepted, for a list. */
+  readonly onEvent?: (event: StoredEvent) => void;
+}
+
+export interface RecoverReport {
+  /** Accepted by the filters. */
+  matched: number;
+  /** Left where they are by the filters. */
+  skipped: number;
+  /** Acknowledged by their topic, and marked. */
+  sent: number;
+  /** Accepted, but not sent: they stay. */
+  failed: number;
+  readonly unreadable: Unreadable[];
+  /** Too large for their topic, and put where no run tries them again. */
+  setAside: number;
+  /** Why events were not sent, each reason once. */
+  readonly problems: Map<string, number>;
+  /** The broker is away: nothing more was tried. */
+  stoppedBy: SendFailure | undefined;
+  /** `isStopped` said so: there may be more than was looked at. */
+  isInterrupted: boolean;
+}
+
+const maxBatchCount = 500;
+const maxSendBytes = 512 * 1024;
+const usualWaitsMs = [1_000, 2_000, 4_000];
+
+/**
+ * Sends stored events to their topics: the same bytes under the same key with the same headers, events of one key in
+ * their order. Each batch is marked after its events are acknowledged, so that a crash repeats one batch at most.
+ * The record's time is that of the sending: with the old one, Kafka could delete it at once.
+ */
+export async function recover(options: RecoverOptions): Promise<RecoverReport> {
+  const { source, clock, ratePerSecond } = options;
+  const report: RecoverReport = {
+    matched: 0,
+    skipped: 0,
+    sent: 0,
+    failed: 0,
+    setAside: 0,
+    unreadable: [],
+    problems: new Map(),
+    stoppedBy: undefined,
+    isInterrupted: false,
+  };
+  const counts = new Map<string, number>();
+  /** Topics that take nothing in this run, and why: a wrong password is not tried with each event. */
+  const refusals = new Map<string, string>();
+  const size = ratePerSecond > 0 ? Math.min(maxBatchCount, Math.ceil(ratePerSecond)) : maxBatchCount;
+
+  for await (const { events, unreadable } of source.read(size)) {
+    report.unreadable.push(...unreadable);
+    const accepted = events.filter(options.accept);
+    report.matched += accepted.length;
+    report.skipped += events.length - accepted.length;
+    for (const event of accepted) options.onEvent?.(event);
+    if (!options.dryRun && accepted.length > 0) await sendBatch(accepted);
+    options.onProgress?.(report);
+    report.isInterrupted = options.isStopped?.() === true;
+    if (report.stoppedBy !== undefined || report.isInterrupted) break;
+  }
+  return report;
+
+  async function sendBatch(events: readonly StoredEvent[]): Promise<void> {
+    const startedMs = clock.monotonic();
+    const sent: StoredEvent[] = [];
+    try {
+      for (const group of await byPartition(events)) {
+        for (const part of split(group.events)) {
+          sent.push(...(await sendPart(group.topic, group.partition, part)));
+        }
+      }
+    } finally {
+      if (sent.length > 0) await source.done(sent);
+      report.sent += sent.length;
+    }
+    if (ratePerSecond <= 0) return;
+    const dueMs = (events.length / ratePerSecond) * 1000;
+    const restMs = startedMs + dueMs - clock.monotonic();
+    if (restMs > 0) await options.sleep(restMs);
+  }
+
+  async function byPartition(events: readonly StoredEvent[]): Promise<Group[]> {
+    const groups = new Map<string, Group>();
+    await askForCounts(events);
+    for (const event of events) {
+      const topic = event.topic ?? options.fallbackTopic;
+      if (topic === undefined) {
+        fail([event], 'their topic is not known: recover them with --to <topic>');
+        continue;
+      }
+      const count = counts.get(topic);
+      const partition = count === undefined ? undefined : options.partitionOf(event.key, count);
+      const id = `${topic} ${partition}`;
+      const group = groups.get(id) ?? { topic, partition, events: [] };
+      groups.set(id, group);
+      group.events.push(event);
+    }
+    return [...groups.values()];
+  }
+
+  /** What is not known yet is asked for again with each batch: the first send to a topic may have made it. */
+  async function askForCounts(events: readonly StoredEvent[]): Promise<void> {
+    for (const topic of new Set(events.map((event) => event.topic ?? options.fallbackTopic))) {
+      if (topic === undefined || counts.has(topic) || refusals.has(topic)) continue;
+      const count = await options.partitionsFor(topic);
+      if (count !== undefined) counts.set(topic, count);
+    }
+  }
+
+  /** The events that are acknowledged. */
+  async function sendPart(
+    topic: string,
+    partition: number | undefined,
+    events: readonly StoredEvent[],
+  ): Promise<readonly StoredEvent[]> {
+    if (report.stoppedBy !== undefined) {
+      fail(events, report.stoppedBy.message);
+      return [];
+    }
+    const refusal = refusals.get(topic);
+    if (refusal !== undefined) {
+      fail(events, refusal);
+      return [];
+    }
+    // Of a topic of which nothing is known, one record a send: a send never spans partitions.
+    if (partition === undefined && events.length > 1) {
+      const sent: StoredEvent[] = [];
+      for (const event of events) sent.push(...(await sendPart(topic, undefined, [event])));
+      return sent;
+    }
+    const result = await sendWithRetries(topic, partition, events);
+    if (result.ok) return events;
+    const { failure } = result;
+    if (failure.kind === 'too_large' && events.length > 1) {
+      const middle = events.length >> 1;
+      return [
+        ...(await sendPart(topic, partition, events.slice(0, middle))),
+        ...(await sendPart(topic, partition, events.slice(middle))),
+      ];
+    }
+    if (failure.kind === 'too_large' && (await isSetAside(events, failure))) return [];
+    fail(events, failure.message);
+    if (await isOnlyTooLarge(events, failure)) return [];
+    // A topic that is gone keeps its events, and no others. What comes later of it must not overtake them.
+    if (isGone(failure) || (failure.kind === 'fatal' && partition === undefined))
+      refusals.set(topic, failure.message);
+    else if (failure.kind === 'retriable' || failure.kind === 'unknown_outcome') report.stoppedBy = failure;
+    return [];
+  }
+
+  async function isSetAside(events: readonly StoredEvent[], { message }: SendFailure): Promise<boolean> {
+    if (options.setsAside !== true) return false;
+    const place = await source.setAside?.(events);
+    if (place === undefined) return false;
+    report.setAside += events.length;
+    const reason = `set aside in ${place}: ${message}`;
+    report.problems.set(reason, (report.problems.get(reason) ?? 0) + events.length);
+    return true;
+  }
+
+  /** Beyond the size of a request, a broker cuts the connection, which looks as if it were away. */
+  async function isOnlyTooLarge(events: readonly StoredEvent[], { kind }: SendFailure): Promise<boolean> {
+    const [event] = events;
+    if (kind !== 'retriable' && kind !== 'unknown_outcome') return false;
+    if (events.length > 1 || event === undefined || event.value.length <= maxSendBytes) return false;
+    return (await options.isReachable?.()) === true;
+  }
+
+  async function sendWithRetries(
+    topic: string,
+    partition: number | undefined,
+    events: readonly StoredEvent[],
+  ): Promise<SendResult> {
+    const waitsMs = options.retryWaitsMs ?? usualWaitsMs;
+    for (let retry = 0; ; retry++) {
+      const timestamp = clock.now();
+      const records = events.map(({ key, value, headers }) => ({ key, value, headers, timestamp }));
+      const result = await options.send(topic, partition, records);
+      if (result.ok || result.failure.kind === 'fatal' || result.failure.kind === 'too_large') return result;
+      const waitMs = waitsMs[retry];
+      if (waitMs === undefined || options.isStopped?.() === true) return result;
+      await options.sleep(waitMs);
+    }
+  }
+
+  function fail(events: readonly StoredEvent[], reason: string): void {
+    report.failed += events.length;
+    report.problems.set(reason, (report.problems.get(reason) ?? 0) + events.length);
+  }
+}
+
+/** The cluster has answered: it has no such topic. */
+function isGone({ cause }: SendFailure): boolean {
+  return cause === 'UNKNOWN_TOPIC_OR_PARTITION';
+}
+
+interface Group {
+  readonly topic: string;
+  readonly partition: number | undefined;
+  readonly events: StoredEvent[];
+}
+
+function split(events: readonly StoredEvent[]): StoredEvent[][] {
+  const parts: StoredEvent[][] = [];
+  let bytes = 0;
+  for (const event of events) {
+    const part = parts.at(-1);
+    bytes += event.value.length;
+    if (part === undefined || bytes > maxSendBytes) {
+      parts.push([event]);
+      bytes = event.value.length;
+    } else part.push(event);
+  }
+  return parts;
+}

@@ -1,0 +1,194 @@
+import { type Clock, within } from '../../ground/clock.ts';
+import { SvcError } from '../../ground/errors.ts';
+import type { Logger } from '../../observe/logger.ts';
+import type { BackupEvent, EventBackupStrategy } from '../backup.ts';
+import { createMemory, createSendSlots, type Memory } from '../memory-limits.ts';
+import type { FailedEvent, Tier } from '../tier.ts';
+
+export interface BackupTierOptions {
+  /** In the order in which they are tried; asked for each event, for applications register theirs at any time. */
+  readonly strategies: () => readonly EventBackupStrategy[];
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Runs a store as svc's own work. */
+  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
+}
+
+export interface BackupTier extends Tier {
+  readonly name: 'backup';
+  /** At the end of the process, synchronously. Returns how many of them are stored. */
+  storeSync(failed: readonly FailedEvent[]): number;
+}
+
+/** A strategy that fails is passed over for so long, where another one follows: an S3 that hangs costs one wait, not one an event. */
+const pauseMs = 5_000;
+const answerMs = 30_000;
+/** More at once go to the strategy that follows. */
+const maxUnderWay = 256;
+/** Of the events that no strategy took, so many at once are tried a second time, */
+const maxSecondTries = 32;
+/** and so many wait for it. One event more is lost. */
+const maxWaiting = 10_000;
+/** Of the events that wait for that, or for the answer of one strategy. One that hangs must not fill the memory. */
+const maxBytes = 128 * 1024 * 1024;
+
+interface Standing {
+  readonly underWay: Memory;
+  pausedUntilMs: number;
+  saidAtMs: number;
+}
+
+/** Backup strategies in their order: the first one that stores an event has it. */
+export function createBackupTier(options: BackupTierOptions): BackupTier {
+  const { clock, logger } = options;
+  const standings = new WeakMap<EventBackupStrategy, Standing>();
+  const secondTries = createSendSlots(maxSecondTries);
+  const waiting = createMemory({ maxEvents: maxWaiting, maxBytes });
+  let underWay = 0;
+  const onIdle: (() => void)[] = [];
+
+  function standingOf(strategy: EventBackupStrategy): Standing {
+    let standing = standings.get(strategy);
+    if (standing === undefined) {
+      const never = Number.NEGATIVE_INFINITY;
+      const memory = createMemory({ maxEvents: Number.POSITIVE_INFINITY, maxBytes });
+      standing = { underWay: memory, pausedUntilMs: never, saidAtMs: never };
+      standings.set(strategy, standing);
+    }
+    return standing;
+  }
+
+  function report(strategy: EventBackupStrategy, standing: Standing, error: unknown): void {
+    const nowMs = clock.monotonic();
+    standing.pausedUntilMs = nowMs + pauseMs;
+    if (nowMs - standing.saidAtMs < pauseMs) return;
+    standing.saidAtMs = nowMs;
+    logger.error(`backup "${strategy.name}" failed: ${reasonOf(error)}`);
+  }
+
+  async function tryOne(strategy: EventBackupStrategy, event: BackupEvent): Promise<boolean> {
+    const standing = standingOf(strategy);
+    const size = event.value.length;
+    if (!standing.underWay.take(size)) {
+      report(strategy, standing, tooSlow(standing.underWay.bytes));
+      return false;
+    }
+    try {
+      // One that is written in JavaScript may store at once, and return nothing.
+      await answered(options.isolate(async () => strategy.store(event)));
+      return true;
+    } catch (error) {
+      report(strategy, standing, error);
+      return false;
+    } finally {
+      standing.underWay.give(size);
+    }
+  }
+
+  async function store(failed: FailedEvent): Promise<boolean> {
+    const event = toBackupEvent(failed, clock.now());
+    const strategies = options.strategies();
+    for (const [index, strategy] of strategies.entries()) {
+      const isLast = index === strategies.length - 1;
+      const standing = standingOf(strategy);
+      const isBusy = standing.underWay.events >= maxUnderWay || clock.monotonic() < standing.pausedUntilMs;
+      if (isBusy && !isLast) continue;
+      if (await tryOne(strategy, event)) return true;
+    }
+    return strategies.length > 1 && tryAgain(strategies.slice(0, -1), event);
+  }
+
+  /**
+   * Before an event is lost, those before the last one are asked once more, a few events at a time: they were busy, or had
+   * so much to do that they did not answer in time.
+   */
+  async function tryAgain(strategies: readonly EventBackupStrategy[], event: BackupEvent): Promise<boolean> {
+    const size = event.value.length;
+    if (!waiting.take(size)) return false;
+    await new Promise<void>((resolve) => secondTries.take(resolve));
+    waiting.give(size);
+    try {
+      for (const strategy of strategies) if (await tryOne(strategy, event)) return true;
+      return false;
+    } finally {
+      secondTries.give();
+    }
+  }
+
+  return {
+    name: 'backup',
+    async store(failed) {
+      underWay++;
+      const stored = await store(failed);
+      underWay--;
+      if (underWay === 0) for (const resolve of onIdle.splice(0)) resolve();
+      return stored;
+    },
+    storeSync(failed) {
+      const events = failed.map((one) => toBackupEvent(one, clock.now()));
+      for (const strategy of options.strategies()) {
+        if (strategy.storeSync === undefined || events.length === 0) continue;
+        try {
+          const left: unknown = strategy.storeSync(events);
+          if (left instanceof Promise) throw notSync(left);
+          return events.length;
+        } catch (error) {
+          logger.error(`backup "${strategy.name}" failed: ${reasonOf(error)}`);
+        }
+      }
+      return 0;
+    },
+    async close(deadlineMs) {
+      const end = clock.monotonic() + deadlineMs;
+      if (underWay > 0) await within(deadlineMs, new Promise((resolve) => onIdle.push(resolve)));
+      const rest = Math.max(0, end - clock.monotonic());
+      const closing = options.strategies().map((strategy) => closed(strategy, rest));
+      await within(rest, Promise.all(closing).then());
+    },
+  };
+}
+
+function toBackupEvent({ event, topic, record, failure }: FailedEvent, nowMs: number): BackupEvent {
+  const { eventId, eventType } = event;
+  const { key, headers, value } = record;
+  return { eventId, eventType, topic, key, headers, value, reason: failure.cause, backedUpAt: nowMs };
+}
+
+/** Whatever one of the application's does, what comes after it is closed as well. */
+async function closed(strategy: EventBackupStrategy, deadlineMs: number): Promise<void> {
+  try {
+    await strategy.close?.(deadlineMs);
+  } catch {
+    // Its events have had their answers.
+  }
+}
+
+/** Only svc's own errors are known to hold no payload. */
+function reasonOf(error: unknown): string {
+  if (error instanceof SvcError) return error.message;
+  const { code } = (error ?? {}) as { code?: unknown };
+  if (typeof code === 'string' && /^[A-Z_]+$/.test(code)) return code;
+  return error instanceof Error ? error.name : typeof error;
+}
+
+function tooSlow(bytes: number): SvcError {
+  return new SvcError('SVC_PUBLISH_BACKUP_FAILED', `it is too slow: ${bytes} bytes wait for its answer`);
+}
+
+function notSync(left: Promise<unknown>): SvcError {
+  left.catch(() => {});
+  return new SvcError(
+    'SVC_PUBLISH_BACKUP_FAILED',
+    'its storeSync returns a promise, and at the end of the process nobody can wait for it',
+  );
+}
+
+function answered(work: Promise<void>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      reject(new SvcError('SVC_PUBLISH_BACKUP_FAILED', `no answer within ${answerMs / 1000} s`));
+    }, answerMs);
+    timer.unref();
+    work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}

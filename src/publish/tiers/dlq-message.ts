@@ -1,0 +1,124 @@
+import { isUtf8 } from 'node:buffer';
+import type { BrokerRecord } from '../broker.ts';
+import type { StoredEvent } from '../recovery-source.ts';
+import { parseObject } from '../stored-record.ts';
+import type { FailedEvent } from '../tier.ts';
+
+/** `operations`: shape A of the specification; `recovery`: shape B. */
+export type DlqFormat = 'operations' | 'recovery';
+
+/** What svc adds to the headers of the event itself; recovery takes them off again. */
+const originalTopic = 'originalTopic';
+const exceptionType = 'exceptionType';
+const originalContentType = 'originalContentType';
+const added: readonly string[] = [originalTopic, exceptionType, originalContentType];
+const contentType = 'content-type';
+const json = 'application/json';
+const rawEvent = ',"originalEvent":';
+
+/** The dead letter of an event, under the event's own key, so that the dead letters of one key stay in their order. */
+export function toDlqRecord(
+  { event, topic, record, attempts, failure }: FailedEvent,
+  format: DlqFormat,
+  nowMs: number,
+): BrokerRecord {
+  const text = isUtf8(record.value) ? record.value.toString() : undefined;
+  const original = record.headers[contentType];
+  const headers: Record<string, string> = {
+    ...record.headers,
+    [contentType]: json,
+    [originalTopic]: topic,
+    [exceptionType]: headerText(failure.cause),
+    ...(original !== undefined && original !== json && { [originalContentType]: original }),
+  };
+  // Bytes that are no text (Avro) travel as Base64 in shape A, whatever the setting: they have no JSON form.
+  const isRecovery = format === 'recovery' && text !== undefined && isJson(text);
+  const head = { eventId: event.eventId, originalTopic: topic };
+  const value = isRecovery
+    ? `${JSON.stringify({
+        ...head,
+        failureReason: `${failure.cause}: ${failure.message}`,
+        failureTimestamp: new Date(nowMs).toISOString(),
+        retryCount: Math.max(0, attempts - 1),
+      }).slice(0, -1)}${rawEvent}${text}}`
+    : JSON.stringify({
+        ...head,
+        originalPayload: text ?? record.value.toString('base64'),
+        ...(text === undefined && { originalPayloadEncoding: 'base64' }),
+        exceptionType: failure.cause,
+        exceptionMessage: failure.message,
+        failedAt: nowMs,
+      });
+  return { key: record.key, value: Buffer.from(value), headers, timestamp: nowMs };
+}
+
+/** What stands in a dead letter topic, as far as reading one needs it. */
+export interface DlqRecord {
+  readonly key: string | null;
+  readonly value: Buffer;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly timestamp: number;
+}
+
+/** The event in a dead letter of either shape, or one line that says why there is none. */
+export function fromDlqRecord(record: DlqRecord, place: string): StoredEvent | string {
+  const text = record.value.toString();
+  const message = parseObject(text);
+  if (message === undefined) return 'it is not a JSON object';
+  const value = originalValue(message, text);
+  if (value === undefined) return 'it has neither originalPayload nor originalEvent';
+  const event = parseObject(value.toString()) ?? {};
+  const headers = Object.fromEntries(
+    Object.entries(record.headers).filter(([name]) => !added.includes(name)),
+  );
+  const original = record.headers[originalContentType];
+  if (original !== undefined) headers[contentType] = original;
+  const eventId = textOf(message.eventId) ?? textOf(event.eventId) ?? headers.eventId;
+  if (eventId === undefined) return 'it has no eventId';
+  return {
+    place,
+    eventId,
+    eventType: headers.eventType ?? textOf(event.eventType) ?? '',
+    topic: textOf(message.originalTopic) ?? record.headers[originalTopic],
+    key: record.key,
+    headers,
+    value,
+    storedAt: storedAt(message) ?? record.timestamp,
+    reason: textOf(message.exceptionType) ?? record.headers[exceptionType] ?? textOf(message.failureReason),
+  };
+}
+
+type Message = Readonly<Record<string, unknown>>;
+
+function originalValue(message: Message, text: string): Buffer | undefined {
+  const { originalPayload, originalPayloadEncoding, originalEvent } = message;
+  if (typeof originalPayload === 'string') {
+    return originalPayloadEncoding === 'base64'
+      ? Buffer.from(originalPayload, 'base64')
+      : Buffer.from(originalPayload);
+  }
+  if (typeof originalEvent !== 'object' || originalEvent === null) return undefined;
+  // svc writes the event last, byte for byte: quotes inside the texts before it are escaped, so the first hit is the name.
+  const at = text.indexOf(rawEvent);
+  const raw = at < 0 ? undefined : text.slice(at + rawEvent.length, -1);
+  return Buffer.from(raw !== undefined && isJson(raw) ? raw : JSON.stringify(originalEvent));
+}
+
+function storedAt({ failedAt, failureTimestamp }: Message): number | undefined {
+  if (typeof failedAt === 'number') return failedAt;
+  const time = typeof failureTimestamp === 'string' ? Date.parse(failureTimestamp) : Number.NaN;
+  return Number.isNaN(time) ? undefined : time;
+}
+
+function isJson(text: string): boolean {
+  return parseObject(text) !== undefined;
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+/** Names of errors are plain words; anything else has no place in a header. */
+function headerText(text: string): string {
+  return text.replace(/[^\x20-\x7e]/g, '?').slice(0, 200);
+}

@@ -1,0 +1,191 @@
+import { type Clock, within } from '../../ground/clock.ts';
+import type { Logger } from '../../observe/logger.ts';
+import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
+import type { FailedEvent, Tier } from '../tier.ts';
+import { type DlqFormat, toDlqRecord } from './dlq-message.ts';
+
+export interface DlqOptions {
+  readonly broker: Pick<Broker, 'send' | 'partitionsFor'>;
+  readonly topic: string;
+  readonly format: DlqFormat;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** The partition of a key, as everywhere in svc. */
+  readonly partitionOf: (key: string | null, partitionCount: number) => number;
+  /** Runs a send as svc's own work. */
+  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
+  /** The one try has what is left of the time of its events, and this at least. */
+  readonly leastTimeMs: number;
+  /** While the cluster is known to be away, events go to the next tier at once. */
+  readonly isAway?: () => boolean;
+  readonly onSendFailed: (kind: SendFailureKind) => void;
+}
+
+interface Letter {
+  readonly failed: FailedEvent;
+  readonly settle: (stored: boolean) => void;
+}
+
+const maxBatchCount = 250;
+const maxBatchBytes = 512 * 1024;
+const maxWaitingCount = 10_000;
+const maxWaitingBytes = 32 * 1024 * 1024;
+/** After a failure of the topic itself: so long events go past it, then one batch tries again. */
+const pauseMs = 5_000;
+/**
+ * The dead letter topic: one try, for the retries are spent. Dead letters of one partition are sent in their order, one
+ * send at a time. One that is too large for the topic goes to the next tier alone.
+ */
+export function createDlqTier(options: DlqOptions): Tier {
+  const { broker, topic, clock } = options;
+  let waiting: Letter[] = [];
+  let count = 0;
+  let bytes = 0;
+  let scheduled = false;
+  let sending = 0;
+  let pausedUntilMs = Number.NEGATIVE_INFINITY;
+  let partitionCount: number | undefined;
+  const onIdle: (() => void)[] = [];
+
+  function settle(letters: readonly Letter[], stored: boolean): void {
+    for (const { failed, settle: answer } of letters) {
+      count--;
+      bytes -= failed.record.value.length;
+      answer(stored);
+    }
+  }
+
+  const isClosed = (): boolean => options.isAway?.() === true || clock.monotonic() < pausedUntilMs;
+
+  function pause({ kind, message, cause }: SendFailure): void {
+    pausedUntilMs = clock.monotonic() + pauseMs;
+    options.logger.error(`dead letter topic "${topic}": ${message}`, { kind, cause });
+  }
+
+  /** One partition's letters, in order. */
+  async function send(partition: number | undefined, letters: readonly Letter[]): Promise<void> {
+    if (isClosed()) return settle(letters, false);
+    const records = letters.map(({ failed }) => toDlqRecord(failed, options.format, clock.now()));
+    const sending = options.isolate(() => broker.send(topic, partition, records)).catch(brokenPromise);
+    const result = await inTime(sending, timeLeftMs(letters), tooLate);
+    if (result.ok) return settle(letters, true);
+    options.onSendFailed(result.failure.kind);
+    // It may have been made anew, with fewer partitions.
+    if (result.failure.cause.startsWith('UNKNOWN_')) partitionCount = undefined;
+    if (result.failure.kind === 'too_large') {
+      if (letters.length === 1) return settle(letters, false);
+      const middle = letters.length >> 1;
+      await send(partition, letters.slice(0, middle));
+      return send(partition, letters.slice(middle));
+    }
+    pause(result.failure);
+    settle(letters, false);
+  }
+
+  /** Of the one that has most. */
+  function timeLeftMs(letters: readonly Letter[]): number {
+    const deadlines = letters.map(({ failed }) => failed.deadlineAtMs ?? Number.POSITIVE_INFINITY);
+    return Math.max(options.leastTimeMs, Math.max(...deadlines) - clock.monotonic());
+  }
+
+  async function sendAll(letters: readonly Letter[]): Promise<void> {
+    if (partitionCount === undefined) {
+      const asking = options.isolate(() => broker.partitionsFor(topic)).catch(() => undefined);
+      partitionCount = await inTime(asking, timeLeftMs(letters), undefined);
+    }
+    await Promise.all(
+      byPartition(letters).map(async ([partition, group]) => {
+        // Of a topic of which nothing is known yet, one record a send: a send never spans partitions.
+        const most = partition === undefined ? 1 : maxBatchCount;
+        for (const batch of batches(group, most)) await send(partition, batch);
+      }),
+    );
+  }
+
+  function byPartition(letters: readonly Letter[]): [number | undefined, Letter[]][] {
+    if (partitionCount === undefined) return [[undefined, [...letters]]];
+    const groups = new Map<number, Letter[]>();
+    for (const letter of letters) {
+      const partition = options.partitionOf(letter.failed.record.key, partitionCount);
+      const group = groups.get(partition);
+      if (group === undefined) groups.set(partition, [letter]);
+      else group.push(letter);
+    }
+    return [...groups];
+  }
+
+  async function pump(): Promise<void> {
+    scheduled = false;
+    // One round at a time keeps the order of each partition.
+    if (sending > 0) return;
+    sending++;
+    while (waiting.length > 0) {
+      const letters = waiting;
+      waiting = [];
+      await sendAll(letters);
+    }
+    sending--;
+    for (const resolve of onIdle.splice(0)) resolve();
+  }
+
+  return {
+    name: 'dlq',
+    store(failed) {
+      const size = failed.record.value.length;
+      if (isClosed() || count >= maxWaitingCount || bytes + size > maxWaitingBytes)
+        return Promise.resolve(false);
+      count++;
+      bytes += size;
+      return new Promise((answer) => {
+        waiting.push({ failed, settle: answer });
+        if (scheduled || sending > 0) return;
+        scheduled = true;
+        setImmediate(() => void pump());
+      });
+    },
+    async close(deadlineMs) {
+      if (count > 0) await within(deadlineMs, new Promise((resolve) => onIdle.push(resolve)));
+    },
+  };
+}
+
+function batches(letters: readonly Letter[], most: number): Letter[][] {
+  const all: Letter[][] = [];
+  let batch: Letter[] = [];
+  let bytes = 0;
+  for (const letter of letters) {
+    const size = letter.failed.record.value.length;
+    if (batch.length === most || (batch.length > 0 && bytes + size > maxBatchBytes)) {
+      all.push(batch);
+      batch = [];
+      bytes = 0;
+    }
+    batch.push(letter);
+    bytes += size;
+  }
+  if (batch.length > 0) all.push(batch);
+  return all;
+}
+
+const tooLate: SendResult = {
+  ok: false,
+  failure: {
+    kind: 'unknown_outcome',
+    cause: 'TimeoutException',
+    message: 'no answer within the time of its events (svc.broker.delivery-timeout-ms)',
+  },
+};
+
+function inTime<T>(work: Promise<T>, limitMs: number, otherwise: T): Promise<T> {
+  if (limitMs === Number.POSITIVE_INFINITY) return work;
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, limitMs, otherwise);
+    work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}
+
+/** An adapter that throws breaks its port's promise; the event still goes to the next tier. */
+function brokenPromise(error: unknown): { ok: false; failure: SendFailure } {
+  const cause = error instanceof Error ? error.name : typeof error;
+  return { ok: false, failure: { kind: 'unknown_outcome', cause, message: 'the broker adapter failed' } };
+}

@@ -1,0 +1,55 @@
+import { shutDown } from '../main/failures.ts';
+import type { FailedEvent, NextTier, Tier } from '../tier.ts';
+
+export interface TiersOptions {
+  /** In the order in which they are tried; those that are not configured are left out. */
+  readonly tiers: readonly Tier[];
+  /** A tier took it. */
+  readonly onKept: (name: Tier['name'], failed: FailedEvent) => void;
+  readonly onDlqFailed: (failed: FailedEvent) => void;
+  /** No tier took it: the alert. */
+  readonly onLost: (failed: FailedEvent) => void;
+}
+
+/** The tiers behind the main topic: dead letter topic, backup, lost. Each event ends in exactly one of them. */
+export interface Tiers {
+  readonly next: NextTier;
+  /** Events without an answer of a tier yet: what the end of the process has to save. */
+  underWay(): Iterable<FailedEvent>;
+  close(deadlineMs: number): Promise<void>;
+}
+
+export function createTiers(options: TiersOptions): Tiers {
+  const underWay = new Set<FailedEvent>();
+
+  async function firstThatStores(failed: FailedEvent): Promise<Tier['name'] | 'lost'> {
+    for (const tier of options.tiers) {
+      // A process that ends has no time for a topic: what it does not send now is sent from the backup.
+      if (tier.name === 'dlq' && failed.failure === shutDown && options.tiers.length > 1) continue;
+      if (await tier.store(failed).catch(() => false)) {
+        options.onKept(tier.name, failed);
+        return tier.name;
+      }
+      if (tier.name === 'dlq') options.onDlqFailed(failed);
+    }
+    options.onLost(failed);
+    return 'lost';
+  }
+
+  return {
+    async next(failed) {
+      underWay.add(failed);
+      try {
+        return await firstThatStores(failed);
+      } finally {
+        underWay.delete(failed);
+      }
+    },
+    underWay: () => underWay,
+    async close(deadlineMs) {
+      const end = performance.now() + deadlineMs;
+      // One after the other: what the dead letter topic gives back goes to the backup.
+      for (const tier of options.tiers) await tier.close(Math.max(0, end - performance.now()));
+    },
+  };
+}

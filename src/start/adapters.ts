@@ -1,0 +1,210 @@
+import { createRequire } from 'node:module';
+import type { GroupAccess } from '../adapters/kafka/group/group-connection.ts';
+import type { KafkaClientOptions } from '../adapters/kafka/kafka-client-options.ts';
+import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
+import type { LocalSourceOptions } from '../adapters/local-backup/source/local-source.ts';
+import type { S3Settings } from '../adapters/s3-backup/s3-client.ts';
+import { maxWorkerId } from '../envelope/snowflake.ts';
+import type { WorkerIdLease } from '../envelope/worker-id-lease.ts';
+import { systemClock } from '../ground/clock.ts';
+import { loadOnce } from '../ground/lifecycle.ts';
+import type { KeyProvider } from '../protect/keys/key-provider.ts';
+import type { EventBackupStrategy } from '../publish/backup.ts';
+import type { Broker, SendResult } from '../publish/broker.ts';
+import type { AskAccess } from '../publish/broker-access.ts';
+import { watchForHangs } from '../publish/main/hang-watch.ts';
+import type { RecoverySource } from '../publish/recovery-source.ts';
+import type { TopicReader } from '../publish/topic-reader.ts';
+
+/** What every broker adapter is made from; each takes what it needs. */
+export interface BrokerSettings extends KafkaClientOptions {
+  /** Directory of the `file` broker. */
+  readonly directory: string;
+}
+
+type Load = (settings: BrokerSettings) => Promise<Broker>;
+
+/** The one place that names adapters. A new broker is one line here, one folder under `adapters/`, one call of the contract suite. */
+const brokers: Record<string, Load> = {
+  kafkajs: async (settings) =>
+    (await import('../adapters/kafkajs/kafkajs-broker.ts')).createKafkajsBroker(settings),
+  platformatic: async (settings) =>
+    (await import('../adapters/platformatic/platformatic-broker.ts')).createPlatformaticBroker(settings),
+  file: async (settings) => (await import('../adapters/file/file-broker.ts')).createFileBroker(settings),
+  memory: async () => (await import('../adapters/memory/memory-broker.ts')).createMemoryBroker(),
+};
+
+/** A broker whose adapter and vendor are loaded at its first use, so that start-up pays for neither. */
+export function openBroker(name: string, settings: BrokerSettings): Broker {
+  const load = loadOnce(async () => watchForHangs(await (brokers[name] as Load)(settings), systemClock));
+  const orFailure = async (use: (broker: Broker) => Promise<SendResult>): Promise<SendResult> => {
+    try {
+      return await use(await load());
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      const message = `the broker client "${name}" could not be loaded: ${reason}`;
+      return { ok: false, failure: { kind: 'fatal', cause: 'AdapterNotLoaded', message } };
+    }
+  };
+  return {
+    name,
+    connect: () => orFailure((broker) => broker.connect()),
+    send: (topic, partition, records) => orFailure((broker) => broker.send(topic, partition, records)),
+    letGo: () =>
+      void load.started()?.then(
+        (broker) => broker.letGo?.(),
+        () => {},
+      ),
+    partitionsFor: async (topic) => (await load()).partitionsFor(topic),
+    describe: async () => (await load()).describe(),
+    close: async (deadlineMs) => (await load.started())?.close(deadlineMs),
+  };
+}
+
+const brokerAccess: Record<string, (settings: BrokerSettings) => Promise<AskAccess>> = {
+  kafkajs: async (settings) =>
+    (await import('../adapters/kafkajs/kafkajs-access.ts')).createKafkajsAccess(settings),
+  platformatic: async (settings) =>
+    (await import('../adapters/platformatic/platformatic-access.ts')).createPlatformaticAccess(settings),
+  file: async (settings) => (await import('../adapters/file/file-access.ts')).createFileAccess(settings),
+  memory: async () => async () => ({ cluster: undefined, topics: [], group: undefined }),
+};
+
+/** What a broker would let this process do, by the values of `svc.broker.client`. */
+export function openBrokerAccess(client: string, settings: BrokerSettings): Promise<AskAccess> {
+  return (brokerAccess[client] as (settings: BrokerSettings) => Promise<AskAccess>)(settings);
+}
+
+const groupAccess: Record<string, (settings: BrokerSettings) => Promise<GroupAccess>> = {
+  kafkajs: async (settings) =>
+    (await import('../adapters/kafkajs/kafkajs-group.ts')).createKafkajsGroup(settings),
+  platformatic: async (settings) =>
+    (await import('../adapters/platformatic/platformatic-group.ts')).createPlatformaticGroup(settings),
+};
+
+/** Worker ids through a group in Kafka, loaded when they are asked for. */
+export function openWorkerIdLease(client: string, settings: BrokerSettings, group: string): WorkerIdLease {
+  let opening: Promise<WorkerIdLease> | undefined;
+  const open = async (): Promise<WorkerIdLease> => {
+    const [access, { createGroupLease }, { groupRefusals }] = await Promise.all([
+      groupAccess[client]?.(settings),
+      import('../adapters/kafka/group/group-lease.ts'),
+      import('../adapters/kafka/group/group-refusals.ts'),
+    ]);
+    const { logger } = settings;
+    const refusals = groupRefusals(group, settings);
+    return createGroupLease({
+      ...{ access: access as GroupAccess, group, maxWorkerId, refusals, logger, clock: systemClock },
+    });
+  };
+  return {
+    start(onGrant) {
+      opening = open();
+      opening.then(
+        (lease) => lease.start(onGrant),
+        (error: Error) => settings.logger.warn(`no worker id from Kafka: ${error.message}`),
+      );
+    },
+    close: async (deadlineMs) => (await opening?.catch(() => undefined))?.close(deadlineMs),
+  };
+}
+
+type LocalBackup = LocalBackups.LocalBackup;
+
+/** Local backup files. The adapter is loaded right away, but aside. Until then `state` is `undefined`. */
+export function openLocalBackup(options: LocalBackups.LocalBackupOptions): Omit<LocalBackup, 'state'> & {
+  state(): ReturnType<LocalBackup['state']> | undefined;
+} {
+  let loaded: LocalBackup | undefined;
+  const loading = import('../adapters/local-backup/local-backup.ts').then(({ createLocalBackup }) => {
+    loaded ??= createLocalBackup(options);
+    return loaded;
+  });
+  // Whoever stores hears of it.
+  loading.catch(() => {});
+  return {
+    name: 'local files',
+    store: async (event) => (loaded ?? (await loading)).store(event),
+    storeSync(events) {
+      // The process ends in its very first turn.
+      loaded ??= loadLocalBackups().createLocalBackup(options);
+      loaded.storeSync(events);
+    },
+    state: () => loaded?.state(),
+    finishSegments: async () => (await loading).finishSegments(),
+    recount: async () => (await loading).recount(),
+    close: async (deadlineMs) => (await loading).close(deadlineMs),
+  };
+}
+
+function loadLocalBackups(): typeof LocalBackups {
+  // Beside this file in the package, where all files of one kind lie in one folder.
+  const isSource = import.meta.url.endsWith('.ts');
+  const file = isSource ? '../adapters/local-backup/local-backup.ts' : './local-backup.cjs';
+  return createRequire(import.meta.url)(file);
+}
+
+export async function openLocalSource(options: LocalSourceOptions): Promise<RecoverySource> {
+  return (await import('../adapters/local-backup/source/local-source.ts')).createLocalSource(options);
+}
+
+/** Backup to S3, loaded at the first event that needs it. */
+export function openS3Backup(settings: S3Settings): EventBackupStrategy {
+  const load = loadOnce(async () =>
+    (await import('../adapters/s3-backup/s3-backup.ts')).createS3Backup(settings),
+  );
+  return {
+    name: `S3 bucket ${settings.bucket}`,
+    store: async (event) => (await load()).store(event),
+    close: async (deadlineMs) => (await load.started())?.close?.(deadlineMs),
+  };
+}
+
+export async function openS3Source(settings: S3Settings): Promise<RecoverySource> {
+  return (await import('../adapters/s3-backup/s3-source.ts')).createS3Source(settings);
+}
+
+export interface TopicReaderSettings extends BrokerSettings {
+  readonly topic: string;
+  /** Under which the broker remembers what is done. */
+  readonly group: string;
+}
+
+/** Every client of Kafka writes topics that kafkajs reads. */
+export async function openTopicReader(client: string, settings: TopicReaderSettings): Promise<TopicReader> {
+  if (client === 'file')
+    return (await import('../adapters/file/file-topic-reader.ts')).createFileTopicReader(settings);
+  return (await import('../adapters/kafkajs/kafkajs-topic-reader.ts')).createKafkajsTopicReader(settings);
+}
+
+/** What every key provider is made from, as `svc.pii.kms` has it; each takes what it needs. Left out: its own default. */
+export interface KeyProviderSettings {
+  /** What the service calls a key, by the name that rules use. Of a list the first makes new keys, all decrypt. */
+  readonly keys?: Readonly<Record<string, readonly string[]>> | undefined;
+  readonly region?: string | undefined;
+  readonly endpoint?: string | undefined;
+  readonly encryptionContext?: Readonly<Record<string, string>> | undefined;
+  readonly address?: string | undefined;
+  readonly engine?: 'kv-v1' | 'kv-v2' | 'transit' | undefined;
+  readonly mount?: string | undefined;
+  readonly field?: string | undefined;
+  readonly namespace?: string | undefined;
+  readonly token?: string | undefined;
+  readonly tokenFile?: string | undefined;
+  readonly caFile?: string | undefined;
+}
+
+type LoadKeyProvider = (settings: KeyProviderSettings) => Promise<KeyProvider>;
+
+/** By the values of `svc.pii.kms.type`. */
+const keyProviders: Record<'aws' | 'vault', LoadKeyProvider> = {
+  aws: async (settings) =>
+    (await import('../adapters/aws-kms/aws-kms-key-provider.ts')).createAwsKmsKeyProvider(settings),
+  vault: async (settings) =>
+    (await import('../adapters/vault/vault-key-provider.ts')).createVaultKeyProvider(settings),
+};
+
+/** Rejects with an `SvcError` where the settings cannot work. The vendor's package is loaded at the first call of the provider. */
+export function openKeyProvider(name: 'aws' | 'vault', settings: KeyProviderSettings): Promise<KeyProvider> {
+  return keyProviders[name](settings);
+}

@@ -1,0 +1,42 @@
+import type { Config } from '../config/config.ts';
+import type { Logger } from '../observe/logger.ts';
+import type { AccessReport } from '../publish/broker-access.ts';
+import { openBrokerAccess } from './adapters.ts';
+import { isLeasedInKafka } from './ids.ts';
+import { brokerSettingsOf } from './settings.ts';
+
+/** With the group that was asked for. */
+export type BrokerReport = AccessReport & { readonly groupName: string | undefined };
+
+const longestMs = 15_000;
+
+/**
+ * What the broker of the configuration would let the application do. Writes nothing. Rejects with an `Error` of one line where
+ * the broker does not answer, at the latest after `limitMs`.
+ */
+export async function inspectBroker(
+  config: Config,
+  logger: Logger,
+  limitMs = longestMs,
+): Promise<BrokerReport> {
+  const { broker, targets, idGenerator } = config;
+  const named = [broker.topic, ...targets.map(({ topic }) => topic), broker.dlqTopic];
+  const topics = [...new Set(named.filter((topic) => topic !== undefined && topic !== ''))] as string[];
+  const group = isLeasedInKafka(config) ? idGenerator.group : undefined;
+  const ending = new AbortController();
+  const where = broker.bootstrapServers.join(', ');
+  let timer: NodeJS.Timeout | undefined;
+  // It keeps the process alive as well, which connections do not.
+  const limit = new Promise<never>((_, reject) => {
+    const late = (): void => reject(new Error(`no answer from Kafka (${where}) within ${limitMs} ms`));
+    timer = setTimeout(late, limitMs);
+  });
+  try {
+    const ask = await openBrokerAccess(broker.client, brokerSettingsOf(config, logger));
+    const report = await Promise.race([ask({ topics, group }, ending.signal), limit]);
+    return { ...report, groupName: group };
+  } finally {
+    clearTimeout(timer);
+    ending.abort();
+  }
+}

@@ -1,0 +1,29 @@
+import { defaultEventType, makeRule } from '../capture/declare/make-rule.ts';
+import { inspect } from '../capture/prepare.ts';
+import type { TargetReport } from '../capture/report.ts';
+import type { Config } from '../config/config.ts';
+import type { TargetConfig } from '../config/schema/target.ts';
+
+/** Which targets of the configuration can be patched, without loading the application. */
+export function inspectTargets({ targets, baseDir }: Config): TargetReport[] {
+  const all = targets.map((target) => ({
+    id: target.id,
+    module: target.module,
+    functionPath: target.function,
+    expressions: expressionsOf(target),
+    makeRule: (names: readonly string[] | undefined) =>
+      makeRule(
+        target.id,
+        'configuration',
+        target,
+        defaultEventType(target.function, target.module),
+        target.params ?? names,
+      ),
+  }));
+  return inspect(all, { baseDir });
+}
+
+function expressionsOf({ payload, payloadIndex, key, when, headers }: TargetConfig): string[] {
+  const chosen = payload ?? (payloadIndex < 0 ? undefined : `#p${payloadIndex}`);
+  return [chosen, key, when, ...Object.values(headers ?? {})].filter((each) => typeof each === 'string');
+}

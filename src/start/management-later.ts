@@ -1,0 +1,26 @@
+import { isMainThread } from 'node:worker_threads';
+import type { Config } from '../config/config.ts';
+import type { Logger } from '../observe/logger.ts';
+import type { Managed } from './management.ts';
+
+const managementAfterMs = 50;
+
+/** Aside: what the application waits for at its start comes first, and a script that is over by then needs no server. */
+export function manageLater(config: Config, logger: Logger, managed: Managed): { close(): Promise<void> } {
+  const open = async () => (await import('./management.ts')).startManagement(config, logger, managed);
+  let opening: ReturnType<typeof open> | undefined;
+  // Not even loaded where it would serve nothing.
+  if (!isMainThread || config.management.endpoints.web.exposure.include.length === 0)
+    return { close: async () => {} };
+  const timer = setTimeout(() => {
+    opening = open();
+    opening.catch((error: Error) => logger.warn(`management server not started: ${error.message}`));
+  }, managementAfterMs);
+  timer.unref();
+  return {
+    async close() {
+      clearTimeout(timer);
+      await (await opening?.catch(() => undefined))?.close();
+    },
+  };
+}

@@ -1,0 +1,80 @@
+import type { Config } from '../config/config.ts';
+import { startOwnWork } from '../ground/lifecycle.ts';
+import type { Controls, Info, KeyHealth } from '../manage/controls.ts';
+import { cacheHealth } from '../manage/health-cache.ts';
+import { type ManagementServer, startManagementServer } from '../manage/server.ts';
+import { renderMetrics } from '../observe/exposition.ts';
+import type { Logger } from '../observe/logger.ts';
+import type { MetricSources } from '../observe/metrics.ts';
+import { withoutSpans } from '../observe/spans.ts';
+import type { Broker } from '../publish/broker.ts';
+import type { LossAlert } from '../publish/tiers/loss-alert.ts';
+
+export interface Managed {
+  readonly broker: Broker;
+  /** The broker was asked, from `sinceMs` on, and does not answer. */
+  readonly onAway: (message: string, sinceMs: number) => void;
+  readonly alert: LossAlert;
+  readonly keys: () => readonly KeyHealth[];
+  readonly sources: MetricSources;
+  readonly info: Info;
+}
+
+/** That of Prometheus exporters of OpenTelemetry as well: one in the same process has it before svc has. */
+const usualPort = { port: 9464, portTries: 10 };
+
+/** Starts the management server and says where it is; `undefined` where it cannot listen, or this is a worker thread. */
+export async function startManagement(
+  config: Config,
+  logger: Logger,
+  managed: Managed,
+): Promise<ManagementServer | undefined> {
+  const { server, endpoints, endpoint } = config.management;
+  const exposure = endpoints.web.exposure.include;
+  const started = await startManagementServer(
+    {
+      ...server,
+      ...(server.port === undefined ? usualPort : { port: server.port }),
+      exposure,
+      ...endpoint.health,
+    },
+    {
+      health: healthOf(config, managed),
+      metricsText: () => renderMetrics(managed.sources),
+      info: () => managed.info,
+    },
+    logger,
+  );
+  if (started !== undefined) logger.info(`management on http://${hostOf(started)}/metrics`);
+  return started;
+}
+
+function hostOf({ address, port }: ManagementServer): string {
+  return `${address.includes(':') ? `[${address}]` : address}:${port}`;
+}
+
+function healthOf(
+  { broker: settings }: Config,
+  { broker, onAway, alert, keys, sources }: Managed,
+): Controls['health'] {
+  let reached = false;
+  return cacheHealth({
+    probe: async () => {
+      const state = await startOwnWork(() => withoutSpans(() => broker.describe()));
+      reached = true;
+      return state;
+    },
+    known: () => {
+      const ids = sources.worker();
+      return {
+        brokerProducerInitialized: reached,
+        topic: settings.topic,
+        dlqTopic: settings.dlqTopic ?? null,
+        ...(ids && { worker: { id: ids.workerId, source: ids.source } }),
+      };
+    },
+    alert: alert.state,
+    keys,
+    onAway,
+  });
+}

@@ -1,0 +1,230 @@
+import type { Context } from '@opentelemetry/api';
+import type { Call, OnCall } from '../capture/call.ts';
+import type { CaptureRule } from '../capture/rule.ts';
+import type { EventTrace, StartTrace } from '../context/trace/event-trace.ts';
+import type { BuildEnvelope } from '../envelope/build.ts';
+import type { EnvelopeTemplate } from '../envelope/envelope.ts';
+import type { Clock } from '../ground/clock.ts';
+import { SvcError } from '../ground/errors.ts';
+import type { Severity } from '../ground/event-fields.ts';
+import { runOwnWork } from '../ground/lifecycle.ts';
+import type { PublishDurations } from '../observe/durations.ts';
+import type { Ledger, LedgerEntry, Outcome } from '../observe/outcomes.ts';
+import type { ClearText } from '../protect/clear-texts.ts';
+import type { Protect } from '../protect/protect.ts';
+import { createCallerWait, outcomeWithin, stillUnderWay } from '../publish/api/caller-wait.ts';
+import { checkPublishOptions } from '../publish/api/check-options.ts';
+import { headersOf } from '../publish/api/headers.ts';
+import { createUnderWay } from '../publish/api/under-way.ts';
+import type { Producer } from '../publish/producer.ts';
+import type { Publisher } from '../publish/publisher.ts';
+import { lostError } from '../publish/tiers/loss-alert.ts';
+import type { SerializedEvent, Serializer } from '../serialize/serializer.ts';
+
+export interface PipelineParts {
+  readonly clock: Clock;
+  readonly ledger: Ledger;
+  readonly durations: PublishDurations;
+  readonly serializer: Serializer;
+  readonly publisher: Publisher;
+  readonly defaultTopic: string;
+  /** `svc.broker.async-mode`: nobody waits for an event. */
+  readonly asyncMode: boolean;
+  /** `svc.broker.max-wait-ms`: the longest that a captured call waits for its event. */
+  readonly maxWaitMs: number;
+  /** The longest that `publish()` waits, where it is given no time. */
+  readonly publishWaitMs: number;
+  readonly templateOf: (eventType: string, severity: Severity) => EnvelopeTemplate;
+  readonly nextId: () => string;
+  readonly buildEnvelope: BuildEnvelope<Context>;
+  readonly startTrace: StartTrace;
+  readonly protect: Protect;
+  /** An event that was never sent. Called once each, with the reason, which holds no value. */
+  readonly onRefused: (eventType: string, error: SvcError) => void;
+  /** An event whose publisher failed against its promise. */
+  readonly onBroken: (event: SerializedEvent, error: unknown) => void;
+}
+
+export interface Pipeline {
+  readonly onCall: OnCall;
+  readonly producer: Producer;
+  /** Resolves when no event is under way any more. */
+  idle(): Promise<void>;
+  /** Resolves when each event that was handed over until now has its outcome. */
+  soFar(): Promise<void>;
+}
+
+/** What both ways in, a captured call and `publish()`, say about one event. */
+interface Intake {
+  readonly eventType: string;
+  readonly severity: Severity;
+  readonly topic: string | undefined;
+  readonly key: string | undefined;
+  /** The application's own; names are checked. */
+  readonly headers: Readonly<Record<string, string>> | undefined;
+  readonly payload: unknown;
+  readonly context: Context | undefined;
+}
+
+/** The way of an event: call -> envelope -> protect -> serialize -> publish, and one counted outcome at its end. */
+export function createPipeline(parts: PipelineParts): Pipeline {
+  const { clock, ledger, durations, serializer, publisher } = parts;
+  const underWay = createUnderWay();
+  const callers = createCallerWait(parts.maxWaitMs, clock);
+  const publishers = createCallerWait(parts.publishWaitMs, clock);
+
+  function serialize(eventId: string, intake: Intake, trace: EventTrace): SerializedEvent {
+    const template = parts.templateOf(intake.eventType, intake.severity);
+    const envelope = parts.protect(
+      parts.buildEnvelope(eventId, template, intake.payload, trace, clock.now(), intake.context),
+      textsInClear(intake),
+    );
+    const text = serializer.serialize(envelope);
+    const headers: Record<string, string> = {
+      eventId,
+      eventType: intake.eventType,
+      'content-type': serializer.contentType,
+      traceparent: trace.traceparent,
+    };
+    if (trace.tracestate !== undefined) headers.tracestate = trace.tracestate;
+    if (intake.headers !== undefined) Object.assign(headers, intake.headers);
+    const { eventType, topic } = intake;
+    return { eventId, eventType, topic, key: intake.key ?? eventId, headers, text };
+  }
+
+  /** Everything that runs on the caller's path, up to the hand-over. Throws what makes an event impossible. */
+  function prepare(intake: () => Intake): { event: SerializedEvent; trace: EventTrace } {
+    return runOwnWork(() => {
+      const taken = intake();
+      const eventId = parts.nextId();
+      const trace = parts.startTrace(taken.topic ?? parts.defaultTopic, eventId, taken.context);
+      try {
+        return { event: serialize(eventId, taken, trace), trace };
+      } catch (error) {
+        trace.end('refused');
+        throw error;
+      }
+    });
+  }
+
+  async function publish(event: SerializedEvent, trace: EventTrace, entry: LedgerEntry): Promise<Outcome> {
+    const started = clock.monotonic();
+    const generation = underWay.begin();
+    const outcome = await outcomeOf(event);
+    durations.record(event.eventType, (clock.monotonic() - started) / 1000);
+    trace.end(outcome);
+    entry.close(outcome);
+    underWay.end(generation);
+    return outcome;
+  }
+
+  /** Nobody awaits it in async mode: what is thrown here would end the process. */
+  async function outcomeOf(event: SerializedEvent): Promise<Outcome> {
+    try {
+      return await publisher.publish(event);
+    } catch (error) {
+      parts.onBroken(event, error);
+      return 'lost';
+    }
+  }
+
+  function refuse(eventType: string, entry: LedgerEntry, error: unknown): SvcError {
+    const reason = error instanceof SvcError ? error : unexpected();
+    entry.close('refused');
+    parts.onRefused(eventType, reason);
+    return reason;
+  }
+
+  function onCall(call: Call): Promise<void> | undefined {
+    const { rule } = call;
+    const entry = ledger.open(rule.eventType);
+    let published: Promise<Outcome>;
+    try {
+      const { event, trace } = prepare(() => intakeOf(call));
+      published = publish(event, trace, entry);
+    } catch (error) {
+      const reason = refuse(rule.eventType, entry, error);
+      if (rule.failOnError) throw reason;
+      return undefined;
+    }
+    if (!call.canWait || parts.asyncMode) return undefined;
+    const waited = callers.forOutcome(published);
+    const ended: Promise<unknown> = rule.failOnError ? waited.then(throwUnlessStored) : waited;
+    return ended as Promise<void>;
+  }
+
+  return {
+    onCall,
+    idle: underWay.idle,
+    soFar: underWay.soFar,
+    producer: {
+      async publish(payload, given) {
+        const options = checkPublishOptions(given);
+        const eventType = options.eventType ?? classNameOf(payload);
+        const { severity = 'INFO', topic, key, timeoutMs } = options;
+        const entry = ledger.open(eventType);
+        let prepared: ReturnType<typeof prepare>;
+        try {
+          if (options.mistake !== undefined) throw options.mistake;
+          prepared = prepare(() => {
+            const headers = headersOf(options.headers);
+            return { eventType, severity, topic, key, headers, payload, context: undefined };
+          });
+        } catch (error) {
+          throw refuse(eventType, entry, error);
+        }
+        const published = publish(prepared.event, prepared.trace, entry);
+        const waited =
+          timeoutMs === undefined
+            ? publishers.forOutcome(published)
+            : outcomeWithin(timeoutMs, published, clock);
+        return { eventId: prepared.event.eventId, outcome: throwUnlessStored(await waited) };
+      },
+    },
+  };
+}
+
+function intakeOf(call: Call): Intake {
+  const rule: CaptureRule = call.rule;
+  if (call.refusal !== undefined) throw call.refusal;
+  return {
+    eventType: rule.eventType,
+    severity: rule.severity,
+    topic: rule.topic,
+    key: rule.key?.(call),
+    headers: rule.headers?.(call),
+    payload: rule.payload(call),
+    context: call.context,
+  };
+}
+
+function throwUnlessStored(outcome: Outcome | undefined): Outcome {
+  if (outcome === undefined) throw stillUnderWay();
+  if (outcome === 'lost') throw lostError();
+  return outcome;
+}
+
+/** The key that stands in for none is the event id, which nobody has to look at. */
+function textsInClear({ key, headers }: Intake): readonly ClearText[] | undefined {
+  if (headers === undefined) return key === undefined ? undefined : [{ of: 'key', text: key }];
+  const texts: ClearText[] = Object.values(headers).map((text) => ({ of: 'header', text }));
+  if (key !== undefined) texts.push({ of: 'key', text: key });
+  return texts;
+}
+
+/** The original error is not passed on: its message may hold a value of the payload. */
+function unexpected(): SvcError {
+  return new SvcError('SVC_PIPELINE_UNEXPECTED', 'an unexpected error stopped the event before it was sent');
+}
+
+/** Of the class, never of a field `constructor`: the name goes out in clear. What throws here is not the caller's to see. */
+function classNameOf(payload: unknown): string {
+  try {
+    const prototype = (typeof payload === 'object' && Object.getPrototypeOf(payload)) as object;
+    const owner = Object.getOwnPropertyDescriptor(prototype, 'constructor')?.value as () => void;
+    const name = Object.getOwnPropertyDescriptor(owner, 'name')?.value as unknown;
+    return typeof name === 'string' && name !== '' && name !== 'Object' ? name : 'Event';
+  } catch {
+    return 'Event';
+  }
+}

@@ -1,0 +1,245 @@
+import { shownInClear } from '../config/check/key-in-clear.ts';
+import { checkRulesOf } from '../config/check/pii-rules.ts';
+import type { Config } from '../config/config.ts';
+import type { RuleFieldsOfKey } from '../config/schema/target.ts';
+import { SvcError } from '../ground/errors.ts';
+import type { FieldRule, PathRule } from '../ground/pii-rule.ts';
+import type { KeyHealth } from '../manage/controls.ts';
+import type { Logger } from '../observe/logger.ts';
+import {
+  createSealer,
+  type KeyState,
+  type ManagedSealer,
+  type SealerOptions,
+} from '../protect/keys/create-sealer.ts';
+import type { KeyFailure } from '../protect/keys/key-cache-options.ts';
+import { defaultKeyId } from '../protect/keys/key-ring.ts';
+import type { KeyUse } from '../protect/keys/key-use.ts';
+import { chooseSalt, isWeak } from '../protect/keys/salt.ts';
+import { watchMarks } from '../protect/marks/class-marks.ts';
+import { createDetector } from '../protect/marks/detect.ts';
+import { createPolicies, type UnmetRule } from '../protect/marks/policies.ts';
+import { createProtector, type Protect } from '../protect/protect.ts';
+import { configuredKeys, openProvider } from './keys.ts';
+
+export interface Protection {
+  readonly protect: Protect;
+  /** Rules for the payloads of one event type, declared in code. */
+  addRules(eventType: string, rules: readonly PathRule[], owner: string): void;
+  /** For health: each key, and the salt, that rules and marks have needed so far. */
+  keys(): readonly KeyHealth[];
+  /** For the report at the end: path rules that have met nothing so far. */
+  remarks(): readonly string[];
+  /** See `invalidateEncryptionKeys`. */
+  invalidateKeys(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Rules, keys and salt as they are configured, put together. Keys of a service are asked for at once. */
+export function startProtection(config: Config, logger: Logger): Protection {
+  const { pii } = config;
+  if (!pii.enabled) {
+    watchMarks(
+      onceOnly(() => logger.warn('svc.pii.enabled is false: marked fields are published as they are')),
+    );
+    const protect = createProtector({
+      policyOf: createPolicies({ general: [] }).policyOf,
+      sealer: noSealer,
+      usesMarks: false,
+    });
+    return {
+      protect,
+      addRules() {},
+      keys: () => [],
+      remarks: () => [],
+      invalidateKeys: async () => {},
+      close: async () => watchMarks(undefined),
+    };
+  }
+  const policies = createPolicies({ general: pii.fields, onUnmet: (rule) => logger.warn(unmetLine(rule)) });
+  const salt = openSalt(config, logger);
+  const sealer = createSealer({ ...sealerOptions(config, logger), salt: salt.value });
+  const asked = new Set<string>();
+  const needed = new Set<string | undefined>();
+  let saltError: string | undefined;
+  const warnOfWeakKeys = onceOnly(() => {
+    for (const id of weakKeys(pii)) logger.warn(weakLine(id));
+  });
+
+  /** A rule that cannot be served is said when it shows up; its events are refused one by one. */
+  function prepare({ strategy, keyId }: FieldRule): void {
+    const id = `${strategy} ${keyId}`;
+    if (asked.has(id)) return;
+    asked.add(id);
+    if (strategy === 'HASH') salt.announce();
+    if (strategy === 'ENCRYPT') {
+      needed.add(keyId);
+      warnOfWeakKeys();
+    }
+    try {
+      if (strategy === 'HASH') sealer.hash('');
+      // Of a key service this begins to fetch the key.
+      if (strategy === 'ENCRYPT') sealer.encrypt('', { keyId, eventType: '', path: '' });
+    } catch (error) {
+      if (!(error instanceof SvcError) || error.code === 'SVC_PROTECT_KEY_UNAVAILABLE') return;
+      if (strategy === 'HASH') saltError = error.message;
+      logger.error(`personal data: ${error.message}`, { code: error.code });
+    }
+  }
+
+  function keys(): KeyHealth[] {
+    const states = [...needed].map((keyId) => keyHealth(sealer.keyState(keyId)));
+    if (saltError === undefined) return states;
+    return [...states, { provider: 'configuration', keyId: 'salt', status: 'DOWN', error: saltError }];
+  }
+
+  function addRules(eventType: string, rules: readonly PathRule[], owner: string): void {
+    policies.add(eventType, rules, owner);
+    for (const rule of rules) prepare(rule);
+  }
+
+  // Fetches the keys of a service. What fails is told by `onFailure`, key by key.
+  sealer.ready().catch(() => {});
+  for (const rule of pii.fields) prepare(rule);
+  watchMarks(prepare);
+  return {
+    protect: createProtector({
+      policyOf: policies.policyOf,
+      sealer,
+      detect: pii.detect === 'report' ? createDetector(logger) : undefined,
+    }),
+    addRules,
+    keys,
+    remarks: () => unmetReport(policies.unmet()),
+    invalidateKeys: sealer.invalidateKeys,
+    async close() {
+      watchMarks(undefined);
+      await sealer.close();
+    },
+  };
+}
+
+/** The `pii` of a rule in code. Throws what keeps its function from being captured. */
+export function declaredRules(
+  fields: RuleFieldsOfKey & { readonly pii?: unknown },
+  { pii }: Config,
+): readonly PathRule[] {
+  if (!pii.enabled) return [];
+  const checked = fields.pii === undefined ? undefined : checkRulesOf(fields.pii, true);
+  if (checked?.ok === false) {
+    const says = [checked, ...(checked.more ?? [])].map(({ message }) => message);
+    throw new SvcError('SVC_PROTECT_RULE', `pii ${says.join('; ')}`);
+  }
+  const rules = checked?.value ?? [];
+  const inClear = shownInClear(fields, [...rules, ...pii.fields]).map(
+    ({ field, message }) => `${field} ${message}`,
+  );
+  if (inClear.length > 0) throw new SvcError('SVC_PROTECT_RULE', inClear.join('; '));
+  return rules;
+}
+
+/** The salt, and what there is to say about it once something is hashed. */
+function openSalt(
+  { pii: { crypto } }: Config,
+  logger: Logger,
+): { value: string | undefined; announce(): void } {
+  const lines: string[] = [];
+  const requireSalt = crypto.requireSalt ?? process.env.NODE_ENV === 'production';
+  let value: string | undefined;
+  try {
+    value = chooseSalt({ salt: crypto.salt, requireSalt, logger: { warn: (line) => void lines.push(line) } });
+  } catch {
+    // Without a salt whatever hashes is refused, with an error that says so.
+  }
+  return {
+    value,
+    announce() {
+      for (const line of lines.splice(0)) logger.warn(line);
+    },
+  };
+}
+
+function sealerOptions({ pii, targets }: Config, logger: Logger): SealerOptions {
+  const { crypto, kms } = pii;
+  const format = crypto.format === 'v1' ? 'v1' : 'v0';
+  const onWorn = (use: KeyUse) => sayWorn(use, logger);
+  if (!kms.enabled || kms.type === undefined)
+    return { keys: configuredKeys(crypto), format, use: { onWorn } };
+  const rules = [...pii.fields, ...targets.flatMap((target) => target.pii ?? [])];
+  const keyIds = rules.filter(({ strategy }) => strategy === 'ENCRYPT').map(({ keyId }) => keyId);
+  const { dekCacheTtlMs: ttlMs, dekCacheMaxSize: maxEntries } = kms[kms.type];
+  return {
+    provider: openProvider(kms, kms.type),
+    defaultKeyId,
+    keyIds,
+    format,
+    cache: { ttlMs, maxEntries, onFailure: (failure) => sayFailure(failure, logger), onWorn },
+  };
+}
+
+function unmetLine({ path, owner, events }: UnmetRule): string {
+  return `personal data: the path "${path}" of ${owner} was in none of ${events} payloads: is it right?`;
+}
+
+/** The event that is refused for want of a key may come much later. */
+function sayFailure({ keyId, error: { code, message }, usable }: KeyFailure, logger: Logger): void {
+  if (usable)
+    logger.warn(`personal data: the key "${keyId}" cannot be replaced, and goes on: ${message}`, { code });
+  else logger.error(`personal data: the key "${keyId}" cannot be had: ${message}`, { code });
+}
+
+/** Configured keys that rules may encrypt with. */
+function weakKeys({ crypto, kms }: Config['pii']): string[] {
+  if (kms.enabled) return [];
+  const weak = configuredKeys(crypto).filter(
+    ({ key, status }) => status !== 'decrypt' && isWeak(Buffer.from(key)),
+  );
+  return weak.map(({ id }) => id);
+}
+
+function weakLine(id: string): string {
+  return `SECURITY: the encryption key "${id}" is not random, and can be guessed: make one with openssl rand -base64 32`;
+}
+
+function sayWorn({ keyId, messages, isUsedUp }: KeyUse, logger: Logger): void {
+  if (isUsedUp)
+    logger.error(
+      `personal data: the key "${keyId}" has encrypted ${messages} values, as many as one key may`,
+      {
+        code: 'SVC_PROTECT_KEY_USED_UP',
+      },
+    );
+  else
+    logger.warn(
+      `personal data: the key "${keyId}" has encrypted ${messages} values in this process, half of what one key may: rotate it`,
+    );
+}
+
+const mostLines = 20;
+
+function unmetReport(rules: readonly UnmetRule[]): string[] {
+  if (rules.length === 0) return [];
+  const lines = rules
+    .slice(0, mostLines)
+    .map(({ path, owner, events }) => `  ${path}  of ${owner}, payloads: ${events}`);
+  if (rules.length > mostLines) lines.push(`  and ${rules.length - mostLines} more`);
+  return [['personal data: these paths were in no payload', ...lines].join('\n')];
+}
+
+function keyHealth({ provider, keyId, usable, error }: KeyState): KeyHealth {
+  const state = { provider, keyId, status: usable ? 'UP' : 'DOWN' } as const;
+  return error === undefined ? state : { ...state, error };
+}
+
+function onceOnly(say: () => void): () => void {
+  let isSaid = false;
+  return () => {
+    if (!isSaid) say();
+    isSaid = true;
+  };
+}
+
+const noSealer: Pick<ManagedSealer, 'encrypt' | 'hash'> = {
+  encrypt: () => '',
+  hash: () => '',
+};

@@ -1,0 +1,112 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../config/config.ts';
+import { systemClock } from '../ground/clock.ts';
+import { startOwnWork } from '../ground/lifecycle.ts';
+import type { Logger } from '../observe/logger.ts';
+import { withoutSpans } from '../observe/spans.ts';
+import type { Broker } from '../publish/broker.ts';
+import { createDlqSource } from '../publish/recovery/dlq-source.ts';
+import { type RecoverReport, recover } from '../publish/recovery/recover.ts';
+import type { RecoverySource, StoredEvent } from '../publish/recovery-source.ts';
+import { openBroker, openLocalSource, openS3Source, openTopicReader } from './adapters.ts';
+import { brokerSettingsOf } from './settings.ts';
+import { partitionOf } from './tiers.ts';
+
+export type { RecoverReport, StoredEvent };
+
+export type RecoveryPlace =
+  | { readonly kind: 'dlq'; readonly topic: string; readonly group: string }
+  | { readonly kind: 'local'; readonly directory: string; readonly file: string | undefined }
+  | { readonly kind: 's3' };
+
+export interface RecoveryRequest {
+  readonly place: RecoveryPlace;
+  /** `false`: nothing is sent and nothing is marked. */
+  readonly isSending: boolean;
+  readonly accept: (event: StoredEvent) => boolean;
+  /** Where events go whose topic is not known. */
+  readonly fallbackTopic: string | undefined;
+  /** Events a second; 0: no limit. */
+  readonly ratePerSecond: number;
+  readonly isStopped: () => boolean;
+  /** `total` is how many events lie there, filters aside. */
+  readonly onProgress: (report: RecoverReport, total: number | undefined) => void;
+  readonly onEvent: (event: StoredEvent) => void;
+}
+
+export interface RecoveryResult extends RecoverReport {
+  /** As messages name it. */
+  readonly source: string;
+}
+
+const holdMs = 60_000;
+
+/** Builds what one recovery command needs, runs it, and takes it down again. Rejects with one-line errors. */
+export async function runRecovery(
+  config: Config,
+  logger: Logger,
+  request: RecoveryRequest,
+): Promise<RecoveryResult> {
+  // Nothing else does: a connection must not keep an application alive.
+  const hold = setInterval(() => {}, holdMs);
+  try {
+    return await openAndRun(config, logger, request);
+  } finally {
+    clearInterval(hold);
+  }
+}
+
+async function openAndRun(config: Config, logger: Logger, request: RecoveryRequest): Promise<RecoveryResult> {
+  const source = await openSource(config, logger, request.place);
+  const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
+  try {
+    await source.open(request.isSending);
+    const total = await source.count();
+    const report = await isolate(() => run(source, broker, request, total));
+    return { ...report, source: source.name };
+  } finally {
+    await source.close();
+    await broker.close(5_000);
+  }
+}
+
+function run(
+  source: RecoverySource,
+  broker: Broker,
+  request: RecoveryRequest,
+  total: number | undefined,
+): Promise<RecoverReport> {
+  return recover({
+    source,
+    send: broker.send,
+    partitionsFor: (topic) => broker.partitionsFor(topic).catch(() => undefined),
+    partitionOf,
+    accept: request.accept,
+    fallbackTopic: request.fallbackTopic,
+    ratePerSecond: request.ratePerSecond,
+    dryRun: !request.isSending,
+    clock: systemClock,
+    sleep,
+    isStopped: request.isStopped,
+    onProgress: (report) => request.onProgress(report, total),
+    onEvent: request.onEvent,
+  });
+}
+
+async function openSource(config: Config, logger: Logger, place: RecoveryPlace): Promise<RecoverySource> {
+  const { client, backup } = config.broker;
+  if (place.kind === 'local') {
+    return openLocalSource({ directory: place.directory, file: place.file, now: systemClock.now });
+  }
+  if (place.kind === 's3') {
+    const { s3Bucket: bucket = '', s3Prefix: prefix, s3Region: region, s3Endpoint: endpoint } = backup;
+    return openS3Source({ bucket, prefix, region, endpoint });
+  }
+  const { topic, group } = place;
+  const reader = await openTopicReader(client, { ...brokerSettingsOf(config, logger), topic, group });
+  return createDlqSource(topic, reader);
+}
+
+function isolate<T>(work: () => Promise<T>): Promise<T> {
+  return startOwnWork(() => withoutSpans(work));
+}

@@ -1,0 +1,76 @@
+import type { Config } from '../config/config.ts';
+import type { ContextOptions } from '../context/context-options.ts';
+import type { Logger } from '../observe/logger.ts';
+import { defaultBreaker } from '../publish/main/breaker.ts';
+import type { QueueOptions } from '../publish/main/queue.ts';
+import { createRetryPolicy } from '../publish/main/retry.ts';
+import type { BrokerSettings } from './adapters.ts';
+
+// What the configuration means for the parts that start.ts builds.
+
+export function contextOptionsOf({ context, security }: Config, logger: Logger): ContextOptions {
+  return {
+    correlationHeaders: context.correlationId.headers,
+    generateCorrelationId: context.correlationId.generate,
+    correlationResponseHeader: context.correlationId.responseHeader,
+    useForwardedHeaders: security.useForwardedHeaders,
+    trustedProxies: security.trustedProxies,
+    userId: context.actor.userId,
+    sessionId: context.actor.sessionId,
+    baggageTags: context.tags.baggage,
+    logger,
+  };
+}
+
+/** The end of `svc.broker.delivery-timeout-ms`, which is for the tiers behind the topic: a quarter of it, two seconds at most. */
+export function tiersTimeMs({ broker }: Config): number {
+  return Math.min(Math.floor(broker.deliveryTimeoutMs / 4), 2_000);
+}
+
+export function queueSettingsOf(
+  config: Config,
+): Pick<
+  QueueOptions,
+  'topic' | 'batch' | 'buffer' | 'maxInFlight' | 'deliveryTimeoutMs' | 'retry' | 'breaker'
+> {
+  const { broker, retry } = config;
+  const { topic, buffer, maxInFlight } = broker;
+  const deliveryTimeoutMs = broker.deliveryTimeoutMs - tiersTimeMs(config);
+  const batch = { ...broker.batch, isAwaited: !broker.asyncMode };
+  const { initialInterval: initialIntervalMs, maxInterval: maxIntervalMs } = retry;
+  return {
+    ...{ topic, batch, buffer, maxInFlight, deliveryTimeoutMs },
+    retry: createRetryPolicy({ ...retry, initialIntervalMs, maxIntervalMs }),
+    breaker: defaultBreaker,
+  };
+}
+
+export function brokerSettingsOf({ broker }: Config, logger: Logger): BrokerSettings {
+  return {
+    brokers: broker.bootstrapServers,
+    clientId: broker.clientId,
+    requestTimeoutMs: broker.requestTimeoutMs,
+    connectionTimeoutMs: broker.connectionTimeoutMs,
+    tls: broker.tls.enabled ? broker.tls : undefined,
+    sasl: saslOf(broker.sasl),
+    acks: broker.acks,
+    compression: broker.compression,
+    directory: broker.file.path,
+    logger,
+  };
+}
+
+function saslOf({
+  mechanism,
+  username = '',
+  password = '',
+  oauthbearer,
+}: Config['broker']['sasl']): BrokerSettings['sasl'] {
+  if (mechanism === undefined) return undefined;
+  if (mechanism !== 'oauthbearer') return { mechanism, username, password };
+  const pairs = oauthbearer.extensions.map((pair) => [
+    pair.slice(0, pair.indexOf('=')),
+    pair.slice(pair.indexOf('=') + 1),
+  ]);
+  return { mechanism, ...oauthbearer, extensions: Object.fromEntries(pairs) };
+}

@@ -1,0 +1,174 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../config/config.ts';
+import { systemClock } from '../ground/clock.ts';
+import { loadOnce, startOwnWork } from '../ground/lifecycle.ts';
+import type { Logger } from '../observe/logger.ts';
+import type { BackupState } from '../observe/metrics.ts';
+import type { Ledger } from '../observe/outcomes.ts';
+import { withoutSpans } from '../observe/spans.ts';
+import { registeredBackupStrategies } from '../publish/backup.ts';
+import type { Broker } from '../publish/broker.ts';
+import { partitionOfKey } from '../publish/main/partitioner.ts';
+import { createDrain, type Drain } from '../publish/recovery/drain.ts';
+import type { RecoverySource } from '../publish/recovery-source.ts';
+import type { FailedEvent, NextTier } from '../publish/tier.ts';
+import { createBackupTier } from '../publish/tiers/backup-tier.ts';
+import { createDlqTier } from '../publish/tiers/dlq-tier.ts';
+import { createKeptNotice } from '../publish/tiers/kept-notice.ts';
+import type { LossAlert } from '../publish/tiers/loss-alert.ts';
+import { createTiers } from '../publish/tiers/tiers.ts';
+import { openLocalBackup, openLocalSource, openS3Backup } from './adapters.ts';
+import { tiersTimeMs } from './settings.ts';
+
+export interface TiersParts {
+  readonly broker: Broker;
+  readonly ledger: Ledger;
+  readonly alert: LossAlert;
+  readonly logger: Logger;
+  /** While the cluster is known to be away, the dead letter topic in it is not tried. */
+  readonly isAway: () => boolean;
+}
+
+/** What is behind the main topic: dead letter topic, backup, lost; and the way back. */
+export interface StartedTiers {
+  readonly next: NextTier;
+  /** The main topic took an event. */
+  published(): void;
+  /** At the end of the process, synchronously: these, and what is on its way through the tiers. Returns how many are stored. */
+  save(failed: Iterable<FailedEvent>): number;
+  /** One that came after that. Returns whether it is stored; if not, its loss has been said. */
+  saveLate(failed: FailedEvent): boolean;
+  /** What waits in the local backup, and what was sent from there. */
+  backup(): BackupState;
+  close(deadlineMs: number): Promise<void>;
+}
+
+const nothingWaits = { files: 0, events: 0, bytes: 0 };
+const isolate = <T>(work: () => Promise<T>): Promise<T> => startOwnWork(() => withoutSpans(work));
+
+export function startTiers(config: Config, parts: TiersParts): StartedTiers {
+  const { broker, ledger, alert, logger } = parts;
+  const { dlqTopic, dlqFormat, dlqBackupPath, backup } = config.broker;
+  const clock = systemClock;
+
+  const dlq =
+    dlqTopic === undefined
+      ? undefined
+      : createDlqTier({
+          broker,
+          topic: dlqTopic,
+          format: dlqFormat,
+          clock,
+          logger,
+          partitionOf,
+          isolate,
+          isAway: parts.isAway,
+          leastTimeMs: tiersTimeMs(config) / 2,
+          onSendFailed: ledger.brokerFailed,
+        });
+  const s3 =
+    backup.s3Enabled && backup.s3Bucket !== undefined
+      ? openS3Backup({
+          bucket: backup.s3Bucket,
+          prefix: backup.s3Prefix,
+          region: backup.s3Region,
+          endpoint: backup.s3Endpoint,
+        })
+      : undefined;
+  const { format, maxFiles, maxBytes } = backup;
+  const local = backup.localEnabled
+    ? openLocalBackup({ directory: dlqBackupPath, format, maxFiles, maxBytes, clock, logger })
+    : undefined;
+  const configured = [s3, local].filter((strategy) => strategy !== undefined);
+  const backupTier = createBackupTier({
+    strategies: () => [...registeredBackupStrategies(), ...configured],
+    clock,
+    logger,
+    isolate,
+  });
+  const tiers = createTiers({
+    tiers: dlq === undefined ? [backupTier] : [dlq, backupTier],
+    onKept: createKeptNotice(logger, clock),
+    onDlqFailed: ({ event }) => ledger.dlqFailed(event.eventType),
+    onLost: ({ event, topic, failure }) => alert.lost(event, topic, failure),
+  });
+  const drain = local !== undefined && backup.drain.enabled ? startDrain(local) : undefined;
+
+  function startDrain(files: NonNullable<typeof local>): Drain {
+    const source = lazySource(() =>
+      openLocalSource({
+        directory: dlqBackupPath,
+        // A tenth more than what the backup may hold anyway.
+        maxAsideBytes: maxBytes / 10,
+        now: clock.now,
+      }),
+    );
+    return createDrain({
+      source,
+      send: (topic, partition, records) => isolate(() => broker.send(topic, partition, records)),
+      partitionsFor: (topic) => isolate(() => broker.partitionsFor(topic)).catch(() => undefined),
+      partitionOf,
+      sleep: (ms) => sleep(ms, undefined, { ref: false }),
+      ratePerSecond: backup.drain.rate,
+      async hasEvents() {
+        // Others fill and empty the folder, too.
+        await files.recount();
+        return source.hasEvents();
+      },
+      // Not by the breaker: without new events nobody tests the cluster for it, and it stays open.
+      isReachable: () =>
+        isolate(() => broker.describe()).then(
+          () => true,
+          () => false,
+        ),
+      prepare: files.finishSegments,
+      onDrained: files.recount,
+      clock,
+      logger,
+    });
+  }
+
+  return {
+    async next(failed) {
+      const outcome = await tiers.next(failed);
+      if (outcome === 'backup') drain?.stored();
+      return outcome;
+    },
+    published: () => drain?.published(),
+    backup: () => ({ ...(local?.state() ?? nothingWaits), drained: drain?.count() ?? 0 }),
+    save: (failed) => backupTier.storeSync([...new Set([...failed, ...tiers.underWay()])]),
+    saveLate(failed) {
+      const isStored = backupTier.storeSync([failed]) === 1;
+      if (!isStored) alert.lost(failed.event, failed.topic, failed.failure);
+      return isStored;
+    },
+    async close(deadlineMs) {
+      const end = clock.monotonic() + deadlineMs;
+      const draining = drain?.close();
+      await tiers.close(deadlineMs);
+      if (draining !== undefined) await Promise.race([draining, sleep(Math.max(0, end - clock.monotonic()))]);
+    },
+  };
+}
+
+/** As everywhere in svc. An event without a key has nothing to be kept in order with. */
+export function partitionOf(key: string | null, count: number): number {
+  return key === null ? Math.floor(Math.random() * count) : partitionOfKey(key, count);
+}
+
+/** Loaded when the first look finds something to look at. */
+function lazySource(open: () => Promise<RecoverySource>): RecoverySource & { hasEvents(): Promise<boolean> } {
+  const load = loadOnce(open);
+  return {
+    name: 'local files',
+    open: async (forRecovery) => (await load()).open(forRecovery),
+    count: async () => (await load()).count(),
+    async *read(size) {
+      yield* (await load()).read(size);
+    },
+    done: async (events) => (await load()).done(events),
+    setAside: async (events) => (await load()).setAside?.(events),
+    close: async () => (await load()).close(),
+    hasEvents: async () => (await (await load()).hasEvents?.()) ?? false,
+  };
+}

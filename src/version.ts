@@ -1,2 +1,0 @@
-/** Version of this package; a test holds it against package.json. */
-export const version = '0.1.0';

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { produceBody } from '../../../../src/adapters/kafka/records/produce-request.ts';
+import { encodeRecordBatch } from '../../../../src/adapters/kafka/records/record-batch.ts';
+import type { BrokerRecord } from '../../../../src/publish/broker.ts';
+
+type Encode = (records: readonly BrokerRecord[], topic: string, partition: number) => Promise<Buffer>;
+
+const topicName = fc.stringMatching(/^[A-Za-z0-9._-]{1,249}$/);
+const text = fc.string({ unit: 'binary', maxLength: 300 });
+const record: fc.Arbitrary<BrokerRecord> = fc.record({
+  key: fc.option(text),
+  value: fc.uint8Array({ maxLength: 20_000, size: 'max' }).map((bytes) => Buffer.from(bytes)),
+  headers: fc.dictionary(text, text, { maxKeys: 70 }),
+  timestamp: fc.integer({ min: 1_600_000_000_000, max: 1_999_999_999_999 }),
+});
+
+describe('record batches beside those of kafkajs', () => {
+  let kafkajsEncodes: Encode;
+
+  before(async () => {
+    // @ts-expect-error kafkajs has no types for its inner modules.
+    const { default: requests } = await import('kafkajs/src/protocol/requests/produce/index.js');
+    kafkajsEncodes = async (records, topic, partition) => {
+      const messages = records.map((one) => ({ ...one, timestamp: String(one.timestamp) }));
+      const topicData = [{ topic, partitions: [{ partition, messages }] }];
+      const { request } = requests.protocol({ version: 7 })({ acks: -1, timeout: 30_000, topicData });
+      return (await request.encode()).buffer;
+    };
+  });
+
+  const ownEncodes: Encode = async (records, topic, partition) => {
+    const batch = encodeRecordBatch(records);
+    const [before, after] = produceBody(7, { topic, partition, acks: -1, timeoutMs: 30_000, batch });
+    return Buffer.concat([before, batch, after]);
+  };
+
+  const same = async (records: readonly BrokerRecord[], topic = 'orders', partition = 0): Promise<void> => {
+    const [own, theirs] = await Promise.all([
+      ownEncodes(records, topic, partition),
+      kafkajsEncodes(records, topic, partition),
+    ]);
+    assert.equal(own.toString('hex'), theirs.toString('hex'));
+  };
+
+  it('are the bytes that kafkajs makes, whatever is in them', async () => {
+    const records = fc.array(record, { minLength: 1, maxLength: 20 });
+    const partition = fc.integer({ min: 0, max: 2 ** 31 - 1 });
+    await fc.assert(
+      fc.asyncProperty(records, topicName, partition, (some, topic, number) => same(some, topic, number)),
+      { numRuns: 200 },
+    );
+  });
+
+  it('are so at each length at which a number takes one byte more', async () => {
+    const plain = { key: null, headers: {}, timestamp: 1_700_000_000_000 };
+    for (const length of [0, 63, 64, 8_191, 8_192, 1_048_575, 1_048_576])
+      await same([{ ...plain, value: Buffer.alloc(length, 'x') }]);
+    const value = Buffer.from('x');
+    for (const count of [63, 64, 65, 500, 8_192, 8_193])
+      await same(Array.from({ length: count }, () => ({ ...plain, value })));
+    for (const laterMs of [63, 64, 2 ** 30 - 1, 2 ** 30, 2 ** 31, 2 ** 36])
+      await same([
+        { ...plain, value },
+        { ...plain, value, timestamp: plain.timestamp + laterMs },
+      ]);
+  });
+
+  it('are so for empty texts, long ones, and letters of two to four bytes', async () => {
+    const value = Buffer.alloc(0);
+    const texts = ['', 'a'.repeat(63), 'a'.repeat(64), 'ä', '漢字', '👍', 'a\u0000b', '\ud800'];
+    for (const one of texts)
+      await same([{ key: one, value, headers: { [one]: one, other: one }, timestamp: 1_700_000_000_000 }]);
+  });
+});

@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict';
+import { checkRuleFields } from '../../../src/capture/declare/check-rule-fields.ts';
+
+describe('fields of a rule in code', () => {
+  it('takes what a rule can have', () => {
+    checkRuleFields({});
+    checkRuleFields({
+      ...{ eventType: 'T', severity: 'ERROR', topic: 'orders', payload: '#result', payloadIndex: 0 },
+      ...{ key: () => 'k', pii: { type: 'EMAIL' }, phase: 'AFTER', failOnError: true },
+    });
+    checkRuleFields({ eventType: undefined, topic: undefined });
+  });
+
+  for (const [fields, message] of [
+    [{ eventType: 5 }, 'eventType must be a text'],
+    [{ severity: 'LOUD' }, 'severity must be one of INFO, WARN, ERROR, CRITICAL'],
+    [
+      { topic: 'bad topic' },
+      'topic must be a topic name that Kafka accepts: 1 to 249 letters, digits, ".", "_" or "-", and neither "." nor ".."',
+    ],
+    [{ payload: { id: 7 } }, 'payload must be an expression or a function'],
+    [{ key: 7 }, 'key must be an expression or a function'],
+    [{ phase: 'LATER' }, 'phase must be one of BEFORE, AFTER_RETURNING, AFTER'],
+    [{ failOnError: 'yes' }, 'failOnError must be true or false'],
+    [{ eventtype: 'T' }, 'unknown option eventtype: did you mean eventType?'],
+    [{ whatIsThat: 'T' }, 'unknown option whatIsThat'],
+  ] as const) {
+    it(`refuses ${Object.keys(fields)}: ${message}`, () => {
+      assert.throws(() => checkRuleFields(fields as never), { code: 'SVC_CAPTURE_RULE', message });
+    });
+  }
+});

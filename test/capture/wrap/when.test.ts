@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { makeRule, type RuleFields } from '../../../src/capture/declare/make-rule.ts';
+import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
+import { SvcError } from '../../../src/ground/errors.ts';
+import { recordingSlot } from '../recording-slot.ts';
+
+const ruleOf = (fields: RuleFields) => makeRule('orders#find', 'configuration', fields, 'find', ['id']);
+
+describe('when', () => {
+  it('decides by expression or function which calls make an event; the others are counted as skipped', () => {
+    for (const when of ['#result != null', ({ result }: { result: unknown }) => result]) {
+      const slot = recordingSlot(ruleOf({ when }));
+      const find = wrapFunction((id: number) => (id === 7 ? { id } : null), slot);
+      assert.equal(find(1), null);
+      assert.deepEqual(find(7), { id: 7 });
+      assert.equal(find(2), null);
+      assert.deepEqual([slot.calls, slot.skipped, slot.failed], [3, 2, 0]);
+      assert.deepEqual(
+        slot.seen.map(({ result }) => result),
+        [{ id: 7 }],
+      );
+    }
+  });
+
+  it('is asked before anything else of the rule', () => {
+    const slot = recordingSlot(
+      ruleOf({ when: 'false', payload: () => assert.fail('asked for the payload') }),
+    );
+    wrapFunction(() => 1, slot)();
+    assert.deepEqual([slot.skipped, slot.seen.length], [1, 0]);
+  });
+
+  it('is asked in every phase, with what is known then', () => {
+    const before = recordingSlot(ruleOf({ phase: 'BEFORE', when: '#id > 1' }));
+    const find = (slot: typeof before) => wrapFunction((id: number) => id, slot);
+    assert.deepEqual([find(before)(1), find(before)(2)], [1, 2]);
+    assert.deepEqual([before.calls, before.skipped, before.seen.length], [2, 1, 1]);
+    const after = recordingSlot(ruleOf({ phase: 'AFTER', when: '#error == null' }));
+    const failing = wrapFunction((): never => {
+      throw new Error('gone');
+    }, after);
+    assert.throws(failing, /gone/);
+    assert.deepEqual([after.calls, after.skipped, after.failed], [1, 1, 0]);
+  });
+
+  it('that fails, or gives a promise, hands the call over as refused: it is no silent yes or no', () => {
+    for (const when of [
+      '#result.a.b',
+      async () => true,
+      () => {
+        throw new Error('secret');
+      },
+    ]) {
+      const slot = recordingSlot(ruleOf({ when }));
+      wrapFunction(() => ({}), slot)();
+      assert.deepEqual([slot.calls, slot.skipped], [1, 0]);
+      const refusal = slot.seen[0]?.refusal;
+      assert.ok(
+        refusal instanceof SvcError && refusal.code.startsWith('SVC_CAPTURE_EXPRESSION'),
+        `${refusal}`,
+      );
+      assert.doesNotMatch(refusal.message, /secret/);
+    }
+  });
+
+  it('is checked at start', () => {
+    assert.throws(() => ruleOf({ when: '#nothing' }), { code: 'SVC_CAPTURE_EXPRESSION_NAME' });
+    assert.throws(() => ruleOf({ when: 'a b' }), { code: 'SVC_CAPTURE_EXPRESSION_SYNTAX' });
+    assert.throws(() => ruleOf({ callback: 'first' as 'last' }), { code: 'SVC_CAPTURE_RULE' });
+  });
+});
+
+describe('a parameter that looks like a callback', () => {
+  const notesFor = (names: string[], fields: RuleFields = {}) =>
+    makeRule('a', 'configuration', fields, 'a', names).notes;
+
+  it('is named in the report, where it is the last one and nobody said what it is', () => {
+    for (const last of ['callback', 'cb', 'done', 'next'])
+      assert.match(`${notesFor(['x', last])}`, new RegExp(`parameter ${last}: with callback: last`));
+    assert.deepEqual(notesFor(['cb', 'x']), []);
+    assert.deepEqual(notesFor(['x', 'cb'], { callback: 'last' }), []);
+    assert.deepEqual(notesFor(['x', 'cb'], { phase: 'BEFORE' }), []);
+  });
+});

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import sinon from 'sinon';
+import { watchProcessEnd } from '../../src/preload/process-end.ts';
+
+// What signals and exits do to a whole process: test/e2e/preload/process-end.test.ts.
+describe('watchProcessEnd', () => {
+  const watch = (pending: () => number, isDrained = true): { drained: number[]; unwatch: () => void } => {
+    const drained: number[] = [];
+    const drain = async (deadlineMs: number): Promise<boolean> => {
+      drained.push(deadlineMs);
+      return isDrained;
+    };
+    return { drained, unwatch: watchProcessEnd({ pending, drain, deadlineMs: 700, report: () => {} }) };
+  };
+  const beforeExit = async (): Promise<void> => {
+    process.emit('beforeExit', 0);
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+
+  it('waits for events when the process has nothing more to do, each time there are some', async () => {
+    let pending = 2;
+    const { drained, unwatch } = watch(() => pending);
+    try {
+      const first = beforeExit();
+      pending = 0;
+      await first;
+      await beforeExit();
+      assert.deepEqual(drained, [700]);
+      pending = 1;
+      await beforeExit();
+      assert.deepEqual(drained, [700, 700]);
+    } finally {
+      unwatch();
+    }
+  });
+
+  it('waits again for events that were made when it had waited for others', async () => {
+    const { drained, unwatch } = watch(() => 1);
+    try {
+      await beforeExit();
+      await beforeExit();
+      assert.deepEqual(drained, [700, 700]);
+    } finally {
+      unwatch();
+    }
+  });
+
+  it('does not wait a second time for what the deadline left over', async () => {
+    const { drained, unwatch } = watch(() => 1, false);
+    try {
+      await beforeExit();
+      await beforeExit();
+      assert.deepEqual(drained, [700]);
+    } finally {
+      unwatch();
+    }
+  });
+
+  it('as the first process of a container, which no such signal ends, goes on after it', async () => {
+    sinon.stub(process, 'pid').value(1);
+    const kill = sinon.stub(process, 'kill');
+    const done: string[] = [];
+    const unwatch = watchProcessEnd({
+      pending: () => 0,
+      drain: async () => done.push('drain') > 0,
+      deadlineMs: 700,
+      report: () => done.push('report'),
+    });
+    try {
+      for (let times = 0; times < 2; times++) {
+        process.emit('SIGTERM', 'SIGTERM');
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      assert.deepEqual(done, ['drain', 'drain']);
+      sinon.assert.notCalled(kill);
+    } finally {
+      unwatch();
+      sinon.restore();
+    }
+  });
+
+  it('takes all its listeners off again', () => {
+    const names = ['beforeExit', 'exit', 'SIGTERM', 'SIGINT'] as const;
+    const count = (): number[] => names.map((name) => process.listenerCount(name));
+    const before = count();
+    const { unwatch } = watch(() => 0);
+    assert.deepEqual(
+      count(),
+      before.map((each) => each + 1),
+    );
+    unwatch();
+    assert.deepEqual(count(), before);
+  });
+});

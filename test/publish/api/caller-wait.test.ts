@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import sinon from 'sinon';
+import { createCallerWait, outcomeWithin } from '../../../src/publish/api/caller-wait.ts';
+import { createUnderWay } from '../../../src/publish/api/under-way.ts';
+import type { Outcome } from '../../../src/publish/publisher.ts';
+
+describe('caller wait', () => {
+  let clock: sinon.SinonFakeTimers;
+  const system = { now: () => Date.now(), monotonic: () => performance.now() };
+
+  beforeEach(() => {
+    clock = sinon.useFakeTimers();
+  });
+  afterEach(() => clock.restore());
+
+  it('lets each go when its own time is over, with one timer for all', async () => {
+    const callers = createCallerWait(2_000, system);
+    const gone: string[] = [];
+    const wait = (name: string) =>
+      void callers.forOutcome(new Promise(() => {})).then((outcome) => gone.push(`${name} ${outcome}`));
+    wait('first');
+    await clock.tickAsync(700);
+    wait('second');
+    assert.equal(clock.countTimers(), 1);
+    await clock.tickAsync(1_299);
+    assert.deepEqual(gone, []);
+    await clock.tickAsync(1);
+    assert.deepEqual(gone, ['first undefined']);
+    await clock.tickAsync(699);
+    assert.equal(gone.length, 1);
+    await clock.tickAsync(1);
+    assert.deepEqual(gone, ['first undefined', 'second undefined']);
+    assert.equal(clock.countTimers(), 0);
+  });
+
+  it('gives the outcome that comes first', async () => {
+    const callers = createCallerWait(2_000, system);
+    let settle = (_: Outcome): void => {};
+    const outcome = callers.forOutcome(new Promise((resolve) => (settle = resolve)));
+    await clock.tickAsync(1_999);
+    settle('backup');
+    assert.equal(await outcome, 'backup');
+  });
+
+  it('runs its timer outside of the context of any call', async () => {
+    const storage = new AsyncLocalStorage<string>();
+    const seen: unknown[] = [];
+    const monotonic = () => {
+      seen.push(storage.getStore());
+      return performance.now();
+    };
+    const callers = createCallerWait(10, { ...system, monotonic });
+    storage.run('request', () => void callers.forOutcome(new Promise(() => {})));
+    await clock.tickAsync(10);
+    assert.deepEqual(seen, ['request', undefined]);
+  });
+});
+
+describe('a caller with a time of its own', () => {
+  const system = { now: () => Date.now(), monotonic: () => performance.now() };
+
+  it('leaves no timer behind when its outcome is there', async () => {
+    const clock = sinon.useFakeTimers();
+    try {
+      assert.equal(await outcomeWithin(60_000, Promise.resolve('published'), system), 'published');
+      assert.equal(clock.countTimers(), 0);
+      const late = outcomeWithin(100, new Promise(() => {}), system);
+      await clock.tickAsync(100);
+      assert.equal(await late, undefined);
+    } finally {
+      clock.restore();
+    }
+  });
+});
+
+describe('where something blocks the event loop', () => {
+  const system = { now: () => Date.now(), monotonic: () => performance.now() };
+  const ways: Readonly<Record<string, (outcome: Promise<Outcome>) => Promise<Outcome | undefined>>> = {
+    'all callers': (outcome) => createCallerWait(100, system).forOutcome(outcome),
+    'a caller with a time of its own': (outcome) => outcomeWithin(100, outcome, system),
+  };
+  it('again and again, nobody waits for more than one turn longer', async () => {
+    const outcome = createCallerWait(100, system).forOutcome(new Promise(() => {}));
+    let turns = 0;
+    let isOver = false;
+    const block = (): void => {
+      const blockedUntil = performance.now() + 120;
+      while (performance.now() < blockedUntil);
+      if (!isOver && ++turns < 20) setImmediate(block);
+    };
+    setImmediate(block);
+    assert.equal(await outcome, undefined);
+    isOver = true;
+    assert.ok(turns <= 4, `${turns} turns`);
+  });
+
+  for (const [who, wait] of Object.entries(ways))
+    it(`an answer that came in time is read first: ${who}`, async () => {
+      const worker = new Worker(
+        `const { parentPort } = require('node:worker_threads');
+         parentPort.postMessage('ready');
+         parentPort.once('message', () => parentPort.postMessage('published'));`,
+        { eval: true },
+      );
+      try {
+        await once(worker, 'message');
+        const answer = once(worker, 'message').then(([outcome]) => outcome as Outcome);
+        // Timers come right after this turn, and what was received only after them.
+        await new Promise(setImmediate);
+        const outcome = wait(answer);
+        worker.postMessage('go');
+        const blockedUntil = performance.now() + 400;
+        while (performance.now() < blockedUntil);
+        assert.equal(await outcome, 'published');
+      } finally {
+        await worker.terminate();
+      }
+    });
+});
+
+describe('what is under way', () => {
+  it('a flush waits for what was there, not for what comes meanwhile', async () => {
+    const underWay = createUnderWay();
+    const done: string[] = [];
+    await underWay.soFar();
+    const before = underWay.begin();
+    void underWay.soFar().then(() => done.push('first'));
+    const after = underWay.begin();
+    void underWay.soFar().then(() => done.push('second'));
+    void underWay.idle().then(() => done.push('idle'));
+    underWay.end(before);
+    await new Promise(setImmediate);
+    assert.deepEqual(done, ['first']);
+    underWay.end(after);
+    await new Promise(setImmediate);
+    assert.deepEqual(done.sort(), ['first', 'idle', 'second']);
+  });
+
+  it('a later flush waits for what an earlier one waits for', async () => {
+    const underWay = createUnderWay();
+    let isDone = false;
+    const first = underWay.begin();
+    void underWay.soFar();
+    void underWay.soFar().then(() => (isDone = true));
+    await new Promise(setImmediate);
+    assert.equal(isDone, false);
+    underWay.end(first);
+    await new Promise(setImmediate);
+    assert.equal(isDone, true);
+  });
+});

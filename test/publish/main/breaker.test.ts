@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import { circuitStates, createBreaker, defaultBreaker } from '../../../src/publish/main/breaker.ts';
+import { away, forbidden, noAnswer, tooLarge } from '../fake-cluster.ts';
+
+describe('breaker', () => {
+  function breaker() {
+    let nowMs = 0;
+    const lines: string[] = [];
+    let opened = 0;
+    const say = (level: string) => (message: string) => void lines.push(`${level} ${message}`);
+    const made = createBreaker({
+      ...defaultBreaker,
+      clock: { now: () => nowMs, monotonic: () => nowMs },
+      logger: { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') },
+      onOpen: () => opened++,
+    });
+    const open = () => {
+      for (let sends = 0; sends < 5; sends++) made.failed(away, true);
+    };
+    return { made, lines, open, opened: () => opened, at: (ms: number) => (nowMs = ms) };
+  }
+
+  it('has the states of the gauge in its order', () => {
+    assert.deepEqual(circuitStates, ['CLOSED', 'OPEN', 'HALF-OPEN']);
+  });
+
+  it('opens at the fifth failed send in a row, not at the fourth', () => {
+    const { made, opened } = breaker();
+    for (let sends = 0; sends < 4; sends++) made.failed(away, true);
+    assert.deepEqual([made.state, made.admit(), opened()], ['CLOSED', 'send', 0]);
+    made.failed(noAnswer, true);
+    assert.deepEqual([made.state, made.admit(), opened()], ['OPEN', 'refused', 1]);
+  });
+
+  it('does not open before a batch has used up its retries, and then with the failures before', () => {
+    const { made } = breaker();
+    for (let sends = 0; sends < 50; sends++) made.failed(away, false);
+    assert.equal(made.state, 'CLOSED');
+    made.failed(away, true);
+    assert.equal(made.state, 'OPEN');
+  });
+
+  it('opens for one partition alone: four sends of one batch and the first of the next', () => {
+    const { made } = breaker();
+    for (const givenUp of [false, false, false, true]) made.failed(away, givenUp);
+    assert.equal(made.state, 'CLOSED');
+    made.failed(away, false);
+    assert.equal(made.state, 'OPEN');
+  });
+
+  it('begins anew after each answer, a record that is too large among them', () => {
+    const { made } = breaker();
+    for (let sends = 0; sends < 4; sends++) made.failed(away, true);
+    made.answered();
+    for (let sends = 0; sends < 4; sends++) made.failed(away, true);
+    made.failed(tooLarge, true);
+    for (let sends = 0; sends < 4; sends++) made.failed(away, true);
+    assert.equal(made.state, 'CLOSED');
+  });
+
+  it('does not count what says nothing about the cluster', () => {
+    const { made } = breaker();
+    const missing = { ...away, cause: 'UNKNOWN_TOPIC_OR_PARTITION' };
+    for (let sends = 0; sends < 50; sends++) {
+      made.failed(forbidden, true);
+      made.failed(missing, true);
+    }
+    assert.equal(made.state, 'CLOSED');
+  });
+
+  it('lets one probe through a second after it opened, and one more a second after that one failed', () => {
+    const { made, open, at, opened } = breaker();
+    open();
+    at(999);
+    assert.equal(made.admit(), 'refused');
+    at(1_000);
+    assert.deepEqual([made.admit(), made.state, made.admit()], ['probe', 'HALF-OPEN', 'refused']);
+    at(5_000);
+    assert.equal(made.admit(), 'refused', 'a probe is under way');
+    made.failed(away, true);
+    assert.deepEqual([made.state, made.admit(), opened()], ['OPEN', 'refused', 1]);
+    at(5_999);
+    assert.equal(made.admit(), 'refused');
+    at(6_000);
+    assert.equal(made.admit(), 'probe');
+    made.answered();
+    assert.deepEqual([made.state, made.admit()], ['CLOSED', 'send']);
+  });
+
+  it('closes when the cluster answers a probe that the topic is refused or missing, not when nobody asked it', () => {
+    for (const [failure, state] of [
+      [forbidden, 'CLOSED'],
+      [{ ...away, cause: 'UNKNOWN_TOPIC_OR_PARTITION' }, 'CLOSED'],
+      [{ ...forbidden, cause: 'INVALID_TOPIC_EXCEPTION' }, 'OPEN'],
+      [{ ...away, cause: 'UNKNOWN_PARTITION' }, 'OPEN'],
+      [{ ...forbidden, cause: 'SASL_AUTHENTICATION_FAILED' }, 'OPEN'],
+    ] as const) {
+      const { made, open, at } = breaker();
+      open();
+      made.failed(failure, true);
+      assert.equal(made.state, 'OPEN', 'no probe');
+      at(1_000);
+      made.admit();
+      made.failed(failure, true);
+      made.probeGone();
+      assert.equal(made.state, state, failure.cause);
+    }
+  });
+
+  it('sends another probe when one ended without a send', () => {
+    const { made, open, at } = breaker();
+    made.probeGone();
+    assert.equal(made.state, 'CLOSED');
+    open();
+    at(1_000);
+    made.admit();
+    made.probeGone();
+    assert.equal(made.state, 'OPEN');
+    at(2_000);
+    assert.equal(made.admit(), 'probe');
+  });
+
+  it('can be reset by hand', () => {
+    const { made, open } = breaker();
+    open();
+    made.reset();
+    assert.deepEqual([made.state, made.admit()], ['CLOSED', 'send']);
+  });
+
+  it('says when it opens and closes, and the steps between only at debug', () => {
+    const { made, open, at, lines } = breaker();
+    made.answered();
+    open();
+    made.failed(away, true);
+    at(1_000);
+    made.admit();
+    made.failed(away, true);
+    at(2_000);
+    made.admit();
+    made.answered();
+    made.answered();
+    assert.deepEqual(lines, [
+      'warn Circuit breaker is OPEN: new events go to the next tier until the cluster answers (cannot reach Kafka)',
+      'debug Circuit breaker is HALF-OPEN: one event tests the cluster',
+      'debug Circuit breaker is OPEN: the cluster is still away',
+      'debug Circuit breaker is HALF-OPEN: one event tests the cluster',
+      'info Circuit breaker is CLOSED: events are sent to the cluster again',
+    ]);
+  });
+});

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import type { PartitionCounts } from '../../../src/publish/main/partition-counts.ts';
+import type { SendLine } from '../../../src/publish/main/partition-queue.ts';
+import { QueuedEvent } from '../../../src/publish/main/queued-event.ts';
+import { createTopicQueue } from '../../../src/publish/main/topic-queue.ts';
+import { event } from '../fake-cluster.ts';
+
+describe('the queue of a topic', () => {
+  for (const [what, count] of [
+    ['is not known', undefined],
+    ['is known', 3],
+  ] as const) {
+    it(`is idle when its events ended before the number of its partitions ${what}`, async () => {
+      let answer = (_: number | undefined): void => {};
+      const counts: PartitionCounts = {
+        known: () => undefined,
+        ask: () =>
+          new Promise((resolve) => {
+            answer = resolve;
+          }),
+      };
+      const line = {
+        settle: (one: QueuedEvent) => one.silenced(),
+        outside: (work: () => void) => work(),
+      } as unknown as SendLine;
+      let idle = 0;
+      const limits = { maxEvents: 10, maxBytes: 1_000 };
+      const onIdle = (): void => void idle++;
+      const topic = createTopicQueue({ topic: 'main', limits, line, counts, onIdle });
+      topic.push(
+        new QueuedEvent(event('1'), 'main', 100, { atMs: 0, deliveryTimeoutMs: 1_000, isProbe: false }),
+      );
+      assert.equal(topic.expire(1_000, 1_000), undefined);
+      assert.deepEqual([topic.isIdle(), idle], [false, 0], 'the answer is to come');
+      answer(count);
+      await new Promise(setImmediate);
+      assert.deepEqual([topic.isIdle(), idle], [true, 1]);
+    });
+  }
+});

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { bytesOf, toRecord } from '../../src/publish/main/record.ts';
+import { createMemory, createSendSlots } from '../../src/publish/memory-limits.ts';
+import { event } from './fake-cluster.ts';
+
+describe('limits', () => {
+  it('memory takes up to its number of events', () => {
+    const memory = createMemory({ maxEvents: 2, maxBytes: 1_000 });
+    assert.deepEqual([memory.take(1), memory.take(1), memory.take(1)], [true, true, false]);
+    memory.give(1);
+    assert.deepEqual([memory.take(1), memory.events, memory.overflows], [true, 2, 1]);
+  });
+
+  it('memory takes up to its number of bytes', () => {
+    const memory = createMemory({ maxEvents: 10, maxBytes: 100 });
+    assert.deepEqual([memory.take(60), memory.take(41), memory.take(40)], [true, false, true]);
+    memory.give(60);
+    assert.deepEqual([memory.bytes, memory.events, memory.overflows], [40, 1, 1]);
+  });
+
+  it('slots run so many at once, the others in their order', () => {
+    const slots = createSendSlots(2);
+    const ran: number[] = [];
+    for (const id of [1, 2, 3, 4]) slots.take(() => ran.push(id));
+    assert.deepEqual(ran, [1, 2]);
+    slots.give();
+    assert.deepEqual(ran, [1, 2, 3]);
+    slots.give();
+    slots.give();
+    slots.give();
+    slots.take(() => ran.push(5));
+    slots.take(() => ran.push(6));
+    slots.take(() => ran.push(7));
+    assert.deepEqual(ran, [1, 2, 3, 4, 5, 6]);
+  });
+
+  it('slots pass by any number of those who have nothing to do any more', () => {
+    const slots = createSendSlots(1);
+    const ran: string[] = [];
+    slots.take(() => ran.push('first'));
+    for (let id = 0; id < 10_000; id++) slots.take(() => slots.give());
+    slots.take(() => ran.push('last'));
+    slots.take(() => ran.push('waits'));
+    slots.give();
+    assert.deepEqual(ran, ['first', 'last']);
+    slots.give();
+    assert.deepEqual(ran, ['first', 'last', 'waits']);
+  });
+
+  it('who asks for a slot while they are given comes behind those who wait', () => {
+    const slots = createSendSlots(1);
+    const ran: string[] = [];
+    slots.take(() => {});
+    slots.take(() => {
+      slots.give();
+      slots.take(() => ran.push('second'));
+    });
+    slots.take(() => {
+      ran.push('first');
+      slots.give();
+    });
+    slots.give();
+    assert.deepEqual(ran, ['first', 'second']);
+  });
+
+  it('the size of an event is that of its record and a little more', () => {
+    const one = event('1', { after: 'é漢😀"}', key: 'kë', headers: { eventId: '1', traceparent: 'ü' } });
+    const { value, key, headers } = toRecord(one, 0);
+    const content =
+      value.length +
+      Buffer.byteLength(key as string) +
+      Buffer.byteLength(Object.entries(headers).flat().join(''));
+    const size = bytesOf(one);
+    assert.ok(size > content && size < content + 64, `${size} for ${content}`);
+  });
+});

@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict';
+import sinon from 'sinon';
+import { SvcError } from '../../../src/ground/errors.ts';
+import type { SendFailure } from '../../../src/publish/broker.ts';
+import { createDrain, type DrainOptions } from '../../../src/publish/recovery/drain.ts';
+import type { RecoverySource, StoredEvent, Unreadable } from '../../../src/publish/recovery-source.ts';
+
+const away: SendFailure = { kind: 'retriable', cause: 'ECONNREFUSED', message: 'cannot reach Kafka' };
+const refused: SendFailure = { kind: 'fatal', cause: 'TOPIC_AUTHORIZATION_FAILED', message: 'not allowed' };
+
+const event = (id: number): StoredEvent => ({
+  place: `${id}.json`,
+  eventId: String(id),
+  eventType: 'T',
+  topic: 'orders',
+  key: null,
+  headers: {},
+  value: Buffer.from('{}'),
+  storedAt: 0,
+  reason: undefined,
+});
+
+function setUp(options: Partial<DrainOptions> = {}) {
+  const clock = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], now: 0 });
+  const state = {
+    left: new Set<StoredEvent>(),
+    inUse: [] as Unreadable[],
+    isReachable: true,
+    failure: undefined as SendFailure | undefined,
+    busy: false,
+    opened: 0,
+    closed: 0,
+    looks: 0,
+    prepared: 0,
+    sent: 0,
+    lines: [] as string[],
+  };
+  const source: RecoverySource = {
+    name: 'fake',
+    async open() {
+      if (state.busy) throw new SvcError('SVC_ADAPTERS_BACKUP_BUSY', 'process 7 is at it');
+      state.opened++;
+    },
+    count: async () => state.left.size,
+    async *read(size) {
+      const all = [...state.left];
+      yield { events: [], unreadable: state.inUse };
+      for (let at = 0; at < all.length; at += size)
+        yield { events: all.slice(at, at + size), unreadable: [] };
+    },
+    async done(events) {
+      for (const one of events) state.left.delete(one);
+    },
+    async close() {
+      state.closed++;
+    },
+  };
+  const say = (message: string): void => void state.lines.push(message);
+  const drain = createDrain({
+    source,
+    send: async (_topic, _partition, records) => {
+      if (state.failure !== undefined) return { ok: false, failure: state.failure };
+      state.sent += records.length;
+      return { ok: true };
+    },
+    partitionsFor: async () => 1,
+    partitionOf: () => 0,
+    sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+    ratePerSecond: 100,
+    hasEvents: async () => {
+      state.looks++;
+      return state.left.size > 0;
+    },
+    isReachable: async () => state.isReachable,
+    prepare: async () => void state.prepared++,
+    onDrained: async () => {},
+    clock: { now: () => clock.now, monotonic: () => clock.now },
+    logger: { debug: () => {}, info: say, warn: say, error: say },
+    ...options,
+  });
+  const add = (count: number): void => {
+    for (let id = 0; id < count; id++) state.left.add(event(id));
+  };
+  return { drain, state, clock, add };
+}
+
+describe('drain', () => {
+  afterEach(() => sinon.restore());
+
+  it('sends what an earlier process left, 2 s after the start', async () => {
+    const { state, clock, add, drain } = setUp();
+    add(3);
+    await clock.tickAsync(1_999);
+    assert.equal(state.sent, 0);
+    await clock.tickAsync(100);
+    assert.deepEqual(
+      [state.sent, state.left.size, state.prepared, state.closed, drain.count()],
+      [3, 0, 1, 1, 3],
+    );
+    assert.deepEqual(state.lines, ['events of the backup were sent to their topics']);
+  });
+
+  it('looks every minute for what others leave behind', async () => {
+    const { state, clock, add } = setUp();
+    await clock.tickAsync(2_000);
+    add(1);
+    await clock.tickAsync(59_999);
+    assert.equal(state.sent, 0);
+    await clock.tickAsync(100);
+    assert.equal(state.sent, 1);
+  });
+
+  it('says nothing of a segment that a process is just writing', async () => {
+    const { state, clock, add } = setUp();
+    state.inUse.push({ place: 'segment', reason: 'a running process still writes to it', isInUse: true });
+    add(1);
+    await clock.tickAsync(2_100);
+    assert.deepEqual([state.sent, state.lines], [1, ['events of the backup were sent to their topics']]);
+  });
+
+  it('keeps to its rate', async () => {
+    const { state, clock, add } = setUp();
+    add(250);
+    await clock.tickAsync(2_100);
+    assert.equal(state.sent, 100);
+    await clock.tickAsync(1_000);
+    assert.equal(state.sent, 200);
+  });
+
+  it('an event that is stored while a look is under way is looked for 10 s after it', async () => {
+    const { drain, state, clock, add } = setUp();
+    add(250);
+    await clock.tickAsync(2_500);
+    state.left.add(event(1_000));
+    drain.stored();
+    await clock.tickAsync(3_000);
+    assert.deepEqual([state.sent, state.left.size], [250, 1]);
+    await clock.tickAsync(10_000);
+    assert.deepEqual([state.sent, state.left.size], [251, 0]);
+  });
+
+  it('an event that is stored later is looked for in 10 s', async () => {
+    const { state, clock, add, drain } = setUp();
+    await clock.tickAsync(5_000);
+    add(1);
+    drain.stored();
+    await clock.tickAsync(9_999);
+    assert.equal(state.sent, 0);
+    await clock.tickAsync(100);
+    assert.equal(state.sent, 1);
+  });
+
+  it('while the cluster is away touches nothing, and asks after 10, 20, 40 s, at most 5 minutes apart', async () => {
+    const { state, clock, add } = setUp();
+    state.isReachable = false;
+    add(1);
+    await clock.tickAsync(2_000);
+    for (const [ms, looks] of [
+      [10_000, 2],
+      [20_000, 3],
+      [40_000, 4],
+      [80_000, 5],
+      [160_000, 6],
+      [300_000, 7],
+      [300_000, 8],
+    ] as const) {
+      await clock.tickAsync(ms);
+      assert.equal(state.looks, looks);
+    }
+    assert.deepEqual([state.opened, state.prepared], [0, 0]);
+  });
+
+  it('the first event that the main topic takes is the sign to go on', async () => {
+    const { state, clock, add, drain } = setUp();
+    state.isReachable = false;
+    add(1);
+    await clock.tickAsync(200_000);
+    state.isReachable = true;
+    drain.published();
+    await clock.tickAsync(2_100);
+    assert.equal(state.sent, 1);
+  });
+
+  it('a send that fails leaves the events where they are', async () => {
+    const { state, clock, add } = setUp();
+    state.failure = away;
+    add(2);
+    await clock.tickAsync(2_100);
+    assert.equal(state.left.size, 2);
+    state.failure = undefined;
+    await clock.tickAsync(10_000);
+    assert.equal(state.left.size, 0);
+  });
+
+  it('events that their topic refuses are said to stay, and successes of others do not hurry it', async () => {
+    const { state, clock, add, drain } = setUp();
+    state.failure = refused;
+    add(2);
+    await clock.tickAsync(2_100);
+    assert.deepEqual(state.lines, ['events stay in the backup: not allowed']);
+    drain.published();
+    await clock.tickAsync(5_000);
+    assert.equal(state.opened, 1);
+  });
+
+  it('leaves the folder to another process that is at it', async () => {
+    const { state, clock, add } = setUp();
+    state.busy = true;
+    add(1);
+    await clock.tickAsync(2_100);
+    assert.deepEqual([state.sent, state.lines], [0, []]);
+    state.busy = false;
+    await clock.tickAsync(60_000);
+    assert.equal(state.sent, 1);
+  });
+
+  it('close ends after the batch under way', async () => {
+    const { state, clock, add, drain } = setUp();
+    add(300);
+    await clock.tickAsync(2_100);
+    const closed = drain.close();
+    await clock.tickAsync(1_000);
+    await closed;
+    assert.ok(state.left.size >= 100);
+    const { sent } = state;
+    await clock.tickAsync(100_000);
+    assert.equal(state.sent, sent);
+  });
+});

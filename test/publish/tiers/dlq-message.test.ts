@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import type { FailedEvent } from '../../../src/publish/tier.ts';
+import { fromDlqRecord, toDlqRecord } from '../../../src/publish/tiers/dlq-message.ts';
+import { failedEvent } from '../failed-event.ts';
+
+const nowMs = 1_780_000_001_000;
+
+function roundTrip(failed: FailedEvent, format: 'operations' | 'recovery') {
+  const event = fromDlqRecord(toDlqRecord(failed, format, nowMs), 'dlq-0@1');
+  assert.ok(typeof event !== 'string', String(event));
+  return event;
+}
+
+describe('dead letter', () => {
+  it('operations: the event as a text, with class name and time of the failure', () => {
+    const failed = failedEvent('1');
+    const record = toDlqRecord(failed, 'operations', nowMs);
+    assert.deepEqual(JSON.parse(record.value.toString()), {
+      eventId: '1',
+      originalTopic: 'orders',
+      originalPayload: failed.record.value.toString(),
+      exceptionType: 'ECONNREFUSED',
+      exceptionMessage: 'cannot reach Kafka',
+      failedAt: nowMs,
+    });
+    assert.equal(record.key, 'key-1');
+    assert.deepEqual(record.headers, {
+      ...failed.record.headers,
+      originalTopic: 'orders',
+      exceptionType: 'ECONNREFUSED',
+    });
+    assert.equal(record.timestamp, nowMs);
+  });
+
+  it('recovery: the event as an object, with the number of retries', () => {
+    const failed = failedEvent('1');
+    const message = JSON.parse(toDlqRecord(failed, 'recovery', nowMs).value.toString());
+    assert.deepEqual(message, {
+      eventId: '1',
+      originalTopic: 'orders',
+      failureReason: 'ECONNREFUSED: cannot reach Kafka',
+      failureTimestamp: '2026-05-28T20:26:41.000Z',
+      retryCount: 3,
+      originalEvent: JSON.parse(failed.record.value.toString()),
+    });
+    assert.equal(
+      JSON.parse(toDlqRecord(failedEvent('1', { attempts: 0 }), 'recovery', 0).value.toString()).retryCount,
+      0,
+    );
+  });
+
+  for (const format of ['operations', 'recovery'] as const) {
+    it(`${format}: gives the same bytes, key, headers and topic back`, () => {
+      for (const message of ['plain', 'with ,"originalEvent": in it', '"quoted\\"']) {
+        const failed = failedEvent('1', {
+          failure: { kind: 'fatal', cause: 'Some,"originalEvent":', message },
+        });
+        const event = roundTrip(failed, format);
+        assert.ok(event.value.equals(failed.record.value), event.value.toString());
+        assert.deepEqual(
+          [event.topic, event.key, event.headers, event.eventId, event.eventType, event.storedAt],
+          ['orders', 'key-1', failed.record.headers, '1', 'ORDER_CREATED', nowMs],
+        );
+      }
+    });
+
+    it(`${format}: bytes that are no text travel in shape A, and content-type is given back`, () => {
+      const { record } = failedEvent('1');
+      const value = Buffer.from([0, 1, 255, 254]);
+      const headers = { ...record.headers, 'content-type': 'application/avro' };
+      const dead = toDlqRecord(failedEvent('1', { record: { ...record, value, headers } }), format, nowMs);
+      assert.equal(dead.headers['content-type'], 'application/json');
+      const event = fromDlqRecord(dead, 'p');
+      assert.ok(typeof event !== 'string');
+      assert.ok(event.value.equals(value));
+      assert.deepEqual(event.headers, headers);
+    });
+  }
+
+  it('shape B of another writer, with fields in another order, is read as well', () => {
+    const originalEvent = { eventType: 'T', payload: { a: 1 } };
+    const value = Buffer.from(
+      JSON.stringify({ originalEvent, eventId: '9', originalTopic: 't', retryCount: 3 }),
+    );
+    const event = fromDlqRecord({ key: null, value, headers: {}, timestamp: 5 }, 'p');
+    assert.ok(typeof event !== 'string');
+    assert.deepEqual(JSON.parse(event.value.toString()), originalEvent);
+    assert.deepEqual([event.eventType, event.topic, event.key, event.storedAt], ['T', 't', null, 5]);
+  });
+
+  it('what is no dead letter is said to be none', () => {
+    const read = (text: string) =>
+      fromDlqRecord({ key: null, value: Buffer.from(text), headers: {}, timestamp: 0 }, 'p');
+    assert.equal(read('x'), 'it is not a JSON object');
+    assert.equal(read('[]'), 'it is not a JSON object');
+    assert.equal(read('{"eventId":"1"}'), 'it has neither originalPayload nor originalEvent');
+    assert.equal(read('{"originalPayload":"x"}'), 'it has no eventId');
+  });
+});
