@@ -1,8 +1,8 @@
 export { PublishEvent } from './capture/declare/decorators.ts';
-export type { RuleFields } from './capture/declare/make-rule.ts';
+export type { PlanFields as RuleFields } from './capture/declare/make-plan.ts';
 export { publishEvent } from './capture/declare/publish-event.ts';
 export type { Selector } from './capture/expression/selector.ts';
-export type { Phase } from './capture/rule.ts';
+export type { Phase } from './capture/plan.ts';
 export type { SvcConfig, SvcTarget } from './config/define-config.ts';
 export { defineConfig } from './config/define-config.ts';
 export type { ContextValues } from './context/run-with-context.ts';

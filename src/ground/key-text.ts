@@ -7,7 +7,7 @@ export interface KeyText {
 }
 
 /**
- * The one rule for keys that are written as text: Base64 of 32 bytes, else 32 bytes of characters as they stand. A text of another
+ * The one way to read keys that are written as text: Base64 of 32 bytes, else 32 bytes of characters as they stand. A text of another
  * length is read as the one that it looks like, so that the message about it can say what was found.
  */
 export function readKeyText(text: string): KeyText {

@@ -1,4 +1,4 @@
-import { defaultEventType, makeRule } from '../capture/declare/make-rule.ts';
+import { defaultEventType, makePlan } from '../capture/declare/make-plan.ts';
 import { inspect } from '../capture/prepare.ts';
 import type { TargetReport } from '../capture/report.ts';
 import type { Config } from '../config/config.ts';
@@ -11,8 +11,8 @@ export function inspectTargets({ targets, baseDir }: Config): TargetReport[] {
     module: target.module,
     functionPath: target.function,
     expressions: expressionsOf(target),
-    makeRule: (names: readonly string[] | undefined) =>
-      makeRule(
+    makePlan: (names: readonly string[] | undefined) =>
+      makePlan(
         target.id,
         'configuration',
         target,

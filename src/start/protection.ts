@@ -1,7 +1,7 @@
 import { shownInClear } from '../config/check/key-in-clear.ts';
 import { checkRulesOf } from '../config/check/pii-rules.ts';
 import type { Config } from '../config/config.ts';
-import type { RuleFieldsOfKey } from '../config/schema/target.ts';
+import type { KeyFields } from '../config/schema/target.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { FieldRule, PathRule } from '../ground/pii-rule.ts';
 import type { KeyHealth } from '../manage/controls.ts';
@@ -119,9 +119,9 @@ export function startProtection(config: Config, logger: Logger): Protection {
   };
 }
 
-/** The `pii` of a rule in code. Throws what keeps its function from being captured. */
+/** The `pii` of a target in code. Throws what keeps its function from being captured. */
 export function declaredRules(
-  fields: RuleFieldsOfKey & { readonly pii?: unknown },
+  fields: KeyFields & { readonly pii?: unknown },
   { pii }: Config,
 ): readonly PathRule[] {
   if (!pii.enabled) return [];

@@ -1,8 +1,8 @@
 import { AsyncResource } from 'node:async_hooks';
 import { isMainThread } from 'node:worker_threads';
-import { checkRuleFields } from '../capture/declare/check-rule-fields.ts';
+import { checkDeclaration } from '../capture/declare/check-declaration.ts';
 import { connectDeclarations, disconnectDeclarations } from '../capture/declare/declarations.ts';
-import { makeRule } from '../capture/declare/make-rule.ts';
+import { makePlan } from '../capture/declare/make-plan.ts';
 import { prepare } from '../capture/prepare.ts';
 import type { TargetReport } from '../capture/report.ts';
 import { type CaptureSlot, createSlot } from '../capture/slot.ts';
@@ -110,12 +110,12 @@ export function start(config: Config, logger: Logger): Service {
     capture.setOnCall(onCall);
     connectDeclarations(
       ({ name, origin, options, parameterNames }) => {
-        checkRuleFields(options);
-        const rule = makeRule(name, origin, options, name, parameterNames);
+        checkDeclaration(options);
+        const plan = makePlan(name, origin, options, name, parameterNames);
         const rules = declaredRules(options, config);
-        if (engine === undefined) early.push([rule.eventType, rules, rule.id]);
-        else engine.protection.addRules(rule.eventType, rules, rule.id);
-        const slot = createSlot(rule, onCall);
+        if (engine === undefined) early.push([plan.eventType, rules, plan.id]);
+        else engine.protection.addRules(plan.eventType, rules, plan.id);
+        const slot = createSlot(plan, onCall);
         declared.push(slot);
         return slot;
       },

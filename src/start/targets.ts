@@ -1,4 +1,4 @@
-import { defaultEventType, makeRule } from '../capture/declare/make-rule.ts';
+import { defaultEventType, makePlan } from '../capture/declare/make-plan.ts';
 import type { CaptureTarget } from '../capture/prepare.ts';
 import type { TargetReport } from '../capture/report.ts';
 import type { CaptureSlot } from '../capture/slot.ts';
@@ -13,7 +13,7 @@ export function captureTargetOf(target: TargetConfig): CaptureTarget {
     id: target.id,
     module: target.module,
     functionPath: target.function,
-    makeRule: (names) => makeRule(target.id, 'configuration', target, eventType, target.params ?? names),
+    makePlan: (names) => makePlan(target.id, 'configuration', target, eventType, target.params ?? names),
   };
 }
 
@@ -26,11 +26,11 @@ export function eventTypeOf({ eventType, function: name, module }: TargetConfig)
   return eventType ?? defaultEventType(name, module);
 }
 
-export function reportOf({ rule, calls, failed, skipped }: CaptureSlot): TargetReport {
+export function reportOf({ plan, calls, failed, skipped }: CaptureSlot): TargetReport {
   return {
-    id: rule.id,
+    id: plan.id,
     state: 'patched',
-    notes: [rule.origin, ...(rule.notes ?? [])],
+    notes: [plan.origin, ...(plan.notes ?? [])],
     calls,
     failed,
     skipped,

@@ -1,6 +1,6 @@
 import type { Severity } from '../../ground/event-fields.ts';
 import type { PiiRules } from '../../ground/pii-rule.ts';
-import type { Phase } from '../rule.ts';
+import type { Phase } from '../plan.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: a function of every type fits where none was named
 export type AnyFunction = (...args: any[]) => any;

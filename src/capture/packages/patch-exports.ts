@@ -130,7 +130,7 @@ function verdict(fn: unknown, target: ExportTarget, exports: unknown): PatchOutc
   const slot = target.slotFor(parameterNames(fn as Callable));
   if (held?.slot === slot) return { result: 'already', exports };
   const problem = held
-    ? `the target ${held.slot.rule.id} captures the same function`
+    ? `the target ${held.slot.plan.id} captures the same function`
     : 'a class with private static members cannot be wrapped: name its methods instead';
   return { problem, exports };
 }

@@ -2,7 +2,7 @@ import { adopt, type Callable, type Held, heldOf, remember } from '../captured-f
 import type { CaptureSlot } from '../slot.ts';
 import { wrapHeld } from './wrap.ts';
 
-/** `taken`: another target, or a rule that wins, holds the function already; `captureNotes` has both names. */
+/** `taken`: another target, or a declaration that wins, holds the function already; `captureNotes` has both names. */
 export type WrapResult =
   | 'wrapped'
   | 'already'

@@ -22,7 +22,7 @@ export const options: readonly Option[] = [
   ...laterOptions,
 ];
 
-/** The list of publish targets: a name like the options', with rules of its own (`target-fields.ts`). */
+/** The list of publish targets: a name like the options', with checks of its own (`target-fields.ts`). */
 export const targetsName = 'svc.targets';
 
 const byName: ReadonlyMap<string, Option> = new Map(options.map((option) => [option.name, option]));

@@ -11,8 +11,8 @@ export interface CallValues {
 /** An expression, or (from code, `.mjs` and `.ts`) a function. */
 export type Expression = string | ((call: CallValues) => unknown);
 
-/** The fields of a target that a record key and headers depend on; also those of a rule in code. */
-export interface RuleFieldsOfKey {
+/** The fields of a target that a record key and headers depend on; also those of a target in code. */
+export interface KeyFields {
   readonly key?: unknown;
   readonly headers?: unknown;
   readonly payload?: unknown;

@@ -1,8 +1,8 @@
 import { nearestName } from '../../config/check/nearest.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { severities, topicNamePattern, topicNameRule } from '../../ground/event-fields.ts';
-import type { Phase } from '../rule.ts';
-import type { RuleFields } from './make-rule.ts';
+import type { Phase } from '../plan.ts';
+import type { PlanFields } from './make-plan.ts';
 
 const phases: readonly Phase[] = ['BEFORE', 'AFTER_RETURNING', 'AFTER'];
 
@@ -17,7 +17,7 @@ const selector: Check = {
 };
 const elsewhere: Check = { isRight: () => true, says: '' };
 
-const checks: { readonly [Name in keyof Required<RuleFields>]: Check } = {
+const checks: { readonly [Name in keyof Required<PlanFields>]: Check } = {
   eventType: { isRight: (value) => typeof value === 'string', says: 'a text' },
   severity: {
     isRight: (value) => severities.includes(value as never),
@@ -44,13 +44,13 @@ const checks: { readonly [Name in keyof Required<RuleFields>]: Check } = {
  *
  * @throws SvcError that names the field, and never a value.
  */
-export function checkRuleFields(fields: RuleFields): void {
+export function checkDeclaration(fields: PlanFields): void {
   for (const [name, value] of Object.entries(fields)) {
     if (!Object.hasOwn(checks, name)) {
       const nearest = nearestName(name, Object.keys(checks));
       throw wrong(`unknown option ${name}${nearest === undefined ? '' : `: did you mean ${nearest}?`}`);
     }
-    const { isRight, says } = checks[name as keyof RuleFields];
+    const { isRight, says } = checks[name as keyof PlanFields];
     if (value !== undefined && !isRight(value)) throw wrong(`${name} must be ${says}`);
   }
 }

@@ -3,11 +3,11 @@ import { type Severity, severities } from '../../ground/event-fields.ts';
 import type { PiiRules } from '../../ground/pii-rule.ts';
 import type { ExpressionScope } from '../expression/scope.ts';
 import { keySelector, payloadSelector, type Selector, whenSelector } from '../expression/selector.ts';
-import type { CaptureRule, Phase, RuleOrigin } from '../rule.ts';
+import type { CapturePlan, Phase, PlanOrigin } from '../plan.ts';
 import { type HeaderSpec, headerSelector } from './header-selector.ts';
 
 /** The fields of a publish target that say what is published; the same in the configuration and in code. */
-export interface RuleFields {
+export interface PlanFields {
   /** Default: `ClassName.methodName`, or the function's name. */
   readonly eventType?: string | undefined;
   /** Default: INFO. */
@@ -39,13 +39,13 @@ export interface RuleFields {
  *
  * @throws SvcError where an expression does not parse or names something that the function does not have.
  */
-export function makeRule(
+export function makePlan(
   id: string,
-  origin: RuleOrigin,
-  fields: RuleFields,
+  origin: PlanOrigin,
+  fields: PlanFields,
   defaultEventType: string,
   parameterNames: readonly string[] | undefined,
-): CaptureRule {
+): CapturePlan {
   const severity = fields.severity ?? 'INFO';
   if (!severities.includes(severity)) {
     throw new SvcError('SVC_CAPTURE_RULE', `severity must be one of ${severities.join(', ')}`);
@@ -73,7 +73,7 @@ export function makeRule(
 
 const callbackNames = new Set(['callback', 'cb', 'done', 'next']);
 
-function notesOf({ callback, phase }: RuleFields, names: readonly string[] | undefined): string[] {
+function notesOf({ callback, phase }: PlanFields, names: readonly string[] | undefined): string[] {
   const last = names?.at(-1) ?? '';
   if (callback !== undefined || phase === 'BEFORE' || !callbackNames.has(last)) return [];
   return [
