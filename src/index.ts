@@ -1,6 +1,6 @@
 export { PublishEvent } from './capture/declare/decorators.ts';
-export type { PlanFields as RuleFields } from './capture/declare/make-plan.ts';
 export { publishEvent } from './capture/declare/publish-event.ts';
+export type { PublishEventOptions } from './capture/declare/publish-event-options.ts';
 export type { Selector } from './capture/expression/selector.ts';
 export type { Phase } from './capture/plan.ts';
 export type { SvcConfig, SvcTarget } from './config/define-config.ts';
