@@ -1,8 +1,6 @@
+import type { Phase } from '../config/schema/target-fields.ts';
 import type { Severity } from '../ground/event-fields.ts';
 import type { ExpressionScope } from './expression/scope.ts';
-
-/** When a captured function makes its event: before it runs, after it succeeded, or after it ended either way. */
-export type Phase = 'BEFORE' | 'AFTER_RETURNING' | 'AFTER';
 
 /** Where a target was written. A configured one wins over a decorator on the same function. */
 export type PlanOrigin = 'configuration' | 'decorator' | 'publishEvent';

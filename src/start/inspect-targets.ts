@@ -1,25 +1,12 @@
-import { defaultEventType, makePlan } from '../capture/declare/make-plan.ts';
 import { inspect } from '../capture/prepare.ts';
 import type { TargetReport } from '../capture/report.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
+import { captureTargetOf } from './targets.ts';
 
 /** Which targets of the configuration can be patched, without loading the application. */
 export function inspectTargets({ targets, baseDir }: Config): TargetReport[] {
-  const all = targets.map((target) => ({
-    id: target.id,
-    module: target.module,
-    functionPath: target.function,
-    expressions: expressionsOf(target),
-    makePlan: (names: readonly string[] | undefined) =>
-      makePlan(
-        target.id,
-        'configuration',
-        target,
-        defaultEventType(target.function, target.module),
-        target.params ?? names,
-      ),
-  }));
+  const all = targets.map((target) => ({ ...captureTargetOf(target), expressions: expressionsOf(target) }));
   return inspect(all, { baseDir });
 }
 

@@ -1,57 +1,52 @@
 import { nearestName } from '../../config/check/nearest.ts';
+import { formats, hasFormat } from '../../config/schema/format.ts';
+import { type TargetField, targetFields } from '../../config/schema/target-fields.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { severities, topicNamePattern, topicNameRule } from '../../ground/event-fields.ts';
-import type { Phase } from '../plan.ts';
 import type { PlanFields } from './make-plan.ts';
 
-const phases: readonly Phase[] = ['BEFORE', 'AFTER_RETURNING', 'AFTER'];
-
-interface Check {
-  readonly isRight: (value: unknown) => boolean;
-  readonly says: string;
-}
-
-const selector: Check = {
-  isRight: (value) => typeof value === 'string' || typeof value === 'function',
-  says: 'an expression or a function',
-};
-const elsewhere: Check = { isRight: () => true, says: '' };
-
-const checks: { readonly [Name in keyof Required<PlanFields>]: Check } = {
-  eventType: { isRight: (value) => typeof value === 'string', says: 'a text' },
-  severity: {
-    isRight: (value) => severities.includes(value as never),
-    says: `one of ${severities.join(', ')}`,
-  },
-  topic: {
-    isRight: (value) => typeof value === 'string' && topicNamePattern.test(value),
-    says: `a topic name that Kafka accepts: ${topicNameRule}`,
-  },
-  payload: selector,
-  when: selector,
-  // These by those who read them.
-  payloadIndex: elsewhere,
-  callback: elsewhere,
-  headers: elsewhere,
-  pii: elsewhere,
-  key: selector,
-  phase: { isRight: (value) => phases.includes(value as Phase), says: `one of ${phases.join(', ')}` },
-  failOnError: { isRight: (value) => typeof value === 'boolean', says: 'true or false' },
-};
+const known = new Map(
+  targetFields.filter((field) => !field.configuredOnly).map((field) => [field.name as string, field]),
+);
 
 /**
- * Fields of a rule that was written in code, where nobody has looked at them yet.
+ * Fields of a target that was written in code, where nobody has looked at them yet.
  *
  * @throws SvcError that names the field, and never a value.
  */
 export function checkDeclaration(fields: PlanFields): void {
   for (const [name, value] of Object.entries(fields)) {
-    if (!Object.hasOwn(checks, name)) {
-      const nearest = nearestName(name, Object.keys(checks));
+    const field = known.get(name);
+    if (field === undefined) {
+      const nearest = nearestName(name, known.keys());
       throw wrong(`unknown option ${name}${nearest === undefined ? '' : `: did you mean ${nearest}?`}`);
     }
-    const { isRight, says } = checks[name as keyof PlanFields];
-    if (value !== undefined && !isRight(value)) throw wrong(`${name} must be ${says}`);
+    const must = value === undefined ? undefined : whatItMust(field, value);
+    if (must !== undefined) throw wrong(`${name} ${must}`);
+  }
+}
+
+/** `undefined` where the value is right, or looked at by those who read it: `payloadIndex`, `headers` and `pii`. */
+function whatItMust(
+  { type, values = [], format, orFunction }: TargetField,
+  value: unknown,
+): string | undefined {
+  const isText = typeof value === 'string';
+  const unless = (isRight: boolean, says: string) => (isRight ? undefined : says);
+  switch (type) {
+    case 'boolean':
+      return unless(typeof value === 'boolean', 'must be true or false');
+    case 'enum':
+      return unless(
+        isText && values.includes(value),
+        `must be ${values.length > 1 ? 'one of ' : ''}${values.join(', ')}`,
+      );
+    case 'string':
+      if (orFunction)
+        return unless(isText || typeof value === 'function', 'must be an expression or a function');
+      if (format === 'topic') return unless(isText && hasFormat(format, value), formats[format].says);
+      return unless(isText, 'must be a text');
+    default:
+      return undefined;
   }
 }
 

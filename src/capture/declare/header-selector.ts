@@ -3,8 +3,6 @@ import { headerNameProblem, headerText, headerTextRule, maxHeaders } from '../..
 import type { ExpressionScope } from '../expression/scope.ts';
 import { type Selector, selector } from '../expression/selector.ts';
 
-export type HeaderSpec = Readonly<Record<string, string | Selector>>;
-
 /**
  * What takes the headers out of a call, as texts; those that are null or undefined are left out.
  *
@@ -12,7 +10,7 @@ export type HeaderSpec = Readonly<Record<string, string | Selector>>;
  *   the returned function throws what a failed expression throws, and `SVC_CAPTURE_HEADERS` for a value that is no header
  */
 export function headerSelector(
-  spec: HeaderSpec,
+  spec: Readonly<Record<string, string | Selector>>,
   parameterNames: readonly string[] | undefined,
 ): (call: ExpressionScope) => Readonly<Record<string, string>> {
   // Code without types names what it likes.

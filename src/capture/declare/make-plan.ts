@@ -1,38 +1,11 @@
+import { type TargetFields, targetDefaults } from '../../config/schema/target-fields.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { type Severity, severities } from '../../ground/event-fields.ts';
-import type { PiiRules } from '../../ground/pii-rule.ts';
 import type { ExpressionScope } from '../expression/scope.ts';
 import { keySelector, payloadSelector, type Selector, whenSelector } from '../expression/selector.ts';
-import type { CapturePlan, Phase, PlanOrigin } from '../plan.ts';
-import { type HeaderSpec, headerSelector } from './header-selector.ts';
+import type { CapturePlan, PlanOrigin } from '../plan.ts';
+import { headerSelector } from './header-selector.ts';
 
-/** The fields of a publish target that say what is published; the same in the configuration and in code. */
-export interface PlanFields {
-  /** Default: `ClassName.methodName`, or the function's name. */
-  readonly eventType?: string | undefined;
-  /** Default: INFO. */
-  readonly severity?: Severity | undefined;
-  /** Default: `svc.broker.topic`. */
-  readonly topic?: string | undefined;
-  /** Default: the return value. */
-  readonly payload?: string | Selector | undefined;
-  /** -1, the default: the return value; 0 and up: that argument. `payload` wins. */
-  readonly payloadIndex?: number | undefined;
-  /** Which calls make an event: an expression or a function. Default: all. */
-  readonly when?: string | Selector | undefined;
-  /** `last`: the last argument is a callback in Node's form, the error first; what follows the error is the result. */
-  readonly callback?: 'last' | undefined;
-  /** Record key. Default: the event id. */
-  readonly key?: string | Selector | undefined;
-  /** Headers of the record by their names: expressions or functions. */
-  readonly headers?: HeaderSpec | undefined;
-  /** Rules for personal data in the payload, in the forms of `svc.pii.fields`; `{ type: 'EMAIL' }` for the whole of it. */
-  readonly pii?: PiiRules | undefined;
-  /** Default: AFTER_RETURNING. */
-  readonly phase?: Phase | undefined;
-  /** Default: false. */
-  readonly failOnError?: boolean | undefined;
-}
+export type PlanFields = TargetFields<string | Selector, unknown>;
 
 /**
  * Compiles what one target says.
@@ -46,22 +19,15 @@ export function makePlan(
   defaultEventType: string,
   parameterNames: readonly string[] | undefined,
 ): CapturePlan {
-  const severity = fields.severity ?? 'INFO';
-  if (!severities.includes(severity)) {
-    throw new SvcError('SVC_CAPTURE_RULE', `severity must be one of ${severities.join(', ')}`);
-  }
-  if (fields.callback !== undefined && fields.callback !== 'last') {
-    throw new SvcError('SVC_CAPTURE_RULE', 'callback must be last');
-  }
   const select = payloadSelector(fields, parameterNames);
   return {
     id,
     origin,
     eventType: fields.eventType || defaultEventType,
-    severity,
+    severity: fields.severity ?? targetDefaults.severity,
     topic: fields.topic,
-    phase: fields.phase ?? 'AFTER_RETURNING',
-    failOnError: fields.failOnError ?? false,
+    phase: fields.phase ?? targetDefaults.phase,
+    failOnError: fields.failOnError ?? targetDefaults.failOnError,
     callback: fields.callback,
     when: fields.when === undefined ? undefined : whenSelector(fields.when, parameterNames),
     payload: fields.payload === undefined ? select : declared(select),

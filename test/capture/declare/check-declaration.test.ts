@@ -21,6 +21,8 @@ describe('fields of a target in code', () => {
     [{ payload: { id: 7 } }, 'payload must be an expression or a function'],
     [{ key: 7 }, 'key must be an expression or a function'],
     [{ phase: 'LATER' }, 'phase must be one of BEFORE, AFTER_RETURNING, AFTER'],
+    [{ callback: 'first' }, 'callback must be last'],
+    [{ params: ['id'] }, 'unknown option params'],
     [{ failOnError: 'yes' }, 'failOnError must be true or false'],
     [{ eventtype: 'T' }, 'unknown option eventtype: did you mean eventType?'],
     [{ whatIsThat: 'T' }, 'unknown option whatIsThat'],
