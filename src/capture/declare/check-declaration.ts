@@ -1,7 +1,7 @@
-import { nearestName } from '../../config/check/nearest.ts';
 import { formats, hasFormat } from '../../config/schema/format.ts';
 import { type TargetField, targetFields } from '../../config/schema/target-fields.ts';
 import { SvcError } from '../../ground/errors.ts';
+import { nearestName } from '../../ground/nearest-names.ts';
 import type { PlanFields } from './make-plan.ts';
 
 const known = new Map(

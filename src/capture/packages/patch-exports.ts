@@ -1,8 +1,8 @@
 import { types } from 'node:util';
+import { didYouMean } from '../../ground/nearest-names.ts';
 import { type Callable, heldOf } from '../captured-functions.ts';
 import { parameterNames } from '../declare/parameter-names.ts';
 import type { CaptureSlot } from '../slot.ts';
-import { didYouMean } from '../source/did-you-mean.ts';
 import type { FunctionPath } from '../source/find/function-path.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
 import { wrapFactory } from '../wrap/wrap-factory.ts';

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { builtinModules, createRequire, isBuiltin } from 'node:module';
 import path from 'node:path';
-import { didYouMean } from '../source/did-you-mean.ts';
+import { didYouMean } from '../../ground/nearest-names.ts';
 
 export interface ResolvedPackage {
   /** What `require` of it loads; `undefined` for a package that only `import` can load. */

@@ -1,7 +1,7 @@
-import { nearestName } from '../../config/check/nearest.ts';
 import { isTooBig } from '../../ground/bounds.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type Severity, severities, topicNamePattern, topicNameRule } from '../../ground/event-fields.ts';
+import { nearestName } from '../../ground/nearest-names.ts';
 import type { PublishOptions } from '../producer.ts';
 
 export interface CheckedOptions {
