@@ -4,7 +4,12 @@ import type { Names } from './check/names.ts';
 import type { EncryptionKeyConfig } from './check/pii-keys.ts';
 import type { TargetConfig } from './schema/target.ts';
 
-/** `header:x-user-id`, `baggage:user.id`, `request:user.id`, or a function of the request. */
+/**
+ * Where a user or session id comes from: `header:x-user-id`, `baggage:user.id`, `request:user.id` (a property path of
+ * Node's request object, for what Express middleware such as passport puts on it), or a function of that request, which is
+ * `undefined` outside of one. Fastify and Koa keep the user on objects of their own: call `setContext` in a hook there.
+ * A function answers with a string, number or bigint, else the value is not known; one that throws is named once in the log.
+ */
 export type ActorSource = string | ((request: unknown) => unknown);
 
 /** The whole configuration, checked, with its defaults. Paths are absolute. Durations are milliseconds. */

@@ -1,3 +1,7 @@
+/** Key ids become parts of paths and of ciphertexts. */
+export const keyIdPattern: RegExp = /^[A-Za-z0-9_-]{1,128}$/;
+export const keyIdProblem = 'Invalid key id: it must be 1 to 128 letters, digits, underscores and hyphens';
+
 export const keyLengthBytes = 32;
 
 /** What a text gives as a key of AES-256, and how it was read. */

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, extname, join, relative } from 'node:path';
+import { readManifest } from '../../ground/manifest.ts';
 import { nearestNames } from '../../ground/nearest-names.ts';
-import { readManifest } from './manifest.ts';
 import type { Problem } from './wrapper-place.ts';
 
 const extensions = ['.ts', '.js', '.mts', '.mjs', '.cts', '.cjs', '.tsx', '.jsx'];
