@@ -1,9 +1,9 @@
 import type { Context } from '@opentelemetry/api';
-import type { ActorSource } from '../config/config.ts';
 import { SvcError } from '../ground/errors.ts';
 import { runOwnWork } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
 import { baggageEntry } from './baggage.ts';
+import type { ActorSource } from './context-options.ts';
 import type { ContextStore } from './context-store.ts';
 import { boundedText, headerValue, scalarText, toHeaderName } from './request/header-value.ts';
 import { readPath, requestObject } from './request/request-object.ts';

@@ -1,4 +1,3 @@
-import type { ActorSource } from '../config/config.ts';
 import type { Logger } from '../observe/logger.ts';
 
 /** Where the values of an event's metadata come from. Every field has a default: nothing has to be configured. */
@@ -25,3 +24,11 @@ export interface ContextOptions {
 }
 
 export type ForwardedHeader = 'auto' | 'forwarded' | 'x-forwarded-for';
+
+/**
+ * Where a user or session id comes from: `header:x-user-id`, `baggage:user.id`, `request:user.id` (a property path of
+ * Node's request object, for what Express middleware such as passport puts on it), or a function of that request, which is
+ * `undefined` outside of one. Fastify and Koa keep the user on objects of their own: call `setContext` in a hook there.
+ * A function answers with a string, number or bigint, else the value is not known; one that throws is named once in the log.
+ */
+export type ActorSource = string | ((request: unknown) => unknown);
