@@ -1,5 +1,5 @@
 import { SvcError } from '../../ground/errors.ts';
-import { headerNameProblem, headerText, headerTextRule, maxHeaders } from '../../ground/event-fields.ts';
+import { headerNameProblem, headerText, headerTextForm, maxHeaders } from '../../ground/event-fields.ts';
 import type { ExpressionScope } from '../expression/scope.ts';
 import { type Selector, selector } from '../expression/selector.ts';
 
@@ -26,7 +26,7 @@ export function headerSelector(
     const headers: Record<string, string> = {};
     for (const { name, select } of selectors) {
       const text = headerText(select(call));
-      if (text === undefined) throw wrong(`the header ${name} must be ${headerTextRule}`);
+      if (text === undefined) throw wrong(`the header ${name} must be ${headerTextForm}`);
       if (text !== null) headers[name] = text;
     }
     return headers;
