@@ -1,6 +1,6 @@
 import { closeSync, lstatSync, openSync, readdirSync, statSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolders } from '../ground/folders.ts';
+import { makeFolders } from '../ground/files/folders.ts';
 import { isAlive, type ProcessStamp } from './process-stamp.ts';
 
 /** A claim is an empty file whose name says it all: `<worker id>.<space>.<pid>.<task>.<began>.<random>`. */

@@ -2,7 +2,7 @@ import { chmodSync, constants, lstatSync, realpathSync, statSync } from 'node:fs
 import { access, lstat, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { SvcError } from '../../ground/errors.ts';
-import { makeFolders } from '../../ground/folders.ts';
+import { makeFolders } from '../../ground/files/folders.ts';
 import { restrictToOwner } from './owner-only.ts';
 
 /** What the owner-only rule of Windows depends on; replaced in tests. */

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { builtinModules, createRequire, isBuiltin } from 'node:module';
 import path from 'node:path';
-import { hasManifest, readManifest } from '../../ground/manifest.ts';
+import { hasManifest, readManifest } from '../../ground/files/manifest.ts';
 import { didYouMean } from '../../ground/nearest-names.ts';
 
 export interface ResolvedPackage {

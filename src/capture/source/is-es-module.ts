@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import { nearestManifest } from '../../ground/manifest.ts';
+import { nearestManifest } from '../../ground/files/manifest.ts';
 
 /** Whether Node loads the file as an ES module, by its name and its package. Plain syntax detection is not foreseen here. */
 export function isEsModule(path: string): boolean {

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, extname, join, relative } from 'node:path';
-import { readManifest } from '../../ground/manifest.ts';
+import { readManifest } from '../../ground/files/manifest.ts';
 import { nearestNames } from '../../ground/nearest-names.ts';
 import type { Problem } from './wrapper-place.ts';
 

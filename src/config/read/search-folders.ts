@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
-import { isFile } from '../../ground/folders.ts';
-import { hasManifest, readManifest } from '../../ground/manifest.ts';
+import { isFile } from '../../ground/files/folders.ts';
+import { hasManifest, readManifest } from '../../ground/files/manifest.ts';
 import { isOpenToStrangers } from './foreign-file.ts';
 
 /** Files that mark the root of a workspace, beside `workspaces` in its package.json. */

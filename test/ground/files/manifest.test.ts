@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { hasManifest, nearestManifest, readManifest } from '../../src/ground/manifest.ts';
+import { hasManifest, nearestManifest, readManifest } from '../../../src/ground/files/manifest.ts';
 
 describe('package.json', () => {
   let root: string;

@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { makeFolders } from '../../src/ground/folders.ts';
-import { requiring } from '../support/requires.ts';
+import { makeFolders } from '../../../src/ground/files/folders.ts';
+import { requiring } from '../../support/requires.ts';
 
 describe('makeFolders', () => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-folders-'));
@@ -27,7 +27,7 @@ describe('makeFolders', () => {
   requiring('proc', 'in a place in which no folder can be made', () => {
     it('does not keep the application waiting for ever, as the recursive mkdir of Node does', () => {
       // In a process of its own, or a failure would be one of the whole run.
-      const url = new URL('../../src/ground/folders.ts', import.meta.url).href;
+      const url = new URL('../../../src/ground/files/folders.ts', import.meta.url).href;
       const code = `import(${JSON.stringify(url)}).then((m) => m.makeFolders('/proc/svc/backup')).catch((e) => console.log(e.code))`;
       const { stdout } = spawnSync(process.execPath, [...process.execArgv, '-e', code], { timeout: 10_000 });
       assert.equal(String(stdout), 'ENOENT\n');
