@@ -20,6 +20,13 @@ export interface BatchLimits {
   readonly maxBytes: number;
 }
 
+export interface BatchSettings extends BatchLimits {
+  /** How long the first event of a batch waits at most for others where its partition is busy, or was sent to within that time. */
+  readonly lingerMs: number;
+  /** Callers wait for the outcome of their events. Default: false. */
+  readonly isAwaited?: boolean;
+}
+
 /** How many of the waiting events, which are not empty, go into the next batch. */
 export function countForBatch(waiting: readonly QueuedEvent[], { maxEvents, maxBytes }: BatchLimits): number {
   const most = Math.min(waiting.length, maxEvents);

@@ -1,5 +1,4 @@
 import type { SendFailure } from '../broker.ts';
-import { nameOf } from './event-outcome.ts';
 
 export const shutDown: SendFailure = {
   kind: 'retriable',
@@ -26,4 +25,9 @@ export function timedOut(deliveryTimeoutMs: number, inFlight: boolean): SendFail
     cause: 'TimeoutException',
     message: `not acknowledged within ${deliveryTimeoutMs} ms (svc.broker.delivery-timeout-ms, less what the dead letter topic and the backup need)`,
   };
+}
+
+/** Of an error, its name: a message may hold a payload. */
+export function nameOf(error: unknown): string {
+  return error instanceof Error ? error.name : typeof error;
 }
