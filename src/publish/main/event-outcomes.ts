@@ -1,7 +1,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
+import type { Outcome } from '../../observe/outcomes.ts';
 import type { SendFailure } from '../broker.ts';
-import type { Outcome } from '../publisher.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import { nameOf } from './failures.ts';
 import type { Intake } from './intake.ts';

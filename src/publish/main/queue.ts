@@ -65,17 +65,18 @@ export interface Queue extends Publisher {
    * Sends at once what waits only for company, and waits until everything has its outcome. Towards the end of `deadlineMs`
    * what is not acknowledged goes to the next tier, what is under way too. Intake stays as it is.
    */
-  drain(deadlineMs: number): Promise<boolean>;
-  /** Gives everything to the next tier that is not acknowledged yet. */
-  giveUp(reason: SendFailure): void;
+  finish(deadlineMs: number): Promise<boolean>;
   /**
-   * The same at the very end of the process, where no promise is heard any more: whoever calls it stores them. `late` gets
-   * each event that comes after it, and returns whether it is stored.
+   * At the very end of the process, where no promise is heard any more: returns everything that is not acknowledged yet and
+   * not with the next tier, for whoever calls it to store. `late` gets each event that comes after it, and returns whether
+   * it is stored.
    */
   surrender(reason: SendFailure, late: (failed: FailedEvent) => boolean): readonly FailedEvent[];
+  /** Takes nothing in any more, and finishes: every event has its outcome, at `deadlineMs` at the latest. */
+  close(deadlineMs: number): Promise<void>;
 }
 
-/** The last part of the time to drain, which the next tiers have for what was not acknowledged: at most this. */
+/** The last part of the time to finish, which the next tiers have for what was not acknowledged: at most this. */
 const longestReserveMs = 2_000;
 /** Topics kept although nothing of them is under way; topic names can come from application data. */
 const maxIdleTopics = 100;
@@ -168,12 +169,12 @@ export function createQueue(options: QueueOptions): Queue {
     for (const topic of topics.values()) topic.flush();
   }
 
-  async function drain(deadlineMs: number): Promise<boolean> {
+  async function finish(deadlineMs: number): Promise<boolean> {
     const end = clock.monotonic() + deadlineMs;
     flush();
-    const isDrained = await within(deadlineMs - Math.min(deadlineMs / 4, longestReserveMs), outcomes.idle());
+    const isFinished = await within(deadlineMs - Math.min(deadlineMs / 4, longestReserveMs), outcomes.idle());
     // Events that came after the last one was through have their time still.
-    if (isDrained) return true;
+    if (isFinished) return true;
     giveUp(shutDown, true);
     return within(Math.max(0, end - clock.monotonic()), outcomes.idle());
   }
@@ -184,7 +185,6 @@ export function createQueue(options: QueueOptions): Queue {
     clusterAway(message, sinceMs) {
       if (!line.hasStoredSince(sinceMs)) breaker?.silent(message);
     },
-    giveUp: (reason) => giveUp(reason, true),
     surrender(reason, late) {
       line.close();
       storeLate = late;
@@ -207,11 +207,11 @@ export function createQueue(options: QueueOptions): Queue {
     },
 
     flush,
-    drain,
+    finish,
 
     async close(deadlineMs) {
       line.close();
-      await drain(deadlineMs);
+      await finish(deadlineMs);
       clearTimeout(expiry);
       silence.close();
     },

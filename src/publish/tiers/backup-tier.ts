@@ -1,7 +1,7 @@
 import { type Clock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
-import type { BackupEvent, EventBackupStrategy } from '../backup.ts';
+import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
 import { createMemory, createSendSlots, type Memory } from '../memory-limits.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
 

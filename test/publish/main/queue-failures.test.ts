@@ -343,15 +343,16 @@ describe('queue, when sends fail', () => {
       assert.equal(failed.length, 0);
     });
 
-    it('a probe that ends without a send makes room for another', async () => {
-      const { queue, reply, failure } = outage();
+    it('a probe that ends without an answer makes room for another', async () => {
+      const { queue, sends, reply } = outage();
       for (const id of ids(1, 600)) void queue.publish(event(id));
       await clock.tickAsync(8_000);
       reply.current = undefined;
       void queue.publish(event('probe'));
-      queue.giveUp({ kind: 'retriable', cause: 'Shutdown', message: 'over' });
+      void queue.finish(0);
+      await clock.tickAsync(0);
       assert.equal(queue.breaker?.state, 'OPEN');
-      failure.current = undefined;
+      sends.at(-1)?.answer({ ok: false, failure: noAnswer });
       reply.current = () => undefined;
       await clock.tickAsync(1_000);
       const second = queue.publish(event('probe 2'));

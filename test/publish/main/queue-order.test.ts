@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import sinon from 'sinon';
+import type { Outcome } from '../../../src/observe/outcomes.ts';
 import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
 import { partitionOfKey } from '../../../src/publish/main/partitioner.ts';
-import type { Outcome } from '../../../src/publish/publisher.ts';
 import { away, event, fakeCluster, forbidden, noAnswer, queueOver, tooLarge } from '../fake-cluster.ts';
 
 /** How one send goes: what the client says, whether the broker stored the records all the same, and how long it takes. */
