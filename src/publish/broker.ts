@@ -1,3 +1,7 @@
+import type { SendFailureKind } from '../observe/outcomes.ts';
+
+export type { SendFailureKind };
+
 /** One record as it goes over the wire. `value` is made once, where it is asked for, and never changed. */
 export interface BrokerRecord {
   readonly key: string | null;
@@ -15,15 +19,6 @@ export interface ClusterInfo {
   readonly clusterId: string | null;
   readonly nodeCount: number;
 }
-
-/**
- * What became of a failed send:
- * - `retriable`: nothing was stored, a later try may succeed;
- * - `fatal`: nothing was stored, and no retry will help (authorization, an invalid topic);
- * - `too_large`: the record or batch exceeds a limit of the broker;
- * - `unknown_outcome`: the broker may have stored it (time-out, connection closed): a retry may duplicate.
- */
-export type SendFailureKind = 'retriable' | 'fatal' | 'too_large' | 'unknown_outcome';
 
 /** Why a send failed. `message` is one line for an operator, says what to do, and holds no payload and no password. */
 export interface SendFailure {

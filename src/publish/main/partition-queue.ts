@@ -1,11 +1,11 @@
 import type { SendFailure } from '../broker.ts';
+import { countForBatch } from '../cut-batches.ts';
 import {
   type Batch,
   type BatchSettings,
-  countForBatch,
   finalFailure,
-  halvesOf,
   newBatch,
+  splitBatch,
   unsettled,
   withFailure,
 } from './batch.ts';
@@ -161,7 +161,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       if (batch !== undefined) return batch;
     }
     if (waiting.length === 0) return undefined;
-    const events = waiting.splice(0, countForBatch(waiting, settings));
+    const events = waiting.splice(0, countForBatch(waiting, bytesOf, settings));
     for (const { bytes } of events) waitingBytes -= bytes;
     lastBatchEvents = events.length;
     options.partitioner.batchTaken(partition);
@@ -171,7 +171,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   function onFailure(batch: Batch, failure: SendFailure): void {
     const waitMs = line.afterFailure(topic, batch, failure);
     if (failure.kind === 'too_large' && batch.events.length > 1) {
-      batches.unshift(...halvesOf(batch));
+      batches.unshift(...splitBatch(batch));
     } else if (waitMs === undefined) {
       const why = finalFailure(batch);
       for (const event of batch.events) outcomes.settle(event, why);
@@ -236,6 +236,8 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     isIdle: () => state === 'idle',
   };
 }
+
+const bytesOf = (event: QueuedEvent): number => event.bytes;
 
 function onImmediate(work: () => void): () => void {
   const immediate = setImmediate(work);

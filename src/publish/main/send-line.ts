@@ -64,7 +64,7 @@ export function createSendLine(options: SendLineOptions): SendLine {
       try {
         result = await isolate(() => broker.send(topic, partition, records));
       } catch (error) {
-        result = { ok: false, failure: brokenPromise(error) };
+        result = brokenPromise(error);
       }
       silence.heard();
       if (result.ok) {
