@@ -1,5 +1,6 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
+import { createQuietLog } from '../../observe/quiet-log.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { SendFailure } from '../broker.ts';
 import { createMemory, type Memory, type MemoryLimits } from '../memory-limits.ts';
@@ -26,15 +27,12 @@ export interface Intake {
   release(queued: QueuedEvent): void;
 }
 
-/** At most one line about a full buffer in this time. */
-const quietMs = 10_000;
-
 export function createIntake(options: IntakeOptions): Intake {
   const { deliveryTimeoutMs, breaker, clock, logger, onProbeFailed } = options;
   const memory = createMemory(options.buffer);
+  const sayFull = createQuietLog(logger, clock, { level: 'warn', saysLeftOut: false });
   /** The event that tests the cluster, while it does. */
   let probe: QueuedEvent | undefined;
-  let overflowSaidAtMs = Number.NEGATIVE_INFINITY;
 
   /** It must not get to the next tier, or its topic, before an earlier event of its key has. */
   function isBehindProbe({ key }: SerializedEvent, topic: string): boolean {
@@ -49,10 +47,7 @@ export function createIntake(options: IntakeOptions): Intake {
   function bufferFull(): SendFailure {
     const { maxEvents, maxBytes } = options.buffer;
     const message = `${memory.events} events of ${memory.bytes} bytes are waiting in memory (at most ${maxEvents} events of ${maxBytes} bytes: svc.broker.buffer)`;
-    if (clock.monotonic() - overflowSaidAtMs >= quietMs) {
-      overflowSaidAtMs = clock.monotonic();
-      logger.warn(`events go to the next tier, because ${message}`);
-    }
+    sayFull('', `events go to the next tier, because ${message}`);
     return { kind: 'retriable', cause: 'BufferFull', message };
   }
 
