@@ -33,8 +33,9 @@ export type SendResult = { readonly ok: true } | { readonly ok: false; readonly 
 /**
  * PORT: a client of a broker. One folder under `adapters/` implements it; `test/contract/broker.ts` is the suite it passes.
  *
- * - `send` writes records of ONE topic and, where `partition` is given, of one partition: all of them are stored or none,
- *   and in their order. It resolves in every case and never throws: a failure is a value. It does not retry by itself.
+ * - `send` writes records to one partition: all of them are stored or none, and in their order. Without `partition` there is
+ *   ONE record, which the client places by its key. It resolves in every case and never throws: a failure is a value. It does
+ *   not retry by itself.
  * - Several sends may run at once; two at once to the same partition have no order between them.
  * - `connect` may be called again after a failure, and `send` connects by itself when nobody did.
  * - `close` waits for sends under way up to `deadlineMs`, then drops the connection. Afterwards `send` fails as `fatal`.
