@@ -172,7 +172,7 @@ function startEngine(
   ledger.declare(eventTypesOf(config));
   const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
   const isolate = <T>(work: () => Promise<T>): Promise<T> => startOwnWork(() => withoutSpans(work));
-  const isAway = (): boolean => queue.breaker !== undefined && queue.breaker.state !== 'CLOSED';
+  const isAway = (): boolean => queue.breaker.state !== 'CLOSED';
   const tiers = startTiers(config, { broker, ledger, alert, logger, isAway });
   const queue: Queue = createQueue({
     ...queueSettingsOf(config),
@@ -216,7 +216,7 @@ function startEngine(
   const sources: MetricSources = {
     ledger,
     durations,
-    circuit: () => circuitStates.indexOf(queue.breaker?.state ?? 'CLOSED'),
+    circuit: () => circuitStates.indexOf(queue.breaker.state),
     buffer: queue.state,
     backup: tiers.backup,
     worker: ids.worker,

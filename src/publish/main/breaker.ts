@@ -22,8 +22,6 @@ export interface Breaker {
   silent(message: string): void;
   /** The probe ended without a send. */
   probeGone(): void;
-  /** By hand: as if the cluster had answered. */
-  reset(): void;
 }
 
 export interface BreakerSettings {
@@ -97,7 +95,6 @@ export function createBreaker(options: BreakerOptions): Breaker {
     },
 
     answered: close,
-    reset: close,
 
     failed({ kind, cause, message }, givenUp) {
       if (kind === 'too_large') return close();

@@ -13,7 +13,7 @@ export interface EventOutcomesOptions {
   readonly next: NextTier;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly onPublished?: (() => void) | undefined;
+  readonly onPublished: () => void;
 }
 
 /** From the end of an event in the queue to its outcome: published, or where the next tiers have put it. */
@@ -55,7 +55,7 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
       sayRetry(queued, signal.notice);
       signal = await signal.notice.next;
     }
-    onPublished?.();
+    onPublished();
     end();
     return 'published';
   }

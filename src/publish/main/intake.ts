@@ -11,7 +11,7 @@ import { bytesOf } from './record.ts';
 export interface IntakeOptions {
   readonly buffer: MemoryLimits;
   readonly deliveryTimeoutMs: number;
-  readonly breaker: Breaker | undefined;
+  readonly breaker: Breaker;
   readonly clock: Clock;
   readonly logger: Logger;
   /** The event that tested the cluster has its end, and the cluster is away still. */
@@ -41,7 +41,7 @@ export function createIntake(options: IntakeOptions): Intake {
 
   function afterProbe(): void {
     probe = undefined;
-    if (breaker?.state !== 'CLOSED') onProbeFailed();
+    if (breaker.state !== 'CLOSED') onProbeFailed();
   }
 
   function bufferFull(): SendFailure {
@@ -57,7 +57,7 @@ export function createIntake(options: IntakeOptions): Intake {
       const bytes = bytesOf(event);
       // Room first: a probe that finds none would leave the breaker waiting.
       if (!memory.take(bytes)) return bufferFull();
-      const admission = breaker?.admit() ?? 'send';
+      const admission = breaker.admit();
       if (admission === 'refused' && !isBehindProbe(event, topic)) {
         memory.give(bytes);
         return breakerOpen;
@@ -70,7 +70,7 @@ export function createIntake(options: IntakeOptions): Intake {
     },
     release(queued) {
       memory.give(queued.bytes);
-      if (queued.isProbe) breaker?.probeGone();
+      if (queued.isProbe) breaker.probeGone();
       // When its whole batch is settled, those of its key that wait behind it.
       if (queued === probe) void Promise.resolve().then(afterProbe);
     },

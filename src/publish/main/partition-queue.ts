@@ -47,7 +47,7 @@ export interface PartitionQueue {
   /** Ends all events past their deadline. Returns the next deadline. */
   expire(nowMs: number, deliveryTimeoutMs: number): number | undefined;
   /** Ends all events that are not in a send, or all of them. */
-  abandon(reason: SendFailure, alsoInFlight?: boolean): void;
+  abandon(reason: SendFailure, alsoInFlight: boolean): void;
   isIdle(): boolean;
 }
 
@@ -218,7 +218,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       return undefined;
     },
 
-    abandon(reason, alsoInFlight = false) {
+    abandon(reason, alsoInFlight) {
       if (alsoInFlight && inFlight !== undefined) {
         const why = finalFailure({ ...inFlight, maybeStored: true }, reason);
         for (const event of inFlight.events) outcomes.settle(event, why);

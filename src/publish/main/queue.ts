@@ -19,8 +19,7 @@ import { createSilenceWatch } from './silence-watch.ts';
 import { createTopicQueue, earliest, type TopicQueue } from './topic-queue.ts';
 
 export interface QueueOptions {
-  /** Without `describe`, a cluster that hangs shows only when the time of its events is over. */
-  readonly broker: Pick<Broker, 'send' | 'partitionsFor'> & Partial<Pick<Broker, 'describe' | 'letGo'>>;
+  readonly broker: Pick<Broker, 'send' | 'partitionsFor' | 'describe' | 'letGo'>;
   /** Topic of events that name none. */
   readonly topic: string;
   readonly batch: BatchSettings;
@@ -31,19 +30,18 @@ export interface QueueOptions {
   /** An event that is not acknowledged in this time goes to the next tier. */
   readonly deliveryTimeoutMs: number;
   readonly retry: RetryPolicy;
-  /** Left out: every event is sent, whatever became of those before. */
-  readonly breaker?: BreakerSettings | undefined;
+  readonly breaker: BreakerSettings;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Runs a send as svc's own work: not captured, and without spans of the client's instrumentation. */
   readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
   /** Where an event goes that was not published. Called in the context of the event's call. */
   readonly next: NextTier;
-  readonly onPublished?: () => void;
+  readonly onPublished: () => void;
   /** A send failed, of any number of events. */
-  readonly onSendFailed?: (kind: SendFailureKind) => void;
+  readonly onSendFailed: (kind: SendFailureKind) => void;
   /** An event is sent once more. */
-  readonly onRetried?: (eventType: string) => void;
+  readonly onRetried: (eventType: string) => void;
 }
 
 export interface QueueState {
@@ -57,7 +55,7 @@ export interface QueueState {
 export interface Queue extends Publisher {
   /** Sends at once what waits only for company. */
   flush(): void;
-  readonly breaker: Breaker | undefined;
+  readonly breaker: Breaker;
   state(): QueueState;
   /** Somebody else has found the cluster away; `sinceMs`: when that was begun, on the monotonic clock. */
   clusterAway(message: string, sinceMs: number): void;
@@ -91,8 +89,7 @@ const maxIdleTopics = 100;
  */
 export function createQueue(options: QueueOptions): Queue {
   const { broker, clock, logger, deliveryTimeoutMs, isolate } = options;
-  const breaker =
-    options.breaker && createBreaker({ ...options.breaker, clock, logger, onOpen: giveUpWaiting });
+  const breaker = createBreaker({ ...options.breaker, clock, logger, onOpen: giveUpWaiting });
   const intake = createIntake({ ...options, breaker, onProbeFailed: giveUpWaiting });
   const { memory } = intake;
   const outcomes = createEventOutcomes({ ...options, intake });
@@ -100,8 +97,8 @@ export function createQueue(options: QueueOptions): Queue {
   const silence = createSilenceWatch({
     clock,
     isWaiting: () => memory.events > 0,
-    ask: () => isolate(async () => broker.describe?.()),
-    onSilent: () => breaker?.silent('it does not answer'),
+    ask: () => isolate(async () => broker.describe()),
+    onSilent: () => breaker.silent('it does not answer'),
   });
   const line = createSendLine({ ...options, counts, breaker, silence });
   const topics = new Map<string, TopicQueue>();
@@ -130,7 +127,7 @@ export function createQueue(options: QueueOptions): Queue {
   function giveUp(reason: SendFailure, alsoInFlight: boolean): void {
     for (const topic of [...topics.values()]) topic.abandon(reason, alsoInFlight);
     // Sends may be under way still whose events have gone to the next tier.
-    if (memory.events === 0 && breaker?.state !== 'CLOSED') broker.letGo?.();
+    if (memory.events === 0 && breaker.state !== 'CLOSED') broker.letGo?.();
   }
 
   function giveUpWaiting(): void {
@@ -150,9 +147,9 @@ export function createQueue(options: QueueOptions): Queue {
     const next = earliest([...topics.values()].map((topic) => topic.expire(nowMs, deliveryTimeoutMs)));
     // Where others got through meanwhile, the cluster is there.
     if (memory.events < before && !line.hasStoredSince(nowMs - deliveryTimeoutMs))
-      breaker?.failed(timedOut(deliveryTimeoutMs, true), true);
+      breaker.failed(timedOut(deliveryTimeoutMs, true), true);
     if (next !== undefined) expireAfter(Math.max(1, Math.ceil(next - nowMs)));
-    else if (breaker?.state !== 'CLOSED') broker.letGo?.();
+    else if (breaker.state !== 'CLOSED') broker.letGo?.();
   }
 
   function take(event: SerializedEvent, topic: string): QueuedEvent | SendFailure {
@@ -183,7 +180,7 @@ export function createQueue(options: QueueOptions): Queue {
     breaker,
     state: () => ({ events: memory.events, bytes: memory.bytes, overflows: memory.overflows }),
     clusterAway(message, sinceMs) {
-      if (!line.hasStoredSince(sinceMs)) breaker?.silent(message);
+      if (!line.hasStoredSince(sinceMs)) breaker.silent(message);
     },
     surrender(reason, late) {
       line.close();

@@ -14,13 +14,13 @@ export interface SendLineOptions {
   readonly broker: Pick<Broker, 'send'>;
   readonly maxInFlight: number;
   readonly counts: PartitionCounts;
-  readonly breaker: Breaker | undefined;
+  readonly breaker: Breaker;
   readonly silence: Pick<SilenceWatch, 'heard'>;
   readonly retry: RetryPolicy;
   readonly clock: Clock;
   readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
-  readonly onSendFailed?: ((kind: SendFailureKind) => void) | undefined;
-  readonly onRetried?: ((eventType: string) => void) | undefined;
+  readonly onSendFailed: (kind: SendFailureKind) => void;
+  readonly onRetried: (eventType: string) => void;
 }
 
 /** The one line to the broker, for the batches of all partitions of all topics. */
@@ -56,7 +56,7 @@ export function createSendLine(options: SendLineOptions): SendLine {
     async send(topic, partition, batch) {
       const nowMs = clock.now();
       const records = batch.events.map((queued) => {
-        if (queued.attempts++ > 0) onRetried?.(queued.event.eventType);
+        if (queued.attempts++ > 0) onRetried(queued.event.eventType);
         queued.record ??= toRecord(queued.event, nowMs);
         return queued.record;
       });
@@ -69,17 +69,17 @@ export function createSendLine(options: SendLineOptions): SendLine {
       silence.heard();
       if (result.ok) {
         storedAtMs = clock.monotonic();
-        breaker?.answered();
+        breaker.answered();
       }
       return result;
     },
 
     afterFailure(topic, batch, failure) {
-      onSendFailed?.(failure.kind);
+      onSendFailed(failure.kind);
       if (failure.cause.startsWith('UNKNOWN_')) void counts.ask(topic);
       const waitMs = retry.waitMs(batch.sends - 1, failure);
-      breaker?.failed(failure, waitMs === undefined);
-      return breaker === undefined || breaker.state === 'CLOSED' ? waitMs : undefined;
+      breaker.failed(failure, waitMs === undefined);
+      return breaker.state === 'CLOSED' ? waitMs : undefined;
     },
 
     hasStoredSince: (atMs) => storedAtMs >= atMs,

@@ -1,4 +1,3 @@
-import type { SendFailure } from '../broker.ts';
 import type { BatchSettings } from './batch.ts';
 import type { EventOutcomes } from './event-outcomes.ts';
 import { timedOut } from './failures.ts';
@@ -102,7 +101,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
       return earliest([...deadlines, unplaced[0]?.deadlineAtMs]);
     },
 
-    abandon(reason: SendFailure, alsoInFlight = false) {
+    abandon(reason, alsoInFlight) {
       // What waits for its place came last.
       const last = unplaced.splice(0);
       for (const queue of partitions.values()) queue.abandon(reason, alsoInFlight);

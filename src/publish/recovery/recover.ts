@@ -29,7 +29,7 @@ export interface RecoverOptions {
   readonly clock: Clock;
   readonly sleep: (ms: number) => Promise<void>;
   /** True: stop after the batch under way. */
-  readonly isStopped?: () => boolean;
+  readonly isStopped: () => boolean;
   readonly onProgress?: (report: RecoverReport) => void;
   /** Each event that is accepted, for a list. */
   readonly onEvent?: (event: StoredEvent) => void;
@@ -90,7 +90,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     for (const event of accepted) options.onEvent?.(event);
     if (!options.dryRun && accepted.length > 0) await sendBatch(accepted);
     options.onProgress?.(report);
-    report.isInterrupted = options.isStopped?.() === true;
+    report.isInterrupted = options.isStopped();
     if (report.stoppedBy !== undefined || report.isInterrupted) break;
   }
   return report;
@@ -207,7 +207,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
       const result = await options.send(topic, partition, records);
       if (result.ok || result.failure.kind === 'fatal' || result.failure.kind === 'too_large') return result;
       const waitMs = waitsMs[retry];
-      if (waitMs === undefined || options.isStopped?.() === true) return result;
+      if (waitMs === undefined || options.isStopped()) return result;
       await options.sleep(waitMs);
     }
   }

@@ -19,7 +19,7 @@ export interface DlqOptions {
   /** The one try has what is left of the time of its events, and this at least. */
   readonly leastTimeMs: number;
   /** While the cluster is known to be away, events go to the next tier at once. */
-  readonly isAway?: () => boolean;
+  readonly isAway: () => boolean;
   readonly onSendFailed: (kind: SendFailureKind) => void;
 }
 
@@ -58,7 +58,7 @@ export function createDlqTier(options: DlqOptions): Tier {
     }
   }
 
-  const isClosed = (): boolean => options.isAway?.() === true || clock.monotonic() < pausedUntilMs;
+  const isClosed = (): boolean => options.isAway() || clock.monotonic() < pausedUntilMs;
 
   function pause({ kind, message, cause }: SendFailure): void {
     pausedUntilMs = clock.monotonic() + pauseMs;
