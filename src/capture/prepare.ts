@@ -71,7 +71,7 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
       for (const record of records.values()) record.setOnCall(onCall);
     },
     report() {
-      source?.drain();
+      source?.takeIn();
       const tooLate = source?.tooLate();
       return [...records.values(), ...doubles].map((record) => {
         const report = record.report();

@@ -9,7 +9,7 @@ import type { WorkerIdLease } from '../envelope/worker-id-lease.ts';
 import { systemClock } from '../ground/clock.ts';
 import { loadOnce } from '../ground/lifecycle.ts';
 import type { KeyProvider } from '../protect/keys/key-provider.ts';
-import type { EventBackupStrategy } from '../publish/backup.ts';
+import type { EventBackupStrategy } from '../publish/backup-strategy.ts';
 import type { Broker, SendResult } from '../publish/broker.ts';
 import type { AskAccess } from '../publish/broker-access.ts';
 import { watchForHangs } from '../publish/main/hang-watch.ts';

@@ -55,7 +55,7 @@ export interface Service {
   /** Forgets the keys of a key service, and fetches them anew. */
   invalidateEncryptionKeys(): Promise<void>;
   /** Resolves when no event is under way. Towards the deadline, what is not acknowledged goes to the next tier. */
-  drain(deadlineMs: number): Promise<boolean>;
+  finish(deadlineMs: number): Promise<boolean>;
   /**
    * The last word of a process that ends: writes what has no outcome yet to the backup, synchronously, and from then on
    * each event of the application's own exit handlers. Returns how many were written now.
@@ -71,7 +71,7 @@ export interface Service {
 interface Engine {
   readonly pipeline: Pipeline;
   flush(deadlineMs: number): Promise<boolean>;
-  drain(deadlineMs: number): Promise<boolean>;
+  finish(deadlineMs: number): Promise<boolean>;
   save(): number;
   readonly protection: Protection;
   close(deadlineMs: number): Promise<void>;
@@ -140,7 +140,7 @@ export function start(config: Config, logger: Logger): Service {
     pending: () => ledger.snapshot().inFlight,
     flush: async (deadlineMs) => engine?.flush(deadlineMs) ?? true,
     invalidateEncryptionKeys: async () => engine?.protection.invalidateKeys(),
-    drain: async (deadlineMs) => engine?.drain(deadlineMs) ?? true,
+    finish: async (deadlineMs) => engine?.finish(deadlineMs) ?? true,
     save: () => {
       isOver = true;
       return engine?.save() ?? 0;
@@ -172,7 +172,7 @@ function startEngine(
   ledger.declare(eventTypesOf(config));
   const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
   const isolate = <T>(work: () => Promise<T>): Promise<T> => startOwnWork(() => withoutSpans(work));
-  const isAway = (): boolean => queue.breaker !== undefined && queue.breaker.state !== 'CLOSED';
+  const isAway = (): boolean => queue.breaker.state !== 'CLOSED';
   const tiers = startTiers(config, { broker, ledger, alert, logger, isAway });
   const queue: Queue = createQueue({
     ...queueSettingsOf(config),
@@ -216,7 +216,7 @@ function startEngine(
   const sources: MetricSources = {
     ledger,
     durations,
-    circuit: () => circuitStates.indexOf(queue.breaker?.state ?? 'CLOSED'),
+    circuit: () => circuitStates.indexOf(queue.breaker.state),
     buffer: queue.state,
     backup: tiers.backup,
     worker: ids.worker,
@@ -245,11 +245,11 @@ function startEngine(
       queue.flush();
       return within(deadlineMs, pipeline.soFar());
     },
-    async drain(deadlineMs) {
-      const isDrained = await queue.drain(deadlineMs);
+    async finish(deadlineMs) {
+      const isFinished = await queue.finish(deadlineMs);
       // Whoever waits for an event's outcome hears of it right after the queue.
       await within(0, pipeline.idle());
-      return isDrained;
+      return isFinished;
     },
     save: () => tiers.save(queue.surrender(shutDown, tiers.saveLate)),
     async close(deadlineMs) {

@@ -6,7 +6,7 @@ import type { Logger } from '../observe/logger.ts';
 import type { BackupState } from '../observe/metrics.ts';
 import type { Ledger } from '../observe/outcomes.ts';
 import { withoutSpans } from '../observe/spans.ts';
-import { registeredBackupStrategies } from '../publish/backup.ts';
+import { registeredBackupStrategies } from '../publish/backup-strategy.ts';
 import type { Broker } from '../publish/broker.ts';
 import { partitionOfKey } from '../publish/main/partitioner.ts';
 import { createDrain, type Drain } from '../publish/recovery/drain.ts';
@@ -16,7 +16,7 @@ import { createBackupTier } from '../publish/tiers/backup-tier.ts';
 import { createDlqTier } from '../publish/tiers/dlq-tier.ts';
 import { createKeptNotice } from '../publish/tiers/kept-notice.ts';
 import type { LossAlert } from '../publish/tiers/loss-alert.ts';
-import { createTiers } from '../publish/tiers/tiers.ts';
+import { createTierChain } from '../publish/tiers/tier-chain.ts';
 import { openLocalBackup, openLocalSource, openS3Backup } from './adapters.ts';
 import { tiersTimeMs } from './settings.ts';
 
@@ -86,7 +86,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
     logger,
     isolate,
   });
-  const tiers = createTiers({
+  const chain = createTierChain({
     tiers: dlq === undefined ? [backupTier] : [dlq, backupTier],
     onKept: createKeptNotice(logger, clock),
     onDlqFailed: ({ event }) => ledger.dlqFailed(event.eventType),
@@ -130,13 +130,13 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
 
   return {
     async next(failed) {
-      const outcome = await tiers.next(failed);
+      const outcome = await chain.next(failed);
       if (outcome === 'backup') drain?.stored();
       return outcome;
     },
     published: () => drain?.published(),
     backup: () => ({ ...(local?.state() ?? nothingWaits), drained: drain?.count() ?? 0 }),
-    save: (failed) => backupTier.storeSync([...new Set([...failed, ...tiers.underWay()])]),
+    save: (failed) => backupTier.storeSync([...new Set([...failed, ...chain.underWay()])]),
     saveLate(failed) {
       const isStored = backupTier.storeSync([failed]) === 1;
       if (!isStored) alert.lost(failed.event, failed.topic, failed.failure);
@@ -145,7 +145,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;
       const draining = drain?.close();
-      await tiers.close(deadlineMs);
+      await chain.close(deadlineMs);
       if (draining !== undefined) await Promise.race([draining, sleep(Math.max(0, end - clock.monotonic()))]);
     },
   };

@@ -16,7 +16,7 @@ export interface SourceHookEvents extends SourceEvents {
 
 export interface SourceHooks {
   /** Takes in what the loader thread has found; nothing to do where hooks are synchronous. */
-  drain(): void;
+  takeIn(): void;
   /** Why modules that were never seen may have been loaded before svc. */
   tooLate(): string | undefined;
   close(): void;
@@ -35,8 +35,8 @@ export function hookSource(files: TargetFiles, events: SourceHookEvents): Source
   const entry = watchEntry(hasSoundSyncHooks());
   const parts = [hookCompile(files, events, entry), hookModules(files, events, entry)];
   return {
-    drain() {
-      for (const part of parts) part.drain();
+    takeIn() {
+      for (const part of parts) part.takeIn();
     },
     tooLate: entry.reason,
     close() {
@@ -65,7 +65,7 @@ function hookCompile(files: TargetFiles, events: SourceEvents, entry: EntryWatch
   };
   prototype._compile = compile;
   return {
-    drain() {},
+    takeIn() {},
     close() {
       isOpen = false;
       // Somebody may have wrapped it again meanwhile: then the function stays and only hands on.
@@ -74,7 +74,7 @@ function hookCompile(files: TargetFiles, events: SourceEvents, entry: EntryWatch
   };
 }
 
-const nothing: Hook = { drain() {}, close() {} };
+const nothing: Hook = { takeIn() {}, close() {} };
 
 function hookModules(files: TargetFiles, events: SourceHookEvents, entry: EntryWatch): Hook {
   if (hasSoundSyncHooks()) return hookModulesHere(files, events, entry);
@@ -95,7 +95,7 @@ function hookModulesHere(files: TargetFiles, events: SourceEvents, entry: EntryW
       }
     },
   });
-  return { drain() {}, close: () => hooks.deregister() };
+  return { takeIn() {}, close: () => hooks.deregister() };
 }
 
 function hookModulesInThread(files: TargetFiles, events: SourceHookEvents): Hook {
@@ -113,7 +113,7 @@ function hookModulesInThread(files: TargetFiles, events: SourceHookEvents): Hook
   port1.on('message', take);
   port1.unref();
   return {
-    drain() {
+    takeIn() {
       for (let each = receiveMessageOnPort(port1); each; each = receiveMessageOnPort(port1))
         take(each.message);
     },

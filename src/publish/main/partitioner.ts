@@ -10,7 +10,7 @@ export function partitionOfKey(key: string, partitionCount: number): number {
 }
 
 /** Chooses partitions of one topic. */
-interface Partitioner {
+export interface Partitioner {
   partitionOf(key: string | null, partitionCount: number): number;
   /** A batch was taken from this partition: events without a key go to another one from now on. */
   batchTaken(partition: number | undefined): void;

@@ -1,6 +1,8 @@
 import { type Clock, within } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
+import { cutBatches, halvesOf } from '../cut-batches.ts';
+import { brokenPromise } from '../main/failures.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
 import { type DlqFormat, toDlqRecord } from './dlq-message.ts';
 
@@ -17,7 +19,7 @@ export interface DlqOptions {
   /** The one try has what is left of the time of its events, and this at least. */
   readonly leastTimeMs: number;
   /** While the cluster is known to be away, events go to the next tier at once. */
-  readonly isAway?: () => boolean;
+  readonly isAway: () => boolean;
   readonly onSendFailed: (kind: SendFailureKind) => void;
 }
 
@@ -32,6 +34,7 @@ const maxWaitingCount = 10_000;
 const maxWaitingBytes = 32 * 1024 * 1024;
 /** After a failure of the topic itself: so long events go past it, then one batch tries again. */
 const pauseMs = 5_000;
+
 /**
  * The dead letter topic: one try, for the retries are spent. Dead letters of one partition are sent in their order, one
  * send at a time. One that is too large for the topic goes to the next tier alone.
@@ -55,7 +58,7 @@ export function createDlqTier(options: DlqOptions): Tier {
     }
   }
 
-  const isClosed = (): boolean => options.isAway?.() === true || clock.monotonic() < pausedUntilMs;
+  const isClosed = (): boolean => options.isAway() || clock.monotonic() < pausedUntilMs;
 
   function pause({ kind, message, cause }: SendFailure): void {
     pausedUntilMs = clock.monotonic() + pauseMs;
@@ -74,9 +77,8 @@ export function createDlqTier(options: DlqOptions): Tier {
     if (result.failure.cause.startsWith('UNKNOWN_')) partitionCount = undefined;
     if (result.failure.kind === 'too_large') {
       if (letters.length === 1) return settle(letters, false);
-      const middle = letters.length >> 1;
-      await send(partition, letters.slice(0, middle));
-      return send(partition, letters.slice(middle));
+      for (const half of halvesOf(letters)) await send(partition, half);
+      return;
     }
     pause(result.failure);
     settle(letters, false);
@@ -96,8 +98,8 @@ export function createDlqTier(options: DlqOptions): Tier {
     await Promise.all(
       byPartition(letters).map(async ([partition, group]) => {
         // Of a topic of which nothing is known yet, one record a send: a send never spans partitions.
-        const most = partition === undefined ? 1 : maxBatchCount;
-        for (const batch of batches(group, most)) await send(partition, batch);
+        const limits = { maxEvents: partition === undefined ? 1 : maxBatchCount, maxBytes: maxBatchBytes };
+        for (const batch of cutBatches(group, bytesOf, limits)) await send(partition, batch);
       }),
     );
   }
@@ -149,23 +151,7 @@ export function createDlqTier(options: DlqOptions): Tier {
   };
 }
 
-function batches(letters: readonly Letter[], most: number): Letter[][] {
-  const all: Letter[][] = [];
-  let batch: Letter[] = [];
-  let bytes = 0;
-  for (const letter of letters) {
-    const size = letter.failed.record.value.length;
-    if (batch.length === most || (batch.length > 0 && bytes + size > maxBatchBytes)) {
-      all.push(batch);
-      batch = [];
-      bytes = 0;
-    }
-    batch.push(letter);
-    bytes += size;
-  }
-  if (batch.length > 0) all.push(batch);
-  return all;
-}
+const bytesOf = ({ failed }: Letter): number => failed.record.value.length;
 
 const tooLate: SendResult = {
   ok: false,
@@ -182,10 +168,4 @@ function inTime<T>(work: Promise<T>, limitMs: number, otherwise: T): Promise<T> 
     const timer = setTimeout(resolve, limitMs, otherwise);
     work.then(resolve, reject).finally(() => clearTimeout(timer));
   });
-}
-
-/** An adapter that throws breaks its port's promise; the event still goes to the next tier. */
-function brokenPromise(error: unknown): { ok: false; failure: SendFailure } {
-  const cause = error instanceof Error ? error.name : typeof error;
-  return { ok: false, failure: { kind: 'unknown_outcome', cause, message: 'the broker adapter failed' } };
 }

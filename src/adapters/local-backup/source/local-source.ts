@@ -1,7 +1,7 @@
 import { lstat, readdir, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { createRanges } from '../../../ground/ranges.ts';
-import type { BackupEvent } from '../../../publish/backup.ts';
+import type { BackupEvent } from '../../../publish/backup-strategy.ts';
 import type {
   RecoverySource,
   StoredBatch,
