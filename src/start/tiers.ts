@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../ground/clock.ts';
-import { loadOnce, startOwnWork } from '../ground/lifecycle.ts';
+import { loadOnce } from '../ground/lifecycle.ts';
+import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { BackupState } from '../observe/metrics.ts';
 import type { Ledger } from '../observe/outcomes.ts';
-import { withoutSpans } from '../observe/spans.ts';
 import { registeredBackupStrategies } from '../publish/backup.ts';
 import type { Broker } from '../publish/broker.ts';
 import { partitionOfKey } from '../publish/main/partitioner.ts';
@@ -44,7 +44,6 @@ export interface StartedTiers {
 }
 
 const nothingWaits = { files: 0, events: 0, bytes: 0 };
-const isolate = <T>(work: () => Promise<T>): Promise<T> => startOwnWork(() => withoutSpans(work));
 
 export function startTiers(config: Config, parts: TiersParts): StartedTiers {
   const { broker, ledger, alert, logger } = parts;
