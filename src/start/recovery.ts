@@ -4,12 +4,12 @@ import { systemClock } from '../ground/clock.ts';
 import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { Broker } from '../publish/broker.ts';
+import { partitionOf } from '../publish/main/partitioner.ts';
 import { createDlqSource } from '../publish/recovery/dlq-source.ts';
 import { type RecoverReport, recover } from '../publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../publish/recovery-source.ts';
 import { openBroker, openLocalSource, openS3Source, openTopicReader } from './adapters.ts';
 import { brokerSettingsOf } from './settings.ts';
-import { partitionOf } from './tiers.ts';
 
 export type { RecoverReport, StoredEvent };
 
