@@ -6,7 +6,7 @@ import type { PathRule } from '../../ground/pii-rule.ts';
 
 type Fields = Parameters<typeof shownInClear>[0] & { readonly pii?: unknown };
 
-/** The `pii` of a rule in code. Throws what keeps its function from being captured. */
+/** The `pii` of a target in code. Throws what keeps its function from being captured. */
 export function declaredRules(fields: Fields, { pii }: Pick<Config, 'pii'>): readonly PathRule[] {
   if (!pii.enabled) return [];
   const checked = fields.pii === undefined ? undefined : checkRulesOf(fields.pii, true);
