@@ -2,6 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import { isMainThread } from 'node:worker_threads';
 import { checkRuleFields } from '../capture/declare/check-rule-fields.ts';
 import { connectDeclarations, disconnectDeclarations } from '../capture/declare/declarations.ts';
+import { declaredRules } from '../capture/declare/declared-rules.ts';
 import { makeRule } from '../capture/declare/make-rule.ts';
 import { prepare } from '../capture/prepare.ts';
 import type { TargetReport } from '../capture/report.ts';
@@ -15,16 +16,15 @@ import { createTraceStarter } from '../context/trace/event-trace.ts';
 import { createEnvelopeBuilder } from '../envelope/build.ts';
 import { createTemplates } from '../envelope/template.ts';
 import { systemClock, within } from '../ground/clock.ts';
-import { startOwnWork } from '../ground/lifecycle.ts';
 import { version } from '../ground/version.ts';
 import { createPublishDurations } from '../observe/durations.ts';
+import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import { bindMeter } from '../observe/meter.ts';
 import type { MetricSources } from '../observe/metrics.ts';
 import { otelApi } from '../observe/otel-api.ts';
 import { createLedger, type Ledger } from '../observe/outcomes.ts';
 import { createQuietLog } from '../observe/quiet-log.ts';
-import { withoutSpans } from '../observe/spans.ts';
 import { listenToWorkers, tellMainThread, type WorkerCounts } from '../observe/thread-channel.ts';
 import { withCounts } from '../observe/thread-counts.ts';
 import type { Broker } from '../publish/broker.ts';
@@ -38,7 +38,7 @@ import { openBroker } from './adapters.ts';
 import { startIds } from './ids.ts';
 import { manageLater } from './management-later.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
-import { declaredRules, type Protection, startProtection } from './protection.ts';
+import { type Protection, startProtection } from './protection.ts';
 import { brokerSettingsOf, contextOptionsOf, queueSettingsOf } from './settings.ts';
 import { captureTargetOf, eventTypeOf, eventTypesOf, reportOf } from './targets.ts';
 import { startTiers } from './tiers.ts';
@@ -171,7 +171,6 @@ function startEngine(
   const sayRefused = createQuietLog(logger, clock);
   ledger.declare(eventTypesOf(config));
   const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
-  const isolate = <T>(work: () => Promise<T>): Promise<T> => startOwnWork(() => withoutSpans(work));
   const isAway = (): boolean => queue.breaker.state !== 'CLOSED';
   const tiers = startTiers(config, { broker, ledger, alert, logger, isAway });
   const queue: Queue = createQueue({
@@ -277,7 +276,7 @@ function whereTo({ broker }: Config): string {
 /** So that a wrong password is said at start, not at the first event. */
 async function connectEarly(broker: Broker, queue: Queue, logger: Logger): Promise<void> {
   const sinceMs = systemClock.monotonic();
-  const result = await startOwnWork(() => withoutSpans(() => broker.connect()));
+  const result = await isolate(() => broker.connect());
   if (result.ok) return;
   const { kind, message, cause } = result.failure;
   logger.error(`broker: ${message}`, { cause });

@@ -1,4 +1,4 @@
-import { type Clock, within } from '../../ground/clock.ts';
+import { type Clock, inTime, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { createQuietLog, type QuietLog } from '../../observe/quiet-log.ts';
@@ -80,7 +80,8 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
     }
     try {
       // One that is written in JavaScript may store at once, and return nothing.
-      await answered(options.isolate(async () => strategy.store(event)));
+      const storing = options.isolate(async () => strategy.store(event));
+      await inTime(storing, { limitMs: answerMs, keepsAlive: false, late: noAnswer });
       return true;
     } catch (error) {
       report(strategy, standing, error);
@@ -145,10 +146,10 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
     },
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;
-      if (underWay > 0) await within(deadlineMs, new Promise((resolve) => onIdle.push(resolve)));
+      if (underWay > 0) await within(deadlineMs, new Promise<void>((resolve) => onIdle.push(resolve)));
       const rest = Math.max(0, end - clock.monotonic());
       const closing = options.strategies().map((strategy) => closed(strategy, rest));
-      await within(rest, Promise.all(closing).then());
+      await within(rest, Promise.all(closing));
     },
   };
 }
@@ -188,12 +189,6 @@ function notSync(left: Promise<unknown>): SvcError {
   );
 }
 
-function answered(work: Promise<void>): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      reject(new SvcError('SVC_PUBLISH_BACKUP_FAILED', `no answer within ${answerMs / 1000} s`));
-    }, answerMs);
-    timer.unref();
-    work.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
+function noAnswer(): never {
+  throw new SvcError('SVC_PUBLISH_BACKUP_FAILED', `no answer within ${answerMs / 1000} s`);
 }

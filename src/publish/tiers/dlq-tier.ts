@@ -1,4 +1,4 @@
-import { type Clock, within } from '../../ground/clock.ts';
+import { type Clock, inTime, within } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
 import { cutBatches, halvesOf } from '../cut-batches.ts';
@@ -70,7 +70,11 @@ export function createDlqTier(options: DlqOptions): Tier {
     if (isClosed()) return settle(letters, false);
     const records = letters.map(({ failed }) => toDlqRecord(failed, options.format, clock.now()));
     const sending = options.isolate(() => broker.send(topic, partition, records)).catch(brokenPromise);
-    const result = await inTime(sending, timeLeftMs(letters), tooLate);
+    const result = await inTime(sending, {
+      limitMs: timeLeftMs(letters),
+      keepsAlive: true,
+      late: () => tooLate,
+    });
     if (result.ok) return settle(letters, true);
     options.onSendFailed(result.failure.kind);
     // It may have been made anew, with fewer partitions.
@@ -93,7 +97,11 @@ export function createDlqTier(options: DlqOptions): Tier {
   async function sendAll(letters: readonly Letter[]): Promise<void> {
     if (partitionCount === undefined) {
       const asking = options.isolate(() => broker.partitionsFor(topic)).catch(() => undefined);
-      partitionCount = await inTime(asking, timeLeftMs(letters), undefined);
+      partitionCount = await inTime(asking, {
+        limitMs: timeLeftMs(letters),
+        keepsAlive: true,
+        late: () => undefined,
+      });
     }
     await Promise.all(
       byPartition(letters).map(async ([partition, group]) => {
@@ -146,7 +154,7 @@ export function createDlqTier(options: DlqOptions): Tier {
       });
     },
     async close(deadlineMs) {
-      if (count > 0) await within(deadlineMs, new Promise((resolve) => onIdle.push(resolve)));
+      if (count > 0) await within(deadlineMs, new Promise<void>((resolve) => onIdle.push(resolve)));
     },
   };
 }
@@ -161,11 +169,3 @@ const tooLate: SendResult = {
     message: 'no answer within the time of its events (svc.broker.delivery-timeout-ms)',
   },
 };
-
-function inTime<T>(work: Promise<T>, limitMs: number, otherwise: T): Promise<T> {
-  if (limitMs === Number.POSITIVE_INFINITY) return work;
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, limitMs, otherwise);
-    work.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
-}
