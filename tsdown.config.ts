@@ -49,6 +49,8 @@ export default defineConfig([
       ...publicEntries,
       preload: 'src/preload/preload.ts',
       start: 'src/start/start.ts',
+      engine: 'src/start/engine.ts',
+      'rewrite-text': 'src/capture/source/rewrite-text.ts',
       'inspect-targets': 'src/start/inspect-targets.ts',
       cli: 'src/cli/main.ts',
       'local-backup': 'src/adapters/local-backup/local-backup.ts',
