@@ -1,7 +1,8 @@
 import { AsyncResource } from 'node:async_hooks';
 import { isMainThread } from 'node:worker_threads';
 import { connectDeclarations, disconnectDeclarations } from '../capture/declare/declarations.ts';
-import { prepare } from '../capture/prepare.ts';
+import type * as Preparing from '../capture/prepare.ts';
+import type { Capture } from '../capture/prepare.ts';
 import type { TargetReport } from '../capture/report.ts';
 import { type CaptureSlot, createSlot } from '../capture/slot.ts';
 import type { Config } from '../config/config.ts';
@@ -56,13 +57,7 @@ export function start(config: Config, logger: Logger): Service {
   const contextOptions = contextOptionsOf(config, logger);
   const uninstallContext = installRequestContext(contextOptions);
   const workers = isMainThread ? listenToWorkers() : undefined;
-  const targets = config.targets.map((target) => ({
-    id: target.id,
-    module: target.module,
-    functionPath: target.function,
-    makeRule: (names: readonly string[] | undefined) => engineParts().ruleOfTarget(target, names),
-  }));
-  const capture = prepare(config.aop.enabled ? targets : [], { baseDir: config.baseDir, logger });
+  const capture = startCapture(config, logger);
   const declared: CaptureSlot[] = [];
   const report = () => [...capture.report(), ...declared.map(reportOf)];
   const early: Parameters<Protection['addRules']>[] = [];
@@ -131,6 +126,20 @@ export function start(config: Config, logger: Logger): Service {
       await engine?.close(deadlineMs);
     },
   };
+}
+
+const noTargets: Capture = { setOnCall() {}, report: () => [], close() {} };
+
+function startCapture({ aop, targets, baseDir }: Config, logger: Logger): Capture {
+  if (!aop.enabled || targets.length === 0) return noTargets;
+  const { prepare } = loadChunk(import.meta.url, '../capture/prepare.ts') as typeof Preparing;
+  const captured = targets.map((target) => ({
+    id: target.id,
+    module: target.module,
+    functionPath: target.function,
+    makeRule: (names: readonly string[] | undefined) => engineParts().ruleOfTarget(target, names),
+  }));
+  return prepare(captured, { baseDir, logger });
 }
 
 function reportOf({ rule, calls, failed, skipped }: CaptureSlot): TargetReport {
