@@ -19,10 +19,6 @@ const publicEntries = {
   register: 'src/register.ts',
   testing: 'src/testing.ts',
   consumer: 'src/consumer.ts',
-  'adapters/kafkajs': 'src/adapters/kafkajs/kafkajs-broker.ts',
-  'adapters/platformatic': 'src/adapters/platformatic/platformatic-broker.ts',
-  'adapters/file': 'src/adapters/file/file-broker.ts',
-  'adapters/memory': 'src/adapters/memory/memory-broker.ts',
   'adapters/aws-kms': 'src/adapters/aws-kms/aws-kms-key-provider.ts',
   'adapters/vault': 'src/adapters/vault/vault-key-provider.ts',
 };
