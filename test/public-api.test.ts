@@ -64,9 +64,6 @@ const entries: Readonly<Record<string, Names>> = {
     values: ['assertNothingPublished', 'assertPublished', 'clear', 'events', 'records', 'topics', 'waitFor'],
     types: ['EventMatch', 'PublishedEvent', 'PublishedRecord', 'WaitForOptions'],
   },
-  './kafkajs': { values: ['createKafkajsBroker'], types: ['KafkajsBrokerOptions'] },
-  './platformatic': { values: ['createPlatformaticBroker'], types: ['PlatformaticBrokerOptions'] },
-  './file': { values: ['createFileBroker'], types: ['FileBrokerOptions'] },
   './consumer': {
     values: [
       'createDecryptionKeys',
@@ -95,7 +92,6 @@ const entries: Readonly<Record<string, Names>> = {
   },
   './aws-kms': { values: ['createAwsKmsKeyProvider'], types: ['AwsKmsOptions'] },
   './vault': { values: ['createVaultKeyProvider'], types: ['VaultKeyProviderOptions'] },
-  './memory': { values: ['createMemoryBroker'], types: ['MemoryBrokerOptions'] },
 };
 
 const root = resolve(import.meta.dirname, '..');

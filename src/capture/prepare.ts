@@ -14,9 +14,6 @@ import type { SourceTarget } from './source/rewrite-text.ts';
 import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 
-export { inspect } from './inspect.ts';
-export type { CaptureTarget } from './target-record.ts';
-
 /** The capture of a process (or of a worker thread), from before its modules load to its end. */
 export interface Capture {
   /** Where calls go from now on; `null` turns all wrappers into plain calls. */

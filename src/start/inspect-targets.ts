@@ -1,8 +1,8 @@
-import { defaultEventType, makeRule } from '../capture/declare/make-rule.ts';
-import { inspect } from '../capture/prepare.ts';
+import { inspect } from '../capture/inspect.ts';
 import type { TargetReport } from '../capture/report.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
+import { ruleOfTarget } from './rules.ts';
 
 /** Which targets of the configuration can be patched, without loading the application. */
 export function inspectTargets({ targets, baseDir }: Config): TargetReport[] {
@@ -11,14 +11,7 @@ export function inspectTargets({ targets, baseDir }: Config): TargetReport[] {
     module: target.module,
     functionPath: target.function,
     expressions: expressionsOf(target),
-    makeRule: (names: readonly string[] | undefined) =>
-      makeRule(
-        target.id,
-        'configuration',
-        target,
-        defaultEventType(target.function, target.module),
-        target.params ?? names,
-      ),
+    makeRule: (names: readonly string[] | undefined) => ruleOfTarget(target, names),
   }));
   return inspect(all, { baseDir });
 }

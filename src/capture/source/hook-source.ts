@@ -1,12 +1,14 @@
 import { existsSync } from 'node:fs';
 import Module from 'node:module';
 import { fileURLToPath } from 'node:url';
+import { loadChunk } from '../../ground/load-chunk.ts';
 import { type EntryWatch, watchEntry } from './late-start.ts';
 import type { LoaderData, LoaderMessage } from './loader-thread.ts';
 import { hasSoundSyncHooks, isRequiredPreload } from './node-hooks.ts';
 import { loadParser } from './parse-text.ts';
 import { rewriteLoaded } from './rewrite-loaded.ts';
-import { rewrite, type SourceEvents } from './rewrite-text.ts';
+import type * as RewriteText from './rewrite-text.ts';
+import type { SourceEvents } from './rewrite-text.ts';
 import { type TargetFiles, targetFileLookup } from './target-files.ts';
 
 export interface SourceHookEvents extends SourceEvents {
@@ -44,6 +46,10 @@ export function hookSource(files: TargetFiles, events: SourceHookEvents): Source
     },
   };
 }
+
+/** Loaded when the first of the files is read: a process that never comes to one need not wait for it. */
+const rewrite: typeof RewriteText.rewrite = (...args) =>
+  (loadChunk(import.meta.url, './rewrite-text.ts') as typeof RewriteText).rewrite(...args);
 
 type Compile = (this: unknown, content: unknown, filename: unknown, ...rest: unknown[]) => unknown;
 
@@ -88,7 +94,7 @@ function hookModulesHere(files: TargetFiles, events: SourceEvents, entry: EntryW
       entry.see(url);
       const result = nextLoad(url, context);
       try {
-        return rewriteLoaded(url, result, lookup, events);
+        return rewriteLoaded(url, result, lookup, events, rewrite);
       } catch {
         // The application's module comes first.
         return result;
