@@ -40,7 +40,7 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   ['ports', /src\/publish\/[^/]+$/],
   ['wrap', /src\/capture\/(?:wrap\/wrap\.|declare\/parameter-names)/],
   ['prepare', /src\/capture\/(?:target-record|packages\/|source\/(?:locate|parse-text|find\/function-path))/],
-  ['engine', /src\/(?:start\/(?:rules|tiers|keys|adapters)|observe\/metrics)\./],
+  ['engine', /src\/(?:start\/(?:plans|tiers|keys|adapters)|observe\/metrics)\./],
 ];
 const groups = rooms.map(([name, files], index) => ({
   name,

@@ -1,9 +1,9 @@
-import { keyIdPattern } from '../src/config/check/pii-keys.ts';
 import { formats } from '../src/config/schema/format.ts';
 import { camelCase, kebabCase, type Option } from '../src/config/schema/option.ts';
 import { options } from '../src/config/schema/schema.ts';
 import { type TargetField, targetFields } from '../src/config/schema/target-fields.ts';
 import { maxHeaders } from '../src/ground/event-fields.ts';
+import { keyIdPattern } from '../src/ground/key-text.ts';
 import { piiLevels, piiStrategies, piiTypes } from '../src/ground/pii-rule.ts';
 
 /** A part of a JSON Schema, draft 7. */

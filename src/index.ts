@@ -1,10 +1,10 @@
 export { PublishEvent } from './capture/declare/decorators.ts';
-export type { RuleFields } from './capture/declare/make-rule.ts';
 export { publishEvent } from './capture/declare/publish-event.ts';
+export type { PublishEventOptions } from './capture/declare/publish-event-options.ts';
 export type { Selector } from './capture/expression/selector.ts';
-export type { Phase } from './capture/rule.ts';
 export type { SvcConfig, SvcTarget } from './config/define-config.ts';
 export { defineConfig } from './config/define-config.ts';
+export type { Phase } from './config/schema/target-fields.ts';
 export type { ContextValues } from './context/run-with-context.ts';
 export { runWithContext, setContext } from './context/run-with-context.ts';
 export type { ErrorCode } from './ground/errors.ts';

@@ -1,9 +1,9 @@
 import type { Context } from '@opentelemetry/api';
-import type { CaptureRule } from './rule.ts';
+import type { CapturePlan } from './plan.ts';
 
 /** One finished (or, in phase BEFORE, starting) call of a captured function. */
 export interface Call {
-  readonly rule: CaptureRule;
+  readonly plan: CapturePlan;
   readonly self: unknown;
   readonly args: readonly unknown[];
   /** What the function returned or resolved to; `null` in phase BEFORE and when it threw. */
@@ -25,6 +25,6 @@ export interface Call {
  * What happens with a call: envelope, protection, publication. Runs on the caller's path.
  *
  * Returns a promise only when the caller has to wait for the event (`svc.broker.async-mode: false` and `canWait`).
- * Neither throws nor rejects, unless the rule says `failOnError`: then with an `SvcError` that the caller gets.
+ * Neither throws nor rejects, unless the plan says `failOnError`: then with an `SvcError` that the caller gets.
  */
 export type OnCall = (call: Call) => Promise<void> | undefined;

@@ -5,7 +5,7 @@ import { type CaptureSlot, createSlot } from './slot.ts';
 /** Anything that can be called or constructed. */
 export type Callable = ((...args: never[]) => unknown) | (abstract new (...args: never[]) => unknown);
 
-/** What a wrapper holds: which slot it serves can change (a configured rule takes over) without wrapping again. */
+/** What a wrapper holds: which slot it serves can change (a configured target takes over) without wrapping again. */
 export interface Held {
   slot: CaptureSlot;
 }
@@ -63,7 +63,7 @@ export function slotOf(fn: unknown): CaptureSlot | undefined {
   return heldOf(fn)?.slot;
 }
 
-/** The slot of a decorated function whose rule is not made yet, because svc is not (or not yet) running. */
+/** The slot of a decorated function whose plan is not made yet, because svc is not (or not yet) running. */
 export const undeclared: CaptureSlot = shared<CaptureSlot>('undeclared-slot', () =>
   createSlot(
     {
@@ -80,12 +80,12 @@ export const undeclared: CaptureSlot = shared<CaptureSlot>('undeclared-slot', ()
 );
 
 /**
- * `already`: it serves this target; `replaced`: the configured rule took over from the one in the code; `overruled`: the
- * configured rule stays; `taken`: another target of the same rank was first.
+ * `already`: it serves this target; `replaced`: the configured target took over from the one in the code; `overruled`: the
+ * configured target stays; `taken`: another target of the same rank was first.
  */
 export type Adoption = 'already' | 'replaced' | 'overruled' | 'taken';
 
-/** A second rule arrives at a function that is captured. One event per call: exactly one of the two goes on. */
+/** A second target arrives at a function that is captured. One event per call: exactly one of the two goes on. */
 export function adopt(held: Held, slot: CaptureSlot): Adoption {
   const current = held.slot;
   if (current === slot || slot === undeclared) return 'already';
@@ -93,25 +93,25 @@ export function adopt(held: Held, slot: CaptureSlot): Adoption {
     held.slot = slot;
     return 'replaced';
   }
-  if (current.rule.id === slot.rule.id && current.rule.origin === slot.rule.origin) {
+  if (current.plan.id === slot.plan.id && current.plan.origin === slot.plan.origin) {
     // The same target of a later start in the same process: the slot of the earlier one is dead.
     held.slot = slot;
     return 'already';
   }
-  const isConfigured = slot.rule.origin === 'configuration';
-  if (isConfigured && current.rule.origin !== 'configuration') {
+  const isConfigured = slot.plan.origin === 'configuration';
+  if (isConfigured && current.plan.origin !== 'configuration') {
     held.slot = slot;
     addNote({
-      winner: slot.rule.id,
-      loser: current.rule.id,
-      reason: 'a configured rule wins over one in the code',
+      winner: slot.plan.id,
+      loser: current.plan.id,
+      reason: 'a configured target wins over one in the code',
     });
     return 'replaced';
   }
-  const isOverruled = !isConfigured && current.rule.origin === 'configuration';
+  const isOverruled = !isConfigured && current.plan.origin === 'configuration';
   const reason = isOverruled
-    ? 'a configured rule wins over one in the code'
-    : 'the first rule of a function wins';
-  addNote({ winner: current.rule.id, loser: slot.rule.id, reason });
+    ? 'a configured target wins over one in the code'
+    : 'the first target of a function wins';
+  addNote({ winner: current.plan.id, loser: slot.plan.id, reason });
   return isOverruled ? 'overruled' : 'taken';
 }

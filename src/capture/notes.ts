@@ -1,10 +1,10 @@
 import { shared } from '../ground/lifecycle.ts';
 
-/** What a reader of the capture report should know about two rules that met, or about results that cannot be watched. */
+/** What a reader of the capture report should know about two targets that met, or about results that cannot be watched. */
 export interface CaptureNote {
-  /** The id of the rule that goes on. */
+  /** The id of the target that goes on. */
   readonly winner: string;
-  /** The id of the rule that makes no events; `null` where there is only one rule. */
+  /** The id of the target that makes no events; `null` where there is only one. */
   readonly loser: string | null;
   readonly reason: string;
 }

@@ -9,7 +9,7 @@ export interface TargetReport extends Readonly<CallCounts> {
   readonly state: TargetState;
   /** Why it failed; for people. */
   readonly reason?: string | undefined;
-  /** What else a reader should know: which of two rules won, for one. */
+  /** What else a reader should know: which of two targets won, for one. */
   readonly notes: readonly string[];
 }
 

@@ -1,5 +1,5 @@
 import type { OnCall } from './call.ts';
-import type { CaptureRule } from './rule.ts';
+import type { CapturePlan } from './plan.ts';
 
 /** What became of the calls of one captured function. The rest of `calls` went on as events. */
 export interface CallCounts {
@@ -12,20 +12,20 @@ export interface CallCounts {
 }
 
 /**
- * What a wrapper looks at on each call. Mutable on purpose: a configured rule takes over from a decorator, and capture is
+ * What a wrapper looks at on each call. Mutable on purpose: a configured target takes over from a decorator, and capture is
  * switched off, without wrapping again.
  */
 export interface CaptureSlot extends CallCounts {
-  rule: CaptureRule;
+  plan: CapturePlan;
   /** `null` while capture is off: the wrapper then only calls the function. */
   onCall: OnCall | null;
   /** Counts a rejection and passes it on. One for all calls: a promise costs no closure more. */
   readonly passOn: (error: unknown) => never;
 }
 
-export function createSlot(rule: CaptureRule, onCall: OnCall | null): CaptureSlot {
+export function createSlot(plan: CapturePlan, onCall: OnCall | null): CaptureSlot {
   const slot: CaptureSlot = {
-    rule,
+    plan,
     onCall,
     calls: 0,
     failed: 0,

@@ -1,7 +1,7 @@
 import type { OnCall } from './call.ts';
 import { captureNotes } from './notes.ts';
+import type { CapturePlan } from './plan.ts';
 import type { TargetReport, TargetState } from './report.ts';
-import type { CaptureRule } from './rule.ts';
 import { type CallCounts, type CaptureSlot, createSlot } from './slot.ts';
 
 /** One publish target of the configuration. */
@@ -13,7 +13,7 @@ export interface CaptureTarget {
   /** The texts of its expressions, for what `svc check` says about them. */
   readonly expressions?: readonly string[];
   /** Throws `SvcError` when the target's expressions do not fit the function. */
-  makeRule(parameterNames: readonly string[] | undefined): CaptureRule;
+  makePlan(parameterNames: readonly string[] | undefined): CapturePlan;
 }
 
 const notCalled: CallCounts = { calls: 0, failed: 0, skipped: 0 };
@@ -37,9 +37,9 @@ export class TargetRecord {
     return this.#state;
   }
 
-  /** One slot, made when the function is found. Throws what `makeRule` throws, until it does not. */
+  /** One slot, made when the function is found. Throws what `makePlan` throws, until it does not. */
   slotFor(parameterNames: readonly string[] | undefined): CaptureSlot {
-    this.#slot ??= createSlot(this.target.makeRule(parameterNames), this.#onCall);
+    this.#slot ??= createSlot(this.target.makePlan(parameterNames), this.#onCall);
     return this.#slot;
   }
 
@@ -63,10 +63,10 @@ export class TargetRecord {
 
   report(): TargetReport {
     const { id } = this.target;
-    const rules = captureNotes()
+    const met = captureNotes()
       .filter((note) => note.winner === id || note.loser === id)
       .map(({ winner, loser, reason }) => (loser === null ? reason : `${reason}: ${winner} before ${loser}`));
-    const notes = [...this.#notes, ...(this.#slot?.rule.notes ?? []), ...rules];
+    const notes = [...this.#notes, ...(this.#slot?.plan.notes ?? []), ...met];
     const { calls, failed, skipped } = this.#slot ?? notCalled;
     const base = { id, state: this.#state, notes, calls, failed, skipped };
     return this.#reason === undefined ? base : { ...base, reason: this.#reason };

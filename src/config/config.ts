@@ -1,170 +1,12 @@
 import type { PathRule } from '../ground/pii-rule.ts';
-import type { LogFormat, LogLevel } from '../observe/logger.ts';
 import type { Names } from './check/names.ts';
 import type { EncryptionKeyConfig } from './check/pii-keys.ts';
+import type { Option } from './schema/option.ts';
+import type { KnownOption } from './schema/schema.ts';
 import type { TargetConfig } from './schema/target.ts';
 
-/** `header:x-user-id`, `baggage:user.id`, `request:user.id`, or a function of the request. */
-export type ActorSource = string | ((request: unknown) => unknown);
-
 /** The whole configuration, checked, with its defaults. Paths are absolute. Durations are milliseconds. */
-export interface Config {
-  readonly enabled: boolean;
-  readonly required: boolean;
-  readonly aop: { readonly enabled: boolean };
-  readonly service: {
-    /** `null`: not configured; `context/source.ts` knows where else to look. */
-    readonly name: string | null;
-    readonly version: string | null;
-  };
-  readonly log: { readonly level: LogLevel; readonly format: LogFormat };
-  readonly broker: {
-    readonly acks: 'all' | '1' | '0';
-    readonly compression: 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
-    readonly client: 'kafkajs' | 'platformatic' | 'file' | 'memory';
-    readonly bootstrapServers: readonly string[];
-    /** Empty only when there are problems, no configuration, or svc is off. */
-    readonly topic: string;
-    readonly clientId: string;
-    readonly asyncMode: boolean;
-    readonly maxWaitMs: number;
-    readonly requestTimeoutMs: number;
-    readonly connectionTimeoutMs: number;
-    /** Sends at once. */
-    readonly maxInFlight: number;
-    readonly buffer: { readonly maxEvents: number; readonly maxBytes: number };
-    readonly batch: { readonly maxEvents: number; readonly maxBytes: number; readonly lingerMs: number };
-    readonly deliveryTimeoutMs: number;
-    readonly file: { readonly path: string };
-    /** `undefined`: no dead letter topic. */
-    readonly dlqTopic: string | undefined;
-    readonly dlqFormat: 'operations' | 'recovery';
-    readonly dlqBackupPath: string;
-    readonly backup: {
-      readonly localEnabled: boolean;
-      readonly s3Enabled: boolean;
-      /** There when `s3Enabled`. */
-      readonly s3Bucket: string | undefined;
-      readonly s3Prefix: string;
-      readonly s3Region: string | undefined;
-      readonly s3Endpoint: string | undefined;
-      readonly format: 'event' | 'record';
-      readonly maxFiles: number;
-      readonly maxBytes: number;
-      /** `rate` is in events a second. */
-      readonly drain: { readonly enabled: boolean; readonly rate: number };
-    };
-    readonly tls: {
-      readonly enabled: boolean;
-      readonly caFile: string | undefined;
-      readonly certFile: string | undefined;
-      readonly keyFile: string | undefined;
-      readonly serverName: string | undefined;
-    };
-    readonly sasl: {
-      /** `undefined`: svc does not sign in. Else what the mechanism needs is there. */
-      readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512' | 'oauthbearer' | undefined;
-      readonly username: string | undefined;
-      readonly password: string | undefined;
-      readonly oauthbearer: {
-        readonly tokenEndpointUrl: string | undefined;
-        readonly clientId: string | undefined;
-        readonly clientSecret: string | undefined;
-        readonly scope: string | undefined;
-        readonly tokenFile: string | undefined;
-        readonly token: string | undefined;
-        /** Each `name=value`. */
-        readonly extensions: readonly string[];
-      };
-    };
-  };
-  readonly retry: {
-    readonly enabled: boolean;
-    readonly maxAttempts: number;
-    /** Milliseconds. */
-    readonly initialInterval: number;
-    readonly multiplier: number;
-    /** Milliseconds. */
-    readonly maxInterval: number;
-    readonly jitter: boolean;
-  };
-  readonly shutdown: { readonly timeoutMs: number };
-  readonly idGenerator: {
-    readonly type: 'snowflake' | 'uuidv7';
-    /** `undefined`: derived and leased. */
-    readonly workerId: number | undefined;
-    readonly leasePath: string | undefined;
-    /** How a worker id is leased that no other process has. */
-    readonly lease: 'auto' | 'host' | 'kafka';
-    /** In Kafka, of the processes that share worker ids. */
-    readonly group: string;
-  };
-  readonly security: { readonly useForwardedHeaders: boolean; readonly trustedProxies: readonly string[] };
-  readonly context: {
-    readonly correlationId: {
-      /** Lower case. */
-      readonly headers: readonly string[];
-      readonly generate: boolean;
-      readonly responseHeader: string | undefined;
-    };
-    readonly actor: { readonly userId: ActorSource | undefined; readonly sessionId: ActorSource | undefined };
-    readonly tags: { readonly baggage: readonly string[] };
-  };
-  readonly management: {
-    /** `port` is `undefined`: the usual one, or the next free one. */
-    readonly server: {
-      readonly port: number | undefined;
-      readonly address: string;
-      readonly token: string | undefined;
-    };
-    readonly endpoints: { readonly web: { readonly exposure: { readonly include: readonly string[] } } };
-    readonly endpoint: {
-      readonly health: {
-        readonly showDetails: 'always' | 'never' | 'when-authorized';
-        readonly readinessNeedsBroker: boolean;
-      };
-    };
-  };
-  readonly pii: {
-    readonly enabled: boolean;
-    readonly fields: readonly PathRule[];
-    readonly detect: 'off' | 'report';
-    readonly crypto: {
-      readonly defaultKey: string | undefined;
-      readonly keys: readonly EncryptionKeyConfig[];
-      readonly salt: string | undefined;
-      /** `undefined`: where NODE_ENV is `production`. */
-      readonly requireSalt: boolean | undefined;
-      readonly format: 'specification' | 'v1';
-    };
-    readonly kms: {
-      readonly enabled: boolean;
-      /** There where it is enabled. */
-      readonly type: 'aws' | 'vault' | undefined;
-      readonly keys: Names | undefined;
-      readonly aws: {
-        readonly region: string | undefined;
-        readonly endpoint: string | undefined;
-        readonly defaultKeyArn: string | undefined;
-        readonly encryptionContext: Names | undefined;
-        readonly dekCacheTtlMs: number;
-        readonly dekCacheMaxSize: number;
-      };
-      readonly vault: {
-        readonly address: string;
-        readonly token: string | undefined;
-        readonly tokenFile: string | undefined;
-        readonly namespace: string | undefined;
-        readonly mode: 'kv' | 'kv-v1' | 'kv-v2' | 'transit';
-        readonly mountPath: string | undefined;
-        readonly defaultKeyPath: string | undefined;
-        readonly field: string;
-        readonly caFile: string | undefined;
-        readonly dekCacheTtlMs: number;
-        readonly dekCacheMaxSize: number;
-      };
-    };
-  };
+export interface Config extends OptionValues {
   /** The valid ones of `svc.targets`. */
   readonly targets: readonly TargetConfig[];
   /** Folder that relative paths start from: that of the configuration file, else the working directory. */
@@ -172,3 +14,57 @@ export interface Config {
   /** The configuration file that was read. */
   readonly file: string | undefined;
 }
+
+/** What the list of options says, each at its place: `svc.broker.client-id` at `broker.clientId`. */
+export type OptionValues = Nested<Omit<ByPath, keyof FoundByPath> & FoundByPath>;
+
+/** Options that have a value although nothing is given and there is no default; see `build-config.ts`. */
+interface FoundByPath {
+  readonly 'broker.client': NonNullable<ByPath['broker.client']>;
+  /** Empty only when there are problems, no configuration, or svc is off. */
+  readonly 'broker.topic': string;
+  /** `null`: not configured; `context/source.ts` knows where else to look. */
+  readonly 'service.name': string | null;
+  readonly 'service.version': string | null;
+  readonly 'pii.crypto.keys': readonly EncryptionKeyConfig[];
+}
+
+type Active = Extract<KnownOption, { readonly status: 'active' }>;
+
+type ByPath = { readonly [One in Active as PathOf<One['name']>]: ValueOf<One> };
+
+// Inferred, so that messages of the compiler show the value and not how it is come by.
+type ValueOf<One extends Option> =
+  | TypesOf<One>[One['type']]
+  | (One extends { readonly orFunction: true } ? (request: unknown) => unknown : never)
+  | (One extends { readonly default: unknown } ? never : undefined) extends infer Value
+  ? Value
+  : never;
+
+interface TypesOf<One extends Option> {
+  readonly boolean: boolean;
+  readonly integer: number;
+  readonly number: number;
+  readonly string: string;
+  readonly enum: NonNullable<One['values']>[number];
+  readonly list: readonly string[];
+  readonly rules: readonly PathRule[];
+  readonly keys: readonly EncryptionKeyConfig[];
+  readonly names: Names;
+}
+
+/** `svc.broker.client-id` -> `broker.clientId` */
+type PathOf<Name> = Name extends `svc.${infer Rest}` ? Camel<Rest> : Camel<Name>;
+
+type Camel<Text> = Text extends `${infer First}-${infer Rest}` ? `${First}${Camel<Capitalize<Rest>>}` : Text;
+
+/** `{ 'broker.clientId': string }` -> `{ broker: { clientId: string } }` */
+type Nested<Values> = {
+  readonly [Path in keyof Values as Path extends `${infer Section}.${string}`
+    ? Section
+    : Path]: Path extends `${infer Section}.${string}`
+    ? Nested<{
+        [Each in keyof Values as Each extends `${Section}.${infer Rest}` ? Rest : never]: Values[Each];
+      }>
+    : Values[Path];
+};

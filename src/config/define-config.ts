@@ -1,7 +1,7 @@
-import type { Severity } from '../ground/event-fields.ts';
 import type { PiiRules } from '../ground/pii-rule.ts';
 import type { Config } from './config.ts';
 import type { Expression } from './schema/target.ts';
+import type { TargetFields } from './schema/target-fields.ts';
 
 /** What `svc.config.ts` and `svc.config.mjs` export. Names may be written in camelCase or with hyphens. */
 export interface SvcConfig {
@@ -12,22 +12,10 @@ export interface SvcConfig {
 }
 
 /** One entry of `svc.targets`. */
-export interface SvcTarget {
+export interface SvcTarget extends TargetFields<Expression, PiiRules | false> {
   readonly module: string;
   readonly function: string;
-  readonly eventType?: string | undefined;
-  readonly severity?: Severity | undefined;
-  readonly topic?: string | undefined;
-  readonly payload?: Expression | undefined;
-  readonly payloadIndex?: number | undefined;
-  readonly key?: Expression | undefined;
-  readonly phase?: 'BEFORE' | 'AFTER_RETURNING' | 'AFTER' | undefined;
-  readonly failOnError?: boolean | undefined;
-  readonly when?: Expression | undefined;
-  readonly callback?: 'last' | undefined;
-  readonly headers?: Readonly<Record<string, Expression>> | undefined;
   readonly params?: readonly string[] | undefined;
-  readonly pii?: PiiRules | false | undefined;
 }
 
 /** Gives what it is given: editors complete and check the configuration in it. */

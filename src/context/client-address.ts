@@ -1,4 +1,4 @@
-import { readTrustedProxy, trustedProxyRule } from '../ground/addresses.ts';
+import { readTrustedProxy, trustedProxyForm } from '../ground/addresses.ts';
 import { nodeNet } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { ContextOptions } from './context-options.ts';
@@ -144,7 +144,7 @@ export function createTrustedProxies(entries: readonly string[]): IsTrusted {
     if (proxy === undefined)
       throw new SvcError(
         'SVC_CONTEXT_BAD_TRUSTED_PROXY',
-        `trusted proxy "${entry}" is not ${trustedProxyRule}`,
+        `trusted proxy "${entry}" is not ${trustedProxyForm}`,
       );
     if (proxy === 'unix') unixSocket = true;
     else if (proxy.bits === undefined) list.addAddress(proxy.address, proxy.family);

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import type { Source } from '../envelope/envelope.ts';
+import { type Manifest, nearestManifest } from '../ground/manifest.ts';
 import { percentDecoded } from './baggage.ts';
 
 export interface SourceOptions {
@@ -26,9 +26,9 @@ export function readSource(options: SourceOptions = {}): Source {
   let serviceName = options.name || env.OTEL_SERVICE_NAME || attributes.get('service.name') || null;
   let serviceVersion = options.version || attributes.get('service.version') || null;
   if (serviceName === null || serviceVersion === null) {
-    const manifest = nearestManifest(options.entry ?? process.argv[1], options.directory ?? process.cwd());
+    const manifest = ownManifest(options.entry ?? process.argv[1], options.directory ?? process.cwd());
     serviceName ??= manifest?.name ?? null;
-    serviceVersion ??= manifest?.version ?? null;
+    serviceVersion ??= manifest?.version || null;
   }
   return { serviceName, serviceVersion, hostname: (options.readHostname ?? hostname)() || null };
 }
@@ -45,33 +45,11 @@ function resourceAttributes(text: string | undefined): Map<string, string> {
   return attributes;
 }
 
-interface Manifest {
-  readonly name: string;
-  readonly version: string | null;
-}
-
 /** From the entry file upwards; an entry inside `node_modules` is a tool (pm2, next): then from the working directory. */
-function nearestManifest(entry: string | undefined, directory: string): Manifest | null {
+function ownManifest(entry: string | undefined, directory: string): Manifest | undefined {
   const path = entry === undefined ? undefined : resolve(directory, entry);
   const own = path !== undefined && !/[\\/]node_modules[\\/]/.test(path);
-  return (own ? manifestAbove(dirname(path)) : null) ?? manifestAbove(directory);
-}
-
-function manifestAbove(start: string): Manifest | null {
-  for (let directory = start; ; directory = dirname(directory)) {
-    const manifest = readManifest(join(directory, 'package.json'));
-    if (manifest !== null) return manifest;
-    if (dirname(directory) === directory) return null;
-  }
-}
-
-/** `null` for a file without a name too: `{"type":"module"}` inside `dist` is not the application's. */
-function readManifest(path: string): Manifest | null {
-  try {
-    const { name, version } = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>;
-    if (typeof name !== 'string' || name === '') return null;
-    return { name, version: typeof version === 'string' && version !== '' ? version : null };
-  } catch {
-    return null;
-  }
+  // One without a name, `{"type":"module"}` inside `dist`, is not the application's.
+  const isNamed = ({ name }: Manifest) => Boolean(name);
+  return (own ? nearestManifest(dirname(path), isNamed) : undefined) ?? nearestManifest(directory, isNamed);
 }

@@ -12,7 +12,7 @@ type TrustedProxy =
   | 'unix'
   | { readonly address: string; readonly bits: number | undefined; readonly family: 'ipv4' | 'ipv6' };
 
-export const trustedProxyRule = 'an IP address, a range such as 10.0.0.0/8, or unix';
+export const trustedProxyForm = 'an IP address, a range such as 10.0.0.0/8, or unix';
 
 /** `undefined` for what is none of them. */
 export function readTrustedProxy(entry: string): TrustedProxy | undefined {

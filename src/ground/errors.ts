@@ -26,7 +26,7 @@ export const errorCatalogue = {
   SVC_CAPTURE_EXPRESSION_SYNTAX:
     'An expression cannot be parsed, or uses what a read-only expression may not.',
   SVC_CAPTURE_HEADERS:
-    'A rule declares a header that no record can have, or a call gave a header a value that is no text.',
+    'A target declares a header that no record can have, or a call gave a header a value that is no text.',
   SVC_CAPTURE_PAYLOAD_INDEX:
     'payloadIndex is not -1 or a position, or the call had no argument at that position.',
   SVC_CONSUMER_KEYS_FILE: 'A file with decryption keys cannot be read or is not in the documented form.',
@@ -46,7 +46,8 @@ export const errorCatalogue = {
     'The management server cannot listen on its port; the application runs without it.',
   SVC_MANAGE_TOKEN_REQUIRED:
     'The management server does not start on an address other than loopback without a token of 16 characters or more.',
-  SVC_CAPTURE_RULE: 'A rule written in code has a value that no rule can have; its function is not captured.',
+  SVC_CAPTURE_RULE:
+    'A target declared in code has a value that no target can have; its function is not captured.',
   SVC_OBSERVE_LOGGER: 'What was given to setLogger is no logger.',
   SVC_PIPELINE_UNEXPECTED: 'Something outside svc threw while an event was prepared; the event is refused.',
   SVC_PROTECT_BUDGET:

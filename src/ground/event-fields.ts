@@ -9,7 +9,7 @@ export const severities: readonly Severity[] = ['INFO', 'WARN', 'ERROR', 'CRITIC
 export const topicNamePattern = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}$/;
 
 /** Ends a sentence such as "the topic name must be …". */
-export const topicNameRule = '1 to 249 letters, digits, ".", "_" or "-", and neither "." nor ".."';
+export const topicNameForm = '1 to 249 letters, digits, ".", "_" or "-", and neither "." nor ".."';
 
 /** Headers of an application beside those of svc. The bounds keep a record readable for every tool, and a backup small. */
 export const maxHeaders = 32;
@@ -51,4 +51,4 @@ export function headerText(value: unknown): string | null | undefined {
 }
 
 /** What a header can be, to end a sentence: "must be …". */
-export const headerTextRule = `a string of at most ${maxHeaderTextLength} characters, a number or a boolean`;
+export const headerTextForm = `a string of at most ${maxHeaderTextLength} characters, a number or a boolean`;

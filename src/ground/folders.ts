@@ -17,3 +17,12 @@ export function makeFolders(path: string): boolean {
     throw error;
   }
 }
+
+/** A pipe is none: reading it might never end. */
+export function isFile(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
+  } catch {
+    return false;
+  }
+}

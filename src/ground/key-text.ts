@@ -1,3 +1,7 @@
+/** Key ids become parts of paths and of ciphertexts. */
+export const keyIdPattern: RegExp = /^[A-Za-z0-9_-]{1,128}$/;
+export const keyIdProblem = 'Invalid key id: it must be 1 to 128 letters, digits, underscores and hyphens';
+
 export const keyLengthBytes = 32;
 
 /** What a text gives as a key of AES-256, and how it was read. */
@@ -7,7 +11,7 @@ export interface KeyText {
 }
 
 /**
- * The one rule for keys that are written as text: Base64 of 32 bytes, else 32 bytes of characters as they stand. A text of another
+ * The one way to read keys that are written as text: Base64 of 32 bytes, else 32 bytes of characters as they stand. A text of another
  * length is read as the one that it looks like, so that the message about it can say what was found.
  */
 export function readKeyText(text: string): KeyText {

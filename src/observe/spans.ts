@@ -13,8 +13,8 @@ import type {
 const producerKind: SpanKind.PRODUCER = 3;
 const errorStatus: SpanStatusCode.ERROR = 2;
 
-/** Sampled and random; the others are not defined. */
-const definedFlags = 0x03;
+/** Flags of a trace: sampled (1) and random (2); the others are not defined. */
+export const definedFlags = 0x03;
 
 /** `createContextKey` of the API is `Symbol.for`, so this is the very key of `suppressTracing` in `@opentelemetry/core`. */
 const suppressTracingKey = Symbol.for('OpenTelemetry SDK Context Key SUPPRESS_TRACING');
@@ -99,6 +99,7 @@ export function injectHeaders(
   if (state) carrier.tracestate = state;
 }
 
-function formatTraceparent(traceId: string, spanId: string, traceFlags: number): string {
-  return `00-${traceId}-${spanId}-${(traceFlags & definedFlags).toString(16).padStart(2, '0')}`;
+/** The `traceparent` header of a record. */
+export function formatTraceparent(traceId: string, spanId: string, traceFlags: number): string {
+  return `00-${traceId}-${spanId}-0${(traceFlags & definedFlags).toString(16)}`;
 }

@@ -28,13 +28,13 @@ import { openBroker } from './adapters.ts';
 import { startIds } from './ids.ts';
 import { manageLater } from './management-later.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
+import { eventTypeOf, eventTypesOf } from './plans.ts';
 import { type Protection, startProtection } from './protection.ts';
-import { eventTypeOf, eventTypesOf } from './rules.ts';
 import { brokerSettingsOf, queueSettingsOf } from './settings.ts';
 import { startTiers } from './tiers.ts';
 
 export { declaredRules } from '../capture/declare/declared-rules.ts';
-export { ruleOfDeclaration, ruleOfTarget } from './rules.ts';
+export { planOfDeclaration, planOfTarget } from './plans.ts';
 
 /** What is made at the first event, or soon after the start: a start pays for hooks only. */
 export interface Engine {

@@ -2,7 +2,7 @@ import { inspect } from '../capture/inspect.ts';
 import type { TargetReport } from '../capture/report.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
-import { ruleOfTarget } from './rules.ts';
+import { planOfTarget } from './plans.ts';
 
 /** Which targets of the configuration can be patched, without loading the application. */
 export function inspectTargets({ targets, baseDir }: Config): TargetReport[] {
@@ -11,7 +11,7 @@ export function inspectTargets({ targets, baseDir }: Config): TargetReport[] {
     module: target.module,
     functionPath: target.function,
     expressions: expressionsOf(target),
-    makeRule: (names: readonly string[] | undefined) => ruleOfTarget(target, names),
+    makePlan: (names: readonly string[] | undefined) => planOfTarget(target, names),
   }));
   return inspect(all, { baseDir });
 }

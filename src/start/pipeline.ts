@@ -1,6 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import type { Call, OnCall } from '../capture/call.ts';
-import type { CaptureRule } from '../capture/rule.ts';
+import type { CapturePlan } from '../capture/plan.ts';
 import type { EventTrace, StartTrace } from '../context/trace/event-trace.ts';
 import type { BuildEnvelope } from '../envelope/build.ts';
 import type { EnvelopeTemplate } from '../envelope/envelope.ts';
@@ -136,20 +136,20 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   }
 
   function onCall(call: Call): Promise<void> | undefined {
-    const { rule } = call;
-    const entry = ledger.open(rule.eventType);
+    const { plan } = call;
+    const entry = ledger.open(plan.eventType);
     let published: Promise<Outcome>;
     try {
       const { event, trace } = prepare(() => intakeOf(call));
       published = publish(event, trace, entry);
     } catch (error) {
-      const reason = refuse(rule.eventType, entry, error);
-      if (rule.failOnError) throw reason;
+      const reason = refuse(plan.eventType, entry, error);
+      if (plan.failOnError) throw reason;
       return undefined;
     }
     if (!call.canWait || parts.asyncMode) return undefined;
     const waited = callers.forOutcome(published);
-    const ended: Promise<unknown> = rule.failOnError ? waited.then(throwUnlessStored) : waited;
+    const ended: Promise<unknown> = plan.failOnError ? waited.then(throwUnlessStored) : waited;
     return ended as Promise<void>;
   }
 
@@ -185,15 +185,15 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 }
 
 function intakeOf(call: Call): Intake {
-  const rule: CaptureRule = call.rule;
+  const plan: CapturePlan = call.plan;
   if (call.refusal !== undefined) throw call.refusal;
   return {
-    eventType: rule.eventType,
-    severity: rule.severity,
-    topic: rule.topic,
-    key: rule.key?.(call),
-    headers: rule.headers?.(call),
-    payload: rule.payload(call),
+    eventType: plan.eventType,
+    severity: plan.severity,
+    topic: plan.topic,
+    key: plan.key?.(call),
+    headers: plan.headers?.(call),
+    payload: plan.payload(call),
     context: call.context,
   };
 }

@@ -43,7 +43,7 @@ export interface Service {
 let parts: typeof Engines | undefined;
 
 /**
- * What makes rules and publishes, two thirds of svc: loaded when the first function is captured, so that a process without
+ * What makes plans and publishes, two thirds of svc: loaded when the first function is captured, so that a process without
  * one need not wait for it, and the first event need not either.
  */
 function engineParts(): typeof Engines {
@@ -81,12 +81,12 @@ export function start(config: Config, logger: Logger): Service {
     capture.setOnCall(onCall);
     connectDeclarations(
       (declaration) => {
-        const { ruleOfDeclaration, declaredRules } = engineParts();
-        const rule = ruleOfDeclaration(declaration);
+        const { planOfDeclaration, declaredRules } = engineParts();
+        const plan = planOfDeclaration(declaration);
         const rules = declaredRules(declaration.options, config);
-        if (engine === undefined) early.push([rule.eventType, rules, rule.id]);
-        else engine.protection.addRules(rule.eventType, rules, rule.id);
-        const slot = createSlot(rule, onCall);
+        if (engine === undefined) early.push([plan.eventType, rules, plan.id]);
+        else engine.protection.addRules(plan.eventType, rules, plan.id);
+        const slot = createSlot(plan, onCall);
         declared.push(slot);
         return slot;
       },
@@ -137,16 +137,16 @@ function startCapture({ aop, targets, baseDir }: Config, logger: Logger): Captur
     id: target.id,
     module: target.module,
     functionPath: target.function,
-    makeRule: (names: readonly string[] | undefined) => engineParts().ruleOfTarget(target, names),
+    makePlan: (names: readonly string[] | undefined) => engineParts().planOfTarget(target, names),
   }));
   return prepare(captured, { baseDir, logger });
 }
 
-function reportOf({ rule, calls, failed, skipped }: CaptureSlot): TargetReport {
+function reportOf({ plan, calls, failed, skipped }: CaptureSlot): TargetReport {
   return {
-    id: rule.id,
+    id: plan.id,
     state: 'patched',
-    notes: [rule.origin, ...(rule.notes ?? [])],
+    notes: [plan.origin, ...(plan.notes ?? [])],
     calls,
     failed,
     skipped,

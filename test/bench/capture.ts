@@ -8,7 +8,7 @@ import {
 } from '@opentelemetry/sdk-metrics';
 import { BatchSpanProcessor, InMemorySpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
 import type { Bench } from '../../scripts/bench.ts';
-import { makeRule } from '../../src/capture/declare/make-rule.ts';
+import { makePlan } from '../../src/capture/declare/make-plan.ts';
 import { type CaptureSlot, createSlot } from '../../src/capture/slot.ts';
 import { wrapFunction } from '../../src/capture/wrap/wrap.ts';
 import { createOriginReader } from '../../src/context/origin.ts';
@@ -82,8 +82,8 @@ function captured(): {
       throw error;
     },
   });
-  const rule = makeRule('bench#createOrder', 'configuration', { eventType: 'ORDER_CREATED' }, '', []);
-  const slot = createSlot(rule, onCall);
+  const plan = makePlan('bench#createOrder', 'configuration', { eventType: 'ORDER_CREATED' }, '', []);
+  const slot = createSlot(plan, onCall);
   return {
     fn: wrapFunction(createOrder, slot),
     slot,

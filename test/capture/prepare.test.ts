@@ -20,7 +20,7 @@ function target(id: string, made: Made = { names: [] }): CaptureTarget {
     id,
     module,
     functionPath,
-    makeRule(names) {
+    makePlan(names) {
       made.names.push(names);
       return {
         id,
@@ -104,11 +104,11 @@ describe('capture: prepare', () => {
     assert.equal(load(join(folder, 'b.cjs')).create.toString(), '() => 1');
   });
 
-  it('a rule that cannot be made fails its target with its message; the function stays as it is', async () => {
+  it('a plan that cannot be made fails its target with its message; the function stays as it is', async () => {
     const folder = writeApp({ 'a.mjs': 'export const create = () => 1; export const cancel = () => 2;' });
     const refused: CaptureTarget = {
       ...target('./a.mjs#create'),
-      makeRule() {
+      makePlan() {
         throw new SvcError('SVC_CAPTURE_EXPRESSION_SYNTAX', 'payload: #x is no parameter');
       },
     };
@@ -222,7 +222,7 @@ describe('capture: inspect', () => {
     const refused: CaptureTarget = {
       ...target('./a.ts#create'),
       id: 'refused',
-      makeRule() {
+      makePlan() {
         throw new SvcError('SVC_CAPTURE_EXPRESSION_SYNTAX', 'payload: position 3');
       },
     };

@@ -1,5 +1,5 @@
 import type { Call, OnCall } from '../../src/capture/call.ts';
-import type { CaptureRule } from '../../src/capture/rule.ts';
+import type { CapturePlan } from '../../src/capture/plan.ts';
 import { type CaptureSlot, createSlot } from '../../src/capture/slot.ts';
 
 export interface RecordingSlot extends CaptureSlot {
@@ -7,7 +7,7 @@ export interface RecordingSlot extends CaptureSlot {
 }
 
 /** A slot that keeps the calls it is told of. `answer` is what `onCall` returns, or throws. */
-export function recordingSlot(rule: Partial<CaptureRule> = {}, answer?: OnCall): RecordingSlot {
+export function recordingSlot(plan: Partial<CapturePlan> = {}, answer?: OnCall): RecordingSlot {
   const seen: Call[] = [];
   const slot = createSlot(
     {
@@ -18,7 +18,7 @@ export function recordingSlot(rule: Partial<CaptureRule> = {}, answer?: OnCall):
       phase: 'AFTER_RETURNING',
       failOnError: false,
       payload: (call) => call.result,
-      ...rule,
+      ...plan,
     },
     (call) => {
       seen.push(call);

@@ -5,7 +5,12 @@ const calls = (calls: number, failed = 0, skipped = 0) => ({ calls, failed, skip
 
 const reports: readonly TargetReport[] = [
   { id: 'src/orders.ts#createOrder', state: 'patched', notes: [], ...calls(3) },
-  { id: 'src/a.ts#b', state: 'patched', notes: ['a configured rule wins over one in the code'], ...calls(0) },
+  {
+    id: 'src/a.ts#b',
+    state: 'patched',
+    notes: ['a configured target wins over one in the code'],
+    ...calls(0),
+  },
   { id: 'src/late.ts#run', state: 'pending', notes: [], ...calls(0) },
   { id: 'src/x.ts#y', state: 'failed', reason: 'no such file: ./src/x.ts', notes: [], ...calls(0) },
 ];
@@ -17,7 +22,7 @@ describe('capture: report', () => {
       [
         'capture: 2 of 4 targets patched, 1 not yet loaded, 1 failed',
         '  patched         src/orders.ts#createOrder',
-        '  patched         src/a.ts#b                 a configured rule wins over one in the code',
+        '  patched         src/a.ts#b                 a configured target wins over one in the code',
         '  not yet loaded  src/late.ts#run',
         '  FAILED          src/x.ts#y                 no such file: ./src/x.ts',
       ].join('\n'),
@@ -37,7 +42,7 @@ describe('capture: report', () => {
       formatEndReport(reports),
       [
         'capture: 3 of 4 targets made no event',
-        '  never called  src/a.ts#b       a configured rule wins over one in the code',
+        '  never called  src/a.ts#b       a configured target wins over one in the code',
         '  never loaded  src/late.ts#run',
         '  FAILED        src/x.ts#y       no such file: ./src/x.ts',
       ].join('\n'),

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { makeRule, type RuleFields } from '../../src/capture/declare/make-rule.ts';
+import { makePlan, type PlanFields } from '../../src/capture/declare/make-plan.ts';
 import { checkHeadersOf } from '../../src/config/check/headers.ts';
 import { SvcError } from '../../src/ground/errors.ts';
 import { headersOf } from '../../src/publish/api/headers.ts';
@@ -11,14 +11,14 @@ type Headers = Record<string, unknown>;
 const ways: Record<string, (headers: Headers) => unknown> = {
   'svc.targets': (headers) => {
     const checked = checkHeadersOf(headers);
-    return checked.ok ? fromRule(checked.value as RuleFields['headers']) : checked.message;
+    return checked.ok ? fromTarget(checked.value as PlanFields['headers']) : checked.message;
   },
-  'a rule in code': (headers) => fromRule(headers as RuleFields['headers']),
+  'a target in code': (headers) => fromTarget(headers as PlanFields['headers']),
 };
 
-function fromRule(headers: RuleFields['headers']): unknown {
+function fromTarget(headers: PlanFields['headers']): unknown {
   try {
-    return makeRule('a', 'configuration', { headers }, 'a', ['order']).headers?.(call);
+    return makePlan('a', 'configuration', { headers }, 'a', ['order']).headers?.(call);
   } catch (error) {
     assert.ok(error instanceof SvcError);
     assert.doesNotMatch(error.message, /secret/);
@@ -91,21 +91,21 @@ describe('headers', () => {
     for (const wrong of ['x', 7, [], null]) assert.equal(checkHeadersOf(wrong).ok, false);
   });
 
-  it('of a rule in code are an object', () => {
+  it('of a target in code are an object', () => {
     for (const wrong of [7, '#result', ['#result']])
-      assert.equal(fromRule(wrong as unknown as RuleFields['headers']), 'SVC_CAPTURE_HEADERS');
+      assert.equal(fromTarget(wrong as unknown as PlanFields['headers']), 'SVC_CAPTURE_HEADERS');
   });
 
   it('of a target fail for a call as other expressions do', () => {
-    assert.equal(fromRule({ x: '#order.a.b' }), 'SVC_CAPTURE_EXPRESSION');
-    assert.equal(fromRule({ x: async () => 1 }), 'SVC_CAPTURE_EXPRESSION_ASYNC');
-    assert.equal(fromRule({ x: '#nothing' }), 'SVC_CAPTURE_EXPRESSION_NAME');
+    assert.equal(fromTarget({ x: '#order.a.b' }), 'SVC_CAPTURE_EXPRESSION');
+    assert.equal(fromTarget({ x: async () => 1 }), 'SVC_CAPTURE_EXPRESSION_ASYNC');
+    assert.equal(fromTarget({ x: '#nothing' }), 'SVC_CAPTURE_EXPRESSION_NAME');
   });
 
   it('never write out a number so large that this blocks the process', () => {
     const endless = 1n << 30_000_000n;
     assert.equal(published({ x: endless }), 'SVC_PUBLISH_HEADERS');
-    assert.equal(fromRule({ x: () => endless }), 'SVC_CAPTURE_HEADERS');
+    assert.equal(fromTarget({ x: () => endless }), 'SVC_CAPTURE_HEADERS');
   }).timeout(2_000);
 
   it('of publish(): the last that are taken, and the first that are not', () => {

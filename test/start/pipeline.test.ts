@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import type { Call } from '../../src/capture/call.ts';
-import type { CaptureRule } from '../../src/capture/rule.ts';
+import type { CapturePlan } from '../../src/capture/plan.ts';
 import { createEnvelopeBuilder } from '../../src/envelope/build.ts';
 import { createTemplates } from '../../src/envelope/template.ts';
 import { SvcError } from '../../src/ground/errors.ts';
@@ -73,8 +73,8 @@ function pipelineWith(options: Partial<PipelineParts> = {}) {
   return { ...pipeline, taken, refused, ended, broken, ledger };
 }
 
-function callOf(rule: Partial<CaptureRule> = {}, call: Partial<Call> = {}): Call {
-  const whole: CaptureRule = {
+function callOf(plan: Partial<CapturePlan> = {}, call: Partial<Call> = {}): Call {
+  const whole: CapturePlan = {
     id: 'orders#create',
     origin: 'configuration',
     eventType: 'ORDER_CREATED',
@@ -82,10 +82,10 @@ function callOf(rule: Partial<CaptureRule> = {}, call: Partial<Call> = {}): Call
     phase: 'AFTER_RETURNING',
     failOnError: false,
     payload: ({ result }) => result,
-    ...rule,
+    ...plan,
   };
   return {
-    rule: whole,
+    plan: whole,
     self: null,
     args: [],
     result: { orderId: 7 },
@@ -164,7 +164,7 @@ describe('pipeline', () => {
     });
   }
 
-  it('the key is the declared one, else the event id; the topic that of the rule', () => {
+  it('the key is the declared one, else the event id; the topic that of the target', () => {
     const { onCall, taken } = pipelineWith();
     void onCall(callOf());
     void onCall(callOf({ key: () => 'k', topic: 'other' }));
@@ -194,7 +194,7 @@ describe('pipeline', () => {
     assert.equal(onCall(callOf()), undefined);
   });
 
-  for (const [what, rule, code] of [
+  for (const [what, plan, code] of [
     ['a payload expression that throws', { payload: throwing }, 'SVC_PIPELINE_UNEXPECTED'],
     ['a key expression that throws', { key: throwing }, 'SVC_PIPELINE_UNEXPECTED'],
     [
@@ -205,11 +205,11 @@ describe('pipeline', () => {
   ] as const) {
     it(`${what}: refused and counted; the caller sees it only with failOnError, and never the value`, () => {
       const { onCall, refused, taken, ledger } = pipelineWith();
-      assert.equal(onCall(callOf(rule)), undefined);
+      assert.equal(onCall(callOf(plan)), undefined);
       assert.deepEqual(refused, [['ORDER_CREATED', code]]);
       assert.equal(taken.length, 0);
       assert.throws(
-        () => onCall(callOf({ ...rule, failOnError: true })),
+        () => onCall(callOf({ ...plan, failOnError: true })),
         (error) => error instanceof SvcError && error.code === code && !error.message.includes(secret),
       );
       const { calls, refused: counted, inFlight } = ledger.snapshot();
@@ -257,7 +257,7 @@ describe('pipeline', () => {
     assert.equal(isOwnWork(), false);
   });
 
-  it('adds the headers of a rule and of publish() to those of svc; what is no header is refused', async () => {
+  it('adds the headers of a target and of publish() to those of svc; what is no header is refused', async () => {
     const { onCall, producer, taken, refused } = pipelineWith();
     void onCall(callOf({ headers: () => ({ tenant: 'acme' }) }));
     void producer.publish({}, { headers: { tenant: 7, nobody: null } });

@@ -1,4 +1,4 @@
-import { topicNamePattern, topicNameRule } from '../../ground/event-fields.ts';
+import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
 
 /** Of a file name's 255 bytes, `.ndjson` takes 7; Kafka itself takes 249 characters. */
 const longestName = 248;
@@ -10,5 +10,5 @@ export function topicNameProblem(topic: string): string | undefined {
   }
   return topicNamePattern.test(topic)
     ? undefined
-    : `the name of topic ${JSON.stringify(topic)} must be ${topicNameRule}`;
+    : `the name of topic ${JSON.stringify(topic)} must be ${topicNameForm}`;
 }

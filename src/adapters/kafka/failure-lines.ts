@@ -1,4 +1,4 @@
-import { topicNameRule } from '../../ground/event-fields.ts';
+import { topicNameForm } from '../../ground/event-fields.ts';
 import type { SendFailure, SendFailureKind } from '../../publish/broker.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import type { TokenError } from './token/request-token.ts';
@@ -32,7 +32,7 @@ export function withoutToken({ isRetriable, message, code }: TokenError): SendFa
 }
 
 export function invalidTopic(scene: FailureScene): Reason {
-  const message = `Kafka refuses the name of ${topicName(scene)}: ${topicNameRule}`;
+  const message = `Kafka refuses the name of ${topicName(scene)}: ${topicNameForm}`;
   return { kind: 'fatal', message, cause: 'INVALID_TOPIC_EXCEPTION' };
 }
 

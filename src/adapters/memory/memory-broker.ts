@@ -1,5 +1,5 @@
 import { SvcError } from '../../ground/errors.ts';
-import { topicNamePattern, topicNameRule } from '../../ground/event-fields.ts';
+import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
 import type { Broker, SendFailure, SendResult } from '../../publish/broker.ts';
 import { type MemoryStore, sharedMemoryStore } from './memory-store.ts';
 
@@ -26,7 +26,7 @@ export function createMemoryBroker(options: MemoryBrokerOptions = {}): Broker {
     async send(topic, _partition, records) {
       if (closed) return failed(closedFailure);
       if (!topicNamePattern.test(topic)) {
-        const message = `Kafka would refuse the name of topic ${JSON.stringify(topic.slice(0, 40))}: ${topicNameRule}`;
+        const message = `Kafka would refuse the name of topic ${JSON.stringify(topic.slice(0, 40))}: ${topicNameForm}`;
         return failed({ kind: 'fatal', cause: 'INVALID_TOPIC_EXCEPTION', message });
       }
       if (records.length > 0) store.append(topic, records);

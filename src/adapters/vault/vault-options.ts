@@ -1,5 +1,6 @@
 import { isLoopback } from '../../ground/addresses.ts';
 import { SvcError } from '../../ground/errors.ts';
+import { keyIdPattern } from '../../ground/key-text.ts';
 import { keyProviderError } from '../../protect/keys/key-provider.ts';
 
 export const vaultEngines = ['kv-v1', 'kv-v2', 'transit'] as const;
@@ -33,7 +34,6 @@ export interface VaultOptions {
 }
 
 const pathPattern = /^[A-Za-z0-9_-]+(\/[A-Za-z0-9_-]+)*$/;
-const keyIdPattern = /^[A-Za-z0-9_-]{1,128}$/;
 
 /** Throws what could only fail later, or would send the token over an open network. Returns the address without its last `/`. */
 export function checkVaultOptions(options: VaultOptions): string {

@@ -3,10 +3,10 @@ import { adopt, type Held, undeclared } from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';
 import type { PublishEventOptions } from './publish-event-options.ts';
 
-/** A rule written in code. */
+/** A target written in code. */
 export interface Declaration {
   readonly origin: 'decorator' | 'publishEvent';
-  /** `OrderService.create`, or the function's name: the default event type, and how reports name the rule. */
+  /** `OrderService.create`, or the function's name: the default event type, and how reports name the target. */
   readonly name: string;
   readonly options: PublishEventOptions;
   readonly parameterNames: readonly string[] | undefined;
@@ -14,7 +14,7 @@ export interface Declaration {
   readonly problem?: string;
 }
 
-/** Makes the slot of a declaration: its rule, and where its calls go. Throws `SvcError` when the rule cannot be made. */
+/** Makes the slot of a declaration: its plan, and where its calls go. Throws `SvcError` when the plan cannot be made. */
 export type Declare = (declaration: Declaration) => CaptureSlot;
 /** Told of declarations that capture nothing, and why. */
 export type OnDeclarationFailure = (declaration: Declaration, reason: unknown) => void;
@@ -34,7 +34,7 @@ const state = shared<Declarations>('declarations', () => ({ declare: null, onFai
 /**
  * A declaration becomes live: now, or when svc starts. Until then the wrappers that share `held` only call their function.
  */
-export function declareRule(declaration: Declaration, held: Held): void {
+export function declareTarget(declaration: Declaration, held: Held): void {
   if (state.known.length < mostKnown) state.known.push({ declaration, held });
   if (state.declare !== null) attach(state.declare, declaration, held);
 }

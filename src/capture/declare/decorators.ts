@@ -1,6 +1,6 @@
 import { type Callable, type Held, heldOf } from '../captured-functions.ts';
 import { wrapHeld } from '../wrap/wrap.ts';
-import { type Declaration, declareRule, undeclaredHeld } from './declarations.ts';
+import { type Declaration, declareTarget, undeclaredHeld } from './declarations.ts';
 import { parameterNames } from './parameter-names.ts';
 import type { AnyFunction, PublishEventOptions } from './publish-event-options.ts';
 
@@ -75,7 +75,7 @@ function decorate(options: PublishEventOptions, target: unknown, context: Decora
   return wrapper;
 }
 
-/** Wraps the arrow function of each instance; all of them serve one rule. */
+/** Wraps the arrow function of each instance; all of them serve one plan. */
 function fieldInitializer(options: PublishEventOptions, context: StandardContext, held: Held) {
   let isDeclared = false;
   return function (this: unknown, initial: unknown): unknown {
@@ -116,11 +116,11 @@ function decorateLegacy(
 
 function declare(options: PublishEventOptions, name: string, fn: Callable, held: Held): void {
   const declaration: Declaration = { origin: 'decorator', name, options, parameterNames: parameterNames(fn) };
-  declareRule(declaration, held);
+  declareTarget(declaration, held);
 }
 
 function fail(options: PublishEventOptions, name: string, problem: string): void {
-  declareRule({ origin: 'decorator', name, options, parameterNames: undefined, problem }, undeclaredHeld());
+  declareTarget({ origin: 'decorator', name, options, parameterNames: undefined, problem }, undeclaredHeld());
 }
 
 /** `ClassName.method`: of the class that has the method, where a subclass makes the first instance. */

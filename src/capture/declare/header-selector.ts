@@ -1,9 +1,7 @@
 import { SvcError } from '../../ground/errors.ts';
-import { headerNameProblem, headerText, headerTextRule, maxHeaders } from '../../ground/event-fields.ts';
+import { headerNameProblem, headerText, headerTextForm, maxHeaders } from '../../ground/event-fields.ts';
 import type { ExpressionScope } from '../expression/scope.ts';
 import { type Selector, selector } from '../expression/selector.ts';
-
-export type HeaderSpec = Readonly<Record<string, string | Selector>>;
 
 /**
  * What takes the headers out of a call, as texts; those that are null or undefined are left out.
@@ -12,7 +10,7 @@ export type HeaderSpec = Readonly<Record<string, string | Selector>>;
  *   the returned function throws what a failed expression throws, and `SVC_CAPTURE_HEADERS` for a value that is no header
  */
 export function headerSelector(
-  spec: HeaderSpec,
+  spec: Readonly<Record<string, string | Selector>>,
   parameterNames: readonly string[] | undefined,
 ): (call: ExpressionScope) => Readonly<Record<string, string>> {
   // Code without types names what it likes.
@@ -28,7 +26,7 @@ export function headerSelector(
     const headers: Record<string, string> = {};
     for (const { name, select } of selectors) {
       const text = headerText(select(call));
-      if (text === undefined) throw wrong(`the header ${name} must be ${headerTextRule}`);
+      if (text === undefined) throw wrong(`the header ${name} must be ${headerTextForm}`);
       if (text !== null) headers[name] = text;
     }
     return headers;

@@ -1,6 +1,6 @@
 import { type Callable, heldOf } from '../captured-functions.ts';
 import { wrapHeld } from '../wrap/wrap.ts';
-import { declareRule, undeclaredHeld } from './declarations.ts';
+import { declareTarget, undeclaredHeld } from './declarations.ts';
 import { parameterNames } from './parameter-names.ts';
 import type { AnyFunction, PublishEventOptions } from './publish-event-options.ts';
 
@@ -17,6 +17,9 @@ export function publishEvent<F extends AnyFunction>(options: PublishEventOptions
   const wrapper = known === undefined ? wrapHeld(fn as Callable, held) : fn;
   const name = fn.name || options.eventType || 'anonymous';
   const declared = options as PublishEventOptions;
-  declareRule({ origin: 'publishEvent', name, options: declared, parameterNames: parameterNames(fn) }, held);
+  declareTarget(
+    { origin: 'publishEvent', name, options: declared, parameterNames: parameterNames(fn) },
+    held,
+  );
   return wrapper as F;
 }

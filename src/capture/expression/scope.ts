@@ -1,4 +1,4 @@
-import { editDistance } from '../../ground/edit-distance.ts';
+import { nearestNames } from '../../ground/nearest-names.ts';
 
 /** What an expression can see of one call. */
 export interface ExpressionScope {
@@ -54,20 +54,10 @@ export function unknownName(name: string, parameterNames: readonly string[] | un
   const named = (parameterNames ?? []).filter((parameter) => parameter !== '');
   const positions = parameterNames?.map((_, index) => `p${index}`) ?? ['p0', 'p1', '…'];
   const known = ['result', 'args', 'self', 'this', 'error', ...named, ...positions];
-  const near = nearestNames(name, known);
+  // `p` is near `p0`.
+  const limit = name.length <= 3 ? 1 : 1 + Math.floor(name.length / 3);
+  const near = nearestNames(name, known, { limit });
   const hint = near.length > 0 ? ` Did you mean ${near.join(' or ')}?` : '';
   const unknown = parameterNames === undefined ? ' The names of the parameters are not known here.' : '';
   return `there is no name "${name}".${hint} Names: ${known.join(', ')}.${unknown}`;
-}
-
-/** Names that are likely meant by a wrong one, nearest first: at most three. */
-function nearestNames(wrong: string, names: readonly string[]): string[] {
-  // Two swapped letters count as two: let them pass in all but the shortest names.
-  const limit = wrong.length <= 3 ? 1 : 1 + Math.floor(wrong.length / 3);
-  return names
-    .map((name) => ({ name, distance: editDistance(wrong.toLowerCase(), name.toLowerCase()) }))
-    .filter((candidate) => candidate.distance <= limit)
-    .sort((left, right) => left.distance - right.distance)
-    .slice(0, 3)
-    .map((candidate) => candidate.name);
 }

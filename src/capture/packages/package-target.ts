@@ -10,7 +10,7 @@ export interface PackageTarget {
   /** Absolute; where the specifier is resolved from. */
   readonly baseDir: string;
   /**
-   * The slot of the target, made on the first call and the same one after it. Throws `SvcError` when the rule cannot be
+   * The slot of the target, made on the first call and the same one after it. Throws `SvcError` when the plan cannot be
    * made (an expression that does not parse): the function then stays as it is, and the target has failed.
    */
   readonly slotFor: (parameterNames: readonly string[] | undefined) => CaptureSlot;

@@ -1,8 +1,8 @@
 import { types } from 'node:util';
+import { didYouMean } from '../../ground/nearest-names.ts';
 import { type Callable, heldOf } from '../captured-functions.ts';
 import { parameterNames } from '../declare/parameter-names.ts';
 import type { CaptureSlot } from '../slot.ts';
-import { didYouMean } from '../source/did-you-mean.ts';
 import type { FunctionPath } from '../source/find/function-path.ts';
 import { canHaveProperties, findPlace, putInPlace } from '../wrap/property-place.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
@@ -131,7 +131,7 @@ function verdict(fn: unknown, target: ExportTarget, exports: unknown): PatchOutc
   const slot = target.slotFor(parameterNames(fn as Callable));
   if (held?.slot === slot) return { result: 'already', exports };
   const problem = held
-    ? `the target ${held.slot.rule.id} captures the same function`
+    ? `the target ${held.slot.plan.id} captures the same function`
     : 'a class with private static members cannot be wrapped: name its methods instead';
   return { problem, exports };
 }

@@ -1,7 +1,8 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { builtinModules, createRequire, isBuiltin } from 'node:module';
 import path from 'node:path';
-import { didYouMean } from '../source/did-you-mean.ts';
+import { hasManifest, readManifest } from '../../ground/manifest.ts';
+import { didYouMean } from '../../ground/nearest-names.ts';
 
 export interface ResolvedPackage {
   /** What `require` of it loads; `undefined` for a package that only `import` can load. */
@@ -57,7 +58,7 @@ function* moduleFolders(baseDir: string): Iterable<string> {
 function findPackage(name: string, baseDir: string): string | undefined {
   for (const modules of moduleFolders(baseDir)) {
     const folder = path.join(modules, name);
-    if (existsSync(path.join(folder, 'package.json'))) return folder;
+    if (hasManifest(folder)) return folder;
   }
   return undefined;
 }
@@ -82,19 +83,8 @@ function list(folder: string): string[] {
   }
 }
 
-function exportsOf(folder: string): unknown {
-  try {
-    const manifest = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8')) as {
-      exports?: unknown;
-    };
-    return manifest.exports;
-  } catch {
-    return undefined;
-  }
-}
-
 function exportedPaths(folder: string): string[] {
-  const map = exportsOf(folder);
+  const map = readManifest(folder)?.exports;
   if (map === null || typeof map !== 'object' || Array.isArray(map)) return ['.'];
   const keys = Object.keys(map);
   return keys.some((key) => key.startsWith('.')) ? keys : ['.'];

@@ -108,7 +108,7 @@ function wrap(value: Callable, target: RuntimeTarget, parameters: Names): Callab
   const wrapped = wrapFunction(value, slot);
   const holder = slotOf(wrapped);
   if (holder === slot) target.patched();
-  else if (holder) target.failed(`${functionPath} is captured by the target ${holder.rule.id} already`);
+  else if (holder) target.failed(`${functionPath} is captured by the target ${holder.plan.id} already`);
   else target.failed(`${functionPath} is a class with private static members, which cannot be wrapped`);
   return wrapped;
 }

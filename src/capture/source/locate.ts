@@ -2,7 +2,8 @@ import { realpathSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Manifest, mapped, nearestManifest, readManifest } from './manifest.ts';
+import { type Manifest, nearestManifest, readManifest } from '../../ground/manifest.ts';
+import { mapped } from './mapped-paths.ts';
 import { ownFile, resolveOwnFile } from './own-file.ts';
 import { isProblem, type Problem } from './wrapper-place.ts';
 

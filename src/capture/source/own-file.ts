@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, extname, join, relative } from 'node:path';
-import { nearest } from './did-you-mean.ts';
-import { readManifest } from './manifest.ts';
+import { readManifest } from '../../ground/manifest.ts';
+import { nearestNames } from '../../ground/nearest-names.ts';
 import type { Problem } from './wrapper-place.ts';
 
 const extensions = ['.ts', '.js', '.mts', '.mjs', '.cts', '.cjs', '.tsx', '.jsx'];
@@ -59,7 +59,7 @@ const typedOf: Readonly<Record<string, readonly string[]>> = {
 function nearFiles(path: string, folder: string): string[] {
   const stemOf = (name: string) => basename(name, extname(name));
   const names = readdirSync(folder).filter((name) => extensions.includes(extname(name)));
-  const stems = nearest(stemOf(path), names.map(stemOf));
+  const stems = nearestNames(stemOf(path), names.map(stemOf));
   return stems.flatMap((stem) => names.filter((name) => stemOf(name) === stem)).slice(0, 3);
 }
 

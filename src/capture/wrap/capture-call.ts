@@ -1,6 +1,6 @@
 import { types } from 'node:util';
 import type { Callable } from '../captured-functions.ts';
-import type { CaptureRule } from '../rule.ts';
+import type { CapturePlan } from '../plan.ts';
 import { type CaptureSlot, countFailure } from '../slot.ts';
 import { ignore, publishCall, publishFailure, publishInBackground } from './publish-call.ts';
 import { kindOf } from './result-kind.ts';
@@ -9,18 +9,18 @@ import { callWithCallback } from './watch-callback.ts';
 
 /** Calls `fn` and tells of the call, when it starts or when its result is there. */
 export function captureCall(fn: Callable, slot: CaptureSlot, self: unknown, args: unknown[]): unknown {
-  const rule = slot.rule;
-  if (rule.phase === 'BEFORE') return captureBefore(fn, slot, rule, self, args);
-  if (rule.callback !== undefined && typeof args.at(-1) === 'function')
-    return callWithCallback(fn, slot, rule, self, args);
+  const plan = slot.plan;
+  if (plan.phase === 'BEFORE') return captureBefore(fn, slot, plan, self, args);
+  if (plan.callback !== undefined && typeof args.at(-1) === 'function')
+    return callWithCallback(fn, slot, plan, self, args);
   let result: unknown;
   try {
     result = Reflect.apply(fn as never, self, args);
   } catch (error) {
-    tellFailure(slot, rule, self, args, error);
+    tellFailure(slot, plan, self, args, error);
     throw error;
   }
-  return settle(slot, rule, self, args, result);
+  return settle(slot, plan, self, args, result);
 }
 
 /** `new Wrapped(…)`, also from a subclass: the instance is the result. */
@@ -30,10 +30,10 @@ export function captureConstruction(
   args: unknown[],
   target: never,
 ): unknown {
-  const rule = slot.rule;
-  if (rule.phase === 'BEFORE') {
+  const plan = slot.plan;
+  if (plan.phase === 'BEFORE') {
     publishInBackground(slot, {
-      rule,
+      plan,
       self: undefined,
       args,
       result: null,
@@ -46,11 +46,11 @@ export function captureConstruction(
   try {
     instance = Reflect.construct(fn as never, args, target);
   } catch (error) {
-    tellFailure(slot, rule, undefined, args, error);
+    tellFailure(slot, plan, undefined, args, error);
     throw error;
   }
   publishInBackground(slot, {
-    rule,
+    plan,
     self: instance,
     args,
     result: instance,
@@ -62,13 +62,13 @@ export function captureConstruction(
 
 function tellFailure(
   slot: CaptureSlot,
-  rule: CaptureRule,
+  plan: CapturePlan,
   self: unknown,
   args: unknown[],
   error: unknown,
 ): void {
-  if (rule.phase !== 'AFTER') countFailure(slot);
-  else publishFailure(slot, { rule, self, args, result: null, error, canWait: false });
+  if (plan.phase !== 'AFTER') countFailure(slot);
+  else publishFailure(slot, { plan, self, args, result: null, error, canWait: false });
 }
 
 /**
@@ -78,23 +78,23 @@ function tellFailure(
 function captureBefore(
   fn: Callable,
   slot: CaptureSlot,
-  rule: CaptureRule,
+  plan: CapturePlan,
   self: unknown,
   args: unknown[],
 ): unknown {
   const isAsync = types.isAsyncFunction(fn);
   let event: Promise<void> | undefined;
   try {
-    event = publishCall(slot, { rule, self, args, result: null, error: undefined, canWait: true });
+    event = publishCall(slot, { plan, self, args, result: null, error: undefined, canWait: true });
   } catch (error) {
     if (isAsync) return Promise.reject(error);
     throw error;
   }
   if (event === undefined) return Reflect.apply(fn as never, self, args);
-  if (isAsync && rule.failOnError) return event.then(() => Reflect.apply(fn as never, self, args));
+  if (isAsync && plan.failOnError) return event.then(() => Reflect.apply(fn as never, self, args));
   event.then(undefined, ignore);
   const result = Reflect.apply(fn as never, self, args) as unknown;
   if (kindOf(result) !== 'promise') return result;
-  const waited = rule.failOnError ? event : event.then(undefined, ignore);
+  const waited = plan.failOnError ? event : event.then(undefined, ignore);
   return (result as Promise<unknown>).then((value) => waited.then(() => value));
 }

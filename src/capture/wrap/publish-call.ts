@@ -4,7 +4,7 @@ import type { CaptureSlot } from '../slot.ts';
 
 /**
  * Hands one call over. Returns the promise the caller has to wait for, where there is one. Throws only what `onCall` threw
- * for a rule with `failOnError`.
+ * for a plan with `failOnError`.
  */
 export function publishCall(slot: CaptureSlot, call: Call): Promise<void> | undefined {
   const onCall = slot.onCall;
@@ -12,10 +12,10 @@ export function publishCall(slot: CaptureSlot, call: Call): Promise<void> | unde
   slot.calls++;
   try {
     return runOwnWork(() =>
-      call.rule.when === undefined ? onCall(call) : callWhenWanted(slot, onCall, call),
+      call.plan.when === undefined ? onCall(call) : callWhenWanted(slot, onCall, call),
     );
   } catch (error) {
-    if (call.rule.failOnError) throw error;
+    if (call.plan.failOnError) throw error;
     return undefined;
   }
 }
@@ -23,7 +23,7 @@ export function publishCall(slot: CaptureSlot, call: Call): Promise<void> | unde
 function callWhenWanted(slot: CaptureSlot, onCall: OnCall, call: Call): Promise<void> | undefined {
   let isWanted: boolean | undefined;
   try {
-    isWanted = call.rule.when?.(call);
+    isWanted = call.plan.when?.(call);
   } catch (refusal) {
     return onCall({ ...call, refusal });
   }
@@ -46,7 +46,7 @@ export function publishFailure(slot: CaptureSlot, call: Call): Promise<void> | u
   }
 }
 
-/** Resolves to `value` once the event is through; rejects with the event's error only for a rule with `failOnError`. */
+/** Resolves to `value` once the event is through; rejects with the event's error only for a plan with `failOnError`. */
 export function afterEvent<T>(event: Promise<void>, value: T, failOnError: boolean): Promise<T> {
   return event.then(() => value, failOnError ? undefined : () => value);
 }

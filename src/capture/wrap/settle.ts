@@ -1,4 +1,4 @@
-import type { CaptureRule } from '../rule.ts';
+import type { CapturePlan } from '../plan.ts';
 import type { CaptureSlot } from '../slot.ts';
 import { afterEvent, publishCall, publishFailure, publishInBackground } from './publish-call.ts';
 import { kindOf } from './result-kind.ts';
@@ -8,21 +8,21 @@ import { watchThenable } from './watch-thenable.ts';
 /** Tells of a call that returned `result`, now or when the result is there; returns what the caller gets. */
 export function settle(
   slot: CaptureSlot,
-  rule: CaptureRule,
+  plan: CapturePlan,
   self: unknown,
   args: readonly unknown[],
   result: unknown,
 ): unknown {
   switch (kindOf(result)) {
     case 'promise':
-      return settlePromise(slot, rule, self, args, result as Promise<unknown>);
+      return settlePromise(slot, plan, self, args, result as Promise<unknown>);
     case 'thenable':
-      return watchThenable(slot, rule, self, args, result as PromiseLike<unknown>);
+      return watchThenable(slot, plan, self, args, result as PromiseLike<unknown>);
     case 'async iterator':
     case 'generator':
-      return watchIterator(slot, rule, self, args, result as Iterator<unknown> | AsyncIterator<unknown>);
+      return watchIterator(slot, plan, self, args, result as Iterator<unknown> | AsyncIterator<unknown>);
     default:
-      publishInBackground(slot, { rule, self, args, result, error: undefined, canWait: false });
+      publishInBackground(slot, { plan, self, args, result, error: undefined, canWait: false });
       return result;
   }
 }
@@ -33,18 +33,18 @@ export function settle(
  */
 function settlePromise(
   slot: CaptureSlot,
-  rule: CaptureRule,
+  plan: CapturePlan,
   self: unknown,
   args: readonly unknown[],
   promise: Promise<unknown>,
 ): Promise<unknown> {
   const onValue = (result: unknown): unknown => {
-    const event = publishCall(slot, { rule, self, args, result, error: undefined, canWait: true });
-    return event === undefined ? result : afterEvent(event, result, rule.failOnError);
+    const event = publishCall(slot, { plan, self, args, result, error: undefined, canWait: true });
+    return event === undefined ? result : afterEvent(event, result, plan.failOnError);
   };
-  if (rule.phase !== 'AFTER') return keepOwn(promise, promise.then(onValue, slot.passOn));
+  if (plan.phase !== 'AFTER') return keepOwn(promise, promise.then(onValue, slot.passOn));
   const onError = (error: unknown): never | Promise<never> => {
-    const event = publishFailure(slot, { rule, self, args, result: null, error, canWait: true });
+    const event = publishFailure(slot, { plan, self, args, result: null, error, canWait: true });
     if (event === undefined) throw error;
     return event.then(() => {
       throw error;

@@ -1,5 +1,5 @@
 import type { Callable } from '../captured-functions.ts';
-import type { CaptureRule } from '../rule.ts';
+import type { CapturePlan } from '../plan.ts';
 import { type CaptureSlot, countFailure } from '../slot.ts';
 import { inCallContext } from './call-context.ts';
 import { ignore, publishCall, publishFailure } from './publish-call.ts';
@@ -19,7 +19,7 @@ type Values = readonly unknown[];
 export function callWithCallback(
   fn: Callable,
   slot: CaptureSlot,
-  rule: CaptureRule,
+  plan: CapturePlan,
   self: unknown,
   args: Values,
 ): unknown {
@@ -28,9 +28,9 @@ export function callWithCallback(
   let hasReturned = false;
 
   const tell = (failed: boolean, values: Values): Promise<void> | undefined => {
-    const call = { rule, self, args, context, canWait: hasReturned };
+    const call = { plan, self, args, context, canWait: hasReturned };
     if (!failed) return run(publishCall, slot, { ...call, result: resultOf(values), error: undefined });
-    if (rule.phase === 'AFTER') return run(publishFailure, slot, { ...call, result: null, error: values[0] });
+    if (plan.phase === 'AFTER') return run(publishFailure, slot, { ...call, result: null, error: values[0] });
     countFailure(slot);
     return undefined;
   };
@@ -56,7 +56,7 @@ export function callWithCallback(
       const later = (given: Values) => nextTick(pass, given);
       event.then(
         () => later(values),
-        (error) => later(rule.failOnError ? [error] : values),
+        (error) => later(plan.failOnError ? [error] : values),
       );
       return undefined;
     },

@@ -1,5 +1,5 @@
 import type { Call } from '../call.ts';
-import type { CaptureRule } from '../rule.ts';
+import type { CapturePlan } from '../plan.ts';
 import { type CaptureSlot, countFailure } from '../slot.ts';
 import { inCallContext } from './call-context.ts';
 import { afterEvent, publishCall, publishFailure } from './publish-call.ts';
@@ -15,7 +15,7 @@ type Watched = Iterator<unknown> | AsyncIterator<unknown>;
  */
 export function watchIterator(
   slot: CaptureSlot,
-  rule: CaptureRule,
+  plan: CapturePlan,
   self: unknown,
   args: readonly unknown[],
   iterator: Watched,
@@ -25,13 +25,13 @@ export function watchIterator(
   let isOpen = true;
   const call = (result: unknown, error: unknown): Call => {
     isOpen = false;
-    return { rule, self, args, result, error, canWait: isAsync, context };
+    return { plan, self, args, result, error, canWait: isAsync, context };
   };
   const onStep = (step: Step): unknown => {
     if (!isOpen || step?.done !== true) return step;
     const event = run(publishCall, slot, call(step.value ?? null, undefined));
     if (event === undefined) return step;
-    const waited = afterEvent(event, step, rule.failOnError);
+    const waited = afterEvent(event, step, plan.failOnError);
     if (isAsync) return waited;
     waited.catch(() => {});
     return step;
@@ -39,8 +39,8 @@ export function watchIterator(
   const onError = (error: unknown): never | Promise<never> => {
     if (!isOpen) throw error;
     const failed = call(null, error);
-    if (rule.phase !== 'AFTER') countFailure(slot);
-    const event = rule.phase === 'AFTER' ? run(publishFailure, slot, failed) : undefined;
+    if (plan.phase !== 'AFTER') countFailure(slot);
+    const event = plan.phase === 'AFTER' ? run(publishFailure, slot, failed) : undefined;
     if (event === undefined || !isAsync) throw error;
     return event.then(() => {
       throw error;

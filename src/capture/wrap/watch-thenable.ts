@@ -1,6 +1,6 @@
 import type { Call } from '../call.ts';
 import { addNote } from '../notes.ts';
-import type { CaptureRule } from '../rule.ts';
+import type { CapturePlan } from '../plan.ts';
 import { type CaptureSlot, countFailure } from '../slot.ts';
 import { inCallContext } from './call-context.ts';
 import { afterEvent, publishCall, publishFailure } from './publish-call.ts';
@@ -23,14 +23,14 @@ interface Watch {
  */
 export function watchThenable(
   slot: CaptureSlot,
-  rule: CaptureRule,
+  plan: CapturePlan,
   self: unknown,
   args: readonly unknown[],
   thenable: PromiseLike<unknown>,
 ): PromiseLike<unknown> {
   const { context, run } = inCallContext();
   const call = (result: unknown, error: unknown): Call => ({
-    rule,
+    plan,
     self,
     args,
     result,
@@ -42,10 +42,10 @@ export function watchThenable(
     isTaken: false,
     onValue: (value) => {
       const event = run(publishCall, slot, call(value, undefined));
-      return event && afterEvent(event, undefined, rule.failOnError);
+      return event && afterEvent(event, undefined, plan.failOnError);
     },
     onError: (error) => {
-      if (rule.phase === 'AFTER') return run(publishFailure, slot, call(null, error));
+      if (plan.phase === 'AFTER') return run(publishFailure, slot, call(null, error));
       countFailure(slot);
       return undefined;
     },
@@ -53,7 +53,7 @@ export function watchThenable(
   const target = thenable as unknown as Record<'then' | 'catch' | 'finally', Method | undefined>;
   if (!setOwn(thenable, 'then', hookThen(target.then as Method, watch))) {
     const reason = 'a result whose then() cannot be hooked (it is frozen) made no event';
-    addNote({ winner: rule.id, loser: null, reason });
+    addNote({ winner: plan.id, loser: null, reason });
     return thenable;
   }
   if (typeof target.catch === 'function') setOwn(thenable, 'catch', hookCatch(target.catch));

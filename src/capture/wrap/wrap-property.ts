@@ -3,7 +3,7 @@ import type { CaptureSlot } from '../slot.ts';
 import { findPlace, type PropertyPlace, putInPlace } from './property-place.ts';
 import { wrapHeld } from './wrap.ts';
 
-/** `taken`: another target, or a rule that wins, holds the function already; `captureNotes` has both names. */
+/** `taken`: another target, or a declaration that wins, holds the function already; `captureNotes` has both names. */
 export type WrapResult =
   | 'wrapped'
   | 'already'

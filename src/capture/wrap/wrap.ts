@@ -8,7 +8,7 @@ import { hasPrivateStatics, imitate, isConstructor } from './imitate.ts';
 /**
  * A function that behaves as `fn` in everything an application can see, and tells `slot.onCall` of its calls.
  *
- * A function that is captured already is returned as it is: where both rules name different targets, `slotOf` and
+ * A function that is captured already is returned as it is: where it serves another target, `slotOf` and
  * `captureNotes` tell which one won. Something that is no function, and a class with private static members, comes back
  * untouched.
  */
@@ -26,7 +26,7 @@ export function wrapHeld<F extends Callable>(fn: F, held: Held): F {
   }
   if (hasPrivateStatics(fn)) {
     const reason = 'a class with private static members cannot be wrapped: name its methods instead';
-    addNote({ winner: held.slot.rule.id, loser: null, reason });
+    addNote({ winner: held.slot.plan.id, loser: null, reason });
     return fn;
   }
   const wrapper = isConstructor(fn) ? constructible(fn, held) : callable(fn, held);

@@ -4,7 +4,7 @@ import { isLoopback } from '../../ground/addresses.ts';
 import { unservedIds } from '../../ground/management.ts';
 import { variableOf } from '../schema/option.ts';
 import type { TargetConfig } from '../schema/target.ts';
-import type { RuleInput, RuleResult } from './check-input.ts';
+import type { CheckInput, CheckResult } from './check-input.ts';
 import { checkKafkaClient } from './kafka-client.ts';
 import { checkPii } from './pii.ts';
 import type { Problem } from './problem.ts';
@@ -12,7 +12,7 @@ import { checkSasl } from './sasl.ts';
 import { topicRequired } from './validate.ts';
 
 /** What options ask of each other. */
-export function checkRules(input: RuleInput, targets: readonly TargetConfig[]): RuleResult {
+export function checkAcrossOptions(input: CheckInput, targets: readonly TargetConfig[]): CheckResult {
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
   const { values, settings } = input;
@@ -84,7 +84,7 @@ export function checkRules(input: RuleInput, targets: readonly TargetConfig[]): 
   };
 }
 
-function checkReadable(name: string, { values, settings, baseDir }: RuleInput): Problem[] {
+function checkReadable(name: string, { values, settings, baseDir }: CheckInput): Problem[] {
   const file = values.get(name);
   if (typeof file !== 'string') return [];
   const path = resolve(baseDir, file);

@@ -2,7 +2,7 @@ import type { Setting } from './flatten.ts';
 import type { Problem } from './problem.ts';
 import type { Values } from './validate.ts';
 
-export interface RuleInput {
+export interface CheckInput {
   readonly values: Values;
   readonly invalid: ReadonlySet<string>;
   /** What was given, valid or not. */
@@ -11,7 +11,7 @@ export interface RuleInput {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-export interface RuleResult {
+export interface CheckResult {
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
 }

@@ -1,6 +1,6 @@
+import { nearestName } from '../../ground/nearest-names.ts';
 import { kebabCase } from '../schema/option.ts';
 import { isSection, knownNames, optionNamed, targetsName } from '../schema/schema.ts';
-import { nearestName } from './nearest.ts';
 import { describeType, type Problem } from './problem.ts';
 import { shownName } from './shown-name.ts';
 

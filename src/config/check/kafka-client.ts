@@ -1,5 +1,5 @@
 import { variableOf } from '../schema/option.ts';
-import type { RuleInput, RuleResult } from './check-input.ts';
+import type { CheckInput, CheckResult } from './check-input.ts';
 import type { Problem } from './problem.ts';
 
 const clients = ['kafkajs', 'platformatic'];
@@ -7,7 +7,7 @@ const clients = ['kafkajs', 'platformatic'];
 const notByKafkajs = ['snappy', 'lz4'];
 
 /** Whether the client for Kafka that was chosen can do what it is asked for. */
-export function checkKafkaClient({ values, settings, invalid }: RuleInput): RuleResult {
+export function checkKafkaClient({ values, settings, invalid }: CheckInput): CheckResult {
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
   const where = (name: string) => settings.get(name)?.where();

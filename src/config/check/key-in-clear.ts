@@ -1,13 +1,12 @@
-import { type PathStep, parseRulePath } from '../../ground/pii-path.ts';
-import type { PathRule } from '../../ground/pii-rule.ts';
-import type { RuleFieldsOfKey } from '../schema/target.ts';
+import { type PathRule, type PathStep, parseRulePath } from '../../ground/pii-rule.ts';
+import type { KeyFields } from '../schema/target.ts';
 
 const chain =
   /^#?[A-Za-z_$][\w$]*(?:\?\.|\.[A-Za-z_$][\w$]*|\[(?:\d+|'[^']*'|"[^"]*")\]|\?\.[A-Za-z_$][\w$]*)*$/;
 
 /** Which of the key and the headers of a target would show a marked field in clear, and why. */
 export function shownInClear(
-  { key, headers, payload, payloadIndex }: RuleFieldsOfKey,
+  { key, headers, payload, payloadIndex }: KeyFields,
   rules: readonly PathRule[],
 ): { readonly field: string; readonly message: string }[] {
   const inClear = [
@@ -25,7 +24,7 @@ export function shownInClear(
  * a chain of properties. What this cannot know is compared at each event.
  */
 function keyInClear(
-  { key, payload, payloadIndex }: RuleFieldsOfKey,
+  { key, payload, payloadIndex }: KeyFields,
   rules: readonly PathRule[],
 ): string | undefined {
   if (typeof key !== 'string' || !chain.test(key.trim())) return undefined;

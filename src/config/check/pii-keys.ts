@@ -1,4 +1,4 @@
-import { keyLengthBytes, readKeyText } from '../../ground/key-text.ts';
+import { keyIdPattern, keyIdProblem, keyLengthBytes, readKeyText } from '../../ground/key-text.ts';
 import { camelCase } from '../schema/option.ts';
 import type { Mistake } from './problem.ts';
 import { shownName } from './shown-name.ts';
@@ -11,7 +11,6 @@ export interface EncryptionKeyConfig {
 }
 
 const fields = ['id', 'key', 'status'];
-export const keyIdPattern: RegExp = /^[A-Za-z0-9_-]{1,128}$/;
 /** Readers try them one by one. */
 const most = 8;
 
@@ -56,8 +55,7 @@ function checkKey(item: unknown, name: string): EncryptionKeyConfig | string {
     found[camelCase(key)] = value;
   }
   const { id, key, status } = found;
-  if (typeof id !== 'string' || !keyIdPattern.test(id))
-    return `${name} has an Invalid key id: it must be 1 to 128 letters, digits, underscores and hyphens`;
+  if (typeof id !== 'string' || !keyIdPattern.test(id)) return `${name} has an ${keyIdProblem}`;
   if (typeof key !== 'string') return `${name} must have a key: Base64 of 32 bytes`;
   const wrong = wrongKey(key);
   if (wrong !== undefined) return `${name} ${wrong}`;

@@ -1,8 +1,14 @@
-import { parseRulePath } from '../../ground/pii-path.ts';
-import { type PathRule, piiLevels, piiStrategies, piiTypes, typeOfName } from '../../ground/pii-rule.ts';
+import { keyIdPattern } from '../../ground/key-text.ts';
+import { nearestName } from '../../ground/nearest-names.ts';
+import {
+  type PathRule,
+  parseRulePath,
+  piiLevels,
+  piiStrategies,
+  piiTypes,
+  typeOfName,
+} from '../../ground/pii-rule.ts';
 import { camelCase } from '../schema/option.ts';
-import { nearestName } from './nearest.ts';
-import { keyIdPattern } from './pii-keys.ts';
 import { describeTyped, describeValue, type Mistake, type Mistakes } from './problem.ts';
 import { shownName } from './shown-name.ts';
 

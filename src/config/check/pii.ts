@@ -1,7 +1,7 @@
 import type { PathRule } from '../../ground/pii-rule.ts';
 import { variableOf } from '../schema/option.ts';
 import type { TargetConfig } from '../schema/target.ts';
-import type { RuleInput, RuleResult } from './check-input.ts';
+import type { CheckInput, CheckResult } from './check-input.ts';
 import type { Names } from './names.ts';
 import { type EncryptionKeyConfig, wrongKey } from './pii-keys.ts';
 import type { Problem } from './problem.ts';
@@ -10,7 +10,7 @@ const crypto = 'svc.pii.crypto';
 const kms = 'svc.pii.kms';
 
 /** What rules for personal data ask of keys and salt. Whatever cannot be protected later is refused here. */
-export function checkPii(input: RuleInput, targets: readonly TargetConfig[]): RuleResult {
+export function checkPii(input: CheckInput, targets: readonly TargetConfig[]): CheckResult {
   const { values, settings } = input;
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
@@ -52,7 +52,7 @@ export function checkPii(input: RuleInput, targets: readonly TargetConfig[]): Ru
 }
 
 function checkConfigured(
-  { values, settings }: RuleInput,
+  { values, settings }: CheckInput,
   rules: readonly PathRule[],
   defaultKey: string | undefined,
 ): Problem[] {
@@ -86,7 +86,7 @@ function checkConfigured(
   return problems;
 }
 
-function checkService({ values, settings }: RuleInput, rules: readonly PathRule[]): Problem[] {
+function checkService({ values, settings }: CheckInput, rules: readonly PathRule[]): Problem[] {
   const problems: Problem[] = [];
   const require = (name: string, message: string) => {
     if (settings.has(name)) return;

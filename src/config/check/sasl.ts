@@ -1,5 +1,5 @@
 import { variableOf } from '../schema/option.ts';
-import type { RuleInput, RuleResult } from './check-input.ts';
+import type { CheckInput, CheckResult } from './check-input.ts';
 import type { Problem } from './problem.ts';
 
 const prefix = 'svc.broker.sasl.';
@@ -9,7 +9,7 @@ const ofEndpoint = ['client-id', 'client-secret'].map(inTokens);
 const user = ['username', 'password'].map((name) => prefix + name);
 
 /** What signing in to the brokers needs, by its mechanism. */
-export function checkSasl({ values, settings, invalid }: RuleInput): RuleResult {
+export function checkSasl({ values, settings, invalid }: CheckInput): CheckResult {
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
   const isGiven = (name: string): boolean => settings.has(name);

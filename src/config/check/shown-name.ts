@@ -1,4 +1,4 @@
-import { editDistance } from '../../ground/edit-distance.ts';
+import { editDistance } from '../../ground/nearest-names.ts';
 import { kebabCase } from '../schema/option.ts';
 
 /**

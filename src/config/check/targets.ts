@@ -1,3 +1,4 @@
+import { nearestName } from '../../ground/nearest-names.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
 import { camelCase, kebabCase } from '../schema/option.ts';
 import { type TargetConfig, targetId } from '../schema/target.ts';
@@ -5,7 +6,6 @@ import { type TargetField, targetFields } from '../schema/target-fields.ts';
 import type { Setting } from './flatten.ts';
 import { checkHeadersOf } from './headers.ts';
 import { shownInClear } from './key-in-clear.ts';
-import { nearestName } from './nearest.ts';
 import { checkRulesOf } from './pii-rules.ts';
 import { describeType, type Problem, printable, problemsOf } from './problem.ts';
 import { shownName } from './shown-name.ts';

@@ -1,7 +1,7 @@
+import { nearestName } from '../../ground/nearest-names.ts';
 import { type Format, formats, hasFormat } from '../schema/format.ts';
 import { type Option, shortName } from '../schema/option.ts';
 import { checkNames } from './names.ts';
-import { nearestName } from './nearest.ts';
 import { checkKeys } from './pii-keys.ts';
 import { checkRulesOf } from './pii-rules.ts';
 import { describeTyped, describeValue, type Mistake, type Mistakes } from './problem.ts';

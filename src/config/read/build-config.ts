@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import type { Values } from '../check/validate.ts';
-import type { Config } from '../config.ts';
+import type { Config, OptionValues } from '../config.ts';
 import { camelCase, type Option } from '../schema/option.ts';
 import { options } from '../schema/schema.ts';
 import type { TargetConfig } from '../schema/target.ts';
@@ -18,25 +18,32 @@ type Tree = { [name: string]: unknown };
 export function buildConfig({ values, targets, baseDir, file }: ConfigParts): Config {
   const root: Tree = {};
   for (const option of options) {
-    if (option.status === 'active') place(root, option, finish(option, values.get(option.name), baseDir));
+    if (option.status === 'active') place(root, option, finish(option, values, baseDir));
   }
-  const config = root as unknown as { -readonly [name in keyof Config]: Config[name] };
-  const { broker, service } = config;
-  const client = broker.client ?? (broker.bootstrapServers.length > 0 ? 'kafkajs' : 'file');
-  config.broker = { ...broker, client, topic: broker.topic ?? '' };
-  config.service = { name: service.name ?? null, version: service.version ?? null };
-  config.targets = targets;
-  config.baseDir = baseDir;
-  config.file = file;
-  return config;
+  // Its type is made from the same list.
+  return { ...(root as OptionValues), targets, baseDir, file };
 }
 
-function finish(option: Option, value: unknown, baseDir: string): unknown {
+function finish(option: Option, values: Values, baseDir: string): unknown {
+  const value = values.get(option.name);
   if (option.format === 'path' && typeof value === 'string') return resolve(baseDir, value);
-  if (option.type === 'keys') return value ?? [];
-  if (option.name === 'svc.context.correlation-id.headers')
-    return (value as string[]).map((name) => name.toLowerCase());
-  return value;
+  switch (option.name) {
+    case 'svc.broker.client':
+      return (
+        value ?? ((values.get('svc.broker.bootstrap-servers') as string[]).length > 0 ? 'kafkajs' : 'file')
+      );
+    case 'svc.broker.topic':
+      return value ?? '';
+    case 'svc.service.name':
+    case 'svc.service.version':
+      return value ?? null;
+    case 'svc.pii.crypto.keys':
+      return value ?? [];
+    case 'svc.context.correlation-id.headers':
+      return (value as string[]).map((name) => name.toLowerCase());
+    default:
+      return value;
+  }
 }
 
 function place(root: Tree, option: Option, value: unknown): void {

@@ -1,5 +1,5 @@
+import { nearestName } from '../../ground/nearest-names.ts';
 import type { Setting, Settings } from '../check/flatten.ts';
-import { nearestName } from '../check/nearest.ts';
 import type { Problem } from '../check/problem.ts';
 import { type Option, variableOf } from '../schema/option.ts';
 import { options, targetsName } from '../schema/schema.ts';

@@ -1,6 +1,6 @@
 import { dirname, parse } from 'node:path';
 import type { PathRule } from '../../ground/pii-rule.ts';
-import { checkRules } from '../check/across-options.ts';
+import { checkAcrossOptions } from '../check/across-options.ts';
 import { flatten, type RawPath, type Setting, type Settings } from '../check/flatten.ts';
 import type { Problem } from '../check/problem.ts';
 import { checkTargets, type TargetProblem } from '../check/targets.ts';
@@ -72,9 +72,9 @@ export function loadConfig(options: LoadOptions = {}): LoadedConfig {
   const targets = checkTargetsSafely(settings.get(targetsName), fields);
   const isOn = isFound && validated.values.get('svc.enabled') !== false;
   // With a file that cannot be read, "topic is required" would only hide the one line that matters.
-  const rules =
+  const across =
     isOn && file?.isReadable !== false
-      ? checkRules({ ...validated, settings, baseDir, env }, targets.targets)
+      ? checkAcrossOptions({ ...validated, settings, baseDir, env }, targets.targets)
       : undefined;
   return {
     found: isFound,
@@ -93,14 +93,14 @@ export function loadConfig(options: LoadOptions = {}): LoadedConfig {
       ...(code?.problems ?? []),
       ...validated.problems,
       ...targets.problems,
-      ...(rules?.problems ?? []),
+      ...(across?.problems ?? []),
     ],
     warnings: [
       ...(file?.warnings ?? []),
       ...environment.warnings,
       ...validated.warnings,
       ...targets.warnings,
-      ...(rules?.warnings ?? []),
+      ...(across?.warnings ?? []),
     ],
     targetProblems: targets.targetProblems,
   };

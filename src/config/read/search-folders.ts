@@ -1,5 +1,6 @@
-import { readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { isFile } from '../../ground/folders.ts';
+import { hasManifest, readManifest } from '../../ground/manifest.ts';
 import { isOpenToStrangers } from './foreign-file.ts';
 
 /** Files that mark the root of a workspace, beside `workspaces` in its package.json. */
@@ -19,42 +20,19 @@ export function searchFolders(cwd: string): readonly string[] {
     if (isOpenToStrangers(folder, cwd)) break;
     folders.push(folder);
   }
-  const found = folders.map(readManifest);
-  let project = found.findIndex((manifest) => manifest !== undefined && !isMarker(manifest));
-  if (project < 0) project = found.findIndex((manifest) => manifest !== undefined);
+  let project = folders.findIndex((folder) => hasManifest(folder) && !isMarker(folder));
+  if (project < 0) project = folders.findIndex(hasManifest);
   if (project < 0) return [cwd];
-  const workspace = folders.findIndex(
-    (folder, index) => index >= project && isWorkspace(folder, found[index]),
-  );
+  const workspace = folders.findIndex((folder, index) => index >= project && isWorkspace(folder));
   return folders.slice(0, Math.max(project, workspace) + 1);
 }
 
-function isWorkspace(folder: string, manifest: object | undefined): boolean {
-  if (manifest !== undefined && 'workspaces' in manifest) return true;
-  return workspaceFiles.some((name) => isFile(join(folder, name)));
-}
-
-function isMarker(manifest: object): boolean {
-  return Object.keys(manifest).every((field) => markerFields.includes(field));
-}
-
 /** One that cannot be read ends the search as any other does. */
-function readManifest(folder: string): object | undefined {
-  const path = join(folder, 'package.json');
-  if (!isFile(path)) return undefined;
-  const unknown = { name: '' };
-  try {
-    const manifest: unknown = JSON.parse(readFileSync(path, 'utf8'));
-    return typeof manifest === 'object' && manifest !== null ? manifest : unknown;
-  } catch {
-    return unknown;
-  }
+function isMarker(folder: string): boolean {
+  return readManifest(folder)?.fieldNames.every((field) => markerFields.includes(field)) ?? false;
 }
 
-function isFile(path: string): boolean {
-  try {
-    return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
-  } catch {
-    return false;
-  }
+function isWorkspace(folder: string): boolean {
+  if (readManifest(folder)?.fieldNames.includes('workspaces')) return true;
+  return workspaceFiles.some((name) => isFile(join(folder, name)));
 }

@@ -3,7 +3,7 @@ import type { Option } from './option.ts';
 const gibibyte = 1024 ** 3;
 
 /** What becomes of events that their topic did not take. */
-export const backupOptions: readonly Option[] = [
+export const backupOptions = [
   {
     name: 'svc.broker.dlq-topic',
     type: 'string',
@@ -121,4 +121,4 @@ export const backupOptions: readonly Option[] = [
     status: 'active',
     description: 'How many events of the backup are sent a second.',
   },
-];
+] as const satisfies readonly Option[];

@@ -1,7 +1,7 @@
 import type { Option } from './option.ts';
 
 /** How the connection to the brokers is encrypted, and how svc signs in. */
-export const brokerSecurityOptions: readonly Option[] = [
+export const brokerSecurityOptions = [
   {
     name: 'svc.broker.tls.enabled',
     type: 'boolean',
@@ -113,4 +113,4 @@ export const brokerSecurityOptions: readonly Option[] = [
     status: 'active',
     description: 'SASL extensions that go with the token, each name=value, such as logicalCluster=lkc-1.',
   },
-];
+] as const satisfies readonly Option[];

@@ -1,7 +1,7 @@
 import { maxTimerMs, type Option } from './option.ts';
 
 /** Where events go and how they get there. */
-export const brokerOptions: readonly Option[] = [
+export const brokerOptions = [
   {
     name: 'svc.broker.client',
     type: 'enum',
@@ -176,4 +176,4 @@ export const brokerOptions: readonly Option[] = [
     status: 'active',
     description: 'Folder of the topic files of client `file`: `<path>/<topic>.ndjson`, one record a line.',
   },
-];
+] as const satisfies readonly Option[];

@@ -1,7 +1,7 @@
 import type { Option } from './option.ts';
 
 /** What an event knows of the request that caused it. */
-export const contextOptions: readonly Option[] = [
+export const contextOptions = [
   {
     name: 'svc.security.use-forwarded-headers',
     type: 'boolean',
@@ -66,4 +66,4 @@ export const contextOptions: readonly Option[] = [
     status: 'active',
     description: 'Keys of baggage entries that become `metadata.tags`.',
   },
-];
+] as const satisfies readonly Option[];

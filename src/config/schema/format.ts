@@ -1,6 +1,6 @@
-import { readTrustedProxy, trustedProxyRule } from '../../ground/addresses.ts';
+import { readTrustedProxy, trustedProxyForm } from '../../ground/addresses.ts';
 import { nodeNet } from '../../ground/builtins.ts';
-import { topicNamePattern, topicNameRule } from '../../ground/event-fields.ts';
+import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
 import { minTokenLength } from '../../ground/management.ts';
 
 export interface Format {
@@ -19,7 +19,7 @@ export const formats = {
   text: { pattern: /[^\s]/, says: 'must not be empty' },
   topic: {
     pattern: topicNamePattern,
-    says: `must be a topic name that Kafka accepts: ${topicNameRule}`,
+    says: `must be a topic name that Kafka accepts: ${topicNameForm}`,
   },
   'host-and-port': {
     pattern: /^(\[[0-9A-Fa-f:.]+\]|[^\s:/@]+):[0-9]{1,5}$/,
@@ -40,7 +40,7 @@ export const formats = {
   'trusted-proxy': {
     pattern: /^(unix|[0-9A-Fa-f:.]+(\/[0-9]{1,3})?)$/,
     check: (text) => readTrustedProxy(text) !== undefined,
-    says: `must be ${trustedProxyRule}`,
+    says: `must be ${trustedProxyForm}`,
   },
   'listen-address': {
     pattern: /^[0-9A-Za-z:._-]+$/,

@@ -4,7 +4,7 @@ const noOutbox =
   'the transactional outbox is not yet available in this version, and a direct send would not be part of the transaction';
 
 /** Known names whose feature comes with a later version. They are checked already, so that a file stays valid. */
-export const laterOptions: readonly Option[] = [
+export const laterOptions = [
   flag('svc.outbox.enabled', 'Transactional outbox.', {
     default: false,
     harmless: [false],
@@ -47,7 +47,7 @@ export const laterOptions: readonly Option[] = [
     laterValues: { AVRO: 'Avro is not yet available in this version' },
   },
   text('svc.serde.schema-registry-url', 'Schema registry for Avro.', { format: 'url' }),
-];
+] as const satisfies readonly Option[];
 
 type Rest = Partial<Omit<Option, 'name' | 'type' | 'description' | 'status'>>;
 

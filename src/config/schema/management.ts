@@ -2,7 +2,7 @@ import { endpointIds, unservedIds } from '../../ground/management.ts';
 import type { Option } from './option.ts';
 
 /** The management server. */
-export const managementOptions: readonly Option[] = [
+export const managementOptions = [
   {
     name: 'management.server.port',
     type: 'integer',
@@ -54,4 +54,4 @@ export const managementOptions: readonly Option[] = [
     description:
       'Whether `/actuator/health/readiness` is DOWN where `/actuator/health` is. false: UP while the process answers, so that an outage of Kafka takes no instance out of service.',
   },
-];
+] as const satisfies readonly Option[];

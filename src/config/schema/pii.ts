@@ -1,7 +1,7 @@
 import type { Option } from './option.ts';
 
 /** Protection of personal data: which fields, with which keys. */
-export const piiOptions: readonly Option[] = [
+export const piiOptions = [
   {
     name: 'svc.pii.enabled',
     type: 'boolean',
@@ -195,12 +195,12 @@ export const piiOptions: readonly Option[] = [
     description: 'PEM file of the authorities to trust.',
   },
   ...cacheOptions('vault'),
-];
+] as const satisfies readonly Option[];
 
-function cacheOptions(type: string): Option[] {
+function cacheOptions<const Type extends string>(type: Type) {
   return [
     {
-      name: `svc.pii.kms.${type}.dek-cache-ttl-ms`,
+      name: `svc.pii.kms.${type}.dek-cache-ttl-ms` as const,
       type: 'integer',
       unit: 'ms',
       min: 1000,
@@ -210,7 +210,7 @@ function cacheOptions(type: string): Option[] {
       description: 'How long a key is used before it is replaced, in the background.',
     },
     {
-      name: `svc.pii.kms.${type}.dek-cache-max-size`,
+      name: `svc.pii.kms.${type}.dek-cache-max-size` as const,
       type: 'integer',
       min: 1,
       max: 10_000,
@@ -218,5 +218,5 @@ function cacheOptions(type: string): Option[] {
       status: 'active',
       description: 'Keys that are kept; the oldest one goes first.',
     },
-  ];
+  ] as const satisfies readonly Option[];
 }

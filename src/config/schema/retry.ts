@@ -1,7 +1,7 @@
 import { maxTimerMs, type Option } from './option.ts';
 
 /** How sends are repeated. */
-export const retryOptions: readonly Option[] = [
+export const retryOptions = [
   {
     name: 'svc.retry.enabled',
     type: 'boolean',
@@ -56,4 +56,4 @@ export const retryOptions: readonly Option[] = [
     description:
       'Makes each wait up to 20 % shorter or longer, so that many processes do not come back at once.',
   },
-];
+] as const satisfies readonly Option[];

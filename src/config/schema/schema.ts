@@ -9,8 +9,7 @@ import { piiOptions } from './pii.ts';
 import { retryOptions } from './retry.ts';
 import { serviceOptions } from './service.ts';
 
-/** Every option there is, `svc.targets` apart: the only list, read by validation, documentation and JSON Schema. */
-export const options: readonly Option[] = [
+const all = [
   ...serviceOptions,
   ...brokerOptions,
   ...brokerSecurityOptions,
@@ -20,9 +19,14 @@ export const options: readonly Option[] = [
   ...piiOptions,
   ...managementOptions,
   ...laterOptions,
-];
+] as const satisfies readonly Option[];
 
-/** The list of publish targets: a name like the options', with rules of its own (`target-fields.ts`). */
+/** Every option there is, `svc.targets` apart: the only list, read by validation, documentation and JSON Schema. */
+export const options: readonly Option[] = all;
+/** One of them as it stands there, for the types of the values. */
+export type KnownOption = (typeof all)[number];
+
+/** The list of publish targets: a name like the options', with checks of its own (`target-fields.ts`). */
 export const targetsName = 'svc.targets';
 
 const byName: ReadonlyMap<string, Option> = new Map(options.map((option) => [option.name, option]));

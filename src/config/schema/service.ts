@@ -1,7 +1,7 @@
 import { maxTimerMs, type Option } from './option.ts';
 
 /** Switches, identity, logging, end of the process, event ids. */
-export const serviceOptions: readonly Option[] = [
+export const serviceOptions = [
   {
     name: 'svc.enabled',
     type: 'boolean',
@@ -117,4 +117,4 @@ export const serviceOptions: readonly Option[] = [
     description:
       'Group in Kafka whose members share the worker ids out among them. Needs the Read permission.',
   },
-];
+] as const satisfies readonly Option[];

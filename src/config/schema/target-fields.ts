@@ -1,10 +1,56 @@
-import { severities } from '../../ground/event-fields.ts';
+import { type Severity, severities } from '../../ground/event-fields.ts';
+import type { PiiRules } from '../../ground/pii-rule.ts';
 import type { FormatName } from './format.ts';
 
+export const phases = ['BEFORE', 'AFTER_RETURNING', 'AFTER'] as const;
+/** When a captured function makes its event: before it runs, after it succeeded, or after it ended either way. */
+export type Phase = (typeof phases)[number];
+
+/**
+ * What a publish target says of its events, in the configuration and in code alike. `Select` is an expression or a function
+ * of the call.
+ */
+export interface TargetFields<Select, Pii = PiiRules> {
+  /** Default: `ClassName.methodName`, or the function's name. */
+  readonly eventType?: string | undefined;
+  /** Default: INFO. */
+  readonly severity?: Severity | undefined;
+  /** Default: `svc.broker.topic`. */
+  readonly topic?: string | undefined;
+  /** A function of the call, or an expression (`#result.orderId`). Default: the return value. */
+  readonly payload?: Select | undefined;
+  /** -1, the default: the return value; 0 and up: that argument. `payload` wins. */
+  readonly payloadIndex?: number | undefined;
+  /** Which calls make an event: a function of the call, or an expression (`#result != null`). Default: all. */
+  readonly when?: Select | undefined;
+  /** The record key: a function of the call, or an expression. Default: the event id. */
+  readonly key?: Select | undefined;
+  /** Headers of the record by their names, each a function of the call or an expression; null and undefined are left out. */
+  readonly headers?: Readonly<Record<string, Select>> | undefined;
+  /** Default: AFTER_RETURNING. */
+  readonly phase?: Phase | undefined;
+  /** `last`: the last argument is a callback in Node's form, the error first; what follows the error is the result. */
+  readonly callback?: 'last' | undefined;
+  /** The call fails with the event's error instead of going on without the event. Default: false. */
+  readonly failOnError?: boolean | undefined;
+  /** Rules for personal data in payloads of this event type, in the forms of `svc.pii.fields`; `{ type: 'EMAIL' }` for the whole. */
+  readonly pii?: Pii | undefined;
+}
+
+export const targetDefaults = {
+  severity: 'INFO',
+  payloadIndex: -1,
+  phase: 'AFTER_RETURNING',
+  failOnError: false,
+} as const satisfies TargetFields<never>;
+
+/** What validation, documentation and the JSON Schema know about a field. */
 export interface TargetField {
-  readonly name: string;
+  readonly name: keyof TargetFields<never> | 'module' | 'function' | 'params' | 'outbox';
   readonly type: 'string' | 'enum' | 'integer' | 'boolean' | 'list' | 'rules' | 'headers';
   readonly required?: true;
+  /** Not a field of a target in code, which has its function. */
+  readonly configuredOnly?: true;
   readonly orFunction?: true;
   readonly values?: readonly string[];
   readonly min?: number;
@@ -16,12 +62,13 @@ export interface TargetField {
   readonly refused?: string;
 }
 
-/** The fields of one entry of `svc.targets`: validation, documentation and JSON Schema read this list. */
+/** The fields of one entry of `svc.targets`. */
 export const targetFields: readonly TargetField[] = [
   {
     name: 'module',
     type: 'string',
     required: true,
+    configuredOnly: true,
     format: 'text',
     description:
       'A path relative to the configuration file (`./src/orders.ts`), a package name, or a `#import`.',
@@ -30,6 +77,7 @@ export const targetFields: readonly TargetField[] = [
     name: 'function',
     type: 'string',
     required: true,
+    configuredOnly: true,
     format: 'text',
     description:
       'Which function: `createOrder`, `default`, `OrderService.prototype.create`, `OrderService.create`, `repo.save`, `createRepository().insert`.',
@@ -45,7 +93,7 @@ export const targetFields: readonly TargetField[] = [
     name: 'severity',
     type: 'enum',
     values: severities,
-    default: 'INFO',
+    default: targetDefaults.severity,
     description: 'Severity in the envelope.',
   },
   { name: 'topic', type: 'string', format: 'topic', description: 'Topic instead of `svc.broker.topic`.' },
@@ -62,7 +110,7 @@ export const targetFields: readonly TargetField[] = [
     type: 'integer',
     min: -1,
     max: 254,
-    default: -1,
+    default: targetDefaults.payloadIndex,
     description: 'Payload by position instead: 0 is the first argument, -1 the returned value.',
   },
   {
@@ -89,8 +137,8 @@ export const targetFields: readonly TargetField[] = [
   {
     name: 'phase',
     type: 'enum',
-    values: ['BEFORE', 'AFTER_RETURNING', 'AFTER'],
-    default: 'AFTER_RETURNING',
+    values: phases,
+    default: targetDefaults.phase,
     description: 'When the event is made: before the call, after it succeeded, or after it ended either way.',
   },
   {
@@ -103,12 +151,13 @@ export const targetFields: readonly TargetField[] = [
   {
     name: 'failOnError',
     type: 'boolean',
-    default: false,
+    default: targetDefaults.failOnError,
     description: 'Lets the call fail when its event cannot be published.',
   },
   {
     name: 'params',
     type: 'list',
+    configuredOnly: true,
     format: 'text',
     description:
       'Names of the parameters for expressions, where the source does not tell (minified code, packages).',
@@ -122,6 +171,7 @@ export const targetFields: readonly TargetField[] = [
   {
     name: 'outbox',
     type: 'string',
+    configuredOnly: true,
     description: 'Transactional outbox. Comes with a later version; until then the target is refused.',
     refused: 'the transactional outbox is not yet available in this version',
   },

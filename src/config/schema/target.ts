@@ -1,5 +1,5 @@
-import type { Severity } from '../../ground/event-fields.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
+import type { TargetFields, targetDefaults } from './target-fields.ts';
 
 /** What a function in the place of an expression is given. */
 export interface CallValues {
@@ -11,16 +11,20 @@ export interface CallValues {
 /** An expression, or (from code, `.mjs` and `.ts`) a function. */
 export type Expression = string | ((call: CallValues) => unknown);
 
-/** The fields of a target that a record key and headers depend on; also those of a rule in code. */
-export interface RuleFieldsOfKey {
-  readonly key?: unknown;
-  readonly headers?: unknown;
-  readonly payload?: unknown;
-  readonly payloadIndex?: number | undefined;
-}
+/** The fields of a target that a record key and headers depend on; also those of a target in code. */
+export type KeyFields = Pick<TargetFields<unknown>, 'key' | 'headers' | 'payload' | 'payloadIndex'>;
+
+type Fields = TargetFields<Expression, readonly PathRule[]>;
+
+/** `undefined`: not given, and without a default. */
+type CheckedFields = {
+  readonly [Name in keyof Fields]-?: Name extends keyof typeof targetDefaults
+    ? NonNullable<Fields[Name]>
+    : Fields[Name] | undefined;
+};
 
 /** One valid entry of `svc.targets`, defaults filled in. */
-export interface TargetConfig {
+export interface TargetConfig extends CheckedFields {
   /** `src/orders.ts#createOrder`, as reports and logs name it. */
   readonly id: string;
   /** Position in the list, from 0. */
@@ -28,25 +32,6 @@ export interface TargetConfig {
   /** As configured; relative to `Config.baseDir`. */
   readonly module: string;
   readonly function: string;
-  /** `undefined`: the path of the function. */
-  readonly eventType: string | undefined;
-  readonly severity: Severity;
-  /** `undefined`: the default topic. */
-  readonly topic: string | undefined;
-  /** Wins over `payloadIndex`. */
-  readonly payload: Expression | undefined;
-  /** -1: the returned value. */
-  readonly payloadIndex: number;
-  /** Which calls make an event; `undefined`: all. */
-  readonly when: Expression | undefined;
-  readonly key: Expression | undefined;
-  readonly headers: Readonly<Record<string, Expression>> | undefined;
-  /** The function's last argument is a callback, the error first. */
-  readonly callback: 'last' | undefined;
-  readonly phase: 'BEFORE' | 'AFTER_RETURNING' | 'AFTER';
-  readonly failOnError: boolean;
-  /** Rules for the payload; those with an empty path mean it as a whole. */
-  readonly pii: readonly PathRule[] | undefined;
   readonly params: readonly string[] | undefined;
   /** For messages: `svc.config.yaml:12`. */
   readonly where: string;

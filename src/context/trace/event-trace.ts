@@ -3,12 +3,13 @@ import { otelApi } from '../../observe/otel-api.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import {
   endProducerSpan,
+  formatTraceparent,
   type ProducerSpanShape,
   producerSpanShape,
   type SpanFailure,
   startProducerSpan,
 } from '../../observe/spans.ts';
-import { currentTrace, formatTraceparent, spanParent, spanTrace, type TraceIds } from './trace.ts';
+import { currentTrace, spanParent, spanTrace, type TraceIds } from './trace.ts';
 import { activeTracer } from './tracer.ts';
 
 /** The trace of one event: the ids of its envelope, the W3C headers of its record, and the span that ends with its outcome. */

@@ -1,5 +1,6 @@
 import type { Context, Span, SpanContext } from '@opentelemetry/api';
 import { otelApi } from '../../observe/otel-api.ts';
+import { definedFlags } from '../../observe/spans.ts';
 import { type ContextScope, currentStore, type ScopeTrace } from '../context-store.ts';
 import { printable, rawHeader } from '../request/header-value.ts';
 
@@ -111,8 +112,6 @@ function stateOf(span: SpanContext): string | undefined {
 const pattern = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 const zeroTraceId: string = '0'.repeat(32);
 const zeroSpanId: string = '0'.repeat(16);
-/** Sampled (1) and random (2): the flags that are defined. */
-const knownFlags = 0x03;
 
 /** Longest `tracestate` passed on, in characters: what the W3C asks to support. */
 const maxTraceStateLength = 512;
@@ -130,12 +129,7 @@ export function parseTraceparent(header: string | null): RemoteParent | null {
   const [, version, traceId = '', spanId = '', flags = '', rest] = match;
   if (version === 'ff' || (version === '00' && rest !== undefined)) return null;
   if (traceId === zeroTraceId || spanId === zeroSpanId) return null;
-  return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & knownFlags };
-}
-
-/** The `traceparent` header of a record. */
-export function formatTraceparent(traceId: string, spanId: string, traceFlags: number): string {
-  return `00-${traceId}-${spanId}-0${(traceFlags & knownFlags).toString(16)}`;
+  return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & definedFlags };
 }
 
 const words = new Uint32Array(256);

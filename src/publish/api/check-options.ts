@@ -1,7 +1,7 @@
-import { nearestName } from '../../config/check/nearest.ts';
 import { isTooBig } from '../../ground/bounds.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { type Severity, severities, topicNamePattern, topicNameRule } from '../../ground/event-fields.ts';
+import { type Severity, severities, topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
+import { nearestName } from '../../ground/nearest-names.ts';
 import type { PublishOptions } from '../producer.ts';
 
 export interface CheckedOptions {
@@ -27,7 +27,7 @@ const checks: { readonly [Name in keyof Required<PublishOptions>]: Check } = {
   topic: (value) =>
     typeof value === 'string' && topicNamePattern.test(value)
       ? value
-      : must(`a topic name that Kafka accepts: ${topicNameRule}`),
+      : must(`a topic name that Kafka accepts: ${topicNameForm}`),
   eventType: (value) =>
     typeof value === 'string' && value.trim() !== '' ? value : must('a text that is not empty'),
   key(value) {

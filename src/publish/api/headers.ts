@@ -1,5 +1,5 @@
 import { SvcError } from '../../ground/errors.ts';
-import { headerNameProblem, headerText, headerTextRule, maxHeaders } from '../../ground/event-fields.ts';
+import { headerNameProblem, headerText, headerTextForm, maxHeaders } from '../../ground/event-fields.ts';
 
 /**
  * The headers that `publish()` was given, as texts; those that are null or undefined are left out.
@@ -16,7 +16,7 @@ export function headersOf(given: unknown): Readonly<Record<string, string>> | un
     const problem = headerNameProblem(name);
     if (problem !== undefined) throw wrong(`header ${index + 1} ${problem}`);
     const text = headerText(value);
-    if (text === undefined) throw wrong(`header ${index + 1} must be ${headerTextRule}`);
+    if (text === undefined) throw wrong(`header ${index + 1} must be ${headerTextForm}`);
     if (text !== null) headers[name] = text;
   }
   return headers;

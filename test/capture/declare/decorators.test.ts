@@ -174,7 +174,7 @@ describe('PublishEvent', () => {
     assert.match(failures[0] ?? '', /^A: a class has no call/);
   });
 
-  it('reports a rule that cannot be made, and the method runs', async () => {
+  it('reports a target that cannot be made, and the method runs', async () => {
     connectDeclarations(
       () => {
         throw new Error('bad expression');
@@ -275,14 +275,14 @@ describe('PublishEvent', () => {
              import { Orders } from './orders.ts';
              const slots: any[] = [];
              connectDeclarations(({ name }) => {
-               const slot: any = { rule: { id: name, origin: 'decorator', phase: 'AFTER' }, calls: 0, onCall: () => undefined };
+               const slot: any = { plan: { id: name, origin: 'decorator', phase: 'AFTER' }, calls: 0, onCall: () => undefined };
                slots.push(slot);
                return slot;
              });
              await new Orders().create(1);
              new Orders().cancel('a');
              Orders.purge(1);
-             console.log(JSON.stringify(slots.map((slot) => [slot.rule.id, slot.calls]).sort()));`,
+             console.log(JSON.stringify(slots.map((slot) => [slot.plan.id, slot.calls]).sort()));`,
           );
           await writeFile(path.join(folder, 'package.json'), '{"type":"module"}');
           await writeFile(

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { makeRule, type RuleFields } from '../../../src/capture/declare/make-rule.ts';
+import { makePlan, type PlanFields } from '../../../src/capture/declare/make-plan.ts';
 import { inspect } from '../../../src/capture/inspect.ts';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
 import { recordingSlot } from '../recording-slot.ts';
@@ -20,9 +20,9 @@ describe('parameters with a default', () => {
   after(() => rmSync(folder, { recursive: true }));
 
   const notes = (functionPath: string, ...expressions: string[]) => {
-    const makeRuleOf = (names: readonly string[] | undefined) =>
-      makeRule('a', 'configuration', { payload: expressions[0] }, 'a', names);
-    const target = { id: 'a', module: './orders.ts', functionPath, expressions, makeRule: makeRuleOf };
+    const makePlanOf = (names: readonly string[] | undefined) =>
+      makePlan('a', 'configuration', { payload: expressions[0] }, 'a', names);
+    const target = { id: 'a', module: './orders.ts', functionPath, expressions, makePlan: makePlanOf };
     const [report] = inspect([target], { baseDir: folder });
     assert.deepEqual([report?.state, report?.reason], ['patched', undefined]);
     return report?.notes;
@@ -47,14 +47,14 @@ describe('parameters with a default', () => {
   });
 
   it('are what the documentation says in a call without them', () => {
-    const of = (fields: RuleFields) => {
-      const rule = makeRule('a', 'configuration', fields, 'a', ['id', 'quantity']);
-      const slot = recordingSlot(rule);
+    const of = (fields: PlanFields) => {
+      const plan = makePlan('a', 'configuration', fields, 'a', ['id', 'quantity']);
+      const slot = recordingSlot(plan);
       wrapFunction((id: string, quantity = 1) => id + quantity, slot)('o-7');
       const [call] = slot.seen;
       assert.ok(call);
       try {
-        return JSON.stringify(fields.key === undefined ? rule.payload(call) : rule.key?.(call));
+        return JSON.stringify(fields.key === undefined ? plan.payload(call) : plan.key?.(call));
       } catch {
         return 'refused';
       }

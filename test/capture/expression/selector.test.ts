@@ -57,7 +57,7 @@ describe('payloadSelector', () => {
       seen = scope;
       return { id: 1 };
     };
-    const more = { ...call, error, rule: 'internal' };
+    const more = { ...call, error, plan: 'internal' };
     assert.deepEqual(payloadSelector({ payload, payloadIndex: 0 }, undefined)(more), { id: 1 });
     assert.deepEqual(seen, { args: call.args, result: call.result, self: call.self, error });
   });

@@ -160,7 +160,7 @@ describe('hookPackages', function () {
     'plain#sent',
     'plain#deep.a.c',
     'plain#number',
-    'plain#badRule',
+    'plain#badPlan',
     'plain#both',
     'bundled#Client.prototype.gett',
     'not-installed#x',
@@ -175,7 +175,7 @@ describe('hookPackages', function () {
       assert.equal(reason('plain#sent'), 'the module has no export sent (did you mean send?)');
       assert.match(reason('plain#deep.a.c'), /^there is no deep\.a\.c/);
       assert.equal(reason('plain#number'), 'number is not a function');
-      assert.equal(reason('plain#badRule'), 'the expression does not parse');
+      assert.equal(reason('plain#badPlan'), 'the expression does not parse');
       assert.equal(reason('plain#both'), 'patched');
       assert.equal(
         reason('bundled#Client.prototype.gett'),

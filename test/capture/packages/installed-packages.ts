@@ -7,7 +7,7 @@ const files: Record<string, string> = {
     exports.send = function send(order, options) { return order; };
     exports.both = function both(order) { return exports.send(order); };
     exports.deep = { a: { b(x) { return x; } } };
-    exports.badRule = () => 1;
+    exports.badPlan = () => 1;
     exports.number = 3;`,
   'whole/index.js': 'module.exports = function whole(order) { return order; };',
   'classy/index.js': `

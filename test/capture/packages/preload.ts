@@ -20,7 +20,7 @@ const targets = (JSON.parse(process.env.TARGETS ?? '[]') as string[]).map((id): 
       slot = recordingSlot({ id });
       slots.set(id, slot);
       parameters[id] = names;
-      if (functionPath === 'badRule') throw new Error('the expression does not parse');
+      if (functionPath === 'badPlan') throw new Error('the expression does not parse');
     }
     return slot;
   };

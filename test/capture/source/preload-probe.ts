@@ -14,7 +14,7 @@ const targets = (JSON.parse(process.env.CAPTURE_TARGETS ?? '[]') as string[]).ma
     id,
     module,
     functionPath,
-    makeRule(names: readonly string[] | undefined) {
+    makePlan(names: readonly string[] | undefined) {
       if (process.env.CAPTURE_REFUSE === id) throw new Error('the expression #x does not fit');
       seen[id] = { calls: 0, names, name: '' };
       return {
@@ -34,7 +34,7 @@ const capture = prepare(targets, {
   logger: consoleLogger(process.env.CAPTURE_LOG === 'warn' ? 'warn' : 'off'),
 });
 capture.setOnCall((call) => {
-  const entry = seen[call.rule.id];
+  const entry = seen[call.plan.id];
   if (entry) entry.calls++;
   return undefined;
 });

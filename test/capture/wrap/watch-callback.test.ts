@@ -8,7 +8,7 @@ type Callback = (error: unknown, ...results: unknown[]) => unknown;
 
 const declined = new Error('declined');
 const fault = new Error('event lost');
-const rule = { callback: 'last' } as const;
+const plan = { callback: 'last' } as const;
 
 /** Calls back in a later turn, with everything that it is given. */
 function charge(_card: string, given: unknown[], callback: Callback): string {
@@ -26,7 +26,7 @@ describe('wrapFunction: callbacks', () => {
     ['several values, a list', [undefined, 1, 2], [1, 2]],
   ] as const) {
     it(`make the event when they are called, with ${name}`, async () => {
-      const slot = recordingSlot(rule);
+      const slot = recordingSlot(plan);
       const captured = wrapFunction(charge, slot);
       const values = await heard((callback) => {
         assert.equal(captured('4111', [...given], callback), 'on its way');
@@ -41,19 +41,19 @@ describe('wrapFunction: callbacks', () => {
   }
 
   it('with an error make none, and one in phase AFTER; the call is counted once', async () => {
-    const returning = recordingSlot(rule);
+    const returning = recordingSlot(plan);
     const call = (slot: typeof returning) =>
       heard((callback) => wrapFunction(charge, slot)('4111', [declined], callback));
     assert.deepEqual(await call(returning), [declined]);
     assert.deepEqual([returning.calls, returning.failed, returning.seen.length], [1, 1, 0]);
-    const after = recordingSlot({ ...rule, phase: 'AFTER' });
+    const after = recordingSlot({ ...plan, phase: 'AFTER' });
     assert.deepEqual(await call(after), [declined]);
     assert.deepEqual([after.calls, after.failed, after.seen[0]?.error], [1, 0, declined]);
     assert.equal(after.seen[0]?.result, null);
   });
 
   it('get this, the arguments and every further call, and their function what they return', async () => {
-    const slot = recordingSlot(rule);
+    const slot = recordingSlot(plan);
     const calls: unknown[] = [];
     let returned: unknown[] = [];
     const twice = wrapFunction((callback: Callback) => {
@@ -82,12 +82,12 @@ describe('wrapFunction: callbacks', () => {
     const callback = Object.assign(function paid(_error: unknown, _value: unknown) {}, { tag: 7 });
     wrapFunction((given: typeof callback) => {
       assert.deepEqual([given.length, given.name, given.tag], [2, 'paid', 7]);
-    }, recordingSlot(rule))(callback);
+    }, recordingSlot(plan))(callback);
   });
 
   it('wait for their event as a promise would', async () => {
     const event = deferred();
-    const slot = recordingSlot(rule, () => event.promise);
+    const slot = recordingSlot(plan, () => event.promise);
     let values: unknown[] | undefined;
     wrapFunction(charge, slot)('4111', [null, 1], (...given) => {
       values = given;
@@ -110,7 +110,7 @@ describe('wrapFunction: callbacks', () => {
     ]) {
       const call = (failOnError: boolean) =>
         heard((callback) =>
-          wrapFunction(charge, recordingSlot({ ...rule, failOnError }, answer))('4111', [null, 1], callback),
+          wrapFunction(charge, recordingSlot({ ...plan, failOnError }, answer))('4111', [null, 1], callback),
         );
       assert.deepEqual(await call(true), [fault]);
       assert.deepEqual(await call(false), [null, 1]);
@@ -118,7 +118,7 @@ describe('wrapFunction: callbacks', () => {
   });
 
   it('called before their function has returned are called at once: their caller may count on that', () => {
-    const slot = recordingSlot(rule, () => new Promise(() => {}));
+    const slot = recordingSlot(plan, () => new Promise(() => {}));
     let value: unknown;
     wrapFunction(
       (callback: Callback) => callback(null, 1),
@@ -131,7 +131,7 @@ describe('wrapFunction: callbacks', () => {
   });
 
   it('that throw do so as before: at once to their function, later as an uncaught exception', async () => {
-    const slot = recordingSlot(rule);
+    const slot = recordingSlot(plan);
     const fail = () => {
       throw declined;
     };
@@ -144,7 +144,7 @@ describe('wrapFunction: callbacks', () => {
       const uncaught = new Promise((resolve) => process.once('uncaughtException', resolve));
       wrapFunction(
         charge,
-        recordingSlot(rule, async () => {}),
+        recordingSlot(plan, async () => {}),
       )('4111', [null, 1], fail);
       assert.equal(await uncaught, declined);
     } finally {
@@ -153,13 +153,13 @@ describe('wrapFunction: callbacks', () => {
   });
 
   it('that are never called because their function throws: the call has failed', () => {
-    const slot = recordingSlot(rule);
+    const slot = recordingSlot(plan);
     const sell = (_callback: Callback): never => {
       throw declined;
     };
     assert.throws(() => wrapFunction(sell, slot)(() => {}), declined);
     assert.deepEqual([slot.calls, slot.failed], [1, 1]);
-    const after = recordingSlot({ ...rule, phase: 'AFTER' });
+    const after = recordingSlot({ ...plan, phase: 'AFTER' });
     assert.throws(() => wrapFunction(sell, after)(() => {}), declined);
     assert.equal(after.seen[0]?.error, declined);
   });
@@ -168,7 +168,7 @@ describe('wrapFunction: callbacks', () => {
     const storage = new AsyncLocalStorage<string>();
     for (const answer of [() => undefined, () => Promise.resolve()]) {
       let ofEvent: string | undefined;
-      const slot = recordingSlot(rule, () => {
+      const slot = recordingSlot(plan, () => {
         ofEvent = storage.getStore();
         return answer();
       });
@@ -183,14 +183,14 @@ describe('wrapFunction: callbacks', () => {
   });
 
   it('are made by promisify as well', async () => {
-    const slot = recordingSlot(rule);
+    const slot = recordingSlot(plan);
     const captured = promisify(wrapFunction(charge, slot));
     assert.equal(await captured('4111', [null, 'paid']), 'paid');
     assert.equal(slot.seen[0]?.result, 'paid');
   });
 
   it('that are missing: the call is as any other', async () => {
-    const slot = recordingSlot(rule);
+    const slot = recordingSlot(plan);
     const either = wrapFunction(async (id: number, _callback?: Callback) => id, slot);
     assert.equal(await either(7), 7);
     assert.deepEqual([slot.calls, slot.seen[0]?.result], [1, 7]);

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
-import { makeRule, type RuleFields } from '../../../src/capture/declare/make-rule.ts';
+import { makePlan, type PlanFields } from '../../../src/capture/declare/make-plan.ts';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
 import { recordingSlot } from '../recording-slot.ts';
 
-const ruleOf = (fields: RuleFields) => makeRule('orders#find', 'configuration', fields, 'find', ['id']);
+const planOf = (fields: PlanFields) => makePlan('orders#find', 'configuration', fields, 'find', ['id']);
 
 describe('when', () => {
   it('decides by expression or function which calls make an event; the others are counted as skipped', () => {
     for (const when of ['#result != null', ({ result }: { result: unknown }) => result]) {
-      const slot = recordingSlot(ruleOf({ when }));
+      const slot = recordingSlot(planOf({ when }));
       const find = wrapFunction((id: number) => (id === 7 ? { id } : null), slot);
       assert.equal(find(1), null);
       assert.deepEqual(find(7), { id: 7 });
@@ -22,20 +22,20 @@ describe('when', () => {
     }
   });
 
-  it('is asked before anything else of the rule', () => {
+  it('is asked before anything else of the target', () => {
     const slot = recordingSlot(
-      ruleOf({ when: 'false', payload: () => assert.fail('asked for the payload') }),
+      planOf({ when: 'false', payload: () => assert.fail('asked for the payload') }),
     );
     wrapFunction(() => 1, slot)();
     assert.deepEqual([slot.skipped, slot.seen.length], [1, 0]);
   });
 
   it('is asked in every phase, with what is known then', () => {
-    const before = recordingSlot(ruleOf({ phase: 'BEFORE', when: '#id > 1' }));
+    const before = recordingSlot(planOf({ phase: 'BEFORE', when: '#id > 1' }));
     const find = (slot: typeof before) => wrapFunction((id: number) => id, slot);
     assert.deepEqual([find(before)(1), find(before)(2)], [1, 2]);
     assert.deepEqual([before.calls, before.skipped, before.seen.length], [2, 1, 1]);
-    const after = recordingSlot(ruleOf({ phase: 'AFTER', when: '#error == null' }));
+    const after = recordingSlot(planOf({ phase: 'AFTER', when: '#error == null' }));
     const failing = wrapFunction((): never => {
       throw new Error('gone');
     }, after);
@@ -51,7 +51,7 @@ describe('when', () => {
         throw new Error('secret');
       },
     ]) {
-      const slot = recordingSlot(ruleOf({ when }));
+      const slot = recordingSlot(planOf({ when }));
       wrapFunction(() => ({}), slot)();
       assert.deepEqual([slot.calls, slot.skipped], [1, 0]);
       const refusal = slot.seen[0]?.refusal;
@@ -64,15 +64,14 @@ describe('when', () => {
   });
 
   it('is checked at start', () => {
-    assert.throws(() => ruleOf({ when: '#nothing' }), { code: 'SVC_CAPTURE_EXPRESSION_NAME' });
-    assert.throws(() => ruleOf({ when: 'a b' }), { code: 'SVC_CAPTURE_EXPRESSION_SYNTAX' });
-    assert.throws(() => ruleOf({ callback: 'first' as 'last' }), { code: 'SVC_CAPTURE_RULE' });
+    assert.throws(() => planOf({ when: '#nothing' }), { code: 'SVC_CAPTURE_EXPRESSION_NAME' });
+    assert.throws(() => planOf({ when: 'a b' }), { code: 'SVC_CAPTURE_EXPRESSION_SYNTAX' });
   });
 });
 
 describe('a parameter that looks like a callback', () => {
-  const notesFor = (names: string[], fields: RuleFields = {}) =>
-    makeRule('a', 'configuration', fields, 'a', names).notes;
+  const notesFor = (names: string[], fields: PlanFields = {}) =>
+    makePlan('a', 'configuration', fields, 'a', names).notes;
 
   it('is named in the report, where it is the last one and nobody said what it is', () => {
     for (const last of ['callback', 'cb', 'done', 'next'])

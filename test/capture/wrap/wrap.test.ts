@@ -284,7 +284,7 @@ describe('wrapFunction: what an application sees', () => {
     });
   });
 
-  describe('two rules for one function', () => {
+  describe('two targets for one function', () => {
     it('hands a wrapper back for the same target', () => {
       const slot = recordingSlot();
       const wrapped = wrapFunction(() => 1, slot);
@@ -312,7 +312,7 @@ describe('wrapFunction: what an application sees', () => {
     });
 
     for (const origin of ['decorator', 'publishEvent'] as const) {
-      it(`lets a configured rule take over from ${origin}`, () => {
+      it(`lets a configured target take over from ${origin}`, () => {
         const code = recordingSlot({ id: 'Orders.create', origin });
         const configured = recordingSlot();
         const wrapped = wrapFunction(() => 1, code);
@@ -324,7 +324,7 @@ describe('wrapFunction: what an application sees', () => {
         assert.deepEqual([note?.winner, note?.loser], ['src/orders.ts#create', 'Orders.create']);
       });
 
-      it(`keeps a configured rule when ${origin} comes second`, () => {
+      it(`keeps a configured target when ${origin} comes second`, () => {
         const code = recordingSlot({ id: 'Orders.create', origin });
         const configured = recordingSlot();
         const wrapped = wrapFunction(
@@ -352,7 +352,7 @@ describe('wrapFunction: what an application sees', () => {
       assert.deepEqual([note?.winner, note?.loser], ['src/orders.ts#create', 'src/orders.ts#alias']);
     });
 
-    it('says nothing about a rule that is not made yet', () => {
+    it('says nothing about a declaration that is not made yet', () => {
       const slot = recordingSlot();
       const wrapped = wrapFunction(
         wrapFunction(() => 1, undeclared),

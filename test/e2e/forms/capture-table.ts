@@ -10,7 +10,7 @@ import { esmResults } from './esm-results.ts';
 import type { Form } from './form.ts';
 import { packageForms } from './packages.ts';
 import { packageCjsForms } from './packages-cjs.ts';
-import { ruleForms } from './rules.ts';
+import { targetForms } from './targets.ts';
 import { strippedForms } from './stripped.ts';
 import { unreachableForms } from './unreachable.ts';
 
@@ -45,7 +45,7 @@ const sections: readonly [title: string, rows: readonly Row[]][] = [
   ['However the module is loaded', [...esmLoading, ...entryForms].map(row)],
   ['CommonJS', cjsForms.map(row)],
   ['Whatever the function returns', esmResults.map(row)],
-  ['What a target says', ruleForms.map(row)],
+  ['What a target says', targetForms.map(row)],
   ['Decorators', decorators],
   ['Packages in node_modules', [...packageForms, ...packageCjsForms].map(row)],
   [

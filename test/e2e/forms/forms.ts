@@ -7,7 +7,7 @@ import { esmResults } from './esm-results.ts';
 import type { Form, FormKind } from './form.ts';
 import { packageCjsForms } from './packages-cjs.ts';
 import { packageForms } from './packages.ts';
-import { ruleForms } from './rules.ts';
+import { targetForms } from './targets.ts';
 import { strippedForms } from './stripped.ts';
 import { unreachableForms } from './unreachable.ts';
 
@@ -17,7 +17,7 @@ export const forms: readonly Form[] = [
   ...esmFactories,
   ...esmLoading,
   ...esmResults,
-  ...ruleForms,
+  ...targetForms,
   ...cjsForms,
   ...packageForms,
   ...packageCjsForms,

@@ -14,7 +14,7 @@ import {
   stringOf,
 } from './syntax.ts';
 
-/** A rule in code, as far as reading shows it. */
+/** A declaration in code, as far as reading shows it. */
 export interface DeclaredFunction {
   /** Relative to the folder that was searched, with `/`. */
   readonly file: string;

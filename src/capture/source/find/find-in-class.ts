@@ -1,5 +1,5 @@
 import type { Class, ClassElement, Expression } from 'oxc-parser';
-import { didYouMean } from '../did-you-mean.ts';
+import { didYouMean } from '../../../ground/nearest-names.ts';
 import type { Problem } from '../wrapper-place.ts';
 import { privateMethod } from './function-path.ts';
 import { type AnyFunction, isFunction, keyOf } from './syntax.ts';

@@ -1,5 +1,5 @@
 import type { ObjectExpression, ObjectProperty } from 'oxc-parser';
-import { didYouMean } from '../did-you-mean.ts';
+import { didYouMean } from '../../../ground/nearest-names.ts';
 import type { Problem } from '../wrapper-place.ts';
 import { type AnyFunction, core, isFunction, keyOf } from './syntax.ts';
 

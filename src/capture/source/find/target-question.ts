@@ -1,5 +1,5 @@
 import type { Expression } from 'oxc-parser';
-import { didYouMean } from '../did-you-mean.ts';
+import { didYouMean } from '../../../ground/nearest-names.ts';
 import type { Place, Problem } from '../wrapper-place.ts';
 import type { Definitions } from './definitions.ts';
 import { classPaths } from './find-in-class.ts';

@@ -1,17 +1,15 @@
+import type { Phase } from '../config/schema/target-fields.ts';
 import type { Severity } from '../ground/event-fields.ts';
 import type { ExpressionScope } from './expression/scope.ts';
 
-/** When a captured function makes its event: before it runs, after it succeeded, or after it ended either way. */
-export type Phase = 'BEFORE' | 'AFTER_RETURNING' | 'AFTER';
-
-/** Where a rule was written. A configured rule wins over a decorator on the same function. */
-export type RuleOrigin = 'configuration' | 'decorator' | 'publishEvent';
+/** Where a target was written. A configured one wins over a decorator on the same function. */
+export type PlanOrigin = 'configuration' | 'decorator' | 'publishEvent';
 
 /** One publish target, compiled: everything that can be known before the first call. */
-export interface CaptureRule {
+export interface CapturePlan {
   /** `src/orders.ts#createOrder`, as reports and logs name it. */
   readonly id: string;
-  readonly origin: RuleOrigin;
+  readonly origin: PlanOrigin;
   readonly eventType: string;
   readonly severity: Severity;
   /** Overrides the default topic. */
@@ -29,6 +27,6 @@ export interface CaptureRule {
   readonly key?: ((call: ExpressionScope) => string | undefined) | undefined;
   /** Headers of the record, beside those of svc: texts. */
   readonly headers?: ((call: ExpressionScope) => Readonly<Record<string, string>>) | undefined;
-  /** What a reader of the report should know about this rule and its function. */
+  /** What a reader of the report should know about this plan and its function. */
   readonly notes?: readonly string[];
 }

@@ -1,44 +1,3 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-
-/** The parts of a package.json that say where modules are. */
-export interface Manifest {
-  readonly folder: string;
-  readonly name: string | undefined;
-  readonly type: string | undefined;
-  readonly main: string | undefined;
-  readonly exports: unknown;
-  readonly imports: unknown;
-}
-
-/** The package.json that is in force for a folder. */
-export function nearestManifest(folder: string): Manifest | undefined {
-  for (let at = folder; ; at = dirname(at)) {
-    const found = readManifest(at);
-    if (found || dirname(at) === at) return found;
-  }
-}
-
-export function readManifest(folder: string): Manifest | undefined {
-  const file = join(folder, 'package.json');
-  try {
-    if (!existsSync(file)) return undefined;
-    const raw = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;
-    const text = (key: string) => (typeof raw[key] === 'string' ? raw[key] : undefined);
-    return {
-      folder,
-      name: text('name'),
-      type: text('type'),
-      main: text('main'),
-      exports: raw.exports,
-      imports: raw.imports,
-    };
-  } catch {
-    // Not readable as JSON: Node says so itself when it needs the file.
-    return undefined;
-  }
-}
-
 /** Conditions that never hold in Node. */
 const foreignConditions = new Set(['types', 'browser', 'deno', 'bun', 'worker', 'react-native']);
 
@@ -71,10 +30,4 @@ function leaves(value: unknown, star: string): string[] {
   return Object.entries(value).flatMap(([condition, each]) =>
     foreignConditions.has(condition) ? [] : leaves(each, star),
   );
-}
-
-/** Whether Node loads the file as an ES module, by its name and its package. Plain syntax detection is not foreseen here. */
-export function isEsModule(path: string): boolean {
-  if (/\.m[jt]s$/.test(path)) return true;
-  return !/\.c[jt]s$/.test(path) && nearestManifest(dirname(path))?.type === 'module';
 }

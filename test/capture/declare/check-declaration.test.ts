@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
-import { checkRuleFields } from '../../../src/capture/declare/check-rule-fields.ts';
+import { checkDeclaration } from '../../../src/capture/declare/check-declaration.ts';
 
-describe('fields of a rule in code', () => {
-  it('takes what a rule can have', () => {
-    checkRuleFields({});
-    checkRuleFields({
+describe('fields of a target in code', () => {
+  it('takes what a target can have', () => {
+    checkDeclaration({});
+    checkDeclaration({
       ...{ eventType: 'T', severity: 'ERROR', topic: 'orders', payload: '#result', payloadIndex: 0 },
       ...{ key: () => 'k', pii: { type: 'EMAIL' }, phase: 'AFTER', failOnError: true },
     });
-    checkRuleFields({ eventType: undefined, topic: undefined });
+    checkDeclaration({ eventType: undefined, topic: undefined });
   });
 
   for (const [fields, message] of [
@@ -21,12 +21,14 @@ describe('fields of a rule in code', () => {
     [{ payload: { id: 7 } }, 'payload must be an expression or a function'],
     [{ key: 7 }, 'key must be an expression or a function'],
     [{ phase: 'LATER' }, 'phase must be one of BEFORE, AFTER_RETURNING, AFTER'],
+    [{ callback: 'first' }, 'callback must be last'],
+    [{ params: ['id'] }, 'unknown option params'],
     [{ failOnError: 'yes' }, 'failOnError must be true or false'],
     [{ eventtype: 'T' }, 'unknown option eventtype: did you mean eventType?'],
     [{ whatIsThat: 'T' }, 'unknown option whatIsThat'],
   ] as const) {
     it(`refuses ${Object.keys(fields)}: ${message}`, () => {
-      assert.throws(() => checkRuleFields(fields as never), { code: 'SVC_CAPTURE_RULE', message });
+      assert.throws(() => checkDeclaration(fields as never), { code: 'SVC_CAPTURE_RULE', message });
     });
   }
 });

@@ -3,7 +3,7 @@ import type { Form } from './form.ts';
 const kind = 'esm';
 
 /** What a target says beside the name of its function. */
-export const ruleForms: readonly Form[] = [
+export const targetForms: readonly Form[] = [
   {
     id: 'phases',
     title: 'Phases BEFORE, AFTER_RETURNING and AFTER',
@@ -195,7 +195,7 @@ export default async () => [await routes.post(1), await routes.post(2), routes.d
   },
   {
     id: 'declared-and-configured',
-    title: 'Declared in code and configured: publishes once, by the configured rule',
+    title: 'Declared in code and configured: publishes once, by the configured target',
     kind,
     files: {
       'orders.mjs': `import { publishEvent } from 'svc';

@@ -1,25 +1,25 @@
-import { checkRuleFields } from '../capture/declare/check-rule-fields.ts';
+import { checkDeclaration } from '../capture/declare/check-declaration.ts';
 import type { Declaration } from '../capture/declare/declarations.ts';
-import { defaultEventType, makeRule } from '../capture/declare/make-rule.ts';
-import type { CaptureRule } from '../capture/rule.ts';
+import { defaultEventType, makePlan } from '../capture/declare/make-plan.ts';
+import type { CapturePlan } from '../capture/plan.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
 
 // What targets of the configuration and of the code publish.
 
 /** Throws `SvcError` when the target's expressions do not fit the function. */
-export function ruleOfTarget(
+export function planOfTarget(
   target: TargetConfig,
   parameterNames: readonly string[] | undefined,
-): CaptureRule {
+): CapturePlan {
   const eventType = defaultEventType(target.function, target.module);
-  return makeRule(target.id, 'configuration', target, eventType, target.params ?? parameterNames);
+  return makePlan(target.id, 'configuration', target, eventType, target.params ?? parameterNames);
 }
 
 /** Throws `SvcError` when its fields are wrong or do not fit the function. */
-export function ruleOfDeclaration({ name, origin, options, parameterNames }: Declaration): CaptureRule {
-  checkRuleFields(options);
-  return makeRule(name, origin, options, name, parameterNames);
+export function planOfDeclaration({ name, origin, options, parameterNames }: Declaration): CapturePlan {
+  checkDeclaration(options);
+  return makePlan(name, origin, options, name, parameterNames);
 }
 
 /** So that their counters begin at 0. */

@@ -1,0 +1,55 @@
+import { formats, hasFormat } from '../../config/schema/format.ts';
+import { type TargetField, targetFields } from '../../config/schema/target-fields.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { nearestName } from '../../ground/nearest-names.ts';
+import type { PlanFields } from './make-plan.ts';
+
+const known = new Map(
+  targetFields.filter((field) => !field.configuredOnly).map((field) => [field.name as string, field]),
+);
+
+/**
+ * Fields of a target that was written in code, where nobody has looked at them yet.
+ *
+ * @throws SvcError that names the field, and never a value.
+ */
+export function checkDeclaration(fields: PlanFields): void {
+  for (const [name, value] of Object.entries(fields)) {
+    const field = known.get(name);
+    if (field === undefined) {
+      const nearest = nearestName(name, known.keys());
+      throw wrong(`unknown option ${name}${nearest === undefined ? '' : `: did you mean ${nearest}?`}`);
+    }
+    const must = value === undefined ? undefined : whatItMust(field, value);
+    if (must !== undefined) throw wrong(`${name} ${must}`);
+  }
+}
+
+/** `undefined` where the value is right, or looked at by those who read it: `payloadIndex`, `headers` and `pii`. */
+function whatItMust(
+  { type, values = [], format, orFunction }: TargetField,
+  value: unknown,
+): string | undefined {
+  const isText = typeof value === 'string';
+  const unless = (isRight: boolean, says: string) => (isRight ? undefined : says);
+  switch (type) {
+    case 'boolean':
+      return unless(typeof value === 'boolean', 'must be true or false');
+    case 'enum':
+      return unless(
+        isText && values.includes(value),
+        `must be ${values.length > 1 ? 'one of ' : ''}${values.join(', ')}`,
+      );
+    case 'string':
+      if (orFunction)
+        return unless(isText || typeof value === 'function', 'must be an expression or a function');
+      if (format === 'topic') return unless(isText && hasFormat(format, value), formats[format].says);
+      return unless(isText, 'must be a text');
+    default:
+      return undefined;
+  }
+}
+
+function wrong(what: string): SvcError {
+  return new SvcError('SVC_CAPTURE_RULE', what);
+}

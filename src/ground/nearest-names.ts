@@ -1,0 +1,85 @@
+/** How near a name must be to be meant. */
+export interface Nearness {
+  /** Edits at most. Default: two, or a third of the letters. */
+  readonly limit?: number;
+  /** How many names. Default: 3. */
+  readonly count?: number;
+  /** The beginning of a name is near, too, as `svc.broker.async`. */
+  readonly withBeginnings?: boolean;
+}
+
+/** Longer ones are no mistyped names, and would take their time. */
+const mostCharacters = 200;
+
+/** The names that are likely meant by a wrong one, nearest first. */
+export function nearestNames(wrong: string, names: Iterable<string>, nearness: Nearness = {}): string[] {
+  const wanted = squash(wrong);
+  // Every name of two letters is two letters away from every other one.
+  const usual = Math.min(Math.max(2, Math.floor(wanted.length / 3)), wanted.length - 1);
+  const { limit = usual, count = 3, withBeginnings = false } = nearness;
+  return [...new Set(names)]
+    .filter((name) => name !== wrong)
+    .map((name) => ({ name, distance: howFar(wanted, squash(name), limit, withBeginnings) }))
+    .filter(({ distance }) => distance <= limit)
+    .sort((a, b) => a.distance - b.distance)
+    .slice(0, count)
+    .map(({ name }) => name);
+}
+
+/** The option, variable or word that was most likely meant by a wrong one. */
+export function nearestName(
+  wrong: string,
+  names: Iterable<string>,
+  limit: number = Math.max(2.5, Math.floor(lastPart(squash(wrong)).length / 3)),
+): string | undefined {
+  return nearestNames(wrong, names, { limit, count: 1, withBeginnings: true })[0];
+}
+
+/** ` (did you mean a, b?)`, or nothing. */
+export function didYouMean(wrong: string, names: Iterable<string>): string {
+  const near = nearestNames(wrong, names);
+  return near.length === 0 ? '' : ` (did you mean ${near.join(', ')}?)`;
+}
+
+function howFar(wanted: string, name: string, limit: number, withBeginnings: boolean): number {
+  const last = lastPart(wanted);
+  const isTooLong = Math.abs(wanted.length - name.length) > limit;
+  const distance = isTooLong ? Number.POSITIVE_INFINITY : editDistance(wanted, name);
+  // The right word in another place, as `svc.topic`, or `create` for `OrderService.create`.
+  if (lastPart(name) === last) return Math.min(distance, 1.5);
+  if (withBeginnings && last.length > 3 && name.startsWith(wanted)) return Math.min(distance, 2.5);
+  return distance;
+}
+
+/** Spelling that people mix up: `bootstrap_servers`, `bootstrapServers`, `bootstrap-servers`. */
+function squash(name: string): string {
+  return name.slice(0, mostCharacters).toLowerCase().replace(/[-_]/g, '');
+}
+
+function lastPart(path: string): string {
+  return path.slice(path.lastIndexOf('.') + 1);
+}
+
+/** Insertions, deletions, replacements and swaps of neighbours that make `b` of `a`. */
+export function editDistance(a: string, b: string): number {
+  let before: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const same = a[i - 1] === b[j - 1];
+      let cost = Math.min(at(last, j) + 1, at(row, j - 1) + 1, at(last, j - 1) + (same ? 0 : 1));
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) {
+        cost = Math.min(cost, at(before, j - 2) + 1);
+      }
+      row.push(cost);
+    }
+    before = last;
+    last = row;
+  }
+  return at(last, b.length);
+}
+
+function at(row: readonly number[], index: number): number {
+  return row[index] ?? Number.POSITIVE_INFINITY;
+}

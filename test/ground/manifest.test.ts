@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { hasManifest, nearestManifest, readManifest } from '../../src/ground/manifest.ts';
+
+describe('package.json', () => {
+  let root: string;
+  const folder = (path: string, text?: string) => {
+    const made = join(root, path);
+    mkdirSync(made, { recursive: true });
+    if (text !== undefined) writeFileSync(join(made, 'package.json'), text);
+    return made;
+  };
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), 'svc-manifest-'));
+  });
+  afterEach(() => rmSync(root, { recursive: true }));
+
+  it('is read where it stands; a field of the wrong type is not there', () => {
+    const app = folder('app', '{"name":"app","version":7,"exports":{".":"./a.js"},"private":true}');
+    const manifest = readManifest(app);
+    assert.deepEqual([manifest?.folder, manifest?.name, manifest?.version], [app, 'app', undefined]);
+    assert.deepEqual(manifest?.exports, { '.': './a.js' });
+    assert.deepEqual(manifest?.fieldNames, ['name', 'version', 'exports', 'private']);
+  });
+
+  it('that cannot be read is there, and says nothing', () => {
+    for (const [index, text] of ['{ not json', 'null', ''].entries()) {
+      const broken = folder(`broken-${index}`, text);
+      assert.deepEqual([hasManifest(broken), readManifest(broken)], [true, undefined], text);
+    }
+  });
+
+  it('that is a folder is none', () => {
+    const odd = folder('odd');
+    folder('odd/package.json');
+    assert.deepEqual([hasManifest(odd), readManifest(odd)], [false, undefined]);
+  });
+
+  it('is looked for upwards, past those that are not wanted', () => {
+    folder('app', '{"name":"app"}');
+    folder('app/dist', '{"type":"module"}');
+    const deep = folder('app/dist/lib');
+    assert.equal(nearestManifest(deep)?.type, 'module');
+    assert.equal(nearestManifest(deep, ({ name }) => name !== undefined)?.name, 'app');
+  });
+});
