@@ -40,7 +40,11 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   ['ports', /src\/publish\/[^/]+$/],
   ['wrap', /src\/capture\/(?:wrap\/wrap\.|declare\/parameter-names)/],
   ['prepare', /src\/capture\/(?:target-record|packages\/|source\/(?:locate|parse-text|find\/function-path))/],
-  ['engine', /src\/(?:start\/(?:plans|tiers|keys|adapters)|observe\/metrics)\./],
+  [
+    'keys',
+    /src\/protect\/(?:keys\/(?:cipher|data|encrypt|encryption|key)[^/]*$|keys\/secret-key|own-text|field-path|marks\/path-states)/,
+  ],
+  ['engine', /src\/(?:start\/(?:plans|tiers|keys|adapters|ids|settings)|observe\/metrics)\./],
 ];
 const groups = rooms.map(([name, files], index) => ({
   name,

@@ -30,7 +30,7 @@ export interface FieldRule {
   readonly masker?: string | undefined;
 }
 
-/** A rule for the values at a path (`rule-path.ts`); the empty path is the payload itself. */
+/** A rule for the values at a path; the empty path is the payload itself. */
 export interface PathRule extends FieldRule {
   readonly path: string;
 }
