@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 interface Names {
@@ -64,9 +64,6 @@ const entries: Readonly<Record<string, Names>> = {
     values: ['assertNothingPublished', 'assertPublished', 'clear', 'events', 'records', 'topics', 'waitFor'],
     types: ['EventMatch', 'PublishedEvent', 'PublishedRecord', 'WaitForOptions'],
   },
-  './kafkajs': { values: ['createKafkajsBroker'], types: ['KafkajsBrokerOptions'] },
-  './platformatic': { values: ['createPlatformaticBroker'], types: ['PlatformaticBrokerOptions'] },
-  './file': { values: ['createFileBroker'], types: ['FileBrokerOptions'] },
   './consumer': {
     values: [
       'createDecryptionKeys',
@@ -95,7 +92,6 @@ const entries: Readonly<Record<string, Names>> = {
   },
   './aws-kms': { values: ['createAwsKmsKeyProvider'], types: ['AwsKmsOptions'] },
   './vault': { values: ['createVaultKeyProvider'], types: ['VaultKeyProviderOptions'] },
-  './memory': { values: ['createMemoryBroker'], types: ['MemoryBrokerOptions'] },
 };
 
 const root = resolve(import.meta.dirname, '..');
@@ -125,6 +121,66 @@ describe('public API', () => {
     });
   }
 });
+
+describe('what the built package loads', () => {
+  // By these a process with svc would start slower, and an application that only imports a part of svc.
+  const later = /^(?:engine|prepare|rewrite-text|cli)\d*\.cjs$/;
+
+  it('`register` loads nothing before it knows its Node and whether svc is on', () => {
+    assert.deepEqual(loadedBy('register.cjs').sort(), [
+      'register.cjs',
+      'rolldown-runtime.cjs',
+      'version.cjs',
+    ]);
+  });
+
+  it('a start loads neither what publishes nor what finds functions', () => {
+    const loaded = [...loadedBy('preload.cjs'), ...loadedBy('start.cjs')];
+    assert.ok(loaded.includes('config.cjs'));
+    assert.deepEqual(
+      loaded.filter((file) => later.test(file)),
+      [],
+    );
+  });
+
+  for (const [subpath, entry] of Object.entries(manifest.exports)) {
+    if (entry.require === undefined) continue;
+    it(`${subpath} loads nothing of the running svc`, () => {
+      const loaded = loadedBy(entry.require.default.replace('./dist/', ''));
+      assert.deepEqual(
+        loaded.filter((file) => later.test(file) || file === 'config.cjs' || file === 'start.cjs'),
+        [],
+      );
+    });
+  }
+
+  it('has a file for each part that is loaded later', () => {
+    const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' });
+    const parts = sources.flatMap((file) => {
+      if (!file.endsWith('.ts')) return [];
+      const text = readFileSync(join(root, 'src', file), 'utf8');
+      return [...text.matchAll(/loadChunk\(import\.meta\.url, '([^']+)'\)/g)].map(([, to = '']) =>
+        join(dirname(file), to),
+      );
+    });
+    assert.ok(parts.length > 3);
+    for (const part of parts) {
+      assert.ok(existsSync(join(root, 'src', part)), part);
+      assert.ok(existsSync(join(root, 'dist', `${basename(part, '.ts')}.cjs`)), part);
+    }
+  });
+});
+
+/** Files of `dist` that a file loads as it is loaded, itself among them. */
+function loadedBy(file: string, loaded: string[] = []): string[] {
+  if (loaded.includes(file)) return loaded;
+  loaded.push(file);
+  const text = readFileSync(join(root, 'dist', file), 'utf8');
+  for (const [, to = ''] of text.matchAll(/^(?:const \w+ = )?require\("(\.[^"]+)"\)/gm)) {
+    loadedBy(join(dirname(file), to), loaded);
+  }
+  return loaded;
+}
 
 /** Names of the export list at the end of a bundled declaration file. */
 function declaredNames(file: string): string[] {

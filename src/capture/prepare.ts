@@ -14,9 +14,6 @@ import type { SourceTarget } from './source/rewrite-text.ts';
 import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 
-export { inspect } from './inspect.ts';
-export type { CaptureTarget } from './target-record.ts';
-
 /** The capture of a process (or of a worker thread), from before its modules load to its end. */
 export interface Capture {
   /** Where calls go from now on; `null` turns all wrappers into plain calls. */
@@ -71,7 +68,7 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
       for (const record of records.values()) record.setOnCall(onCall);
     },
     report() {
-      source?.drain();
+      source?.takeIn();
       const tooLate = source?.tooLate();
       return [...records.values(), ...doubles].map((record) => {
         const report = record.report();

@@ -1,8 +1,8 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { hostname, networkInterfaces } from 'node:os';
 import { threadId } from 'node:worker_threads';
+import { spreadHash } from '../ground/claims/spread-hash.ts';
 import { randomWords } from './random-words.ts';
-import { spreadHash } from './spread-hash.ts';
 
 /** Set by Kubernetes through its downward API, by ECS, Lambda, App Service, Nomad, Fly and Heroku; differ by instance. */
 const variables = [

@@ -1,6 +1,6 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { threadId } from 'node:worker_threads';
-import { spreadHash } from './spread-hash.ts';
+import { spreadHash } from '../ground/claims/spread-hash.ts';
 
 /** Draws a whole number from 0 to 2^32 - 1. */
 export type DrawWord = () => number;

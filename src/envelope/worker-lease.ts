@@ -1,22 +1,28 @@
+import { lstatSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { systemClock } from '../ground/clock.ts';
-import type { Logger } from '../observe/logger.ts';
-import { deriveWorkerId } from './derive-worker-id.ts';
 import {
   addClaim,
+  ageOf,
+  type Belief,
   type Claim,
   listClaims,
-  openLeaseFolder,
   removeClaim,
+  rivalsOf,
   standingClaims,
-} from './lease-folder.ts';
-import { ownStamp, type ProcessStamp } from './process-stamp.ts';
+} from '../ground/claims/claims.ts';
+import { ownStamp, type ProcessStamp } from '../ground/claims/process-stamp.ts';
+import { systemClock } from '../ground/clock.ts';
+import { makeFolders } from '../ground/files/folders.ts';
+import type { Logger } from '../observe/logger.ts';
+import { deriveWorkerId } from './derive-worker-id.ts';
 import { checkWorkerId, maxWorkerId } from './snowflake.ts';
 
 const workerCount = maxWorkerId + 1;
 /** Each attempt that fails met another process in the same microseconds, and the next id is drawn anew. */
 const maxAttemptCount = 50;
+/** A claim from another host or container cannot be asked whether it lives: it is believed for this long. */
+const foreignClaimMs = 7 * 24 * 3_600_000;
 
 export interface WorkerLeaseOptions {
   /** A configured worker id, 0 to 1023. Default: derived and leased. */
@@ -66,34 +72,47 @@ export function leaseWorkerId(options: WorkerLeaseOptions = {}): WorkerLease {
   return { workerId: wanted, exclusive: false, release: () => {} };
 }
 
+/**
+ * Makes the folder, open to this user alone. Throws when that is impossible, and with `ownOnly` when it is somebody
+ * else's: anybody can make any folder below a common temporary one, and its owner could remove our claims.
+ */
+function openLeaseFolder(folder: string, ownOnly: boolean): void {
+  makeFolders(folder);
+  const stat = lstatSync(folder);
+  if (!stat.isDirectory()) throw new Error('it is not a directory');
+  const uid = process.getuid?.();
+  if (ownOnly && uid !== undefined && stat.uid !== uid) throw new Error('it belongs to another user');
+}
+
 function claimFreeId(folder: string, startAt: number, own: ProcessStamp): Claim | undefined {
   let wanted: number | undefined = startAt;
   for (let attempt = 0; attempt < maxAttemptCount && wanted !== undefined; attempt++) {
-    const claim = addClaim(folder, wanted, own);
-    const others = listClaims(folder).filter((other) => other.file !== claim.file);
-    if (standing(folder, others, own, wanted).length === 0) return claim;
-    removeClaim(folder, claim.file);
-    wanted = drawFreeId(folder, others, own);
+    const claim = addClaim(folder, String(wanted), own);
+    if (rivalsOf(folder, claim, believedIn(folder, own)).length === 0) return claim;
+    removeClaim(folder, claim);
+    wanted = drawFreeId(folder, own);
   }
   return undefined;
 }
 
 /** At random: processes that met once would meet again at the next number. */
-function drawFreeId(folder: string, others: readonly Claim[], own: ProcessStamp): number | undefined {
-  const free = freeIds(others);
+function drawFreeId(folder: string, own: ProcessStamp): number | undefined {
+  const claims = listClaims(folder);
+  const free = freeIds(claims);
   // Asking all claims whether they live takes a while, so only when nothing is free without.
-  const choice = free.length > 0 ? free : freeIds(standingClaims(folder, others, own, systemClock.now()));
+  const choice =
+    free.length > 0 ? free : freeIds(standingClaims(folder, claims, own, believedIn(folder, own)));
   return choice[Math.floor(Math.random() * choice.length)];
 }
 
 function freeIds(claims: readonly Claim[]): number[] {
-  const taken = new Set(claims.map((claim) => claim.workerId));
+  const taken = new Set(claims.map(({ subject }) => Number(subject)));
   return Array.from({ length: workerCount }, (_, id) => id).filter((id) => !taken.has(id));
 }
 
-function standing(folder: string, claims: readonly Claim[], own: ProcessStamp, workerId: number): Claim[] {
-  const same = claims.filter((claim) => claim.workerId === workerId);
-  return standingClaims(folder, same, own, systemClock.now());
+function believedIn(folder: string, own: ProcessStamp): Belief {
+  return (claim) =>
+    claim.stamp.space === own.space || ageOf(folder, claim, systemClock.now()) < foreignClaimMs;
 }
 
 function keepConfigured(
@@ -102,9 +121,8 @@ function keepConfigured(
   own: ProcessStamp,
   logger: Logger | undefined,
 ): WorkerLease {
-  const claim = addClaim(folder, id, own);
-  const others = listClaims(folder).filter((other) => other.file !== claim.file);
-  const [other] = standing(folder, others, own, id);
+  const claim = addClaim(folder, String(id), own);
+  const [other] = rivalsOf(folder, claim, believedIn(folder, own));
   if (other !== undefined) {
     logger?.warn(
       `worker id ${id} is configured, but process ${other.stamp.pid} uses it too: event ids can repeat`,
@@ -116,10 +134,10 @@ function keepConfigured(
 function held(folder: string, claim: Claim, exclusive: boolean): WorkerLease {
   const release = (): void => {
     process.removeListener('exit', release);
-    removeClaim(folder, claim.file);
+    removeClaim(folder, claim);
   };
   process.once('exit', release);
-  return { workerId: claim.workerId, exclusive, release };
+  return { workerId: Number(claim.subject), exclusive, release };
 }
 
 function userName(): string {

@@ -15,12 +15,34 @@ export const systemClock: Clock = {
  * Waits for `work`, `deadlineMs` at most; `false`: the deadline came first. The timer keeps the process alive: that is what
  * it is for at the end of one.
  */
-export async function within(deadlineMs: number, work: Promise<void>): Promise<boolean> {
+export function within(deadlineMs: number, work: Promise<unknown>): Promise<boolean> {
+  const done = work.then(() => true);
+  return inTime(done, { limitMs: deadlineMs, keepsAlive: true, late: () => false });
+}
+
+export interface TimeLimit<Late> {
+  /** `Infinity`: there is none. */
+  readonly limitMs: number;
+  /** Whether the wait keeps the process alive. */
+  readonly keepsAlive: boolean;
+  /** Returns what stands in for a result that has not come by then, or throws what is to be thrown. */
+  readonly late: () => Late;
+}
+
+/** Waits for `work` up to a limit. What becomes of the work after that is nobody's concern, its failure included. */
+export async function inTime<T, Late>(
+  work: Promise<T>,
+  { limitMs, keepsAlive, late }: TimeLimit<Late>,
+): Promise<T | Late> {
+  if (limitMs === Number.POSITIVE_INFINITY) return work;
   let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<boolean>((resolve) => {
-    timer = setTimeout(resolve, deadlineMs, false);
+  const limit = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, limitMs);
+    if (!keepsAlive) timer.unref();
   });
-  const isDone = await Promise.race([work.then(() => true), deadline]);
-  clearTimeout(timer);
-  return isDone;
+  try {
+    return await Promise.race([work, limit.then(late)]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../ground/clock.ts';
+import { type Clock, inTime, systemClock } from '../ground/clock.ts';
 import type { Health, HealthDetails, KeyHealth } from './controls.ts';
 
 /** What a probe of the broker finds. */
@@ -55,8 +55,8 @@ export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> 
   const start = (): Promise<Result> => {
     const sinceMs = clock.monotonic();
     const outcome = attempt(probe);
-    const late: Result = { error: `The broker did not answer within ${timeoutMs} ms.` };
-    const answer = withTimeout(outcome, timeoutMs, late).then(keep);
+    const late = (): Result => ({ error: `The broker did not answer within ${timeoutMs} ms.` });
+    const answer = inTime(outcome, { limitMs: timeoutMs, keepsAlive: false, late }).then(keep);
     void answer.then((result) => {
       if ('error' in result) options.onAway?.(oneLine(result.error), sinceMs);
     });
@@ -75,7 +75,7 @@ export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> 
     if (last !== undefined && nowMs - last.atMs < freshMs) return { result: last.result };
     const isAsked = running !== undefined && nowMs - running.sinceMs < abandonAfterMs;
     const answer = isAsked && running !== undefined ? running.answer : start();
-    const soon = await withTimeout(answer, answerMs, undefined);
+    const soon = await inTime(answer, { limitMs: answerMs, keepsAlive: false, late: () => undefined });
     if (soon !== undefined) return { result: soon };
     if (last === undefined) return { result: { error: `The broker has not answered yet (${answerMs} ms).` } };
     return { result: last.result, ageMs: Math.round(clock.monotonic() - last.atMs) };
@@ -127,17 +127,6 @@ async function attempt(probe: () => Promise<ClusterState>): Promise<Result> {
       error: error instanceof Error && error.message !== '' ? error.message : 'The broker cannot be reached.',
     };
   }
-}
-
-function withTimeout<T, Late>(outcome: Promise<T>, timeoutMs: number, late: Late): Promise<T | Late> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(late), timeoutMs);
-    timer.unref();
-    void outcome.then((result) => {
-      clearTimeout(timer);
-      resolve(result);
-    });
-  });
 }
 
 const maxErrorLength = 300;

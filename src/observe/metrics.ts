@@ -1,5 +1,5 @@
 import type { PublishDurations } from './durations.ts';
-import { brokerErrorKinds, type EventTypeCounts, type Ledger } from './outcomes.ts';
+import { type EventTypeCounts, type Ledger, sendFailureKinds } from './outcomes.ts';
 
 /** One captured function, as the capture report knows it. */
 export interface CaptureTarget {
@@ -143,7 +143,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     attributeKeys: ['kind'],
     read: ({ ledger }, observe) => {
       const errors = ledger.brokerErrors();
-      for (const kind of brokerErrorKinds) observe(errors[kind], { kind });
+      for (const kind of sendFailureKinds) observe(errors[kind], { kind });
     },
   },
   {

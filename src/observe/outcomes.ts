@@ -9,9 +9,15 @@ export const outcomes = ['published', 'dlq', 'backup', 'outbox', 'refused', 'los
  */
 export type Outcome = (typeof outcomes)[number];
 
-/** Why a broker refused or missed a send; the same words as `SendFailureKind`. */
-export const brokerErrorKinds = ['retriable', 'fatal', 'too_large', 'unknown_outcome'] as const;
-export type BrokerErrorKind = (typeof brokerErrorKinds)[number];
+/**
+ * What became of a failed send:
+ * - `retriable`: nothing was stored, a later try may succeed;
+ * - `fatal`: nothing was stored, and no retry will help (authorization, an invalid topic);
+ * - `too_large`: the record or batch exceeds a limit of the broker;
+ * - `unknown_outcome`: the broker may have stored it (time-out, connection closed): a retry may duplicate.
+ */
+export const sendFailureKinds = ['retriable', 'fatal', 'too_large', 'unknown_outcome'] as const;
+export type SendFailureKind = (typeof sendFailureKinds)[number];
 
 /** What was counted. Always `calls = published + dlq + backup + outbox + refused + lost + inFlight`. */
 export interface EventCounts extends Readonly<Record<Outcome, number>> {
@@ -29,7 +35,7 @@ export interface EventTypeCounts extends EventCounts {
 }
 
 export interface LedgerSnapshot extends EventCounts {
-  readonly brokerErrors: Readonly<Record<BrokerErrorKind, number>>;
+  readonly brokerErrors: Readonly<Record<SendFailureKind, number>>;
 }
 
 /** One event under way. */
@@ -49,16 +55,16 @@ export interface Ledger {
   open(eventType: string): LedgerEntry;
   retried(eventType: string): void;
   dlqFailed(eventType: string): void;
-  brokerFailed(kind: BrokerErrorKind): void;
+  brokerFailed(kind: SendFailureKind): void;
   snapshot(): LedgerSnapshot;
   /** Live rows, one per event type: read them, do not keep them. */
   rows(): Iterable<EventTypeCounts>;
-  brokerErrors(): Readonly<Record<BrokerErrorKind, number>>;
+  brokerErrors(): Readonly<Record<SendFailureKind, number>>;
 }
 
 export function createLedger(): Ledger {
   const rows = createEventRows((eventType) => new Row(eventType));
-  const brokerErrors: Record<BrokerErrorKind, number> = {
+  const brokerErrors: Record<SendFailureKind, number> = {
     retriable: 0,
     fatal: 0,
     too_large: 0,

@@ -8,7 +8,6 @@ import type {
   SpanStatusCode,
   Tracer,
 } from '@opentelemetry/api';
-import { otelApi } from './otel-api.ts';
 
 // The API's constants, as numbers: reading them from the module would load it.
 const producerKind: SpanKind.PRODUCER = 3;
@@ -78,12 +77,6 @@ export function endProducerSpan(span: Span, failure?: SpanFailure): void {
 /** In this context no instrumentation makes spans: svc's own sends and queries show as its own span only. */
 export function suppressTracing(context: Context): Context {
   return context.setValue(suppressTracingKey, true);
-}
-
-/** Runs svc's own work, a send or a query, so that no instrumentation makes spans of it, now or later. */
-export function withoutSpans<T>(work: () => T): T {
-  const api = otelApi();
-  return api === undefined ? work() : api.context.with(suppressTracing(api.context.active()), work);
 }
 
 /**

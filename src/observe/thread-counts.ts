@@ -1,12 +1,12 @@
 import { durationBoundsSeconds } from './histogram.ts';
 import type { BufferState, CaptureTarget, MetricSources } from './metrics.ts';
-import { type BrokerErrorKind, brokerErrorKinds, type EventTypeCounts, type Outcome } from './outcomes.ts';
+import { type EventTypeCounts, type Outcome, type SendFailureKind, sendFailureKinds } from './outcomes.ts';
 
 /** The counts of one worker thread, as they go to the main thread: numbers and names only. */
 export interface ThreadCounts {
   readonly thread: number;
   readonly rows: readonly CountRow[];
-  readonly brokerErrors: Readonly<Record<BrokerErrorKind, number>>;
+  readonly brokerErrors: Readonly<Record<SendFailureKind, number>>;
   readonly durations: readonly DurationRow[];
   readonly buffer: BufferState;
   readonly calls: readonly TargetCalls[];
@@ -124,8 +124,8 @@ function addErrors(
   one: ThreadCounts['brokerErrors'],
   other: ThreadCounts['brokerErrors'],
 ): ThreadCounts['brokerErrors'] {
-  const sums = brokerErrorKinds.map((kind) => [kind, one[kind] + other[kind]]);
-  return Object.fromEntries(sums) as Record<BrokerErrorKind, number>;
+  const sums = sendFailureKinds.map((kind) => [kind, one[kind] + other[kind]]);
+  return Object.fromEntries(sums) as Record<SendFailureKind, number>;
 }
 
 function addDurations(one: DurationRow, other: DurationRow): DurationRow {

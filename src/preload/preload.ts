@@ -58,7 +58,7 @@ export function preload(): void {
   const workers = isMainThread ? watchWorkerEnds() : answerMainThread(report);
   watchProcessEnd({
     pending: service.pending,
-    drain: service.drain,
+    finish: service.finish,
     deadlineMs: config.shutdown.timeoutMs,
     report() {
       report();

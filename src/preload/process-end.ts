@@ -4,7 +4,7 @@ export interface ProcessEnd {
   /** Events without an outcome yet. */
   readonly pending: () => number;
   /** Waits until every event has its outcome, up to the deadline, and says whether each has; intake stays open. */
-  readonly drain: (deadlineMs: number) => Promise<boolean>;
+  readonly finish: (deadlineMs: number) => Promise<boolean>;
   /** Last, synchronous words: what was left, what was never called. */
   readonly report: () => void;
   /** Milliseconds that events in flight may take once the process was told to end. */
@@ -22,8 +22,8 @@ const signalExitStates = [
 /**
  * Lets events in flight reach their outcome before the process ends.
  *
- * `beforeExit`: the process waits for them. A signal: where the application handles it, svc only drains beside it and the
- * application decides when to end; otherwise svc drains and lets the signal do what it does by default. That is nothing for
+ * `beforeExit`: the process waits for them. A signal: where the application handles it, svc only waits beside it and the
+ * application decides when to end; otherwise svc waits, then lets the signal do what it does by default. That is nothing for
  * the first process of a container: it lives on, and so does svc.
  * `process.exit()` cannot be held up: what is in flight then is saved to the local backup, or said to be lost, by `report`.
  */
@@ -32,12 +32,12 @@ export function watchProcessEnd(end: ProcessEnd): () => void {
 
   async function onSignal(signal: NodeJS.Signals): Promise<void> {
     if (process.pid === 1 || process.listenerCount(signal) - 1 > signalExitListenerCount()) {
-      await end.drain(end.deadlineMs);
+      await end.finish(end.deadlineMs);
       return;
     }
     if (ending) return leave(signal);
     ending = true;
-    await end.drain(end.deadlineMs);
+    await end.finish(end.deadlineMs);
     leave(signal);
   }
 
@@ -53,10 +53,10 @@ export function watchProcessEnd(end: ProcessEnd): () => void {
   function onBeforeExit(): void {
     if (waited || end.pending() === 0) return;
     waited = true;
-    void end.drain(end.deadlineMs).then((isDrained) => {
+    void end.finish(end.deadlineMs).then((isFinished) => {
       // Node asks again when the wait is over: what is left after the deadline is not waited for a second time. Events that
       // whoever waited for these has made since are new.
-      waited = !isDrained;
+      waited = !isFinished;
     });
   }
   function onExit(): void {

@@ -6,16 +6,15 @@ import {
   type Worker,
 } from 'node:worker_threads';
 
-/** Of the channel, and of what threads are given when they are made. */
+/** Of the channel, and of the slots in the environment data, which each thread inherits from the one that makes it. */
 const name = 'svc.end';
 /** A worker thread that is busy for so long is not waited for. */
 const answerMs = 500;
-/** Thread ids only grow: two that live at once hardly ever share a slot. */
+/** Each thread has the slot of its id. Ids only grow, so that two threads that live at once hardly ever share one. */
 const slotCount = 1_024;
-
-/** Of slots, one a thread: svc runs in it, and it has not had its last word. */
+/** In a slot: svc runs in its thread, which has not had its last word. Else it holds 0. */
 const running = 1;
-/** One that is gone already has the id -1. */
+/** A thread that has ended already has the id -1, which must not become a negative slot. */
 const slotOf = (thread: number): number => (thread + slotCount) % slotCount;
 
 /** Nothing tells worker threads that the main thread ends the process: it asks for their last word before it does. */

@@ -1,3 +1,7 @@
+import type { SendFailureKind } from '../observe/outcomes.ts';
+
+export type { SendFailureKind };
+
 /** One record as it goes over the wire. `value` is made once, where it is asked for, and never changed. */
 export interface BrokerRecord {
   readonly key: string | null;
@@ -16,15 +20,6 @@ export interface ClusterInfo {
   readonly nodeCount: number;
 }
 
-/**
- * What became of a failed send:
- * - `retriable`: nothing was stored, a later try may succeed;
- * - `fatal`: nothing was stored, and no retry will help (authorization, an invalid topic);
- * - `too_large`: the record or batch exceeds a limit of the broker;
- * - `unknown_outcome`: the broker may have stored it (time-out, connection closed): a retry may duplicate.
- */
-export type SendFailureKind = 'retriable' | 'fatal' | 'too_large' | 'unknown_outcome';
-
 /** Why a send failed. `message` is one line for an operator, says what to do, and holds no payload and no password. */
 export interface SendFailure {
   readonly kind: SendFailureKind;
@@ -38,8 +33,9 @@ export type SendResult = { readonly ok: true } | { readonly ok: false; readonly 
 /**
  * PORT: a client of a broker. One folder under `adapters/` implements it; `test/contract/broker.ts` is the suite it passes.
  *
- * - `send` writes records of ONE topic and, where `partition` is given, of one partition: all of them are stored or none,
- *   and in their order. It resolves in every case and never throws: a failure is a value. It does not retry by itself.
+ * - `send` writes records to one partition: all of them are stored or none, and in their order. Without `partition` there is
+ *   ONE record, which the client places by its key. It resolves in every case and never throws: a failure is a value. It does
+ *   not retry by itself.
  * - Several sends may run at once; two at once to the same partition have no order between them.
  * - `connect` may be called again after a failure, and `send` connects by itself when nobody did.
  * - `close` waits for sends under way up to `deadlineMs`, then drops the connection. Afterwards `send` fails as `fatal`.

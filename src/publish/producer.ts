@@ -1,5 +1,5 @@
 import type { Severity } from '../ground/event-fields.ts';
-import type { Outcome } from './publisher.ts';
+import type { Outcome } from '../observe/outcomes.ts';
 
 /** What can be said about one event that the application publishes by itself. */
 export interface PublishOptions {

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { parseBounded } from '../ground/bounds.ts';
-import type { BackupEvent } from './backup.ts';
+import type { BackupEvent } from './backup-strategy.ts';
 import type { StoredEvent } from './recovery-source.ts';
 
 /** What a restore needs beside the bytes. */

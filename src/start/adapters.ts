@@ -1,4 +1,3 @@
-import { createRequire } from 'node:module';
 import type { GroupAccess } from '../adapters/kafka/group/group-connection.ts';
 import type { KafkaClientOptions } from '../adapters/kafka/kafka-client-options.ts';
 import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
@@ -8,8 +7,9 @@ import { maxWorkerId } from '../envelope/snowflake.ts';
 import type { WorkerIdLease } from '../envelope/worker-id-lease.ts';
 import { systemClock } from '../ground/clock.ts';
 import { loadOnce } from '../ground/lifecycle.ts';
+import { loadChunk } from '../ground/load-chunk.ts';
 import type { KeyProvider } from '../protect/keys/key-provider.ts';
-import type { EventBackupStrategy } from '../publish/backup.ts';
+import type { EventBackupStrategy } from '../publish/backup-strategy.ts';
 import type { Broker, SendResult } from '../publish/broker.ts';
 import type { AskAccess } from '../publish/broker-access.ts';
 import { watchForHangs } from '../publish/main/hang-watch.ts';
@@ -138,10 +138,7 @@ export function openLocalBackup(options: LocalBackups.LocalBackupOptions): Omit<
 }
 
 function loadLocalBackups(): typeof LocalBackups {
-  // Beside this file in the package, where all files of one kind lie in one folder.
-  const isSource = import.meta.url.endsWith('.ts');
-  const file = isSource ? '../adapters/local-backup/local-backup.ts' : './local-backup.cjs';
-  return createRequire(import.meta.url)(file);
+  return loadChunk(import.meta.url, '../adapters/local-backup/local-backup.ts') as typeof LocalBackups;
 }
 
 export async function openLocalSource(options: LocalSourceOptions): Promise<RecoverySource> {

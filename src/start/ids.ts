@@ -4,9 +4,8 @@ import { createUuidV7 } from '../envelope/uuid-v7.ts';
 import type { WorkerIdLease } from '../envelope/worker-id-lease.ts';
 import { leaseWorkerId } from '../envelope/worker-lease.ts';
 import type { Clock } from '../ground/clock.ts';
-import { startOwnWork } from '../ground/lifecycle.ts';
+import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
-import { withoutSpans } from '../observe/spans.ts';
 import { openWorkerIdLease } from './adapters.ts';
 import { brokerSettingsOf } from './settings.ts';
 
@@ -40,7 +39,7 @@ export function startIds(config: Config, clock: Clock, logger: Logger): EventIds
       brokerSettingsOf(config, logger),
       config.idGenerator.group,
     );
-    void startOwnWork(() => withoutSpans(async () => lease?.start(ids.grant)));
+    void isolate(async () => lease?.start(ids.grant));
   }
 
   return {

@@ -1,4 +1,5 @@
 import type { Config } from '../config/config.ts';
+import { inTime } from '../ground/clock.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { AccessReport } from '../publish/broker-access.ts';
 import { openBrokerAccess } from './adapters.ts';
@@ -25,18 +26,15 @@ export async function inspectBroker(
   const group = isLeasedInKafka(config) ? idGenerator.group : undefined;
   const ending = new AbortController();
   const where = broker.bootstrapServers.join(', ');
-  let timer: NodeJS.Timeout | undefined;
-  // It keeps the process alive as well, which connections do not.
-  const limit = new Promise<never>((_, reject) => {
-    const late = (): void => reject(new Error(`no answer from Kafka (${where}) within ${limitMs} ms`));
-    timer = setTimeout(late, limitMs);
-  });
+  const late = (): never => {
+    throw new Error(`no answer from Kafka (${where}) within ${limitMs} ms`);
+  };
   try {
     const ask = await openBrokerAccess(broker.client, brokerSettingsOf(config, logger));
-    const report = await Promise.race([ask({ topics, group }, ending.signal), limit]);
+    // Connections do not keep the process alive.
+    const report = await inTime(ask({ topics, group }, ending.signal), { limitMs, keepsAlive: true, late });
     return { ...report, groupName: group };
   } finally {
-    clearTimeout(timer);
     ending.abort();
   }
 }

@@ -1,12 +1,18 @@
-import { inspect } from '../capture/prepare.ts';
+import { inspect } from '../capture/inspect.ts';
 import type { TargetReport } from '../capture/report.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
-import { captureTargetOf } from './targets.ts';
+import { planOfTarget } from './plans.ts';
 
 /** Which targets of the configuration can be patched, without loading the application. */
 export function inspectTargets({ targets, baseDir }: Config): TargetReport[] {
-  const all = targets.map((target) => ({ ...captureTargetOf(target), expressions: expressionsOf(target) }));
+  const all = targets.map((target) => ({
+    id: target.id,
+    module: target.module,
+    functionPath: target.function,
+    expressions: expressionsOf(target),
+    makePlan: (names: readonly string[] | undefined) => planOfTarget(target, names),
+  }));
   return inspect(all, { baseDir });
 }
 

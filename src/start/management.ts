@@ -1,12 +1,11 @@
 import type { Config } from '../config/config.ts';
-import { startOwnWork } from '../ground/lifecycle.ts';
 import type { Controls, Info, KeyHealth } from '../manage/controls.ts';
 import { cacheHealth } from '../manage/health-cache.ts';
 import { type ManagementServer, startManagementServer } from '../manage/server.ts';
 import { renderMetrics } from '../observe/exposition.ts';
+import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { MetricSources } from '../observe/metrics.ts';
-import { withoutSpans } from '../observe/spans.ts';
 import type { Broker } from '../publish/broker.ts';
 import type { LossAlert } from '../publish/tiers/loss-alert.ts';
 
@@ -60,7 +59,7 @@ function healthOf(
   let reached = false;
   return cacheHealth({
     probe: async () => {
-      const state = await startOwnWork(() => withoutSpans(() => broker.describe()));
+      const state = await isolate(() => broker.describe());
       reached = true;
       return state;
     },

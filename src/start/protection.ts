@@ -1,7 +1,4 @@
-import { shownInClear } from '../config/check/key-in-clear.ts';
-import { checkRulesOf } from '../config/check/pii-rules.ts';
 import type { Config } from '../config/config.ts';
-import type { KeyFields } from '../config/schema/target.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { FieldRule, PathRule } from '../ground/pii-rule.ts';
 import type { KeyHealth } from '../manage/controls.ts';
@@ -15,7 +12,7 @@ import {
 import type { KeyFailure } from '../protect/keys/key-cache-options.ts';
 import { defaultKeyId } from '../protect/keys/key-ring.ts';
 import type { KeyUse } from '../protect/keys/key-use.ts';
-import { chooseSalt, isWeak } from '../protect/keys/salt.ts';
+import { isWeak, openSalt } from '../protect/keys/salt.ts';
 import { watchMarks } from '../protect/marks/class-marks.ts';
 import { createDetector } from '../protect/marks/detect.ts';
 import { createPolicies, type UnmetRule } from '../protect/marks/policies.ts';
@@ -57,7 +54,8 @@ export function startProtection(config: Config, logger: Logger): Protection {
     };
   }
   const policies = createPolicies({ general: pii.fields, onUnmet: (rule) => logger.warn(unmetLine(rule)) });
-  const salt = openSalt(config, logger);
+  const { salt: chosenSalt, requireSalt = process.env.NODE_ENV === 'production' } = pii.crypto;
+  const salt = openSalt({ salt: chosenSalt, requireSalt, logger });
   const sealer = createSealer({ ...sealerOptions(config, logger), salt: salt.value });
   const asked = new Set<string>();
   const needed = new Set<string | undefined>();
@@ -115,46 +113,6 @@ export function startProtection(config: Config, logger: Logger): Protection {
     async close() {
       watchMarks(undefined);
       await sealer.close();
-    },
-  };
-}
-
-/** The `pii` of a target in code. Throws what keeps its function from being captured. */
-export function declaredRules(
-  fields: KeyFields & { readonly pii?: unknown },
-  { pii }: Config,
-): readonly PathRule[] {
-  if (!pii.enabled) return [];
-  const checked = fields.pii === undefined ? undefined : checkRulesOf(fields.pii, true);
-  if (checked?.ok === false) {
-    const says = [checked, ...(checked.more ?? [])].map(({ message }) => message);
-    throw new SvcError('SVC_PROTECT_RULE', `pii ${says.join('; ')}`);
-  }
-  const rules = checked?.value ?? [];
-  const inClear = shownInClear(fields, [...rules, ...pii.fields]).map(
-    ({ field, message }) => `${field} ${message}`,
-  );
-  if (inClear.length > 0) throw new SvcError('SVC_PROTECT_RULE', inClear.join('; '));
-  return rules;
-}
-
-/** The salt, and what there is to say about it once something is hashed. */
-function openSalt(
-  { pii: { crypto } }: Config,
-  logger: Logger,
-): { value: string | undefined; announce(): void } {
-  const lines: string[] = [];
-  const requireSalt = crypto.requireSalt ?? process.env.NODE_ENV === 'production';
-  let value: string | undefined;
-  try {
-    value = chooseSalt({ salt: crypto.salt, requireSalt, logger: { warn: (line) => void lines.push(line) } });
-  } catch {
-    // Without a salt whatever hashes is refused, with an error that says so.
-  }
-  return {
-    value,
-    announce() {
-      for (const line of lines.splice(0)) logger.warn(line);
     },
   };
 }

@@ -1,16 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../ground/clock.ts';
-import { startOwnWork } from '../ground/lifecycle.ts';
+import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
-import { withoutSpans } from '../observe/spans.ts';
 import type { Broker } from '../publish/broker.ts';
+import { partitionOf } from '../publish/main/partitioner.ts';
 import { createDlqSource } from '../publish/recovery/dlq-source.ts';
 import { type RecoverReport, recover } from '../publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../publish/recovery-source.ts';
 import { openBroker, openLocalSource, openS3Source, openTopicReader } from './adapters.ts';
 import { brokerSettingsOf } from './settings.ts';
-import { partitionOf } from './tiers.ts';
 
 export type { RecoverReport, StoredEvent };
 
@@ -105,8 +104,4 @@ async function openSource(config: Config, logger: Logger, place: RecoveryPlace):
   const { topic, group } = place;
   const reader = await openTopicReader(client, { ...brokerSettingsOf(config, logger), topic, group });
   return createDlqSource(topic, reader);
-}
-
-function isolate<T>(work: () => Promise<T>): Promise<T> {
-  return startOwnWork(() => withoutSpans(work));
 }

@@ -1,26 +1,11 @@
 import type { Config } from '../config/config.ts';
-import type { ContextOptions } from '../context/context-options.ts';
 import type { Logger } from '../observe/logger.ts';
 import { defaultBreaker } from '../publish/main/breaker.ts';
 import type { QueueOptions } from '../publish/main/queue.ts';
 import { createRetryPolicy } from '../publish/main/retry.ts';
 import type { BrokerSettings } from './adapters.ts';
 
-// What the configuration means for the parts that start.ts builds.
-
-export function contextOptionsOf({ context, security }: Config, logger: Logger): ContextOptions {
-  return {
-    correlationHeaders: context.correlationId.headers,
-    generateCorrelationId: context.correlationId.generate,
-    correlationResponseHeader: context.correlationId.responseHeader,
-    useForwardedHeaders: security.useForwardedHeaders,
-    trustedProxies: security.trustedProxies,
-    userId: context.actor.userId,
-    sessionId: context.actor.sessionId,
-    baggageTags: context.tags.baggage,
-    logger,
-  };
-}
+// What the configuration means for the parts that engine.ts builds.
 
 /** The end of `svc.broker.delivery-timeout-ms`, which is for the tiers behind the topic: a quarter of it, two seconds at most. */
 export function tiersTimeMs({ broker }: Config): number {

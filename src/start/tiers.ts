@@ -1,22 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../ground/clock.ts';
-import { loadOnce, startOwnWork } from '../ground/lifecycle.ts';
+import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { BackupState } from '../observe/metrics.ts';
 import type { Ledger } from '../observe/outcomes.ts';
-import { withoutSpans } from '../observe/spans.ts';
-import { registeredBackupStrategies } from '../publish/backup.ts';
+import { registeredBackupStrategies } from '../publish/backup-strategy.ts';
 import type { Broker } from '../publish/broker.ts';
-import { partitionOfKey } from '../publish/main/partitioner.ts';
+import { partitionOf } from '../publish/main/partitioner.ts';
 import { createDrain, type Drain } from '../publish/recovery/drain.ts';
-import type { RecoverySource } from '../publish/recovery-source.ts';
+import { lazySource } from '../publish/recovery/lazy-source.ts';
 import type { FailedEvent, NextTier } from '../publish/tier.ts';
 import { createBackupTier } from '../publish/tiers/backup-tier.ts';
 import { createDlqTier } from '../publish/tiers/dlq-tier.ts';
 import { createKeptNotice } from '../publish/tiers/kept-notice.ts';
 import type { LossAlert } from '../publish/tiers/loss-alert.ts';
-import { createTiers } from '../publish/tiers/tiers.ts';
+import { createTierChain } from '../publish/tiers/tier-chain.ts';
 import { openLocalBackup, openLocalSource, openS3Backup } from './adapters.ts';
 import { tiersTimeMs } from './settings.ts';
 
@@ -44,7 +43,6 @@ export interface StartedTiers {
 }
 
 const nothingWaits = { files: 0, events: 0, bytes: 0 };
-const isolate = <T>(work: () => Promise<T>): Promise<T> => startOwnWork(() => withoutSpans(work));
 
 export function startTiers(config: Config, parts: TiersParts): StartedTiers {
   const { broker, ledger, alert, logger } = parts;
@@ -86,7 +84,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
     logger,
     isolate,
   });
-  const tiers = createTiers({
+  const chain = createTierChain({
     tiers: dlq === undefined ? [backupTier] : [dlq, backupTier],
     onKept: createKeptNotice(logger, clock),
     onDlqFailed: ({ event }) => ledger.dlqFailed(event.eventType),
@@ -95,7 +93,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
   const drain = local !== undefined && backup.drain.enabled ? startDrain(local) : undefined;
 
   function startDrain(files: NonNullable<typeof local>): Drain {
-    const source = lazySource(() =>
+    const source = lazySource('local files', () =>
       openLocalSource({
         directory: dlqBackupPath,
         // A tenth more than what the backup may hold anyway.
@@ -130,13 +128,13 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
 
   return {
     async next(failed) {
-      const outcome = await tiers.next(failed);
+      const outcome = await chain.next(failed);
       if (outcome === 'backup') drain?.stored();
       return outcome;
     },
     published: () => drain?.published(),
     backup: () => ({ ...(local?.state() ?? nothingWaits), drained: drain?.count() ?? 0 }),
-    save: (failed) => backupTier.storeSync([...new Set([...failed, ...tiers.underWay()])]),
+    save: (failed) => backupTier.storeSync([...new Set([...failed, ...chain.underWay()])]),
     saveLate(failed) {
       const isStored = backupTier.storeSync([failed]) === 1;
       if (!isStored) alert.lost(failed.event, failed.topic, failed.failure);
@@ -145,30 +143,8 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;
       const draining = drain?.close();
-      await tiers.close(deadlineMs);
+      await chain.close(deadlineMs);
       if (draining !== undefined) await Promise.race([draining, sleep(Math.max(0, end - clock.monotonic()))]);
     },
-  };
-}
-
-/** As everywhere in svc. An event without a key has nothing to be kept in order with. */
-export function partitionOf(key: string | null, count: number): number {
-  return key === null ? Math.floor(Math.random() * count) : partitionOfKey(key, count);
-}
-
-/** Loaded when the first look finds something to look at. */
-function lazySource(open: () => Promise<RecoverySource>): RecoverySource & { hasEvents(): Promise<boolean> } {
-  const load = loadOnce(open);
-  return {
-    name: 'local files',
-    open: async (forRecovery) => (await load()).open(forRecovery),
-    count: async () => (await load()).count(),
-    async *read(size) {
-      yield* (await load()).read(size);
-    },
-    done: async (events) => (await load()).done(events),
-    setAside: async (events) => (await load()).setAside?.(events),
-    close: async () => (await load()).close(),
-    hasEvents: async () => (await (await load()).hasEvents?.()) ?? false,
   };
 }

@@ -44,10 +44,7 @@ async function cpuPerCall(work: () => unknown): Promise<number> {
   return Number(best.toFixed(3));
 }
 
-const nullPublisher: Publisher = {
-  publish: () => Promise.resolve('published'),
-  close: () => Promise.resolve(),
-};
+const nullPublisher: Publisher = { publish: () => Promise.resolve('published') };
 
 /** What `start.ts` builds, over a publisher that only takes the event. */
 function captured(): {

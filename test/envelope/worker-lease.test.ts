@@ -16,9 +16,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { addClaim } from '../../src/envelope/lease-folder.ts';
-import { ownStamp } from '../../src/envelope/process-stamp.ts';
 import { leaseWorkerId, type WorkerLease } from '../../src/envelope/worker-lease.ts';
+import { addClaim } from '../../src/ground/claims/claims.ts';
+import { ownStamp } from '../../src/ground/claims/process-stamp.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import { requiring } from '../support/requires.ts';
 
@@ -134,7 +134,7 @@ describe('leaseWorkerId', function () {
 
   it('leaves claims of other hosts alone for a week', () => {
     const foreign = { space: 'ffffffff', pid: 1, task: 1, began: 1 };
-    const { file } = addClaim(folder, 12, foreign);
+    const { file } = addClaim(folder, '12', foreign);
     assert.notEqual(lease({ startAt: 12 }).workerId, 12);
     const weekAgo = Date.now() / 1000 - 7 * 24 * 3600;
     utimesSync(join(folder, file), weekAgo + 60, weekAgo + 60);
@@ -145,7 +145,7 @@ describe('leaseWorkerId', function () {
 
   it('uses the last free id of 1,024, and then one twice, which it says', () => {
     const own = ownStamp();
-    for (let id = 0; id < 1024; id++) if (id !== 77) addClaim(folder, id, own);
+    for (let id = 0; id < 1024; id++) if (id !== 77) addClaim(folder, String(id), own);
     assert.equal(lease({ startAt: 12 }).workerId, 77);
     const none = lease({ startAt: 12 });
     assert.deepEqual([none.workerId, none.exclusive], [12, false]);
@@ -169,16 +169,16 @@ describe('leaseWorkerId', function () {
 
     it('knows a living process with the number of a dead one', () => {
       const own = ownStamp();
-      addClaim(folder, 12, { ...own, began: own.began - 1 });
+      addClaim(folder, '12', { ...own, began: own.began - 1 });
       assert.equal(lease({ startAt: 12 }).workerId, 12);
-      addClaim(folder, 13, own);
+      addClaim(folder, '13', own);
       assert.notEqual(lease({ startAt: 13 }).workerId, 13);
     });
 
     it('takes the id of a dead process where none is free', () => {
       const own = ownStamp();
       for (let id = 0; id < 1024; id++)
-        addClaim(folder, id, id === 300 ? { ...own, began: own.began - 1 } : own);
+        addClaim(folder, String(id), id === 300 ? { ...own, began: own.began - 1 } : own);
       assert.equal(lease({ startAt: 12 }).workerId, 300);
       assert.deepEqual(warnings, []);
     });

@@ -6,7 +6,7 @@ import { type SpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import pino from 'pino';
 import { publishEvent } from '../../src/capture/declare/publish-event.ts';
 import type { Logger } from '../../src/observe/logger.ts';
-import { registerBackupStrategy } from '../../src/publish/backup.ts';
+import { registerBackupStrategy } from '../../src/publish/backup-strategy.ts';
 import { onEventLost } from '../../src/publish/tiers/loss-alert.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
 

@@ -38,6 +38,7 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
       logger,
       partitionOf: (key, partitions) => partitionOfKey(key ?? '', partitions),
       isolate: (work) => work(),
+      isAway: () => false,
       onSendFailed: () => {},
     });
     const stored = Array.from({ length: count }, (_, n) => {

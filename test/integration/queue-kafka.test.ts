@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { systemClock } from '../../src/ground/clock.ts';
+import { defaultBreaker } from '../../src/publish/main/breaker.ts';
 import { partitionOfKey } from '../../src/publish/main/partitioner.ts';
 import { createQueue, type Queue, type QueueOptions } from '../../src/publish/main/queue.ts';
 import { createRetryPolicy } from '../../src/publish/main/retry.ts';
@@ -35,7 +36,7 @@ for (const { name, create } of kafkaClients) {
       const sends: number[] = [];
       const queue = createQueue({
         broker: {
-          partitionsFor: broker.partitionsFor,
+          ...broker,
           send: (topicName, partition, records) => {
             sends.push(records.length);
             return broker.send(topicName, partition, records);
@@ -47,9 +48,13 @@ for (const { name, create } of kafkaClients) {
         maxInFlight: 8,
         deliveryTimeoutMs: 30_000,
         retry: createRetryPolicy(usualRetry),
+        breaker: defaultBreaker,
         clock: systemClock,
         logger: { debug() {}, info() {}, warn() {}, error() {} },
         isolate: (work) => work(),
+        onPublished() {},
+        onSendFailed() {},
+        onRetried() {},
         next: async (one) => {
           failed.push(one);
           return 'dlq';

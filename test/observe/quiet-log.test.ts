@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
 import type { LogFields } from '../../src/observe/logger.ts';
-import { createQuietLog, quietMs } from '../../src/observe/quiet-log.ts';
+import { createQuietLog, type QuietLogOptions, quietMs } from '../../src/observe/quiet-log.ts';
 
 describe('quiet log', () => {
-  function quietLog() {
+  function quietLog(options?: QuietLogOptions) {
     const lines: [string, LogFields | undefined][] = [];
     const nothing = () => {};
     const logger = {
       debug: nothing,
       info: nothing,
-      warn: nothing,
+      warn: (text: string, fields?: LogFields) => lines.push([`warn: ${text}`, fields]),
       error: (text: string, fields?: LogFields) => lines.push([text, fields]),
     };
     const clock = { now: () => 0, time: 0, monotonic: () => clock.time };
-    return { say: createQuietLog(logger, clock), lines, clock };
+    return { say: createQuietLog(logger, clock, options), lines, clock };
   }
 
   it('says the first line of a key at once, and the next one after ten seconds with the number left out', () => {
@@ -28,6 +28,15 @@ describe('quiet log', () => {
     clock.time = 2 * quietMs;
     say('down', 'lost', { eventId: '4' });
     assert.deepEqual(lines[2], ['lost', { eventId: '4' }]);
+  });
+
+  it('warns, in another interval and without a number, where it is made so', () => {
+    const { say, lines, clock } = quietLog({ level: 'warn', intervalMs: 5, saysLeftOut: false });
+    for (clock.time = 0; clock.time < 10; clock.time++) say('full', 'no room');
+    assert.deepEqual(lines, [
+      ['warn: no room', undefined],
+      ['warn: no room', undefined],
+    ]);
   });
 
   it('keeps keys apart, as long as they are not without end', () => {

@@ -8,7 +8,6 @@ import {
   producerSpanShape,
   startProducerSpan,
   suppressTracing,
-  withoutSpans,
 } from '../../src/observe/spans.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';
@@ -82,28 +81,6 @@ describe('spans', () => {
     it('uses the key that the API gives for this name', () => {
       const key = api.createContextKey('OpenTelemetry SDK Context Key SUPPRESS_TRACING');
       assert.equal(suppressTracing(api.ROOT_CONTEXT).getValue(key), true);
-    });
-  });
-
-  describe('withoutSpans', () => {
-    it('makes no spans in the work nor in what it starts, and gives its result', async () => {
-      const result = await withoutSpans(async () => {
-        tracer.startSpan('at once').end();
-        await new Promise(setImmediate);
-        tracer.startSpan('later').end();
-        return 'sent';
-      });
-      assert.equal(result, 'sent');
-      assert.deepEqual(finished(), []);
-      tracer.startSpan('after').end();
-      assert.equal(finished().length, 1);
-    });
-
-    it('keeps the rest of the context', () => {
-      const key = api.createContextKey('test');
-      api.context.with(api.ROOT_CONTEXT.setValue(key, 1), () =>
-        withoutSpans(() => assert.equal(api.context.active().getValue(key), 1)),
-      );
     });
   });
 

@@ -4,13 +4,13 @@ import { watchProcessEnd } from '../../src/preload/process-end.ts';
 
 // What signals and exits do to a whole process: test/e2e/preload/process-end.test.ts.
 describe('watchProcessEnd', () => {
-  const watch = (pending: () => number, isDrained = true): { drained: number[]; unwatch: () => void } => {
-    const drained: number[] = [];
-    const drain = async (deadlineMs: number): Promise<boolean> => {
-      drained.push(deadlineMs);
-      return isDrained;
+  const watch = (pending: () => number, isFinished = true): { finished: number[]; unwatch: () => void } => {
+    const finished: number[] = [];
+    const finish = async (deadlineMs: number): Promise<boolean> => {
+      finished.push(deadlineMs);
+      return isFinished;
     };
-    return { drained, unwatch: watchProcessEnd({ pending, drain, deadlineMs: 700, report: () => {} }) };
+    return { finished, unwatch: watchProcessEnd({ pending, finish, deadlineMs: 700, report: () => {} }) };
   };
   const beforeExit = async (): Promise<void> => {
     process.emit('beforeExit', 0);
@@ -19,38 +19,38 @@ describe('watchProcessEnd', () => {
 
   it('waits for events when the process has nothing more to do, each time there are some', async () => {
     let pending = 2;
-    const { drained, unwatch } = watch(() => pending);
+    const { finished, unwatch } = watch(() => pending);
     try {
       const first = beforeExit();
       pending = 0;
       await first;
       await beforeExit();
-      assert.deepEqual(drained, [700]);
+      assert.deepEqual(finished, [700]);
       pending = 1;
       await beforeExit();
-      assert.deepEqual(drained, [700, 700]);
+      assert.deepEqual(finished, [700, 700]);
     } finally {
       unwatch();
     }
   });
 
   it('waits again for events that were made when it had waited for others', async () => {
-    const { drained, unwatch } = watch(() => 1);
+    const { finished, unwatch } = watch(() => 1);
     try {
       await beforeExit();
       await beforeExit();
-      assert.deepEqual(drained, [700, 700]);
+      assert.deepEqual(finished, [700, 700]);
     } finally {
       unwatch();
     }
   });
 
   it('does not wait a second time for what the deadline left over', async () => {
-    const { drained, unwatch } = watch(() => 1, false);
+    const { finished, unwatch } = watch(() => 1, false);
     try {
       await beforeExit();
       await beforeExit();
-      assert.deepEqual(drained, [700]);
+      assert.deepEqual(finished, [700]);
     } finally {
       unwatch();
     }
@@ -62,7 +62,7 @@ describe('watchProcessEnd', () => {
     const done: string[] = [];
     const unwatch = watchProcessEnd({
       pending: () => 0,
-      drain: async () => done.push('drain') > 0,
+      finish: async () => done.push('finish') > 0,
       deadlineMs: 700,
       report: () => done.push('report'),
     });
@@ -71,7 +71,7 @@ describe('watchProcessEnd', () => {
         process.emit('SIGTERM', 'SIGTERM');
         await new Promise((resolve) => setImmediate(resolve));
       }
-      assert.deepEqual(done, ['drain', 'drain']);
+      assert.deepEqual(done, ['finish', 'finish']);
       sinon.assert.notCalled(kill);
     } finally {
       unwatch();

@@ -139,7 +139,7 @@ export function openCanaryCage(): CanaryCage {
         publishEvent({ eventType: 'FAILING', payload: throwing, failOnError: true }, async () => 1),
       ];
       for (const call of calls) await (call as (person: Person) => Promise<unknown>)(person()).catch(note);
-      await service?.drain(2000);
+      await service?.finish(2000);
       return thrown;
     },
 

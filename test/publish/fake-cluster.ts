@@ -72,6 +72,9 @@ export const event = (
   ...rest,
 });
 
+/** Opens for no number of failed sends. */
+export const patientBreaker = { threshold: Number.POSITIVE_INFINITY, probeIntervalMs: 1_000 };
+
 export const usualRetry = {
   enabled: true,
   maxAttempts: 3,
@@ -105,6 +108,7 @@ export function queueOver(
     maxInFlight: 8,
     deliveryTimeoutMs: 30_000,
     retry: createRetryPolicy(usualRetry),
+    breaker: patientBreaker,
     clock: { now: () => Date.now(), monotonic: () => performance.now() },
     logger: { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') },
     isolate: (work) => work(),

@@ -38,7 +38,6 @@ function pipelineWith(options: Partial<PipelineParts> = {}) {
           unsettled.push(settle);
           taken.push({ event, settle });
         }),
-      close: async () => {},
     },
     defaultTopic: 'main',
     asyncMode: false,
@@ -459,7 +458,7 @@ describe('pipeline', () => {
     it(`a publisher that ${how} against its promise loses its event and nothing else, and it is counted`, async () => {
       const { onCall, ended, broken, ledger, idle } = pipelineWith({
         asyncMode: true,
-        publisher: { publish, close: async () => {} },
+        publisher: { publish },
       });
       assert.equal(onCall(callOf()), undefined);
       await idle();

@@ -5,11 +5,11 @@ import type { AddressInfo } from 'node:net';
 import { formatProblem } from '../../src/config/check/problem.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
-import { SvcError } from '../../src/ground/errors.ts';
+import type { SvcError } from '../../src/ground/errors.ts';
 import { PiiField } from '../../src/protect/marks/pii-field.ts';
 import { invalidateEncryptionKeys } from '../../src/publish/api/publish.ts';
 import { type RunningService, runningService } from '../../src/publish/api/running-service.ts';
-import { declaredRules, type Protection, startProtection } from '../../src/start/protection.ts';
+import { type Protection, startProtection } from '../../src/start/protection.ts';
 import { forgetMarks } from '../protect/forget-marks.ts';
 
 const key = createHash('sha256').update('a key').digest('base64');
@@ -130,26 +130,6 @@ describe('protection as it is configured', () => {
     startWith({ enabled: false });
     assert.deepEqual({ ...publish(new User()) }, { email: 'x' });
     assert.deepEqual(lines, ['svc.pii.enabled is false: marked fields are published as they are']);
-  });
-
-  it('takes rules of code, or says why not', () => {
-    const config = configOf({ fields: ['email'] });
-    assert.equal(declaredRules({ pii: { type: 'EMAIL' } }, config)[0]?.path, '');
-    assert.deepEqual(declaredRules({}, config), []);
-    const refused = (fields: object) => {
-      try {
-        declaredRules(fields, config);
-      } catch (error) {
-        return error instanceof SvcError ? `${error.code}: ${error.message}` : 'other';
-      }
-      return 'none';
-    };
-    assert.match(refused({ pii: ['a..b'] }), /^SVC_PROTECT_RULE: pii has a path that must be/);
-    assert.match(refused({ key: '#result.email' }), /^SVC_PROTECT_RULE: key shows in clear/);
-    assert.match(
-      refused({ headers: { by: '#result.email' } }),
-      /^SVC_PROTECT_RULE: headers.by shows in clear/,
-    );
   });
 
   it('takes keys from a service: refused until the key is there, then encrypted', async () => {

@@ -1,3 +1,4 @@
+import { inTime } from '../../ground/clock.ts';
 import type { SvcError } from '../../ground/errors.ts';
 import { type EnvelopeKeyProvider, keyProviderError } from '../../protect/keys/key-provider.ts';
 import { type AwsKms, type AwsKmsAnswer, type AwsKmsClientOptions, openAwsKms } from './aws-kms-client.ts';
@@ -42,7 +43,7 @@ export function createAwsKmsKeyProvider(options: AwsKmsOptions = {}): EnvelopeKe
 
   async function call(key: string, command: (kms: AwsKms) => object): Promise<AwsKmsAnswer> {
     try {
-      return await within(options.deadlineMs ?? 8_000, async (abortSignal) => {
+      return await orAbort(options.deadlineMs ?? 8_000, async (abortSignal) => {
         const kms = await open();
         return kms.client.send(command(kms), { abortSignal });
       });
@@ -118,19 +119,11 @@ function checkKey(plaintext: Uint8Array | undefined, key: string): Uint8Array {
 }
 
 /** The SDK's time-outs are for single requests: looking for credentials can take any time. */
-async function within<T>(deadlineMs: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+function orAbort<T>(limitMs: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const abort = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      abort.abort();
-      const text = `AWS KMS has not answered within ${deadlineMs} ms`;
-      reject(keyProviderError('SVC_PROTECT_KEY_UNAVAILABLE', text));
-    }, deadlineMs);
-  });
-  try {
-    return await Promise.race([work(abort.signal), late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const late = (): never => {
+    abort.abort();
+    throw keyProviderError('SVC_PROTECT_KEY_UNAVAILABLE', `AWS KMS has not answered within ${limitMs} ms`);
+  };
+  return inTime(work(abort.signal), { limitMs, keepsAlive: true, late });
 }

@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
 import { access, mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Broker, SendFailure, SendResult } from '../../publish/broker.ts';
 import { toSendFailure } from './file-failure.ts';
@@ -90,12 +91,7 @@ export function createFileBroker(options: FileBrokerOptions): Broker {
 
     async close(deadlineMs) {
       closed = true;
-      let timer: NodeJS.Timeout | undefined;
-      const deadline = new Promise<void>((end) => {
-        timer = setTimeout(end, deadlineMs);
-      });
-      await Promise.race([Promise.all(underWay), deadline]);
-      clearTimeout(timer);
+      await within(deadlineMs, Promise.all(underWay));
     },
   };
 }

@@ -1,3 +1,5 @@
+import { within } from '../../ground/clock.ts';
+
 /** Counts what is under way, and keeps the process alive for it: the connections themselves do not. */
 export interface WorkUnderWay {
   run<T>(work: () => Promise<T>): Promise<T>;
@@ -33,12 +35,10 @@ export function createWorkUnderWay(): WorkUnderWay {
     },
     async idle(limitMs) {
       if (count === 0) return;
-      let timer: NodeJS.Timeout | undefined;
-      await new Promise<void>((resolve) => {
+      const idle = new Promise<void>((resolve) => {
         onIdle = resolve;
-        timer = setTimeout(resolve, limitMs);
       });
-      clearTimeout(timer);
+      await within(limitMs, idle);
     },
     letGo() {
       clearInterval(hold);

@@ -12,8 +12,7 @@ export type KafkajsBrokerOptions = KafkajsClientOptions;
 /**
  * Kafka through kafkajs, loaded at the first use. acks=all; a send is one produce request to one partition, never retried,
  * but for one case in which nothing was stored: a topic that the broker is just creating is waited for, up to
- * `requestTimeoutMs`, and the records are sent again. Records without a partition go by their key, as in Java;
- * several of them in one send may reach several partitions, and a failure is then an unknown outcome.
+ * `requestTimeoutMs`, and the records are sent again. A record without a partition goes by its key, as in Java.
  * Only sends keep the process alive: neither the connections do, nor an attempt to connect to a Kafka that does not answer.
  */
 export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
@@ -40,9 +39,7 @@ function sessionOf(open: OpenKafkajsClient, options: KafkajsBrokerOptions): Kafk
       // kafkajs leaves out a partition that it does not know, and resolves.
       return failed(noSuchPartition(topic, partition));
     } catch (error) {
-      const failure = toSendFailure(error, { options, topic, written: mark.written });
-      const severalPartitions = partition === undefined && records.length > 1;
-      return failed(severalPartitions && mark.written ? { ...failure, kind: 'unknown_outcome' } : failure);
+      return failed(toSendFailure(error, { options, topic, written: mark.written }));
     }
   }
 

@@ -1,3 +1,4 @@
+import { within } from '../../ground/clock.ts';
 import { rootCause } from './kafkajs-failure.ts';
 
 interface Connectable {
@@ -18,10 +19,6 @@ export async function connectThroughSeeds(client: Connectable, seedCount: number
 
 /** kafkajs waits for answers that may never come before it disconnects. Never rejects. */
 export async function disconnectWithin(client: Connectable, limitMs: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, limitMs);
-  });
-  await Promise.race([client.disconnect().catch(() => {}), limit]);
-  clearTimeout(timer);
+  const leaving = client.disconnect().catch(() => {});
+  await within(limitMs, leaving);
 }

@@ -34,13 +34,13 @@ interface Fetched {
   readonly records: readonly TopicRecord[];
 }
 
-/** About 10 s: so long a fresh cluster may take to say who keeps the offsets of a group. */
+/** About 10 s of tries: a fresh cluster may take so long to say who keeps the offsets of a group. */
 const retry = { retries: 5 };
-/** A partition can end in records that no consumer is shown: then its end is never reached, while all brokers answer. */
+/** The reading is over when nothing comes for so long: a partition can end in records that no consumer is ever shown. */
 const idleMs = 15_000;
-/** A fetch waits for records for half a second; one that takes so long is one of a broker that hangs, */
+/** A broker answers a fetch after half a second, with or without records. One that takes longer than this hangs. */
 const hangingMs = 5_000;
-/** until it fails after `requestTimeoutMs`, and is tried again within this time. */
+/** A fetch fails after `requestTimeoutMs`, and kafkajs asks again within this time. One older than both says nothing any more. */
 const renewalMs = 10_000;
 
 /**
@@ -153,7 +153,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
       await orLine(() => startConsumer(listGroup ?? options.group, from));
       while (!isComplete()) {
         const fetched = await orLine(() => from.take());
-        // Its records are not the end of the topic: kafkajs waits for it, and fails in the end.
+        // Records may still come from the broker that hangs: kafkajs waits for it, and fails in the end.
         if (fetched === undefined && hangs()) continue;
         if (fetched === undefined) return;
         const part = parts.get(fetched.partition);

@@ -1,3 +1,4 @@
+import { inTime } from '../../ground/clock.ts';
 import type { OpenKafkajsClient } from './kafkajs-client.ts';
 
 /** Asks the cluster who leads a partition, over connections of its own, while others may hang. */
@@ -23,7 +24,8 @@ export function createLeaderScout(open: OpenKafkajsClient, addresses: () => read
     const admin = client.kafka.admin({ retry: { retries: 0 } });
     const question = admin.connect().then(() => admin.fetchTopicMetadata({ topics: [topic] }));
     try {
-      const { topics } = await inTime(question);
+      // kafkajs may try on and on, or never settle. A send that somebody waits for keeps the process alive by itself.
+      const { topics } = await inTime(question, { limitMs: answerMs, keepsAlive: false, late: noAnswer });
       const partitions = topics[0]?.partitions ?? [];
       return new Map(partitions.map(({ partitionId, leader }) => [partitionId, leader]));
     } finally {
@@ -53,11 +55,6 @@ export function createLeaderScout(open: OpenKafkajsClient, addresses: () => read
   };
 }
 
-/** kafkajs itself may try on and on, or never settle, when its connections are gone. */
-function inTime<T>(question: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    // A send that somebody waits for keeps the process alive by itself.
-    const timer = setTimeout(() => reject(new Error('no answer')), answerMs).unref();
-    question.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
+function noAnswer(): never {
+  throw new Error('no answer');
 }

@@ -1,6 +1,6 @@
 import { type Clock, within } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
-import type { BackupEvent, EventBackupStrategy } from '../../publish/backup.ts';
+import type { BackupEvent, EventBackupStrategy } from '../../publish/backup-strategy.ts';
 import { checkBackupDirectory, type DirectoryOptions, openBackupDirectory } from './backup-directory.ts';
 import { failed, full, toSvcError } from './backup-failure.ts';
 import { removeOldTemporaries } from './old-temporaries.ts';

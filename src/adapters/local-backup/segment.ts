@@ -3,6 +3,7 @@ import { lstat, open, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { parseBounded } from '../../ground/bounds.ts';
 import { nodeCrypto } from '../../ground/builtins.ts';
+import { isRunning } from '../../ground/claims/process-stamp.ts';
 import { createRanges, type Ranges, rangesWithin } from '../../ground/ranges.ts';
 import { maxDoneBytes, readStored } from './source/open-stored.ts';
 import { gone } from './source/still-there.ts';
@@ -129,12 +130,3 @@ export async function isAbandoned(path: string, nowMs: number): Promise<boolean>
 }
 
 const abandonedMs = 60_000;
-
-export function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
-}

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type BackupEvent, backupName } from '../../publish/backup.ts';
+import { type BackupEvent, backupName } from '../../publish/backup-strategy.ts';
 import { encodeLine, encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
 import { tooLarge } from './backup-failure.ts';
 import { newSegmentName } from './segment.ts';

@@ -7,7 +7,6 @@ import { loadPlatformatic } from '../kafka/platformatic-module.ts';
 import { readCertificates } from '../kafka/read-certificates.ts';
 import { compressionOf } from './compression.ts';
 import { type Connections, createConnections } from './connections.ts';
-import { groupByPartition } from './group-by-partition.ts';
 import { toSendFailure } from './platformatic-failure.ts';
 import { createSignIn } from './platformatic-sign-in.ts';
 import { createSends } from './sends.ts';
@@ -51,14 +50,11 @@ async function load(options: PlatformaticBrokerOptions): Promise<KafkaSession> {
     }
   }
 
-  async function sendByKey(topic: string, records: readonly BrokerRecord[]): Promise<SendResult> {
-    const { leaders } = await topics.find(topic);
-    const groups = groupByPartition(records, leaders.length, vendor.murmur2);
-    const results = await Promise.all([...groups].map(([each, part]) => sendTo(topic, each, part)));
-    const failure = results.find(({ ok }) => !ok);
-    if (failure === undefined || failure.ok) return { ok: true };
-    // Others of them may be stored.
-    return groups.size === 1 ? failure : failed({ ...failure.failure, kind: 'unknown_outcome' });
+  /** As in Java. What has no key may go to any. */
+  async function partitionOf(topic: string, key: string | null): Promise<number> {
+    const { length } = (await topics.find(topic)).leaders;
+    if (key === null) return Math.floor(Math.random() * length);
+    return (vendor.murmur2(Buffer.from(key)) & 0x7fffffff) % length;
   }
 
   return {
@@ -71,8 +67,8 @@ async function load(options: PlatformaticBrokerOptions): Promise<KafkaSession> {
         const { kind, message } = invalidTopic({ options, topic, written: false });
         return failed({ kind, message, cause: 'INVALID_TOPIC_EXCEPTION' });
       }
-      if (partition !== undefined) return sendTo(topic, partition, records);
-      return sendByKey(topic, records);
+      const [{ key } = { key: null }] = records;
+      return sendTo(topic, partition ?? (await partitionOf(topic, key)), records);
     },
 
     async giveUpOn(topic, partition) {

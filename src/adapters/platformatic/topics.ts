@@ -1,4 +1,4 @@
-import { systemClock } from '../../ground/clock.ts';
+import { inTime, systemClock } from '../../ground/clock.ts';
 import type { ClusterInfo } from '../../publish/broker.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { type Connections, keyOf } from './connections.ts';
@@ -47,6 +47,17 @@ export function createTopics(connections: Connections, options: KafkaClientOptio
     return [...each.values()].sort((a, b) => Number(connections.has(b)) - Number(connections.has(a)));
   }
 
+  async function askOne(address: Address, topics: readonly string[], mayCreate: boolean): Promise<Metadata> {
+    const connection = await connections.get(address);
+    return connection.metadata<Metadata>(topics, mayCreate).catch(orWithoutLeaders);
+  }
+
+  /** It would be asked first the next time. */
+  function dropHanging(address: Address): never {
+    connections.drop(address);
+    throw new BrokerError(keyOf(address), new Error('Request timed out'));
+  }
+
   async function ask(topics: readonly string[], mayCreate: boolean): Promise<Metadata> {
     const all = candidates();
     let failure: unknown;
@@ -54,9 +65,11 @@ export function createTopics(connections: Connections, options: KafkaClientOptio
       const isLast = index === all.length - 1;
       try {
         const limitMs = isLast ? options.requestTimeoutMs : options.connectionTimeoutMs;
-        const answer = await within(limitMs, address, connections, async () =>
-          (await connections.get(address)).metadata<Metadata>(topics, mayCreate).catch(orWithoutLeaders),
-        );
+        const answer = await inTime(askOne(address, topics, mayCreate), {
+          limitMs,
+          keepsAlive: false,
+          late: () => dropHanging(address),
+        });
         brokers = answer.brokers;
         return answer;
       } catch (error) {
@@ -122,25 +135,4 @@ function orWithoutLeaders(error: BrokerError): Metadata {
 export function parseAddress(text: string): Address {
   const colon = text.lastIndexOf(':');
   return { host: text.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(text.slice(colon + 1)) };
-}
-
-/** A broker that hangs is dropped, for it would be asked first the next time. */
-async function within<T>(
-  limitMs: number,
-  address: Address,
-  connections: Connections,
-  work: () => Promise<T>,
-): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      connections.drop(address);
-      reject(new BrokerError(keyOf(address), new Error('Request timed out')));
-    }, limitMs).unref();
-  });
-  try {
-    return await Promise.race([work(), limit]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

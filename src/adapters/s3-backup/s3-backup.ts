@@ -1,6 +1,6 @@
 import { systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { type BackupEvent, backupName, type EventBackupStrategy } from '../../publish/backup.ts';
+import { type BackupEvent, backupName, type EventBackupStrategy } from '../../publish/backup-strategy.ts';
 import { createSendSlots } from '../../publish/memory-limits.ts';
 import { encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
 import { maxObjectBytes } from './bounded-body.ts';

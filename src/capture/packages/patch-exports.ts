@@ -4,9 +4,10 @@ import { type Callable, heldOf } from '../captured-functions.ts';
 import { parameterNames } from '../declare/parameter-names.ts';
 import type { CaptureSlot } from '../slot.ts';
 import type { FunctionPath } from '../source/find/function-path.ts';
+import { canHaveProperties, findPlace, putInPlace } from '../wrap/property-place.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
 import { wrapFactory } from '../wrap/wrap-factory.ts';
-import { findDescriptor, type WrapResult } from '../wrap/wrap-property.ts';
+import type { WrapResult } from '../wrap/wrap-property.ts';
 import { replacing } from './replacement.ts';
 
 /** One target's part in the work on a module. */
@@ -43,7 +44,7 @@ export function patchNamespace(
   target: ExportTarget,
 ): PatchOutcome {
   const isModule = format === undefined ? !('module.exports' in namespace) : format.startsWith('module');
-  if (isModule || !isContainer(namespace.default)) return patchExports(namespace, target);
+  if (isModule || !canHaveProperties(namespace.default)) return patchExports(namespace, target);
   const outcome = patchExports(namespace.default, target);
   if ('problem' in outcome) return outcome;
   for (const name of ['default', 'module.exports']) if (name in namespace) namespace[name] = outcome.exports;
@@ -61,7 +62,10 @@ function inside(exports: unknown, names: readonly string[]): readonly string[] {
   if (isWhole) return rest;
   // `import x from 'x'` of a transpiled package: its functions sit on the default export.
   const inner = read(exports, 'default');
-  if (isContainer(inner) && (has(inner, head) || (typeof inner === 'function' && inner.name === head))) {
+  if (
+    canHaveProperties(inner) &&
+    (has(inner, head) || (typeof inner === 'function' && inner.name === head))
+  ) {
     return has(inner, head) ? ['default', ...names] : ['default', ...rest];
   }
   return names;
@@ -94,26 +98,23 @@ function patchMember(
 /** In place; false where the property is locked. Keeps the property's flags, and a getter's liveness. */
 function put(owner: object, key: string, before: unknown, wrapper: Callable): boolean {
   if (types.isModuleNamespaceObject(owner)) return false;
-  const descriptor = findDescriptor(owner, key)?.descriptor;
-  if (descriptor === undefined) return false;
+  const place = findPlace(owner, key);
+  if (place === undefined) return false;
+  const { get } = place.descriptor;
+  const inPlace = get === undefined ? { value: wrapper } : { get: exchanging(get, before, wrapper) };
   try {
-    return (
-      Reflect.defineProperty(owner, key, withWrapper(descriptor, before, wrapper)) &&
-      read(owner, key) === wrapper
-    );
+    return putInPlace(place, inPlace) && read(owner, key) === wrapper;
   } catch {
     return false;
   }
 }
 
-function withWrapper(descriptor: PropertyDescriptor, before: unknown, wrapper: Callable): PropertyDescriptor {
-  const getter = descriptor.get;
-  if (getter === undefined) return { ...descriptor, value: wrapper };
-  const get = function (this: unknown): unknown {
-    const value = Reflect.apply(getter, this, []) as unknown;
+/** Returns what `getter` returns, and the wrapper in the place of what was wrapped. */
+function exchanging(getter: () => unknown, before: unknown, wrapper: Callable): () => unknown {
+  return function (this: unknown): unknown {
+    const value = Reflect.apply(getter, this, []);
     return value === before ? wrapper : value;
   };
-  return { ...descriptor, get };
 }
 
 function wrapOne(fn: Callable, target: ExportTarget): Callable {
@@ -141,7 +142,7 @@ function walk(exports: unknown, names: readonly string[]): { value: unknown } | 
     if (!has(value, name)) return { problem: missing(names.slice(0, index + 1), value) };
     value = read(value, name);
   }
-  return isContainer(value) ? { value } : { problem: `${names.join('.')} is not an object` };
+  return canHaveProperties(value) ? { value } : { problem: `${names.join('.')} is not an object` };
 }
 
 function missing(names: readonly string[], owner: unknown): string {
@@ -154,7 +155,7 @@ function missing(names: readonly string[], owner: unknown): string {
 
 function namesOf(owner: unknown): string[] {
   const names = new Set<string>();
-  let holder = isContainer(owner) ? owner : null;
+  let holder = canHaveProperties(owner) ? owner : null;
   while (holder !== null && holder !== Object.prototype && holder !== Function.prototype) {
     for (const name of Object.getOwnPropertyNames(holder)) names.add(name);
     holder = Object.getPrototypeOf(holder) as object | null;
@@ -162,17 +163,13 @@ function namesOf(owner: unknown): string[] {
   return [...names];
 }
 
-function isContainer(value: unknown): value is object {
-  return (typeof value === 'object' && value !== null) || typeof value === 'function';
-}
-
 function has(owner: unknown, key: string): boolean {
-  return isContainer(owner) && findDescriptor(owner, key) !== undefined;
+  return findPlace(owner, key) !== undefined;
 }
 
 function read(owner: unknown, key: string): unknown {
   try {
-    return isContainer(owner) ? Reflect.get(owner, key) : undefined;
+    return canHaveProperties(owner) ? Reflect.get(owner, key) : undefined;
   } catch {
     return undefined;
   }

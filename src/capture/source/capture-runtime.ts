@@ -1,8 +1,9 @@
 import { type Callable, slotOf } from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';
+import { findPlace, putInPlace } from '../wrap/property-place.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
 import { wrapFactory } from '../wrap/wrap-factory.ts';
-import { findDescriptor, type WrapResult } from '../wrap/wrap-property.ts';
+import type { WrapResult } from '../wrap/wrap-property.ts';
 
 /** What inserted calls need to know about their target. */
 export interface RuntimeTarget {
@@ -82,14 +83,13 @@ function putMember(
   target: RuntimeTarget,
   parameters: Names,
 ): string | undefined {
-  const isObject = (typeof owner === 'object' && owner !== null) || typeof owner === 'function';
-  const descriptor = isObject ? findDescriptor(owner, member)?.descriptor : undefined;
-  if (!isObject || !descriptor) return `is not there at run time: nothing has a ${member}`;
+  const place = findPlace(owner, member);
+  if (!place) return `is not there at run time: nothing has a ${member}`;
+  const { descriptor } = place;
   if (!('value' in descriptor)) return 'is not a function but a getter';
   if (typeof descriptor.value !== 'function') return `is not a function but ${kindOf(descriptor.value)}`;
   const wrapped = wrap(descriptor.value as Callable, target, parameters);
-  if (wrapped === descriptor.value) return undefined;
-  const isDone = Reflect.defineProperty(owner, member, { ...descriptor, value: wrapped });
+  const isDone = wrapped === descriptor.value || putInPlace(place, { value: wrapped });
   return isDone ? undefined : 'cannot be replaced: its object is frozen';
 }
 

@@ -1,12 +1,14 @@
 import { existsSync } from 'node:fs';
 import Module from 'node:module';
 import { fileURLToPath } from 'node:url';
+import { loadChunk } from '../../ground/load-chunk.ts';
 import { type EntryWatch, watchEntry } from './late-start.ts';
 import type { LoaderData, LoaderMessage } from './loader-thread.ts';
 import { hasSoundSyncHooks, isRequiredPreload } from './node-hooks.ts';
 import { loadParser } from './parse-text.ts';
 import { rewriteLoaded } from './rewrite-loaded.ts';
-import { rewrite, type SourceEvents } from './rewrite-text.ts';
+import type * as RewriteText from './rewrite-text.ts';
+import type { SourceEvents } from './rewrite-text.ts';
 import { type TargetFiles, targetFileLookup } from './target-files.ts';
 
 export interface SourceHookEvents extends SourceEvents {
@@ -16,7 +18,7 @@ export interface SourceHookEvents extends SourceEvents {
 
 export interface SourceHooks {
   /** Takes in what the loader thread has found; nothing to do where hooks are synchronous. */
-  drain(): void;
+  takeIn(): void;
   /** Why modules that were never seen may have been loaded before svc. */
   tooLate(): string | undefined;
   close(): void;
@@ -35,8 +37,8 @@ export function hookSource(files: TargetFiles, events: SourceHookEvents): Source
   const entry = watchEntry(hasSoundSyncHooks());
   const parts = [hookCompile(files, events, entry), hookModules(files, events, entry)];
   return {
-    drain() {
-      for (const part of parts) part.drain();
+    takeIn() {
+      for (const part of parts) part.takeIn();
     },
     tooLate: entry.reason,
     close() {
@@ -44,6 +46,10 @@ export function hookSource(files: TargetFiles, events: SourceHookEvents): Source
     },
   };
 }
+
+/** Loaded when the first of the files is read: a process that never comes to one need not wait for it. */
+const rewrite: typeof RewriteText.rewrite = (...args) =>
+  (loadChunk(import.meta.url, './rewrite-text.ts') as typeof RewriteText).rewrite(...args);
 
 type Compile = (this: unknown, content: unknown, filename: unknown, ...rest: unknown[]) => unknown;
 
@@ -65,7 +71,7 @@ function hookCompile(files: TargetFiles, events: SourceEvents, entry: EntryWatch
   };
   prototype._compile = compile;
   return {
-    drain() {},
+    takeIn() {},
     close() {
       isOpen = false;
       // Somebody may have wrapped it again meanwhile: then the function stays and only hands on.
@@ -74,7 +80,7 @@ function hookCompile(files: TargetFiles, events: SourceEvents, entry: EntryWatch
   };
 }
 
-const nothing: Hook = { drain() {}, close() {} };
+const nothing: Hook = { takeIn() {}, close() {} };
 
 function hookModules(files: TargetFiles, events: SourceHookEvents, entry: EntryWatch): Hook {
   if (hasSoundSyncHooks()) return hookModulesHere(files, events, entry);
@@ -88,14 +94,14 @@ function hookModulesHere(files: TargetFiles, events: SourceEvents, entry: EntryW
       entry.see(url);
       const result = nextLoad(url, context);
       try {
-        return rewriteLoaded(url, result, lookup, events);
+        return rewriteLoaded(url, result, lookup, events, rewrite);
       } catch {
         // The application's module comes first.
         return result;
       }
     },
   });
-  return { drain() {}, close: () => hooks.deregister() };
+  return { takeIn() {}, close: () => hooks.deregister() };
 }
 
 function hookModulesInThread(files: TargetFiles, events: SourceHookEvents): Hook {
@@ -113,7 +119,7 @@ function hookModulesInThread(files: TargetFiles, events: SourceHookEvents): Hook
   port1.on('message', take);
   port1.unref();
   return {
-    drain() {
+    takeIn() {
       for (let each = receiveMessageOnPort(port1); each; each = receiveMessageOnPort(port1))
         take(each.message);
     },

@@ -2,7 +2,7 @@ import type { LoadFnOutput, LoadHookContext } from 'node:module';
 import type { MessagePort } from 'node:worker_threads';
 import { importParser } from './parse-text.ts';
 import { rewriteLoaded } from './rewrite-loaded.ts';
-import type { SourceEvents, SourceTarget } from './rewrite-text.ts';
+import { rewrite, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
 import { targetFileLookup } from './target-files.ts';
 
 /** What `module.register` carries to this thread. */
@@ -42,7 +42,7 @@ export async function load(url: string, context: LoadHookContext, nextLoad: Next
   const result = await nextLoad(url, context);
   if (!lookup || !events) return result;
   try {
-    return rewriteLoaded(url, result, lookup, events);
+    return rewriteLoaded(url, result, lookup, events, rewrite);
   } catch {
     // The application's module comes first.
     return result;

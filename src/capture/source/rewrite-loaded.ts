@@ -1,4 +1,4 @@
-import { rewrite, type SourceEvents } from './rewrite-text.ts';
+import type { rewrite as Rewrite, SourceEvents } from './rewrite-text.ts';
 import type { targetFileLookup } from './target-files.ts';
 
 /** What a `load` hook of Node returns, as far as it matters here. */
@@ -16,6 +16,7 @@ export function rewriteLoaded<T extends LoadResult>(
   result: T,
   lookup: ReturnType<typeof targetFileLookup>,
   events: SourceEvents,
+  rewrite: typeof Rewrite,
 ): T {
   const isTyped = result.format === 'module-typescript';
   if (result.format !== 'module' && !isTyped) return result;

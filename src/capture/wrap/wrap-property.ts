@@ -1,5 +1,6 @@
 import { adopt, type Callable, type Held, heldOf, remember } from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';
+import { findPlace, type PropertyPlace, putInPlace } from './property-place.ts';
 import { wrapHeld } from './wrap.ts';
 
 /** `taken`: another target, or a declaration that wins, holds the function already; `captureNotes` has both names. */
@@ -14,42 +15,17 @@ export type WrapResult =
 
 /** Captures the function in a property, which keeps its flags; of a getter, the function that it returns. Never throws. */
 export function wrapProperty(owner: unknown, key: string, slot: CaptureSlot): WrapResult {
-  if (owner === null || (typeof owner !== 'object' && typeof owner !== 'function')) return 'missing';
   try {
-    const found = findDescriptor(owner, key);
-    if (found === undefined) return 'missing';
-    return 'value' in found.descriptor
-      ? wrapValue(owner, key, found.descriptor, found.isOwn, slot)
-      : wrapGetter(owner, key, found.descriptor, found.isOwn, slot);
+    const place = findPlace(owner, key);
+    if (place === undefined) return 'missing';
+    return 'value' in place.descriptor ? wrapValue(place, slot) : wrapGetter(place, slot);
   } catch {
     return 'not configurable';
   }
 }
 
-interface Found {
-  readonly descriptor: PropertyDescriptor;
-  readonly isOwn: boolean;
-}
-
-/** Own or inherited, but not what every object and function has. */
-export function findDescriptor(owner: object, key: string): Found | undefined {
-  let holder: object | null = owner;
-  while (holder !== null) {
-    const descriptor = Object.getOwnPropertyDescriptor(holder, key);
-    if (descriptor !== undefined) return { descriptor, isOwn: holder === owner };
-    holder = Object.getPrototypeOf(holder) as object | null;
-    if (holder === Object.prototype || holder === Function.prototype) return undefined;
-  }
-  return undefined;
-}
-
-function wrapValue(
-  owner: object,
-  key: string,
-  descriptor: PropertyDescriptor,
-  isOwn: boolean,
-  slot: CaptureSlot,
-): WrapResult {
+function wrapValue(place: PropertyPlace, slot: CaptureSlot): WrapResult {
+  const { owner, descriptor, isOwn } = place;
   if (typeof descriptor.value !== 'function') return 'not a function';
   const known = heldOf(descriptor.value);
   if (known !== undefined) return adopted(known, slot);
@@ -57,7 +33,7 @@ function wrapValue(
   if (isLocked) return 'not configurable';
   const value = wrapHeld(descriptor.value as Callable, { slot });
   if (value === descriptor.value) return 'not wrappable';
-  return Reflect.defineProperty(owner, key, { ...descriptor, value }) ? 'wrapped' : 'not configurable';
+  return putInPlace(place, { value }) ? 'wrapped' : 'not configurable';
 }
 
 function adopted(known: Held, slot: CaptureSlot): WrapResult {
@@ -71,13 +47,8 @@ function adopted(known: Held, slot: CaptureSlot): WrapResult {
   }
 }
 
-function wrapGetter(
-  owner: object,
-  key: string,
-  descriptor: PropertyDescriptor,
-  isOwn: boolean,
-  slot: CaptureSlot,
-): WrapResult {
+function wrapGetter(place: PropertyPlace, slot: CaptureSlot): WrapResult {
+  const { owner, descriptor, isOwn } = place;
   const getter = descriptor.get;
   if (getter === undefined) return 'not a function';
   const known = heldOf(getter);
@@ -85,7 +56,7 @@ function wrapGetter(
   if (isOwn ? !descriptor.configurable : !Object.isExtensible(owner)) return 'not configurable';
   const held: Held = { slot };
   const get = wrappingGetter(getter, held);
-  return Reflect.defineProperty(owner, key, { ...descriptor, get }) ? 'wrapped' : 'not configurable';
+  return putInPlace(place, { get }) ? 'wrapped' : 'not configurable';
 }
 
 /** Returns what `getter` returns; functions wrapped, each once. */

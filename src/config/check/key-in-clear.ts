@@ -1,5 +1,4 @@
-import { type PathStep, parseRulePath } from '../../ground/pii-path.ts';
-import type { PathRule } from '../../ground/pii-rule.ts';
+import { type PathRule, type PathStep, parseRulePath } from '../../ground/pii-rule.ts';
 import type { KeyFields } from '../schema/target.ts';
 
 const chain =

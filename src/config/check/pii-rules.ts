@@ -1,7 +1,13 @@
 import { keyIdPattern } from '../../ground/key-text.ts';
 import { nearestName } from '../../ground/nearest-names.ts';
-import { parseRulePath } from '../../ground/pii-path.ts';
-import { type PathRule, piiLevels, piiStrategies, piiTypes, typeOfName } from '../../ground/pii-rule.ts';
+import {
+  type PathRule,
+  parseRulePath,
+  piiLevels,
+  piiStrategies,
+  piiTypes,
+  typeOfName,
+} from '../../ground/pii-rule.ts';
 import { camelCase } from '../schema/option.ts';
 import { describeTyped, describeValue, type Mistake, type Mistakes } from './problem.ts';
 import { shownName } from './shown-name.ts';

@@ -1,6 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
-import { startOwnWork } from '../../ground/lifecycle.ts';
-import { withoutSpans } from '../../observe/spans.ts';
+import { isolate } from '../../observe/isolate.ts';
 
 /** Runs the calls to one key service. */
 export type KeyCalls = <T>(work: () => Promise<T>) => Promise<T>;
@@ -11,7 +10,7 @@ export type KeyCalls = <T>(work: () => Promise<T>) => Promise<T>;
  */
 export function createKeyCalls(): KeyCalls {
   const outside = new AsyncResource('svc keys');
-  return (work) => outside.runInAsyncScope(() => startOwnWork(() => withoutSpans(work)));
+  return (work) => outside.runInAsyncScope(() => isolate(work));
 }
 
 /** Runs at most one piece of work per key at a time; who asks meanwhile gets the result of the one under way. */

@@ -32,6 +32,26 @@ export function chooseSalt({ salt, requireSalt, logger }: SaltOptions): string {
   return defaultSalt;
 }
 
+/** The salt, `undefined` where none may not be, and what there is to say about it once something is hashed. */
+export function openSalt({ logger, ...options }: SaltOptions): {
+  value: string | undefined;
+  announce(): void;
+} {
+  const lines: string[] = [];
+  let value: string | undefined;
+  try {
+    value = chooseSalt({ ...options, logger: { warn: (line) => void lines.push(line) } });
+  } catch {
+    // Without a salt whatever hashes is refused, with an error that says so.
+  }
+  return {
+    value,
+    announce() {
+      for (const line of lines.splice(0)) logger.warn(line);
+    },
+  };
+}
+
 function missing(how: string): SvcError {
   return new SvcError('SVC_PROTECT_NO_SALT', `PII hash salt ${how}; set PII_HASH_SALT`);
 }

@@ -1,5 +1,4 @@
-import { type PathStep, parseRulePath } from '../../ground/pii-path.ts';
-import type { FieldRule, PathRule } from '../../ground/pii-rule.ts';
+import { type FieldRule, type PathRule, type PathStep, parseRulePath } from '../../ground/pii-rule.ts';
 
 interface Compiled {
   readonly steps: readonly PathStep[];

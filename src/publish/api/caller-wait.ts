@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
-import type { Outcome } from '../publisher.ts';
+import type { Outcome } from '../../observe/outcomes.ts';
 
 /** Holds those who wait for an event, and lets them go when they have waited long enough. */
 export interface CallerWait {

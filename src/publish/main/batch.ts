@@ -1,4 +1,5 @@
 import type { SendFailure, SendFailureKind } from '../broker.ts';
+import { type BatchLimits, halvesOf } from '../cut-batches.ts';
 import type { QueuedEvent } from './queued-event.ts';
 import { afterRetries } from './retry.ts';
 
@@ -13,35 +14,20 @@ export interface Batch {
   readonly maybeStored: boolean;
 }
 
-export interface BatchLimits {
-  /** Events in one send. */
-  readonly maxEvents: number;
-  /** Bytes in one send; a single event may be larger, and is then sent alone. */
-  readonly maxBytes: number;
-}
-
-/** How many of the waiting events, which are not empty, go into the next batch. */
-export function countForBatch(waiting: readonly QueuedEvent[], { maxEvents, maxBytes }: BatchLimits): number {
-  const most = Math.min(waiting.length, maxEvents);
-  let bytes = 0;
-  for (let count = 0; count < most; count++) {
-    bytes += (waiting[count] as QueuedEvent).bytes;
-    if (bytes > maxBytes) return Math.max(count, 1);
-  }
-  return most;
+export interface BatchSettings extends BatchLimits {
+  /** How long the first event of a batch waits at most for others where its partition is busy, or was sent to within that time. */
+  readonly lingerMs: number;
+  /** Callers wait for the outcome of their events. Default: false. */
+  readonly isAwaited?: boolean;
 }
 
 export function newBatch(events: readonly QueuedEvent[]): Batch {
   return { events, sends: 0, failure: undefined, maybeStored: false };
 }
 
-/** Two halves, in their order, each with tries of its own. */
-export function halvesOf(batch: Batch): [Batch, Batch] {
-  const middle = Math.ceil(batch.events.length / 2);
-  return [
-    { ...newBatch(batch.events.slice(0, middle)), maybeStored: batch.maybeStored },
-    { ...newBatch(batch.events.slice(middle)), maybeStored: batch.maybeStored },
-  ];
+/** Two, in their order, each with tries of its own. */
+export function splitBatch({ events, maybeStored }: Batch): Batch[] {
+  return halvesOf(events).map((half) => ({ ...newBatch(half), maybeStored }));
 }
 
 /** The batch after a failed try. */

@@ -22,8 +22,6 @@ export interface Breaker {
   silent(message: string): void;
   /** The probe ended without a send. */
   probeGone(): void;
-  /** By hand: as if the cluster had answered. */
-  reset(): void;
 }
 
 export interface BreakerSettings {
@@ -49,9 +47,9 @@ export const breakerOpen: SendFailure = {
   message: 'Circuit breaker is OPEN',
 };
 
-/** What the cluster says of one topic: it is there. */
+/** Refusals of one topic by the cluster, which is there then. */
 const answers = new Set(['UNKNOWN_TOPIC_OR_PARTITION', 'TOPIC_AUTHORIZATION_FAILED']);
-/** Of one topic as well, and known without asking. */
+/** Refusals of one topic, too, but the client gives them without asking the cluster: they say nothing about it. */
 const known = new Set(['UNKNOWN_PARTITION', 'INVALID_TOPIC_EXCEPTION']);
 
 /**
@@ -97,7 +95,6 @@ export function createBreaker(options: BreakerOptions): Breaker {
     },
 
     answered: close,
-    reset: close,
 
     failed({ kind, cause, message }, givenUp) {
       if (kind === 'too_large') return close();

@@ -1,5 +1,4 @@
-import type { SendFailure } from '../broker.ts';
-import { nameOf } from './event-outcome.ts';
+import type { SendFailure, SendResult } from '../broker.ts';
 
 export const shutDown: SendFailure = {
   kind: 'retriable',
@@ -10,8 +9,9 @@ export const shutDown: SendFailure = {
 export const stopped: SendFailure = { kind: 'fatal', cause: 'Closed', message: 'svc has stopped' };
 
 /** An adapter that throws breaks its port's promise; its events still get their outcome. */
-export function brokenPromise(error: unknown): SendFailure {
-  return { kind: 'unknown_outcome', cause: nameOf(error), message: 'the broker adapter failed' };
+export function brokenPromise(error: unknown): SendResult {
+  const message = 'the broker adapter failed';
+  return { ok: false, failure: { kind: 'unknown_outcome', cause: nameOf(error), message } };
 }
 
 /** The last net: whatever fails in the queue, the application goes on, and the event is counted. */
@@ -26,4 +26,9 @@ export function timedOut(deliveryTimeoutMs: number, inFlight: boolean): SendFail
     cause: 'TimeoutException',
     message: `not acknowledged within ${deliveryTimeoutMs} ms (svc.broker.delivery-timeout-ms, less what the dead letter topic and the backup need)`,
   };
+}
+
+/** Of an error, its name: a message may hold a payload. */
+export function nameOf(error: unknown): string {
+  return error instanceof Error ? error.name : typeof error;
 }

@@ -1,47 +1,33 @@
-import type { SendFailure, SendResult } from '../broker.ts';
-import type { SendSlots } from '../memory-limits.ts';
+import type { SendFailure } from '../broker.ts';
+import { countForBatch } from '../cut-batches.ts';
 import {
   type Batch,
-  type BatchLimits,
-  countForBatch,
+  type BatchSettings,
   finalFailure,
-  halvesOf,
   newBatch,
+  splitBatch,
   unsettled,
   withFailure,
 } from './batch.ts';
+import type { EventOutcomes } from './event-outcomes.ts';
 import { timedOut } from './failures.ts';
-import type { Pace } from './pace.ts';
+import type { PartitionTurns } from './partition-turns.ts';
+import type { Partitioner } from './partitioner.ts';
 import type { QueuedEvent } from './queued-event.ts';
-
-/** What the queues of all partitions share. */
-export interface SendLine {
-  readonly slots: SendSlots;
-  /** The longest wait for company; see `lingerFor`. */
-  readonly lingerMs: number;
-  /** Callers wait for the outcome of their events. */
-  readonly isAwaited: boolean;
-  nowMs(): number;
-  /** Hands a batch to the client. Resolves in every case. */
-  send(partition: number | undefined, batch: Batch): Promise<SendResult>;
-  /** Milliseconds until the batch is tried again; `undefined`: never. Called once for each failed send. */
-  afterFailure(batch: Batch, failure: SendFailure): number | undefined;
-  /** Ends an event. */
-  settle(event: QueuedEvent, failure: SendFailure | undefined): void;
-  /** Nothing may wait for company any more. */
-  isClosing(): boolean;
-  /** Runs work outside of the context of any call: it is for many. */
-  outside(work: () => void): void;
-}
+import type { SendLine } from './send-line.ts';
 
 export interface PartitionQueueOptions {
+  readonly topic: string;
   /** `undefined`: the client chooses. */
   readonly partition: number | undefined;
-  readonly limits: BatchLimits;
+  readonly batch: BatchSettings;
+  /** Where batches go. */
   readonly line: SendLine;
-  /** Of all partitions of the topic. */
-  readonly pace: Pace;
-  readonly onBatch: () => void;
+  /** Where events end. */
+  readonly outcomes: Pick<EventOutcomes, 'settle'>;
+  /** Both are of the topic, and hear of the batches of all its partitions. */
+  readonly turns: PartitionTurns;
+  readonly partitioner: Pick<Partitioner, 'batchTaken'>;
   /** Nothing is left here. */
   readonly onIdle: () => void;
 }
@@ -61,7 +47,7 @@ export interface PartitionQueue {
   /** Ends all events past their deadline. Returns the next deadline. */
   expire(nowMs: number, deliveryTimeoutMs: number): number | undefined;
   /** Ends all events that are not in a send, or all of them. */
-  abandon(reason: SendFailure, alsoInFlight?: boolean): void;
+  abandon(reason: SendFailure, alsoInFlight: boolean): void;
   isIdle(): boolean;
 }
 
@@ -79,7 +65,7 @@ export const crowdLingerMs = 2;
  * How long a first event waits for company. Where the last batch was a single event, as of somebody who publishes one after
  * the other and awaits each, waiting long would bring nobody.
  */
-function lingerFor(lastBatchEvents: number, { lingerMs, isAwaited }: SendLine): number {
+function lingerFor(lastBatchEvents: number, { lingerMs, isAwaited }: BatchSettings): number {
   if (isAwaited) return lastBatchEvents >= crowdEvents ? Math.min(lingerMs, crowdLingerMs) : 0;
   return lastBatchEvents > 1 ? lingerMs : Math.min(lingerMs, aloneLingerMs);
 }
@@ -88,7 +74,7 @@ function lingerFor(lastBatchEvents: number, { lingerMs, isAwaited }: SendLine): 
 type State = 'idle' | 'lingering' | 'leaving' | 'waiting for a slot' | 'sending' | 'pausing';
 
 export function createPartitionQueue(options: PartitionQueueOptions): PartitionQueue {
-  const { partition, limits, line } = options;
+  const { topic, partition, batch: settings, line, outcomes } = options;
   let waiting: QueuedEvent[] = [];
   let waitingBytes = 0;
   /** To be sent before what is waiting: retries and halves. */
@@ -99,9 +85,9 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   let lastSendAtMs = Number.NEGATIVE_INFINITY;
   let lastBatchEvents = 0;
 
-  const enoughEvents = Math.min(limits.maxEvents, worthwhileEvents);
-  const enoughBytes = Math.min(limits.maxBytes, worthwhileBytes);
-  const isFull = (): boolean => waiting.length >= limits.maxEvents || waitingBytes >= limits.maxBytes;
+  const enoughEvents = Math.min(settings.maxEvents, worthwhileEvents);
+  const enoughBytes = Math.min(settings.maxBytes, worthwhileBytes);
+  const isFull = (): boolean => waiting.length >= settings.maxEvents || waitingBytes >= settings.maxBytes;
   const isWorthwhile = (): boolean => waiting.length >= enoughEvents || waitingBytes >= enoughBytes;
 
   const isGathering = (): boolean => state === 'lingering' || state === 'leaving';
@@ -117,8 +103,8 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     }
     const nowMs = line.nowMs();
     const ageMs = first === undefined ? 0 : nowMs - first.acceptedAtMs;
-    const lingerMs = lingerFor(lastBatchEvents, line);
-    const isDue = batches.length > 0 || isFull() || line.isClosing();
+    const lingerMs = lingerFor(lastBatchEvents, settings);
+    const isDue = batches.length > 0 || isFull() || line.isClosed;
     if (isDue || (!wasIdle && isWorthwhile())) {
       askForSlot();
     } else if (isWorthwhile() || (wasIdle && nowMs - lastSendAtMs >= lingerMs)) {
@@ -131,7 +117,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   }
 
   function takeTurn(lingerMs: number): void {
-    const waitMs = line.isAwaited ? 0 : options.pace(line.nowMs(), lingerMs);
+    const waitMs = settings.isAwaited ? 0 : options.turns(line.nowMs(), lingerMs);
     if (waitMs > 0) cancelTimer = onTimeout(askForSlot, waitMs);
     else askForSlot();
   }
@@ -160,10 +146,10 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     state = 'sending';
     lastSendAtMs = line.nowMs();
     inFlight = batch;
-    void line.send(partition, batch).then((result) => {
+    void line.send(topic, partition, batch).then((result) => {
       inFlight = undefined;
       line.slots.give();
-      if (result.ok) for (const event of batch.events) line.settle(event, undefined);
+      if (result.ok) for (const event of batch.events) outcomes.settle(event, undefined);
       else onFailure(withFailure(batch, result.failure), result.failure);
       if (state === 'sending') proceed(false);
     });
@@ -175,20 +161,20 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       if (batch !== undefined) return batch;
     }
     if (waiting.length === 0) return undefined;
-    const events = waiting.splice(0, countForBatch(waiting, limits));
+    const events = waiting.splice(0, countForBatch(waiting, bytesOf, settings));
     for (const { bytes } of events) waitingBytes -= bytes;
     lastBatchEvents = events.length;
-    options.onBatch();
+    options.partitioner.batchTaken(partition);
     return newBatch(events);
   }
 
   function onFailure(batch: Batch, failure: SendFailure): void {
-    const waitMs = line.afterFailure(batch, failure);
+    const waitMs = line.afterFailure(topic, batch, failure);
     if (failure.kind === 'too_large' && batch.events.length > 1) {
-      batches.unshift(...halvesOf(batch));
+      batches.unshift(...splitBatch(batch));
     } else if (waitMs === undefined) {
       const why = finalFailure(batch);
-      for (const event of batch.events) line.settle(event, why);
+      for (const event of batch.events) outcomes.settle(event, why);
     } else {
       batches.unshift(batch);
       const told = batch.events.find((event) => !event.isSettled);
@@ -216,13 +202,13 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       for (const batch of [...(inFlight ? [inFlight] : []), ...batches]) {
         const known = batch === inFlight ? { ...batch, maybeStored: true } : batch;
         const why = finalFailure(known, timedOut(deliveryTimeoutMs, batch === inFlight));
-        for (const event of batch.events) if (isDue(event)) line.settle(event, why);
+        for (const event of batch.events) if (isDue(event)) outcomes.settle(event, why);
       }
       const firstLater = waiting.findIndex((event) => !isDue(event));
       const due = waiting.splice(0, firstLater < 0 ? waiting.length : firstLater);
       for (const event of due) {
         waitingBytes -= event.bytes;
-        line.settle(event, timedOut(deliveryTimeoutMs, false));
+        outcomes.settle(event, timedOut(deliveryTimeoutMs, false));
       }
       const left = [inFlight?.events, ...batches.map(({ events }) => events), waiting];
       for (const events of left) {
@@ -232,16 +218,16 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       return undefined;
     },
 
-    abandon(reason, alsoInFlight = false) {
+    abandon(reason, alsoInFlight) {
       if (alsoInFlight && inFlight !== undefined) {
         const why = finalFailure({ ...inFlight, maybeStored: true }, reason);
-        for (const event of inFlight.events) line.settle(event, why);
+        for (const event of inFlight.events) outcomes.settle(event, why);
       }
       for (const batch of batches.splice(0)) {
         const why = finalFailure(batch, reason);
-        for (const event of batch.events) line.settle(event, why);
+        for (const event of batch.events) outcomes.settle(event, why);
       }
-      for (const event of waiting) line.settle(event, reason);
+      for (const event of waiting) outcomes.settle(event, reason);
       waiting = [];
       waitingBytes = 0;
       if (isGathering() || state === 'pausing') proceed(false);
@@ -250,6 +236,8 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     isIdle: () => state === 'idle',
   };
 }
+
+const bytesOf = (event: QueuedEvent): number => event.bytes;
 
 function onImmediate(work: () => void): () => void {
   const immediate = setImmediate(work);

@@ -9,8 +9,13 @@ export function partitionOfKey(key: string, partitionCount: number): number {
   return (murmur2(bytes, length) & 0x7fffffff) % partitionCount;
 }
 
+/** For single events: one without a key has nothing to be kept in order with. */
+export function partitionOf(key: string | null, partitionCount: number): number {
+  return key === null ? Math.floor(Math.random() * partitionCount) : partitionOfKey(key, partitionCount);
+}
+
 /** Chooses partitions of one topic. */
-interface Partitioner {
+export interface Partitioner {
   partitionOf(key: string | null, partitionCount: number): number;
   /** A batch was taken from this partition: events without a key go to another one from now on. */
   batchTaken(partition: number | undefined): void;

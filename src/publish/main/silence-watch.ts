@@ -1,4 +1,4 @@
-import type { Clock } from '../../ground/clock.ts';
+import { type Clock, inTime } from '../../ground/clock.ts';
 
 /** So long nothing may be heard while events wait, before anybody asks; an answer of a healthy cluster takes milliseconds. */
 export const patienceMs = 2_500;
@@ -74,13 +74,9 @@ export function createSilenceWatch({ clock, isWaiting, ask, onSilent }: SilenceW
 
 /** Rejected, or not answered in time: `false`. */
 function answered(question: Promise<unknown>): Promise<boolean> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, answerMs, false).unref();
-    question
-      .then(
-        () => resolve(true),
-        () => resolve(false),
-      )
-      .finally(() => clearTimeout(timer));
-  });
+  const answer = question.then(
+    () => true,
+    () => false,
+  );
+  return inTime(answer, { limitMs: answerMs, keepsAlive: false, late: () => false });
 }

@@ -1,35 +1,36 @@
-import type { SendFailure } from '../broker.ts';
-import type { BatchLimits } from './batch.ts';
+import type { BatchSettings } from './batch.ts';
+import type { EventOutcomes } from './event-outcomes.ts';
 import { timedOut } from './failures.ts';
-import { createPace } from './pace.ts';
 import type { PartitionCounts } from './partition-counts.ts';
-import { createPartitionQueue, type PartitionQueue, type SendLine } from './partition-queue.ts';
+import { createPartitionQueue, type PartitionQueue } from './partition-queue.ts';
+import { createPartitionTurns } from './partition-turns.ts';
 import { createPartitioner } from './partitioner.ts';
 import type { QueuedEvent } from './queued-event.ts';
+import type { SendLine } from './send-line.ts';
 
 export interface TopicQueueOptions {
   readonly topic: string;
-  readonly limits: BatchLimits;
-  readonly line: SendLine;
+  readonly batch: BatchSettings;
   readonly counts: PartitionCounts;
+  readonly line: SendLine;
+  readonly outcomes: Pick<EventOutcomes, 'settle'>;
   /** Nothing may be left here: `isIdle` knows. */
   readonly onIdle: () => void;
 }
 
-/** The events of one topic, on their way to a queue for each partition. Methods as those of a `PartitionQueue`. */
+/** Finds the partition of each event of one topic, and has a queue for each. Methods as those of a `PartitionQueue`. */
 export type TopicQueue = PartitionQueue;
-
-const oneByOne: BatchLimits = { maxEvents: 1, maxBytes: 1 };
 
 /**
  * As long as nobody knows how many partitions the topic has (it is just being made, or the cluster is away), its events
  * wait here and go out one by one, placed by the client: the number is asked for before each.
  */
 export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
-  const { topic, limits, line, counts } = options;
+  const { topic, batch, counts, line, outcomes } = options;
+  const oneByOne = { ...batch, maxEvents: 1, maxBytes: 1 };
   const partitioner = createPartitioner();
   const partitions = new Map<number | undefined, PartitionQueue>();
-  const pace = createPace(() => partitions.size);
+  const turns = createPartitionTurns(partitions);
   let unplaced: QueuedEvent[] = [];
   let isAsking = false;
 
@@ -37,11 +38,13 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     let queue = partitions.get(partition);
     if (queue === undefined) {
       queue = createPartitionQueue({
+        topic,
         partition,
-        limits: partition === undefined ? oneByOne : limits,
+        batch: partition === undefined ? oneByOne : batch,
         line,
-        pace,
-        onBatch: () => partitioner.batchTaken(partition),
+        outcomes,
+        turns,
+        partitioner,
         onIdle: () => left(partition),
       });
       partitions.set(partition, queue);
@@ -93,16 +96,16 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     expire(nowMs, deliveryTimeoutMs) {
       const deadlines = [...partitions.values()].map((queue) => queue.expire(nowMs, deliveryTimeoutMs));
       const due = unplaced.filter((event) => event.deadlineAtMs <= nowMs);
-      for (const event of due) line.settle(event, timedOut(deliveryTimeoutMs, false));
+      for (const event of due) outcomes.settle(event, timedOut(deliveryTimeoutMs, false));
       unplaced = unplaced.filter((event) => event.deadlineAtMs > nowMs);
       return earliest([...deadlines, unplaced[0]?.deadlineAtMs]);
     },
 
-    abandon(reason: SendFailure, alsoInFlight = false) {
+    abandon(reason, alsoInFlight) {
       // What waits for its place came last.
       const last = unplaced.splice(0);
       for (const queue of partitions.values()) queue.abandon(reason, alsoInFlight);
-      for (const event of last) line.settle(event, reason);
+      for (const event of last) outcomes.settle(event, reason);
     },
 
     isIdle,

@@ -1,5 +1,6 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
+import { cutBatches, halvesOf } from '../cut-batches.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../recovery-source.ts';
 
 export interface RecoverOptions {
@@ -28,7 +29,7 @@ export interface RecoverOptions {
   readonly clock: Clock;
   readonly sleep: (ms: number) => Promise<void>;
   /** True: stop after the batch under way. */
-  readonly isStopped?: () => boolean;
+  readonly isStopped: () => boolean;
   readonly onProgress?: (report: RecoverReport) => void;
   /** Each event that is accepted, for a list. */
   readonly onEvent?: (event: StoredEvent) => void;
@@ -89,7 +90,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     for (const event of accepted) options.onEvent?.(event);
     if (!options.dryRun && accepted.length > 0) await sendBatch(accepted);
     options.onProgress?.(report);
-    report.isInterrupted = options.isStopped?.() === true;
+    report.isInterrupted = options.isStopped();
     if (report.stoppedBy !== undefined || report.isInterrupted) break;
   }
   return report;
@@ -99,7 +100,9 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     const sent: StoredEvent[] = [];
     try {
       for (const group of await byPartition(events)) {
-        for (const part of split(group.events)) {
+        // Of a topic of which nothing is known, one record a send: a send never spans partitions.
+        const maxEvents = group.partition === undefined ? 1 : maxBatchCount;
+        for (const part of cutBatches(group.events, bytesOf, { maxEvents, maxBytes: maxSendBytes })) {
           sent.push(...(await sendPart(group.topic, group.partition, part)));
         }
       }
@@ -156,21 +159,13 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
       fail(events, refusal);
       return [];
     }
-    // Of a topic of which nothing is known, one record a send: a send never spans partitions.
-    if (partition === undefined && events.length > 1) {
-      const sent: StoredEvent[] = [];
-      for (const event of events) sent.push(...(await sendPart(topic, undefined, [event])));
-      return sent;
-    }
     const result = await sendWithRetries(topic, partition, events);
     if (result.ok) return events;
     const { failure } = result;
     if (failure.kind === 'too_large' && events.length > 1) {
-      const middle = events.length >> 1;
-      return [
-        ...(await sendPart(topic, partition, events.slice(0, middle))),
-        ...(await sendPart(topic, partition, events.slice(middle))),
-      ];
+      const sent: StoredEvent[] = [];
+      for (const half of halvesOf(events)) sent.push(...(await sendPart(topic, partition, half)));
+      return sent;
     }
     if (failure.kind === 'too_large' && (await isSetAside(events, failure))) return [];
     fail(events, failure.message);
@@ -212,7 +207,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
       const result = await options.send(topic, partition, records);
       if (result.ok || result.failure.kind === 'fatal' || result.failure.kind === 'too_large') return result;
       const waitMs = waitsMs[retry];
-      if (waitMs === undefined || options.isStopped?.() === true) return result;
+      if (waitMs === undefined || options.isStopped()) return result;
       await options.sleep(waitMs);
     }
   }
@@ -234,16 +229,4 @@ interface Group {
   readonly events: StoredEvent[];
 }
 
-function split(events: readonly StoredEvent[]): StoredEvent[][] {
-  const parts: StoredEvent[][] = [];
-  let bytes = 0;
-  for (const event of events) {
-    const part = parts.at(-1);
-    bytes += event.value.length;
-    if (part === undefined || bytes > maxSendBytes) {
-      parts.push([event]);
-      bytes = event.value.length;
-    } else part.push(event);
-  }
-  return parts;
-}
+const bytesOf = ({ value }: StoredEvent): number => value.length;

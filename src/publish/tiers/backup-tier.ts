@@ -1,7 +1,9 @@
-import { type Clock, within } from '../../ground/clock.ts';
+import { type Clock, inTime, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
-import type { BackupEvent, EventBackupStrategy } from '../backup.ts';
+import { createQuietLog, type QuietLog } from '../../observe/quiet-log.ts';
+import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
+import { nameOf } from '../main/failures.ts';
 import { createMemory, createSendSlots, type Memory } from '../memory-limits.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
 
@@ -20,22 +22,26 @@ export interface BackupTier extends Tier {
   storeSync(failed: readonly FailedEvent[]): number;
 }
 
-/** A strategy that fails is passed over for so long, where another one follows: an S3 that hangs costs one wait, not one an event. */
+/**
+ * How long a strategy that failed is passed over where another one follows: an S3 that hangs costs one wait, not one for each
+ * event. Also the least time between two log lines about it.
+ */
 const pauseMs = 5_000;
+/** A strategy that takes longer to store an event has failed. */
 const answerMs = 30_000;
-/** More at once go to the strategy that follows. */
+/** Events that one strategy stores at once. More go to the strategy that follows. */
 const maxUnderWay = 256;
-/** Of the events that no strategy took, so many at once are tried a second time, */
+/** Events that no strategy took and that are tried a second time at once. */
 const maxSecondTries = 32;
-/** and so many wait for it. One event more is lost. */
+/** Events that wait for their second try. One more is lost. */
 const maxWaiting = 10_000;
-/** Of the events that wait for that, or for the answer of one strategy. One that hangs must not fill the memory. */
+/** Bytes of the events that wait for their second try, and of those under way in one strategy: if it hangs, memory has a bound. */
 const maxBytes = 128 * 1024 * 1024;
 
 interface Standing {
   readonly underWay: Memory;
+  readonly say: QuietLog;
   pausedUntilMs: number;
-  saidAtMs: number;
 }
 
 /** Backup strategies in their order: the first one that stores an event has it. */
@@ -50,20 +56,19 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
   function standingOf(strategy: EventBackupStrategy): Standing {
     let standing = standings.get(strategy);
     if (standing === undefined) {
-      const never = Number.NEGATIVE_INFINITY;
-      const memory = createMemory({ maxEvents: Number.POSITIVE_INFINITY, maxBytes });
-      standing = { underWay: memory, pausedUntilMs: never, saidAtMs: never };
+      standing = {
+        underWay: createMemory({ maxEvents: Number.POSITIVE_INFINITY, maxBytes }),
+        say: createQuietLog(logger, clock, { intervalMs: pauseMs, saysLeftOut: false }),
+        pausedUntilMs: Number.NEGATIVE_INFINITY,
+      };
       standings.set(strategy, standing);
     }
     return standing;
   }
 
   function report(strategy: EventBackupStrategy, standing: Standing, error: unknown): void {
-    const nowMs = clock.monotonic();
-    standing.pausedUntilMs = nowMs + pauseMs;
-    if (nowMs - standing.saidAtMs < pauseMs) return;
-    standing.saidAtMs = nowMs;
-    logger.error(`backup "${strategy.name}" failed: ${reasonOf(error)}`);
+    standing.pausedUntilMs = clock.monotonic() + pauseMs;
+    standing.say('', `backup "${strategy.name}" failed: ${reasonOf(error)}`);
   }
 
   async function tryOne(strategy: EventBackupStrategy, event: BackupEvent): Promise<boolean> {
@@ -75,7 +80,8 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
     }
     try {
       // One that is written in JavaScript may store at once, and return nothing.
-      await answered(options.isolate(async () => strategy.store(event)));
+      const storing = options.isolate(async () => strategy.store(event));
+      await inTime(storing, { limitMs: answerMs, keepsAlive: false, late: noAnswer });
       return true;
     } catch (error) {
       report(strategy, standing, error);
@@ -140,10 +146,10 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
     },
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;
-      if (underWay > 0) await within(deadlineMs, new Promise((resolve) => onIdle.push(resolve)));
+      if (underWay > 0) await within(deadlineMs, new Promise<void>((resolve) => onIdle.push(resolve)));
       const rest = Math.max(0, end - clock.monotonic());
       const closing = options.strategies().map((strategy) => closed(strategy, rest));
-      await within(rest, Promise.all(closing).then());
+      await within(rest, Promise.all(closing));
     },
   };
 }
@@ -168,7 +174,7 @@ function reasonOf(error: unknown): string {
   if (error instanceof SvcError) return error.message;
   const { code } = (error ?? {}) as { code?: unknown };
   if (typeof code === 'string' && /^[A-Z_]+$/.test(code)) return code;
-  return error instanceof Error ? error.name : typeof error;
+  return nameOf(error);
 }
 
 function tooSlow(bytes: number): SvcError {
@@ -183,12 +189,6 @@ function notSync(left: Promise<unknown>): SvcError {
   );
 }
 
-function answered(work: Promise<void>): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      reject(new SvcError('SVC_PUBLISH_BACKUP_FAILED', `no answer within ${answerMs / 1000} s`));
-    }, answerMs);
-    timer.unref();
-    work.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
+function noAnswer(): never {
+  throw new SvcError('SVC_PUBLISH_BACKUP_FAILED', `no answer within ${answerMs / 1000} s`);
 }

@@ -1,6 +1,8 @@
-import { type Clock, within } from '../../ground/clock.ts';
+import { type Clock, inTime, within } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
+import { cutBatches, halvesOf } from '../cut-batches.ts';
+import { brokenPromise } from '../main/failures.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
 import { type DlqFormat, toDlqRecord } from './dlq-message.ts';
 
@@ -17,7 +19,7 @@ export interface DlqOptions {
   /** The one try has what is left of the time of its events, and this at least. */
   readonly leastTimeMs: number;
   /** While the cluster is known to be away, events go to the next tier at once. */
-  readonly isAway?: () => boolean;
+  readonly isAway: () => boolean;
   readonly onSendFailed: (kind: SendFailureKind) => void;
 }
 
@@ -32,6 +34,7 @@ const maxWaitingCount = 10_000;
 const maxWaitingBytes = 32 * 1024 * 1024;
 /** After a failure of the topic itself: so long events go past it, then one batch tries again. */
 const pauseMs = 5_000;
+
 /**
  * The dead letter topic: one try, for the retries are spent. Dead letters of one partition are sent in their order, one
  * send at a time. One that is too large for the topic goes to the next tier alone.
@@ -55,7 +58,7 @@ export function createDlqTier(options: DlqOptions): Tier {
     }
   }
 
-  const isClosed = (): boolean => options.isAway?.() === true || clock.monotonic() < pausedUntilMs;
+  const isClosed = (): boolean => options.isAway() || clock.monotonic() < pausedUntilMs;
 
   function pause({ kind, message, cause }: SendFailure): void {
     pausedUntilMs = clock.monotonic() + pauseMs;
@@ -67,16 +70,19 @@ export function createDlqTier(options: DlqOptions): Tier {
     if (isClosed()) return settle(letters, false);
     const records = letters.map(({ failed }) => toDlqRecord(failed, options.format, clock.now()));
     const sending = options.isolate(() => broker.send(topic, partition, records)).catch(brokenPromise);
-    const result = await inTime(sending, timeLeftMs(letters), tooLate);
+    const result = await inTime(sending, {
+      limitMs: timeLeftMs(letters),
+      keepsAlive: true,
+      late: () => tooLate,
+    });
     if (result.ok) return settle(letters, true);
     options.onSendFailed(result.failure.kind);
     // It may have been made anew, with fewer partitions.
     if (result.failure.cause.startsWith('UNKNOWN_')) partitionCount = undefined;
     if (result.failure.kind === 'too_large') {
       if (letters.length === 1) return settle(letters, false);
-      const middle = letters.length >> 1;
-      await send(partition, letters.slice(0, middle));
-      return send(partition, letters.slice(middle));
+      for (const half of halvesOf(letters)) await send(partition, half);
+      return;
     }
     pause(result.failure);
     settle(letters, false);
@@ -91,13 +97,17 @@ export function createDlqTier(options: DlqOptions): Tier {
   async function sendAll(letters: readonly Letter[]): Promise<void> {
     if (partitionCount === undefined) {
       const asking = options.isolate(() => broker.partitionsFor(topic)).catch(() => undefined);
-      partitionCount = await inTime(asking, timeLeftMs(letters), undefined);
+      partitionCount = await inTime(asking, {
+        limitMs: timeLeftMs(letters),
+        keepsAlive: true,
+        late: () => undefined,
+      });
     }
     await Promise.all(
       byPartition(letters).map(async ([partition, group]) => {
         // Of a topic of which nothing is known yet, one record a send: a send never spans partitions.
-        const most = partition === undefined ? 1 : maxBatchCount;
-        for (const batch of batches(group, most)) await send(partition, batch);
+        const limits = { maxEvents: partition === undefined ? 1 : maxBatchCount, maxBytes: maxBatchBytes };
+        for (const batch of cutBatches(group, bytesOf, limits)) await send(partition, batch);
       }),
     );
   }
@@ -144,28 +154,12 @@ export function createDlqTier(options: DlqOptions): Tier {
       });
     },
     async close(deadlineMs) {
-      if (count > 0) await within(deadlineMs, new Promise((resolve) => onIdle.push(resolve)));
+      if (count > 0) await within(deadlineMs, new Promise<void>((resolve) => onIdle.push(resolve)));
     },
   };
 }
 
-function batches(letters: readonly Letter[], most: number): Letter[][] {
-  const all: Letter[][] = [];
-  let batch: Letter[] = [];
-  let bytes = 0;
-  for (const letter of letters) {
-    const size = letter.failed.record.value.length;
-    if (batch.length === most || (batch.length > 0 && bytes + size > maxBatchBytes)) {
-      all.push(batch);
-      batch = [];
-      bytes = 0;
-    }
-    batch.push(letter);
-    bytes += size;
-  }
-  if (batch.length > 0) all.push(batch);
-  return all;
-}
+const bytesOf = ({ failed }: Letter): number => failed.record.value.length;
 
 const tooLate: SendResult = {
   ok: false,
@@ -175,17 +169,3 @@ const tooLate: SendResult = {
     message: 'no answer within the time of its events (svc.broker.delivery-timeout-ms)',
   },
 };
-
-function inTime<T>(work: Promise<T>, limitMs: number, otherwise: T): Promise<T> {
-  if (limitMs === Number.POSITIVE_INFINITY) return work;
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, limitMs, otherwise);
-    work.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
-}
-
-/** An adapter that throws breaks its port's promise; the event still goes to the next tier. */
-function brokenPromise(error: unknown): { ok: false; failure: SendFailure } {
-  const cause = error instanceof Error ? error.name : typeof error;
-  return { ok: false, failure: { kind: 'unknown_outcome', cause, message: 'the broker adapter failed' } };
-}

@@ -1,11 +1,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
+import { createQuietLog } from '../../observe/quiet-log.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
-
-/** At most one line in this time for one place and cause. */
-const quietMs = 10_000;
-/** Causes are named by brokers: their number is not ours to trust. */
-const maxCauses = 100;
 
 const places: Readonly<Record<Tier['name'], string>> = { dlq: 'dead letter topic', backup: 'backup' };
 
@@ -14,24 +10,9 @@ export function createKeptNotice(
   logger: Logger,
   clock: Clock,
 ): (name: Tier['name'], failed: FailedEvent) => void {
-  const lines = new Map<string, { atMs: number; unsaid: number }>();
-  return (name, { event, topic, failure: { cause, message } }) => {
-    const id = `${name} ${cause}`;
-    const line = lines.get(id);
-    if (line !== undefined && clock.monotonic() - line.atMs < quietMs) {
-      line.unsaid++;
-      return;
-    }
-    const more = line !== undefined && line.unsaid > 0 ? { andBefore: line.unsaid } : undefined;
-    const { eventId, eventType } = event;
-    logger.warn(`event kept in the ${places[name]}: ${message}`, {
-      eventId,
-      eventType,
-      topic,
-      cause,
-      ...more,
-    });
-    if (lines.size >= maxCauses) lines.clear();
-    lines.set(id, { atMs: clock.monotonic(), unsaid: 0 });
+  const say = createQuietLog(logger, clock, { level: 'warn' });
+  return (name, { event: { eventId, eventType }, topic, failure: { cause, message } }) => {
+    const fields = { eventId, eventType, topic, cause };
+    say(`${name} ${cause}`, `event kept in the ${places[name]}: ${message}`, fields);
   };
 }

@@ -40,10 +40,7 @@ describe('file broker', () => {
       headers: { eventType: 'A' },
       timestamp: 1_772_618_400_131,
     };
-    await createFileBroker({ directory }).send('orders', undefined, [
-      record,
-      { ...record, key: null, headers: {} },
-    ]);
+    await createFileBroker({ directory }).send('orders', 0, [record, { ...record, key: null, headers: {} }]);
     assert.equal(
       readFileSync(topicPath('orders'), 'utf8'),
       '{"timestamp":1772618400131,"key":"k\\"1","headers":{"eventType":"A"},"value":{"eventId":"1"}}\n' +

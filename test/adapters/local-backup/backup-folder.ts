@@ -7,7 +7,7 @@ import {
   type LocalBackupOptions,
 } from '../../../src/adapters/local-backup/local-backup.ts';
 import { createLocalSource } from '../../../src/adapters/local-backup/source/local-source.ts';
-import type { BackupEvent } from '../../../src/publish/backup.ts';
+import type { BackupEvent } from '../../../src/publish/backup-strategy.ts';
 import type { StoredEvent } from '../../../src/publish/recovery-source.ts';
 
 const roots: string[] = [];

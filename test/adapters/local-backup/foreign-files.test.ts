@@ -208,7 +208,7 @@ describe('what others have put into a backup folder', () => {
   it('a claim whose time is to come does not hold the folder', async () => {
     const directory = await stored(1, 10);
     mkdirSync(join(directory, '.lock'), { mode: 0o700 });
-    const claim = join(directory, '.lock', `00000000.${process.ppid}.000000000000`);
+    const claim = join(directory, '.lock', `backup.00000000.${process.ppid}.0.0.000000000000`);
     writeFileSync(claim, '');
     const inAYear = Date.now() / 1_000 + 31_536_000;
     utimesSync(claim, inAYear, inAYear);

@@ -21,7 +21,7 @@ import { restrictToOwner } from '../../../src/adapters/local-backup/owner-only.t
 import { finishSegment } from '../../../src/adapters/local-backup/segment.ts';
 import { startUnpacking } from '../../../src/adapters/local-backup/source/unpack.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
-import { backupName } from '../../../src/publish/backup.ts';
+import { backupName } from '../../../src/publish/backup-strategy.ts';
 import {
   backupEvent,
   backupIn,

@@ -7,15 +7,7 @@ import { telemetryDependencies } from '../support/otel-app.ts';
 import { endOf } from '../support/start-app.ts';
 import { configOf } from '../support/topic-config.ts';
 
-const subpaths = [
-  'svc',
-  'svc/register',
-  'svc/testing',
-  'svc/consumer',
-  'svc/kafkajs',
-  'svc/file',
-  'svc/memory',
-];
+const subpaths = ['svc', 'svc/register', 'svc/testing', 'svc/consumer', 'svc/aws-kms', 'svc/vault'];
 
 const applications: readonly [
   title: string,

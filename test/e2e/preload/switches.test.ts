@@ -48,7 +48,7 @@ describe('svc switched off', function () {
     assert.deepEqual(await off(file, { SVC_ENABLED: 'false' }), [
       'svc/dist/register.cjs',
       'svc/dist/rolldown-runtime.cjs',
-      'svc/dist/supported-node.cjs',
+      'svc/dist/version.cjs',
     ]);
   });
 

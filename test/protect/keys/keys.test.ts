@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { createHasher } from '../../../src/protect/keys/hash.ts';
 import { checkKeyId } from '../../../src/protect/keys/key-id.ts';
 import { createKeyRing } from '../../../src/protect/keys/key-ring.ts';
-import { chooseSalt, defaultSalt } from '../../../src/protect/keys/salt.ts';
+import { chooseSalt, defaultSalt, openSalt } from '../../../src/protect/keys/salt.ts';
 import { toSecretKey } from '../../../src/protect/keys/secret-key.ts';
 
 const key = () => randomBytes(32).toString('base64');
@@ -160,5 +160,17 @@ describe('hash', () => {
     assert.throws(() => choose(undefined, true), { code: 'SVC_PROTECT_NO_SALT', message: /PII_HASH_SALT/ });
     assert.throws(() => choose(''), { code: 'SVC_PROTECT_NO_SALT' });
     assert.equal(choose('x'.repeat(16), true), 'x'.repeat(16));
+  });
+
+  it('says what there is to say about the salt once, and not before something is hashed', () => {
+    const warnings: string[] = [];
+    const logger = { warn: (message: string) => void warnings.push(message) };
+    const salt = openSalt({ salt: undefined, requireSalt: false, logger });
+    assert.equal(salt.value, defaultSalt);
+    assert.deepEqual(warnings, []);
+    salt.announce();
+    salt.announce();
+    assert.equal(warnings.length, 1);
+    assert.equal(openSalt({ salt: undefined, requireSalt: true, logger }).value, undefined);
   });
 });

@@ -120,13 +120,6 @@ describe('breaker', () => {
     assert.equal(made.admit(), 'probe');
   });
 
-  it('can be reset by hand', () => {
-    const { made, open } = breaker();
-    open();
-    made.reset();
-    assert.deepEqual([made.state, made.admit()], ['CLOSED', 'send']);
-  });
-
   it('says when it opens and closes, and the steps between only at debug', () => {
     const { made, open, at, lines } = breaker();
     made.answered();

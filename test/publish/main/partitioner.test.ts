@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
-import { createPartitioner, murmur2, partitionOfKey } from '../../../src/publish/main/partitioner.ts';
+import {
+  createPartitioner,
+  murmur2,
+  partitionOf,
+  partitionOfKey,
+} from '../../../src/publish/main/partitioner.ts';
 
 describe('partitioner', () => {
   it('hashes as Kafka does: the vectors of its own tests', () => {
@@ -27,6 +32,12 @@ describe('partitioner', () => {
       for (const count of [1, 3, 6, 100])
         assert.equal(partitionOfKey(key, count), (murmur(key) & 0x7fffffff) % count, `${length} of ${count}`);
     }
+  });
+
+  it('places a single event by its key, and one without a key anywhere', () => {
+    assert.equal(partitionOf('abc', 6), partitionOfKey('abc', 6));
+    const places = new Set(Array.from({ length: 1_000 }, () => partitionOf(null, 3)));
+    assert.deepEqual([...places].sort(), [0, 1, 2]);
   });
 
   it('keeps events without a key on one partition until a batch of it is taken', () => {

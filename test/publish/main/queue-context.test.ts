@@ -103,6 +103,7 @@ describe("context of the caller in the queue's hooks", () => {
     const seen: (string | undefined)[] = [];
     const { queue } = queueOver(
       {
+        ...broker,
         partitionsFor: async () => {
           seen.push(requests.getStore());
           return 1;

@@ -143,6 +143,7 @@ describe('queue, when sends fail', () => {
   it('an adapter that throws at once, and one that cannot say the number of partitions, cost no event', async () => {
     const { broker } = fakeCluster();
     const throwing = {
+      ...fakeCluster().broker,
       partitionsFor: () => Promise.reject(new Error('away')),
       send: () => {
         throw new RangeError('away');
@@ -249,9 +250,9 @@ describe('queue, when sends fail', () => {
       await clock.tickAsync(1);
       const waiting = ids(2, 4).map((id) => queue.publish(event(id)));
       await clock.tickAsync(6_998);
-      assert.deepEqual([sends.length, failed.length, queue.breaker?.state], [3, 0, 'CLOSED']);
+      assert.deepEqual([sends.length, failed.length, queue.breaker.state], [3, 0, 'CLOSED']);
       await clock.tickAsync(1);
-      assert.equal(queue.breaker?.state, 'OPEN');
+      assert.equal(queue.breaker.state, 'OPEN');
       assert.deepEqual(await Promise.all([head, ...waiting]), Array(4).fill('dlq'));
       assert.equal(sends.length, 5);
       assert.equal(queue.state().events, 0);
@@ -261,7 +262,7 @@ describe('queue, when sends fail', () => {
       const { queue, failed, sends } = outage();
       for (const id of ids(1, 600)) void queue.publish(event(id));
       await clock.tickAsync(7_000);
-      assert.equal(queue.breaker?.state, 'OPEN');
+      assert.equal(queue.breaker.state, 'OPEN');
       const before = { sends: sends.length, failed: failed.length };
       void queue.publish(event('refused'));
       assert.equal(failed.length, before.failed + 1);
@@ -277,7 +278,7 @@ describe('queue, when sends fail', () => {
       );
       const probe = failed.find(({ event: one }) => one.eventId === 'probe');
       assert.deepEqual([probe?.attempts, probe?.failure.message], [1, 'cannot reach Kafka']);
-      assert.equal(queue.breaker?.state, 'OPEN');
+      assert.equal(queue.breaker.state, 'OPEN');
     });
 
     for (const [title, answer, outcome] of [
@@ -307,7 +308,7 @@ describe('queue, when sends fail', () => {
           ? sends.slice(before.sends).flatMap((send) => send.ids)
           : failed.slice(before.failed + 2).map(({ event: one }) => one.eventId);
         assert.deepEqual(order, all);
-        assert.equal(queue.breaker?.state, answer.ok ? 'CLOSED' : 'OPEN');
+        assert.equal(queue.breaker.state, answer.ok ? 'CLOSED' : 'OPEN');
         void queue.publish(event('fifth', { key: 'one' }));
         assert.equal(
           failed.at(-1)?.event.eventId === 'fifth',
@@ -323,10 +324,10 @@ describe('queue, when sends fail', () => {
       await clock.tickAsync(8_000);
       failure.current = undefined;
       const probe = queue.publish(event('probe'));
-      assert.equal(queue.breaker?.state, 'HALF-OPEN');
+      assert.equal(queue.breaker.state, 'HALF-OPEN');
       await clock.tickAsync(0);
       assert.equal(await probe, 'published');
-      assert.equal(queue.breaker?.state, 'CLOSED');
+      assert.equal(queue.breaker.state, 'CLOSED');
       const next = queue.publish(event('next'));
       await clock.tickAsync(5);
       assert.equal(await next, 'published');
@@ -336,22 +337,23 @@ describe('queue, when sends fail', () => {
       const { queue, failed, failure } = outage(12);
       const outcomes = ids(1, 100).map((id) => queue.publish(event(id)));
       await clock.tickAsync(6_000);
-      assert.equal(queue.breaker?.state, 'CLOSED');
+      assert.equal(queue.breaker.state, 'CLOSED');
       failure.current = undefined;
       await clock.tickAsync(1_000);
       assert.deepEqual(await Promise.all(outcomes), Array(100).fill('published'));
       assert.equal(failed.length, 0);
     });
 
-    it('a probe that ends without a send makes room for another', async () => {
-      const { queue, reply, failure } = outage();
+    it('a probe that ends without an answer makes room for another', async () => {
+      const { queue, sends, reply } = outage();
       for (const id of ids(1, 600)) void queue.publish(event(id));
       await clock.tickAsync(8_000);
       reply.current = undefined;
       void queue.publish(event('probe'));
-      queue.giveUp({ kind: 'retriable', cause: 'Shutdown', message: 'over' });
-      assert.equal(queue.breaker?.state, 'OPEN');
-      failure.current = undefined;
+      void queue.finish(0);
+      await clock.tickAsync(0);
+      assert.equal(queue.breaker.state, 'OPEN');
+      sends.at(-1)?.answer({ ok: false, failure: noAnswer });
       reply.current = () => undefined;
       await clock.tickAsync(1_000);
       const second = queue.publish(event('probe 2'));

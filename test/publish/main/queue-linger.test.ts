@@ -124,7 +124,7 @@ describe('queue: how long an event waits for company', () => {
     assert.deepEqual(sends[1]?.ids, ['1']);
   });
 
-  it('drain and closing wait for nothing', async () => {
+  it('finishing and closing wait for nothing', async () => {
     const { queue, sends } = await justSent(2);
     for (let id = 0; id < worthwhileEvents; id++) void queue.publish(event(String(id)));
     void queue.close(1_000);

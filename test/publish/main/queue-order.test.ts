@@ -1,10 +1,19 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import sinon from 'sinon';
+import type { Outcome } from '../../../src/observe/outcomes.ts';
 import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
 import { partitionOfKey } from '../../../src/publish/main/partitioner.ts';
-import type { Outcome } from '../../../src/publish/publisher.ts';
-import { away, event, fakeCluster, forbidden, noAnswer, queueOver, tooLarge } from '../fake-cluster.ts';
+import {
+  away,
+  event,
+  fakeCluster,
+  forbidden,
+  noAnswer,
+  patientBreaker,
+  queueOver,
+  tooLarge,
+} from '../fake-cluster.ts';
 
 /** How one send goes: what the client says, whether the broker stored the records all the same, and how long it takes. */
 const answers = {
@@ -71,7 +80,7 @@ describe('queue under random failures', () => {
             batch: { maxEvents: given.maxEvents, maxBytes: 900_000, lingerMs: 5 },
             buffer: { maxEvents: given.bufferEvents, maxBytes: 1_000_000 },
             deliveryTimeoutMs: given.deliveryTimeoutMs,
-            breaker: given.withBreaker ? defaultBreaker : undefined,
+            breaker: given.withBreaker ? defaultBreaker : patientBreaker,
           },
         );
         const outcomes = new Map<string, Outcome[]>();

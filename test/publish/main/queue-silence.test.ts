@@ -31,9 +31,9 @@ describe('queue over a cluster that hangs', () => {
     await clock.tickAsync(1);
     assert.equal(asked.callCount, 1);
     await clock.tickAsync(1_999);
-    assert.deepEqual([queue.breaker?.state, failed.length], ['CLOSED', 0]);
+    assert.deepEqual([queue.breaker.state, failed.length], ['CLOSED', 0]);
     await clock.tickAsync(1);
-    assert.equal(queue.breaker?.state, 'OPEN');
+    assert.equal(queue.breaker.state, 'OPEN');
     assert.deepEqual(
       failed.map(({ event: one, failure }) => [one.eventId, failure.cause]),
       [['2', 'CircuitBreakerOpen']],
@@ -53,14 +53,14 @@ describe('queue over a cluster that hangs', () => {
     const { queue, failed } = queueOver(broker, { breaker: defaultBreaker });
     void queue.publish(event('1'));
     await clock.tickAsync(4_500);
-    assert.deepEqual([queue.breaker?.state, failed.length], ['OPEN', 1]);
+    assert.deepEqual([queue.breaker.state, failed.length], ['OPEN', 1]);
   });
 
   it('leaves it closed while the question is answered, or a send has ended meanwhile, and asks again', async () => {
     const { queue, asked, sends } = over(async () => ({}));
     void queue.publish(event('1'));
     await clock.tickAsync(10_000);
-    assert.deepEqual([queue.breaker?.state, asked.callCount], ['CLOSED', 4]);
+    assert.deepEqual([queue.breaker.state, asked.callCount], ['CLOSED', 4]);
     sends[0]?.answer({ ok: true });
     await clock.tickAsync(10_000);
     assert.equal(asked.callCount, 4);
@@ -70,7 +70,7 @@ describe('queue over a cluster that hangs', () => {
     await clock.tickAsync(3_000);
     second.sends[0]?.answer({ ok: false, failure: away });
     await clock.tickAsync(1_500);
-    assert.equal(second.queue.breaker?.state, 'CLOSED');
+    assert.equal(second.queue.breaker.state, 'CLOSED');
   });
 
   it('does not ask about an event that has just come, however long there was none', async () => {
@@ -103,14 +103,14 @@ describe('queue over a cluster that hangs', () => {
         }
         await clock.tickAsync(1_100);
       }
-      assert.equal(queue.breaker?.state, state);
+      assert.equal(queue.breaker.state, state);
     }
   });
 
   it('knows what others have found out, where nothing got through since', async () => {
     const { queue, sends } = over(async () => ({}));
     queue.clusterAway('connection refused', performance.now());
-    assert.equal(queue.breaker?.state, 'OPEN');
+    assert.equal(queue.breaker.state, 'OPEN');
     const probe = queue.publish(event('1'));
     assert.equal(await probe, 'dlq');
     await clock.tickAsync(1_000);
@@ -120,7 +120,7 @@ describe('queue over a cluster that hangs', () => {
     sends[0]?.answer({ ok: true });
     assert.equal(await next, 'published');
     queue.clusterAway('too late', sinceMs);
-    assert.equal(queue.breaker?.state, 'CLOSED');
+    assert.equal(queue.breaker.state, 'CLOSED');
   });
 
   it('leaves no timer behind when it is closed', async () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
+import type { Outcome } from '../../../src/observe/outcomes.ts';
 import { shutDown } from '../../../src/publish/main/failures.ts';
 import { partitionOfKey } from '../../../src/publish/main/partitioner.ts';
-import type { Outcome } from '../../../src/publish/publisher.ts';
 import type { FailedEvent } from '../../../src/publish/tier.ts';
 import { away, event, fakeCluster, queueOver } from '../fake-cluster.ts';
 
@@ -116,19 +116,19 @@ describe('queue', () => {
     assert.deepEqual(sends[5]?.ids, ['14']);
   });
 
-  it('drain of nothing is over at once, and takes nothing from events that come right behind it', async () => {
+  it('finishing nothing is over at once, and takes nothing from events that come right behind it', async () => {
     const { broker, sends } = fakeCluster();
     const { queue } = queueOver(broker);
-    const drained = queue.drain(1_000);
-    const outcome = queue.publish(event('1')); // As a second listener of the signal that svc drains at.
-    await drained;
+    const finished = queue.finish(1_000);
+    const outcome = queue.publish(event('1')); // As a second listener of the signal that svc finishes at.
+    await finished;
     await clock.tickAsync(5);
     assert.deepEqual(sends[0]?.ids, ['1']);
     sends[0]?.answer(ok);
     assert.equal(await outcome, 'published');
   });
 
-  it('drain sends at once what waits for company, and goes on taking events', async () => {
+  it('finishing sends at once what waits for company, and goes on taking events', async () => {
     const { broker, sends } = fakeCluster();
     const { queue } = queueOver(broker);
     void queue.publish(event('1'));
@@ -137,15 +137,15 @@ describe('queue', () => {
     sends[0]?.answer(ok);
     await clock.tickAsync(0);
     assert.equal(sends.length, 1);
-    let drained = 0;
-    void queue.drain(1_000).then(() => drained++);
-    void queue.drain(1_000).then(() => drained++);
+    let finished = 0;
+    void queue.finish(1_000).then(() => finished++);
+    void queue.finish(1_000).then(() => finished++);
     await clock.tickAsync(0);
     assert.deepEqual(sends[1]?.ids, ['2']);
-    assert.equal(drained, 0);
+    assert.equal(finished, 0);
     sends[1]?.answer(ok);
     await clock.tickAsync(0);
-    assert.equal(drained, 2);
+    assert.equal(finished, 2);
     void queue.publish(event('3'));
     await clock.tickAsync(5);
     assert.deepEqual(sends[2]?.ids, ['3']);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { PartitionCounts } from '../../../src/publish/main/partition-counts.ts';
-import type { SendLine } from '../../../src/publish/main/partition-queue.ts';
 import { QueuedEvent } from '../../../src/publish/main/queued-event.ts';
+import type { SendLine } from '../../../src/publish/main/send-line.ts';
 import { createTopicQueue } from '../../../src/publish/main/topic-queue.ts';
 import { event } from '../fake-cluster.ts';
 
@@ -19,14 +19,12 @@ describe('the queue of a topic', () => {
             answer = resolve;
           }),
       };
-      const line = {
-        settle: (one: QueuedEvent) => one.silenced(),
-        outside: (work: () => void) => work(),
-      } as unknown as SendLine;
+      const line = { outside: (work: () => void) => work() } as unknown as SendLine;
+      const outcomes = { settle: (one: QueuedEvent) => one.silenced() };
       let idle = 0;
-      const limits = { maxEvents: 10, maxBytes: 1_000 };
+      const batch = { maxEvents: 10, maxBytes: 1_000, lingerMs: 5 };
       const onIdle = (): void => void idle++;
-      const topic = createTopicQueue({ topic: 'main', limits, line, counts, onIdle });
+      const topic = createTopicQueue({ topic: 'main', batch, counts, line, outcomes, onIdle });
       topic.push(
         new QueuedEvent(event('1'), 'main', 100, { atMs: 0, deliveryTimeoutMs: 1_000, isProbe: false }),
       );

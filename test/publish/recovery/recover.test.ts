@@ -71,6 +71,7 @@ function setUp(
       accept: () => true,
       ratePerSecond: 0,
       dryRun: false,
+      isStopped: () => false,
       clock: { now: () => 1_790_000_000_000, monotonic: () => 0 },
       sleep: async (ms) => void sleeps.push(ms),
       ...rest,

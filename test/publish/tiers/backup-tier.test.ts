@@ -6,7 +6,7 @@ import {
   type EventBackupStrategy,
   registerBackupStrategy,
   registeredBackupStrategies,
-} from '../../../src/publish/backup.ts';
+} from '../../../src/publish/backup-strategy.ts';
 import { createBackupTier } from '../../../src/publish/tiers/backup-tier.ts';
 import { failedEvent } from '../failed-event.ts';
 

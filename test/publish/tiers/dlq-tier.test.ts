@@ -36,6 +36,7 @@ function tierOver(answer: (sent: Sent) => SendFailure | undefined, options: Part
     logger: { debug() {}, info() {}, warn() {}, error: (message) => errors.push(message) },
     partitionOf: (key) => (Number(key?.slice(4)) % 2 === 0 ? 0 : 1),
     isolate: (work) => work(),
+    isAway: () => false,
     onSendFailed: (kind) => kinds.push(kind),
     ...options,
   });

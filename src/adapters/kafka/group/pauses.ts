@@ -1,3 +1,5 @@
+import { inTime } from '../../../ground/clock.ts';
+
 /** Waits that keep no process alive, and that end together. */
 export interface Pauses {
   pause(ms: number): Promise<void>;
@@ -22,16 +24,11 @@ export function createPauses(): Pauses {
         };
       });
     },
-    async limited(ms, work) {
-      let timer: NodeJS.Timeout | undefined;
-      const limit = new Promise<never>((_, reject) => {
-        timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms).unref();
-      });
-      try {
-        return await Promise.race([work, limit]);
-      } finally {
-        clearTimeout(timer);
-      }
+    limited(ms, work) {
+      const late = (): never => {
+        throw new Error(`no answer within ${ms} ms`);
+      };
+      return inTime(work, { limitMs: ms, keepsAlive: false, late });
     },
     end() {
       isOver = true;

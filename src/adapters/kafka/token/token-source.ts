@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { systemClock } from '../../../ground/clock.ts';
-import { withoutSpans } from '../../../observe/spans.ts';
+import { isolate } from '../../../observe/isolate.ts';
 import type { KafkaTokenOptions } from '../kafka-client-options.ts';
 import { requestToken, TokenError } from './request-token.ts';
 
@@ -37,7 +37,7 @@ export function createTokenSource(
   let asking: Promise<Held> | undefined;
 
   const renew = (): Promise<Held> => {
-    asking ??= withoutSpans(() => requestToken({ ...options, tokenEndpointUrl }, timeoutMs))
+    asking ??= isolate(() => requestToken({ ...options, tokenEndpointUrl }, timeoutMs))
       .then(({ token: fresh, lifetimeMs }) => {
         const now = clock.monotonic();
         held = {

@@ -1,7 +1,7 @@
 import { lstat, readdir, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { createRanges } from '../../../ground/ranges.ts';
-import type { BackupEvent } from '../../../publish/backup.ts';
+import type { BackupEvent } from '../../../publish/backup-strategy.ts';
 import type {
   RecoverySource,
   StoredBatch,
@@ -178,7 +178,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
           throw missing(`"${name}" is neither an event file (.json) nor a segment`);
       }
       if (!forRecovery) return;
-      lock = await lockDirectory(real);
+      lock = lockDirectory(real);
       makeFolderSync(join(real, recoveredFolder));
       makeFolderSync(join(real, recoveredFolder, routesFolder));
     },
@@ -268,7 +268,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     },
 
     async close() {
-      await lock?.release();
+      lock?.release();
       lock = undefined;
     },
   };

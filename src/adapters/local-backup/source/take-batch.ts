@@ -1,4 +1,4 @@
-import type { BackupEvent } from '../../../publish/backup.ts';
+import type { BackupEvent } from '../../../publish/backup-strategy.ts';
 
 const maxBatchCount = 1_000;
 const maxBatchBytes = 4 * 1024 * 1024;

@@ -1,5 +1,5 @@
 import { unlink, utimes } from 'node:fs/promises';
-import type { BackupEvent } from '../../../publish/backup.ts';
+import type { BackupEvent } from '../../../publish/backup-strategy.ts';
 import { decodeRecord } from '../../../publish/stored-record.ts';
 import { missing } from '../backup-failure.ts';
 import { doneFile, finishSegment, readDone, writeDone } from '../segment.ts';

@@ -15,6 +15,8 @@ import { lockDirectory } from '../../../../src/adapters/local-backup/directory-l
 import { createLocalSource } from '../../../../src/adapters/local-backup/source/local-source.ts';
 import { createSnowflake } from '../../../../src/envelope/snowflake.ts';
 import { createUuidV7 } from '../../../../src/envelope/uuid-v7.ts';
+import { addClaim } from '../../../../src/ground/claims/claims.ts';
+import { ownStamp } from '../../../../src/ground/claims/process-stamp.ts';
 import type { StoredBatch, StoredEvent } from '../../../../src/publish/recovery-source.ts';
 import { backupEvent, backupIn, eventsIn, freshPath, namesIn, removeFolders } from '../backup-folder.ts';
 
@@ -241,14 +243,11 @@ describe('recovery from a backup folder', () => {
   it('one process at a time; a claim of a dead one does not hold', async () => {
     const directory = freshPath();
     await filled(directory, 1, 0);
-    const lock = await lockDirectory(directory);
+    const lock = lockDirectory(directory);
     await assert.rejects(recoverFrom(directory), { code: 'SVC_ADAPTERS_BACKUP_BUSY' });
     assert.equal((await eventsIn(directory)).length, 1, 'a list needs no lock');
-    await lock.release();
-    const [own] = [await lockDirectory(directory)];
-    const [claim] = readdirSync(join(directory, '.lock')) as [string];
-    await own.release();
-    writeFileSync(join(directory, '.lock', claim.replace(/\.\d+\./, `.${deadPid}.`)), '');
+    lock.release();
+    addClaim(join(directory, '.lock'), 'backup', { ...ownStamp(), pid: deadPid });
     assert.deepEqual((await recoverFrom(directory)).ids, ids(1, 1));
     assert.deepEqual(readdirSync(join(directory, '.lock')), []);
   });
@@ -257,7 +256,7 @@ describe('recovery from a backup folder', () => {
     const directory = freshPath();
     await filled(directory, 1, 0);
     mkdirSync(join(directory, '.lock'), { mode: 0o700 });
-    const claim = join(directory, '.lock', '00000000.1.000000000000');
+    const claim = join(directory, '.lock', 'backup.00000000.1.1.1.000000000000');
     writeFileSync(claim, '');
     const age = (ms: number): void => utimesSync(claim, new Date(Date.now() - ms), new Date(Date.now() - ms));
     age(58_000);

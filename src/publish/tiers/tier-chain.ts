@@ -1,7 +1,7 @@
 import { shutDown } from '../main/failures.ts';
 import type { FailedEvent, NextTier, Tier } from '../tier.ts';
 
-export interface TiersOptions {
+export interface TierChainOptions {
   /** In the order in which they are tried; those that are not configured are left out. */
   readonly tiers: readonly Tier[];
   /** A tier took it. */
@@ -12,14 +12,14 @@ export interface TiersOptions {
 }
 
 /** The tiers behind the main topic: dead letter topic, backup, lost. Each event ends in exactly one of them. */
-export interface Tiers {
+export interface TierChain {
   readonly next: NextTier;
   /** Events without an answer of a tier yet: what the end of the process has to save. */
   underWay(): Iterable<FailedEvent>;
   close(deadlineMs: number): Promise<void>;
 }
 
-export function createTiers(options: TiersOptions): Tiers {
+export function createTierChain(options: TierChainOptions): TierChain {
   const underWay = new Set<FailedEvent>();
 
   async function firstThatStores(failed: FailedEvent): Promise<Tier['name'] | 'lost'> {

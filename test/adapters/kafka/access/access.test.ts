@@ -7,14 +7,14 @@ import kafkajs from 'kafkajs';
 import type {
   KafkaSaslOptions,
   KafkaTokenOptions,
-} from '../../../src/adapters/kafka/kafka-client-options.ts';
-import type { Broker, SendFailure, SendResult } from '../../../src/publish/broker.ts';
-import { assertOneLine, failureOf } from '../../contract/broker.ts';
-import { type SecureKafka, startSecureKafka } from '../../support/kafka.ts';
-import { requiring } from '../../support/requires.ts';
-import { type KafkaClient, kafkaClients } from './kafka-clients.ts';
-import { kafkaOptions, textRecord } from './kafka-options.ts';
-import { startTokenEndpoint, type TokenEndpoint, unsignedToken } from './token-endpoint.ts';
+} from '../../../../src/adapters/kafka/kafka-client-options.ts';
+import type { Broker, SendFailure, SendResult } from '../../../../src/publish/broker.ts';
+import { assertOneLine, failureOf } from '../../../contract/broker.ts';
+import { type SecureKafka, startSecureKafka } from '../../../support/kafka.ts';
+import { requiring } from '../../../support/requires.ts';
+import { type KafkaClient, kafkaClients } from '../kafka-clients.ts';
+import { kafkaOptions, textRecord } from '../kafka-options.ts';
+import { startTokenEndpoint, type TokenEndpoint, unsignedToken } from '../token-endpoint.ts';
 
 /** What came of sends over the lives of several tokens. */
 interface Outlived {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import type { AccessReport } from '../../../src/publish/broker-access.ts';
-import { openBrokerAccess } from '../../../src/start/adapters.ts';
-import { newTopic } from '../../contract/broker.ts';
-import { startKafka, type TestKafka } from '../../support/kafka.ts';
-import { requiring } from '../../support/requires.ts';
-import { type SilentServer, startSilentServer } from '../../support/silent-server.ts';
-import { kafkaClients } from './kafka-clients.ts';
-import { kafkaOptions } from './kafka-options.ts';
+import type { AccessReport } from '../../../../src/publish/broker-access.ts';
+import { openBrokerAccess } from '../../../../src/start/adapters.ts';
+import { newTopic } from '../../../contract/broker.ts';
+import { startKafka, type TestKafka } from '../../../support/kafka.ts';
+import { requiring } from '../../../support/requires.ts';
+import { type SilentServer, startSilentServer } from '../../../support/silent-server.ts';
+import { kafkaClients } from '../kafka-clients.ts';
+import { kafkaOptions } from '../kafka-options.ts';
 
 const never = new AbortController().signal;
 

@@ -30,13 +30,19 @@ export function ownStamp(): ProcessStamp {
  */
 export function isAlive(stamp: ProcessStamp, own: ProcessStamp): boolean {
   if (stamp.space !== own.space) return true;
+  if (!isRunning(stamp.pid)) return false;
+  if (stamp.task === 0 || stamp.began === 0 || own.began === 0) return true;
+  return beginOf(stamp.pid, stamp.task) === stamp.began;
+}
+
+/** False only when no process of this host, or container, has this number. */
+export function isRunning(pid: number): boolean {
   try {
-    process.kill(stamp.pid, 0);
+    process.kill(pid, 0);
+    return true;
   } catch (error) {
     return (error as NodeJS.ErrnoException).code !== 'ESRCH';
   }
-  if (stamp.task === 0 || stamp.began === 0 || own.began === 0) return true;
-  return beginOf(stamp.pid, stamp.task) === stamp.began;
 }
 
 /** Field 22 of the thread's `stat`, in ticks since boot. The second field is a name in brackets that can hold anything. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { shutDown } from '../../../src/publish/main/failures.ts';
 import type { Tier } from '../../../src/publish/tier.ts';
-import { createTiers } from '../../../src/publish/tiers/tiers.ts';
+import { createTierChain } from '../../../src/publish/tiers/tier-chain.ts';
 import { failedEvent } from '../failed-event.ts';
 
 function tier(name: Tier['name'], answer: boolean | Error): Tier & { readonly seen: string[] } {
@@ -20,7 +20,7 @@ function tier(name: Tier['name'], answer: boolean | Error): Tier & { readonly se
 
 function over(...tiers: Tier[]) {
   const log: string[] = [];
-  const made = createTiers({
+  const made = createTierChain({
     tiers,
     onKept: (name) => log.push(`kept ${name}`),
     onDlqFailed: () => log.push('dlq failed'),
@@ -29,7 +29,7 @@ function over(...tiers: Tier[]) {
   return { ...made, log };
 }
 
-describe('tiers', () => {
+describe('the chain of tiers', () => {
   it('the dead letter topic first', async () => {
     const backup = tier('backup', true);
     const { next, log } = over(tier('dlq', true), backup);

@@ -1,30 +1,30 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import { createPace } from '../../../src/publish/main/pace.ts';
+import { createPartitionTurns } from '../../../src/publish/main/partition-turns.ts';
 import { event, fakeCluster, queueOver } from '../fake-cluster.ts';
 
 const ok = { ok: true } as const;
 
-describe('the pace of the partitions of a topic', () => {
+describe('turns of the partitions of a topic', () => {
   it('spreads those that are due at once evenly over their wait', () => {
-    const pace = createPace(() => 4);
+    const waitMs = createPartitionTurns({ size: 4 });
     assert.deepEqual(
-      [0, 0, 0, 0].map((nowMs) => pace(nowMs, 20)),
+      [0, 0, 0, 0].map((nowMs) => waitMs(nowMs, 20)),
       [0, 5, 10, 15],
     );
   });
 
   it('holds nobody up who comes when it is his turn, or later', () => {
-    const pace = createPace(() => 4);
+    const waitMs = createPartitionTurns({ size: 4 });
     assert.deepEqual(
-      [0, 5, 10, 40, 41].map((nowMs) => pace(nowMs, 20)),
+      [0, 5, 10, 40, 41].map((nowMs) => waitMs(nowMs, 20)),
       [0, 0, 0, 0, 4],
     );
   });
 
   it('a partition alone waits for nobody: one send takes longer than nothing', () => {
-    const pace = createPace(() => 1);
-    assert.deepEqual([pace(0, 20), pace(21, 20)], [0, 0]);
+    const waitMs = createPartitionTurns({ size: 1 });
+    assert.deepEqual([waitMs(0, 20), waitMs(21, 20)], [0, 0]);
   });
 
   describe('in a queue', () => {

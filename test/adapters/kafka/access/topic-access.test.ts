@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { type TopicMetadata, topicAccess } from '../../../src/adapters/kafka/access/topic-access.ts';
-import { kafkaOptions } from './kafka-options.ts';
+import { type TopicMetadata, topicAccess } from '../../../../src/adapters/kafka/access/topic-access.ts';
+import { kafkaOptions } from '../kafka-options.ts';
 
 const options = kafkaOptions(['kafka1:9092']);
 const write = 1 << 4;

@@ -1,0 +1,115 @@
+import type { Clock } from '../../ground/clock.ts';
+import type { Logger } from '../../observe/logger.ts';
+import type { Outcome } from '../../observe/outcomes.ts';
+import type { SendFailure } from '../broker.ts';
+import type { FailedEvent, NextTier } from '../tier.ts';
+import { nameOf } from './failures.ts';
+import type { Intake } from './intake.ts';
+import type { QueuedEvent, RetryNotice } from './queued-event.ts';
+import { toRecord } from './record.ts';
+
+export interface EventOutcomesOptions {
+  readonly intake: Pick<Intake, 'release'>;
+  readonly next: NextTier;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly onPublished: () => void;
+}
+
+/** From the end of an event in the queue to its outcome: published, or where the next tiers have put it. */
+export interface EventOutcomes {
+  /** Resolves with where the event ended; never rejects. What is done for it runs in the AsyncLocalStorage context of its call. */
+  outcomeOf(queued: QueuedEvent): Promise<Outcome>;
+  /** The same of an event that was not taken in. */
+  outcomeOfRefused(failed: FailedEvent): Promise<Outcome>;
+  /** Ends an event in the queue: published, or failed and handed to the next tier. The first end counts. */
+  settle(queued: QueuedEvent, failure: SendFailure | undefined): void;
+  /** Resolves when every event so far has its outcome. */
+  idle(): Promise<void>;
+  /**
+   * At the very end of the process, where no promise is heard any more: what the next tier was not given yet, for it hears
+   * of an event a moment after its end. All that fail from now on are added to it.
+   */
+  takeOver(): readonly FailedEvent[];
+}
+
+export function createEventOutcomes(options: EventOutcomesOptions): EventOutcomes {
+  const { intake, next, clock, logger, onPublished } = options;
+  const onTheirWay = new Set<FailedEvent>();
+  let takenOver: FailedEvent[] | undefined;
+  /** In the queue, or with the next tier. */
+  let pending = 0;
+  const onIdle: (() => void)[] = [];
+
+  function end(): void {
+    if (--pending === 0) for (const resolve of onIdle.splice(0)) resolve();
+  }
+
+  async function follow(queued: QueuedEvent): Promise<Outcome> {
+    let signal = await queued.signal;
+    while (signal !== undefined) {
+      if ('failed' in signal) {
+        const { failed } = signal;
+        return onTheirWay.delete(failed) ? toNextTier(failed) : new Promise(() => {});
+      }
+      sayRetry(queued, signal.notice);
+      signal = await signal.notice.next;
+    }
+    onPublished();
+    end();
+    return 'published';
+  }
+
+  async function toNextTier(failed: FailedEvent): Promise<Outcome> {
+    try {
+      return await next(failed);
+    } catch (error) {
+      logger.error('a tier failed against its promise', { error: nameOf(error) });
+      return 'lost';
+    } finally {
+      end();
+    }
+  }
+
+  /** In the context of one event of the batch, whose id it names. */
+  function sayRetry(queued: QueuedEvent, { failure, retry: number, waitMs, batchEvents }: RetryNotice): void {
+    const { event, topic } = queued;
+    const fields = { eventId: event.eventId, topic, cause: failure.cause, events: batchEvents };
+    logger.debug(`send failed, retry ${number} in ${Math.round(waitMs)} ms: ${failure.message}`, fields);
+  }
+
+  function fail(queued: QueuedEvent, failure: SendFailure): void {
+    queued.record ??= toRecord(queued.event, clock.now());
+    const failed = queued.toFailed(failure);
+    if (takenOver === undefined) {
+      onTheirWay.add(failed);
+      queued.failed(failed);
+    } else {
+      queued.silenced();
+      takenOver.push(failed);
+    }
+  }
+
+  return {
+    outcomeOf(queued) {
+      pending++;
+      return follow(queued);
+    },
+    outcomeOfRefused(failed) {
+      pending++;
+      return toNextTier(failed);
+    },
+    settle(queued, failure) {
+      if (queued.isSettled) return;
+      if (failure === undefined) queued.published();
+      else fail(queued, failure);
+      intake.release(queued);
+    },
+    idle: () => (pending === 0 ? Promise.resolve() : new Promise((resolve) => onIdle.push(resolve))),
+    takeOver() {
+      takenOver = [...onTheirWay];
+      onTheirWay.clear();
+      return takenOver;
+    },
+  };
+}

@@ -1,0 +1,91 @@
+import { AsyncResource } from 'node:async_hooks';
+import type { Clock } from '../../ground/clock.ts';
+import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
+import { createSendSlots, type SendSlots } from '../memory-limits.ts';
+import type { Batch } from './batch.ts';
+import type { Breaker } from './breaker.ts';
+import { brokenPromise } from './failures.ts';
+import type { PartitionCounts } from './partition-counts.ts';
+import { toRecord } from './record.ts';
+import type { RetryPolicy } from './retry.ts';
+import type { SilenceWatch } from './silence-watch.ts';
+
+export interface SendLineOptions {
+  readonly broker: Pick<Broker, 'send'>;
+  readonly maxInFlight: number;
+  readonly counts: PartitionCounts;
+  readonly breaker: Breaker;
+  readonly silence: Pick<SilenceWatch, 'heard'>;
+  readonly retry: RetryPolicy;
+  readonly clock: Clock;
+  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
+  readonly onSendFailed: (kind: SendFailureKind) => void;
+  readonly onRetried: (eventType: string) => void;
+}
+
+/** The one line to the broker, for the batches of all partitions of all topics. */
+export interface SendLine {
+  readonly slots: SendSlots;
+  /** Nothing may wait for company any more. */
+  readonly isClosed: boolean;
+  nowMs(): number;
+  /** Hands a batch to the client. Resolves in every case. */
+  send(topic: string, partition: number | undefined, batch: Batch): Promise<SendResult>;
+  /** Milliseconds until the batch is tried again; `undefined`: never. Called once for each failed send. */
+  afterFailure(topic: string, batch: Batch, failure: SendFailure): number | undefined;
+  /** Whether the cluster has taken a batch since `atMs`, on the monotonic clock. */
+  hasStoredSince(atMs: number): boolean;
+  /** Runs work outside of the context of any call: it is for many. */
+  outside(work: () => void): void;
+  close(): void;
+}
+
+export function createSendLine(options: SendLineOptions): SendLine {
+  const { broker, counts, breaker, silence, retry, clock, isolate, onSendFailed, onRetried } = options;
+  const context = new AsyncResource('svc.queue');
+  let storedAtMs = Number.NEGATIVE_INFINITY;
+  let isClosed = false;
+
+  return {
+    slots: createSendSlots(options.maxInFlight),
+    get isClosed() {
+      return isClosed;
+    },
+    nowMs: clock.monotonic,
+
+    async send(topic, partition, batch) {
+      const nowMs = clock.now();
+      const records = batch.events.map((queued) => {
+        if (queued.attempts++ > 0) onRetried(queued.event.eventType);
+        queued.record ??= toRecord(queued.event, nowMs);
+        return queued.record;
+      });
+      let result: SendResult;
+      try {
+        result = await isolate(() => broker.send(topic, partition, records));
+      } catch (error) {
+        result = brokenPromise(error);
+      }
+      silence.heard();
+      if (result.ok) {
+        storedAtMs = clock.monotonic();
+        breaker.answered();
+      }
+      return result;
+    },
+
+    afterFailure(topic, batch, failure) {
+      onSendFailed(failure.kind);
+      if (failure.cause.startsWith('UNKNOWN_')) void counts.ask(topic);
+      const waitMs = retry.waitMs(batch.sends - 1, failure);
+      breaker.failed(failure, waitMs === undefined);
+      return breaker.state === 'CLOSED' ? waitMs : undefined;
+    },
+
+    hasStoredSince: (atMs) => storedAtMs >= atMs,
+    outside: (work) => context.runInAsyncScope(work),
+    close() {
+      isClosed = true;
+    },
+  };
+}

@@ -1,0 +1,174 @@
+import type { TargetReport } from '../capture/report.ts';
+import type { Config } from '../config/config.ts';
+import type { ContextOptions } from '../context/context-options.ts';
+import { createOriginReader } from '../context/origin.ts';
+import { readSource } from '../context/source.ts';
+import { createTraceStarter } from '../context/trace/event-trace.ts';
+import { createEnvelopeBuilder } from '../envelope/build.ts';
+import { createTemplates } from '../envelope/template.ts';
+import { systemClock, within } from '../ground/clock.ts';
+import { version } from '../ground/version.ts';
+import { createPublishDurations } from '../observe/durations.ts';
+import { isolate } from '../observe/isolate.ts';
+import type { Logger } from '../observe/logger.ts';
+import { bindMeter } from '../observe/meter.ts';
+import type { MetricSources } from '../observe/metrics.ts';
+import { otelApi } from '../observe/otel-api.ts';
+import type { Ledger } from '../observe/outcomes.ts';
+import { createQuietLog } from '../observe/quiet-log.ts';
+import { tellMainThread, type WorkerCounts } from '../observe/thread-channel.ts';
+import { withCounts } from '../observe/thread-counts.ts';
+import type { Broker } from '../publish/broker.ts';
+import { circuitStates } from '../publish/main/breaker.ts';
+import { brokenQueue, shutDown } from '../publish/main/failures.ts';
+import { createQueue, type Queue } from '../publish/main/queue.ts';
+import { createLossAlert } from '../publish/tiers/loss-alert.ts';
+import { jsonSerializer } from '../serialize/json.ts';
+import { openBroker } from './adapters.ts';
+import { startIds } from './ids.ts';
+import { manageLater } from './management-later.ts';
+import { createPipeline, type Pipeline } from './pipeline.ts';
+import { eventTypeOf, eventTypesOf } from './plans.ts';
+import { type Protection, startProtection } from './protection.ts';
+import { brokerSettingsOf, queueSettingsOf } from './settings.ts';
+import { startTiers } from './tiers.ts';
+
+export { declaredRules } from '../capture/declare/declared-rules.ts';
+export { planOfDeclaration, planOfTarget } from './plans.ts';
+
+/** What is made at the first event, or soon after the start: a start pays for hooks only. */
+export interface Engine {
+  readonly pipeline: Pipeline;
+  flush(deadlineMs: number): Promise<boolean>;
+  finish(deadlineMs: number): Promise<boolean>;
+  save(): number;
+  readonly protection: Protection;
+  close(deadlineMs: number): Promise<void>;
+}
+
+export function startEngine(
+  config: Config,
+  contextOptions: ContextOptions,
+  ledger: Ledger,
+  report: () => readonly TargetReport[],
+  workers: WorkerCounts | undefined,
+  logger: Logger,
+): Engine {
+  const clock = systemClock;
+  const durations = createPublishDurations();
+  const alert = createLossAlert(logger, clock);
+  const sayRefused = createQuietLog(logger, clock);
+  ledger.declare(eventTypesOf(config));
+  const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
+  const isAway = (): boolean => queue.breaker.state !== 'CLOSED';
+  const tiers = startTiers(config, { broker, ledger, alert, logger, isAway });
+  const queue: Queue = createQueue({
+    ...queueSettingsOf(config),
+    broker,
+    clock,
+    logger,
+    isolate,
+    next: tiers.next,
+    onPublished() {
+      alert.recovered();
+      tiers.published();
+    },
+    onSendFailed: ledger.brokerFailed,
+    onRetried: ledger.retried,
+  });
+  const protection = startProtection(config, logger);
+  for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
+  const source = readSource(config.service);
+  const ids = startIds(config, clock, logger);
+  const pipeline = createPipeline({
+    clock,
+    ledger,
+    durations,
+    serializer: jsonSerializer,
+    publisher: queue,
+    defaultTopic: config.broker.topic,
+    asyncMode: config.broker.asyncMode,
+    maxWaitMs: config.broker.maxWaitMs,
+    publishWaitMs: config.broker.deliveryTimeoutMs,
+    templateOf: createTemplates(source),
+    nextId: ids.next,
+    buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),
+    protect: protection.protect,
+    startTrace: createTraceStarter(
+      /^(file|memory)$/.test(config.broker.client) ? config.broker.client : 'kafka',
+    ),
+    onRefused: (eventType, { message, code }) =>
+      sayRefused(`${eventType} ${code}`, `event refused: ${message}`, { eventType, code }),
+    onBroken: (event, error) => alert.lost(event, event.topic ?? config.broker.topic, brokenQueue(error)),
+  });
+  const sources: MetricSources = {
+    ledger,
+    durations,
+    circuit: () => circuitStates.indexOf(queue.breaker.state),
+    buffer: queue.state,
+    backup: tiers.backup,
+    worker: ids.worker,
+    captureTargets: () => report().map(({ id, ...target }) => ({ ...target, target: id })),
+  };
+  bindMeter(otelApi, sources, { version, logger });
+  logger.info(whereTo(config));
+  const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
+  const stopTelling = workers === undefined ? tellMainThread(sources) : undefined;
+  const all = workers === undefined ? sources : withCounts(sources, workers.counts);
+  const management = manageLater(config, logger, {
+    broker,
+    onAway: queue.clusterAway,
+    alert,
+    keys: protection.keys,
+    sources: all,
+    info,
+  });
+  // Aside, and after it: what is wrong with the connection is said once.
+  void connectEarly(broker, queue, logger).then(ids.lease);
+
+  return {
+    pipeline,
+    protection,
+    flush(deadlineMs) {
+      queue.flush();
+      return within(deadlineMs, pipeline.soFar());
+    },
+    async finish(deadlineMs) {
+      const isFinished = await queue.finish(deadlineMs);
+      // Whoever waits for an event's outcome hears of it right after the queue.
+      await within(0, pipeline.idle());
+      return isFinished;
+    },
+    save: () => tiers.save(queue.surrender(shutDown, tiers.saveLate)),
+    async close(deadlineMs) {
+      const end = clock.monotonic() + deadlineMs;
+      await queue.close(deadlineMs);
+      await tiers.close(Math.max(0, end - clock.monotonic()));
+      const restMs = Math.max(0, end - clock.monotonic());
+      await Promise.all([broker.close(restMs), ids.close(restMs)]);
+      await protection.close();
+      stopTelling?.();
+      await management.close();
+    },
+  };
+}
+
+function whereTo({ broker }: Config): string {
+  const topic = `default topic ${broker.topic}`;
+  if (broker.client === 'file') {
+    return `publishing to files in ${broker.file.path}, ${topic} (set svc.broker.bootstrap-servers for Kafka)`;
+  }
+  const servers = broker.client === 'memory' ? 'memory' : `Kafka at ${broker.bootstrapServers.join(', ')}`;
+  return `publishing to ${servers} through ${broker.client}, ${topic}`;
+}
+
+/** So that a wrong password is said at start, not at the first event. */
+async function connectEarly(broker: Broker, queue: Queue, logger: Logger): Promise<void> {
+  const sinceMs = systemClock.monotonic();
+  const result = await isolate(() => broker.connect());
+  if (result.ok) return;
+  const { kind, message, cause } = result.failure;
+  logger.error(`broker: ${message}`, { cause });
+  // Events that are there already have their retries.
+  if (kind !== 'fatal' && queue.state().events === 0) queue.clusterAway(message, sinceMs);
+}

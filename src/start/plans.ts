@@ -1,0 +1,32 @@
+import { checkDeclaration } from '../capture/declare/check-declaration.ts';
+import type { Declaration } from '../capture/declare/declarations.ts';
+import { defaultEventType, makePlan } from '../capture/declare/make-plan.ts';
+import type { CapturePlan } from '../capture/plan.ts';
+import type { Config } from '../config/config.ts';
+import type { TargetConfig } from '../config/schema/target.ts';
+
+// What targets of the configuration and of the code publish.
+
+/** Throws `SvcError` when the target's expressions do not fit the function. */
+export function planOfTarget(
+  target: TargetConfig,
+  parameterNames: readonly string[] | undefined,
+): CapturePlan {
+  const eventType = defaultEventType(target.function, target.module);
+  return makePlan(target.id, 'configuration', target, eventType, target.params ?? parameterNames);
+}
+
+/** Throws `SvcError` when its fields are wrong or do not fit the function. */
+export function planOfDeclaration({ name, origin, options, parameterNames }: Declaration): CapturePlan {
+  checkDeclaration(options);
+  return makePlan(name, origin, options, name, parameterNames);
+}
+
+/** So that their counters begin at 0. */
+export function eventTypesOf({ targets }: Config): string[] {
+  return targets.map(eventTypeOf);
+}
+
+export function eventTypeOf({ eventType, function: name, module }: TargetConfig): string {
+  return eventType ?? defaultEventType(name, module);
+}
