@@ -1,12 +1,12 @@
 import type { PiiRules } from '../ground/pii-rule.ts';
-import type { Config } from './config.ts';
+import type { OptionsInCode } from './options-in-code.ts';
 import type { Expression } from './schema/target.ts';
 import type { TargetFields } from './schema/target-fields.ts';
 
 /** What `svc.config.ts` and `svc.config.mjs` export. Names may be written in camelCase or with hyphens. */
 export interface SvcConfig {
   readonly svc?: SvcSection | undefined;
-  readonly management?: Given<Config['management']> | undefined;
+  readonly management?: Given<OptionsInCode['management']> | undefined;
   /** `'svc.broker.topic': 'orders'` */
   readonly [dotted: `svc.${string}` | `management.${string}`]: unknown;
 }
@@ -23,18 +23,20 @@ export function defineConfig(config: SvcConfig): SvcConfig {
   return config;
 }
 
-type SvcSection = Given<Omit<Config, 'management' | 'targets' | 'baseDir' | 'file' | 'pii'>> & {
+type Options = OptionsInCode['svc'];
+
+type SvcSection = Given<Omit<Options, 'pii'>> & {
   readonly targets?: readonly SvcTarget[] | undefined;
-  readonly pii?:
-    | (Given<Omit<Config['pii'], 'fields'>> & { readonly fields?: PiiRules | undefined })
-    | undefined;
+  readonly pii?: (Given<Options['pii']> & { readonly fields?: PiiRules | undefined }) | undefined;
   /** Comes with a later version. */
   readonly outbox?: object | undefined;
   readonly serde?: object | undefined;
 };
 
-/** Every name may be left out. */
-type Given<T> = { readonly [Name in keyof T as Name | Kebab<Name>]?: Value<T[Name]> | undefined };
+/** Every name may be left out, or written with hyphens. Editors show the comments of those that are as they were. */
+type Given<T> = { readonly [Name in keyof T]?: Value<T[Name]> | undefined } & {
+  readonly [Name in keyof T as Kebab<Name>]?: Value<T[Name]> | undefined;
+};
 
 type Value<T> = T extends string | number | boolean | null | undefined | ((...given: never[]) => unknown)
   ? T

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import fastify, { type FastifyInstance } from 'fastify';
+import { renderOptionTypes } from '../../scripts/config-types.ts';
 import { renderPage } from '../../scripts/generate-config-docs.ts';
 import { buildJsonSchema } from '../../scripts/json-schema.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
@@ -21,6 +22,13 @@ describe('what is made from the list of options', () => {
   it('svc.config.schema.json is up to date', () => {
     const made = JSON.parse(JSON.stringify(buildJsonSchema()));
     assert.deepEqual(JSON.parse(read('svc.config.schema.json')), made, `svc.config.schema.json ${renew}`);
+  });
+
+  it('the types of svc.config.ts are up to date', () => {
+    // The formatter breaks lines, and adds what it needs for that.
+    const bare = (text: string) => text.replaceAll(/[\s|]/g, '');
+    const made = bare(renderOptionTypes());
+    assert.equal(bare(read('src/config/options-in-code.ts')), made, `options-in-code.ts ${renew}`);
   });
 
   it('the page names every option and shows no default of a secret', () => {

@@ -1,0 +1,71 @@
+import { camelCase, type Option } from '../src/config/schema/option.ts';
+import { options } from '../src/config/schema/schema.ts';
+
+const head = `// Made by scripts/generate-config-docs.ts: change the options in src/config/schema, not this file.
+import type { EncryptionKeyConfig } from './check/pii-keys.ts';
+
+/** The options as \`defineConfig\` shows them in an editor. Those with a form of their own are in \`define-config.ts\`. */
+export interface OptionsInCode {`;
+
+interface Section {
+  [name: string]: Section | Option;
+}
+
+/** The whole of src/config/options-in-code.ts, not yet formatted. */
+export function renderOptionTypes(): string {
+  const root: Section = {};
+  for (const option of options) {
+    if (option.status !== 'active' || option.type === 'rules') continue;
+    const path = option.name.split('.').map(camelCase);
+    const last = path.pop() as string;
+    let section = root;
+    for (const part of path) {
+      section[part] ??= {};
+      section = section[part] as Section;
+    }
+    section[last] = option;
+  }
+  return `${head}${membersOf(root)}}\n`;
+}
+
+function membersOf(section: Section): string {
+  return Object.entries(section)
+    .map(([name, member]) =>
+      isOption(member)
+        ? `/** ${commentOf(member)} */\nreadonly ${name}: ${typeOf(member)};\n`
+        : `readonly ${name}: {\n${membersOf(member)}};\n`,
+    )
+    .join('');
+}
+
+function isOption(member: Section | Option): member is Option {
+  return typeof member.name === 'string';
+}
+
+function commentOf({ description, unit, default: value, defaultText, secret }: Option): string {
+  const byDefault = defaultText ?? (value === undefined || secret ? undefined : String(value));
+  const parts = [
+    description,
+    unit === undefined ? '' : `In ${unit}.`,
+    byDefault === undefined || byDefault === '' ? '' : `Default: ${byDefault}.`,
+  ];
+  return parts
+    .filter((part) => part !== '')
+    .join(' ')
+    .replaceAll('*/', '*\\/');
+}
+
+function typeOf({ type, values = [], orFunction }: Option): string {
+  const types = {
+    boolean: 'boolean',
+    integer: 'number',
+    number: 'number',
+    string: 'string',
+    enum: values.map((value) => `'${value}'`).join(' | '),
+    list: 'readonly string[]',
+    keys: 'readonly EncryptionKeyConfig[]',
+    names: 'Readonly<Record<string, string | readonly string[]>>',
+    rules: 'never',
+  } as const satisfies Record<Option['type'], string>;
+  return orFunction ? `${types[type]} | ((request: unknown) => unknown)` : types[type];
+}
