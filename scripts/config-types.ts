@@ -5,7 +5,7 @@ const head = `// Made by scripts/generate-config-docs.ts: change the options in 
 import type { EncryptionKeyConfig } from './check/pii-keys.ts';
 
 /** The options as \`defineConfig\` shows them in an editor. Those with a form of their own are in \`define-config.ts\`. */
-export interface OptionsInCode {`;
+export `;
 
 interface Section {
   [name: string]: Section | Option;
@@ -25,17 +25,23 @@ export function renderOptionTypes(): string {
     }
     section[last] = option;
   }
-  return `${head}${membersOf(root)}}\n`;
+  return `${head}${interfacesOf('OptionsInCode', root)}`;
 }
 
-function membersOf(section: Section): string {
-  return Object.entries(section)
-    .map(([name, member]) =>
-      isOption(member)
-        ? `/** ${commentOf(member)} */\nreadonly ${name}: ${typeOf(member)};\n`
-        : `readonly ${name}: {\n${membersOf(member)}};\n`,
-    )
-    .join('');
+/** An interface for each section: comments within nested types do not reach the types of the package. */
+function interfacesOf(name: string, section: Section): string {
+  let members = '';
+  let inside = '';
+  for (const [key, member] of Object.entries(section)) {
+    if (isOption(member)) {
+      members += `/** ${commentOf(member)} */\nreadonly ${key}: ${typeOf(member)};\n`;
+    } else {
+      const part = `${name === 'OptionsInCode' ? '' : name}${key.charAt(0).toUpperCase()}${key.slice(1)}`;
+      members += `readonly ${key}: ${part};\n`;
+      inside += `\n${interfacesOf(part, member)}`;
+    }
+  }
+  return `interface ${name} {\n${members}}\n${inside}`;
 }
 
 function isOption(member: Section | Option): member is Option {
