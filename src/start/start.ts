@@ -2,7 +2,6 @@ import { AsyncResource } from 'node:async_hooks';
 import { isMainThread } from 'node:worker_threads';
 import { connectDeclarations, disconnectDeclarations } from '../capture/declare/declarations.ts';
 import type * as Preparing from '../capture/prepare.ts';
-import type { Capture } from '../capture/prepare.ts';
 import type { TargetReport } from '../capture/report.ts';
 import { type CaptureSlot, createSlot } from '../capture/slot.ts';
 import type { Config } from '../config/config.ts';
@@ -128,9 +127,9 @@ export function start(config: Config, logger: Logger): Service {
   };
 }
 
-const noTargets: Capture = { setOnCall() {}, report: () => [], close() {} };
+const noTargets: Preparing.Capture = { setOnCall() {}, report: () => [], close() {} };
 
-function startCapture({ aop, targets, baseDir }: Config, logger: Logger): Capture {
+function startCapture({ aop, targets, baseDir }: Config, logger: Logger): Preparing.Capture {
   if (!aop.enabled || targets.length === 0) return noTargets;
   const { prepare } = loadChunk(import.meta.url, '../capture/prepare.ts') as typeof Preparing;
   const captured = targets.map((target) => ({

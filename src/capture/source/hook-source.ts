@@ -8,10 +8,9 @@ import { hasSoundSyncHooks, isRequiredPreload } from './node-hooks.ts';
 import { loadParser } from './parse-text.ts';
 import { rewriteLoaded } from './rewrite-loaded.ts';
 import type * as RewriteText from './rewrite-text.ts';
-import type { SourceEvents } from './rewrite-text.ts';
 import { type TargetFiles, targetFileLookup } from './target-files.ts';
 
-export interface SourceHookEvents extends SourceEvents {
+export interface SourceHookEvents extends RewriteText.SourceEvents {
   /** Inserted by the loader thread, which cannot ask: the inserted call brings the parameter names. */
   inserted(id: string): void;
 }
@@ -48,13 +47,22 @@ export function hookSource(files: TargetFiles, events: SourceHookEvents): Source
 }
 
 /** Loaded when the first of the files is read: a process that never comes to one need not wait for it. */
-const rewrite: typeof RewriteText.rewrite = (...args) =>
-  (loadChunk(import.meta.url, './rewrite-text.ts') as typeof RewriteText).rewrite(...args);
+const rewrite: typeof RewriteText.rewrite = (file, text, kind, targets, events) => {
+  try {
+    const later = loadChunk(import.meta.url, './rewrite-text.ts') as typeof RewriteText;
+    return later.rewrite(file, text, kind, targets, events);
+  } catch (error) {
+    // The application's module comes first.
+    const reason = error instanceof Error ? error.message : 'unknown error';
+    for (const { id } of targets) events.problem(id, `svc could not load a part of itself: ${reason}`);
+    return text;
+  }
+};
 
 type Compile = (this: unknown, content: unknown, filename: unknown, ...rest: unknown[]) => unknown;
 
 /** Every require hook there is (tsx, ts-node, swc, Babel) ends in `_compile`. */
-function hookCompile(files: TargetFiles, events: SourceEvents, entry: EntryWatch): Hook {
+function hookCompile(files: TargetFiles, events: RewriteText.SourceEvents, entry: EntryWatch): Hook {
   const lookup = targetFileLookup(files);
   const prototype = Module.prototype as unknown as { _compile: Compile };
   const original = prototype._compile;
@@ -87,7 +95,7 @@ function hookModules(files: TargetFiles, events: SourceHookEvents, entry: EntryW
   return isRequiredPreload() ? nothing : hookModulesInThread(files, events);
 }
 
-function hookModulesHere(files: TargetFiles, events: SourceEvents, entry: EntryWatch): Hook {
+function hookModulesHere(files: TargetFiles, events: RewriteText.SourceEvents, entry: EntryWatch): Hook {
   const lookup = targetFileLookup(files);
   const hooks = Module.registerHooks({
     load(url, context, nextLoad) {
