@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
-import { systemClock } from '../ground/clock.ts';
+import { systemClock, within } from '../ground/clock.ts';
 import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { BackupState } from '../observe/metrics.ts';
@@ -144,7 +144,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
       const end = clock.monotonic() + deadlineMs;
       const draining = drain?.close();
       await chain.close(deadlineMs);
-      if (draining !== undefined) await Promise.race([draining, sleep(Math.max(0, end - clock.monotonic()))]);
+      if (draining !== undefined) await within(Math.max(0, end - clock.monotonic()), draining);
     },
   };
 }
