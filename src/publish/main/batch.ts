@@ -15,7 +15,7 @@ export interface Batch {
 }
 
 export interface BatchSettings extends BatchLimits {
-  /** How long the first event of a batch waits at most for others where its partition is busy, or was sent to within that time. */
+  /** How long the first event of a batch waits at most for others where its partition is busy, or was just sent to. */
   readonly lingerMs: number;
   /** Callers wait for the outcome of their events. Default: false. */
   readonly isAwaited?: boolean;

@@ -18,7 +18,7 @@ export interface EventOutcomesOptions {
 
 /** From the end of an event in the queue to its outcome: published, or where the next tiers have put it. */
 export interface EventOutcomes {
-  /** Resolves with where the event ended; never rejects. What is done for it runs in the AsyncLocalStorage context of its call. */
+  /** Resolves with where the event ended; never rejects. Its work runs in the AsyncLocalStorage context of its call. */
   outcomeOf(queued: QueuedEvent): Promise<Outcome>;
   /** The same of an event that was not taken in. */
   outcomeOfRefused(failed: FailedEvent): Promise<Outcome>;

@@ -1,9 +1,9 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../broker.ts';
 
-/** A send may take so long before anybody asks what it waits for; an answer of a healthy cluster takes milliseconds. */
+/** How long a send may take before the adapter is asked about it; a cluster that is well answers in milliseconds. */
 export const patienceMs = 3_000;
-/** How often it is asked then: an election takes some seconds, and what it decides is wanted soon. */
+/** How often it is asked then: a new leader takes some seconds to be elected, and is to be used soon. */
 export const lookMs = 1_000;
 
 interface Watched {

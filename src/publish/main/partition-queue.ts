@@ -51,7 +51,7 @@ export interface PartitionQueue {
   isIdle(): boolean;
 }
 
-/** With so many events, or bytes, what a send costs hardly shows in what an event of it costs: it waits for no more. */
+/** With so many events or bytes in one send, more of them would hardly make each one cheaper: a batch waits no longer. */
 export const worthwhileEvents = 100;
 export const worthwhileBytes = 131_072;
 /** The longest wait where an event was alone in the last batch. */

@@ -52,8 +52,9 @@ class EventRecord implements BrokerRecord {
 }
 
 const publishedAtBytes = 24;
-/** Lengths, offsets and time of a record, and lengths of a header, at their longest. */
+/** The most that the lengths, offsets and time of a record take. */
 const recordBytes = 40;
+/** The most that the lengths of a header take. */
 const headerBytes = 6;
 
 /** Size in bytes of the record that an event becomes, on the safe side by a few. */

@@ -1,8 +1,8 @@
 import { type Clock, inTime } from '../../ground/clock.ts';
 
-/** So long nothing may be heard while events wait, before anybody asks; an answer of a healthy cluster takes milliseconds. */
+/** How long nothing may be heard while events wait before the cluster is asked; if it is well, it answers in milliseconds. */
 export const patienceMs = 2_500;
-/** And so long the answer to that may take. */
+/** How long its answer to that question may take. */
 export const answerMs = 2_000;
 
 export interface SilenceWatchOptions {

@@ -35,7 +35,7 @@ const maxUnderWay = 256;
 const maxSecondTries = 32;
 /** Events that wait for their second try. One more is lost. */
 const maxWaiting = 10_000;
-/** Bytes of the events that wait for their second try, and of those under way in one strategy: if it hangs, memory has a bound. */
+/** Bytes of the events that wait for their second try, and of those under way in one strategy: one that hangs fills no memory. */
 const maxBytes = 128 * 1024 * 1024;
 
 interface Standing {
