@@ -89,6 +89,19 @@ describe('architecture', () => {
     assert.deepEqual(files.filter((file) => dirname(file) === '.').sort(), [...entries].sort());
   });
 
+  it('says in one file of each room, first of all, what the room is for', () => {
+    const rooms = Map.groupBy(files, (file) => dirname(file));
+    rooms.delete('.');
+    const silent = [...rooms].filter(([room, inside]) => {
+      const name = room.split('/').at(-1);
+      return inside.filter((file) => textOf(file).startsWith(`// ${name}/: `)).length !== 1;
+    });
+    assert.deepEqual(
+      silent.map(([room]) => room),
+      [],
+    );
+  });
+
   it('keeps rooms small', () => {
     const counts = Map.groupBy(files, (file) => dirname(file));
     const full = [...counts].filter(([, inside]) => inside.length > mostFiles).map(([folder]) => folder);

@@ -1,3 +1,5 @@
+// capture/: from the functions of an application to calls that svc hears of. On top: what all of its rooms share.
+
 import type { Logger } from '../observe/logger.ts';
 import type { OnCall } from './call.ts';
 import { hookPackages } from './packages/hook.ts';

@@ -1,3 +1,5 @@
+// cli/: the commands of `svc`, one file each.
+
 import { version } from '../ground/version.ts';
 import { runBackup } from './backup.ts';
 import { runCheck } from './check.ts';

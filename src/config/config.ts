@@ -1,3 +1,5 @@
+// config/: what can be set (`schema/`), what of it is wrong (`check/`), and where it comes from (`read/`).
+
 import type { PathRule } from '../ground/pii-rule.ts';
 import type { Names } from './check/names.ts';
 import type { EncryptionKeyConfig } from './check/pii-keys.ts';

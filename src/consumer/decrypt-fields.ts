@@ -1,3 +1,5 @@
+// consumer/: for readers of events: opens what `protect/` has encrypted. Loads nothing of the running svc.
+
 import { SvcError } from '../ground/errors.ts';
 import { type CipherField, findCipherFields, notAnEnvelope } from './cipher-fields.ts';
 import type { DecryptionKeys, EventCalls } from './decryption-keys.ts';

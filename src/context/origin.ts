@@ -1,3 +1,5 @@
+// context/: what is known about the request that a call was made in.
+
 import type { Context } from '@opentelemetry/api';
 import type { Origin } from '../envelope/envelope.ts';
 import { createActorReader } from './actor.ts';

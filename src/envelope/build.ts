@@ -1,3 +1,5 @@
+// envelope/: what surrounds the payload of an event, and the ids that no two events share.
+
 import type { Envelope, EnvelopeTemplate, Origin, Trace } from './envelope.ts';
 import { isoTime } from './iso-time.ts';
 

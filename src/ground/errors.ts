@@ -1,3 +1,5 @@
+// ground/: what every other folder may stand on, and what two of them must agree on.
+
 import { shared } from './lifecycle.ts';
 
 /**

@@ -1,3 +1,5 @@
+// manage/: health and metrics over HTTP. Sees svc through `controls.ts` only.
+
 import {
   createServer,
   type IncomingMessage,

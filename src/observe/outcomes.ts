@@ -1,3 +1,5 @@
+// observe/: what svc says of itself: log lines, the ledger of outcomes, metrics, spans.
+
 import { createEventRows } from './event-rows.ts';
 
 /** The ends that a call's event can have. */

@@ -1,3 +1,5 @@
+// preload/: what `node --import svc/register` does, from the configuration to the last word of the process.
+
 import { createRequire } from 'node:module';
 import { isMainThread } from 'node:worker_threads';
 import { formatEndReport, formatReport } from '../capture/report.ts';

@@ -1,3 +1,5 @@
+// protect/: from an envelope to something that may leave the process. The walk on top, what it asks in rooms.
+
 import type { Envelope } from '../envelope/envelope.ts';
 import { type Clock, systemClock } from '../ground/clock.ts';
 import type { ClearText } from './clear-texts.ts';

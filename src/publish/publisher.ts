@@ -1,3 +1,5 @@
+// publish/: from a serialized event to its outcome. On top: the ports, for adapters and for other folders.
+
 import type { Outcome } from '../observe/outcomes.ts';
 import type { SerializedEvent } from '../serialize/serializer.ts';
 

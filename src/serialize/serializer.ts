@@ -1,3 +1,5 @@
+// serialize/: a protected envelope becomes bytes, once.
+
 import type { ProtectedEnvelope } from '../protect/protect.ts';
 
 /** One event, serialized once: the Kafka record, the DLQ message, the backup and the outbox row hold these same bytes. */

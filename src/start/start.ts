@@ -1,3 +1,5 @@
+// start/: the only place where objects are built.
+
 import { AsyncResource } from 'node:async_hooks';
 import { isMainThread } from 'node:worker_threads';
 import { connectDeclarations, disconnectDeclarations } from '../capture/declare/declarations.ts';

@@ -1,3 +1,5 @@
+// aws-kms/: keys of AWS KMS, behind the port of `protect/keys/key-provider.ts`.
+
 import { inTime } from '../../ground/clock.ts';
 import type { SvcError } from '../../ground/errors.ts';
 import { type EnvelopeKeyProvider, keyProviderError } from '../../protect/keys/key-provider.ts';

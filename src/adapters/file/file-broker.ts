@@ -1,3 +1,5 @@
+// file/: a broker without Kafka: a file for each topic, a line for each record.
+
 import { constants } from 'node:fs';
 import { access, mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';

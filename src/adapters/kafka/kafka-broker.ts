@@ -1,3 +1,5 @@
+// kafka/: what the clients of Kafka share: certificates, failures in words, sends that outlive a new leader.
+
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import type { Broker, BrokerRecord, ClusterInfo, SendFailure, SendResult } from '../../publish/broker.ts';

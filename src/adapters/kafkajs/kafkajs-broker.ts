@@ -1,3 +1,5 @@
+// kafkajs/: Kafka through kafkajs: sending, questions about topics, reading dead letters.
+
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 import { noSuchPartition } from '../kafka/failure-lines.ts';
 import { createKafkaBroker, failed, type KafkaSession } from '../kafka/kafka-broker.ts';

@@ -1,3 +1,5 @@
+// local-backup/: the last place for events: files on the disk of this process, single ones or segments of many.
+
 import { type Clock, within } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from '../../publish/backup-strategy.ts';

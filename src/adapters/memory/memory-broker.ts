@@ -1,3 +1,5 @@
+// memory/: a broker that keeps records in memory, for tests (`svc/testing`).
+
 import { SvcError } from '../../ground/errors.ts';
 import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
 import type { Broker, SendFailure, SendResult } from '../../publish/broker.ts';

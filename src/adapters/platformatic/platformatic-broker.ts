@@ -1,3 +1,5 @@
+// platformatic/: Kafka through @platformatic/kafka: connections, topics and sends are its parts.
+
 import { topicNamePattern } from '../../ground/event-fields.ts';
 import type { Broker, BrokerRecord, SendResult } from '../../publish/broker.ts';
 import { invalidTopic, noSuchPartition } from '../kafka/failure-lines.ts';

@@ -1,3 +1,5 @@
+// s3-backup/: a backup in S3, and the way back from there.
+
 import { systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type BackupEvent, backupName, type EventBackupStrategy } from '../../publish/backup-strategy.ts';

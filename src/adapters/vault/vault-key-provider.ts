@@ -1,3 +1,5 @@
+// vault/: keys of HashiCorp Vault and OpenBao, behind the port of `protect/keys/key-provider.ts`.
+
 import { readFile } from 'node:fs/promises';
 import {
   type EnvelopeKeyProvider,

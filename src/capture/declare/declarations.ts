@@ -1,3 +1,5 @@
+// declare/: targets that are written in code, and the plan that every target becomes.
+
 import { shared } from '../../ground/lifecycle.ts';
 import { adopt, type Held, undeclared } from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';

@@ -1,3 +1,5 @@
+// expression/: the language of `payload`, `key` and `when`: text, tokens, tree, function. It can read, and call what is pure.
+
 import { build } from './build.ts';
 import { failAt, isOwnFailure, maxProjectedElements, maxTextLength, refusal } from './failure.ts';
 import type { Walk } from './operators.ts';

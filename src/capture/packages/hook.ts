@@ -1,3 +1,5 @@
+// packages/: functions of packages: their exports are replaced when a package is loaded.
+
 import { isBuiltin } from 'node:module';
 import { addNote } from '../notes.ts';
 import { type FunctionPath, parseFunctionPath } from '../source/find/function-path.ts';

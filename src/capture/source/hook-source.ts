@@ -1,3 +1,5 @@
+// source/: functions of own files: svc inserts a call into the text while Node loads it.
+
 import { existsSync } from 'node:fs';
 import Module from 'node:module';
 import { fileURLToPath } from 'node:url';

@@ -1,3 +1,5 @@
+// wrap/: what stands in the place of a captured function, and watches for its result.
+
 import { isOwnWork } from '../../ground/lifecycle.ts';
 import { adopt, type Callable, type Held, heldOf, remember } from '../captured-functions.ts';
 import { addNote } from '../notes.ts';

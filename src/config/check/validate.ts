@@ -1,3 +1,5 @@
+// check/: all that can be wrong with a configuration, found together and said without a value.
+
 import type { Option, OptionValue } from '../schema/option.ts';
 import { options } from '../schema/schema.ts';
 import type { Setting } from './flatten.ts';

@@ -1,3 +1,5 @@
+// read/: files, environment and code, put into one configuration.
+
 import { dirname, parse } from 'node:path';
 import type { PathRule } from '../../ground/pii-rule.ts';
 import { checkAcrossOptions } from '../check/across-options.ts';

@@ -1,3 +1,5 @@
+// schema/: the list of everything that can be set; documentation, types and JSON Schema are made from it.
+
 import { backupOptions } from './backup.ts';
 import { brokerOptions } from './broker.ts';
 import { brokerSecurityOptions } from './broker-security.ts';

@@ -1,3 +1,5 @@
+// request/: how the context of a request is kept, for HTTP/1 and HTTP/2 without a framework.
+
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { ServerHttp2Stream } from 'node:http2';

@@ -1,3 +1,5 @@
+// trace/: ids of the trace that an event belongs to, with an SDK of OpenTelemetry or without.
+
 import type { Context, Span, SpanContext } from '@opentelemetry/api';
 import { otelApi } from '../../observe/otel-api.ts';
 import { definedFlags } from '../../observe/spans.ts';

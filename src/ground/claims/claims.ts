@@ -1,3 +1,5 @@
+// claims/: files that say which thread holds something: a worker id, a backup folder.
+
 import { closeSync, lstatSync, openSync, readdirSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { isAlive, type ProcessStamp } from './process-stamp.ts';

@@ -1,3 +1,5 @@
+// files/: folders that svc makes, and package.json as it reads it.
+
 import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 

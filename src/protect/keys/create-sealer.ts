@@ -1,3 +1,5 @@
+// keys/: encryption and hashes: keys, where they come from, and how long they are good.
+
 import { SvcError } from '../../ground/errors.ts';
 import type { Sealer } from '../sealer.ts';
 import { type CipherFormat, type EncryptionKey, writeCipherText } from './cipher-text.ts';

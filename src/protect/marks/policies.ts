@@ -1,3 +1,5 @@
+// marks/: which rule holds for a value: marks of classes, paths of the configuration.
+
 import type { PathRule } from '../../ground/pii-rule.ts';
 import { compilePolicy, type Policy } from './policy.ts';
 

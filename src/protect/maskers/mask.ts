@@ -1,3 +1,5 @@
+// maskers/: what a mask leaves to be seen, a file for each type of data.
+
 import { shared } from '../../ground/lifecycle.ts';
 import type { FieldRule, PiiLevel, PiiType } from '../../ground/pii-rule.ts';
 import { maskAccount } from './account.ts';

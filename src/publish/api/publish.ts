@@ -1,3 +1,5 @@
+// api/: what application code calls, and how long it waits.
+
 import { SvcError } from '../../ground/errors.ts';
 import type { Published, PublishOptions } from '../producer.ts';
 import { runningService } from './running-service.ts';

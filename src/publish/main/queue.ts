@@ -1,3 +1,5 @@
+// main/: the main topic: intake, topic, partition, line to the broker, outcome.
+
 import { type Clock, within } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';

@@ -1,3 +1,5 @@
+// recovery/: the way back of events that did not get to their topic: dead letters and backups.
+
 import type { Clock } from '../../ground/clock.ts';
 import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
 import { cutBatches, halvesOf } from '../cut-batches.ts';

@@ -1,3 +1,5 @@
+// tiers/: where events go that their topic did not take: dead letters, then backups, then the alert.
+
 import { shutDown } from '../main/failures.ts';
 import type { FailedEvent, NextTier, Tier } from '../tier.ts';
 

@@ -1,3 +1,5 @@
+// access/: what `svc check --online` asks a cluster, and what its answers mean.
+
 import { SvcError } from '../../../ground/errors.ts';
 import type { SendFailure } from '../../../publish/broker.ts';
 import type { Access, AskAccess } from '../../../publish/broker-access.ts';

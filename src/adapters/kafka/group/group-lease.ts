@@ -1,3 +1,5 @@
+// group/: worker ids through a consumer group: Kafka sees to it that no two members have one.
+
 import type { Instant, WorkerIdGrant, WorkerIdLease } from '../../../envelope/worker-id-lease.ts';
 import { type Clock, within } from '../../../ground/clock.ts';
 import type { Logger } from '../../../observe/logger.ts';

@@ -1,3 +1,5 @@
+// records/: the bytes of a produce request, which svc writes itself, a buffer for each batch.
+
 import type { BrokerRecord } from '../../../publish/broker.ts';
 import { crc32c } from './crc32c.ts';
 import { sizeOfVarint, writeVarint } from './varint.ts';

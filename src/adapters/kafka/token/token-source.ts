@@ -1,3 +1,5 @@
+// token/: tokens for SASL/OAUTHBEARER: fetched, kept, fetched anew before they end.
+
 import { readFile } from 'node:fs/promises';
 import { systemClock } from '../../../ground/clock.ts';
 import { isolate } from '../../../observe/isolate.ts';

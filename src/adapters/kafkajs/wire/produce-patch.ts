@@ -1,3 +1,5 @@
+// wire/: what svc changes in kafkajs: how its own records are written, when requests are sent, codecs, metadata.
+
 import type { Message } from 'kafkajs';
 import { shared } from '../../../ground/lifecycle.ts';
 import type { BrokerRecord } from '../../../publish/broker.ts';

@@ -1,3 +1,5 @@
+// source/: the way back: reading what a backup folder holds, whoever wrote it.
+
 import { lstat, readdir, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { createRanges } from '../../../ground/ranges.ts';

@@ -1,3 +1,5 @@
+// find/: where in a text the function of a target is defined.
+
 import type { Class, Expression, Program } from 'oxc-parser';
 import { type Found, isProblem, type Place, type Problem } from '../wrapper-place.ts';
 import type { Definition, NamedValue } from './definitions.ts';
