@@ -27,7 +27,7 @@ const folders = [
 /** What a package.json of an application can name. */
 const entries = ['index.ts', 'register.ts', 'testing.ts', 'consumer.ts'];
 /** About fifteen: more of them side by side are two rooms. */
-const mostFiles = 17;
+const mostFiles = 16;
 
 interface Import {
   readonly from: string;

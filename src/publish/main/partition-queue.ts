@@ -11,7 +11,6 @@ import {
 } from './batch.ts';
 import type { EventOutcomes } from './event-outcomes.ts';
 import { timedOut } from './failures.ts';
-import type { PartitionTurns } from './partition-turns.ts';
 import type { Partitioner } from './partitioner.ts';
 import type { QueuedEvent } from './queued-event.ts';
 import type { SendLine } from './send-line.ts';
@@ -49,6 +48,23 @@ export interface PartitionQueue {
   /** Ends all events that are not in a send, or all of them. */
   abandon(reason: SendFailure, alsoInFlight: boolean): void;
   isIdle(): boolean;
+}
+
+/** Milliseconds until a batch may leave that waited `lingerMs` for company. Asked once for each. */
+export type PartitionTurns = (nowMs: number, lingerMs: number) => number;
+
+/**
+ * Lets the partitions of a topic send one after the other, evenly over the time that they wait for company anyway. All at
+ * once they would hold up the application for the length of all their sends, and set all threads of the broker to work at
+ * the same moment.
+ */
+export function createPartitionTurns(partitions: { readonly size: number }): PartitionTurns {
+  let nextAtMs = Number.NEGATIVE_INFINITY;
+  return (nowMs, lingerMs) => {
+    const atMs = Math.max(nowMs, nextAtMs);
+    nextAtMs = atMs + lingerMs / partitions.size;
+    return atMs - nowMs;
+  };
 }
 
 /** With so many events or bytes in one send, more of them would hardly make each one cheaper: a batch waits no longer. */
