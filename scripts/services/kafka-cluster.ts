@@ -19,8 +19,8 @@ export interface ClusterNode {
   readonly isRunning: boolean;
   /** SIGKILL. Its data stay. */
   kill(): Promise<void>;
-  /** SIGSTOP: connections stay open and nothing answers. */
-  pause(): void;
+  /** SIGSTOP: once this resolves, connections stay open and nothing answers. */
+  pause(): Promise<void>;
   resume(): void;
   /** Starts the process again, on the same ports with the same data. */
   launch(): void;
@@ -87,8 +87,8 @@ async function startNodes(jars: KafkaJars, starting: StartingInstance, keep: boo
         return node.isRunning;
       },
       kill: node.kill,
-      pause: () => node.signal('SIGSTOP'),
-      resume: () => node.signal('SIGCONT'),
+      pause: node.pause,
+      resume: node.resume,
       launch: node.launch,
       ready: (brokerCount = NODE_COUNT) => node.ready({ ...(clusterId && { clusterId }), brokerCount }),
     };

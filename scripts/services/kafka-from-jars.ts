@@ -72,8 +72,8 @@ async function startNode(
     consoleConsumer: (args) => consoleConsumer(jars, args),
     controls: {
       kill: node.kill,
-      pause: async () => node.signal('SIGSTOP'),
-      resume: async () => node.signal('SIGCONT'),
+      pause: node.pause,
+      resume: async () => node.resume(),
       restart: async () => {
         await node.kill();
         node.launch();

@@ -6,7 +6,7 @@ import { lastLines } from './commands.ts';
 import type { Guard } from './guard.ts';
 import type { KafkaJars } from './kafka-jars.ts';
 import { type WaitOptions, waitForKafka } from './kafka-server.ts';
-import { signalGroup } from './processes.ts';
+import { pauseGroup, signalGroup } from './processes.ts';
 import { PortTaken } from './start-instance.ts';
 
 export const FAST_JVM = ['-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1'];
@@ -32,7 +32,10 @@ export interface KafkaNode {
   ready(options: Pick<WaitOptions, 'clusterId' | 'brokerCount'>): Promise<void>;
   /** Ends it at once (SIGKILL), and waits for the end. */
   kill(): Promise<void>;
-  signal(signal: NodeJS.Signals): void;
+  /** Freezes it (SIGSTOP): once this resolves, connections stay open and nothing answers. */
+  pause(): Promise<void>;
+  /** Ends `pause` (SIGCONT). */
+  resume(): void;
 }
 
 export function createKafkaNode({ jars, guard, folder, address, maxHeapMb }: KafkaNodeOptions): KafkaNode {
@@ -75,6 +78,9 @@ export function createKafkaNode({ jars, guard, folder, address, maxHeapMb }: Kaf
       signal('SIGKILL');
       await ended;
     },
-    signal,
+    async pause() {
+      if (child?.pid !== undefined) await pauseGroup(child.pid);
+    },
+    resume: () => signal('SIGCONT'),
   };
 }

@@ -21,7 +21,7 @@ export interface KafkaServer {
 export interface KafkaControls {
   /** Ends the broker at once, as a crash does (SIGKILL). Its data stay. */
   kill(): Promise<void>;
-  /** Freezes the broker (SIGSTOP): connections stay open and nothing answers. */
+  /** Freezes the broker (SIGSTOP): once this resolves, connections stay open and nothing answers. */
   pause(): Promise<void>;
   /** Ends `pause` (SIGCONT). */
   resume(): Promise<void>;

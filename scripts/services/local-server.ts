@@ -1,12 +1,12 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { lastLines } from './commands.ts';
 import type { Instance } from './instances.ts';
 import { freePorts } from './ports.ts';
-import { signalGroup } from './processes.ts';
+import { pauseGroup, signalGroup } from './processes.ts';
 import { PortTaken, startInstance } from './start-instance.ts';
 
 /** One program that is a whole server, and how to start it on a port of 127.0.0.1. */
@@ -62,10 +62,7 @@ export function startLocalServer(program: LocalProgram, keep = false): Promise<L
         signalGroup(child.pid ?? 0, 'SIGKILL');
         await ended;
       },
-      async pause() {
-        signalGroup(child.pid ?? 0, 'SIGSTOP');
-        await untilStopped(child.pid ?? 0);
-      },
+      pause: () => pauseGroup(child.pid ?? 0),
       resume: () => void signalGroup(child.pid ?? 0, 'SIGCONT'),
       stop: starting.stop,
     };
@@ -95,23 +92,4 @@ async function fail(program: LocalProgram, logFile: string, what: string): Promi
 
 function hasEnded(child: ChildProcess): boolean {
   return child.exitCode !== null || child.signalCode !== null;
-}
-
-/** On a busy machine the threads of a process run on for a while after the signal. Where there is no /proc, a moment has to do. */
-async function untilStopped(pid: number): Promise<void> {
-  for (let tries = 0; tries < 200; tries++) {
-    await sleep(10);
-    const states = await threadStates(pid);
-    if (states === undefined ? tries > 10 : states.every((state) => state === 'T' || state === 't')) return;
-  }
-}
-
-async function threadStates(pid: number): Promise<(string | undefined)[] | undefined> {
-  try {
-    const tasks = await readdir(`/proc/${pid}/task`);
-    const stats = await Promise.all(tasks.map((task) => readFile(`/proc/${pid}/task/${task}/stat`, 'utf8')));
-    return stats.map((stat) => /^\d+ \(.*\) (\S)/s.exec(stat)?.[1]);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Whether a process runs. One that has ended but was not yet reaped by its parent does not. */
@@ -36,6 +37,31 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): boolean {
     return true;
   } catch {
     return false;
+  }
+}
+
+/** Freezes a process group (SIGSTOP): once this resolves, its leader does nothing any more. */
+export async function pauseGroup(pid: number): Promise<void> {
+  signalGroup(pid, 'SIGSTOP');
+  await untilStopped(pid);
+}
+
+/** On a busy machine the threads of a process run on for a while after the signal. Where there is no /proc, a moment has to do. */
+async function untilStopped(pid: number): Promise<void> {
+  for (let tries = 0; tries < 200; tries++) {
+    await sleep(10);
+    const states = await threadStates(pid);
+    if (states === undefined ? tries > 10 : states.every((state) => state === 'T' || state === 't')) return;
+  }
+}
+
+async function threadStates(pid: number): Promise<(string | undefined)[] | undefined> {
+  try {
+    const tasks = await readdir(`/proc/${pid}/task`);
+    const stats = await Promise.all(tasks.map((task) => readFile(`/proc/${pid}/task/${task}/stat`, 'utf8')));
+    return stats.map((stat) => /^\d+ \(.*\) (\S)/s.exec(stat)?.[1]);
+  } catch {
+    return undefined;
   }
 }
 

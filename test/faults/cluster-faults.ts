@@ -23,7 +23,7 @@ export const clusterFaults: readonly ClusterFault[] = [
     title: 'a broker stopped with SIGSTOP, its connections open, and continued 20 s later',
     async run({ leaderOf, say }) {
       const node = await leaderOf(0);
-      node.pause();
+      await node.pause();
       say(`node ${node.id} stopped`);
       await sleep(20_000);
       node.resume();
