@@ -1,0 +1,104 @@
+// outbox/: events that wait in a table of the application's database, and the relay that sends them. On top: the port.
+
+import type { OutboxRow } from './outbox-row.ts';
+
+export const rowStatuses = ['PENDING', 'PUBLISHED', 'FAILED'] as const;
+/** What became of a row. Nothing else is ever stored. */
+export type RowStatus = (typeof rowStatuses)[number];
+
+/** A row as the relay sees it. */
+export interface StoredRow extends OutboxRow {
+  /** Where it stands among all rows: compared with others of the same store, and handed back to it, never calculated with. */
+  readonly id: number;
+  readonly status: RowStatus;
+  /** Tries that failed by the row's own fault. */
+  readonly retryCount: number;
+  readonly lastError: string | null;
+  /** Milliseconds until its next try by the database's clock; 0 or less: due. */
+  readonly waitMs: number;
+}
+
+/** What became of one row that was sent in vain. */
+export interface RowFailure {
+  readonly id: number;
+  readonly retryCount: number;
+  /** One line, without a value of the payload. */
+  readonly lastError: string;
+  /** Milliseconds to its next try; `null`: none, its status is FAILED. */
+  readonly retryInMs: number | null;
+}
+
+/** `null` where the rows do not tell. Times in milliseconds. */
+export interface OutboxStatistics {
+  readonly total: number;
+  readonly pending: number;
+  readonly published: number;
+  readonly failed: number;
+  /** Age of the oldest PENDING row. */
+  readonly oldestPendingMs: number | null;
+  /** Mean of the sending time - createdAt, over PUBLISHED rows. */
+  readonly avgProcessingTimeMs: number | null;
+}
+
+/** Which rows; all of them where it is empty. */
+export interface RowFilter {
+  readonly ids?: readonly number[];
+  readonly statuses?: readonly RowStatus[];
+  readonly eventType?: string;
+  readonly topic?: string;
+  readonly aggregateType?: string;
+  readonly aggregateId?: string;
+  /** Milliseconds since the epoch, of the storing: from this one on, and before that one. */
+  readonly since?: number;
+  readonly before?: number;
+}
+
+/**
+ * PORT: the table of the outbox, over svc's own connection. One folder under `adapters/` implements it;
+ * `test/contract/outbox-store.ts` is the suite it passes.
+ *
+ * - It connects by itself and again after a failure. Everything rejects with an `SvcError` whose message is one line for an
+ *   operator, says what to do, and holds no value of a row and no password; nothing waits for longer than its time-out.
+ * - Times are those of the database's clock: two relays need not agree on one.
+ * - No transaction is open between two calls. Sockets and timers hold no process.
+ * - Shards: rows are spread over `shardCount` of them, an aggregate is always in one, and one owner at most holds a shard.
+ */
+export interface OutboxStore {
+  /** As in the datasource's URL: `postgres`, `mysql`, `sqlite`. */
+  readonly name: string;
+  /** Checks the table, or makes it: as `svc.outbox.initialize-schema` says. */
+  prepare(): Promise<void>;
+  /** Stores events in a transaction of its own, all or none. */
+  insert(rows: readonly OutboxRow[]): Promise<void>;
+  /**
+   * Says that `owner` is alive, lengthens its leases by `leaseMs` from now, takes free and expired shards up to its share
+   * among the owners that are alive, and gives back what is above it. Returns the shards it holds now.
+   */
+  claim(owner: string, leaseMs: number): Promise<readonly number[]>;
+  /** Gives all back, and says that `owner` is gone. */
+  release(owner: string): Promise<void>;
+  /** PENDING rows of these shards with a larger id, also those that wait for their next try, by ascending id. */
+  pending(shards: readonly number[], afterId: number, limit: number): Promise<readonly StoredRow[]>;
+  /**
+   * Marks rows as PUBLISHED, as far as `owner` holds their shard still; with `keep: false` deletes them instead. Returns the
+   * ids it was done for.
+   */
+  ack(owner: string, ids: readonly number[], keep: boolean): Promise<readonly number[]>;
+  /** Writes down what failed, as far as `owner` holds the shard still. */
+  fail(owner: string, failures: readonly RowFailure[]): Promise<void>;
+  /** PENDING rows, counted: for the gauge and the size of batches. */
+  countPending(): Promise<number>;
+  statistics(): Promise<OutboxStatistics>;
+  /** Rows by ascending id, from the one after `afterId`. */
+  read(filter: RowFilter, afterId: number, limit: number): Promise<readonly StoredRow[]>;
+  /** Makes FAILED rows PENDING again, with all their tries. Returns how many. */
+  retry(filter: RowFilter): Promise<number>;
+  /** Deletes rows. Returns how many. */
+  discard(filter: RowFilter): Promise<number>;
+  /**
+   * Deletes up to `limit` rows of that status that have had it for longer than `ageMs`; does nothing while another instance is at it.
+   * Returns how many.
+   */
+  cleanup(status: 'PUBLISHED' | 'FAILED', ageMs: number, limit: number): Promise<number>;
+  close(deadlineMs: number): Promise<void>;
+}
