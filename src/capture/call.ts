@@ -1,4 +1,5 @@
 import type { Context } from '@opentelemetry/api';
+import type { Scope } from '../transaction/scope.ts';
 import type { CapturePlan } from './plan.ts';
 
 /** One finished (or, in phase BEFORE, starting) call of a captured function. */
@@ -14,6 +15,8 @@ export interface Call {
   readonly context?: Context | undefined;
   /** Why no event can be made of the call: its `when` failed. It counts as refused. */
   readonly refusal?: unknown;
+  /** Where a function ran that takes part in transactions; else the current one counts. */
+  readonly scope?: Scope | undefined;
   /**
    * True when the caller can wait for the event (the function returned a promise, a thenable or an async iterator, or calls back later).
    * False for a synchronous function: it is never blocked.

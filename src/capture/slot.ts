@@ -1,3 +1,4 @@
+import type { Scope } from '../transaction/scope.ts';
 import type { OnCall } from './call.ts';
 import type { CapturePlan } from './plan.ts';
 
@@ -39,8 +40,12 @@ export function createSlot(plan: CapturePlan, onCall: OnCall | null): CaptureSlo
 }
 
 /** A call that threw or rejected, where its phase makes no event of that. */
-export function countFailure(slot: CaptureSlot): void {
+export function countFailure(slot: CaptureSlot, scope?: Scope): void {
   if (slot.onCall === null) return;
+  if (scope !== undefined) {
+    scope.beforeCommit = undefined;
+    if (scope.hasEvent) return;
+  }
   slot.calls++;
   slot.failed++;
 }

@@ -41,7 +41,7 @@ export function runOwnWork<T>(work: () => T): T {
 }
 
 /** Starts asynchronous own work (a send, a query): nothing it calls is captured, now or later. */
-export function startOwnWork<T>(work: () => Promise<T>): Promise<T> {
+export function startOwnWork<T>(work: () => T): T {
   return suppression.storage.run(true, work);
 }
 

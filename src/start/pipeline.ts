@@ -10,16 +10,20 @@ import type { Severity } from '../ground/event-fields.ts';
 import { runOwnWork } from '../ground/lifecycle.ts';
 import type { PublishDurations } from '../observe/durations.ts';
 import type { Ledger, LedgerEntry, Outcome } from '../observe/outcomes.ts';
+import type { OutboxJoin } from '../outbox/join.ts';
 import type { ClearText } from '../protect/clear-texts.ts';
 import type { Protect } from '../protect/protect.ts';
 import { createCallerWait, outcomeWithin, stillUnderWay } from '../publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../publish/api/check-options.ts';
 import { headersOf } from '../publish/api/headers.ts';
 import { createUnderWay } from '../publish/api/under-way.ts';
+import { toRecord } from '../publish/main/record.ts';
 import type { Producer } from '../publish/producer.ts';
 import type { Publisher } from '../publish/publisher.ts';
 import { lostError } from '../publish/tiers/loss-alert.ts';
 import type { SerializedEvent, Serializer } from '../serialize/serializer.ts';
+import { endOfTransaction } from '../transaction/find-transaction.ts';
+import type { TransactionEnd } from '../transaction/transaction.ts';
 
 export interface PipelineParts {
   readonly clock: Clock;
@@ -27,6 +31,8 @@ export interface PipelineParts {
   readonly durations: PublishDurations;
   readonly serializer: Serializer;
   readonly publisher: Publisher;
+  /** `svc.outbox.enabled`: events of targets with `outbox` go into the transaction of their call. */
+  readonly outbox?: OutboxJoin | undefined;
   readonly defaultTopic: string;
   /** `svc.broker.async-mode`: nobody waits for an event. */
   readonly asyncMode: boolean;
@@ -62,8 +68,15 @@ interface Intake {
   readonly key: string | undefined;
   /** The application's own; names are checked. */
   readonly headers: Readonly<Record<string, string>> | undefined;
+  readonly aggregateId?: string | undefined;
   readonly payload: unknown;
   readonly context: Context | undefined;
+}
+
+interface Prepared {
+  readonly event: SerializedEvent;
+  readonly trace: EventTrace;
+  readonly aggregateId: string | undefined;
 }
 
 /** The way of an event: call -> envelope -> protect -> serialize -> publish, and one counted outcome at its end. */
@@ -93,18 +106,64 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   }
 
   /** Everything that runs on the caller's path, up to the hand-over. Throws what makes an event impossible. */
-  function prepare(intake: () => Intake): { event: SerializedEvent; trace: EventTrace } {
+  function prepare(intake: () => Intake): Prepared {
     return runOwnWork(() => {
       const taken = intake();
       const eventId = parts.nextId();
       const trace = parts.startTrace(taken.topic ?? parts.defaultTopic, eventId, taken.context);
       try {
-        return { event: serialize(eventId, taken, trace), trace };
+        return { event: serialize(eventId, taken, trace), trace, aggregateId: taken.aggregateId };
       } catch (error) {
         trace.end('refused');
         throw error;
       }
     });
+  }
+
+  /** `afterCommit`: waits for the end of a transaction first, and is nothing where that is rolled back. */
+  async function publishAfter(
+    ended: Promise<TransactionEnd>,
+    event: SerializedEvent,
+    trace: EventTrace,
+    entry: LedgerEntry,
+  ): Promise<void> {
+    if ((await ended) !== 'rolled_back') {
+      await publish(event, trace, entry);
+      return;
+    }
+    trace.end('rolled_back');
+    entry.close('rolled_back');
+  }
+
+  /** Into the transaction of the call, whose end is that of the event. Returns the promise of the insert. */
+  function store(outbox: OutboxJoin, call: Call, entry: LedgerEntry): Promise<void> | undefined {
+    const { event, trace, aggregateId = '' } = prepare(() => intakeOf(call));
+    const { aggregateType = '' } = call.plan.outbox ?? {};
+    const nowMs = clock.now();
+    const { value: payload } = toRecord(event, nowMs);
+    const { eventId, eventType, key, headers, topic = parts.defaultTopic } = event;
+    const row = {
+      eventId,
+      eventType,
+      aggregateType,
+      aggregateId,
+      topic,
+      key,
+      headers,
+      payload,
+      occurredAt: nowMs,
+    };
+    try {
+      const { written, outcome } = outbox.store(row, call.scope);
+      void outcome.then((known) => {
+        trace.end(known);
+        entry.close(known);
+      });
+      return written;
+    } catch (error) {
+      trace.end('refused');
+      throw error;
+    }
   }
 
   async function publish(event: SerializedEvent, trace: EventTrace, entry: LedgerEntry): Promise<Outcome> {
@@ -138,12 +197,20 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   function onCall(call: Call): Promise<void> | undefined {
     const { plan } = call;
     const entry = ledger.open(plan.eventType);
+    const { outbox } = parts;
     let published: Promise<Outcome>;
     try {
+      if (plan.outbox !== undefined && outbox !== undefined) return store(outbox, call, entry);
       const { event, trace } = prepare(() => intakeOf(call));
+      const ended = plan.afterCommit ? endOfTransaction(call.scope) : undefined;
+      if (ended !== undefined) {
+        void publishAfter(ended, event, trace, entry);
+        return undefined;
+      }
       published = publish(event, trace, entry);
     } catch (error) {
       const reason = refuse(plan.eventType, entry, error);
+      if (plan.outbox !== undefined) outbox?.refuse(reason, call.scope);
       if (plan.failOnError) throw reason;
       return undefined;
     }
@@ -193,6 +260,7 @@ function intakeOf(call: Call): Intake {
     topic: plan.topic,
     key: plan.key?.(call),
     headers: plan.headers?.(call),
+    aggregateId: plan.outbox?.aggregateId(call),
     payload: plan.payload(call),
     context: call.context,
   };
@@ -205,10 +273,11 @@ function throwUnlessStored(outcome: Outcome | undefined): Outcome {
 }
 
 /** The key that stands in for none is the event id, which nobody has to look at. */
-function textsInClear({ key, headers }: Intake): readonly ClearText[] | undefined {
-  if (headers === undefined) return key === undefined ? undefined : [{ of: 'key', text: key }];
-  const texts: ClearText[] = Object.values(headers).map((text) => ({ of: 'header', text }));
-  if (key !== undefined) texts.push({ of: 'key', text: key });
+function textsInClear({ key, headers, aggregateId }: Intake): readonly ClearText[] | undefined {
+  const keys = aggregateId === undefined || aggregateId === key ? [key] : [key, aggregateId];
+  if (headers === undefined && key === undefined && aggregateId === undefined) return undefined;
+  const texts: ClearText[] = Object.values(headers ?? {}).map((text) => ({ of: 'header', text }));
+  for (const text of keys) if (text !== undefined) texts.push({ of: 'key', text });
   return texts;
 }
 

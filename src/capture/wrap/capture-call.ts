@@ -1,7 +1,9 @@
 import { types } from 'node:util';
+import { runInScope, type Scope } from '../../transaction/scope.ts';
 import type { Callable } from '../captured-functions.ts';
 import type { CapturePlan } from '../plan.ts';
 import { type CaptureSlot, countFailure } from '../slot.ts';
+import { scopeOf } from './in-scope.ts';
 import { ignore, publishCall, publishFailure, publishInBackground } from './publish-call.ts';
 import { kindOf } from './result-kind.ts';
 import { settle } from './settle.ts';
@@ -13,14 +15,18 @@ export function captureCall(fn: Callable, slot: CaptureSlot, self: unknown, args
   if (plan.phase === 'BEFORE') return captureBefore(fn, slot, plan, self, args);
   if (plan.callback !== undefined && typeof args.at(-1) === 'function')
     return callWithCallback(fn, slot, plan, self, args);
+  const scope = scopeOf(slot, plan, self, args);
   let result: unknown;
   try {
-    result = Reflect.apply(fn as never, self, args);
+    result =
+      scope === undefined
+        ? Reflect.apply(fn as never, self, args)
+        : runInScope(scope, () => Reflect.apply(fn as never, self, args) as unknown);
   } catch (error) {
-    tellFailure(slot, plan, self, args, error);
+    tellFailure(slot, plan, self, args, error, scope);
     throw error;
   }
-  return settle(slot, plan, self, args, result);
+  return settle(slot, plan, self, args, result, scope);
 }
 
 /** `new Wrapped(…)`, also from a subclass: the instance is the result. */
@@ -66,9 +72,10 @@ function tellFailure(
   self: unknown,
   args: unknown[],
   error: unknown,
+  scope?: Scope,
 ): void {
-  if (plan.phase !== 'AFTER') countFailure(slot);
-  else publishFailure(slot, { plan, self, args, result: null, error, canWait: false });
+  if (plan.phase !== 'AFTER') countFailure(slot, scope);
+  else publishFailure(slot, { plan, self, args, result: null, error, canWait: false, scope });
 }
 
 /**

@@ -1,7 +1,9 @@
+import type { Scope } from '../../transaction/scope.ts';
 import type { Call } from '../call.ts';
 import type { CapturePlan } from '../plan.ts';
 import { type CaptureSlot, countFailure } from '../slot.ts';
 import { inCallContext } from './call-context.ts';
+import { inScope } from './in-scope.ts';
 import { afterEvent, publishCall, publishFailure } from './publish-call.ts';
 import { setOwn } from './set-own.ts';
 
@@ -19,13 +21,14 @@ export function watchIterator(
   self: unknown,
   args: readonly unknown[],
   iterator: Watched,
+  scope?: Scope,
 ): Watched {
   const isAsync = Symbol.asyncIterator in iterator;
   const { context, run } = inCallContext();
   let isOpen = true;
   const call = (result: unknown, error: unknown): Call => {
     isOpen = false;
-    return { plan, self, args, result, error, canWait: isAsync, context };
+    return { plan, self, args, result, error, canWait: isAsync, context, scope };
   };
   const onStep = (step: Step): unknown => {
     if (!isOpen || step?.done !== true) return step;
@@ -39,7 +42,7 @@ export function watchIterator(
   const onError = (error: unknown): never | Promise<never> => {
     if (!isOpen) throw error;
     const failed = call(null, error);
-    if (plan.phase !== 'AFTER') countFailure(slot);
+    if (plan.phase !== 'AFTER') countFailure(slot, scope);
     const event = plan.phase === 'AFTER' ? run(publishFailure, slot, failed) : undefined;
     if (event === undefined || !isAsync) throw error;
     return event.then(() => {
@@ -48,7 +51,7 @@ export function watchIterator(
   };
   for (const name of ['next', 'return', 'throw'] as const) {
     const method = iterator[name] as Method | undefined;
-    if (typeof method === 'function') setOwn(iterator, name, hook(method, name, onStep, onError));
+    if (typeof method === 'function') setOwn(iterator, name, hook(method, name, scope, onStep, onError));
   }
   return iterator;
 }
@@ -56,6 +59,7 @@ export function watchIterator(
 function hook(
   method: Method,
   name: string,
+  scope: Scope | undefined,
   onStep: (step: Step) => unknown,
   onError: (error: unknown) => never | Promise<never>,
 ): Method {
@@ -63,7 +67,7 @@ function hook(
     [name](this: unknown, ...input: unknown[]): unknown {
       let step: unknown;
       try {
-        step = Reflect.apply(method, this, input);
+        step = inScope(scope, () => Reflect.apply(method, this, input));
       } catch (error) {
         return onError(error);
       }

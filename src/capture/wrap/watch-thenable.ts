@@ -1,8 +1,10 @@
+import type { Scope } from '../../transaction/scope.ts';
 import type { Call } from '../call.ts';
 import { addNote } from '../notes.ts';
 import type { CapturePlan } from '../plan.ts';
 import { type CaptureSlot, countFailure } from '../slot.ts';
 import { inCallContext } from './call-context.ts';
+import { inScope } from './in-scope.ts';
 import { afterEvent, publishCall, publishFailure } from './publish-call.ts';
 import { kindOf } from './result-kind.ts';
 import { setOwn } from './set-own.ts';
@@ -13,6 +15,8 @@ type Handler = ((value: unknown) => unknown) | undefined | null;
 interface Watch {
   /** The event is published, or about to be: by the first `then` that its caller makes. */
   isTaken: boolean;
+  /** Where the result's own work is done, which begins with its `then`. */
+  readonly scope: Scope | undefined;
   readonly onValue: (value: unknown) => Promise<void> | undefined;
   readonly onError: (error: unknown) => Promise<void> | undefined;
 }
@@ -27,6 +31,7 @@ export function watchThenable(
   self: unknown,
   args: readonly unknown[],
   thenable: PromiseLike<unknown>,
+  scope?: Scope,
 ): PromiseLike<unknown> {
   const { context, run } = inCallContext();
   const call = (result: unknown, error: unknown): Call => ({
@@ -37,16 +42,18 @@ export function watchThenable(
     error,
     canWait: true,
     context,
+    scope,
   });
   const watch: Watch = {
     isTaken: false,
+    scope,
     onValue: (value) => {
       const event = run(publishCall, slot, call(value, undefined));
       return event && afterEvent(event, undefined, plan.failOnError);
     },
     onError: (error) => {
       if (plan.phase === 'AFTER') return run(publishFailure, slot, call(null, error));
-      countFailure(slot);
+      countFailure(slot, scope);
       return undefined;
     },
   };
@@ -66,7 +73,8 @@ function hookThen(original: Method, watch: Watch): Method {
     if (watch.isTaken) return Reflect.apply(original, this, handlers);
     watch.isTaken = true;
     const [onValue, onError] = observed(watch, handlers[0] as Handler, handlers[1] as Handler);
-    return Reflect.apply(original, this, [onValue, onError, ...handlers.slice(2)]);
+    const all = [onValue, onError, ...handlers.slice(2)];
+    return inScope(watch.scope, () => Reflect.apply(original, this, all));
   };
 }
 
@@ -108,7 +116,7 @@ function hookCatch(original: Method): Method {
 
 function hookFinally(original: Method, watch: Watch): Method {
   return function (this: unknown, ...args: unknown[]): unknown {
-    const promise = Reflect.apply(original, this, args);
+    const promise = inScope(watch.scope, () => Reflect.apply(original, this, args));
     // Most go through `then`, which took the event; the others hand out a promise of their own.
     if (watch.isTaken || kindOf(promise) !== 'promise') return promise;
     watch.isTaken = true;

@@ -1,0 +1,93 @@
+import { SvcError } from '../ground/errors.ts';
+import type { Dialect, Statement } from '../transaction/driver.ts';
+import { findTransactions } from '../transaction/find-transaction.ts';
+import { currentScope, nextMoment, type Scope } from '../transaction/scope.ts';
+import type { TransactionEnd } from '../transaction/transaction.ts';
+import { insertError } from './insert-error.ts';
+import type { OutboxRow } from './outbox-row.ts';
+
+/** An event on its way into the outbox. */
+export interface Storing {
+  /** Resolves when the database has taken the row; `undefined`: it has. Rejects with the reason why it has not. */
+  readonly written: Promise<void> | undefined;
+  /** Never rejects: what was not written is rolled back. */
+  readonly outcome: Promise<'outbox' | 'rolled_back'>;
+}
+
+export interface JoinParts {
+  readonly insert: (dialect: Dialect, row: OutboxRow) => Statement;
+  /** Stores a row in a transaction of its own, where the application allows that; else a row without a transaction is an error. */
+  readonly autocommit: ((row: OutboxRow) => Promise<void>) | undefined;
+  /** There is a new row to send. */
+  readonly onStored: () => void;
+  /** A COMMIT was sent whose answer never came: the row is there, or not. */
+  readonly onUnconfirmed: () => void;
+}
+
+export interface OutboxJoin {
+  /** Writes a row into the transaction that a call took part in. Throws where there is none, or more than one. */
+  store(row: OutboxRow, scope: Scope | undefined): Storing;
+  /** An event that cannot be made: the transaction it belongs to must not commit. */
+  refuse(reason: unknown, scope: Scope | undefined): void;
+}
+
+export function createOutboxJoin(parts: JoinParts): OutboxJoin {
+  async function outcomeOf(ended: Promise<TransactionEnd>): Promise<'outbox' | 'rolled_back'> {
+    const end = await ended;
+    if (end === 'rolled_back') return end;
+    if (end === 'unknown') parts.onUnconfirmed();
+    parts.onStored();
+    return 'outbox';
+  }
+
+  function storeAlone(row: OutboxRow): Storing {
+    if (parts.autocommit === undefined) throw noTransaction();
+    const written = parts.autocommit(row);
+    const outcome = written.then(
+      () => outcomeOf(Promise.resolve('committed')),
+      () => 'rolled_back' as const,
+    );
+    return { written, outcome };
+  }
+
+  return {
+    store(row, given) {
+      const scope = given ?? currentScope();
+      const [transaction, ...others] = findTransactions(scope);
+      if (transaction === undefined) return storeAlone(row);
+      if (others.length > 0) throw severalTransactions();
+      const { session } = transaction;
+      try {
+        const { written, ended } = transaction.join(parts.insert(session.dialect, row), sinceOf(scope));
+        const explained = written?.catch((error: unknown) => {
+          throw insertError(error);
+        });
+        return { written: explained, outcome: outcomeOf(ended) };
+      } catch (error) {
+        throw insertError(error);
+      }
+    },
+    refuse(reason, given) {
+      const scope = given ?? currentScope();
+      for (const transaction of findTransactions(scope)) transaction.fail(reason, sinceOf(scope));
+    },
+  };
+}
+
+function sinceOf(scope: Scope | undefined): number {
+  return scope === undefined || scope.isFollowUp ? nextMoment() : scope.since;
+}
+
+function noTransaction(): SvcError {
+  return new SvcError(
+    'SVC_OUTBOX_NO_TRANSACTION',
+    'an event for the outbox was made outside any transaction: call the function within one, or set svc.outbox.on-no-transaction: autocommit',
+  );
+}
+
+function severalTransactions(): SvcError {
+  return new SvcError(
+    'SVC_OUTBOX_SEVERAL_TRANSACTIONS',
+    'a call took part in more than one open transaction, and its event can be in one only: name a function that uses one of them, or call it in outbox.withTransaction',
+  );
+}

@@ -1,0 +1,25 @@
+import { currentScope, type Scope } from './scope.ts';
+import type { Transaction, TransactionEnd } from './transaction.ts';
+
+/**
+ * The open transactions that a call took part in: those it wrote in, or else read in; of a call that sent nothing by itself,
+ * those around it. More than one: nothing says which.
+ */
+export function findTransactions(own: Scope | undefined = currentScope()): readonly Transaction[] {
+  for (let scope = own; scope !== undefined; scope = scope.parent) {
+    if (scope.pinned?.isOpen) return [scope.pinned];
+    const open = scope.open();
+    if (open.length > 0) return open;
+    // What it wrote is committed: its event must not hang on a transaction of somebody else.
+    if (scope === own && scope.wroteOutside) return [];
+  }
+  return [];
+}
+
+/** How the transaction of a call ends, once it does; `undefined`: the call took part in none. */
+export function endOfTransaction(own: Scope | undefined): Promise<TransactionEnd> | undefined {
+  const found = findTransactions(own);
+  if (found.length === 0) return undefined;
+  const ends = Promise.all(found.map((transaction) => transaction.follow()));
+  return ends.then((all) => (all.includes('rolled_back') ? 'rolled_back' : 'committed'));
+}

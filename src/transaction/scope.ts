@@ -1,0 +1,97 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { shared } from '../ground/lifecycle.ts';
+import type { Transaction } from './transaction.ts';
+
+/** What the callback of an ORM's `transaction()` returned, before its COMMIT. */
+export interface CallbackResult {
+  readonly value: unknown;
+}
+
+let moment = 0;
+
+/** Later than all moments before: what came first, of functions, savepoints and events. */
+export function nextMoment(): number {
+  return ++moment;
+}
+
+/** What a captured function that still runs does before a transaction commits that was begun inside of it. */
+export type BeforeCommit = (result: CallbackResult | undefined) => Promise<void> | undefined;
+
+/**
+ * A part of the application that takes part in transactions: a captured function while it runs, the callback of an ORM's
+ * `transaction()`, or what follows a BEGIN. Whatever is called and awaited there is inside of it.
+ */
+export class Scope {
+  readonly parent: Scope | undefined;
+  /** It has begun with a BEGIN, and ends with nothing: no function encloses it. */
+  readonly isFollowUp: boolean;
+  /** When it began, in `nextMoment()`. */
+  readonly since: number = nextMoment();
+  /** Of a captured function that runs and has made no event yet. */
+  beforeCommit: BeforeCommit | undefined;
+  /** The one event of a captured function is made, before a COMMIT or at its end. */
+  hasEvent = false;
+  callbackResult: CallbackResult | undefined;
+  /** Named by the application itself, which beats all that is found. */
+  pinned: Transaction | undefined;
+  /** Something was written here that no transaction held, or one that has ended. */
+  wroteOutside = false;
+  /** With whether something was written in it. */
+  private readonly transactions = new Map<Transaction, boolean>();
+
+  constructor(parent: Scope | undefined, isFollowUp = false) {
+    this.parent = parent;
+    this.isFollowUp = isFollowUp;
+  }
+
+  /** A statement was called here, or inside of it. */
+  uses(transaction: Transaction | undefined, writes: boolean): void {
+    for (let scope: Scope | undefined = this; scope !== undefined; scope = scope.parent) {
+      if (transaction !== undefined) scope.add(transaction, writes);
+      else if (writes) scope.wroteOutside = true;
+    }
+  }
+
+  /** The open transactions it took part in: those it wrote in, where there are any. */
+  open(): readonly Transaction[] {
+    this.forgetEnded();
+    const all = [...this.transactions];
+    const written = all.filter(([, writes]) => writes);
+    return (written.length > 0 ? written : all).map(([transaction]) => transaction);
+  }
+
+  private add(transaction: Transaction, writes: boolean): void {
+    const known = this.transactions.get(transaction);
+    if (known === true || known === writes) return;
+    if (known === undefined) this.forgetEnded();
+    this.transactions.set(transaction, writes);
+  }
+
+  private forgetEnded(): void {
+    for (const [transaction, writes] of this.transactions) {
+      if (transaction.isOpen) continue;
+      this.transactions.delete(transaction);
+      if (writes) this.wroteOutside = true;
+    }
+  }
+}
+
+const storage = shared('transaction-scopes', () => new AsyncLocalStorage<Scope | undefined>());
+
+export function currentScope(): Scope | undefined {
+  return storage.getStore();
+}
+
+export function runInScope<R>(scope: Scope | undefined, work: () => R): R {
+  return storage.run(scope, work);
+}
+
+/** What its caller does from now on is inside of the scope: there is no function around it that could be run in one. */
+export function enterFollowUp(): Scope {
+  let parent = storage.getStore();
+  // A function that begins one transaction after the other must not nest them.
+  while (parent?.isFollowUp && parent.open().length === 0) parent = parent.parent;
+  const scope = new Scope(parent, true);
+  storage.enterWith(scope);
+  return scope;
+}

@@ -1,0 +1,146 @@
+import type { DriverSession, Statement } from './driver.ts';
+import { type CallbackResult, nextMoment, type Scope } from './scope.ts';
+
+/** `unknown`: its COMMIT was sent, and the answer never came. */
+export type TransactionEnd = 'committed' | 'rolled_back' | 'unknown';
+
+/** What svc has written into a transaction of the application. */
+export interface Joined {
+  /** Resolves when the database has taken it; `undefined`: it has. Rejects with the driver's error. */
+  readonly written: Promise<void> | undefined;
+  /** What became of it. Resolves when the transaction, or the savepoint around it, has ended. */
+  readonly ended: Promise<TransactionEnd>;
+}
+
+interface Part {
+  readonly at: number;
+  readonly end: (how: TransactionEnd) => void;
+}
+
+interface Failure {
+  readonly error: unknown;
+  /** Where the function began that failed: a savepoint from before that undoes all of it. */
+  readonly since: number;
+}
+
+/** One transaction on one connection of the application, from its BEGIN to its end. */
+export class Transaction {
+  readonly session: DriverSession;
+  /** Where its BEGIN was called. */
+  readonly scope: Scope | undefined;
+  private end: TransactionEnd | undefined;
+  private parts: Part[] = [];
+  private savepoints: { readonly name: string; readonly at: number }[] = [];
+  private failure: Failure | undefined;
+  private readonly underWay = new Set<Promise<void>>();
+
+  constructor(session: DriverSession, scope: Scope | undefined) {
+    this.session = session;
+    this.scope = scope;
+  }
+
+  get isOpen(): boolean {
+    return this.end === undefined;
+  }
+
+  /** An event that belongs to it is not in it. */
+  get isIncomplete(): boolean {
+    if (this.underWay.size > 0 || this.failure !== undefined) return true;
+    for (let scope = this.scope; scope !== undefined; scope = scope.parent)
+      if (scope.beforeCommit !== undefined) return true;
+    return false;
+  }
+
+  /** Writes into it. `since`: when the function began. Throws the driver's error where the driver is synchronous. */
+  join(statement: Statement, since: number): Joined {
+    const ended = this.addPart();
+    // The database takes nothing more, and will roll back what is there.
+    if (this.session.status() === 'doomed') return { written: undefined, ended };
+    let written: Promise<void> | undefined;
+    try {
+      written = this.session.run(statement);
+    } catch (error) {
+      this.fail(error, since);
+      throw error;
+    }
+    if (written === undefined) return { written, ended };
+    const watched = written.catch((error: unknown) => {
+      this.fail(error, since);
+      throw error;
+    });
+    this.underWay.add(watched);
+    const done = (): void => void this.underWay.delete(watched);
+    watched.then(done, done);
+    return { written: watched, ended };
+  }
+
+  /** Resolves with its end; writes nothing. */
+  follow(): Promise<TransactionEnd> {
+    return this.addPart();
+  }
+
+  /** From now on it must not commit: an event that belongs to it is missing. */
+  fail(error: unknown, since: number): void {
+    this.failure ??= { error, since };
+  }
+
+  savepoint(name: string): void {
+    this.savepoints.push({ name, at: nextMoment() });
+  }
+
+  release(name: string): void {
+    const index = this.savepoints.findLastIndex((one) => one.name === name);
+    if (index >= 0) this.savepoints.length = index;
+  }
+
+  rollbackTo(name: string): void {
+    const index = this.savepoints.findLastIndex((one) => one.name === name);
+    const savepoint = this.savepoints[index];
+    if (savepoint === undefined) return;
+    this.savepoints.length = index + 1;
+    const undone = this.parts.filter(({ at }) => at > savepoint.at);
+    this.parts = this.parts.filter(({ at }) => at < savepoint.at);
+    for (const part of undone) part.end('rolled_back');
+    if (this.failure !== undefined && this.failure.since > savepoint.at) this.failure = undefined;
+  }
+
+  /**
+   * What has to be done before a COMMIT may be sent: the events of functions that began it and still run, and all that is on its
+   * way. `undefined`: nothing. Throws, or rejects with, the reason why it must not be sent.
+   */
+  beforeCommit(result: CallbackResult | undefined): Promise<void> | undefined {
+    for (let scope = this.scope; scope !== undefined; scope = scope.parent) {
+      const { beforeCommit } = scope;
+      if (beforeCommit === undefined) continue;
+      scope.beforeCommit = undefined;
+      const failed = (error: unknown): void => this.fail(error, scope.since);
+      try {
+        beforeCommit(result)?.catch(failed);
+      } catch (error) {
+        failed(error);
+      }
+    }
+    if (this.underWay.size > 0) return this.settled();
+    if (this.failure !== undefined) throw this.failure.error;
+    return undefined;
+  }
+
+  private async settled(): Promise<void> {
+    while (this.underWay.size > 0) await Promise.allSettled(this.underWay);
+    if (this.failure !== undefined) throw this.failure.error;
+  }
+
+  hasEnded(how: TransactionEnd): void {
+    if (this.end !== undefined) return;
+    this.end = how;
+    for (const part of this.parts) part.end(how);
+    this.parts = [];
+  }
+
+  private addPart(): Promise<TransactionEnd> {
+    if (this.end !== undefined) return Promise.resolve(this.end);
+    const { promise, resolve } = Promise.withResolvers<TransactionEnd>();
+    this.parts.push({ at: nextMoment(), end: resolve });
+    return promise;
+  }
+}
