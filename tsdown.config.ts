@@ -34,7 +34,7 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   ['ground', /src\/ground\//],
   [
     'state',
-    /src\/(?:observe\/(?:logger|own-logger|otel-api|outcomes|histogram|spans|quiet-log)\.|capture\/declare\/declarations\.|context\/(?:context-store|request\/header-value)\.|publish\/api\/running-service\.|protect\/keys\/key-provider\.)/,
+    /src\/(?:observe\/(?:logger|own-logger|otel-api|outcomes|durations|spans|quiet-log)\.|capture\/declare\/declarations\.|context\/(?:context-store|request\/header-value)\.|publish\/api\/running-service\.|protect\/keys\/key-provider\.)/,
   ],
   ['config', /src\/config\/(?!define-config)/],
   ['ports', /src\/publish\/[^/]+$/],
@@ -44,7 +44,7 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
     'keys',
     /src\/protect\/(?:keys\/(?:cipher|data|encrypt|encryption|key)[^/]*$|keys\/secret-key|own-text|field-path|marks\/path-states)/,
   ],
-  ['engine', /src\/(?:start\/(?:plans|tiers|keys|adapters|ids|settings)|observe\/metrics)\./],
+  ['engine', /src\/(?:start\/(?:plans|tiers|keys|adapters|ids|settings)|observe\/(?:metrics|instruments))\./],
 ];
 const groups = rooms.map(([name, files], index) => ({
   name,

@@ -23,6 +23,7 @@ const sections: readonly (readonly [prefix: string, title: string])[] = [
   ['svc.broker.backup.', 'Dead letters and backups'],
   ['svc.broker.', 'Broker'],
   ['svc.retry.', 'Retries'],
+  ['svc.outbox.', 'Transactional outbox'],
   ['svc.security.', 'Request context'],
   ['svc.context.', 'Request context'],
   ['svc.pii.', 'Personal data'],
@@ -128,12 +129,7 @@ function laterRow(option: Option): string {
 
 function targetRow(field: TargetField): string {
   const byDefault = field.required ? 'required' : defaultOf(field);
-  return line([
-    `\`${field.name}\``,
-    field.refused === undefined ? valuesOf(field) : 'refused',
-    byDefault,
-    field.description,
-  ]);
+  return line([`\`${field.name}\``, valuesOf(field), byDefault, field.description]);
 }
 
 function defaultOf(option: Option | TargetField): string {
@@ -143,8 +139,10 @@ function defaultOf(option: Option | TargetField): string {
   return value === '' ? 'empty' : `\`${value}\``;
 }
 
+const typeNames: Readonly<Record<string, string>> = { enum: '', headers: 'object', outbox: 'object' };
+
 function valuesOf(option: Option | TargetField): string {
-  const parts: string[] = [option.type === 'enum' ? '' : option.type === 'headers' ? 'object' : option.type];
+  const parts: string[] = [typeNames[option.type] ?? option.type];
   if (option.type === 'enum' || option.values)
     parts.push((option.values ?? []).map((value) => `\`${value}\``).join(', '));
   if (option.min !== undefined) parts.push(`${option.min} to ${option.max}`);

@@ -172,9 +172,25 @@ const headersSchema = {
   additionalProperties: { type: ['string', 'null'] },
 };
 
+const text = { type: 'string', pattern: formats.text.pattern.source };
+const outboxSchema = {
+  anyOf: [
+    { enum: [false, null] },
+    {
+      type: 'object',
+      additionalProperties: false,
+      properties: {
+        ...{ aggregateType: text, 'aggregate-type': text, aggregateId: text, 'aggregate-id': text },
+        result: { anyOf: [word(['transaction']), { type: 'null' }] },
+      },
+    },
+  ],
+};
+
 /** Rules of a target may mean its whole payload. */
 function fieldSchema(field: TargetField): JsonSchema {
   if (field.type === 'headers') return headersSchema;
+  if (field.type === 'outbox') return outboxSchema;
   if (field.type !== 'rules') return valueSchema({ ...field, type: field.type });
   return { anyOf: [{ enum: [false] }, oneRule, ...structured.rules.anyOf] };
 }
@@ -187,8 +203,7 @@ function targetSchema(): JsonSchema {
   const known: Record<string, JsonSchema> = {};
   for (const field of targetFields) {
     const byDefault = field.default === undefined ? {} : { default: field.default };
-    const value = field.refused === undefined ? fieldSchema(field) : { enum: [false, null] };
-    const schema = { description: field.description, ...byDefault, ...value };
+    const schema = { description: field.description, ...byDefault, ...fieldSchema(field) };
     known[field.name] = schema;
     known[kebabCase(field.name)] = schema;
   }

@@ -73,6 +73,7 @@ export const undeclared: CaptureSlot = shared<CaptureSlot>('undeclared-slot', ()
       severity: 'INFO',
       phase: 'AFTER_RETURNING',
       failOnError: false,
+      afterCommit: false,
       payload: () => null,
     },
     null,

@@ -29,7 +29,6 @@ type SvcSection = Given<Omit<Options, 'pii'>> & {
   readonly targets?: readonly SvcTarget[] | undefined;
   readonly pii?: (Given<Options['pii']> & { readonly fields?: PiiRules | undefined }) | undefined;
   /** Comes with a later version. */
-  readonly outbox?: object | undefined;
   readonly serde?: object | undefined;
 };
 

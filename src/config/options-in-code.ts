@@ -19,6 +19,7 @@ interface Svc {
   readonly idGenerator: SvcIdGenerator;
   readonly broker: SvcBroker;
   readonly retry: SvcRetry;
+  readonly outbox: SvcOutbox;
   readonly security: SvcSecurity;
   readonly context: SvcContext;
   readonly pii: SvcPii;
@@ -203,6 +204,43 @@ interface SvcRetry {
   readonly maxInterval: number;
   /** Makes each wait up to 20 % shorter or longer, so that many processes do not come back at once. Default: false. */
   readonly jitter: boolean;
+}
+
+interface SvcOutbox {
+  /** Transactional outbox: targets with `outbox` store their events in the transaction of the call, and they are sent from there. Default: false. */
+  readonly enabled: boolean;
+  readonly datasource: SvcOutboxDatasource;
+  /** Table of the outbox; with its schema as in `app.svc_outbox_events`. Default: svc_outbox_events. */
+  readonly table: string;
+  /** When svc makes the table where there is none: `embedded` in SQLite only, `always`, or `never`. Else a missing table is an error. Default: embedded. */
+  readonly initializeSchema: 'embedded' | 'always' | 'never';
+  /** What becomes of a call outside any transaction: `error` lets it fail, `autocommit` stores its event by itself. Default: error. */
+  readonly onNoTransaction: 'error' | 'autocommit';
+  /** Sends the rows from this process; false leaves that to `svc relay`, or to another tool such as Debezium. Default: true. */
+  readonly publisherEnabled: boolean;
+  /** Wait between two looks at the table. In ms. Default: 1000. */
+  readonly pollIntervalMs: number;
+  /** Rows taken at once. In rows. Default: 100. */
+  readonly batchSize: number;
+  /** More rows are taken at once while many wait. Default: true. */
+  readonly dynamicBatchingEnabled: boolean;
+  /** Tries of one row that may fail by its own fault; then it is FAILED. While the broker is away no row loses a try. Default: 3. */
+  readonly maxRetries: number;
+  /** Longest wait for one send. In s. Default: 10. */
+  readonly sendTimeoutSeconds: number;
+  /** Stops sending while the broker is away. Default: true. */
+  readonly circuitBreakerEnabled: boolean;
+  /** Deletes rows that are older than they are to be kept. Default: false. */
+  readonly cleanupEnabled: boolean;
+  /** How long published rows are kept. 0: a row is deleted as soon as it is sent. In days. Default: 7. */
+  readonly retentionDays: number;
+  /** How long rows are kept that are FAILED. In days. Default: 30. */
+  readonly failedRetentionDays: number;
+}
+
+interface SvcOutboxDatasource {
+  /** Database of the outbox table, which is that of the application: svc opens connections of its own to it. Default: the variable `DATABASE_URL`. */
+  readonly url: string;
 }
 
 interface SvcSecurity {

@@ -51,6 +51,8 @@ export const errorCatalogue = {
   SVC_CAPTURE_RULE:
     'A target declared in code has a value that no target can have; its function is not captured.',
   SVC_OBSERVE_LOGGER: 'What was given to setLogger is no logger.',
+  SVC_OUTBOX_AGGREGATE_ID:
+    'A call of a target with an outbox has no aggregate id: it is empty, missing, or no text; the call fails.',
   SVC_PIPELINE_UNEXPECTED: 'Something outside svc threw while an event was prepared; the event is refused.',
   SVC_PROTECT_BUDGET:
     'A payload has more to protect, or takes longer to read, than one event may; its event is refused.',

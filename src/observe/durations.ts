@@ -1,5 +1,4 @@
 import { createEventRows } from './event-rows.ts';
-import { createHistogram, type Histogram } from './histogram.ts';
 
 export interface EventTypeDurations {
   readonly attributes: { readonly eventType: string };
@@ -35,4 +34,38 @@ export function createPublishDurations(): PublishDurations {
     },
     rows: () => rows.all(),
   };
+}
+
+/** Upper bounds in seconds, as the OpenTelemetry messaging conventions advise for durations; the last bucket has none. */
+export const durationBoundsSeconds: readonly number[] = [
+  0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
+];
+
+/** Counts of values in fixed buckets. A value equal to a bound belongs to the bucket that the bound closes. */
+export interface Histogram {
+  /** Ignores what is not a number; what is below zero (a clock that went back) counts as zero. */
+  record(value: number): void;
+  readonly count: number;
+  readonly sum: number;
+  /** One count per bound and one for what is above the last, not cumulative. */
+  readonly buckets: readonly number[];
+}
+
+export function createHistogram(bounds: readonly number[] = durationBoundsSeconds): Histogram {
+  const buckets: number[] = new Array(bounds.length + 1).fill(0);
+  const histogram = {
+    count: 0,
+    sum: 0,
+    buckets,
+    record(value: number): void {
+      if (Number.isNaN(value)) return;
+      const recorded = value > 0 ? value : 0;
+      let index = 0;
+      while (index < bounds.length && recorded > (bounds[index] as number)) index++;
+      (buckets[index] as number)++;
+      histogram.count++;
+      histogram.sum += recorded;
+    },
+  };
+  return histogram;
 }

@@ -1,5 +1,6 @@
-import { durationBoundsSeconds, type Histogram } from './histogram.ts';
-import { type Attributes, type MetricSources, observedInstruments, publishDuration } from './metrics.ts';
+import { durationBoundsSeconds, type Histogram } from './durations.ts';
+import { observedInstruments, publishDuration } from './instruments.ts';
+import type { Attributes, MetricSources } from './metrics.ts';
 
 /** Content type of `renderMetrics`: the Prometheus text format. */
 export const expositionContentType = 'text/plain; version=0.0.4; charset=utf-8';

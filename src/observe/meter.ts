@@ -1,13 +1,8 @@
 import type * as OpenTelemetry from '@opentelemetry/api';
-import { durationBoundsSeconds } from './histogram.ts';
+import { durationBoundsSeconds } from './durations.ts';
+import { observedInstruments, publishDuration } from './instruments.ts';
 import type { Logger } from './logger.ts';
-import {
-  exportedNames,
-  type MetricSources,
-  type ObservedInstrument,
-  observedInstruments,
-  publishDuration,
-} from './metrics.ts';
+import { exportedNames, type MetricSources, type ObservedInstrument } from './metrics.ts';
 
 /** How often the provider is looked up while no event comes by. */
 const lookupIntervalMs = 10_000;

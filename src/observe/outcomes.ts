@@ -3,10 +3,11 @@
 import { createEventRows } from './event-rows.ts';
 
 /** The ends that a call's event can have. */
-export const outcomes = ['published', 'dlq', 'backup', 'outbox', 'refused', 'lost'] as const;
+export const outcomes = ['published', 'dlq', 'backup', 'outbox', 'rolled_back', 'refused', 'lost'] as const;
 
 /**
  * The one counted end of a call's event: `published` (main topic), `dlq`, `backup`, `outbox` (stored, published later),
+ * `rolled_back` (undone with the transaction of its call: nothing happened that it could tell of),
  * `refused` (never sent: protection, expression or serialization failed, or svc was closing), `lost` (every tier failed).
  */
 export type Outcome = (typeof outcomes)[number];
@@ -21,7 +22,7 @@ export type Outcome = (typeof outcomes)[number];
 export const sendFailureKinds = ['retriable', 'fatal', 'too_large', 'unknown_outcome'] as const;
 export type SendFailureKind = (typeof sendFailureKinds)[number];
 
-/** What was counted. Always `calls = published + dlq + backup + outbox + refused + lost + inFlight`. */
+/** What was counted. Always `calls = published + dlq + backup + outbox + rolled_back + refused + lost + inFlight`. */
 export interface EventCounts extends Readonly<Record<Outcome, number>> {
   readonly calls: number;
   readonly inFlight: number;
@@ -113,6 +114,7 @@ class Row implements EventTypeCounts {
   dlq = 0;
   backup = 0;
   outbox = 0;
+  rolled_back = 0;
   refused = 0;
   lost = 0;
   retries = 0;
@@ -123,7 +125,8 @@ class Row implements EventTypeCounts {
   }
 
   get inFlight(): number {
-    return this.calls - this.published - this.dlq - this.backup - this.outbox - this.refused - this.lost;
+    const stored = this.published + this.dlq + this.backup + this.outbox;
+    return this.calls - stored - this.rolled_back - this.refused - this.lost;
   }
 }
 

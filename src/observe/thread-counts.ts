@@ -1,6 +1,12 @@
-import { durationBoundsSeconds } from './histogram.ts';
+import { durationBoundsSeconds } from './durations.ts';
 import type { BufferState, CaptureTarget, MetricSources } from './metrics.ts';
-import { type EventTypeCounts, type Outcome, type SendFailureKind, sendFailureKinds } from './outcomes.ts';
+import {
+  type EventTypeCounts,
+  type Outcome,
+  outcomes,
+  type SendFailureKind,
+  sendFailureKinds,
+} from './outcomes.ts';
 
 /** The counts of one worker thread, as they go to the main thread: numbers and names only. */
 export interface ThreadCounts {
@@ -13,10 +19,7 @@ export interface ThreadCounts {
 }
 
 type Counted = Outcome | 'calls' | 'inFlight' | 'retries' | 'dlqFailures';
-const counted: readonly Counted[] = [
-  ...(['calls', 'inFlight', 'published', 'dlq', 'backup', 'outbox', 'refused', 'lost'] as const),
-  ...(['retries', 'dlqFailures'] as const),
-];
+const counted: readonly Counted[] = ['calls', 'inFlight', ...outcomes, 'retries', 'dlqFailures'];
 
 type CountRow = Readonly<Record<Counted, number>> & { readonly eventType: string };
 

@@ -1,5 +1,6 @@
 import { checkDeclaration } from '../capture/declare/check-declaration.ts';
 import type { Declaration } from '../capture/declare/declarations.ts';
+import { withOutbox } from '../capture/declare/declared-outbox.ts';
 import { defaultEventType, makePlan } from '../capture/declare/make-plan.ts';
 import type { CapturePlan } from '../capture/plan.ts';
 import type { Config } from '../config/config.ts';
@@ -17,9 +18,12 @@ export function planOfTarget(
 }
 
 /** Throws `SvcError` when its fields are wrong or do not fit the function. */
-export function planOfDeclaration({ name, origin, options, parameterNames }: Declaration): CapturePlan {
+export function planOfDeclaration(
+  { name, origin, options, parameterNames }: Declaration,
+  config: Pick<Config, 'outbox'>,
+): CapturePlan {
   checkDeclaration(options);
-  return makePlan(name, origin, options, name, parameterNames);
+  return makePlan(name, origin, withOutbox(options, config), name, parameterNames);
 }
 
 /** So that their counters begin at 0. */

@@ -83,7 +83,7 @@ export function start(config: Config, logger: Logger): Service {
     connectDeclarations(
       (declaration) => {
         const { planOfDeclaration, declaredRules } = engineParts();
-        const plan = planOfDeclaration(declaration);
+        const plan = planOfDeclaration(declaration, config);
         const rules = declaredRules(declaration.options, config);
         if (engine === undefined) early.push([plan.eventType, rules, plan.id]);
         else engine.protection.addRules(plan.eventType, rules, plan.id);

@@ -29,6 +29,7 @@ function target(id: string, made: Made = { names: [] }): CaptureTarget {
         severity: 'INFO',
         phase: 'AFTER',
         failOnError: false,
+        afterCommit: false,
         payload: () => null,
       };
     },

@@ -17,6 +17,7 @@ export function recordingSlot(plan: Partial<CapturePlan> = {}, answer?: OnCall):
       severity: 'INFO',
       phase: 'AFTER_RETURNING',
       failOnError: false,
+      afterCommit: false,
       payload: (call) => call.result,
       ...plan,
     },

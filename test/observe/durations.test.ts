@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
-import { createPublishDurations } from '../../src/observe/durations.ts';
+import {
+  createHistogram,
+  createPublishDurations,
+  durationBoundsSeconds,
+} from '../../src/observe/durations.ts';
 import { maxEventTypes } from '../../src/observe/event-rows.ts';
 
 describe('durations', () => {
@@ -34,5 +38,41 @@ describe('durations', () => {
       [2, 'T0'],
       [3, 'other'],
     ]);
+  });
+});
+
+describe('histogram', () => {
+  it('goes from 5 ms to 10 s', () => {
+    assert.equal(durationBoundsSeconds[0], 0.005);
+    assert.equal(durationBoundsSeconds.at(-1), 10);
+    assert.deepEqual(
+      durationBoundsSeconds,
+      [...durationBoundsSeconds].sort((a, b) => a - b),
+    );
+  });
+
+  it('puts a value equal to a bound into the bucket that the bound closes', () => {
+    const histogram = createHistogram([1, 2]);
+    for (const value of [0, 1, 1.0001, 2, 2.0001, Number.POSITIVE_INFINITY]) histogram.record(value);
+    assert.deepEqual(histogram.buckets, [2, 2, 2]);
+    assert.equal(histogram.count, 6);
+  });
+
+  it('adds up', () => {
+    const histogram = createHistogram();
+    histogram.record(0.25);
+    histogram.record(12);
+    assert.equal(histogram.sum, 12.25);
+    assert.equal(histogram.count, 2);
+    assert.equal(histogram.buckets.at(-1), 1);
+  });
+
+  it('ignores what is not a number and counts a negative duration as zero', () => {
+    const histogram = createHistogram();
+    histogram.record(Number.NaN);
+    histogram.record(-1);
+    assert.equal(histogram.count, 1);
+    assert.equal(histogram.sum, 0);
+    assert.equal(histogram.buckets[0], 1);
   });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
+import { durationBoundsSeconds } from '../../src/observe/durations.ts';
 import { renderMetrics } from '../../src/observe/exposition.ts';
-import { durationBoundsSeconds } from '../../src/observe/histogram.ts';
-import { observedInstruments, publishDuration } from '../../src/observe/metrics.ts';
+import { observedInstruments, publishDuration } from '../../src/observe/instruments.ts';
 import { filledSources, metricSources } from './metric-sources.ts';
 
 describe('exposition', () => {
@@ -10,7 +10,7 @@ describe('exposition', () => {
     lines.find((line) => line.startsWith(`${series} `))?.slice(series.length + 1);
 
   const expected: Record<string, string> = {
-    'svc_events_calls_total{eventType="ORDER_CREATED"}': '8',
+    'svc_events_calls_total{eventType="ORDER_CREATED"}': '9',
     'svc_events_published_total{eventType="ORDER_CREATED"}': '2',
     'svc_events_published_total{eventType="ORDER_CANCELLED"}': '1',
     'svc_events_failed_total{eventType="ORDER_CREATED"}': '4',
@@ -19,6 +19,7 @@ describe('exposition', () => {
     'svc_dlq_events_total{eventType="ORDER_CREATED"}': '1',
     'svc_events_backup_total{eventType="ORDER_CREATED"}': '1',
     'svc_events_outbox_total{eventType="ORDER_CREATED"}': '1',
+    'svc_events_rolled_back_total{eventType="ORDER_CREATED"}': '1',
     'svc_events_refused_total{eventType="ORDER_CREATED"}': '1',
     'svc_events_lost_total{eventType="ORDER_CREATED"}': '1',
     'svc_events_dlq_failed_total{eventType="ORDER_CREATED"}': '1',

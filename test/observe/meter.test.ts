@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import * as api from '@opentelemetry/api';
 import { MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics';
 import sinon from 'sinon';
-import { durationBoundsSeconds } from '../../src/observe/histogram.ts';
+import { durationBoundsSeconds } from '../../src/observe/durations.ts';
+import { observedInstruments, publishDuration } from '../../src/observe/instruments.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import { bindMeter, type MeterBinding } from '../../src/observe/meter.ts';
-import { exportedNames, observedInstruments, publishDuration } from '../../src/observe/metrics.ts';
+import { exportedNames } from '../../src/observe/metrics.ts';
 import { filledSources, metricSources } from './metric-sources.ts';
 
 class TestReader extends MetricReader {

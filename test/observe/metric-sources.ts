@@ -1,6 +1,6 @@
 import { createPublishDurations } from '../../src/observe/durations.ts';
 import type { CaptureTarget, MetricSources } from '../../src/observe/metrics.ts';
-import { createLedger } from '../../src/observe/outcomes.ts';
+import { createLedger, outcomes } from '../../src/observe/outcomes.ts';
 
 /** Empty sources for a test to fill. */
 export function metricSources(captureTargets: readonly CaptureTarget[] = []): MetricSources {
@@ -23,9 +23,7 @@ export function filledSources(): MetricSources {
     { target: './src/gone.ts#nothing', state: 'failed', calls: 0, failed: 0, skipped: 0 },
   ]);
   const { ledger, durations } = sources;
-  for (const outcome of ['published', 'published', 'dlq', 'backup', 'outbox', 'refused', 'lost'] as const) {
-    ledger.open('ORDER_CREATED').close(outcome);
-  }
+  for (const outcome of ['published', ...outcomes] as const) ledger.open('ORDER_CREATED').close(outcome);
   ledger.open('ORDER_CREATED');
   ledger.open('ORDER_CANCELLED').close('published');
   ledger.retried('ORDER_CREATED');

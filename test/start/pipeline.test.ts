@@ -81,6 +81,7 @@ function callOf(plan: Partial<CapturePlan> = {}, call: Partial<Call> = {}): Call
     severity: 'WARN',
     phase: 'AFTER_RETURNING',
     failOnError: false,
+    afterCommit: false,
     payload: ({ result }) => result,
     ...plan,
   };
@@ -243,6 +244,7 @@ describe('pipeline', () => {
       dlq: 1,
       backup: 1,
       outbox: 0,
+      rolled_back: 0,
       refused: 1,
       lost: 1,
     });

@@ -25,7 +25,7 @@ export function checkDeclaration(fields: PlanFields): void {
   }
 }
 
-/** `undefined` where the value is right, or looked at by those who read it: `payloadIndex`, `headers` and `pii`. */
+/** `undefined` where the value is right, or looked at by those who read it: `payloadIndex`, `headers`, `outbox` and `pii`. */
 function whatItMust(
   { type, values = [], format, orFunction }: TargetField,
   value: unknown,

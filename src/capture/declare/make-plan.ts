@@ -1,8 +1,15 @@
 import { type TargetFields, targetDefaults } from '../../config/schema/target-fields.ts';
 import { SvcError } from '../../ground/errors.ts';
+import { parseExpression } from '../expression/compile.ts';
 import type { ExpressionScope } from '../expression/scope.ts';
-import { keySelector, payloadSelector, type Selector, whenSelector } from '../expression/selector.ts';
-import type { CapturePlan, PlanOrigin } from '../plan.ts';
+import {
+  aggregateIdSelector,
+  keySelector,
+  payloadSelector,
+  type Selector,
+  whenSelector,
+} from '../expression/selector.ts';
+import type { CapturePlan, OutboxPlan, PlanOrigin } from '../plan.ts';
 import { headerSelector } from './header-selector.ts';
 
 export type PlanFields = TargetFields<string | Selector, unknown>;
@@ -20,6 +27,7 @@ export function makePlan(
   parameterNames: readonly string[] | undefined,
 ): CapturePlan {
   const select = payloadSelector(fields, parameterNames);
+  const outbox = outboxPlan(fields, parameterNames);
   return {
     id,
     origin,
@@ -27,14 +35,41 @@ export function makePlan(
     severity: fields.severity ?? targetDefaults.severity,
     topic: fields.topic,
     phase: fields.phase ?? targetDefaults.phase,
-    failOnError: fields.failOnError ?? targetDefaults.failOnError,
+    failOnError: outbox !== undefined || (fields.failOnError ?? targetDefaults.failOnError),
     callback: fields.callback,
     when: fields.when === undefined ? undefined : whenSelector(fields.when, parameterNames),
     payload: fields.payload === undefined ? select : declared(select),
-    key: fields.key === undefined ? undefined : keySelector(fields.key, parameterNames),
+    outbox,
+    afterCommit: fields.afterCommit ?? targetDefaults.afterCommit,
+    key: fields.key === undefined ? outbox?.aggregateId : keySelector(fields.key, parameterNames),
     headers: fields.headers && headerSelector(fields.headers, parameterNames),
     notes: notesOf(fields, parameterNames),
   };
+}
+
+function outboxPlan(
+  fields: PlanFields,
+  parameterNames: readonly string[] | undefined,
+): OutboxPlan | undefined {
+  if (fields.outbox === undefined) return undefined;
+  const { aggregateType, aggregateId, result } = fields.outbox;
+  return {
+    aggregateType,
+    aggregateId: aggregateIdSelector(aggregateId, parameterNames),
+    result,
+    needsResult: needsResult(fields),
+  };
+}
+
+function needsResult({ payload, payloadIndex = -1, key, headers, when, outbox }: PlanFields): boolean {
+  if (payload === undefined && payloadIndex === -1) return true;
+  return [payload, key, when, outbox?.aggregateId, ...Object.values(headers ?? {})].some(namesResult);
+}
+
+/** A function is given the result, and nobody knows whether it looks at it. */
+function namesResult(select: string | Selector | undefined): boolean {
+  if (typeof select === 'string') return parseExpression(select).variables.includes('result');
+  return select !== undefined;
 }
 
 const callbackNames = new Set(['callback', 'cb', 'done', 'next']);

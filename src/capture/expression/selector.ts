@@ -58,20 +58,45 @@ export function keySelector(
   parameterNames: readonly string[] | undefined,
 ): (call: ExpressionScope) => string {
   const select = selector(spec, 'key', parameterNames);
-  const place = typeof spec === 'string' ? `The key expression "${spec}"` : 'The key function';
   return (call) => {
-    const value = select(call);
-    const type = typeof value;
-    if (type === 'string') return value as string;
-    if ((type === 'bigint' && !isTooBig(value as bigint)) || type === 'boolean' || Number.isFinite(value))
-      return String(value);
-    const found =
-      value === null || value === undefined ? String(value) : type === 'object' ? 'an object' : 'no number';
-    throw new SvcError(
-      'SVC_CAPTURE_EXPRESSION',
-      `${place} gave ${found}; a key is a string, a number or a boolean.`,
-    );
+    const { text, found } = asText(select(call));
+    if (text !== undefined) return text;
+    const says = `${placeOf(spec, 'key')} gave ${found}; a key is a string, a number or a boolean.`;
+    throw new SvcError('SVC_CAPTURE_EXPRESSION', says);
   };
+}
+
+/**
+ * What takes the id of the aggregate out of a call, as {@link keySelector} does the key. One that is empty, or that there is not,
+ * is a failure as well (`SVC_OUTBOX_AGGREGATE_ID`): its events would have no order, and nothing to be found by.
+ *
+ * @throws as {@link payloadSelector}
+ */
+export function aggregateIdSelector(
+  spec: string | Selector,
+  parameterNames: readonly string[] | undefined,
+): (call: ExpressionScope) => string {
+  const select = selector(spec, 'aggregateId', parameterNames);
+  return (call) => {
+    const { text, found } = asText(select(call));
+    if (text !== undefined && text !== '') return text;
+    const says = `${placeOf(spec, 'aggregateId')} gave ${found ?? 'an empty text'}; the id of an aggregate is a text that is not empty, a number or a boolean.`;
+    throw new SvcError('SVC_OUTBOX_AGGREGATE_ID', says);
+  };
+}
+
+function placeOf(spec: string | Selector, name: string): string {
+  return typeof spec === 'string' ? `The ${name} expression "${spec}"` : `The ${name} function`;
+}
+
+/** The text of a value that a key can be; else what it is. */
+function asText(value: unknown): { readonly text?: string; readonly found?: string } {
+  const type = typeof value;
+  if (type === 'string') return { text: value as string };
+  if ((type === 'bigint' && !isTooBig(value as bigint)) || type === 'boolean' || Number.isFinite(value))
+    return { text: String(value) };
+  if (value === null || value === undefined) return { found: String(value) };
+  return { found: type === 'object' ? 'an object' : 'no number' };
 }
 
 /** Whether a call is meant. Any value counts as in a condition; a promise is a failure, not a yes. */

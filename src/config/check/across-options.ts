@@ -64,6 +64,13 @@ export function checkAcrossOptions(input: CheckInput, targets: readonly TargetCo
     require('svc.broker.backup.s3-bucket', 's3Bucket is required when s3Enabled=true');
   }
 
+  const datasource = 'svc.outbox.datasource.url';
+  if (values.get('svc.outbox.enabled') === true && !isGiven(datasource)) {
+    const message = 'is required when svc.outbox.enabled is true';
+    const fix = `Set it in the file, or one of the environment variables ${variableOf(datasource)} and DATABASE_URL`;
+    problems.push({ name: datasource, message, where: where('svc.outbox.enabled'), fix });
+  }
+
   const dlqTopic = values.get('svc.broker.dlq-topic');
   const ofTarget = targets.find(({ topic }) => topic !== undefined && topic === dlqTopic);
   if (dlqTopic !== undefined && (dlqTopic === values.get('svc.broker.topic') || ofTarget !== undefined)) {

@@ -4,13 +4,14 @@ import type { KeyFields } from '../schema/target.ts';
 const chain =
   /^#?[A-Za-z_$][\w$]*(?:\?\.|\.[A-Za-z_$][\w$]*|\[(?:\d+|'[^']*'|"[^"]*")\]|\?\.[A-Za-z_$][\w$]*)*$/;
 
-/** Which of the key and the headers of a target would show a marked field in clear, and why. */
+/** Which of the key, the aggregate id and the headers of a target would show a marked field in clear, and why. */
 export function shownInClear(
-  { key, headers, payload, payloadIndex }: KeyFields,
+  { key, outbox, headers, payload, payloadIndex }: KeyFields,
   rules: readonly PathRule[],
 ): { readonly field: string; readonly message: string }[] {
   const inClear = [
     ['key', key],
+    ['outbox.aggregateId', outbox?.aggregateId],
     ...Object.entries(headers ?? {}).map(([name, value]) => [`headers.${name}`, value]),
   ];
   return (inClear as [string, unknown][]).flatMap(([field, value]) => {

@@ -4,11 +4,11 @@ import { camelCase, kebabCase } from '../schema/option.ts';
 import { type TargetConfig, targetId } from '../schema/target.ts';
 import { type TargetField, targetFields } from '../schema/target-fields.ts';
 import type { Setting } from './flatten.ts';
-import { checkHeadersOf } from './headers.ts';
 import { shownInClear } from './key-in-clear.ts';
 import { checkRulesOf } from './pii-rules.ts';
 import { describeType, type Problem, printable, problemsOf } from './problem.ts';
 import { shownName } from './shown-name.ts';
+import { checkHeadersOf, checkOutboxOf, outboxMistakes } from './target-parts.ts';
 import { checkValue } from './value.ts';
 
 /** A target that cannot be used, and everything that is wrong with it. The other targets are not affected. */
@@ -28,8 +28,18 @@ export interface CheckedTargets {
   readonly problems: readonly Problem[];
 }
 
-/** Checks the entries of `svc.targets` one by one. `fields`: rules for all payloads. */
-export function checkTargets(setting: Setting | undefined, fields: readonly PathRule[] = []): CheckedTargets {
+/** What the rest of the configuration says that targets depend on. */
+export interface AroundTargets {
+  /** Rules for all payloads. */
+  readonly fields: readonly PathRule[];
+  readonly isOutboxOn: boolean;
+}
+
+/** Checks the entries of `svc.targets` one by one. */
+export function checkTargets(
+  setting: Setting | undefined,
+  { fields, isOutboxOn }: AroundTargets,
+): CheckedTargets {
   const targets: TargetConfig[] = [];
   const targetProblems: TargetProblem[] = [];
   const warnings: Problem[] = [];
@@ -46,7 +56,7 @@ export function checkTargets(setting: Setting | undefined, fields: readonly Path
   }
   const firstOf = new Map<string, number>();
   for (const [index, entry] of Array.from(setting.value as unknown[]).entries()) {
-    const one = checkTarget(entry, index, setting);
+    const one = checkTarget(entry, index, setting, isOutboxOn);
     if (one.problems.length === 0) checkKey(one, fields);
     const first = firstOf.get(one.id);
     if (first !== undefined) {
@@ -87,7 +97,7 @@ interface CheckedTarget {
   readonly target: () => TargetConfig;
 }
 
-function checkTarget(entry: unknown, index: number, setting: Setting): CheckedTarget {
+function checkTarget(entry: unknown, index: number, setting: Setting, isOutboxOn: boolean): CheckedTarget {
   const name = `${setting.name}[${index}]`;
   const where = () => setting.whereItem(index);
   const problems: Problem[] = [];
@@ -97,6 +107,8 @@ function checkTarget(entry: unknown, index: number, setting: Setting): CheckedTa
     problems.push({ name, message: 'must be an object', got: describeType(entry), where: where(), fix });
   } else {
     readFields(entry, name, where, values, problems);
+    for (const { field, message, fix } of outboxMistakes(Object.fromEntries(values), isOutboxOn))
+      problems.push({ name: `${name}.${field}`, message, where: where(), fix });
   }
   const module = values.get('module');
   const path = values.get('function');
@@ -107,8 +119,11 @@ function checkTarget(entry: unknown, index: number, setting: Setting): CheckedTa
 }
 
 function targetOf(values: Values, id: string, index: number, where: () => string): TargetConfig {
-  const fields = targetFields.filter((field) => field.refused === undefined);
-  const known = fields.map((field) => [field.name, values.get(field.name) ?? field.default]);
+  const implied: Values = new Map(values.has('outbox') ? [['failOnError', true]] : []);
+  const known = targetFields.map(({ name, default: byDefault }) => [
+    name,
+    values.get(name) ?? implied.get(name) ?? byDefault,
+  ]);
   // Looked for only when somebody asks.
   const place = {
     id,
@@ -150,7 +165,7 @@ function readFields(
     const checked = checkField(field, value);
     if (!checked.ok)
       problems.push(...problemsOf(`${targetName}.${key}`, checked, { where, whereItem: where }));
-    else if (field.refused === undefined) values.set(field.name, checked.value);
+    else if (checked.value !== undefined) values.set(field.name, checked.value);
   }
   for (const field of targetFields) {
     if (field.required && !spelled.has(field.name)) {
@@ -160,12 +175,9 @@ function readFields(
 }
 
 function checkField(field: TargetField, value: unknown): ReturnType<typeof checkValue> {
-  if (field.refused !== undefined) {
-    if (value === false) return { ok: true, value: false };
-    return { ok: false, message: field.refused, got: undefined, fix: 'Remove it, or leave this target out' };
-  }
   if (field.type === 'rules') return checkRulesOf(value, true);
   if (field.type === 'headers') return checkHeadersOf(value);
+  if (field.type === 'outbox') return checkOutboxOf(value);
   return checkValue({ ...field, type: field.type, name: field.name, status: 'active' }, value);
 }
 

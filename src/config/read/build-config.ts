@@ -37,6 +37,10 @@ function finish(option: Option, values: Values, baseDir: string): unknown {
     case 'svc.service.name':
     case 'svc.service.version':
       return value ?? null;
+    case 'svc.outbox.datasource.url':
+      return typeof value === 'string'
+        ? value.replace(/^(sqlite:)(.+)$/, (_, scheme, path) => scheme + resolve(baseDir, path))
+        : value;
     case 'svc.pii.crypto.keys':
       return value ?? [];
     case 'svc.context.correlation-id.headers':

@@ -36,6 +36,20 @@ export function readEnvironment(env: Environment): Settings & { readonly warning
   return { settings, problems, warnings: misspelled(env) };
 }
 
+/**
+ * What variables say that are the application's as well. They count where nothing else gives a value, and are looked at only
+ * where the option is in use: elsewhere their form is no concern of svc.
+ */
+export function readShared(env: Environment, settings: ReadonlyMap<string, Setting>): Setting[] {
+  return options.flatMap((option) => {
+    const { name, shared } = option;
+    const text = shared && env[shared.variable];
+    if (shared === undefined || !isSet(text) || settings.has(name)) return [];
+    if (settings.get(shared.switch)?.value !== true) return [];
+    return [settingOf(name, shared.variable, parseText(option, text ?? ''))];
+  });
+}
+
 /** True when a variable of svc's own says something: KAFKA_BROKERS and MANAGEMENT_… are others' as well, and do not ask for svc. */
 export function asksForSvc(env: Environment): boolean {
   const own = options.map((option) => option.name).filter((name) => name.startsWith('svc.'));

@@ -5,12 +5,12 @@ import type { PathRule } from '../../ground/pii-rule.ts';
 import { checkAcrossOptions } from '../check/across-options.ts';
 import { flatten, type RawPath, type Setting, type Settings } from '../check/flatten.ts';
 import type { Problem } from '../check/problem.ts';
-import { checkTargets, type TargetProblem } from '../check/targets.ts';
+import { type AroundTargets, checkTargets, type TargetProblem } from '../check/targets.ts';
 import { validate } from '../check/validate.ts';
 import type { Config } from '../config.ts';
 import { targetsName } from '../schema/schema.ts';
 import { buildConfig } from './build-config.ts';
-import { asksForSvc, type Environment, fileVariable, readEnvironment } from './env.ts';
+import { asksForSvc, type Environment, fileVariable, readEnvironment, readShared } from './env.ts';
 import { type FoundFile, findFile, notFoundMessage } from './find-file.ts';
 import { kindOfError } from './kind-of-error.ts';
 import { displayPath, readFile } from './read-file.ts';
@@ -67,11 +67,13 @@ export function loadConfig(options: LoadOptions = {}): LoadedConfig {
     ...environment.settings,
     ...(code?.settings ?? []),
   ]);
+  for (const setting of readShared(env, settings)) settings.set(setting.name, setting);
   const baseDir = found === undefined ? cwd : dirname(found.path);
   const validated = validate(settings);
   const isPiiOn = validated.values.get('svc.pii.enabled') !== false;
   const fields = isPiiOn ? (validated.values.get('svc.pii.fields') as readonly PathRule[]) : [];
-  const targets = checkTargetsSafely(settings.get(targetsName), fields);
+  const isOutboxOn = validated.values.get('svc.outbox.enabled') === true;
+  const targets = checkTargetsSafely(settings.get(targetsName), { fields, isOutboxOn });
   const isOn = isFound && validated.values.get('svc.enabled') !== false;
   // With a file that cannot be read, "topic is required" would only hide the one line that matters.
   const across =
@@ -144,10 +146,10 @@ function flattenSafely(root: object, where: (path: RawPath) => string, name: str
 
 function checkTargetsSafely(
   setting: Setting | undefined,
-  fields: readonly PathRule[],
+  around: AroundTargets,
 ): ReturnType<typeof checkTargets> {
   try {
-    return checkTargets(setting, fields);
+    return checkTargets(setting, around);
   } catch (error) {
     return { targets: [], targetProblems: [], warnings: [], problems: [unreadable(targetsName, error)] };
   }

@@ -60,6 +60,17 @@ export const formats = {
     check: isBareUrl,
     says: 'must be an http or https URL, without user and password',
   },
+  'datasource-url': {
+    // Not `sqlite://name`: a host for some, a path for others. A database in memory is seen by its own connection only.
+    pattern:
+      /^((postgres|postgresql|mysql|mariadb):\/\/[^\s]+|sqlite:(?!\/\/[^/]|:memory:)[^\0\n\r]*[^\s\0])$/,
+    check: (text) => text.startsWith('sqlite:') || URL.canParse(text),
+    says: 'must be a URL that begins with postgres://, postgresql://, mysql:// or mariadb://, special characters of the password percent-encoded, or sqlite: and the path of a file',
+  },
+  table: {
+    pattern: /^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$/,
+    says: 'must be the name of a table, with or without its schema and a dot: each of 1 to 63 letters, digits and _, and no digit first',
+  },
 } as const satisfies Record<string, Format>;
 
 export type FormatName = keyof typeof formats;

@@ -44,6 +44,8 @@ export interface Option {
   readonly secret?: true;
   /** Further environment variables, asked after the derived one. */
   readonly aliases?: readonly string[];
+  /** A variable that belongs to the application as well: asked last of all, and only while that switch is true. */
+  readonly shared?: { readonly variable: string; readonly switch: string };
   readonly description: string;
   /** `later`: known and checked, but without effect in this version. */
   readonly status: 'active' | 'later';

@@ -7,6 +7,7 @@ import { contextOptions } from './context.ts';
 import { laterOptions } from './later.ts';
 import { managementOptions } from './management.ts';
 import type { Option } from './option.ts';
+import { outboxOptions } from './outbox.ts';
 import { piiOptions } from './pii.ts';
 import { retryOptions } from './retry.ts';
 import { serviceOptions } from './service.ts';
@@ -17,6 +18,7 @@ const all = [
   ...brokerSecurityOptions,
   ...retryOptions,
   ...backupOptions,
+  ...outboxOptions,
   ...contextOptions,
   ...piiOptions,
   ...managementOptions,

@@ -6,6 +6,22 @@ export const phases = ['BEFORE', 'AFTER_RETURNING', 'AFTER'] as const;
 /** When a captured function makes its event: before it runs, after it succeeded, or after it ended either way. */
 export type Phase = (typeof phases)[number];
 
+/** The transactional outbox of a target: its events are stored in the transaction of the call, and sent from there. */
+export interface OutboxFields<Select> {
+  /** What the event is about, such as `Order`. */
+  readonly aggregateType: string;
+  /**
+   * Which one: a function of the call, or an expression (`#result.id`). Events of one aggregate keep their order, and it is
+   * the record key where `key` is not given.
+   */
+  readonly aggregateId: Select;
+  /**
+   * `transaction`: `#result` is what the transaction that the function opens itself gives back, as the callback of
+   * `transaction(…)` returns it. Default: what the function returns.
+   */
+  readonly result?: 'transaction' | undefined;
+}
+
 /**
  * What a publish target says of its events, in the configuration and in code alike. `Select` is an expression or a function
  * of the call.
@@ -33,6 +49,13 @@ export interface TargetFields<Select, Pii = PiiRules> {
   readonly callback?: 'last' | undefined;
   /** The call fails with the event's error instead of going on without the event. Default: false. */
   readonly failOnError?: boolean | undefined;
+  /**
+   * The event is stored in the transaction of the call. Goes with phase AFTER_RETURNING only, and implies `failOnError`: an
+   * event that cannot be stored fails the transaction.
+   */
+  readonly outbox?: OutboxFields<Select> | undefined;
+  /** The event is sent when the transaction of the call has committed, and not at all when it has not. Default: false. */
+  readonly afterCommit?: boolean | undefined;
   /** Rules for personal data in payloads of this event type, in the forms of `svc.pii.fields`; `{ type: 'EMAIL' }` for the whole. */
   readonly pii?: Pii | undefined;
 }
@@ -42,12 +65,13 @@ export const targetDefaults = {
   payloadIndex: -1,
   phase: 'AFTER_RETURNING',
   failOnError: false,
+  afterCommit: false,
 } as const satisfies TargetFields<never>;
 
 /** What validation, documentation and the JSON Schema know about a field. */
 export interface TargetField {
-  readonly name: keyof TargetFields<never> | 'module' | 'function' | 'params' | 'outbox';
-  readonly type: 'string' | 'enum' | 'integer' | 'boolean' | 'list' | 'rules' | 'headers';
+  readonly name: keyof TargetFields<never> | 'module' | 'function' | 'params';
+  readonly type: 'string' | 'enum' | 'integer' | 'boolean' | 'list' | 'rules' | 'headers' | 'outbox';
   readonly required?: true;
   /** Not a field of a target in code, which has its function. */
   readonly configuredOnly?: true;
@@ -58,8 +82,6 @@ export interface TargetField {
   readonly default?: string | number | boolean;
   readonly format?: FormatName;
   readonly description: string;
-  /** Any value but false is refused, and why. */
-  readonly refused?: string;
 }
 
 /** The fields of one entry of `svc.targets`. */
@@ -155,6 +177,19 @@ export const targetFields: readonly TargetField[] = [
     description: 'Lets the call fail when its event cannot be published.',
   },
   {
+    name: 'outbox',
+    type: 'outbox',
+    description:
+      'Stores the event in the transaction of the call, from where it is sent: `{ aggregateType: Order, aggregateId: "#result.id" }`. The aggregate id, an expression, is the record key too where `key` is not given. `result: transaction` takes for `#result` what the transaction gives back that the function opens itself. Implies `failOnError`; needs `svc.outbox.enabled`, and phase AFTER_RETURNING. `false` is none.',
+  },
+  {
+    name: 'afterCommit',
+    type: 'boolean',
+    default: targetDefaults.afterCommit,
+    description:
+      'Sends the event, without an outbox, when the transaction of the call has committed, and not at all when it has not.',
+  },
+  {
     name: 'params',
     type: 'list',
     configuredOnly: true,
@@ -167,12 +202,5 @@ export const targetFields: readonly TargetField[] = [
     type: 'rules',
     description:
       'Rules for the payload of this event type, as in `svc.pii.fields`, before which they go; or `{ type: EMAIL, strategy: MASK }` for the whole payload, as with `payload: "#newEmail"`.',
-  },
-  {
-    name: 'outbox',
-    type: 'string',
-    configuredOnly: true,
-    description: 'Transactional outbox. Comes with a later version; until then the target is refused.',
-    refused: 'the transactional outbox is not yet available in this version',
   },
 ];

@@ -11,8 +11,11 @@ export interface CallValues {
 /** An expression, or (from code, `.mjs` and `.ts`) a function. */
 export type Expression = string | ((call: CallValues) => unknown);
 
-/** The fields of a target that a record key and headers depend on; also those of a target in code. */
-export type KeyFields = Pick<TargetFields<unknown>, 'key' | 'headers' | 'payload' | 'payloadIndex'>;
+/** The fields of a target that a record key, an aggregate id and headers depend on; also those of a target in code. */
+export type KeyFields = Pick<
+  TargetFields<unknown>,
+  'key' | 'outbox' | 'headers' | 'payload' | 'payloadIndex'
+>;
 
 type Fields = TargetFields<Expression, readonly PathRule[]>;
 

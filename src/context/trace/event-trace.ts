@@ -58,9 +58,11 @@ function withHeaders(ids: TraceIds, end: EventTrace['end']): EventTrace {
   };
 }
 
+const asMeant: readonly Outcome[] = ['published', 'outbox', 'rolled_back'];
+
 /** An event that did not reach its topic is an error of the send, wherever else it is kept. */
 function failureOf(outcome: Outcome): SpanFailure | undefined {
-  return outcome === 'published' || outcome === 'outbox'
+  return asMeant.includes(outcome)
     ? undefined
     : { cause: outcome, message: `the event was not published: ${outcome}` };
 }

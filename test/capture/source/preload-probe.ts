@@ -24,6 +24,7 @@ const targets = (JSON.parse(process.env.CAPTURE_TARGETS ?? '[]') as string[]).ma
         severity: 'INFO' as const,
         phase: 'AFTER' as const,
         failOnError: false,
+        afterCommit: false,
         payload: () => null,
       };
     },

@@ -249,22 +249,21 @@ management:
   describe('features of later versions', () => {
     it('give a warning', () => {
       const loaded = loadCode({
-        outbox: { batchSize: 50 },
+        serde: { schemaRegistryUrl: 'http://registry:8081' },
       });
       assert.deepEqual(loaded.problems, []);
       assert.deepEqual(lines(loaded.warnings), [
-        'svc.outbox.batch-size: has no effect yet in this version (code).',
+        'svc.serde.schema-registry-url: has no effect yet in this version (code).',
       ]);
     });
 
     it('are checked already', () => {
-      assert.equal(loadCode({ outbox: { batchSize: 0 } }).problems.length, 1);
+      assert.equal(loadCode({ serde: { schemaRegistryUrl: 'registry' } }).problems.length, 1);
     });
 
     it('say nothing where they ask for what happens anyway', () => {
       const off = {
         pii: { enabled: false },
-        outbox: { enabled: false },
         serde: { type: 'JSON' },
       };
       assert.deepEqual([loadCode(off).problems, loadCode(off).warnings], [[], []]);
@@ -272,11 +271,9 @@ management:
 
     it('are mistakes where going on would break a promise', () => {
       const loaded = loadCode({
-        outbox: { enabled: true },
         serde: { type: 'AVRO' },
       });
       assert.deepEqual(lines(loaded.problems), [
-        'svc.outbox.enabled: the transactional outbox is not yet available in this version, and a direct send would not be part of the transaction (code).',
         'svc.serde.type: Avro is not yet available in this version, got a string (code). Use one of JSON.',
       ]);
     });

@@ -33,6 +33,8 @@ describe('targets', () => {
       key: undefined,
       headers: undefined,
       callback: undefined,
+      outbox: undefined,
+      afterCommit: false,
       phase: 'AFTER_RETURNING',
       failOnError: false,
       pii: undefined,
@@ -168,12 +170,9 @@ svc:
     ]);
   });
 
-  it('that ask for the outbox are refused, the others not', () => {
-    const why = 'Remove it, or leave this target out.';
-    assert.deepEqual(problemsOf({ ...good, outbox: { aggregateType: 'Order', aggregateId: '#result.id' } }), [
-      `svc.targets[0].outbox: the transactional outbox is not yet available in this version (code). ${why}`,
-    ]);
+  it('that ask for no outbox have none', () => {
     assert.deepEqual(problemsOf({ ...good, pii: false, outbox: false }), []);
+    assert.equal(loadCode({ targets: [{ ...good, outbox: false }] }).config.targets[0]?.outbox, undefined);
   });
 
   it('that cannot mean what they say get a warning', () => {
