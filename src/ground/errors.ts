@@ -50,6 +50,12 @@ export const errorCatalogue = {
     'The management server does not start on an address other than loopback without a token of 16 characters or more.',
   SVC_CAPTURE_RULE:
     'A target declared in code has a value that no target can have; its function is not captured.',
+  SVC_CAPTURE_RESULT_UNKNOWN:
+    'A function commits a transaction of its own before it returns, and its event for the outbox needs what it returns.',
+  SVC_OUTBOX_INSERT: 'The database did not take the row of an event; its transaction is rolled back.',
+  SVC_OUTBOX_NO_TRANSACTION: 'An event for the outbox was made outside any transaction.',
+  SVC_OUTBOX_SEVERAL_TRANSACTIONS:
+    'A call took part in more than one open transaction; nothing says which one its event belongs to.',
   SVC_OBSERVE_LOGGER: 'What was given to setLogger is no logger.',
   SVC_OUTBOX_AGGREGATE_ID:
     'A call of a target with an outbox has no aggregate id: it is empty, missing, or no text; the call fails.',
