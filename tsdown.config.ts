@@ -74,6 +74,7 @@ export default defineConfig([
       preload: 'src/preload/preload.ts',
       start: 'src/start/start.ts',
       prepare: 'src/capture/prepare.ts',
+      drivers: 'src/start/drivers.ts',
       engine: 'src/start/engine.ts',
       'rewrite-text': 'src/capture/source/rewrite-text.ts',
       'inspect-targets': 'src/start/inspect-targets.ts',

@@ -1,5 +1,6 @@
 import { SvcError } from '../ground/errors.ts';
-import type { Dialect, Statement } from '../transaction/driver.ts';
+import type { Dialect } from '../transaction/dialect.ts';
+import type { Statement } from '../transaction/driver.ts';
 import { findTransactions } from '../transaction/find-transaction.ts';
 import { currentScope, nextMoment, type Scope } from '../transaction/scope.ts';
 import type { TransactionEnd } from '../transaction/transaction.ts';

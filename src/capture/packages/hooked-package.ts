@@ -8,6 +8,13 @@ export interface PackageHookOptions {
   readonly preloadedBy: 'import' | 'require';
 }
 
+/** A package that is changed in place when it is loaded, for another reason than a target. */
+export interface PackagePatch {
+  readonly specifier: string;
+  /** What `require` or `import` of it gives; called for each of them, and for each copy. Never throws. */
+  readonly patch: (exports: object) => void;
+}
+
 /** All targets of one specifier, and what the hooks do with its exports. */
 export interface HookedPackage {
   readonly specifier: string;
