@@ -95,9 +95,10 @@ for (const { name, product, version, start, startOwn } of cases) {
 
     it('answers nothing while it is frozen, and goes on afterwards', async () => {
       await database.pause();
-      await assert.rejects(ids(), /timeout|ETIMEDOUT/i);
+      const answer = ids();
+      assert.equal(await Promise.race([answer, sleep(300, 'silence')]), 'silence');
       database.resume();
-      assert.deepEqual(await ids(), [1, 2]);
+      assert.deepEqual(await answer, [1, 2]);
     });
 
     it('can be killed while it is frozen', async () => {
