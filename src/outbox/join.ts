@@ -30,11 +30,17 @@ export interface OutboxJoin {
   store(row: OutboxRow, scope: Scope | undefined): Storing;
   /** An event that cannot be made: the transaction it belongs to must not commit. */
   refuse(reason: unknown, scope: Scope | undefined): void;
+  /** Events in transactions that have not ended. */
+  pending(): number;
 }
 
 export function createOutboxJoin(parts: JoinParts): OutboxJoin {
+  let pending = 0;
+
   async function outcomeOf(ended: Promise<TransactionEnd>): Promise<'outbox' | 'rolled_back'> {
+    pending++;
     const end = await ended;
+    pending--;
     if (end === 'rolled_back') return end;
     if (end === 'unknown') parts.onUnconfirmed();
     parts.onStored();
@@ -72,6 +78,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       const scope = given ?? currentScope();
       for (const transaction of findTransactions(scope)) transaction.fail(reason, sinceOf(scope));
     },
+    pending: () => pending,
   };
 }
 

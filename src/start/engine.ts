@@ -27,6 +27,7 @@ import { jsonSerializer } from '../serialize/json.ts';
 import { openBroker } from './adapters.ts';
 import { startIds } from './ids.ts';
 import { manageLater } from './management-later.ts';
+import { startOutbox } from './outbox.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import { eventTypeOf, eventTypesOf } from './plans.ts';
 import { type Protection, startProtection } from './protection.ts';
@@ -43,6 +44,8 @@ export interface Engine {
   finish(deadlineMs: number): Promise<boolean>;
   save(): number;
   readonly protection: Protection;
+  /** Events that wait for the end of their transaction: nobody waits for them. */
+  joined(): number;
   close(deadlineMs: number): Promise<void>;
 }
 
@@ -80,12 +83,14 @@ export function startEngine(
   for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
   const source = readSource(config.service);
   const ids = startIds(config, clock, logger);
+  const outbox = startOutbox(config, logger);
   const pipeline = createPipeline({
     clock,
     ledger,
     durations,
     serializer: jsonSerializer,
     publisher: queue,
+    outbox: outbox?.join,
     defaultTopic: config.broker.topic,
     asyncMode: config.broker.asyncMode,
     maxWaitMs: config.broker.maxWaitMs,
@@ -139,6 +144,7 @@ export function startEngine(
       await within(0, pipeline.idle());
       return isFinished;
     },
+    joined: () => outbox?.pending() ?? 0,
     save: () => tiers.save(queue.surrender(shutDown, tiers.saveLate)),
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;
@@ -146,7 +152,7 @@ export function startEngine(
       await tiers.close(Math.max(0, end - clock.monotonic()));
       const restMs = Math.max(0, end - clock.monotonic());
       await Promise.all([broker.close(restMs), ids.close(restMs)]);
-      await protection.close();
+      await Promise.all([protection.close(), outbox?.close(restMs)]);
       stopTelling?.();
       await management.close();
     },

@@ -112,7 +112,7 @@ export function start(config: Config, logger: Logger): Service {
   return {
     producer: { publish: (payload, options) => running().pipeline.producer.publish(payload, options) },
     report,
-    pending: () => ledger.snapshot().inFlight,
+    pending: () => ledger.snapshot().inFlight - (engine?.joined() ?? 0),
     flush: async (deadlineMs) => engine?.flush(deadlineMs) ?? true,
     invalidateEncryptionKeys: async () => engine?.protection.invalidateKeys(),
     finish: async (deadlineMs) => engine?.finish(deadlineMs) ?? true,
