@@ -18,6 +18,7 @@ const folders = [
   'consumer',
   'serialize',
   'publish',
+  'outbox',
   'adapters',
   'manage',
   'start',
@@ -68,7 +69,8 @@ const placeOf = (file: string) => folders.indexOf(file.split('/')[0] as (typeof 
 const isGround = (file: string) => /^(ground|observe)\//.test(file);
 const textOf = (file: string) => readFileSync(join(source, file), 'utf8');
 /** What stands on top in `publish/` is what its adapters need; a port elsewhere says that it is one. */
-const isPort = (file: string) => /^publish\/[^/]+$/.test(file) || textOf(file).includes('PORT:');
+const isPort = (file: string) =>
+  /^publish\/[^/]+$/.test(file) || file === 'outbox/outbox-row.ts' || textOf(file).includes('PORT:');
 const list = (breaches: readonly Import[]) => breaches.map((one) => `${one.from} -> ${one.to}`);
 
 describe('architecture', () => {

@@ -51,6 +51,9 @@ export const errorCatalogue = {
   SVC_CAPTURE_RULE:
     'A target declared in code has a value that no target can have; its function is not captured.',
   SVC_OBSERVE_LOGGER: 'What was given to setLogger is no logger.',
+  SVC_OUTBOX_REPLAY_BUSY: 'A replay of the outbox is running already.',
+  SVC_OUTBOX_REPLAY_OPTIONS:
+    'A replay was asked for with a time or limit that none can have; nothing is sent.',
   SVC_PIPELINE_UNEXPECTED: 'Something outside svc threw while an event was prepared; the event is refused.',
   SVC_PROTECT_BUDGET:
     'A payload has more to protect, or takes longer to read, than one event may; its event is refused.',
