@@ -12,6 +12,7 @@ const folders = [
   'observe',
   'config',
   'context',
+  'transaction',
   'capture',
   'envelope',
   'protect',
@@ -68,16 +69,10 @@ const own = all.filter((one) => one.to.endsWith('.ts'));
 const placeOf = (file: string) => folders.indexOf(file.split('/')[0] as (typeof folders)[number]);
 const isGround = (file: string) => /^(ground|observe)\//.test(file);
 const textOf = (file: string) => readFileSync(join(source, file), 'utf8');
-<<<<<<< HEAD
-/** What stands on top in `publish/` is what its adapters need, and of the outbox the row and what is said of it; a port elsewhere says that it is one. */
+/** What stands on top in `publish/` and `outbox/`, and what follows transactions, is what their adapters need; a port elsewhere says that it is one. */
 const isPort = (file: string) =>
-  /^(publish\/[^/]+|outbox\/(outbox-row|insert-row|store-error)\.ts)$/.test(file) ||
+  /^(publish\/[^/]+|transaction\/[^/]+|outbox\/(outbox-row|insert-row|store-error)\.ts)$/.test(file) ||
   textOf(file).includes('PORT:');
-=======
-/** What stands on top in `publish/` is what its adapters need; a port elsewhere says that it is one. */
-const isPort = (file: string) =>
-  /^publish\/[^/]+$/.test(file) || file === 'outbox/outbox-row.ts' || textOf(file).includes('PORT:');
->>>>>>> h4
 const list = (breaches: readonly Import[]) => breaches.map((one) => `${one.from} -> ${one.to}`);
 
 describe('architecture', () => {

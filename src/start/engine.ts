@@ -83,7 +83,7 @@ export function startEngine(
   for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
   const source = readSource(config.service);
   const ids = startIds(config, clock, logger);
-  const outbox = startOutbox(config, logger);
+  const outbox = startOutbox(config, broker, logger);
   const pipeline = createPipeline({
     clock,
     ledger,
@@ -113,6 +113,7 @@ export function startEngine(
     buffer: queue.state,
     backup: tiers.backup,
     worker: ids.worker,
+    outbox: outbox?.state,
     captureTargets: () => report().map(({ id, ...target }) => ({ ...target, target: id })),
   };
   bindMeter(otelApi, sources, { version, logger });
@@ -139,20 +140,23 @@ export function startEngine(
       return within(deadlineMs, pipeline.soFar());
     },
     async finish(deadlineMs) {
+      const end = clock.monotonic() + deadlineMs;
       const isFinished = await queue.finish(deadlineMs);
       // Whoever waits for an event's outcome hears of it right after the queue.
       await within(0, pipeline.idle());
+      await outbox?.finish(Math.max(0, end - clock.monotonic()));
       return isFinished;
     },
-    joined: () => outbox?.pending() ?? 0,
+    joined: () => outbox?.join.pending() ?? 0,
     save: () => tiers.save(queue.surrender(shutDown, tiers.saveLate)),
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;
       await queue.close(deadlineMs);
       await tiers.close(Math.max(0, end - clock.monotonic()));
+      await outbox?.close(Math.max(0, end - clock.monotonic()));
       const restMs = Math.max(0, end - clock.monotonic());
       await Promise.all([broker.close(restMs), ids.close(restMs)]);
-      await Promise.all([protection.close(), outbox?.close(restMs)]);
+      await protection.close();
       stopTelling?.();
       await management.close();
     },
