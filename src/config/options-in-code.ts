@@ -230,11 +230,11 @@ interface SvcOutbox {
   readonly sendTimeoutSeconds: number;
   /** Stops sending while the broker is away. Default: true. */
   readonly circuitBreakerEnabled: boolean;
-  /** Deletes rows that are older than they are to be kept. Default: false. */
+  /** Deletes rows whose time is over: svc.outbox.retention-days, svc.outbox.failed-retention-days. Default: false. */
   readonly cleanupEnabled: boolean;
-  /** How long published rows are kept. 0: a row is deleted as soon as it is sent. In days. Default: 7. */
+  /** How long published rows are kept, with svc.outbox.cleanup-enabled. 0, also without it: a row is deleted as soon as it is sent. In days. Default: 7. */
   readonly retentionDays: number;
-  /** How long rows are kept that are FAILED. In days. Default: 30. */
+  /** How long rows are kept that are FAILED, with svc.outbox.cleanup-enabled. In days. Default: 30. */
   readonly failedRetentionDays: number;
 }
 

@@ -85,6 +85,35 @@ describe('the datasource of the outbox', () => {
   });
 });
 
+describe('the time that rows of the outbox are kept', () => {
+  afterEach(removeFolders);
+
+  const warningsOf = (outbox: object) => {
+    const { problems, warnings } = loadCode({
+      outbox: { enabled: true, datasource: { url: 'sqlite:a.db' }, ...outbox },
+    });
+    assert.deepEqual(problems, []);
+    return lines(warnings);
+  };
+
+  it('needs the cleanup, or a warning says so', () => {
+    const both = { retentionDays: 3, failedRetentionDays: 9 };
+    const says =
+      'has no effect while svc.outbox.cleanup-enabled is false (code). Set svc.outbox.cleanup-enabled: true.';
+    assert.deepEqual(warningsOf(both), [
+      `svc.outbox.retention-days: ${says}`,
+      `svc.outbox.failed-retention-days: ${says}`,
+    ]);
+    assert.deepEqual(warningsOf({ ...both, cleanupEnabled: true }), []);
+    assert.deepEqual(warningsOf({ ...both, enabled: false }), []);
+    assert.deepEqual(warningsOf({}), []);
+  });
+
+  it('of 0 needs none: a row is deleted when it is sent', () => {
+    assert.deepEqual(warningsOf({ retentionDays: 0 }), []);
+  });
+});
+
 describe('targets with an outbox', () => {
   afterEach(removeFolders);
 
