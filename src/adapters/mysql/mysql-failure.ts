@@ -41,18 +41,19 @@ const unknownDatabase = 1049;
 const deadlock = 1213;
 
 /** Made of the code alone: the message holds values. */
-export function toMysqlError(error: unknown, details: StoreFaultDetails): SvcError {
+export function toMysqlError(error: unknown, details: StoreFaultDetails, isSigningIn = false): SvcError {
   if (error instanceof SvcError) return error;
-  const { code } = error as MysqlError;
-  return storeError(faultOf(error as MysqlError), {
+  const { code, errno } = error as MysqlError;
+  // That of the URL when signing in, that of the table afterwards.
+  const isMissing = errno === unknownDatabase;
+  const fault = isMissing ? (isSigningIn ? 'signIn' : 'tableMissing') : faultOf(error as MysqlError);
+  return storeError(fault, {
     ...details,
     code: typeof code === 'string' ? code : undefined,
   });
 }
 
 function faultOf({ code, errno, fatal }: MysqlError): StoreFault {
-  // That of the URL when signing in, that of the table afterwards.
-  if (errno === unknownDatabase) return fatal === true ? 'signIn' : 'tableMissing';
   const known = typeof errno === 'number' ? faults[errno] : undefined;
   if (known !== undefined) return known;
   if (/^AUTH_SWITCH/.test(String(code))) return 'signIn';

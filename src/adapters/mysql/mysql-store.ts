@@ -19,7 +19,10 @@ export function createMysqlStore(options: SqlStoreOptions): OutboxStore {
     options,
     details,
     createServerDatabase({
-      connect: () => connectMysql(url, timeoutMs),
+      connect: () =>
+        connectMysql(url, timeoutMs).catch((error: unknown) => {
+          throw toMysqlError(error, details, true);
+        }),
       timeoutMs,
       toError: (error) => toMysqlError(error, details),
       isPassing: isPassingInMysql,
