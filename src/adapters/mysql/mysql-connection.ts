@@ -12,6 +12,7 @@ interface MysqlConnection {
   ): void;
   connect(callback: (error: Error | null) => void): void;
   on(event: 'error' | 'end', listener: () => void): void;
+  end(callback: (error?: unknown) => void): void;
   destroy(): void;
   readonly stream: { unref(): void; on(event: 'close', listener: () => void): void };
   /** While it connects. */
@@ -75,7 +76,19 @@ export async function connectMysql(url: string, timeoutMs: number): Promise<Serv
       });
     });
 
-  let statementLimit = '';
+  let isMariadb = false;
+  let limitedMs: number | undefined;
+  /** Of the session: nobody else has it. A little earlier than svc gives up: then the connection lives on. */
+  const limitStatements = async (limitMs: number): Promise<void> => {
+    if (limitedMs === limitMs) return;
+    const ms = Math.max(1, Math.floor(limitMs * 0.9));
+    const seconds = Math.max(1, Math.floor(ms / 1_000));
+    const limit = isMariadb ? `max_statement_time = ${ms / 1_000}` : `max_execution_time = ${ms}`;
+    await query(
+      `SET SESSION ${limit}, lock_wait_timeout = ${seconds}, innodb_lock_wait_timeout = ${seconds}`,
+    );
+    limitedMs = limitMs;
+  };
   try {
     await new Promise<void>((resolve, reject) => {
       connection.connect((error) => (error ? reject(error) : resolve()));
@@ -84,13 +97,13 @@ export async function connectMysql(url: string, timeoutMs: number): Promise<Serv
     connection.stream.unref();
     for (const sql of session) await query(sql);
     const [found] = (await query('SELECT VERSION() AS version')) as readonly SqlRow[];
-    statementLimit = /mariadb/i.test(String(found?.version)) ? 'max_statement_time' : 'max_execution_time';
+    isMariadb = /mariadb/i.test(String(found?.version));
+    await limitStatements(timeoutMs);
   } catch (error) {
     destroy();
     throw error;
   }
 
-  let limitedMs: number | undefined;
   return {
     async run({ sql, values, hasRows }): Promise<StatementResult> {
       const result = await query(sql, values);
@@ -99,20 +112,17 @@ export async function connectMysql(url: string, timeoutMs: number): Promise<Serv
         : { rows: [], count: Number((result as { affectedRows?: number }).affectedRows ?? 0) };
     },
     async begin(limitMs) {
-      if (limitedMs !== limitMs) {
-        // MariaDB counts seconds, MySQL milliseconds.
-        const limit = statementLimit === 'max_statement_time' ? limitMs / 1_000 : Math.ceil(limitMs);
-        await query(
-          `SET SESSION ${statementLimit} = ${limit}, innodb_lock_wait_timeout = ${Math.ceil(limitMs / 1_000)}`,
-        );
-        limitedMs = limitMs;
-      }
+      await limitStatements(limitMs);
       await query('START TRANSACTION');
     },
     async end(verb) {
       await query(verb);
     },
     isLost: () => isLost,
+    leave() {
+      lose();
+      return new Promise((resolve) => connection.end(() => resolve()));
+    },
     destroy,
   };
 }

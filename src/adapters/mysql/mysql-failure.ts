@@ -36,6 +36,8 @@ const faults: Readonly<Record<number, StoreFault>> = {
   1203: 'unreachable',
   1226: 'unreachable',
   1927: 'unreachable',
+  // Larger than max_allowed_packet.
+  1153: 'statement',
 };
 const unknownDatabase = 1049;
 const deadlock = 1213;
