@@ -210,6 +210,28 @@ export function testServerStore(get: () => ServerUnderTest): void {
     assert.equal((await store.claim('one', 1_000)).length, 64);
   });
 
+  it('what was given up leaves no connection behind that waits on the server', async () => {
+    const store = open({ timeoutMs: 400 });
+    await store.prepare();
+    await store.insert([rowOf()]);
+    const ids = (await store.pending(await store.claim('one', 60_000), 0, 10)).map(({ id }) => id);
+    const other = await connect();
+    await other.query('BEGIN');
+    await other.query(get().lockTable(named()));
+    for (let tries = 0; tries < 6; tries++)
+      await assert.rejects(store.ack('one', ids, true), { code: 'SVC_OUTBOX_UNREACHABLE' });
+    let found = 0;
+    for (let tries = 0; tries < 30; tries++) {
+      const [row] = await query(get().connectionsOfSvc);
+      found = Number(row?.found);
+      if (found <= 3) break;
+      await sleep(100);
+    }
+    assert.ok(found <= 3, `${found} connections`);
+    await other.query('ROLLBACK');
+    assert.deepEqual(await store.ack('one', ids, true), ids);
+  });
+
   it('has two connections at most', async () => {
     const store = open();
     await store.prepare();
