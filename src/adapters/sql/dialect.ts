@@ -103,7 +103,7 @@ function* lockInMysql(name: string, limitMs: number): Work<boolean> {
 }
 
 /** Locks are the server's: the database is part of their names. */
-const mysqlLock = `CONCAT('svc-outbox-', MD5(CONCAT(COALESCE(DATABASE(), ''), ' ', ?)))`;
+export const mysqlLock = `CONCAT('svc-outbox-', MD5(CONCAT(COALESCE(DATABASE(), ''), ' ', ?)))`;
 
 const sqliteNow = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`;
 
