@@ -31,9 +31,16 @@ describe('relay: order', () => {
     await until(() => [...table.rows.values()].every(({ status }) => status === 'PUBLISHED'));
     await Promise.all(relays.map((relay) => relay.stop(2_000)));
     const published = relays.map((relay) => relay.state().processed.published);
-    assert.ok(published.every((count) => count > 0), `sent by ${published}`);
+    assert.ok(
+      published.every((count) => count > 0),
+      `sent by ${published}`,
+    );
     assert.deepEqual(
-      { inversions: inversions(broker.stored), duplicates: duplicates(broker.stored), atOnce: table.leases.size },
+      {
+        inversions: inversions(broker.stored),
+        duplicates: duplicates(broker.stored),
+        atOnce: table.leases.size,
+      },
       { inversions: 0, duplicates: 0, atOnce: 0 },
     );
   });

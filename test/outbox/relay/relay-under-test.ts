@@ -95,7 +95,10 @@ export interface Lines {
 export function collectLines(): Lines {
   const lines: string[] = [];
   const say = (level: string) => (message: string) => void lines.push(`${level} ${message}`);
-  return { lines, logger: { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') } };
+  return {
+    lines,
+    logger: { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') },
+  };
 }
 
 let lastOwner = 0;
