@@ -32,6 +32,9 @@ const WAIT_THEN_START = 'read -r go || exit 1; exec "$@" </dev/null';
 export interface Guard {
   /** Starts a program as a process group of its own, its output appended to `logFile`. */
   start(program: string, args: readonly string[], logFile: string): ChildProcess;
+  /** Binds a process group that one of the programs has made: frozen, it would not see that its parent has died. */
+  watch(pid: number): void;
+  unwatch(pid: number): void;
   /** Ends the binding: what runs goes on, what is there stays. */
   release(): Promise<void>;
 }
@@ -68,6 +71,8 @@ export function guardFolder(folder: string, cleanUp: readonly string[] = []): Gu
       unreference(child);
       return child;
     },
+    watch: (pid) => tell(`started ${pid}`),
+    unwatch: (pid) => tell(`ended ${pid}`),
     async release() {
       if (shell.exitCode !== null || shell.signalCode !== null) return;
       const ended = new Promise((resolve) => shell.once('exit', resolve));

@@ -4,7 +4,7 @@ import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/p
 import { join } from 'node:path';
 import { cacheFolder, checkoutFolder } from './cache.ts';
 import { composeDown } from './docker.ts';
-import { commandLineOf, isAlive, signalGroup, waitForEnd } from './processes.ts';
+import { commandLineOf, isAlive, processesBelow, signalGroup, waitForEnd } from './processes.ts';
 
 /** One server that was started from here: `state.json` in its folder `run-<id>`, which holds its data and log as well. */
 export interface Instance {
@@ -67,7 +67,8 @@ export async function listInstances(): Promise<Instance[]> {
 
 /** Ends the server, if it runs, and removes its folder. */
 export async function removeInstance(instance: Instance): Promise<void> {
-  const running = pidsOf(instance).filter((pid) => isOf(instance, pid));
+  const known = pidsOf(instance).filter((pid) => isOf(instance, pid));
+  const running = [...known, ...(await Promise.all(known.map(processesBelow))).flat()];
   for (const pid of running) signalGroup(pid, 'SIGKILL');
   for (const pid of running) await waitForEnd(pid);
   if (instance.how === 'docker') await composeDown(composeProject(instance));

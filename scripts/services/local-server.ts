@@ -4,9 +4,10 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { lastLines } from './commands.ts';
+import type { Guard } from './guard.ts';
 import type { Instance } from './instances.ts';
 import { freePorts } from './ports.ts';
-import { pauseGroup, signalGroup } from './processes.ts';
+import { pauseGroup, processesBelow, signalGroup, waitForEnd } from './processes.ts';
 import { PortTaken, startInstance } from './start-instance.ts';
 
 /** One program that is a whole server, and how to start it on a port of 127.0.0.1. */
@@ -27,8 +28,10 @@ export interface LocalServer {
   readonly address: string;
   readonly instance: Instance;
   readonly logFile: string;
-  /** Ends it at once, as a crash does (SIGKILL). */
+  /** Ends it at once, as a crash does (SIGKILL). Its data stay. */
   kill(): Promise<void>;
+  /** Starts it again on the same port with the same data, after a `kill` where it still runs; waits for its answer. */
+  restart(): Promise<void>;
   /** Freezes it (SIGSTOP): once this resolves, connections stay open and nothing answers. */
   pause(): Promise<void>;
   /** Ends `pause` (SIGCONT). */
@@ -47,26 +50,66 @@ export function startLocalServer(program: LocalProgram, keep = false): Promise<L
     const address = program.address(port);
     const { program: file, args } = await program.prepare(folder, port);
     const logFile = join(folder, `${program.name}.log`);
-    const child = guard.start(file, args, logFile);
-    await starting.save({ pid: child.pid ?? null, ports: { http: port }, address });
-    await waitUntilReady(program, { address, folder, child, logFile });
+    const { start, ...controls } = createControls(guard, () => guard.start(file, args, logFile));
+    const launch = async (): Promise<void> => {
+      const child = start();
+      await starting.save({ pid: child.pid ?? null, ports: { tcp: port }, address });
+      await waitUntilReady(program, { address, folder, child, logFile });
+    };
+    await launch();
     await starting.done(keep);
     return {
       address,
-      instance: starting.instance,
-      logFile,
-      kill: async () => {
-        if (hasEnded(child)) return;
-        const ended = once(child, 'exit');
-        child.ref();
-        signalGroup(child.pid ?? 0, 'SIGKILL');
-        await ended;
+      get instance() {
+        return starting.instance;
       },
-      pause: () => pauseGroup(child.pid ?? 0),
-      resume: () => void signalGroup(child.pid ?? 0, 'SIGCONT'),
+      logFile,
+      ...controls,
+      restart: async () => {
+        await controls.kill();
+        await launch();
+      },
       stop: starting.stop,
     };
   });
+}
+
+interface Controls extends Pick<LocalServer, 'kill' | 'pause' | 'resume'> {
+  start(): ChildProcess;
+}
+
+function createControls(guard: Guard, launch: () => ChildProcess): Controls {
+  let child: ChildProcess | undefined;
+  let frozen: number[] = [];
+  return {
+    start: () => {
+      child = launch();
+      return child;
+    },
+    async kill() {
+      const pid = child?.pid;
+      if (child === undefined || pid === undefined || hasEnded(child)) return;
+      const ended = once(child, 'exit');
+      child.ref();
+      const all = [pid, ...(await processesBelow(pid))];
+      for (const each of all) signalGroup(each, 'SIGKILL');
+      await ended;
+      for (const each of all) await waitForEnd(each);
+      for (const each of frozen.splice(0)) guard.unwatch(each);
+    },
+    async pause() {
+      if (child?.pid === undefined) return;
+      await pauseGroup(child.pid);
+      // It starts none any more, so these are all.
+      frozen = await processesBelow(child.pid);
+      for (const each of frozen) guard.watch(each);
+      await Promise.all(frozen.map(pauseGroup));
+    },
+    resume() {
+      for (const each of [...frozen, child?.pid ?? 0]) signalGroup(each, 'SIGCONT');
+      for (const each of frozen.splice(0)) guard.unwatch(each);
+    },
+  };
 }
 
 async function waitUntilReady(

@@ -46,12 +46,30 @@ export async function pauseGroup(pid: number): Promise<void> {
   await untilStopped(pid);
 }
 
-/** On a busy machine the threads of a process run on for a while after the signal. Where there is no /proc, a moment has to do. */
+/** The processes that a process has started, and those that these have: PostgreSQL makes each a group of its own. */
+export async function processesBelow(pid: number): Promise<number[]> {
+  const parents = await parentIds();
+  const below = [pid];
+  for (const each of below) below.push(...parents.filter(([, parent]) => parent === each).map(([id]) => id));
+  return below.slice(1);
+}
+
+async function parentIds(): Promise<[id: number, parent: number][]> {
+  if (process.platform !== 'linux') {
+    const table = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' });
+    return table.split('\n').map((line) => line.trim().split(/\s+/).map(Number) as [number, number]);
+  }
+  const ids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+  const stats = await Promise.all(ids.map((id) => readFile(`/proc/${id}/stat`, 'latin1').catch(() => '')));
+  return stats.map((stat) => [Number.parseInt(stat, 10), Number(/\) \S (\d+) [^)]*$/.exec(stat)?.[1])]);
+}
+
+/** On a busy machine the threads of a process run on for a while after the signal; one may have ended meanwhile. Where there is no /proc, a moment has to do. */
 async function untilStopped(pid: number): Promise<void> {
   for (let tries = 0; tries < 200; tries++) {
     await sleep(10);
     const states = await threadStates(pid);
-    if (states === undefined ? tries > 10 : states.every((state) => state === 'T' || state === 't')) return;
+    if (states === undefined ? tries > 10 : states.every((state) => 'TtZX'.includes(state ?? 'X'))) return;
   }
 }
 

@@ -1,3 +1,4 @@
+import { databaseServices } from './database-services.ts';
 import { describeCluster } from './describe-cluster.ts';
 import { brokersFromEnv, startKafkaServer, useGivenKafka } from './kafka.ts';
 import { kafkaSecure } from './kafka-secure-service.ts';
@@ -75,4 +76,7 @@ const s3: Service = {
 };
 
 /** All services, the default one first. */
-export const services: readonly Service[] = [kafka, kafka3, kafkaSecure, kms, vault, s3];
+export const services: readonly Service[] = [
+  ...[kafka, kafka3, kafkaSecure, kms, vault, s3],
+  ...databaseServices,
+];
