@@ -76,7 +76,7 @@ export function createAcknowledger(options: AcknowledgerOptions): Acknowledger {
   }
 
   function flush(): void {
-    if (!isWriting && sent.length + failures.length > 0) void write();
+    if (!isWriting && !isStopped && sent.length + failures.length > 0) void write();
   }
 
   return {
