@@ -121,6 +121,19 @@ describe('relay: failures', () => {
     assert.deepEqual(its.sends(), ['0 orders a1,b1', '5 orders a1,b1']);
   });
 
+  it('tries a parked topic again at its time, over a database that takes its time', async () => {
+    its.store.delay = () => new Promise((resolve) => setTimeout(resolve, 40));
+    let isThere = false;
+    its.broker.reply = () => (isThere ? undefined : unknownTopic);
+    void its.insert(rowOf('a', 1));
+    its.relay().start();
+    await its.time.tickAsync(3_000);
+    isThere = true;
+    await its.time.tickAsync(4_000);
+    assert.equal(its.broker.stored.length, 1);
+    assert.ok((its.store.calls.get('pending') ?? 0) < 20, `${its.store.calls.get('pending')} readings`);
+  });
+
   it('sends again what had no answer, under the same event id and before what comes later', async () => {
     let answers = 0;
     its.broker.reply = () => (answers++ === 0 ? noAnswer : undefined);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { away, noAnswer } from '../../publish/fake-cluster.ts';
+import { away, forbidden, noAnswer } from '../../publish/fake-cluster.ts';
 import { createMemoryOutboxStore } from '../memory-outbox-store.ts';
 import { onFakeTime } from './fake-time.ts';
 import { invalid, inversions, relayOver, rowOf } from './relay-under-test.ts';
@@ -37,10 +37,11 @@ describe('relay: whatever happens', () => {
       let isAway = false;
       let sequence = 0;
       const late: number[] = [];
-      its.broker.reply = async ({ records, partition }) => {
+      its.broker.reply = async ({ topic, records, partition }) => {
         await new Promise((resolve) => setTimeout(resolve, nextRandom() * 60));
         const isBad = records.some(({ headers }) => headers.bad !== undefined);
         if (fault === 1 && partition === 0) return away;
+        if (fault === 4 && topic === 'payments') return forbidden;
         if (fault === 2) return away;
         if (fault === 3 && nextRandom() < 0.3) {
           its.broker.stored.push(...(isBad ? [] : records));
@@ -53,7 +54,9 @@ describe('relay: whatever happens', () => {
       function startRelay() {
         const store = createMemoryOutboxStore(() => its.time.now, its.store.table);
         store.failing = isAway ? 'away' : undefined;
-        const relay = relayOver({ store, broker: its.broker, clock: its.clock }, { maxRetries: 1 });
+        store.delay = () => new Promise((resolve) => setTimeout(resolve, nextRandom() * 80));
+        const settings = { maxRetries: 1, batchSize: 20 };
+        const relay = relayOver({ store, broker: its.broker, clock: its.clock }, settings);
         relay.start();
         return { relay, store };
       }
@@ -62,7 +65,8 @@ describe('relay: whatever happens', () => {
         if (one.kind === 'insert') {
           for (let row = 0; row < one.rows; row++) {
             const seq = sequence++;
-            const made = rowOf(`a${Math.floor(nextRandom() * 6)}`, seq);
+            const number = Math.floor(nextRandom() * 6);
+            const made = rowOf(`a${number}`, seq, { topic: number === 5 ? 'payments' : 'orders' });
             const headers = { ...made.headers, ...(nextRandom() < 0.03 ? { bad: 'yes' } : {}) };
             await its.insert({ ...made, headers });
           }
