@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createBatchSize } from '../../../src/outbox/relay/batch-size.ts';
 import { onFakeTime } from './fake-time.ts';
-import { rowOf } from './relay-under-test.ts';
+import { invalid, rowOf } from './relay-under-test.ts';
 
 describe('relay: reading', () => {
   let its: ReturnType<typeof onFakeTime>;
@@ -114,6 +114,48 @@ describe('relay: reading', () => {
     assert.equal(its.store.calls.get('pending'), 3);
     await its.time.tickAsync(200);
     assert.equal(its.store.calls.get('pending'), 4);
+  });
+
+  it('sends nothing again that was acknowledged while a reading was under way', async () => {
+    const { pending } = its.store;
+    its.store.pending = async (...parts) => {
+      const rows = await pending(...parts);
+      await new Promise((resolve) => setTimeout(resolve, 400));
+      return rows;
+    };
+    its.broker.reply = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 700));
+      return undefined;
+    };
+    await its.insert(rowOf('a', 1));
+    its.relay({ pollIntervalMs: 100 }).start();
+    await its.time.tickAsync(10_000);
+    assert.equal(its.broker.stored.length, 1);
+  });
+
+  it('steps over no failed event while the database is slow to write its failure down', async () => {
+    const { fail } = its.store;
+    let isSlow = true;
+    its.store.fail = async (...parts) => {
+      if (isSlow) await new Promise((resolve) => setTimeout(resolve, 5_000));
+      return fail(...parts);
+    };
+    its.broker.reply = ({ records }) =>
+      records.some(({ headers }) => headers.seq === '1') && isSlow ? invalid : undefined;
+    await its.insert(rowOf('a', 1), rowOf('a', 2));
+    const relay = its.relay();
+    relay.start();
+    await its.time.tickAsync(4_000);
+    await its.insert(rowOf('a', 3));
+    relay.wake();
+    await its.time.tickAsync(900);
+    assert.equal(its.broker.stored.length, 0);
+    isSlow = false;
+    await its.time.tickAsync(3_000);
+    assert.deepEqual(
+      its.broker.stored.map(({ headers }) => headers.seq),
+      ['1', '2', '3'],
+    );
   });
 
   it('does not tire of a database that fails, sends nothing twice, and goes on when it is back', async () => {
