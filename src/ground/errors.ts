@@ -63,6 +63,9 @@ export const errorCatalogue = {
     'The database does not allow svc what the outbox needs: to create tables, to insert, or to write at all.',
   SVC_OUTBOX_PACKAGE_MISSING:
     'The driver of the database of the outbox is not installed; the message names the package.',
+  SVC_OUTBOX_REPLAY_BUSY: 'A replay of the outbox is running already.',
+  SVC_OUTBOX_REPLAY_OPTIONS:
+    'A replay was asked for with a time or limit that none can have; nothing is sent.',
   SVC_OUTBOX_SCHEMA_VERSION:
     'The tables of the outbox are of an older or a newer version of svc, or another table has their name.',
   SVC_OUTBOX_SIGN_IN: 'The database of the outbox refuses user, password or the name of the database.',

@@ -117,7 +117,7 @@ type LocalBackup = LocalBackups.LocalBackup;
 const outboxStores: Readonly<Record<Dialect, (options: SqlStoreOptions) => Promise<OutboxStore>>> = {
   postgres: async (options) =>
     (await import('../adapters/postgres/postgres-store.ts')).createPostgresStore(options),
-  mysql: () => Promise.reject(new Error('not yet')),
+  mysql: async (options) => (await import('../adapters/mysql/mysql-store.ts')).createMysqlStore(options),
   sqlite: async (options) => (await import('../adapters/sqlite/sqlite-store.ts')).createSqliteStore(options),
 };
 

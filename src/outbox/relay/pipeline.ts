@@ -28,7 +28,7 @@ export interface PipelineOptions {
   readonly owner: string;
   readonly settings: RelaySettings;
   readonly breaker: RelayBreaker;
-  readonly lease: Pick<ShardLease, 'holdOf' | 'lasts'>;
+  readonly lease: Pick<ShardLease, 'holdOf' | 'lasts' | 'doubt'>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly say: QuietLog;
@@ -87,7 +87,8 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const acknowledger = createAcknowledger({
     ...{ store, owner, say, keep: settings.retentionDays > 0 },
     onSent(ids, acked) {
-      processed.published += acked;
+      processed.published += acked.length;
+      if (acked.length < ids.length) doubt(ids, new Set(acked));
       for (const id of ids) forget(id, 'sent');
       changed();
     },
@@ -150,6 +151,13 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     known.delete(id);
     bytes -= entry.row.payload.length;
     if (why !== undefined) written.set(id, why);
+  }
+
+  function doubt(ids: readonly number[], acked: ReadonlySet<number>): void {
+    for (const id of ids) {
+      const entry = known.get(id);
+      if (entry !== undefined && !acked.has(id)) lease.doubt(entry.shard);
+    }
   }
 
   function changed(): void {

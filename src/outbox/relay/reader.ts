@@ -115,12 +115,15 @@ export function createReader(options: ReaderOptions): Reader {
     const bytes = rows.reduce((sum, { payload }) => sum + payload.length, 0);
     if (!isTesting()) size.read(rows.length, bytes);
     const taken = await pipeline.add(rows, holds);
-    if (taken === 0) idleMs += clock.monotonic() - nowMs;
-    nextPassAtMs = Math.max(nextPassAtMs, nowMs + Math.min(idleMs * restTimes, longestRestMs));
+    if (isFull && taken === 0) {
+      idleMs += clock.monotonic() - nowMs;
+      nextPassAtMs = Math.max(nextPassAtMs, nowMs + Math.min(idleMs * restTimes, longestRestMs));
+    }
     nextReadAtMs = nowMs;
     if (isFull && !pipeline.isFull) return;
     // The end: what is left to do is what stayed, and what comes.
-    const againMs = pipeline.blocked > 0 ? nextPassAtMs - clock.monotonic() : pipeline.nextParkedMs();
+    const passMs = nextPassAtMs - clock.monotonic();
+    const againMs = pipeline.blocked > 0 ? passMs : Math.max(passMs, pipeline.nextParkedMs());
     nextReadAtMs = clock.monotonic() + Math.max(1, Math.min(settings.pollIntervalMs, againMs));
   }
 
