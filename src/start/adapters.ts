@@ -131,7 +131,7 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
     insert: async (rows) => (await load()).insert(rows),
     claim: async (owner, leaseMs) => (await load()).claim(owner, leaseMs),
     release: async (owner) => (await load.started())?.release(owner),
-    pending: async (shards, afterId, limit) => (await load()).pending(shards, afterId, limit),
+    pending: async (shards, except, limit) => (await load()).pending(shards, except, limit),
     ack: async (owner, ids, keep) => (await load()).ack(owner, ids, keep),
     fail: async (owner, failures) => (await load()).fail(owner, failures),
     countPending: async () => (await load()).countPending(),

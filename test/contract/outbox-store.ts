@@ -47,6 +47,7 @@ function rowIn(shard: number): OutboxRow {
 const allShards = Array.from({ length: shardCount }, (_, shard) => shard);
 const leaseMs = 60_000;
 const everything = 1_000_000;
+const none = { upToId: 0, ids: [] };
 
 /** What stands in the row of its own, without what the store adds. */
 function given({
@@ -262,14 +263,23 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
       const rows = await all();
       const chosen = rows.filter((row) => [3, 17, 63].includes(shardOf(row)));
       assert.equal(chosen.length, 6);
-      assert.deepEqual(idsOf(await store.pending([63, 3, 17], 0, 100)), idsOf(chosen));
-      assert.deepEqual(idsOf(await store.pending([63, 3, 17], 0, 4)), idsOf(chosen.slice(0, 4)));
+      assert.deepEqual(idsOf(await store.pending([63, 3, 17], none, 100)), idsOf(chosen));
+      assert.deepEqual(idsOf(await store.pending([63, 3, 17], none, 4)), idsOf(chosen.slice(0, 4)));
       assert.deepEqual(
-        idsOf(await store.pending([63, 3, 17], chosen[3]?.id ?? 0, 4)),
+        idsOf(await store.pending([63, 3, 17], { upToId: chosen[3]?.id ?? 0, ids: [] }, 4)),
         idsOf(chosen.slice(4)),
       );
-      assert.deepEqual(await store.pending([], 0, 100), []);
-      assert.equal((await store.pending(allShards, 0, everything)).length, 128);
+      assert.deepEqual(await store.pending([], none, 100), []);
+      assert.equal((await store.pending(allShards, none, everything)).length, 128);
+    });
+
+    it('leaves out those that are named, however many, and gives what lies between them', async () => {
+      const rows = await stored(1_200);
+      const [, between] = rows;
+      const ids = idsOf(rows).filter((id) => id !== between?.id);
+      assert.deepEqual(idsOf(await store.pending(allShards, { upToId: 0, ids }, 10)), [between?.id]);
+      const named = { upToId: 0, ids: idsOf(rows) };
+      assert.deepEqual(await store.pending(allShards, named, 10), []);
     });
 
     it('gives those that wait for their next try as well, and says for how long', async () => {
@@ -277,14 +287,14 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
       const id = row?.id ?? 0;
       await store.claim('one', leaseMs);
       await store.fail('one', [{ id, retryCount: 1, lastError: 'too large', retryInMs: 30_000 }]);
-      const [waiting] = await store.pending(allShards, 0, 10);
+      const [waiting] = await store.pending(allShards, none, 10);
       assert.deepEqual(
         [waiting?.status, waiting?.retryCount, waiting?.lastError],
         ['PENDING', 1, 'too large'],
       );
       assert.ok((waiting?.waitMs ?? 0) > 20_000 && (waiting?.waitMs ?? 0) <= 30_000, `${waiting?.waitMs}`);
       await store.fail('one', [{ id, retryCount: 2, lastError: 'too large', retryInMs: 0 }]);
-      assert.ok(((await store.pending(allShards, 0, 10))[0]?.waitMs ?? 1) <= 0);
+      assert.ok(((await store.pending(allShards, none, 10))[0]?.waitMs ?? 1) <= 0);
     });
 
     it('leaves out what is PUBLISHED and FAILED', async () => {
@@ -293,7 +303,7 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
       await store.claim('one', leaseMs);
       await store.ack('one', [one], true);
       await store.fail('one', [{ id: two, retryCount: 3, lastError: 'refused', retryInMs: null }]);
-      assert.deepEqual(idsOf(await store.pending(allShards, 0, 10)), [three]);
+      assert.deepEqual(idsOf(await store.pending(allShards, none, 10)), [three]);
       assert.equal(await store.countPending(), 1);
     });
   });
@@ -531,7 +541,7 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
           const shards = await mine.claim(owner, leaseMs);
           const sent: number[] = [];
           for (let floor = 0; ; ) {
-            const rows = await mine.pending(shards, floor, 20);
+            const rows = await mine.pending(shards, { upToId: floor, ids: [] }, 20);
             if (rows.length === 0) return sent;
             floor = rows.at(-1)?.id ?? floor;
             sent.push(...(await mine.ack(owner, idsOf(rows), true)));

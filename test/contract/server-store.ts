@@ -129,7 +129,9 @@ export function testServerStore(get: () => ServerUnderTest): void {
       await store.prepare();
       await store.insert([rowOf(), rowOf()]);
       await store.claim('one', 1_000);
-      const ids = (await store.pending(await store.claim('one', 60_000), 0, 10)).map(({ id }) => id);
+      const ids = (await store.pending(await store.claim('one', 60_000), { upToId: 0, ids: [] }, 10)).map(
+        ({ id }) => id,
+      );
       assert.equal((await store.ack('one', ids, true)).length, 3);
       assert.equal(await store.cleanup('PUBLISHED', -1_000, 10), 3);
       await store.release('one');
@@ -214,7 +216,9 @@ export function testServerStore(get: () => ServerUnderTest): void {
     const store = open({ timeoutMs: 400 });
     await store.prepare();
     await store.insert([rowOf()]);
-    const ids = (await store.pending(await store.claim('one', 60_000), 0, 10)).map(({ id }) => id);
+    const ids = (await store.pending(await store.claim('one', 60_000), { upToId: 0, ids: [] }, 10)).map(
+      ({ id }) => id,
+    );
     const other = await connect();
     await other.query('BEGIN');
     await other.query(get().lockTable(named()));

@@ -1,4 +1,5 @@
 import {
+  type ExceptRows,
   type OutboxStatistics,
   type RowFilter,
   type RowStatus,
@@ -12,12 +13,14 @@ export function* pending(
   dialect: Dialect,
   { rows }: Tables,
   shards: readonly number[],
-  afterId: number,
+  { upToId, ids }: ExceptRows,
   limit: number,
 ): Work<readonly StoredRow[]> {
   const held = dialect.isOneOf('shard', shards);
-  const sql = `SELECT ${storedColumns(dialect)} FROM ${rows} WHERE status = 'PENDING' AND id > ? AND ${held.sql} ORDER BY id LIMIT ?`;
-  return (yield* query(sql, afterId, ...held.values, limit)).map(toStoredRow);
+  const known = ids.length === 0 ? everyRow : dialect.isOneOf('id', ids);
+  const others = ids.length === 0 ? known.sql : `NOT ${known.sql}`;
+  const sql = `SELECT ${storedColumns(dialect)} FROM ${rows} WHERE status = 'PENDING' AND id > ? AND ${held.sql} AND ${others} ORDER BY id LIMIT ?`;
+  return (yield* query(sql, upToId, ...held.values, ...known.values, limit)).map(toStoredRow);
 }
 
 export function* readRows(
@@ -76,6 +79,8 @@ export function* statistics(dialect: Dialect, { rows }: Tables): Work<OutboxStat
   };
 }
 
+const everyRow: Condition = { sql: '1 = 1', values: [] };
+
 /** An empty filter is every row; an empty list in it is none. */
 export function conditionOf(dialect: Dialect, filter: RowFilter): Condition {
   const parts: Condition[] = [];
@@ -92,7 +97,7 @@ export function conditionOf(dialect: Dialect, filter: RowFilter): Condition {
   const { since, before } = filter;
   if (since !== undefined) parts.push({ sql: `created_at >= ${dialect.timeOfMs}`, values: [since] });
   if (before !== undefined) parts.push({ sql: `created_at < ${dialect.timeOfMs}`, values: [before] });
-  if (parts.length === 0) return { sql: '1 = 1', values: [] };
+  if (parts.length === 0) return everyRow;
   return {
     sql: parts.map(({ sql }) => sql).join(' AND '),
     values: parts.flatMap(({ values }) => values),

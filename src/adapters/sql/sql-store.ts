@@ -120,8 +120,8 @@ export function createSqlStore(
     claim: (owner, leaseMs) => database.run(() => claim(dialect, tables, owner, leaseMs)),
     release: (owner) => database.run(() => release(dialect, tables, owner)),
 
-    pending: (shards, afterId, limit) =>
-      database.run(() => pending(dialect, tables, shards, afterId, limit), statement),
+    pending: (shards, except, limit) =>
+      database.run(() => pending(dialect, tables, shards, except, limit), statement),
 
     async ack(owner, ids, keep) {
       if (ids.length === 0) return [];

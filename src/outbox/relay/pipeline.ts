@@ -14,6 +14,7 @@ import {
   firstTopicPauseMs,
   longestLanePauseMs,
   longestTopicPauseMs,
+  maxStayed,
   type RelaySettings,
 } from './relay-settings.ts';
 import { createRowChains, type Entry, type RowEnd } from './row-chains.ts';
@@ -50,6 +51,8 @@ export interface Pipeline {
   /** Takes rows in. Returns how many of them are on their way now; the others are known already, or stay. */
   add(rows: readonly StoredRow[], holds: ReadonlyMap<number, number>): Promise<number>;
   newPass(): void;
+  /** Rows in memory, and those that stay in this pass; `undefined`: too many to name. */
+  knownIds(): readonly number[] | undefined;
   /** Nothing is sent while `work` runs, and what was sent is acknowledged before, as far as that comes in time. */
   between<T>(work: () => Promise<T>, patienceMs: number): Promise<T>;
   /** What is not in a send stays. */
@@ -78,6 +81,8 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const known = new Map<number, Entry>();
   /** What became of rows since the reading under way began. */
   const written = new Map<number, 'sent' | 'failed'>();
+  /** Rows of this pass that another one will read again. */
+  const stayed = new Set<number>();
   const waiting = new Set<() => void>();
   const processed = { published: 0, failed: 0 };
   let bytes = 0;
@@ -129,7 +134,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     if (entry.end !== undefined) return;
     for (const each of chains.end(entry, end)) {
       if (end === 'sent') acknowledger.sent(each.row.id);
-      else forget(each.row.id);
+      else stays(each.row.id);
       if (--each.page.left === 0) acknowledger.flush();
     }
     if (end === 'stayed') options.onDueIn(firstLanePauseMs);
@@ -138,11 +143,16 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   /** It stays in memory until that is written: read again before, it would be sent at once. */
   function spendRetry(entry: Entry, failure: RowFailure): void {
     for (const each of chains.end(entry, 'stayed')) {
-      if (each !== entry) forget(each.row.id);
+      if (each !== entry) stays(each.row.id);
       if (--each.page.left === 0) acknowledger.flush();
     }
     acknowledger.failed(failure);
     acknowledger.flush();
+  }
+
+  function stays(id: number): void {
+    stayed.add(id);
+    forget(id);
   }
 
   function forget(id: number, why?: 'sent' | 'failed'): void {
@@ -202,11 +212,14 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       if (isStopped) return 0;
       const page = { left: 0 };
       for (const row of rows) {
-        if (!accepts(row)) continue;
         const shard = shardOf(row);
         const hold = holds.get(shard);
-        const entry = hold === undefined ? undefined : chains.add({ row, shard, hold, page });
-        if (entry === undefined) continue;
+        const isTaken = accepts(row) && hold !== undefined;
+        const entry = isTaken ? chains.add({ row, shard, hold, page }) : undefined;
+        if (entry === undefined) {
+          stayed.add(row.id);
+          continue;
+        }
         page.left++;
         known.set(row.id, entry);
         bytes += row.payload.length;
@@ -218,10 +231,15 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     },
 
     newPass() {
+      stayed.clear();
       chains.newPass();
+      // Its failure is not written down yet: it is not read again, and what is behind it must stay.
+      for (const { row, end } of known.values()) if (end === 'stayed') chains.block(row);
       topics.newPass();
       partitions.newPass();
     },
+
+    knownIds: () => (stayed.size > maxStayed ? undefined : [...known.keys(), ...stayed]),
 
     async between(work, patienceMs) {
       lanes.hold();

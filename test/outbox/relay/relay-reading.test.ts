@@ -75,6 +75,27 @@ describe('relay: reading', () => {
     ]);
   });
 
+  it('sends a row that commits late before a later one of its aggregate', async () => {
+    const late = its.store.begin(rowOf('late', 1));
+    await its.insert(...Array.from({ length: 120 }, (_, at) => rowOf(`a${at}`, at)));
+    its.broker.reply = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      return undefined;
+    };
+    const relay = its.relay({ batchSize: 50, dynamicBatching: false });
+    relay.start();
+    await its.time.tickAsync(10);
+    its.store.commit(late);
+    await its.insert(rowOf('late', 2), ...Array.from({ length: 60 }, (_, at) => rowOf(`b${at}`, at)));
+    relay.wake();
+    await its.time.tickAsync(2_000);
+    const sent = its.broker.stored.filter(({ headers }) => headers.aggregateId === 'late');
+    assert.deepEqual(
+      sent.map(({ headers }) => headers.seq),
+      ['1', '2'],
+    );
+  });
+
   it('sees them under load as well, within about a second', async () => {
     const late = its.store.begin(rowOf('late', 1));
     let isEnough = false;
