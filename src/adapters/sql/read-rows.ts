@@ -5,19 +5,24 @@ import {
   rowStatuses,
   type StoredRow,
 } from '../../outbox/outbox-store.ts';
-import type { Dialect, Tables } from './dialect.ts';
-import { type Condition, query, type SqlRow, type Work } from './statement.ts';
+import { type Dialect, integers, type Tables } from './dialect.ts';
+import { type Condition, query, queryInOrder, type SqlRow, type Work } from './statement.ts';
 
 export function* pending(
   dialect: Dialect,
-  { rows }: Tables,
+  { rows, statusIndex }: Tables,
   shards: readonly number[],
   afterId: number,
   limit: number,
 ): Work<readonly StoredRow[]> {
-  const held = dialect.isOneOf('shard', shards);
-  const sql = `SELECT ${storedColumns(dialect)} FROM ${rows} WHERE status = 'PENDING' AND id > ? AND ${held.sql} ORDER BY id LIMIT ?`;
-  return (yield* query(sql, afterId, ...held.values, limit)).map(toStoredRow);
+  const [after = 0, most = 0] = integers([afterId, limit]);
+  const held = integers(shards).join(', ');
+  if (held === '') return [];
+  // The shard is told in the order as well: only the index of PENDING rows has it.
+  const sql =
+    `SELECT ${storedColumns(dialect)} FROM ${rows}${dialect.useIndex(statusIndex)} ` +
+    `WHERE status = 'PENDING' AND id > ${after} AND shard IN (${held}) ORDER BY id, shard LIMIT ${most}`;
+  return (yield* queryInOrder(sql)).map(toStoredRow);
 }
 
 export function* readRows(
