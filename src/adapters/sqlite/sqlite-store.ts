@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { within } from '../../ground/clock.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
-import { badUrl, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
+import { badUrl, packageMissing, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
 import {
   createSqlStore,
   defaultTimeoutMs,
@@ -108,8 +108,11 @@ function openLater(
 
   return {
     async run(work, { as = 'transaction', limitMs = timeoutMs } = {}) {
-      driver ??= Promise.resolve(load());
-      const made = await driver;
+      driver ??= Promise.resolve().then(load);
+      const made = await driver.catch((error: unknown) => {
+        driver = undefined;
+        throw packageMissing('better-sqlite3', error as NodeJS.ErrnoException);
+      });
       const trying = attempt(
         () =>
           as === 'transaction'
