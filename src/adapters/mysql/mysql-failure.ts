@@ -25,6 +25,7 @@ const faults: Readonly<Record<number, StoreFault>> = {
   1836: 'readOnly',
   1146: 'tableMissing',
   1054: 'otherTable',
+  1176: 'otherTable',
   1347: 'otherTable',
   1205: 'late',
   1317: 'late',

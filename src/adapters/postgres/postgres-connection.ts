@@ -87,7 +87,12 @@ export async function connectPostgres(url: string, timeoutMs: number): Promise<S
   client.unref();
 
   return {
-    async run({ sql, values }) {
+    async run({ sql, values, isInOrder = false }) {
+      if (isInOrder) {
+        // One round trip and one transaction. The answers are those of each statement.
+        const answers = (await query(`${inOrder}${sql}`)) as unknown as readonly PgResult[];
+        return { rows: answers.at(-1)?.rows ?? [], count: 0 };
+      }
       const { rows, rowCount } = await query(placed('postgres', sql), [...values]);
       return { rows, count: rowCount ?? 0 };
     },
@@ -108,6 +113,10 @@ export async function connectPostgres(url: string, timeoutMs: number): Promise<S
     destroy,
   };
 }
+
+const inOrder = ['sort', 'incremental_sort', 'bitmapscan', 'seqscan']
+  .map((way) => `SET LOCAL enable_${way} = off; `)
+  .join('');
 
 const cancelRequest = 80_877_102;
 const longestCancelMs = 2_000;

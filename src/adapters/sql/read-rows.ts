@@ -6,21 +6,25 @@ import {
   rowStatuses,
   type StoredRow,
 } from '../../outbox/outbox-store.ts';
-import type { Dialect, Tables } from './dialect.ts';
-import { type Condition, query, type SqlRow, type Work } from './statement.ts';
+import { type Dialect, integers, type Tables } from './dialect.ts';
+import { type Condition, query, queryInOrder, type SqlRow, type Work } from './statement.ts';
 
 export function* pending(
   dialect: Dialect,
-  { rows }: Tables,
+  { rows, statusIndex }: Tables,
   shards: readonly number[],
   { upToId, ids }: ExceptRows,
   limit: number,
 ): Work<readonly StoredRow[]> {
-  const held = dialect.isOneOf('shard', shards);
-  const known = ids.length === 0 ? everyRow : dialect.isOneOf('id', ids);
-  const others = ids.length === 0 ? known.sql : `NOT ${known.sql}`;
-  const sql = `SELECT ${storedColumns(dialect)} FROM ${rows} WHERE status = 'PENDING' AND id > ? AND ${held.sql} AND ${others} ORDER BY id LIMIT ?`;
-  return (yield* query(sql, upToId, ...held.values, ...known.values, limit)).map(toStoredRow);
+  const [after = 0, most = 0] = integers([upToId, limit]);
+  const held = integers(shards).join(', ');
+  if (held === '') return [];
+  const known = ids.length === 0 ? '' : `AND id NOT IN (${integers(ids).join(', ')}) `;
+  // The shard is told in the order as well: only the index of PENDING rows has it.
+  const sql =
+    `SELECT ${storedColumns(dialect)} FROM ${rows}${dialect.useIndex(statusIndex)} ` +
+    `WHERE status = 'PENDING' AND id > ${after} AND shard IN (${held}) ${known}ORDER BY id, shard LIMIT ${most}`;
+  return (yield* queryInOrder(sql)).map(toStoredRow);
 }
 
 export function* readRows(

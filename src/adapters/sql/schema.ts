@@ -93,7 +93,7 @@ const makers: Readonly<Record<DialectName, (table: string) => readonly string[]>
     ];
   },
   mysql: (table) => {
-    const { rows, shards, relays } = tablesOf('mysql', table);
+    const { rows, shards, relays, statusIndex } = tablesOf('mysql', table);
     // No partial indexes there: those of the table begin with the status.
     return [
       `CREATE TABLE IF NOT EXISTS ${rows} (
@@ -115,7 +115,7 @@ const makers: Readonly<Record<DialectName, (table: string) => readonly string[]>
   created_at datetime(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
   published_at datetime(3),
   failed_at datetime(3),
-  KEY ${quoteName('mysql', besideTable(nameOf(table), '_status'))} (status, id, shard),
+  KEY ${statusIndex} (status, id, shard),
   KEY ${quoteName('mysql', besideTable(nameOf(table), '_published'))} (status, published_at, created_at)
 )${innodb}`,
       `CREATE TABLE IF NOT EXISTS ${shards} (shard smallint NOT NULL PRIMARY KEY, owner varchar(255), lease_until datetime(3))${innodb}`,

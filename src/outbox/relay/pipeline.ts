@@ -87,6 +87,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const processed = { published: 0, failed: 0 };
   let bytes = 0;
   let lastSuccessMs: number | undefined;
+  let isHeld = false;
   let isStopped = false;
 
   const acknowledger = createAcknowledger({
@@ -171,7 +172,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   }
 
   function changed(): void {
-    if (lanes.underWay === 0) acknowledger.flush();
+    if (lanes.isQuiet && (isHeld || lanes.underWay === 0)) acknowledger.flush();
     for (const look of [...waiting]) look();
     onRoom();
   }
@@ -242,13 +243,15 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     knownIds: () => (stayed.size > maxStayed ? undefined : [...known.keys(), ...stayed]),
 
     async between(work, patienceMs) {
+      isHeld = true;
       lanes.hold();
       acknowledger.flush();
-      const quiet = until(() => lanes.underWay === 0 && acknowledger.isIdle);
+      const quiet = until(() => lanes.isQuiet && acknowledger.isIdle);
       await inTime(quiet, { limitMs: patienceMs, keepsAlive: false, late: () => undefined });
       try {
         return await work();
       } finally {
+        isHeld = false;
         lanes.resume();
       }
     },

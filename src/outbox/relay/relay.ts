@@ -5,6 +5,7 @@ import type { Logger } from '../../observe/logger.ts';
 import { createQuietLog } from '../../observe/quiet-log.ts';
 import type { Broker } from '../../publish/broker.ts';
 import type { CircuitState } from '../../publish/main/breaker.ts';
+import { nameOf } from '../../publish/main/failures.ts';
 import { watchForHangs } from '../../publish/main/hang-watch.ts';
 import { createPartitionCounts } from '../../publish/main/partition-counts.ts';
 import { createCleanup } from '../cleanup.ts';
@@ -108,6 +109,13 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
   let running: Promise<unknown>[] = [];
   let stopping: Promise<void> | undefined;
 
+  /** The last net: whatever fails in the relay, the application goes on. */
+  function broken(error: unknown): void {
+    logger.error('outbox: the relay itself has failed and stands still; please report it', {
+      cause: nameOf(error),
+    });
+  }
+
   function state(): RelayState {
     const { lastSuccessMs, processed } = pipeline;
     return {
@@ -145,7 +153,7 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
   return {
     start() {
       if (running.length > 0 || stopping !== undefined) return;
-      running = [reader, lease, cleanup].map((work) => isolate(() => work.run()));
+      running = [reader, lease, cleanup].map((work) => isolate(() => work.run()).catch(broken));
     },
     wake: reader.wake,
     state,

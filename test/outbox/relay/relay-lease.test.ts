@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import type { OutboxStore } from '../../../src/outbox/outbox-store.ts';
 import { leaseMsFor } from '../../../src/outbox/relay/relay-settings.ts';
 import { createTable, createMemoryOutboxStore as memoryStore } from '../memory-outbox-store.ts';
 import { onFakeTime } from './fake-time.ts';
-import { duplicates, relayOver, rowOf } from './relay-under-test.ts';
+import { duplicates, invalid, relayOver, rowOf } from './relay-under-test.ts';
 
 describe('relay: leases and the end', () => {
   let its: ReturnType<typeof onFakeTime>;
@@ -80,6 +81,56 @@ describe('relay: leases and the end', () => {
     relay.wake();
     await its.time.tickAsync(20_000);
     assert.deepEqual(names(), ['a1', 'b1']);
+  });
+
+  it('renews its lease although one partition hangs, and holds up the others only for a moment', async () => {
+    its.broker.reply = async ({ partition }) => {
+      if (partition === 0) await new Promise(() => {});
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      return undefined;
+    };
+    const relay = its.relay({ sendTimeoutMs: 20_000, leaseMs: 33_000 });
+    relay.start();
+    await its.insert(...Array.from({ length: 20 }, (_, at) => rowOf(`a${at}`, at)));
+    await its.time.tickAsync(100);
+    for (let step = 0; step < 150; step++) {
+      const before = its.broker.stored.length;
+      await its.insert(rowOf('a1', 100 + step));
+      relay.wake();
+      await its.time.tickAsync(100);
+      assert.equal(its.broker.stored.length, before + 1, `at ${its.time.now}`);
+    }
+    assert.equal(its.store.calls.get('claim'), 2);
+  });
+
+  it('runs everything as work of its own, and nothing of it in the context of a call', async () => {
+    const contexts = new AsyncLocalStorage<string>();
+    const seen = new Set<string | undefined>();
+    const look = (): void => void seen.add(contexts.getStore());
+    its.store.delay = async () => look();
+    its.broker.reply = async () => {
+      look();
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      look();
+      return its.broker.sends.length === 2 ? invalid : undefined;
+    };
+    const own = { isolate: <T>(work: () => Promise<T>) => contexts.run('own', work) };
+    await contexts.run('own', () => its.insert(rowOf('a', 1)));
+    const { relay, first } = contexts.run('request', () => {
+      const made = relayOver({ ...its, ...own }, { cleanupEnabled: true });
+      made.start();
+      return { relay: made, first: made.state() };
+    });
+    assert.equal(first.pending, null);
+    await its.time.tickAsync(1_000);
+    await contexts.run('own', () => its.insert(rowOf('a', 2), rowOf('b', 1)));
+    contexts.run('request', () => relay.wake());
+    await its.time.tickAsync(700_000);
+    const stopped = contexts.run('request', () => relay.stop(1_000));
+    await its.time.tickAsync(1_000);
+    await stopped;
+    assert.deepEqual([...seen], ['own']);
+    assert.equal(its.broker.stored.length, 3);
   });
 
   it('finishes what it has read at the end, acknowledges it and gives its shards back', async () => {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { createMemoryBroker } from '../../../src/adapters/memory/memory-broker.ts';
 import { createMemoryStore } from '../../../src/adapters/memory/memory-store.ts';
 import { createSqliteStore } from '../../../src/adapters/sqlite/sqlite-store.ts';
@@ -72,6 +74,15 @@ describe('relay: over SQLite', function () {
     const { total, success } = await replay.run({ since: '2020-01-01T00:00:00Z', limit: 20 });
     assert.deepEqual([total, success, records.all().length], [20, 20, 320]);
     await relay.stop(2_000);
+  });
+
+  it('holds no process', async () => {
+    await (await open()).insert([rowOf('a', 1)]);
+    const { stdout } = await promisify(execFile)(process.execPath, [
+      join(import.meta.dirname, 'fixtures/idle-relay.ts'),
+      join(directory, 'app.db'),
+    ]);
+    assert.equal(stdout, 'sent 1\n');
   });
 
   it('shares the table between two relays, in order, once each, while rows come', async () => {
