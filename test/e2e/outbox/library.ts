@@ -1,6 +1,8 @@
 import type { Dependencies } from '../../support/packed.ts';
 import type { Files } from '../support/run-app.ts';
 
+export type Form = 'esm' | 'cjs' | 'ts';
+
 /** One way of an application to its database, and what svc promises of it. */
 export interface Library {
   readonly id: string;
@@ -9,7 +11,7 @@ export interface Library {
   readonly dependencies: Dependencies;
   /** Run by `npm test` too; the others by the matrix. */
   readonly isEveryday?: boolean;
-  readonly form: 'esm' | 'cjs' | 'ts';
+  readonly form: Form;
   /**
    * Text of the module `database`, which exports `transaction(work)`, `nested(tx, work)` (a savepoint), `insert(tx, id)` (without
    * `tx`: by itself), `close()` and, where a caller can end a transaction itself, `begin()`.
@@ -22,6 +24,6 @@ export interface Library {
   readonly hasNoBegin?: boolean;
   /** There is no `transaction()` that knows what its callback returned before the COMMIT. */
   readonly hasNoCallbackResult?: boolean;
-  /** What does not hold, and the way round it, for the table. */
-  readonly limits?: string;
+  /** What a user has to know about it, for the table. */
+  readonly remark?: string;
 }

@@ -67,6 +67,8 @@ export const orms: readonly Library[] = [
     form: 'cjs',
     dependencies: { ...pg, typeorm: '1.1.1', 'reflect-metadata': '0.2.2' },
     database: typeorm,
+    remark:
+      '`save()` and `remove()` outside of `transaction()` open one of their own: as a function with its own transaction, without `#result`. Without a transaction `insert()` writes by itself',
   },
   {
     id: 'sequelize',
@@ -74,6 +76,7 @@ export const orms: readonly Library[] = [
     form: 'esm',
     dependencies: { ...pg, sequelize: '6.37.8' },
     database: sequelize,
+    remark: 'Each call needs `{ transaction }`, or `Sequelize.useCLS`: without it Sequelize writes by itself',
   },
   {
     id: 'mikro-orm',
@@ -81,5 +84,7 @@ export const orms: readonly Library[] = [
     form: 'esm',
     dependencies: { ...pg, '@mikro-orm/core': '7.2.1', '@mikro-orm/postgresql': '7.2.1' },
     database: mikro,
+    remark:
+      '`persist()` writes nothing: name the function that flushes, or call it all in `transactional()`, which flushes before its COMMIT',
   },
 ];

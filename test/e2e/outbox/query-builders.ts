@@ -65,6 +65,8 @@ export const queryBuilders: readonly Library[] = [
     isEveryday: true,
     dependencies: { ...pg, knex: '3.3.0' },
     database: knex,
+    remark:
+      'A callback that returns no promise, and calls `trx.commit()` itself, has no result before the COMMIT',
   },
   {
     id: 'knex-cjs',
@@ -79,6 +81,7 @@ export const queryBuilders: readonly Library[] = [
     form: 'esm',
     dependencies: { ...pg, kysely: '0.29.9' },
     database: kysely,
+    remark: 'With `PostgresDialect`',
   },
   {
     id: 'kysely-0.28',
@@ -94,6 +97,7 @@ export const queryBuilders: readonly Library[] = [
     isEveryday: true,
     dependencies: { ...pg, 'drizzle-orm': '0.45.4' },
     database: drizzle,
+    remark: 'Through `drizzle-orm/node-postgres`',
     hasNoBegin: true,
   },
   {
