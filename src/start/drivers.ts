@@ -1,3 +1,11 @@
+import { drizzleOnMysql2, drizzleOnPg, drizzleOnSqlite } from '../adapters/orms/drizzle.ts';
+import { knexTransactions } from '../adapters/orms/knex.ts';
+import { kyselyTransactions } from '../adapters/orms/kysely.ts';
+import { mikroOrmTransactions } from '../adapters/orms/mikro-orm.ts';
+import type { OrmPatch } from '../adapters/orms/orm-patch.ts';
+import { prismaClient, prismaRuntime } from '../adapters/orms/prisma.ts';
+import { sequelizeTransactions } from '../adapters/orms/sequelize.ts';
+import { typeormTransactions } from '../adapters/orms/typeorm.ts';
 import { pgDriver } from '../adapters/postgres/pg-driver.ts';
 import type { PackagePatch } from '../capture/packages/hooked-package.ts';
 import type { Logger } from '../observe/logger.ts';
@@ -11,6 +19,19 @@ const drivers: Readonly<Record<Dialect, readonly DriverPatch[]>> = {
   sqlite: [],
 };
 
+const orms: readonly OrmPatch[] = [
+  knexTransactions,
+  kyselyTransactions,
+  drizzleOnPg,
+  drizzleOnMysql2,
+  drizzleOnSqlite,
+  typeormTransactions,
+  sequelizeTransactions,
+  mikroOrmTransactions,
+  prismaClient,
+  prismaRuntime,
+];
+
 /** Follows the transactions of the application through its driver: of this database, or of all that are known. */
 export function driverPatches(dialect: Dialect | undefined, logger: Logger): readonly PackagePatch[] {
   const connections = createConnections(() =>
@@ -19,15 +40,35 @@ export function driverPatches(dialect: Dialect | undefined, logger: Logger): rea
     ),
   );
   const wanted = dialect === undefined ? Object.values(drivers).flat() : drivers[dialect];
-  return wanted.map(({ specifier, patch }) => ({
+  const ofDrivers = wanted.map(({ specifier, patch }) => ({
     specifier,
-    patch(exports) {
+    patch(exports: object) {
       try {
         patch(exports, connections);
       } catch (error) {
-        const reason = error instanceof Error ? error.message : 'unknown error';
-        logger.error(`transactions through ${specifier} cannot be followed: ${reason}`);
+        logger.error(`transactions through ${specifier} cannot be followed: ${reasonOf(error)}`);
       }
     },
   }));
+  return [...ofDrivers, ...orms.map((orm) => ormPatch(orm, logger))];
+}
+
+/** Without it a function is still found in its transaction, one aside that sends nothing itself while several run side by side. */
+function ormPatch({ specifier, patch }: OrmPatch, logger: Logger): PackagePatch {
+  const say = (reason: string): void =>
+    logger.debug(`transactions of ${specifier} are followed through the driver only: ${reason}`);
+  return {
+    specifier,
+    patch(exports) {
+      try {
+        if (!patch(exports)) say('its classes are not those that svc knows');
+      } catch (error) {
+        say(reasonOf(error));
+      }
+    },
+  };
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : 'unknown error';
 }

@@ -1,0 +1,6 @@
+import { driverLibraries } from './drivers.ts';
+import type { Library } from './library.ts';
+import { orms } from './orms.ts';
+import { queryBuilders } from './query-builders.ts';
+
+export const libraries: readonly Library[] = [...driverLibraries, ...queryBuilders, ...orms];

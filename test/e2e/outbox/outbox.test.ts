@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { installPacked } from '../../support/packed.ts';
+import { startPostgres } from '../../support/postgres.ts';
+import { requiring } from '../../support/requires.ts';
+import { freshFolder, runApp, writeFiles } from '../support/run-app.ts';
+import { subject } from '../support/subject.ts';
+import { applicationOf, entryOf } from './application.ts';
+import { libraries } from './libraries.ts';
+import type { Library } from './library.ts';
+import { transactionCases } from './transaction-cases.ts';
+
+const tested = await subject();
+
+/** What the database has of one business row and its event. `both`: written by one transaction, by its savepoint where there is one. */
+type Found = 'both' | 'row alone' | 'event alone' | 'apart';
+
+interface End {
+  /** Per case `done`, or the error and what caused it. */
+  readonly ends: Readonly<Record<string, string>>;
+  readonly found: Readonly<Record<string, Found>>;
+  readonly stderr: string;
+}
+
+const joined = `SELECT coalesce(orders.id, events.aggregate_id) AS id, CASE
+    WHEN orders.id IS NULL THEN 'event alone'
+    WHEN events.aggregate_id IS NULL THEN 'row alone'
+    WHEN orders.xmin::text = events.xmin::text THEN 'both'
+    ELSE 'apart' END AS found
+  FROM orders FULL JOIN svc_outbox_events AS events ON events.aggregate_id = orders.id
+  ORDER BY 1`;
+
+function casesOf({ hasNoBegin, hasNoCallbackResult }: Library) {
+  return transactionCases.filter(
+    ({ needs }) =>
+      !(needs === 'begin' && hasNoBegin) && !(needs === 'callback result' && hasNoCallbackResult),
+  );
+}
+
+async function runLibrary(library: Library): Promise<End> {
+  const postgres = await startPostgres();
+  const url = await postgres.freshDatabase();
+  const folder = freshFolder(installPacked(`outbox-${library.id}`, library.dependencies), library.id);
+  writeFiles(folder, applicationOf(library));
+  if (library.build !== undefined)
+    execFileSync(process.execPath, ['build.mjs'], {
+      cwd: folder,
+      timeout: 120_000,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+  const args = ['--import', 'svc/register', entryOf(library), ...casesOf(library).map(({ id }) => id)];
+  const env = { DATABASE: url, SVC_OUTBOX_DATASOURCE_URL: url };
+  const { code, stdout, stderr } = await runApp({
+    node: tested.node,
+    cwd: folder,
+    args,
+    env,
+    timeoutMs: 20_000,
+  });
+  assert.equal(code, 0, `${stdout}\n${stderr}`);
+  const rows = await postgres.query(url, joined);
+  return {
+    ends: JSON.parse(stdout),
+    found: Object.fromEntries(rows.map(({ id, found }) => [id, found])),
+    stderr,
+  };
+}
+
+for (const library of libraries.filter(({ isEveryday }) => isEveryday || tested.isMatrix)) {
+  requiring('postgres', `outbox: ${library.title} [${library.id}]`, function suite() {
+    this.timeout(300_000);
+    let end: End;
+
+    before(async function prepare() {
+      if (library.form === 'ts' && !tested.stripsTypes) this.skip();
+      end = await runLibrary(library);
+      if (process.env.SHOW) console.log(end.ends, end.stderr);
+    });
+
+    for (const { id, title, rows, error } of casesOf(library)) {
+      it(`${title} [${id}]`, () => {
+        const own = new RegExp(`^${id}(-refused)?-\\d+$`);
+        const found = Object.fromEntries(Object.entries(end.found).filter(([row]) => own.test(row)));
+        assert.deepEqual(found, rows, end.ends[id]);
+        assert.match(end.ends[id] ?? '', error ?? /^done$/);
+      });
+    }
+
+    it('nothing but what the cases wrote', () => {
+      const expected = casesOf(library).flatMap(({ rows }) => Object.keys(rows));
+      assert.deepEqual(Object.keys(end.found).sort(), expected.sort());
+    });
+  });
+}
