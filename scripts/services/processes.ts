@@ -64,12 +64,12 @@ async function parentIds(): Promise<[id: number, parent: number][]> {
   return stats.map((stat) => [Number.parseInt(stat, 10), Number(/\) \S (\d+) [^)]*$/.exec(stat)?.[1])]);
 }
 
-/** On a busy machine the threads of a process run on for a while after the signal. Where there is no /proc, a moment has to do. */
+/** On a busy machine the threads of a process run on for a while after the signal; one may have ended meanwhile. Where there is no /proc, a moment has to do. */
 async function untilStopped(pid: number): Promise<void> {
   for (let tries = 0; tries < 200; tries++) {
     await sleep(10);
     const states = await threadStates(pid);
-    if (states === undefined ? tries > 10 : states.every((state) => state === 'T' || state === 't')) return;
+    if (states === undefined ? tries > 10 : states.every((state) => 'TtZX'.includes(state ?? 'X'))) return;
   }
 }
 

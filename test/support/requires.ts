@@ -5,12 +5,18 @@ import { runCommand } from '../../scripts/services/commands.ts';
 import { brokersFromEnv, findKafkaSource } from '../../scripts/services/kafka.ts';
 import { ensureKafkaJars } from '../../scripts/services/kafka-jars.ts';
 import { ensureMoto } from '../../scripts/services/kms.ts';
+import { mariadb } from '../../scripts/services/mariadb.ts';
+import { mysql } from '../../scripts/services/mysql.ts';
+import { postgres } from '../../scripts/services/postgres.ts';
 import { ensurePromtool } from '../../scripts/services/promtool.ts';
 import { ensureVersitygw } from '../../scripts/services/s3.ts';
 import { Unavailable } from '../../scripts/services/unavailable.ts';
 import { findJdk } from './java.ts';
 import { startKafka } from './kafka.ts';
 import { startKms } from './kms.ts';
+import { startMariadb } from './mariadb.ts';
+import { startMysql } from './mysql.ts';
+import { startPostgres } from './postgres.ts';
 import { startVault } from './vault.ts';
 
 /**
@@ -21,6 +27,8 @@ import { startVault } from './vault.ts';
  * - `kms`, `vault`: the shared server, started when the suite begins; `kms` with the AWS SDK, an optional peer;
  * - `own-kms`, `own-vault`: that one can be started; the suite starts it;
  * - `own-s3`: that one can be started, and the AWS SDK, an optional peer; the suite starts it;
+ * - `postgres`, `mariadb`, `mysql`: the shared server, started when the suite begins, and its driver, an optional peer;
+ * - `own-postgres`, `own-mariadb`, `own-mysql`: that one can be started, and the driver; the suite starts it;
  * - `mounts`: Linux that lets a process have file systems of its own;
  * - `proc`: a system that tells when a process began;
  * - `pipes`: a system with named pipes among its files;
@@ -36,6 +44,12 @@ export type Requirement =
   | 'vault'
   | 'own-vault'
   | 'own-s3'
+  | 'postgres'
+  | 'own-postgres'
+  | 'mariadb'
+  | 'own-mariadb'
+  | 'mysql'
+  | 'own-mysql'
   | 'mounts'
   | 'proc'
   | 'pipes'
@@ -54,23 +68,26 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
   'own-kafka': () => findKafkaSource(log),
   'secure-kafka': () => ensureKafkaJars(log),
   kms: async () => {
-    await requireAwsSdk();
+    await requirePackage('@aws-sdk/client-kms');
     await startKms();
   },
   'own-kms': async () => {
-    await requireAwsSdk();
+    await requirePackage('@aws-sdk/client-kms');
     await ensureMoto(log);
   },
   vault: () => startVault(),
   'own-vault': () => ensureBao(log),
   java: async () => findJdk(),
   'own-s3': async () => {
-    const sdk = '@aws-sdk/client-s3';
-    await import(sdk).catch(() => {
-      throw new Unavailable(`there is no ${sdk}`, 'npm install');
-    });
+    await requirePackage('@aws-sdk/client-s3');
     await ensureVersitygw(log);
   },
+  postgres: () => requirePackage('pg').then(startPostgres),
+  'own-postgres': () => requirePackage('pg').then(() => postgres.ensure(log)),
+  mariadb: () => requirePackage('mysql2').then(startMariadb),
+  'own-mariadb': () => requirePackage('mysql2').then(() => mariadb.ensure(log)),
+  mysql: () => requirePackage('mysql2').then(startMysql),
+  'own-mysql': () => requirePackage('mysql2').then(() => mysql.ensure(log)),
   mounts: async () => {
     const { code } = await runCommand('unshare', ['--mount', '--map-root-user', 'true'], {
       timeoutMs: 10_000,
@@ -105,8 +122,7 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
   },
 };
 
-async function requireAwsSdk(): Promise<void> {
-  const name: string = '@aws-sdk/client-kms';
+async function requirePackage(name: string): Promise<void> {
   await import(name).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error;
     throw new Unavailable(`${name} is not installed`, 'npm install');

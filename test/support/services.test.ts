@@ -6,6 +6,9 @@ import kafkajs from 'kafkajs';
 import { cacheFolder, checkoutFolder } from '../../scripts/services/cache.ts';
 import { runCommand } from '../../scripts/services/commands.ts';
 import { describeCluster } from '../../scripts/services/describe-cluster.ts';
+import { mariadb } from '../../scripts/services/mariadb.ts';
+import { mysql } from '../../scripts/services/mysql.ts';
+import { postgres } from '../../scripts/services/postgres.ts';
 import { isAlive } from '../../scripts/services/processes.ts';
 import { s3Problem } from '../../scripts/services/s3.ts';
 import { requiring } from './requires.ts';
@@ -18,9 +21,11 @@ interface Row {
   readonly folder: string;
 }
 
-const names = ['kafka3', 'kafka-secure', 's3'];
+const names = ['kafka3', 'kafka-secure', 's3', 'postgres', 'mariadb', 'mysql'];
+const databases = [postgres, mariadb, mysql];
+const needs = ['secure-kafka', 'own-s3', 'own-postgres', 'own-mariadb', 'own-mysql'] as const;
 
-requiring(['secure-kafka', 'own-s3'], `npm run services, with ${names.join(', ')}`, function () {
+requiring(needs, `npm run services, with ${names.join(', ')}`, function () {
   this.timeout(120_000);
   let cache: string;
   let rows: readonly Row[] = [];
@@ -38,7 +43,7 @@ requiring(['secure-kafka', 'own-s3'], `npm run services, with ${names.join(', ')
   });
 
   async function services(...args: string[]): Promise<{ code: number | null; out: string; err: string }> {
-    const given = /^(KAFKA|S3|AWS|KMS|VAULT)_/;
+    const given = /^(KAFKA|S3|AWS|KMS|VAULT|POSTGRES|MARIADB|MYSQL)_/;
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !given.test(name)));
     const file = join(checkoutFolder, 'scripts/services.ts');
     const { code, stdout, stderr } = await runCommand(process.execPath, [file, ...args], {
@@ -53,10 +58,10 @@ requiring(['secure-kafka', 'own-s3'], `npm run services, with ${names.join(', ')
     const first = await services('up', ...names);
     assert.equal(first.code, 0, first.err);
     for (const name of names)
-      assert.match(first.out, new RegExp(`^${name}  (http://)?127\\.0\\.0\\.1:\\d+`, 'm'));
-    assert.equal(first.out.match(/ready in \d+\.\d s/g)?.length, 3, first.out);
+      assert.match(first.out, new RegExp(`^${name}  (\\w+://)?(\\w+@)?127\\.0\\.0\\.1:\\d+`, 'm'));
+    assert.equal(first.out.match(/ready in \d+\.\d s/g)?.length, names.length, first.out);
     const again = await services('up', ...names);
-    assert.equal(again.out.match(/was up already/g)?.length, 3, again.out);
+    assert.equal(again.out.match(/was up already/g)?.length, names.length, again.out);
   });
 
   it('status tells of each, with its processes and its folder', async () => {
@@ -65,7 +70,7 @@ requiring(['secure-kafka', 'own-s3'], `npm run services, with ${names.join(', ')
       rows.map(({ name, state }) => [name, state]),
       names.map((name) => [name, 'answers']),
     );
-    assert.equal(pids().length, 5);
+    assert.equal(pids().length, 8);
     assert.ok(pids().every(isAlive));
     assert.ok(rows.every(({ folder }) => existsSync(folder)));
   });
@@ -80,6 +85,7 @@ requiring(['secure-kafka', 'own-s3'], `npm run services, with ${names.join(', ')
       'KAFKA3_BROKERS',
       ...['KAFKA_SECURE_BROKERS', 'KAFKA_SECURE_CA_FILE', 'KAFKA_SECURE_USER', 'KAFKA_SECURE_PASSWORD'],
       ...['S3_ENDPOINT', 'AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'],
+      ...databases.map(({ variable }) => variable),
     ]);
     for (const broker of env.KAFKA3_BROKERS?.split(',') ?? [])
       assert.equal((await describeCluster(broker)).brokers.length, 3);
@@ -97,12 +103,13 @@ requiring(['secure-kafka', 'own-s3'], `npm run services, with ${names.join(', ')
     assert.equal((await admin.describeCluster()).brokers.length, 1);
     await admin.disconnect();
     assert.equal(await s3Problem(env.S3_ENDPOINT ?? ''), null);
+    for (const { variable, problem } of databases) assert.equal(await problem(env[variable] ?? ''), null);
   });
 
   it('down ends every process and removes every folder', async () => {
     const { code, out } = await services('down');
     assert.equal(code, 0);
-    assert.equal(out.match(/ended, its data removed/g)?.length, 3, out);
+    assert.equal(out.match(/ended, its data removed/g)?.length, names.length, out);
     assert.deepEqual(
       { processes: pids().filter(isAlive), folders: rows.filter(({ folder }) => existsSync(folder)) },
       { processes: [], folders: [] },
