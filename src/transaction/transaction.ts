@@ -93,6 +93,10 @@ export class Transaction {
     if (index >= 0) this.savepoints.length = index;
   }
 
+  isOutermost(name: string): boolean {
+    return this.savepoints.findLastIndex((one) => one.name === name) === 0;
+  }
+
   rollbackTo(name: string): void {
     const index = this.savepoints.findLastIndex((one) => one.name === name);
     const savepoint = this.savepoints[index];
