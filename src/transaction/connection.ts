@@ -43,20 +43,16 @@ export class Connection {
    */
   sends(text: string): Admission {
     const kind = kindOf(text, this.session.dialect);
+    const all = kind.all ?? [kind];
     const gate = this.begins(kind);
     const course = this.courses.at(-1);
-    currentScope()?.uses(course?.transaction, kind.is === 'write' || kind.writes === true);
+    const writes = all.some(({ is }) => is === 'write');
+    currentScope()?.uses(course?.transaction, writes);
     if (gate !== undefined) return gate;
     if (course !== undefined) {
-      const { transaction } = course;
-      if (kind.is === 'commit' || kind.is === 'implicit commit') return this.commits(course);
+      if (all.some((one) => commitsIt(one, course))) return this.commits(course);
       if (kind.is === 'rollback') course.rollbackIsSent = true;
-      else if (kind.is === 'savepoint') transaction.savepoint(kind.name);
-      else if (kind.is === 'rollback to') transaction.rollbackTo(kind.name);
-      else if (kind.is === 'release') {
-        if (course.isSavepoint && transaction.isOutermost(kind.name)) return this.commits(course);
-        transaction.release(kind.name);
-      }
+      for (const one of all) followSavepoint(one, course.transaction);
     }
     return this.line && this.inLine(Promise.resolve());
   }
@@ -163,6 +159,18 @@ export class Connection {
 
 function isLeaving({ commitIsSent, rollbackIsSent }: Course): boolean {
   return commitIsSent || rollbackIsSent;
+}
+
+/** Of SQLite's transaction that is a savepoint, its RELEASE. */
+function commitsIt(kind: StatementKind, { isSavepoint, transaction }: Course): boolean {
+  if (kind.is === 'release') return isSavepoint && transaction.isOutermost(kind.name);
+  return kind.is === 'commit' || kind.is === 'implicit commit';
+}
+
+function followSavepoint(kind: StatementKind, transaction: Transaction): void {
+  if (kind.is === 'savepoint') transaction.savepoint(kind.name);
+  else if (kind.is === 'release') transaction.release(kind.name);
+  else if (kind.is === 'rollback to') transaction.rollbackTo(kind.name);
 }
 
 function isQuery({ is }: StatementKind): boolean {

@@ -2,8 +2,8 @@ import type { Dialect } from './driver.ts';
 
 /** What a statement means for the transaction it is called in. The database tells the rest by its status. */
 export type StatementKind = {
-  /** A text of several statements that writes as well. */
-  readonly writes?: boolean;
+  /** Of a text of several statements: all of them. */
+  readonly all?: readonly StatementKind[];
 } & (
   | { readonly is: 'begin' | 'commit' | 'rollback' | 'read' | 'write' }
   | { readonly is: 'savepoint' | 'release' | 'rollback to'; readonly name: string }
@@ -68,7 +68,7 @@ export function kindOf(text: string, dialect: Dialect): StatementKind {
     .map((is) => all.find((one) => one.is === is))
     .find((found) => found !== undefined);
   const other = all.find(({ is }) => is !== 'read') ?? first;
-  return { ...(told ?? other), writes: all.some(({ is }) => is === 'write') };
+  return { ...(told ?? other), all };
 }
 
 function kindAt(text: string, start: number, dialect: Dialect): StatementKind {
