@@ -57,6 +57,11 @@ export class Connection {
     return this.line && this.inLine(Promise.resolve());
   }
 
+  /** The application sends something that is no statement. */
+  sendsNoText(): Admission {
+    return this.line && this.inLine(Promise.resolve());
+  }
+
   /** The database has answered: where the connection stands, and how a transaction has ended since its last answer, where it said so. */
   answered(status: TransactionStatus, ended: TransactionEnd | undefined): void {
     const [first] = this.courses;
@@ -68,7 +73,8 @@ export class Connection {
       return;
     }
     // COMMIT AND CHAIN: the next one is open already. The answer to ROLLBACK TO is the same as to ROLLBACK.
-    const isNext = ended === 'committed' || (ended === 'rolled_back' && first?.rollbackIsSent);
+    const isNext =
+      ended === 'committed' || ended === 'unknown' || (ended === 'rolled_back' && first?.rollbackIsSent);
     if (isNext && first?.isConfirmed) this.end(first, ended);
     const course = this.courses[0] ?? this.add(undefined, false);
     course.isConfirmed = true;
@@ -119,7 +125,8 @@ export class Connection {
     } catch (error) {
       const rollback = this.session.run(rollbackStatement);
       if (rollback === undefined) throw error;
-      return this.inLine(rollback.then(() => Promise.reject(error)));
+      const refused = (): Promise<void> => Promise.reject(error);
+      return this.inLine(rollback.then(refused, refused));
     }
     if (waits === undefined) {
       course.commitIsSent = true;
@@ -131,7 +138,7 @@ export class Connection {
           course.commitIsSent = true;
         },
         async (error) => {
-          await this.session.run(rollbackStatement);
+          await this.session.run(rollbackStatement)?.catch(nothing);
           throw error;
         },
       ),
@@ -164,7 +171,7 @@ function isLeaving({ commitIsSent, rollbackIsSent }: Course): boolean {
 /** Of SQLite's transaction that is a savepoint, its RELEASE. */
 function commitsIt(kind: StatementKind, { isSavepoint, transaction }: Course): boolean {
   if (kind.is === 'release') return isSavepoint && transaction.isOutermost(kind.name);
-  return kind.is === 'commit' || kind.is === 'implicit commit';
+  return kind.is === 'commit' || kind.is === 'implicit commit' || kind.is === 'prepare';
 }
 
 function followSavepoint(kind: StatementKind, transaction: Transaction): void {

@@ -9,12 +9,15 @@ export type StatementKind = {
   | { readonly is: 'savepoint' | 'release' | 'rollback to'; readonly name: string }
   /** MySQL commits before it runs such a statement, or not: it depends on what is there. */
   | { readonly is: 'implicit commit' }
+  /** What follows is decided elsewhere, and may be a commit: PREPARE TRANSACTION, XA END, XA PREPARE. */
+  | { readonly is: 'prepare' }
 );
 
 const read: StatementKind = { is: 'read' };
 const write: StatementKind = { is: 'write' };
 const begin: StatementKind = { is: 'begin' };
 const commit: StatementKind = { is: 'commit' };
+const prepare: StatementKind = { is: 'prepare' };
 const implicit: StatementKind = { is: 'implicit commit' };
 const rollback: StatementKind = { is: 'rollback' };
 
@@ -40,7 +43,8 @@ const mysqlWords = [
   '(?<begin>xa\\s+(?:start|begin))\\b',
   '(?<rollback>xa\\s+rollback)\\b',
   '(?<read>xa\\s+recover)\\b',
-  '(?<commit>xa)\\b',
+  '(?<prepare>xa\\s+(?:end|prepare))\\b',
+  '(?<commit>xa\\s+commit)\\b',
   `(?<implicit>${[
     '(?:create|drop)(?!\\s+(?:or\\s+replace\\s+)?(?:temporary|prepare)\\b)',
     'alter|rename|truncate|grant|revoke|install|uninstall|flush|reset|stop|change',
@@ -64,7 +68,7 @@ export function kindOf(text: string, dialect: Dialect): StatementKind {
   const end = text.indexOf(';');
   if (end < 0 || isBlank(text, end + 1)) return first;
   const all = statementStarts(text, dialect).map((at) => kindAt(text, at, dialect));
-  const told = ['commit', 'implicit commit', 'begin', 'rollback', 'write']
+  const told = ['commit', 'prepare', 'implicit commit', 'begin', 'rollback', 'write']
     .map((is) => all.find((one) => one.is === is))
     .find((found) => found !== undefined);
   const other = all.find(({ is }) => is !== 'read') ?? first;
@@ -79,7 +83,8 @@ function kindAt(text: string, start: number, dialect: Dialect): StatementKind {
   if (found.read !== undefined) return read;
   if (found.with !== undefined) return /\b(?:insert|update|delete|merge)\b/i.test(text) ? write : read;
   if (found.begin !== undefined) return begin;
-  if (found.commit !== undefined || found.prepare !== undefined) return commit;
+  if (found.commit !== undefined) return commit;
+  if (found.prepare !== undefined) return prepare;
   if (found.implicit !== undefined) return implicit;
   if (found.rollback !== undefined) return rollback;
   if (found.savepoint !== undefined) return { is: 'savepoint', name: plain(found.savepoint) };
