@@ -13,6 +13,8 @@ interface Course {
   /** The database has said that it is open; before that, its BEGIN is on its way. */
   isConfirmed: boolean;
   commitIsSent: boolean;
+  /** COMMIT was called: it may still wait, and a BEGIN that is called now begins the next one. */
+  commitIsCalled: boolean;
   rollbackIsSent: boolean;
   /** SQLite: a SAVEPOINT has begun it, and the RELEASE of that one commits it. */
   readonly isSavepoint: boolean;
@@ -50,7 +52,10 @@ export class Connection {
     currentScope()?.uses(course?.transaction, writes);
     if (gate !== undefined) return gate;
     if (course !== undefined) {
-      if (all.some((one) => commitsIt(one, course))) return this.commits(course);
+      if (all.some((one) => commitsIt(one, course))) {
+        course.commitIsCalled = kind.is === 'commit';
+        return this.commits(course);
+      }
       if (kind.is === 'rollback') course.rollbackIsSent = true;
       for (const one of all) followSavepoint(one, course.transaction);
     }
@@ -78,6 +83,11 @@ export class Connection {
     if (isNext && first?.isConfirmed) this.end(first, ended);
     const course = this.courses[0] ?? this.add(undefined, false);
     course.isConfirmed = true;
+    // SQLite answers at once: its COMMIT has failed, and can be tried again.
+    if (this.session.dialect === 'sqlite') {
+      course.commitIsSent = false;
+      course.commitIsCalled = false;
+    }
   }
 
   /** The connection is gone, and what had not been committed with it. */
@@ -106,11 +116,13 @@ export class Connection {
   }
 
   private add(scope: Scope | undefined, isSavepoint: boolean): Course {
-    const transaction = new Transaction(this.session, scope);
+    const run = (statement: Statement): Promise<void> | undefined => this.run(transaction, statement);
+    const transaction: Transaction = new Transaction({ ...this.session, run }, scope);
     const course = {
       transaction,
       isConfirmed: false,
       commitIsSent: false,
+      commitIsCalled: false,
       rollbackIsSent: false,
       isSavepoint,
     };
@@ -118,12 +130,19 @@ export class Connection {
     return course;
   }
 
+  /** Of a transaction whose BEGIN still waits behind another's COMMIT, it does so too. */
+  private run(transaction: Transaction, statement: Statement): Promise<void> | undefined {
+    if (this.line === undefined || this.courses[0]?.transaction === transaction)
+      return this.session.run(statement);
+    return this.inLine(Promise.resolve()).then(() => this.session.run(statement));
+  }
+
   private commits(course: Course): Admission {
     let waits: Promise<void> | undefined;
     try {
       waits = course.transaction.beforeCommit(callbackResult());
     } catch (error) {
-      const rollback = this.session.run(rollbackStatement);
+      const rollback = course.transaction.session.run(rollbackStatement);
       if (rollback === undefined) throw error;
       const refused = (): Promise<void> => Promise.reject(error);
       return this.inLine(rollback.then(refused, refused));
@@ -138,7 +157,7 @@ export class Connection {
           course.commitIsSent = true;
         },
         async (error) => {
-          await this.session.run(rollbackStatement)?.catch(nothing);
+          await course.transaction.session.run(rollbackStatement)?.catch(nothing);
           throw error;
         },
       ),
@@ -146,6 +165,7 @@ export class Connection {
   }
 
   private inLine(work: Promise<void>): Promise<void> {
+    work.catch(nothing);
     const turn = this.line === undefined ? work : this.line.then(() => work);
     const line = turn.then(nothing, nothing);
     this.line = line;
@@ -164,8 +184,8 @@ export class Connection {
   }
 }
 
-function isLeaving({ commitIsSent, rollbackIsSent }: Course): boolean {
-  return commitIsSent || rollbackIsSent;
+function isLeaving({ commitIsCalled, rollbackIsSent }: Course): boolean {
+  return commitIsCalled || rollbackIsSent;
 }
 
 /** Of SQLite's transaction that is a savepoint, its RELEASE. */
