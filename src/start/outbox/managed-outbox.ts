@@ -7,7 +7,7 @@ import type { OutboxControls, OutboxHealth } from '../../manage/controls.ts';
 import { isolate } from '../../observe/isolate.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import type { RelayState } from '../../outbox/relay/relay.ts';
-import type { Replay } from '../../outbox/replay.ts';
+import type { Replay, ReplayOptions } from '../../outbox/replay.ts';
 import { createStatistics } from '../../outbox/statistics.ts';
 import type { Broker } from '../../publish/broker.ts';
 import { createOutboxHealth } from './outbox-health.ts';
@@ -41,8 +41,20 @@ export function manageOutbox(
   };
 }
 
-export async function openReplay({ outbox }: Config, store: OutboxStore, broker: Broker): Promise<Replay> {
+export async function openReplay(
+  { outbox }: Config,
+  store: OutboxStore,
+  broker: Broker,
+  onProgress?: ReplayOptions['onProgress'],
+): Promise<Replay> {
   const { createReplay } = await import('../../outbox/replay.ts');
   const sendTimeoutMs = outbox.sendTimeoutSeconds * 1_000;
-  return createReplay({ store, broker, sendTimeoutMs, clock: systemClock, isolate });
+  return createReplay({
+    store,
+    broker,
+    sendTimeoutMs,
+    clock: systemClock,
+    isolate,
+    ...(onProgress && { onProgress }),
+  });
 }
