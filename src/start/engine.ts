@@ -128,6 +128,7 @@ export function startEngine(
     keys: protection.keys,
     sources: all,
     info,
+    outbox: outbox?.managed,
   });
   // Aside, and after it: what is wrong with the connection is said once.
   void connectEarly(broker, queue, logger).then(ids.lease);

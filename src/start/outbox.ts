@@ -14,11 +14,13 @@ import type { Broker } from '../publish/broker.ts';
 import { circuitStates } from '../publish/main/breaker.ts';
 import { type Dialect, dialects } from '../transaction/dialect.ts';
 import { openOutboxStore } from './adapters.ts';
+import { type ManagedOutbox, manageOutbox } from './outbox/managed-outbox.ts';
 
 /** The outbox of a process: the way of events into the application's transactions, and out of the table. */
 export interface StartedOutbox {
   readonly join: OutboxJoin;
   readonly state: OutboxState;
+  readonly managed: ManagedOutbox;
   /** Sends what is committed, acknowledges it, and lets other relays have its shards. */
   finish(deadlineMs: number): Promise<void>;
   close(deadlineMs: number): Promise<void>;
@@ -52,11 +54,13 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
     onStored: () => relay?.wake(),
     onUnconfirmed: () => void unconfirmed++,
   });
+  const managed = manageOutbox(config, store, broker, () => relay?.state());
   return {
     join,
+    managed,
     state: {
       pending: () => relay?.state().pending ?? null,
-      oldestPendingMs: () => null,
+      oldestPendingMs: managed.oldestPendingMs,
       processed: () => relay?.state().processed ?? { published: 0, failed: 0 },
       unconfirmed: () => unconfirmed,
       circuit: () => (relay === undefined ? null : circuitStates.indexOf(relay.state().circuitBreakerState)),
@@ -65,6 +69,7 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
       await relay?.stop(deadlineMs);
     },
     async close(deadlineMs) {
+      managed.close();
       await starting;
       await relay?.stop(deadlineMs);
       await store.close(deadlineMs);

@@ -71,7 +71,7 @@ export function* makePending(
 ): Work<number> {
   const all = both(both(dialect.isOneOf('id', ids), where), { sql: `status = 'FAILED'`, values: [] });
   return yield* command(
-    `UPDATE ${rows} SET status = 'PENDING', retry_count = 0, next_retry_at = NULL, failed_at = NULL WHERE ${all.sql}`,
+    `UPDATE ${rows} SET status = 'PENDING', retry_count = 0, last_error = NULL, next_retry_at = ${dialect.now}, failed_at = NULL WHERE ${all.sql}`,
     ...all.values,
   );
 }

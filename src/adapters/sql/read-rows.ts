@@ -137,7 +137,7 @@ function toStoredRow(row: SqlRow): StoredRow {
     status: row.status as RowStatus,
     retryCount: Number(row.retry_count),
     lastError: row.last_error === null ? null : String(row.last_error),
-    waitMs: Math.ceil(Number(row.wait_ms)),
+    waitMs: Math.max(0, Math.ceil(Number(row.wait_ms))),
   };
 }
 
