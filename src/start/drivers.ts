@@ -1,3 +1,4 @@
+import { mysql2Drivers } from '../adapters/mysql/mysql2-driver.ts';
 import { drizzleOnMysql2, drizzleOnPg, drizzleOnSqlite } from '../adapters/orms/drizzle.ts';
 import { knexTransactions } from '../adapters/orms/knex.ts';
 import { kyselyTransactions } from '../adapters/orms/kysely.ts';
@@ -7,6 +8,8 @@ import { prismaClient, prismaRuntime } from '../adapters/orms/prisma.ts';
 import { sequelizeTransactions } from '../adapters/orms/sequelize.ts';
 import { typeormTransactions } from '../adapters/orms/typeorm.ts';
 import { pgDriver } from '../adapters/postgres/pg-driver.ts';
+import { betterSqlite3Driver } from '../adapters/sqlite/better-sqlite3-driver.ts';
+import { nodeSqliteDriver } from '../adapters/sqlite/node-sqlite-driver.ts';
 import type { PackagePatch } from '../capture/packages/hooked-package.ts';
 import type { Logger } from '../observe/logger.ts';
 import { createConnections } from '../transaction/connection.ts';
@@ -15,8 +18,8 @@ import type { DriverPatch } from '../transaction/driver.ts';
 
 const drivers: Readonly<Record<Dialect, readonly DriverPatch[]>> = {
   postgres: [pgDriver],
-  mysql: [],
-  sqlite: [],
+  mysql: mysql2Drivers,
+  sqlite: [nodeSqliteDriver, betterSqlite3Driver],
 };
 
 const orms: readonly OrmPatch[] = [
@@ -43,6 +46,8 @@ export function driverPatches(dialect: Dialect | undefined, logger: Logger): rea
   const ofDrivers = wanted.map(({ specifier, patch }) => ({
     specifier,
     patch(exports: object) {
+      // Of an import: what it was made of comes by itself.
+      if ('default' in exports) return;
       try {
         patch(exports, connections);
       } catch (error) {

@@ -83,7 +83,7 @@ requiring('postgres', 'svc outbox ddl on PostgreSQL', function () {
       await store.insert([outboxRow({ eventId: '2' }), outboxRow({ eventId: '3' })]);
       const shards = await store.claim('one', 10_000);
       assert.equal(shards.length, 64);
-      const [first, second, third] = await store.pending(shards, 0, 10);
+      const [first, second, third] = await store.pending(shards, { upToId: 0, ids: [] }, 10);
       assert.equal(first?.eventId, 'by-the-application');
       assert.deepEqual(await store.ack('one', [first?.id as number], true), [first?.id]);
       const failure = { retryCount: 4, lastError: 'TOO_LARGE', retryInMs: null };

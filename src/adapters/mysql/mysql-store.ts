@@ -1,4 +1,4 @@
-// mysql/: the outbox in MySQL or MariaDB, behind the port of `outbox/outbox-store.ts`.
+// mysql/: MySQL and MariaDB: its driver, as the application uses it, and the outbox in it, over svc's own connection.
 
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import { badUrl, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';

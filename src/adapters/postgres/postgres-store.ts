@@ -1,4 +1,4 @@
-// postgres/: the outbox in PostgreSQL, behind the port of `outbox/outbox-store.ts`.
+// postgres/: PostgreSQL: its driver, as the application uses it, and the outbox in it, over svc's own connection.
 
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import { badUrl, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';

@@ -1,5 +1,3 @@
-// sqlite/: SQLite, as the application's drivers `node:sqlite` and `better-sqlite3` have it, and as svc's own connection.
-
 import { isOwnWork, shared } from '../../ground/lifecycle.ts';
 import type { Connection } from '../../transaction/connection.ts';
 import type { Connections, DriverPatch } from '../../transaction/driver.ts';

@@ -1,4 +1,4 @@
-// sqlite/: the outbox in a file of SQLite, behind the port of `outbox/outbox-store.ts`.
+// sqlite/: SQLite: its driver, as the application uses it, and the outbox in it, over svc's own connection.
 
 import { existsSync } from 'node:fs';
 import { within } from '../../ground/clock.ts';

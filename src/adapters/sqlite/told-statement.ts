@@ -1,5 +1,6 @@
 import type { Connection } from '../../transaction/connection.ts';
-import type { Dialect, DriverSession, Statement, TransactionStatus } from '../../transaction/driver.ts';
+import type { Dialect } from '../../transaction/dialect.ts';
+import type { DriverSession, Statement, TransactionStatus } from '../../transaction/driver.ts';
 import { kindOf } from '../../transaction/statements.ts';
 import type { TransactionEnd } from '../../transaction/transaction.ts';
 

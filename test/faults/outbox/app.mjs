@@ -9,6 +9,8 @@ const pool = new pg.Pool({
   connectionTimeoutMillis: 5_000,
 });
 pool.on('error', () => {});
+// Of one that is in use, while no query of it is.
+pool.on('connect', (client) => client.on('error', () => {}));
 
 export async function order(client, key, call) {
   await client.query('INSERT INTO orders (call) VALUES ($1)', [call]);
