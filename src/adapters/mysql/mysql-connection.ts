@@ -26,7 +26,7 @@ interface MysqlModule {
 // Not written into the import: the package is an optional peer, which type checkers and bundlers must not insist on.
 const packageName: string = 'mysql2';
 
-async function loadMysql(): Promise<MysqlModule> {
+export async function loadMysql(): Promise<MysqlModule> {
   try {
     const found = (await import(packageName)) as MysqlModule & { default?: MysqlModule };
     return found.default ?? found;

@@ -4,7 +4,7 @@ import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import { badUrl, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
 import { createServerDatabase } from '../sql/server-database.ts';
 import { createSqlStore, defaultTimeoutMs, type SqlStoreOptions } from '../sql/sql-store.ts';
-import { connectMysql } from './mysql-connection.ts';
+import { connectMysql, loadMysql } from './mysql-connection.ts';
 import { isPassingInMysql, toMysqlError } from './mysql-failure.ts';
 
 /**
@@ -19,6 +19,7 @@ export function createMysqlStore(options: SqlStoreOptions): OutboxStore {
     options,
     details,
     createServerDatabase({
+      load: loadMysql,
       connect: () =>
         connectMysql(url, timeoutMs).catch((error: unknown) => {
           throw toMysqlError(error, details, true);

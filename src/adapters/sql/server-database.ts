@@ -19,6 +19,8 @@ export interface ServerConnection {
 }
 
 export interface ServerDatabaseOptions {
+  /** Loads the driver: no part of the time-out, as no server is waited for. */
+  readonly load: () => Promise<unknown>;
   /** Gives up by itself after the same time-out. */
   readonly connect: () => Promise<ServerConnection>;
   readonly timeoutMs: number;
@@ -127,6 +129,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
   }
 
   async function run<T>(work: () => Work<T>, runOptions: RunOptions = {}): Promise<T> {
+    await options.load();
     for (let tries = 1; ; tries++) {
       if (isClosed) throw options.closed();
       const trying = attempt(work, runOptions);

@@ -22,6 +22,9 @@ const longestWaitMs = 50;
  * `better-sqlite3` where it is installed, else `node:sqlite`. Each transaction is done in one go, without a turn of the event
  * loop: nothing of the application comes in between. While somebody else holds the lock svc waits on a timer and never
  * in SQLite, as that would block the thread in which the application is about to give the lock back.
+ *
+ * `load`: the driver that the application opens the same file with, if it is known. Two copies of SQLite in one process undo each
+ * other's locks (sqlite.org/howtocorrupt.html, 2.2.1).
  */
 export function createSqliteStore(
   options: SqlStoreOptions,
