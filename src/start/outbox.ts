@@ -6,11 +6,11 @@ import type { OutboxState } from '../observe/metrics.ts';
 import { insertStatement, insertValues } from '../outbox/insert-row.ts';
 import { createOutboxJoin, type OutboxJoin } from '../outbox/join.ts';
 import type { Broker } from '../publish/broker.ts';
-import { circuitStates } from '../publish/main/breaker.ts';
 import { type Dialect, dialects } from '../transaction/dialect.ts';
 import { openOutboxStore } from './adapters.ts';
 import { type ManagedOutbox, manageOutbox } from './outbox/managed-outbox.ts';
 import { openRelay } from './outbox/open-relay.ts';
+import { outboxState } from './outbox/outbox-state.ts';
 import { runRelay } from './outbox/relay-in-process.ts';
 
 /** The outbox of a process: the way of events into the application's transactions, and out of the table. */
@@ -48,7 +48,11 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
 
   const join = createOutboxJoin({
     insert: (dialect, row) => ({ text: texts.get(dialect) ?? '', values: insertValues(row) }),
-    autocommit: onNoTransaction === 'autocommit' ? (row) => isolate(() => store.insert([row])) : undefined,
+    autocommit:
+      onNoTransaction === 'autocommit'
+        ? // The first event may come before the table is there.
+          (row) => isolate(() => prepared.then(() => store.insert([row])))
+        : undefined,
     onStored: () => relay?.wake(),
     onUnconfirmed: () => void unconfirmed++,
   });
@@ -56,16 +60,12 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
   return {
     join,
     managed,
-    state: {
-      pending: () => relay?.state()?.pending ?? null,
-      oldestPendingMs: managed.oldestPendingMs,
+    state: outboxState({
+      relay: () => relay?.state(),
       processed: () => relay?.processed() ?? { published: 0, failed: 0 },
+      oldestPendingMs: managed.oldestPendingMs,
       unconfirmed: () => unconfirmed,
-      circuit() {
-        const state = relay?.state();
-        return state === undefined ? null : circuitStates.indexOf(state.circuitBreakerState);
-      },
-    },
+    }),
     isUnfinished: () => relay?.isUnfinished() ?? false,
     finish: async (deadlineMs) => (await relay?.finish(deadlineMs)) ?? true,
     async close(deadlineMs) {
