@@ -6,6 +6,7 @@ import { runCheck } from './check.ts';
 import { runDecrypt } from './decrypt.ts';
 import { runDlq } from './dlq.ts';
 import { outboxUsage, runOutbox } from './outbox/outbox.ts';
+import { relayUsage, runRelayCommand } from './outbox/relay.ts';
 import { WrongUse } from './recovery-options.ts';
 
 const usage = `svc ${version}: function calls of a Node application as events in Kafka
@@ -23,6 +24,7 @@ Commands
   backup restore   send them to the topics they were meant for
   outbox <command> the events in the table of the outbox: stats, list, replay, retry-failed, discard, ddl, migrate, check
                    (svc outbox --help)
+  relay            send the events of the outbox without the application, until it is stopped (svc relay --help)
 
 Options of dlq and backup
   --broker <host:port,...>   instead of svc.broker.bootstrap-servers
@@ -58,11 +60,13 @@ async function main(args: readonly string[]): Promise<number> {
   if (args.includes('--version') || args.includes('-v')) return say(`${version}\n`);
   const isHelp = args.includes('--help') || args.includes('-h');
   if (command === 'outbox' && isHelp) return say(outboxUsage);
+  if (command === 'relay' && isHelp) return say(relayUsage);
   if (command === undefined || isHelp) return say(usage);
   if (command === 'check') return runCheck(args.slice(1));
   if (command === 'dlq') return runDlq(args.slice(1));
   if (command === 'backup') return runBackup(args.slice(1));
   if (command === 'outbox') return runOutbox(args.slice(1));
+  if (command === 'relay') return runRelayCommand(args.slice(1));
   if (command === 'decrypt') return runDecrypt(args.slice(1));
   process.stderr.write(`svc: unknown command "${command}"; see svc --help\n`);
   return 2;
