@@ -1,3 +1,4 @@
+import { usedDriver } from './used-driver.ts';
 import { isOwnWork, shared } from '../../ground/lifecycle.ts';
 import type { Connection } from '../../transaction/connection.ts';
 import type { Connections, DriverPatch } from '../../transaction/driver.ts';
@@ -41,6 +42,7 @@ export const betterSqlite3Driver: DriverPatch = {
     const { prototype } = exports as { readonly prototype: DatabaseMethods };
     if (patched.has(prototype)) return;
     patched.add(prototype);
+    usedDriver.name = 'better-sqlite3';
     patchDatabase(prototype, connections);
   },
 };

@@ -1,3 +1,4 @@
+import { usedDriver } from './used-driver.ts';
 import { isOwnWork, shared } from '../../ground/lifecycle.ts';
 import type { Connection } from '../../transaction/connection.ts';
 import type { Connections, DriverPatch } from '../../transaction/driver.ts';
@@ -31,6 +32,7 @@ export const nodeSqliteDriver: DriverPatch = {
         `node:sqlite does not tell about transactions before Node 22.16, and this is ${process.versions.node}: use a later Node, or better-sqlite3`,
       );
     patched.add(prototype);
+    usedDriver.name = 'node:sqlite';
     patch(prototype, StatementSync.prototype as Methods, connections);
   },
 };

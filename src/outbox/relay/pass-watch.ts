@@ -51,9 +51,9 @@ export function watchPasses(store: Pick<OutboxStore, 'claim' | 'pending'>, add: 
         if (shardCount === 0) end(true);
         return shards;
       },
-      async pending(shards, afterId, limit) {
-        if (afterId === 0) isCounted = waiting !== undefined;
-        const rows = await orFail(store.pending(shards, afterId, limit));
+      async pending(shards, except, limit) {
+        if (except.upToId === 0) isCounted = waiting !== undefined;
+        const rows = await orFail(store.pending(shards, except, limit));
         isLast = rows.length < limit;
         return rows;
       },
