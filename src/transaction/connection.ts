@@ -16,8 +16,8 @@ interface Course {
   /** COMMIT was called: it may still wait, and a BEGIN that is called now begins the next one. */
   commitIsCalled: boolean;
   rollbackIsSent: boolean;
-  /** SQLite: a SAVEPOINT has begun it, and the RELEASE of that one commits it. */
-  readonly isSavepoint: boolean;
+  /** SQLite's SAVEPOINT, whose RELEASE commits it; or any query, where the session begins by itself. */
+  readonly begunBy: 'begin' | 'savepoint' | 'query';
 }
 
 /** One connection of the application: its transactions, one after the other. What a driver's patch sees, it tells here. */
@@ -73,7 +73,7 @@ export class Connection {
     if (status === 'none') {
       if (first === undefined) return;
       // Without BEGIN there may have been nothing to commit. SQLite answers at once: its BEGIN has failed.
-      const isOver = this.session.dialect === 'sqlite' || (ended !== undefined && isLeaving(first));
+      const isOver = this.session.dialect === 'sqlite' || (ended !== undefined && first.begunBy === 'query');
       if (first.isConfirmed || isOver) this.end(first, ended);
       return;
     }
@@ -81,7 +81,7 @@ export class Connection {
     const isNext =
       ended === 'committed' || ended === 'unknown' || (ended === 'rolled_back' && first?.rollbackIsSent);
     if (isNext && first?.isConfirmed) this.end(first, ended);
-    const course = this.courses[0] ?? this.add(undefined, false);
+    const course = this.courses[0] ?? this.add(undefined, 'begin');
     course.isConfirmed = true;
     // SQLite answers at once: its COMMIT has failed, and can be tried again.
     if (this.session.dialect === 'sqlite') {
@@ -101,8 +101,8 @@ export class Connection {
     const last = this.courses.at(-1);
     const isFree = last === undefined || isLeaving(last);
     const isSavepoint = isFree && kind.is === 'savepoint' && session.dialect === 'sqlite';
-    const isImplicit = isFree && isQuery(kind) && session.beginsByItself?.() === true;
-    if (kind.is !== 'begin' && !isSavepoint && !isImplicit) return undefined;
+    const isByQuery = isFree && isQuery(kind) && session.beginsByItself?.() === true;
+    if (kind.is !== 'begin' && !isSavepoint && !isByQuery) return undefined;
     let gate: Admission;
     if (!isFree) {
       if (last.isConfirmed && session.dialect !== 'mysql') return undefined;
@@ -110,12 +110,13 @@ export class Connection {
       // One that came to nothing.
       else this.end(last, 'rolled_back');
     }
-    const course = this.add(enterFollowUp(), isSavepoint);
+    const begunBy = isSavepoint ? 'savepoint' : isByQuery ? 'query' : 'begin';
+    const course = this.add(enterFollowUp(), begunBy);
     gate?.catch(() => this.end(course, 'rolled_back'));
     return gate;
   }
 
-  private add(scope: Scope | undefined, isSavepoint: boolean): Course {
+  private add(scope: Scope | undefined, begunBy: Course['begunBy']): Course {
     const run = (statement: Statement): Promise<void> | undefined => this.run(transaction, statement);
     const transaction: Transaction = new Transaction({ ...this.session, run }, scope);
     const course = {
@@ -124,7 +125,7 @@ export class Connection {
       commitIsSent: false,
       commitIsCalled: false,
       rollbackIsSent: false,
-      isSavepoint,
+      begunBy,
     };
     this.courses = [...this.courses, course];
     return course;
@@ -189,8 +190,8 @@ function isLeaving({ commitIsCalled, rollbackIsSent }: Course): boolean {
 }
 
 /** Of SQLite's transaction that is a savepoint, its RELEASE. */
-function commitsIt(kind: StatementKind, { isSavepoint, transaction }: Course): boolean {
-  if (kind.is === 'release') return isSavepoint && transaction.isOutermost(kind.name);
+function commitsIt(kind: StatementKind, { begunBy, transaction }: Course): boolean {
+  if (kind.is === 'release') return begunBy === 'savepoint' && transaction.isOutermost(kind.name);
   return kind.is === 'commit' || kind.is === 'implicit commit' || kind.is === 'prepare';
 }
 
