@@ -59,12 +59,12 @@ export class Connection {
       if (kind.is === 'rollback') course.rollbackIsSent = true;
       for (const one of all) followSavepoint(one, course.transaction);
     }
-    return this.line && this.inLine(Promise.resolve());
+    return this.line && this.inLine(nothing);
   }
 
   /** The application sends something that is no statement. */
   sendsNoText(): Admission {
-    return this.line && this.inLine(Promise.resolve());
+    return this.line && this.inLine(nothing);
   }
 
   /** The database has answered: where the connection stands, and how a transaction has ended since its last answer, where it said so. */
@@ -135,7 +135,7 @@ export class Connection {
   private run(transaction: Transaction, statement: Statement): Promise<void> | undefined {
     if (this.line === undefined || this.courses[0]?.transaction === transaction)
       return this.session.run(statement);
-    return this.inLine(Promise.resolve()).then(() => this.session.run(statement));
+    return this.inLine(nothing).then(() => this.session.run(statement));
   }
 
   private commits(course: Course): Admission {
@@ -143,31 +143,35 @@ export class Connection {
     try {
       waits = course.transaction.beforeCommit(callbackResult());
     } catch (error) {
-      const rollback = course.transaction.session.run(rollbackStatement);
-      if (rollback === undefined) throw error;
-      const refused = (): Promise<void> => Promise.reject(error);
-      return this.inLine(rollback.then(refused, refused));
+      if (this.line !== undefined) return this.inLine(() => this.refuse(course, error));
+      return this.refuse(course, error);
     }
-    if (waits === undefined) {
+    const send = (): void => {
       course.commitIsSent = true;
-      return this.line && this.inLine(Promise.resolve());
+    };
+    if (waits !== undefined) {
+      const written = waits;
+      // It may be long until its turn.
+      written.catch(nothing);
+      return this.inLine(() => written.then(send, (error) => this.refuse(course, error)));
     }
-    return this.inLine(
-      waits.then(
-        () => {
-          course.commitIsSent = true;
-        },
-        async (error) => {
-          await course.transaction.session.run(rollbackStatement)?.catch(nothing);
-          throw error;
-        },
-      ),
-    );
+    send();
+    return this.line && this.inLine(nothing);
   }
 
-  private inLine(work: Promise<void>): Promise<void> {
-    work.catch(nothing);
-    const turn = this.line === undefined ? work : this.line.then(() => work);
+  /** Rolls back in place of a COMMIT. Throws, or rejects with, the reason. */
+  private refuse(course: Course, reason: unknown): Promise<never> {
+    const rollback = this.courses.includes(course) ? this.session.run(rollbackStatement) : undefined;
+    if (rollback === undefined) throw reason;
+    const refused = (): never => {
+      throw reason;
+    };
+    return rollback.then(refused, refused);
+  }
+
+  /** After what waits already. */
+  private inLine(work: () => Promise<void> | void): Promise<void> {
+    const turn = this.line === undefined ? Promise.resolve(work()) : this.line.then(work);
     const line = turn.then(nothing, nothing);
     this.line = line;
     line.then(() => {
