@@ -16,8 +16,8 @@ interface Course {
   /** COMMIT was called: it may still wait, and a BEGIN that is called now begins the next one. */
   commitIsCalled: boolean;
   rollbackIsSent: boolean;
-  /** SQLite: a SAVEPOINT has begun it, and the RELEASE of that one commits it. */
-  readonly isSavepoint: boolean;
+  /** SQLite's SAVEPOINT, whose RELEASE commits it; or any query, where the session begins by itself. */
+  readonly begunBy: 'begin' | 'savepoint' | 'query';
 }
 
 /** One connection of the application: its transactions, one after the other. What a driver's patch sees, it tells here. */
@@ -59,12 +59,12 @@ export class Connection {
       if (kind.is === 'rollback') course.rollbackIsSent = true;
       for (const one of all) followSavepoint(one, course.transaction);
     }
-    return this.line && this.inLine(Promise.resolve());
+    return this.line && this.inLine(nothing);
   }
 
   /** The application sends something that is no statement. */
   sendsNoText(): Admission {
-    return this.line && this.inLine(Promise.resolve());
+    return this.line && this.inLine(nothing);
   }
 
   /** The database has answered: where the connection stands, and how a transaction has ended since its last answer, where it said so. */
@@ -73,7 +73,7 @@ export class Connection {
     if (status === 'none') {
       if (first === undefined) return;
       // Without BEGIN there may have been nothing to commit. SQLite answers at once: its BEGIN has failed.
-      const isOver = this.session.dialect === 'sqlite' || (ended !== undefined && isLeaving(first));
+      const isOver = this.session.dialect === 'sqlite' || (ended !== undefined && first.begunBy === 'query');
       if (first.isConfirmed || isOver) this.end(first, ended);
       return;
     }
@@ -81,7 +81,7 @@ export class Connection {
     const isNext =
       ended === 'committed' || ended === 'unknown' || (ended === 'rolled_back' && first?.rollbackIsSent);
     if (isNext && first?.isConfirmed) this.end(first, ended);
-    const course = this.courses[0] ?? this.add(undefined, false);
+    const course = this.courses[0] ?? this.add(undefined, 'begin');
     course.isConfirmed = true;
     // SQLite answers at once: its COMMIT has failed, and can be tried again.
     if (this.session.dialect === 'sqlite') {
@@ -101,8 +101,8 @@ export class Connection {
     const last = this.courses.at(-1);
     const isFree = last === undefined || isLeaving(last);
     const isSavepoint = isFree && kind.is === 'savepoint' && session.dialect === 'sqlite';
-    const isImplicit = isFree && isQuery(kind) && session.beginsByItself?.() === true;
-    if (kind.is !== 'begin' && !isSavepoint && !isImplicit) return undefined;
+    const isByQuery = isFree && isQuery(kind) && session.beginsByItself?.() === true;
+    if (kind.is !== 'begin' && !isSavepoint && !isByQuery) return undefined;
     let gate: Admission;
     if (!isFree) {
       if (last.isConfirmed && session.dialect !== 'mysql') return undefined;
@@ -110,12 +110,13 @@ export class Connection {
       // One that came to nothing.
       else this.end(last, 'rolled_back');
     }
-    const course = this.add(enterFollowUp(), isSavepoint);
+    const begunBy = isSavepoint ? 'savepoint' : isByQuery ? 'query' : 'begin';
+    const course = this.add(enterFollowUp(), begunBy);
     gate?.catch(() => this.end(course, 'rolled_back'));
     return gate;
   }
 
-  private add(scope: Scope | undefined, isSavepoint: boolean): Course {
+  private add(scope: Scope | undefined, begunBy: Course['begunBy']): Course {
     const run = (statement: Statement): Promise<void> | undefined => this.run(transaction, statement);
     const transaction: Transaction = new Transaction({ ...this.session, run }, scope);
     const course = {
@@ -124,7 +125,7 @@ export class Connection {
       commitIsSent: false,
       commitIsCalled: false,
       rollbackIsSent: false,
-      isSavepoint,
+      begunBy,
     };
     this.courses = [...this.courses, course];
     return course;
@@ -134,7 +135,7 @@ export class Connection {
   private run(transaction: Transaction, statement: Statement): Promise<void> | undefined {
     if (this.line === undefined || this.courses[0]?.transaction === transaction)
       return this.session.run(statement);
-    return this.inLine(Promise.resolve()).then(() => this.session.run(statement));
+    return this.inLine(nothing).then(() => this.session.run(statement));
   }
 
   private commits(course: Course): Admission {
@@ -142,31 +143,35 @@ export class Connection {
     try {
       waits = course.transaction.beforeCommit(callbackResult());
     } catch (error) {
-      const rollback = course.transaction.session.run(rollbackStatement);
-      if (rollback === undefined) throw error;
-      const refused = (): Promise<void> => Promise.reject(error);
-      return this.inLine(rollback.then(refused, refused));
+      if (this.line !== undefined) return this.inLine(() => this.refuse(course, error));
+      return this.refuse(course, error);
     }
-    if (waits === undefined) {
+    const send = (): void => {
       course.commitIsSent = true;
-      return this.line && this.inLine(Promise.resolve());
+    };
+    if (waits !== undefined) {
+      const written = waits;
+      // It may be long until its turn.
+      written.catch(nothing);
+      return this.inLine(() => written.then(send, (error) => this.refuse(course, error)));
     }
-    return this.inLine(
-      waits.then(
-        () => {
-          course.commitIsSent = true;
-        },
-        async (error) => {
-          await course.transaction.session.run(rollbackStatement)?.catch(nothing);
-          throw error;
-        },
-      ),
-    );
+    send();
+    return this.line && this.inLine(nothing);
   }
 
-  private inLine(work: Promise<void>): Promise<void> {
-    work.catch(nothing);
-    const turn = this.line === undefined ? work : this.line.then(() => work);
+  /** Rolls back in place of a COMMIT. Throws, or rejects with, the reason. */
+  private refuse(course: Course, reason: unknown): Promise<never> {
+    const rollback = this.courses.includes(course) ? this.session.run(rollbackStatement) : undefined;
+    if (rollback === undefined) throw reason;
+    const refused = (): never => {
+      throw reason;
+    };
+    return rollback.then(refused, refused);
+  }
+
+  /** After what waits already. */
+  private inLine(work: () => Promise<void> | void): Promise<void> {
+    const turn = this.line === undefined ? Promise.resolve(work()) : this.line.then(work);
     const line = turn.then(nothing, nothing);
     this.line = line;
     line.then(() => {
@@ -189,8 +194,8 @@ function isLeaving({ commitIsCalled, rollbackIsSent }: Course): boolean {
 }
 
 /** Of SQLite's transaction that is a savepoint, its RELEASE. */
-function commitsIt(kind: StatementKind, { isSavepoint, transaction }: Course): boolean {
-  if (kind.is === 'release') return isSavepoint && transaction.isOutermost(kind.name);
+function commitsIt(kind: StatementKind, { begunBy, transaction }: Course): boolean {
+  if (kind.is === 'release') return begunBy === 'savepoint' && transaction.isOutermost(kind.name);
   return kind.is === 'commit' || kind.is === 'implicit commit' || kind.is === 'prepare';
 }
 

@@ -20,7 +20,7 @@ export interface Command {
 export interface Mysql2Connection {
   readonly stream: { prependListener(event: 'close' | 'error', listener: () => void): void };
   readonly _closing?: boolean;
-  readonly _handshakePacket?: { readonly statusFlags?: number } | null;
+  readonly _handshakePacket?: { readonly statusFlags?: number; readonly serverVersion?: string } | null;
   addCommand(command: Command): Command;
   query(options: { readonly sql: string }, callback: Callback): unknown;
   execute(sql: string, values: readonly unknown[], callback: Callback): unknown;
@@ -30,8 +30,8 @@ export interface Mysql2Connection {
 export interface Hearer {
   /** An OK or EOF packet with these flags, in answer to a statement of this kind. */
   heard(flags: number, kind: StatementKind): void;
-  /** An ERR packet, which has no flags. */
-  heardError(kind: StatementKind): void;
+  /** An ERR packet with this number, which has no flags. */
+  heardError(errno: number, kind: StatementKind): void;
 }
 
 interface Hearing {
@@ -59,17 +59,19 @@ export function textOf({ sql, statement }: Command): string | undefined {
 export function hear(command: Command, hearer: Hearer, kind: StatementKind): void {
   patchClass(Object.getPrototypeOf(command) as CommandMethods);
   hearings.set(command, { hearer, kinds: kind.all ?? [kind], answered: 0 });
+  const { onResult } = command;
+  if (onResult !== undefined)
+    command.onResult = (...given): void => {
+      tellError(command, given[0]);
+      onResult(...given);
+    };
 }
 
 /** Its callbacks and listeners are called from the socket, where no context leads back to the caller. */
 export function bindToCaller(command: Command): void {
   const scope = currentScope();
   const { onResult, emit } = command;
-  if (onResult !== undefined)
-    command.onResult = (...given): void => {
-      tellError(command, given[0]);
-      inScope(scope, () => onResult(...given));
-    };
+  if (onResult !== undefined) command.onResult = (...given): void => inScope(scope, () => onResult(...given));
   command.emit = (event, ...given): boolean => {
     if (event === 'error') tellError(command, given[0]);
     return inScope(scope, () => Reflect.apply(emit, command, [event, ...given]));
@@ -78,6 +80,7 @@ export function bindToCaller(command: Command): void {
 
 /** As `mysql2` fails a command, which is never sent. */
 export function failCommand(command: Command, error: unknown): void {
+  hearings.delete(command);
   if (command.onResult !== undefined) command.onResult(error);
   else command.emit('error', error);
   command.emit('end');
@@ -90,8 +93,9 @@ function inScope<R>(scope: Scope | undefined, work: () => R): R {
 /** Of the database; the driver has errors of its own, such as a time limit, and the answer is still to come. */
 function tellError(command: Command, error: unknown): void {
   const hearing = hearings.get(command);
-  if (hearing === undefined || typeof (error as { sqlState?: unknown } | null)?.sqlState !== 'string') return;
-  hearing.hearer.heardError(kindNow(hearing));
+  const { errno, sqlState } = (error ?? {}) as { readonly errno?: unknown; readonly sqlState?: unknown };
+  if (hearing === undefined || typeof errno !== 'number' || typeof sqlState !== 'string') return;
+  hearing.hearer.heardError(errno, kindNow(hearing));
 }
 
 function kindNow({ kinds, answered }: Hearing): StatementKind {

@@ -12,7 +12,7 @@ import {
   type Mysql2Connection,
   textOf,
 } from './mysql2-command.ts';
-import { Mysql2Session } from './mysql2-session.ts';
+import { lostError, Mysql2Session } from './mysql2-session.ts';
 
 interface Pool {
   getConnection(callback: Callback): unknown;
@@ -119,7 +119,7 @@ function patchConnection(prototype: Mysql2Connection, connections: Connections):
     if (admission === undefined) send();
     else
       admission.then(
-        () => (this._closing ? failCommand(command, closedError()) : send()),
+        () => (this._closing ? failCommand(command, lostError()) : send()),
         (error) => failCommand(command, error),
       );
     return command;
@@ -136,13 +136,6 @@ function onEnd(command: Command, listener: () => void): void {
     if (event === 'end') listener();
     return Reflect.apply(emit, command, [event, ...given]);
   };
-}
-
-function closedError(): Error {
-  const error = new Error(
-    'the connection was closed while a COMMIT waited for the events of its transaction',
-  );
-  return Object.assign(error, { fatal: true, code: 'PROTOCOL_CONNECTION_LOST' });
 }
 
 /** A connection may be handed out from where another one was given back. */

@@ -7,6 +7,11 @@ import { type Command, failCommand, type Hearer, hear, type Mysql2Connection } f
 const inTransaction = 1;
 const autocommit = 2;
 
+/** Errors with which the whole transaction is rolled back: a deadlock, too many locks, a row that has changed (MariaDB), XA's own. */
+const endings: ReadonlySet<number> = new Set([1213, 1206, 1020, 1614]);
+/** A lock that was waited for in vain: the transaction goes with `innodb_rollback_on_timeout`. */
+const lockTimeout = 1205;
+
 /** Adds a command to the driver's queue, past svc's own patch. */
 export type Add = (command: Command) => void;
 /** The commands that a call would have added. */
@@ -24,6 +29,10 @@ export class Mysql2Session implements DriverSession, Hearer {
   /** An ERR packet has none: a deadlock ends the transaction, a refused row does not. */
   private isUncertain = false;
   private endByError: TransactionEnd = 'rolled_back';
+  /** MariaDB: after a deadlock the next query is in a transaction again, as if BEGIN had been sent. */
+  private beginsAgain = false;
+  /** Of statements of svc. A connection that is destroyed tells those who wait nothing. */
+  private readonly unanswered = new Set<(error: unknown) => void>();
 
   constructor(handle: Mysql2Connection, connection: Connection, add: Add, collect: Collect) {
     this.handle = handle;
@@ -36,6 +45,7 @@ export class Mysql2Session implements DriverSession, Hearer {
       handle.stream.prependListener(event, () => {
         this.flags &= ~inTransaction;
         connection.isLost();
+        for (const reject of this.unanswered) reject(lostError());
       });
   }
 
@@ -44,25 +54,35 @@ export class Mysql2Session implements DriverSession, Hearer {
   }
 
   beginsByItself(): boolean {
-    return (this.flags & autocommit) === 0;
+    return (this.flags & autocommit) === 0 || this.beginsAgain;
   }
 
   heard(flags: number, kind: StatementKind): void {
-    const ended = this.endBy(kind, (flags & inTransaction) !== 0);
+    const isOpen = (flags & inTransaction) !== 0;
+    const ended = this.endBy(kind, isOpen);
     this.flags = flags;
     this.isUncertain = false;
+    if (isOpen || !isQuery(kind)) this.beginsAgain = false;
     this.connection.answered(this.status(), ended);
   }
 
-  heardError({ is }: StatementKind): void {
+  heardError(errno: number, { is }: StatementKind): void {
+    if (this.isOpen && endings.has(errno)) {
+      this.flags &= ~inTransaction;
+      this.beginsAgain = /mariadb/i.test(this.handle._handshakePacket?.serverVersion ?? '');
+      this.connection.answered('none', 'rolled_back');
+      return;
+    }
     // The commit was before the statement that has failed.
     if (!this.isUncertain) this.endByError = is === 'implicit commit' ? 'committed' : 'rolled_back';
     this.isUncertain = true;
+    if (errno === lockTimeout) this.ask();
   }
 
   /** COM_CHANGE_USER and COM_RESET_CONNECTION roll back. */
   wasReset(): void {
     this.flags = autocommit;
+    this.beginsAgain = false;
     this.isUncertain = true;
     this.connection.answered('none', 'rolled_back');
   }
@@ -70,7 +90,12 @@ export class Mysql2Session implements DriverSession, Hearer {
   run({ text, values }: Statement): Promise<void> {
     const isRollback = text === 'ROLLBACK';
     return new Promise((resolve, reject) => {
-      const done = (error: unknown): void => (error ? reject(error) : resolve());
+      const done = (error: unknown): void => {
+        this.unanswered.delete(reject);
+        if (error) reject(error);
+        else resolve();
+      };
+      this.unanswered.add(reject);
       const { handle } = this;
       const commands = this.collect(() => {
         if (isRollback) handle.query({ sql: text }, done);
@@ -115,6 +140,16 @@ export class Mysql2Session implements DriverSession, Hearer {
     if (is === 'prepare') return 'unknown';
     return this.isOpen || is === 'commit' || is === 'implicit commit' ? 'committed' : undefined;
   }
+}
+
+function isQuery({ is }: StatementKind): boolean {
+  return is === 'read' || is === 'write';
+}
+
+/** As `mysql2` has it. */
+export function lostError(): Error {
+  const error = new Error('the connection was lost');
+  return Object.assign(error, { fatal: true, code: 'PROTOCOL_CONNECTION_LOST' });
 }
 
 /**

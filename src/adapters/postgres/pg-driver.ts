@@ -128,15 +128,23 @@ const statuses: Readonly<Record<string, TransactionStatus>> = { I: 'none', T: 'o
 function openSession(client: PgClient, query: Query, connection: Connection): DriverSession {
   let status: TransactionStatus = 'none';
   let ended: TransactionEnd | undefined;
+  let hasFailed = false;
   // Before the client's own listeners: they call the application back.
   client.connection.prependListener('commandComplete', ({ text }) => {
     if (text === 'COMMIT') ended = 'committed';
     else if (text === 'ROLLBACK') ended = 'rolled_back';
   });
+  client.connection.prependListener('errorMessage', () => {
+    hasFailed = true;
+  });
   client.connection.prependListener('readyForQuery', (message) => {
+    const before = status;
     status = statuses[message.status ?? 'I'] ?? 'none';
+    // A COMMIT that the database refuses, for a deferred constraint or another transaction, has rolled back.
+    if (hasFailed && before !== 'none' && status === 'none') ended ??= 'rolled_back';
     connection.answered(status, ended);
     ended = undefined;
+    hasFailed = false;
   });
   client.on('end', () => {
     status = 'none';
