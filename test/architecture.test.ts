@@ -158,7 +158,7 @@ describe('architecture', () => {
         one.to.startsWith('adapters/') &&
         !one.from.startsWith('adapters/') &&
         !(one.from === 'start/adapters.ts' && (one.dynamic || one.typeOnly)) &&
-        !(one.from === 'start/drivers.ts' && /-driver\.ts$|^adapters\/orms\//.test(one.to)) &&
+        !(one.from === 'start/drivers.ts' && /-driver\.ts$|-at-once\.ts$|^adapters\/orms\//.test(one.to)) &&
         !(one.from === 'testing.ts' && one.to.startsWith('adapters/memory/')),
     );
     assert.deepEqual(list(breaches), []);

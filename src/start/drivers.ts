@@ -10,10 +10,13 @@ import { typeormTransactions } from '../adapters/orms/typeorm.ts';
 import { pgDriver } from '../adapters/postgres/pg-driver.ts';
 import { betterSqlite3Driver } from '../adapters/sqlite/better-sqlite3-driver.ts';
 import { nodeSqliteDriver } from '../adapters/sqlite/node-sqlite-driver.ts';
+import { prepareSqliteAtOnce } from '../adapters/sqlite/prepare-at-once.ts';
 import type { PackagePatch } from '../capture/packages/hooked-package.ts';
+import type { Config } from '../config/config.ts';
+import { runOwnWork } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
 import { createConnections } from '../transaction/connection.ts';
-import type { Dialect } from '../transaction/dialect.ts';
+import { type Dialect, dialectOf } from '../transaction/dialect.ts';
 import type { DriverPatch } from '../transaction/driver.ts';
 
 const drivers: Readonly<Record<Dialect, readonly DriverPatch[]>> = {
@@ -56,6 +59,19 @@ export function driverPatches(dialect: Dialect | undefined, logger: Logger): rea
     },
   }));
   return [...ofDrivers, ...orms.map((orm) => ormPatch(orm, logger))];
+}
+
+/**
+ * The tables of an embedded database are there before the application's first turn. What is wrong with them the store tells
+ * when it is prepared.
+ */
+export function prepareEmbedded({ datasource, table, initializeSchema }: Config['outbox']): void {
+  if (initializeSchema === 'never' || dialectOf(datasource.url ?? '') !== 'sqlite') return;
+  try {
+    runOwnWork(() => prepareSqliteAtOnce(datasource.url ?? '', table));
+  } catch {
+    // Said by the store.
+  }
 }
 
 /** Without it a function is still found in its transaction, one aside that sends nothing itself while several run side by side. */

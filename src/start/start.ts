@@ -155,7 +155,8 @@ function startCapture(config: Config, logger: Logger): Preparing.Capture {
 function patchesFor({ aop, outbox, targets }: Config, logger: Logger): readonly PackagePatch[] {
   const isNeeded = outbox.enabled || targets.some(({ afterCommit }) => afterCommit);
   if (!aop.enabled || !isNeeded) return [];
-  const { driverPatches } = loadChunk(import.meta.url, './drivers.ts') as typeof Drivers;
+  const { driverPatches, prepareEmbedded } = loadChunk(import.meta.url, './drivers.ts') as typeof Drivers;
+  if (outbox.enabled && isMainThread) prepareEmbedded(outbox);
   return driverPatches(outbox.enabled ? dialectOf(outbox.datasource.url ?? '') : undefined, logger);
 }
 

@@ -1,9 +1,9 @@
-import { usedDriver } from './used-driver.ts';
 import { isOwnWork, shared } from '../../ground/lifecycle.ts';
 import type { Connection } from '../../transaction/connection.ts';
 import type { Connections, DriverPatch } from '../../transaction/driver.ts';
 import { currentScope, runInScope, Scope } from '../../transaction/scope.ts';
 import { openSession, type Runnable, tellStatement } from './told-statement.ts';
+import { usedDriver } from './used-driver.ts';
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 

@@ -1,6 +1,6 @@
-import { usedDriver } from './used-driver.ts';
 import type { SqlValue } from '../../outbox/insert-row.ts';
 import type { SqlRow, Statement, StatementResult } from '../sql/statement.ts';
+import { usedDriver } from './used-driver.ts';
 
 /** One connection to a file, with either driver. Everything is done when it returns. */
 export interface SqliteHandle {

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { within } from '../../ground/clock.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
-import { badUrl, packageMissing, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
+import { packageMissing, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
 import {
   createSqlStore,
   defaultTimeoutMs,
@@ -13,6 +13,7 @@ import {
 import { runWorkAtOnce, type Work } from '../sql/statement.ts';
 import { isBusy, toSqliteError } from './sqlite-failure.ts';
 import { loadSqlite, type SqliteDriver, type SqliteHandle } from './sqlite-handle.ts';
+import { pathOf } from './sqlite-path.ts';
 
 /** Between two tries while somebody else has the file: the first and the longest wait. */
 const firstWaitMs = 2;
@@ -137,10 +138,4 @@ function openLater(
       handle = undefined;
     },
   };
-}
-
-function pathOf(url: string): string {
-  const path = /^sqlite:(?:\/\/(?=\/))?(.+)$/s.exec(url)?.[1];
-  if (path === undefined) throw badUrl('for SQLite it is sqlite: and the path of a file');
-  return path;
 }
