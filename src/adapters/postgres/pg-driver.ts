@@ -166,6 +166,8 @@ async function run(
 ): Promise<void> {
   if (client.readyForQuery === false) await drained(client);
   if (status() === 'none') throw new Error('the transaction is over');
+  // Known only now: `pg` tells an error before it has heard where the connection stands.
+  if (status() === 'doomed' && text !== 'ROLLBACK') return;
   await new Promise<void>((resolve, reject) => {
     const answered: Callback = (error) => (error ? reject(error) : resolve());
     Reflect.apply(query, client, [{ text, values }, undefined, answered]);

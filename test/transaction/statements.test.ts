@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict';
+import { type Dialect, dialects } from '../../src/transaction/driver.ts';
+import { kindOf } from '../../src/transaction/statements.ts';
+
+type Table = Readonly<Record<string, readonly string[]>>;
+
+/** What all three understand, or none has. */
+const everywhere: Table = {
+  begin: [
+    'BEGIN',
+    'begin',
+    ' \n\tBegin Work',
+    'START TRANSACTION',
+    'start  transaction read only',
+    '/* a */ BEGIN',
+    '/* a\n * b */-- c\nBEGIN;',
+    '# d\nBEGIN',
+    'BEGIN; INSERT INTO a VALUES (1)',
+    'SELECT 1; BEGIN',
+  ],
+  commit: [
+    'COMMIT',
+    'commit;',
+    'COMMIT WORK',
+    'commit transaction',
+    'COMMIT AND CHAIN',
+    'commit and no chain',
+    'END',
+    'end transaction',
+    '/* a */ commit -- b',
+    'COMMIT; -- that is all',
+    'INSERT INTO a VALUES (1); COMMIT',
+    'BEGIN; INSERT INTO a VALUES (1); COMMIT',
+    "INSERT INTO a VALUES ('it''s;'); COMMIT;",
+    'COMMIT; BEGIN',
+    'ROLLBACK TO a; COMMIT',
+    'SELECT "a;b" FROM c; COMMIT',
+    'SELECT 1 -- it; ROLLBACK\n; COMMIT',
+    'SELECT 1 /* ; ROLLBACK; */; COMMIT',
+  ],
+  rollback: [
+    'ROLLBACK',
+    'rollback work',
+    'ROLLBACK AND CHAIN',
+    'abort',
+    '-- a\nrollback;',
+    'ROLLBACK; SELECT 1',
+  ],
+  read: [
+    'SELECT 1',
+    '(SELECT 1) UNION (SELECT 2)',
+    'select 1;',
+    'SHOW TABLES',
+    'VALUES (1)',
+    'EXPLAIN DELETE FROM a',
+    'SET a = 1',
+    'PRAGMA user_version',
+    'WITH a AS (SELECT 1) SELECT * FROM a',
+    'SELECT 1; SELECT 2',
+    "SELECT 'COMMIT'",
+    "SELECT '; COMMIT;'",
+    'SELECT "; COMMIT"',
+    '-- COMMIT\nSELECT 1',
+    'SELECT 1 /* ; COMMIT */',
+    'FETCH 10 FROM a',
+    'PREPARE a AS SELECT 1',
+  ],
+  write: [
+    'INSERT INTO commits VALUES (1)',
+    'UPDATE a SET b = 1',
+    'DELETE FROM a',
+    'WITH a AS (DELETE FROM b RETURNING *) SELECT * FROM a',
+    'MERGE INTO a USING b ON c',
+    'REPLACE INTO a VALUES (1)',
+    'CALL it()',
+    'commits',
+    'ending',
+    'beginning',
+    'COMMIT PREPARED',
+    'ROLLBACK PREPARED',
+    "INSERT INTO a VALUES ('; COMMIT')",
+    'SELECT 1; INSERT INTO a VALUES (1)',
+    '',
+  ],
+  savepoint: ['SAVEPOINT a', 'savepoint "A b"', 'savepoint `a`', '/* */ SAVEPOINT a;'],
+  release: ['RELEASE a', 'release savepoint a', 'RELEASE "A b"'],
+  'rollback to': [
+    'ROLLBACK TO a',
+    'rollback to savepoint a',
+    'ROLLBACK TRANSACTION TO SAVEPOINT a',
+    'rollback work to `a`',
+  ],
+};
+
+const special: Readonly<Record<Dialect, Table>> = {
+  postgres: {
+    prepare: ["PREPARE TRANSACTION 'a'", "prepare  transaction 'a'"],
+    commit: [
+      "SELECT 'a\\'; COMMIT",
+      "SELECT E'a\\'; ROLLBACK'; COMMIT",
+      'SELECT $$; ROLLBACK$$; COMMIT',
+      'SELECT $a$; $$ ; ROLLBACK$a$; COMMIT',
+      "SELECT a #> '{b}'; COMMIT",
+    ],
+    read: ['SELECT $$; COMMIT;$$', 'SELECT $a$; COMMIT;$a$'],
+    write: [
+      'DO $$ BEGIN PERFORM 1; COMMIT; END $$',
+      'CREATE TABLE a (b int)',
+      "COMMIT PREPARED 'a'",
+      'XA COMMIT 1',
+    ],
+  },
+  mysql: {
+    begin: ["XA START 'a'", "xa begin 'a'"],
+    prepare: ["XA END 'a'", "XA PREPARE 'a'"],
+    commit: [
+      "XA COMMIT 'a'",
+      "XA COMMIT 'a' ONE PHASE",
+      "SELECT 'a\\'; ROLLBACK'; COMMIT",
+      'SELECT "a\\"; ROLLBACK"; COMMIT',
+    ],
+    rollback: ["XA ROLLBACK 'a'"],
+    read: [
+      'XA RECOVER',
+      'SET NAMES utf8mb4',
+      'SET autocommit = 0',
+      'SET @@autocommit=0',
+      'DESC a',
+      'SELECT 1 # ; COMMIT',
+    ],
+    'implicit commit': [
+      'CREATE TABLE a (b INT)',
+      'CREATE OR REPLACE TABLE a (b INT)',
+      'ALTER TABLE a ADD b INT',
+      'DROP TABLE a',
+      'RENAME TABLE a TO b',
+      'TRUNCATE a',
+      'GRANT ALL ON a.* TO b',
+      'LOCK TABLES a READ',
+      'UNLOCK TABLES',
+      'ANALYZE TABLE a',
+      'OPTIMIZE LOCAL TABLE a',
+      'FLUSH TABLES',
+      'SET autocommit = 1',
+      'SET @@session.autocommit=ON',
+      'set names utf8, autocommit := 1',
+      'SET PASSWORD = 1',
+      'START REPLICA',
+      'INSERT INTO a VALUES (1); CREATE TABLE b (c INT)',
+    ],
+    write: [
+      'CREATE TEMPORARY TABLE a (b INT)',
+      'CREATE OR REPLACE TEMPORARY TABLE a (b INT)',
+      'DROP TEMPORARY TABLE a',
+      'DROP PREPARE a',
+      'BEGIN NOT ATOMIC SELECT 1 END',
+      'SET STATEMENT max_statement_time = 1 FOR DELETE FROM a',
+      'ANALYZE UPDATE a SET b = 1',
+      "LOAD DATA INFILE 'a' INTO TABLE b",
+    ],
+  },
+  sqlite: {
+    begin: ['BEGIN IMMEDIATE', 'begin exclusive transaction', 'BEGIN DEFERRED'],
+    commit: ["SELECT 'a\\'; COMMIT"],
+    write: ['CREATE TABLE a (b)', 'VACUUM'],
+  },
+};
+
+describe('what a statement means for its transaction', () => {
+  for (const dialect of dialects) {
+    const tables = [everywhere, special[dialect]];
+    for (const [is, texts] of tables.flatMap((table) => Object.entries(table))) {
+      it(`${dialect}: ${is}`, () => {
+        for (const text of texts) assert.equal(kindOf(text, dialect).is, is, text);
+      });
+    }
+  }
+
+  it('names of savepoints are the same in any case, quoted ones as they are', () => {
+    const names = ['SAVEPOINT Ab', 'RELEASE aB', 'ROLLBACK TO AB', 'SAVEPOINT "Ab"', 'SAVEPOINT `\t_x.\t`'];
+    const found = names.map((text) => (kindOf(text, 'sqlite') as { name?: string }).name);
+    assert.deepEqual(found, ['ab', 'ab', 'ab', 'Ab', '\t_x.\t']);
+  });
+
+  it('of several statements, all are told in their order', () => {
+    const kinds = kindOf('SAVEPOINT a; INSERT INTO b VALUES (1); RELEASE a;', 'postgres').all?.map(
+      ({ is }) => is,
+    );
+    assert.deepEqual(kinds, ['savepoint', 'write', 'release']);
+  });
+
+  it('long texts take no longer than they are long', () => {
+    const values = `INSERT INTO a VALUES ('${"''".repeat(200_000)}'), (';'); ${' '.repeat(100_000)}`;
+    const started = performance.now();
+    for (const dialect of dialects) assert.equal(kindOf(values, dialect).is, 'write');
+    assert.ok(performance.now() - started < 1000);
+  });
+});
