@@ -1,11 +1,5 @@
-import { drizzleOnMysql2, drizzleOnPg, drizzleOnSqlite } from '../adapters/orms/drizzle.ts';
-import { knexTransactions } from '../adapters/orms/knex.ts';
-import { kyselyTransactions } from '../adapters/orms/kysely.ts';
-import { mikroOrmTransactions } from '../adapters/orms/mikro-orm.ts';
 import type { OrmPatch } from '../adapters/orms/orm-patch.ts';
-import { prismaClient, prismaRuntime } from '../adapters/orms/prisma.ts';
-import { sequelizeTransactions } from '../adapters/orms/sequelize.ts';
-import { typeormTransactions } from '../adapters/orms/typeorm.ts';
+import { ormPatches } from '../adapters/orms/orms.ts';
 import { pgDriver } from '../adapters/postgres/pg-driver.ts';
 import type { PackagePatch } from '../capture/packages/hooked-package.ts';
 import type { Logger } from '../observe/logger.ts';
@@ -18,19 +12,6 @@ const drivers: Readonly<Record<Dialect, readonly DriverPatch[]>> = {
   mysql: [],
   sqlite: [],
 };
-
-const orms: readonly OrmPatch[] = [
-  knexTransactions,
-  kyselyTransactions,
-  drizzleOnPg,
-  drizzleOnMysql2,
-  drizzleOnSqlite,
-  typeormTransactions,
-  sequelizeTransactions,
-  mikroOrmTransactions,
-  prismaClient,
-  prismaRuntime,
-];
 
 /** Follows the transactions of the application through its driver: of this database, or of all that are known. */
 export function driverPatches(dialect: Dialect | undefined, logger: Logger): readonly PackagePatch[] {
@@ -50,7 +31,7 @@ export function driverPatches(dialect: Dialect | undefined, logger: Logger): rea
       }
     },
   }));
-  return [...ofDrivers, ...orms.map((orm) => ormPatch(orm, logger))];
+  return [...ofDrivers, ...ormPatches.map((orm) => ormPatch(orm, logger))];
 }
 
 /** Without it a function is still found in its transaction, one aside that sends nothing itself while several run side by side. */
@@ -61,9 +42,12 @@ function ormPatch({ specifier, patch }: OrmPatch, logger: Logger): PackagePatch 
     specifier,
     patch(exports) {
       try {
-        if (!patch(exports)) say('its classes are not those that svc knows');
+        const patched = patch(exports);
+        if (patched === false) say('its classes are not those that svc knows');
+        return patched;
       } catch (error) {
         say(reasonOf(error));
+        return false;
       }
     },
   };
