@@ -363,6 +363,8 @@ interface ManagementServer {
   readonly address: string;
   /** Bearer token that callers must send: 16 characters or more. */
   readonly token: string;
+  /** Bearer token for the endpoints that change or send something, such as a replay of the outbox: 16 characters or more. It reads as well; with it, management.server.token reads only. Without either, nothing acts. Default: management.server.token. */
+  readonly actionToken: string;
 }
 
 interface ManagementEndpoints {
@@ -374,7 +376,7 @@ interface ManagementEndpointsWeb {
 }
 
 interface ManagementEndpointsWebExposure {
-  /** Endpoints that are served. `*` is all of them, an empty list starts no server. `svc-metrics` and `svc-outbox` have no route yet: requests for them get 404. Default: health,info,metrics,prometheus,svc-metrics,svc-outbox. */
+  /** Endpoints that are served. `*` is all of them, an empty list starts no server. `svc-metrics` has no route yet: requests for them get 404. Default: health,info,metrics,prometheus,svc-metrics,svc-outbox. */
   readonly include: readonly string[];
 }
 

@@ -64,15 +64,9 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       if (transaction === undefined) return storeAlone(row);
       if (others.length > 0) throw severalTransactions();
       const { session } = transaction;
-      try {
-        const { written, ended } = transaction.join(parts.insert(session.dialect, row), sinceOf(scope));
-        const explained = written?.catch((error: unknown) => {
-          throw insertError(error);
-        });
-        return { written: explained, outcome: outcomeOf(ended) };
-      } catch (error) {
-        throw insertError(error);
-      }
+      const statement = parts.insert(session.dialect, row);
+      const { written, ended } = transaction.join(statement, sinceOf(scope), insertError);
+      return { written, outcome: outcomeOf(ended) };
     },
     refuse(reason, given) {
       const scope = given ?? currentScope();

@@ -51,6 +51,8 @@ export interface ReplayOptions {
   readonly sendTimeoutMs: number;
   readonly clock: Clock;
   readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
+  /** Rows so far: sent, and given up. */
+  readonly onProgress?: (sentCount: number, failedCount: number) => void;
   /** Between the tries of a send. Default: a timer that holds no process. */
   readonly sleep?: (ms: number) => Promise<void>;
 }
@@ -98,6 +100,7 @@ export function createReplay(options: ReplayOptions): Replay {
       partitionsFor: (topic) => broker.partitionsFor(topic).catch(() => undefined),
       sleep,
       isStopped: () => isStopped,
+      onProgress: ({ sent: sentCount, failed: failedCount }) => options.onProgress?.(sentCount, failedCount),
     });
     // Where the cluster is away, it did not read on; what is left was found, and is not sent.
     while ((await nextPage()) !== undefined);

@@ -60,6 +60,7 @@ export function preload(): void {
   const workers = isMainThread ? watchWorkerEnds() : answerMainThread(report);
   watchProcessEnd({
     pending: service.pending,
+    isRelaying: service.isRelaying,
     finish: service.finish,
     deadlineMs: config.shutdown.timeoutMs,
     report() {

@@ -3,6 +3,7 @@ import type { KafkaClientOptions } from '../adapters/kafka/kafka-client-options.
 import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from '../adapters/local-backup/source/local-source.ts';
 import type { S3Settings } from '../adapters/s3-backup/s3-client.ts';
+import type { Grantees } from '../adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
 import { maxWorkerId } from '../envelope/snowflake.ts';
 import type { WorkerIdLease } from '../envelope/worker-id-lease.ts';
@@ -117,7 +118,7 @@ type LocalBackup = LocalBackups.LocalBackup;
 const outboxStores: Readonly<Record<Dialect, (options: SqlStoreOptions) => Promise<OutboxStore>>> = {
   postgres: async (options) =>
     (await import('../adapters/postgres/postgres-store.ts')).createPostgresStore(options),
-  mysql: () => Promise.reject(new Error('not yet')),
+  mysql: async (options) => (await import('../adapters/mysql/mysql-store.ts')).createMysqlStore(options),
   sqlite: async (options) => (await import('../adapters/sqlite/sqlite-store.ts')).createSqliteStore(options),
 };
 
@@ -131,7 +132,7 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
     insert: async (rows) => (await load()).insert(rows),
     claim: async (owner, leaseMs) => (await load()).claim(owner, leaseMs),
     release: async (owner) => (await load.started())?.release(owner),
-    pending: async (shards, afterId, limit) => (await load()).pending(shards, afterId, limit),
+    pending: async (shards, except, limit) => (await load()).pending(shards, except, limit),
     ack: async (owner, ids, keep) => (await load()).ack(owner, ids, keep),
     fail: async (owner, failures) => (await load()).fail(owner, failures),
     countPending: async () => (await load()).countPending(),
@@ -142,6 +143,11 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
     cleanup: async (status, ageMs, limit) => (await load()).cleanup(status, ageMs, limit),
     close: async (deadlineMs) => (await load.started())?.close(deadlineMs),
   };
+}
+
+/** The tables of the outbox as text; see `ddl` in `adapters/sql/schema.ts`. Rejects with an `SvcError` where the name can be none. */
+export async function outboxDdl(dialect: Dialect, table: string, grants: Grantees): Promise<string> {
+  return (await import('../adapters/sql/schema.ts')).ddl(dialect, table, { grants });
 }
 
 /** Local backup files. The adapter is loaded right away, but aside. Until then `state` is `undefined`. */

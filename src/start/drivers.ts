@@ -1,16 +1,22 @@
+import { mysql2Drivers } from '../adapters/mysql/mysql2-driver.ts';
 import type { OrmPatch } from '../adapters/orms/orm-patch.ts';
 import { ormPatches } from '../adapters/orms/orms.ts';
 import { pgDriver } from '../adapters/postgres/pg-driver.ts';
+import { betterSqlite3Driver } from '../adapters/sqlite/better-sqlite3-driver.ts';
+import { nodeSqliteDriver } from '../adapters/sqlite/node-sqlite-driver.ts';
+import { prepareSqliteAtOnce } from '../adapters/sqlite/prepare-at-once.ts';
 import type { PackagePatch } from '../capture/packages/hooked-package.ts';
+import type { Config } from '../config/config.ts';
+import { runOwnWork } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
 import { createConnections } from '../transaction/connection.ts';
-import type { Dialect } from '../transaction/dialect.ts';
+import { type Dialect, dialectOf } from '../transaction/dialect.ts';
 import type { DriverPatch } from '../transaction/driver.ts';
 
 const drivers: Readonly<Record<Dialect, readonly DriverPatch[]>> = {
   postgres: [pgDriver],
-  mysql: [],
-  sqlite: [],
+  mysql: mysql2Drivers,
+  sqlite: [nodeSqliteDriver, betterSqlite3Driver],
 };
 
 /** Follows the transactions of the application through its driver: of this database, or of all that are known. */
@@ -24,6 +30,8 @@ export function driverPatches(dialect: Dialect | undefined, logger: Logger): rea
   const ofDrivers = wanted.map(({ specifier, patch }) => ({
     specifier,
     patch(exports: object) {
+      // Of an import: what it was made of comes by itself.
+      if ('default' in exports) return;
       try {
         patch(exports, connections);
       } catch (error) {
@@ -32,6 +40,19 @@ export function driverPatches(dialect: Dialect | undefined, logger: Logger): rea
     },
   }));
   return [...ofDrivers, ...ormPatches.map((orm) => ormPatch(orm, logger))];
+}
+
+/**
+ * The tables of an embedded database are there before the application's first turn. What is wrong with them the store tells
+ * when it is prepared.
+ */
+export function prepareEmbedded({ datasource, table, initializeSchema }: Config['outbox']): void {
+  if (initializeSchema === 'never' || dialectOf(datasource.url ?? '') !== 'sqlite') return;
+  try {
+    runOwnWork(() => prepareSqliteAtOnce(datasource.url ?? '', table));
+  } catch {
+    // Said by the store.
+  }
 }
 
 /** Without it a function is still found in its transaction, one aside that sends nothing itself while several run side by side. */

@@ -46,6 +46,8 @@ export interface Engine {
   readonly protection: Protection;
   /** Events that wait for the end of their transaction: nobody waits for them. */
   joined(): number;
+  /** The relay of the outbox has something to finish. */
+  isRelaying(): boolean;
   close(deadlineMs: number): Promise<void>;
 }
 
@@ -128,6 +130,7 @@ export function startEngine(
     keys: protection.keys,
     sources: all,
     info,
+    outbox: outbox?.managed,
   });
   // Aside, and after it: what is wrong with the connection is said once.
   void connectEarly(broker, queue, logger).then(ids.lease);
@@ -139,13 +142,16 @@ export function startEngine(
       queue.flush();
       return within(deadlineMs, pipeline.soFar());
     },
+    isRelaying: () => outbox?.isUnfinished() ?? false,
     async finish(deadlineMs) {
-      const end = clock.monotonic() + deadlineMs;
-      const isFinished = await queue.finish(deadlineMs);
-      // Whoever waits for an event's outcome hears of it right after the queue.
-      await within(0, pipeline.idle());
-      await outbox?.finish(Math.max(0, end - clock.monotonic()));
-      return isFinished;
+      const finishQueue = async (): Promise<boolean> => {
+        const isFinished = await queue.finish(deadlineMs);
+        // Whoever waits for an event's outcome hears of it right after the queue.
+        await within(0, pipeline.idle());
+        return isFinished;
+      };
+      const [isFinished, isRelayed] = await Promise.all([finishQueue(), outbox?.finish(deadlineMs) ?? true]);
+      return isFinished && isRelayed;
     },
     joined: () => outbox?.join.pending() ?? 0,
     save: () => tiers.save(queue.surrender(shutDown, tiers.saveLate)),

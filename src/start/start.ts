@@ -27,11 +27,13 @@ export interface Service {
   report(): readonly TargetReport[];
   /** Events without an outcome yet. */
   pending(): number;
+  /** Whether the relay of the outbox has rows to send, or shards to give back, before the process ends. */
+  isRelaying(): boolean;
   /** Waits for the events so far; gives none of them up. Returns whether all have their outcome. */
   flush(deadlineMs: number): Promise<boolean>;
   /** Forgets the keys of a key service, and fetches them anew. */
   invalidateEncryptionKeys(): Promise<void>;
-  /** Resolves when no event is under way. Towards the deadline, what is not acknowledged goes to the next tier. */
+  /** Resolves when no event is under way, and what is committed in the outbox is sent. Towards the deadline, what is not acknowledged goes to the next tier. */
   finish(deadlineMs: number): Promise<boolean>;
   /**
    * The last word of a process that ends: writes what has no outcome yet to the backup, synchronously, and from then on
@@ -113,6 +115,7 @@ export function start(config: Config, logger: Logger): Service {
     producer: { publish: (payload, options) => running().pipeline.producer.publish(payload, options) },
     report,
     pending: () => ledger.snapshot().inFlight - (engine?.joined() ?? 0),
+    isRelaying: () => engine?.isRelaying() ?? false,
     flush: async (deadlineMs) => engine?.flush(deadlineMs) ?? true,
     invalidateEncryptionKeys: async () => engine?.protection.invalidateKeys(),
     finish: async (deadlineMs) => engine?.finish(deadlineMs) ?? true,
@@ -152,7 +155,8 @@ function startCapture(config: Config, logger: Logger): Preparing.Capture {
 function patchesFor({ aop, outbox, targets }: Config, logger: Logger): readonly PackagePatch[] {
   const isNeeded = outbox.enabled || targets.some(({ afterCommit }) => afterCommit);
   if (!aop.enabled || !isNeeded) return [];
-  const { driverPatches } = loadChunk(import.meta.url, './drivers.ts') as typeof Drivers;
+  const { driverPatches, prepareEmbedded } = loadChunk(import.meta.url, './drivers.ts') as typeof Drivers;
+  if (outbox.enabled && isMainThread) prepareEmbedded(outbox);
   return driverPatches(outbox.enabled ? dialectOf(outbox.datasource.url ?? '') : undefined, logger);
 }
 

@@ -1,21 +1,31 @@
 import { isolate } from '../observe/isolate.ts';
 import type { Connections, DriverSession, Statement, TransactionStatus } from './driver.ts';
-import { type CallbackResult, currentScope, enterFollowUp } from './scope.ts';
-import { kindOf } from './statements.ts';
+import { type CallbackResult, currentScope, enterFollowUp, type Scope } from './scope.ts';
+import { kindOf, type StatementKind } from './statements.ts';
 import { Transaction, type TransactionEnd } from './transaction.ts';
 
 /** Where a statement may go: at once, or after the promise; where that rejects, not at all. */
 export type Admission = Promise<void> | undefined;
 
+/** A transaction as it goes by on its connection: statements are called, and answered later. */
+interface Course {
+  readonly transaction: Transaction;
+  /** The database has said that it is open; before that, its BEGIN is on its way. */
+  isConfirmed: boolean;
+  commitIsSent: boolean;
+  /** COMMIT was called: it may still wait, and a BEGIN that is called now begins the next one. */
+  commitIsCalled: boolean;
+  rollbackIsSent: boolean;
+  /** SQLite's SAVEPOINT, whose RELEASE commits it; or any query, where the session begins by itself. */
+  readonly begunBy: 'begin' | 'savepoint' | 'query';
+}
+
 /** One connection of the application: its transactions, one after the other. What a driver's patch sees, it tells here. */
 export class Connection {
   readonly session: DriverSession;
   private readonly onUngated: () => void;
-  private transaction: Transaction | undefined;
-  /** The database has said so; before that, a BEGIN is on its way. */
-  private isConfirmed = false;
-  private commitIsSent = false;
-  private rollbackIsSent = false;
+  /** The first is the one that the database is in or comes to next, the last the one that statements are called in. */
+  private courses: readonly Course[] = [];
   /** A COMMIT waits for events, and what is sent after it waits behind it. */
   private line: Promise<void> | undefined;
 
@@ -26,7 +36,7 @@ export class Connection {
 
   /** The one that a statement called now is in: open, or about to be. */
   get current(): Transaction | undefined {
-    return this.transaction;
+    return this.courses.at(-1)?.transaction;
   }
 
   /**
@@ -34,73 +44,134 @@ export class Connection {
    * sent: the transaction has been rolled back by then.
    */
   sends(text: string): Admission {
-    const kind = kindOf(text);
-    if (kind.is === 'begin' && !this.isConfirmed) this.begins();
-    const { transaction } = this;
-    currentScope()?.uses(transaction, kind.is === 'write');
-    if (transaction !== undefined) {
-      if (kind.is === 'commit') return this.commits(transaction);
-      if (kind.is === 'rollback') this.rollbackIsSent = true;
-      else if (kind.is === 'savepoint') transaction.savepoint(kind.name);
-      else if (kind.is === 'release') transaction.release(kind.name);
-      else if (kind.is === 'rollback to') transaction.rollbackTo(kind.name);
+    const kind = kindOf(text, this.session.dialect);
+    const all = kind.all ?? [kind];
+    const gate = this.begins(kind);
+    const course = this.courses.at(-1);
+    const writes = all.some(({ is }) => is === 'write');
+    currentScope()?.uses(course?.transaction, writes);
+    if (gate !== undefined) return gate;
+    if (course !== undefined) {
+      if (all.some((one) => commitsIt(one, course))) {
+        course.commitIsCalled = kind.is === 'commit';
+        return this.commits(course);
+      }
+      if (kind.is === 'rollback') course.rollbackIsSent = true;
+      for (const one of all) followSavepoint(one, course.transaction);
     }
-    return this.line && this.inLine(Promise.resolve());
+    return this.line && this.inLine(nothing);
+  }
+
+  /** The application sends something that is no statement. */
+  sendsNoText(): Admission {
+    return this.line && this.inLine(nothing);
   }
 
   /** The database has answered: where the connection stands, and how a transaction has ended since its last answer, where it said so. */
   answered(status: TransactionStatus, ended: TransactionEnd | undefined): void {
-    const { transaction } = this;
+    const [first] = this.courses;
     if (status === 'none') {
-      if (transaction !== undefined && this.isConfirmed) this.end(transaction, ended);
+      if (first === undefined) return;
+      // Without BEGIN there may have been nothing to commit. SQLite answers at once: its BEGIN has failed.
+      const isOver = this.session.dialect === 'sqlite' || (ended !== undefined && first.begunBy === 'query');
+      if (first.isConfirmed || isOver) this.end(first, ended);
       return;
     }
     // COMMIT AND CHAIN: the next one is open already. The answer to ROLLBACK TO is the same as to ROLLBACK.
-    const isNext = ended === 'committed' || (ended === 'rolled_back' && this.rollbackIsSent);
-    if (isNext && transaction !== undefined && this.isConfirmed) this.end(transaction, ended);
-    this.transaction ??= new Transaction(this.session, undefined);
-    this.isConfirmed = true;
+    const isNext =
+      ended === 'committed' || ended === 'unknown' || (ended === 'rolled_back' && first?.rollbackIsSent);
+    if (isNext && first?.isConfirmed) this.end(first, ended);
+    const course = this.courses[0] ?? this.add(undefined, 'begin');
+    course.isConfirmed = true;
+    // SQLite answers at once: its COMMIT has failed, and can be tried again.
+    if (this.session.dialect === 'sqlite') {
+      course.commitIsSent = false;
+      course.commitIsCalled = false;
+    }
   }
 
   /** The connection is gone, and what had not been committed with it. */
   isLost(): void {
-    if (this.transaction !== undefined) this.end(this.transaction, undefined);
+    for (const course of this.courses) this.end(course, undefined);
   }
 
-  private begins(): void {
-    // One that came to nothing.
-    this.transaction?.hasEnded('rolled_back');
-    this.transaction = new Transaction(this.session, enterFollowUp());
+  /** Tells of a transaction that this statement begins. Returns how long it has to wait where it commits another one. */
+  private begins(kind: StatementKind): Admission {
+    const { session } = this;
+    const last = this.courses.at(-1);
+    const isFree = last === undefined || isLeaving(last);
+    const isSavepoint = isFree && kind.is === 'savepoint' && session.dialect === 'sqlite';
+    const isByQuery = isFree && isQuery(kind) && session.beginsByItself?.() === true;
+    if (kind.is !== 'begin' && !isSavepoint && !isByQuery) return undefined;
+    let gate: Admission;
+    if (!isFree) {
+      if (last.isConfirmed && session.dialect !== 'mysql') return undefined;
+      if (last.isConfirmed) gate = this.commits(last);
+      // One that came to nothing.
+      else this.end(last, 'rolled_back');
+    }
+    const begunBy = isSavepoint ? 'savepoint' : isByQuery ? 'query' : 'begin';
+    const course = this.add(enterFollowUp(), begunBy);
+    gate?.catch(() => this.end(course, 'rolled_back'));
+    return gate;
   }
 
-  private commits(transaction: Transaction): Admission {
+  private add(scope: Scope | undefined, begunBy: Course['begunBy']): Course {
+    const run = (statement: Statement): Promise<void> | undefined => this.run(transaction, statement);
+    const transaction: Transaction = new Transaction({ ...this.session, run }, scope);
+    const course = {
+      transaction,
+      isConfirmed: false,
+      commitIsSent: false,
+      commitIsCalled: false,
+      rollbackIsSent: false,
+      begunBy,
+    };
+    this.courses = [...this.courses, course];
+    return course;
+  }
+
+  /** Of a transaction whose BEGIN still waits behind another's COMMIT, it does so too. */
+  private run(transaction: Transaction, statement: Statement): Promise<void> | undefined {
+    if (this.line === undefined || this.courses[0]?.transaction === transaction)
+      return this.session.run(statement);
+    return this.inLine(nothing).then(() => this.session.run(statement));
+  }
+
+  private commits(course: Course): Admission {
     let waits: Promise<void> | undefined;
     try {
-      waits = transaction.beforeCommit(callbackResult());
+      waits = course.transaction.beforeCommit(callbackResult());
     } catch (error) {
-      const rollback = this.session.run(rollbackStatement);
-      if (rollback === undefined) throw error;
-      return this.inLine(rollback.then(() => Promise.reject(error)));
+      if (this.line !== undefined) return this.inLine(() => this.refuse(course, error));
+      return this.refuse(course, error);
     }
-    if (waits === undefined) {
-      this.commitIsSent = true;
-      return this.line && this.inLine(Promise.resolve());
+    const send = (): void => {
+      course.commitIsSent = true;
+    };
+    if (waits !== undefined) {
+      const written = waits;
+      // It may be long until its turn.
+      written.catch(nothing);
+      return this.inLine(() => written.then(send, (error) => this.refuse(course, error)));
     }
-    return this.inLine(
-      waits.then(
-        () => {
-          this.commitIsSent = true;
-        },
-        async (error) => {
-          await this.session.run(rollbackStatement);
-          throw error;
-        },
-      ),
-    );
+    send();
+    return this.line && this.inLine(nothing);
   }
 
-  private inLine(work: Promise<void>): Promise<void> {
-    const turn = this.line === undefined ? work : this.line.then(() => work);
+  /** Rolls back in place of a COMMIT. Throws, or rejects with, the reason. */
+  private refuse(course: Course, reason: unknown): Promise<never> {
+    const rollback = this.courses.includes(course) ? this.session.run(rollbackStatement) : undefined;
+    if (rollback === undefined) throw reason;
+    const refused = (): never => {
+      throw reason;
+    };
+    return rollback.then(refused, refused);
+  }
+
+  /** After what waits already. */
+  private inLine(work: () => Promise<void> | void): Promise<void> {
+    const turn = this.line === undefined ? Promise.resolve(work()) : this.line.then(work);
     const line = turn.then(nothing, nothing);
     this.line = line;
     line.then(() => {
@@ -109,15 +180,33 @@ export class Connection {
     return turn;
   }
 
-  private end(transaction: Transaction, how: TransactionEnd | undefined): void {
-    const { commitIsSent } = this;
-    this.transaction = undefined;
-    this.isConfirmed = false;
-    this.commitIsSent = false;
-    this.rollbackIsSent = false;
+  private end(course: Course, how: TransactionEnd | undefined): void {
+    if (!this.courses.includes(course)) return;
+    const { transaction, commitIsSent } = course;
+    this.courses = this.courses.filter((one) => one !== course);
     if (how === 'committed' && !commitIsSent && transaction.isIncomplete) this.onUngated();
     transaction.hasEnded(how ?? (commitIsSent ? 'unknown' : 'rolled_back'));
   }
+}
+
+function isLeaving({ commitIsCalled, rollbackIsSent }: Course): boolean {
+  return commitIsCalled || rollbackIsSent;
+}
+
+/** Of SQLite's transaction that is a savepoint, its RELEASE. */
+function commitsIt(kind: StatementKind, { begunBy, transaction }: Course): boolean {
+  if (kind.is === 'release') return begunBy === 'savepoint' && transaction.isOutermost(kind.name);
+  return kind.is === 'commit' || kind.is === 'implicit commit' || kind.is === 'prepare';
+}
+
+function followSavepoint(kind: StatementKind, transaction: Transaction): void {
+  if (kind.is === 'savepoint') transaction.savepoint(kind.name);
+  else if (kind.is === 'release') transaction.release(kind.name);
+  else if (kind.is === 'rollback to') transaction.rollbackTo(kind.name);
+}
+
+function isQuery({ is }: StatementKind): boolean {
+  return is === 'read' || is === 'write';
 }
 
 const rollbackStatement: Statement = { text: 'ROLLBACK', values: [] };
@@ -127,6 +216,7 @@ function isolated(session: DriverSession): DriverSession {
   return {
     dialect: session.dialect,
     status: () => session.status(),
+    beginsByItself: () => session.beginsByItself?.() === true,
     run: (statement) => isolate(() => session.run(statement)),
   };
 }

@@ -17,11 +17,13 @@ export type TransactionStatus = 'none' | 'open' | 'doomed';
  * - `status` is what the database itself has said last, never what the text of a statement suggests.
  * - `run` sends a statement of svc behind what the application has sent, with the driver's own unpatched method; nothing of it
  *   is captured or traced. It resolves when the database has answered, or returns `undefined` where the driver is synchronous
- *   and the answer is there. Rejects, or throws, with the driver's error.
+ *   and the answer is there. Rejects, or throws, with the driver's error. Outside a transaction it sends nothing but a ROLLBACK.
+ * - `beginsByItself`: whether the next query begins a transaction without BEGIN, as with MySQL's `autocommit = 0`.
  */
 export interface DriverSession {
   readonly dialect: Dialect;
   status(): TransactionStatus;
+  beginsByItself?(): boolean;
   run(statement: Statement): Promise<void> | undefined;
 }
 
@@ -35,6 +37,9 @@ export interface Connections {
 export interface DriverPatch {
   /** As an application imports it: `pg`, `mysql2/promise`. */
   readonly specifier: string;
-  /** Changes the package's classes in place, once however often it is called. */
+  /**
+   * Changes the package's classes in place, once however often it is called. Throws where this version of it cannot be followed:
+   * the message says why, and what to do.
+   */
   patch(exports: unknown, connections: Connections): void;
 }

@@ -1,59 +1,100 @@
+import type { Dialect } from './dialect.ts';
+
 /** What a statement means for the transaction it is called in. The database tells the rest by its status. */
-export type StatementKind =
+export type StatementKind = {
+  /** Of a text of several statements: all of them. */
+  readonly all?: readonly StatementKind[];
+} & (
   | { readonly is: 'begin' | 'commit' | 'rollback' | 'read' | 'write' }
-  | { readonly is: 'savepoint' | 'release' | 'rollback to'; readonly name: string };
+  | { readonly is: 'savepoint' | 'release' | 'rollback to'; readonly name: string }
+  /** MySQL commits before it runs such a statement, or not: it depends on what is there. */
+  | { readonly is: 'implicit commit' }
+  /** What follows is decided elsewhere, and may be a commit: PREPARE TRANSACTION, XA END, XA PREPARE. */
+  | { readonly is: 'prepare' }
+);
 
 const read: StatementKind = { is: 'read' };
 const write: StatementKind = { is: 'write' };
 const begin: StatementKind = { is: 'begin' };
 const commit: StatementKind = { is: 'commit' };
+const prepare: StatementKind = { is: 'prepare' };
+const implicit: StatementKind = { is: 'implicit commit' };
 const rollback: StatementKind = { is: 'rollback' };
 
 const blank = /(?:\s+|--[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)*/y;
 const name = '((?:"(?:[^"]|"")*"|`(?:[^`]|``)*`|[\\w$]+))';
-const control = new RegExp(
-  [
-    '(?<begin>begin|start\\s+transaction)\\b',
-    '(?<commit>commit|end)\\b(?!\\s+prepared\\b)',
-    `rollback(?:\\s+(?:work|transaction))?\\s+to(?:\\s+savepoint)?\\s+(?<back>${name})`,
-    '(?<rollback>rollback|abort)\\b(?!\\s+prepared\\b)',
-    '(?<prepare>prepare\\s+transaction|xa\\s)\\b',
-    `savepoint\\s+(?<savepoint>${name})`,
-    `release(?:\\s+savepoint)?\\s+(?<release>${name})`,
-    '(?<read>select|show|values|explain|set|describe|table|pragma|use)\\b',
-  ].join('|'),
-  'iy',
-);
+const reading =
+  'select|show|values|explain|set|describe|desc|table|pragma|use|fetch|declare|close|move|listen|unlisten|discard|reset|deallocate|prepare';
+const words = [
+  '(?<begin>begin(?!\\s+not\\s+atomic\\b)|start\\s+transaction)\\b',
+  '(?<commit>commit|end)\\b(?!\\s+prepared\\b)',
+  `rollback(?:\\s+(?:work|transaction))?\\s+to(?:\\s+savepoint)?\\s+(?<back>${name})`,
+  '(?<rollback>rollback|abort)\\b(?!\\s+prepared\\b)',
+  '(?<prepare>prepare\\s+transaction)\\b',
+  `savepoint\\s+(?<savepoint>${name})`,
+  `release(?:\\s+savepoint)?\\s+(?<release>${name})`,
+  `[(\\s]*(?<read>${reading})\\b`,
+  '(?<with>with)\\b',
+];
+const control = new RegExp(words.join('|'), 'iy');
+
+/** The chapter "Statements That Cause an Implicit Commit" of MySQL's manual, and the transactions of XA. */
+const mysqlWords = [
+  '(?<begin>xa\\s+(?:start|begin))\\b',
+  '(?<rollback>xa\\s+rollback)\\b',
+  '(?<read>xa\\s+recover)\\b',
+  '(?<prepare>xa\\s+(?:end|prepare))\\b',
+  '(?<commit>xa\\s+commit)\\b',
+  `(?<implicit>${[
+    '(?:create|drop)(?!\\s+(?:or\\s+replace\\s+)?(?:temporary|prepare)\\b)',
+    'alter|rename|truncate|grant|revoke|install|uninstall|flush|reset|stop|change',
+    '(?:un)?lock\\s+(?:tables?|instance)',
+    '(?:analyze|optimize|repair|check)\\s+(?:no_write_to_binlog\\s+|local\\s+)?(?:tables?|view)',
+    '(?:cache|load)\\s+index',
+    'start\\s+(?:slave|replica|group_replication)',
+    'set\\s+password',
+    "set\\b[^;]*?\\bautocommit\\s*:?=\\s*'?(?:1|on|true|default)",
+  ].join('|')})\\b`,
+  '(?<write>set\\s+statement)\\b',
+];
+const mysqlControl = new RegExp(mysqlWords.join('|'), 'iy');
 
 /**
  * Of one text, which may hold several statements: the one that matters most is told, and that is COMMIT, which must be known
  * before it is sent.
  */
-export function kindOf(text: string): StatementKind {
-  const first = kindAt(text, 0);
+export function kindOf(text: string, dialect: Dialect): StatementKind {
+  const first = kindAt(text, 0, dialect);
   const end = text.indexOf(';');
   if (end < 0 || isBlank(text, end + 1)) return first;
-  const all = statementStarts(text).map((at) => kindAt(text, at));
-  return (
-    all.find(({ is }) => is === 'commit') ??
-    all.find(({ is }) => is === 'begin') ??
-    all.find(({ is }) => is === 'rollback') ??
-    all.find(({ is }) => is !== 'read') ??
-    first
-  );
+  const all = statementStarts(text, dialect).map((at) => kindAt(text, at, dialect));
+  const told = ['commit', 'prepare', 'implicit commit', 'begin', 'rollback', 'write']
+    .map((is) => all.find((one) => one.is === is))
+    .find((found) => found !== undefined);
+  const other = all.find(({ is }) => is !== 'read') ?? first;
+  return { ...(told ?? other), all };
 }
 
-function kindAt(text: string, at: number): StatementKind {
-  control.lastIndex = afterBlank(text, at);
-  const groups = control.exec(text)?.groups;
-  if (groups === undefined) return write;
-  if (groups.read !== undefined) return read;
-  if (groups.begin !== undefined) return begin;
-  if (groups.commit !== undefined || groups.prepare !== undefined) return commit;
-  if (groups.rollback !== undefined) return rollback;
-  if (groups.savepoint !== undefined) return { is: 'savepoint', name: plain(groups.savepoint) };
-  if (groups.release !== undefined) return { is: 'release', name: plain(groups.release) };
-  return { is: 'rollback to', name: plain(groups.back ?? '') };
+function kindAt(text: string, start: number, dialect: Dialect): StatementKind {
+  const at = afterBlank(text, start);
+  const found =
+    (dialect === 'mysql' ? groupsAt(mysqlControl, text, at) : undefined) ?? groupsAt(control, text, at);
+  if (found === undefined || found.write !== undefined) return write;
+  if (found.read !== undefined) return read;
+  if (found.with !== undefined) return /\b(?:insert|update|delete|merge)\b/i.test(text) ? write : read;
+  if (found.begin !== undefined) return begin;
+  if (found.commit !== undefined) return commit;
+  if (found.prepare !== undefined) return prepare;
+  if (found.implicit !== undefined) return implicit;
+  if (found.rollback !== undefined) return rollback;
+  if (found.savepoint !== undefined) return { is: 'savepoint', name: plain(found.savepoint) };
+  if (found.release !== undefined) return { is: 'release', name: plain(found.release) };
+  return { is: 'rollback to', name: plain(found.back ?? '') };
+}
+
+function groupsAt(words: RegExp, text: string, at: number): Partial<Record<string, string>> | undefined {
+  words.lastIndex = at;
+  return words.exec(text)?.groups;
 }
 
 /** Unquoted names are the same in any case. */
@@ -71,12 +112,22 @@ function isBlank(text: string, from: number): boolean {
   return /^[\s;]*$/.test(text.slice(from));
 }
 
-const opaque =
-  /'(?:[^'\\]|''|\\[\s\S])*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\$(\w*)\$[\s\S]*?\$\1\$|--[^\n]*|\/\*[\s\S]*?\*\/|;/g;
+const quoted = /"(?:[^"]|"")*"|`(?:[^`]|``)*`|--[^\n]*|\/\*[\s\S]*?\*\/|;/.source;
+const opaque: Readonly<Record<Dialect, RegExp>> = {
+  postgres: new RegExp(
+    `\\b[eE]'(?:[^'\\\\]|''|\\\\[\\s\\S])*'|'(?:[^']|'')*'|\\$(\\w*)\\$[\\s\\S]*?\\$\\1\\$|${quoted}`,
+    'g',
+  ),
+  mysql: new RegExp(
+    `'(?:[^'\\\\]|''|\\\\[\\s\\S])*'|"(?:[^"\\\\]|""|\\\\[\\s\\S])*"|#[^\\n]*|${quoted}`,
+    'g',
+  ),
+  sqlite: new RegExp(`'(?:[^']|'')*'|${quoted}`, 'g'),
+};
 
 /** Where statements begin, semicolons within texts, names and comments apart. */
-function statementStarts(text: string): number[] {
+function statementStarts(text: string, dialect: Dialect): number[] {
   const starts = [0];
-  for (const { 0: found, index } of text.matchAll(opaque)) if (found === ';') starts.push(index + 1);
+  for (const { 0: found, index } of text.matchAll(opaque[dialect])) if (found === ';') starts.push(index + 1);
   return starts.filter((at) => !isBlank(text, at));
 }

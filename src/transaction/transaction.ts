@@ -6,7 +6,7 @@ export type TransactionEnd = 'committed' | 'rolled_back' | 'unknown';
 
 /** What svc has written into a transaction of the application. */
 export interface Joined {
-  /** Resolves when the database has taken it; `undefined`: it has. Rejects with the driver's error. */
+  /** Resolves when the database has taken it; `undefined`: it has. Rejects with the error as it was explained. */
   readonly written: Promise<void> | undefined;
   /** What became of it. Resolves when the transaction, or the savepoint around it, has ended. */
   readonly ended: Promise<TransactionEnd>;
@@ -51,20 +51,25 @@ export class Transaction {
     return false;
   }
 
-  /** Writes into it. `since`: when the function began. Throws the driver's error where the driver is synchronous. */
-  join(statement: Statement, since: number): Joined {
+  /**
+   * Writes into it. `since`: when the function began; `explain` makes of the driver's error what the application may see. Throws
+   * that where the driver is synchronous.
+   */
+  join(statement: Statement, since: number, explain: (error: unknown) => unknown): Joined {
     const ended = this.addPart();
     // The database takes nothing more, and will roll back what is there.
     if (this.session.status() === 'doomed') return { written: undefined, ended };
     let written: Promise<void> | undefined;
     try {
       written = this.session.run(statement);
-    } catch (error) {
+    } catch (failure) {
+      const error = explain(failure);
       this.fail(error, since);
       throw error;
     }
     if (written === undefined) return { written, ended };
-    const watched = written.catch((error: unknown) => {
+    const watched = written.catch((failure: unknown) => {
+      const error = explain(failure);
       this.fail(error, since);
       throw error;
     });
@@ -91,6 +96,10 @@ export class Transaction {
   release(name: string): void {
     const index = this.savepoints.findLastIndex((one) => one.name === name);
     if (index >= 0) this.savepoints.length = index;
+  }
+
+  isOutermost(name: string): boolean {
+    return this.savepoints.findLastIndex((one) => one.name === name) === 0;
   }
 
   rollbackTo(name: string): void {

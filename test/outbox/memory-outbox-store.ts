@@ -107,13 +107,14 @@ export function createMemoryOutboxStore(nowMs: () => number, table = createTable
       owners.delete(owner);
       for (const [shard, lease] of leases) if (lease.owner === owner) leases.delete(shard);
     },
-    async pending(shards, afterId, limit) {
+    async pending(shards, { upToId, ids }, limit) {
       const wanted = new Set(shards);
+      const known = new Set(ids);
       const found = (): StoredRow[] => {
         const some: StoredRow[] = [];
         for (const row of rows.values()) {
           if (some.length >= limit) break;
-          if (row.id <= afterId || row.isOpen || row.status !== 'PENDING') continue;
+          if (row.id <= upToId || known.has(row.id) || row.isOpen || row.status !== 'PENDING') continue;
           if (wanted.has(shardOf(row))) some.push(toStored(row));
         }
         return some;

@@ -1,5 +1,3 @@
-// postgres/: PostgreSQL, as the application's driver `pg` has it, and as svc's own connection.
-
 import { isOwnWork, shared } from '../../ground/lifecycle.ts';
 import type { Connection } from '../../transaction/connection.ts';
 import type {
@@ -130,15 +128,23 @@ const statuses: Readonly<Record<string, TransactionStatus>> = { I: 'none', T: 'o
 function openSession(client: PgClient, query: Query, connection: Connection): DriverSession {
   let status: TransactionStatus = 'none';
   let ended: TransactionEnd | undefined;
+  let hasFailed = false;
   // Before the client's own listeners: they call the application back.
   client.connection.prependListener('commandComplete', ({ text }) => {
     if (text === 'COMMIT') ended = 'committed';
     else if (text === 'ROLLBACK') ended = 'rolled_back';
   });
+  client.connection.prependListener('errorMessage', () => {
+    hasFailed = true;
+  });
   client.connection.prependListener('readyForQuery', (message) => {
+    const before = status;
     status = statuses[message.status ?? 'I'] ?? 'none';
+    // A COMMIT that the database refuses, for a deferred constraint or another transaction, has rolled back.
+    if (hasFailed && before !== 'none' && status === 'none') ended ??= 'rolled_back';
     connection.answered(status, ended);
     ended = undefined;
+    hasFailed = false;
   });
   client.on('end', () => {
     status = 'none';

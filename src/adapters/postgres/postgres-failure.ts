@@ -21,6 +21,8 @@ export function toPostgresError(error: unknown, details: StoreFaultDetails): Svc
   if (error instanceof SvcError) return error;
   const { code, message } = error as { code?: unknown; message?: unknown };
   const text = typeof code === 'string' ? code : undefined;
+  if (text === undefined && (error instanceof TypeError || error instanceof RangeError))
+    return storeError('statement', details);
   return storeError(faultOf(text, String(message)), { ...details, code: text });
 }
 

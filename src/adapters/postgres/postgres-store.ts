@@ -1,10 +1,10 @@
-// postgres/: the outbox in PostgreSQL, behind the port of `outbox/outbox-store.ts`.
+// postgres/: PostgreSQL: its driver, as the application uses it, and the outbox in it, over svc's own connection.
 
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import { badUrl, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
 import { createServerDatabase } from '../sql/server-database.ts';
 import { createSqlStore, defaultTimeoutMs, type SqlStoreOptions } from '../sql/sql-store.ts';
-import { connectPostgres } from './postgres-connection.ts';
+import { connectPostgres, loadPg } from './postgres-connection.ts';
 import { isPassingInPostgres, toPostgresError } from './postgres-failure.ts';
 
 /**
@@ -19,6 +19,7 @@ export function createPostgresStore(options: SqlStoreOptions): OutboxStore {
     options,
     details,
     createServerDatabase({
+      load: loadPg,
       connect: () => connectPostgres(url, timeoutMs),
       timeoutMs,
       toError: (error) => toPostgresError(error, details),

@@ -1,6 +1,6 @@
 import type { RowFailure } from '../../outbox/outbox-store.ts';
-import type { Dialect, Tables } from './dialect.ts';
-import { type Condition, command, query, type Work } from './statement.ts';
+import { type Dialect, integers, type Tables } from './dialect.ts';
+import { type Condition, command, query, queryInOrder, type Work } from './statement.ts';
 
 /** A cause for an operator, not a log of one. */
 const longestError = 1_000;
@@ -71,7 +71,7 @@ export function* makePending(
 ): Work<number> {
   const all = both(both(dialect.isOneOf('id', ids), where), { sql: `status = 'FAILED'`, values: [] });
   return yield* command(
-    `UPDATE ${rows} SET status = 'PENDING', retry_count = 0, next_retry_at = NULL, failed_at = NULL WHERE ${all.sql}`,
+    `UPDATE ${rows} SET status = 'PENDING', retry_count = 0, last_error = NULL, next_retry_at = ${dialect.now}, failed_at = NULL WHERE ${all.sql}`,
     ...all.values,
   );
 }
@@ -102,8 +102,9 @@ export function* cleanup(
       sql: `status = '${status}' AND ${time} < ${dialect.nowMinusMs}`,
       values: [ageMs],
     };
-    const sql = `SELECT id FROM ${tables.rows} WHERE ${old.sql} ORDER BY ${time} LIMIT ?`;
-    const ids = (yield* query(sql, ...old.values, limit)).map(({ id }) => Number(id));
+    const [age = 0, most = 0] = integers([Math.round(ageMs), limit]);
+    const sql = `SELECT id FROM ${tables.rows} WHERE ${old.sql.replace('?', String(age))} ORDER BY ${time} LIMIT ${most}`;
+    const ids = (yield* queryInOrder(sql)).map(({ id }) => Number(id));
     return ids.length === 0 ? 0 : yield* deleteRows(dialect, tables, ids, old);
   } finally {
     if (dialect.locks?.unlock !== undefined) yield* dialect.locks.unlock(lock);
@@ -112,8 +113,8 @@ export function* cleanup(
 
 /** A row that is waiting, in a shard of the owner's. */
 function stillHeld(dialect: Dialect, shards: string, owner: string): Condition {
-  const sql = `status = 'PENDING' AND shard IN (SELECT shard FROM ${shards} WHERE owner = ? AND lease_until > ${dialect.now})`;
-  return { sql, values: [owner] };
+  const held = `SELECT shard FROM ${shards} WHERE owner = ? AND lease_until > ${dialect.now}`;
+  return { sql: `status = 'PENDING' AND ${dialect.isIn('shard', held)}`, values: [owner] };
 }
 
 function both(one: Condition, other: Condition): Condition {

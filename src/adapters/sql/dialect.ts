@@ -1,5 +1,12 @@
 import { crc32 } from 'node:zlib';
-import { type DialectName, quoteTable, timeOfMs } from '../../outbox/insert-row.ts';
+import {
+  besideTable,
+  type DialectName,
+  partsOfTable,
+  quoteName,
+  quoteTable,
+  timeOfMs,
+} from '../../outbox/insert-row.ts';
 import { type Condition, query, type Work } from './statement.ts';
 
 /** What the three databases say differently. */
@@ -17,6 +24,10 @@ export interface Dialect {
   /** Exactly the text that is a parameter, whatever the collation. */
   equals(column: string): string;
   isOneOf(column: string, numbers: readonly number[]): Condition;
+  /** Among what a query gives, which is asked once. */
+  isIn(column: string, select: string): string;
+  /** To read along an index where the database would take another one: stands after the table. */
+  useIndex(index: string): string;
   /** Whether UPDATE and DELETE return what they changed. */
   readonly hasReturning: boolean;
   /** Keeps others from the rows that are read, to the end of the transaction. */
@@ -51,6 +62,9 @@ const postgres: Dialect = {
     sql: `${column} = ANY(?::bigint[])`,
     values: [`{${integers(numbers).join(',')}}`],
   }),
+  // As an array: joined with IN, each shard would be looked for in all the ids.
+  isIn: (column, select) => `${column} = ANY(ARRAY(${select}))`,
+  useIndex: () => '',
   hasReturning: true,
   lockRows: ' FOR UPDATE',
   insertMissing: (table, columns, rows) =>
@@ -83,6 +97,8 @@ const mysql: Dialect = {
     sql: numbers.length === 0 ? '1 = 0' : `${column} IN (${integers(numbers).join(',')})`,
     values: [],
   }),
+  isIn: (column, select) => `${column} IN (${select})`,
+  useIndex: (index) => ` FORCE INDEX (${index})`,
   hasReturning: false,
   lockRows: ' FOR UPDATE',
   insertMissing: (table, columns, rows) => `INSERT IGNORE INTO ${table} (${columns}) VALUES ${rows}`,
@@ -103,7 +119,7 @@ function* lockInMysql(name: string, limitMs: number): Work<boolean> {
 }
 
 /** Locks are the server's: the database is part of their names. */
-const mysqlLock = `CONCAT('svc-outbox-', MD5(CONCAT(COALESCE(DATABASE(), ''), ' ', ?)))`;
+export const mysqlLock = `CONCAT('svc-outbox-', MD5(CONCAT(COALESCE(DATABASE(), ''), ' ', ?)))`;
 
 const sqliteNow = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`;
 
@@ -119,6 +135,8 @@ const sqlite: Dialect = {
     sql: `${column} IN (SELECT value FROM json_each(?))`,
     values: [JSON.stringify(integers(numbers))],
   }),
+  isIn: (column, select) => `${column} IN (${select})`,
+  useIndex: () => '',
   hasReturning: true,
   lockRows: '',
   insertMissing: (table, columns, rows) => `INSERT OR IGNORE INTO ${table} (${columns}) VALUES ${rows}`,
@@ -135,7 +153,7 @@ export function lockKeys(name: string): readonly [number, number] {
 }
 
 /** They stand in a statement: nothing else gets through. */
-function integers(numbers: readonly number[]): readonly number[] {
+export function integers(numbers: readonly number[]): readonly number[] {
   return numbers.filter((number) => Number.isSafeInteger(number));
 }
 
@@ -145,6 +163,8 @@ export interface Tables {
   readonly shards: string;
   readonly relays: string;
   readonly schema: string;
+  /** Of the statuses, in MySQL. */
+  readonly statusIndex: string;
 }
 
 export function tablesOf(dialect: DialectName, table: string): Tables {
@@ -153,5 +173,6 @@ export function tablesOf(dialect: DialectName, table: string): Tables {
     shards: quoteTable(dialect, table, '_shard'),
     relays: quoteTable(dialect, table, '_relay'),
     schema: quoteTable(dialect, table, '_schema'),
+    statusIndex: quoteName(dialect, besideTable(partsOfTable(table)?.name ?? table, '_status')),
   };
 }

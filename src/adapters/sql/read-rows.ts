@@ -1,23 +1,30 @@
 import {
+  type ExceptRows,
   type OutboxStatistics,
   type RowFilter,
   type RowStatus,
   rowStatuses,
   type StoredRow,
 } from '../../outbox/outbox-store.ts';
-import type { Dialect, Tables } from './dialect.ts';
-import { type Condition, query, type SqlRow, type Work } from './statement.ts';
+import { type Dialect, integers, type Tables } from './dialect.ts';
+import { type Condition, query, queryInOrder, type SqlRow, type Work } from './statement.ts';
 
 export function* pending(
   dialect: Dialect,
-  { rows }: Tables,
+  { rows, statusIndex }: Tables,
   shards: readonly number[],
-  afterId: number,
+  { upToId, ids }: ExceptRows,
   limit: number,
 ): Work<readonly StoredRow[]> {
-  const held = dialect.isOneOf('shard', shards);
-  const sql = `SELECT ${storedColumns(dialect)} FROM ${rows} WHERE status = 'PENDING' AND id > ? AND ${held.sql} ORDER BY id LIMIT ?`;
-  return (yield* query(sql, afterId, ...held.values, limit)).map(toStoredRow);
+  const [after = 0, most = 0] = integers([upToId, limit]);
+  const held = integers(shards).join(', ');
+  if (held === '') return [];
+  const known = ids.length === 0 ? '' : `AND id NOT IN (${integers(ids).join(', ')}) `;
+  // The shard is told in the order as well: only the index of PENDING rows has it.
+  const sql =
+    `SELECT ${storedColumns(dialect)} FROM ${rows}${dialect.useIndex(statusIndex)} ` +
+    `WHERE status = 'PENDING' AND id > ${after} AND shard IN (${held}) ${known}ORDER BY id, shard LIMIT ${most}`;
+  return (yield* queryInOrder(sql)).map(toStoredRow);
 }
 
 export function* readRows(
@@ -44,28 +51,39 @@ export function* readIds(
   return (yield* query(sql, afterId, ...chosen.values, limit)).map(({ id }) => Number(id));
 }
 
-export function* countPending({ rows }: Tables): Work<number> {
+export function* countPending({ rows }: Pick<Tables, 'rows'>): Work<number> {
   const [found] = yield* query(`SELECT COUNT(*) AS row_count FROM ${rows} WHERE status = 'PENDING'`);
   return Number(found?.row_count);
 }
 
+/**
+ * Each status by its own index, none of which is read with its rows: a table keeps what is PUBLISHED for days. The oldest PENDING row
+ * is the one with the lowest id.
+ */
 export function* statistics(dialect: Dialect, { rows }: Tables): Work<OutboxStatistics> {
   const { msOf, now } = dialect;
-  const found = yield* query(
-    `SELECT status, COUNT(*) AS row_count, MAX(${msOf(now)} - ${msOf('created_at')}) AS oldest_ms, ` +
-      `AVG(${msOf('published_at')} - ${msOf('created_at')}) AS mean_ms FROM ${rows} GROUP BY status`,
+  const pendingCount = yield* countPending({ rows });
+  const [oldest] = yield* query(
+    `SELECT ${msOf(now)} - ${msOf('created_at')} AS age_ms FROM ${rows} WHERE status = 'PENDING' ORDER BY id LIMIT 1`,
   );
-  const of = (status: RowStatus) => found.find((row) => row.status === status);
-  const count = (status: RowStatus): number => Number(of(status)?.row_count ?? 0);
+  const [failed] = yield* query(`SELECT COUNT(*) AS row_count FROM ${rows} WHERE status = 'FAILED'`);
+  const [published] = yield* query(
+    `SELECT COUNT(*) AS row_count, AVG(${msOf('published_at')} - ${msOf('created_at')}) AS mean_ms FROM ${rows} WHERE status = 'PUBLISHED'`,
+  );
+  const counts = {
+    pending: pendingCount,
+    published: Number(published?.row_count),
+    failed: Number(failed?.row_count),
+  };
   return {
-    total: found.reduce((sum, row) => sum + Number(row.row_count), 0),
-    pending: count('PENDING'),
-    published: count('PUBLISHED'),
-    failed: count('FAILED'),
-    oldestPendingMs: duration(of('PENDING')?.oldest_ms),
-    avgProcessingTimeMs: duration(of('PUBLISHED')?.mean_ms),
+    total: counts.pending + counts.published + counts.failed,
+    ...counts,
+    oldestPendingMs: duration(oldest?.age_ms),
+    avgProcessingTimeMs: duration(published?.mean_ms),
   };
 }
+
+const everyRow: Condition = { sql: '1 = 1', values: [] };
 
 /** An empty filter is every row; an empty list in it is none. */
 export function conditionOf(dialect: Dialect, filter: RowFilter): Condition {
@@ -83,7 +101,7 @@ export function conditionOf(dialect: Dialect, filter: RowFilter): Condition {
   const { since, before } = filter;
   if (since !== undefined) parts.push({ sql: `created_at >= ${dialect.timeOfMs}`, values: [since] });
   if (before !== undefined) parts.push({ sql: `created_at < ${dialect.timeOfMs}`, values: [before] });
-  if (parts.length === 0) return { sql: '1 = 1', values: [] };
+  if (parts.length === 0) return everyRow;
   return {
     sql: parts.map(({ sql }) => sql).join(' AND '),
     values: parts.flatMap(({ values }) => values),
@@ -113,14 +131,24 @@ function toStoredRow(row: SqlRow): StoredRow {
     eventType: String(row.event_type),
     topic: String(row.topic),
     key: String(row.record_key),
-    headers: JSON.parse(String(row.headers)) as Record<string, string>,
+    headers: headersOf(String(row.headers)),
     payload: bytesOf(row.payload),
     occurredAt: Math.round(Number(row.occurred_ms)),
     status: row.status as RowStatus,
     retryCount: Number(row.retry_count),
     lastError: row.last_error === null ? null : String(row.last_error),
-    waitMs: Math.ceil(Number(row.wait_ms)),
+    waitMs: Math.max(0, Math.ceil(Number(row.wait_ms))),
   };
+}
+
+/** What no svc has written holds up no other row. */
+function headersOf(text: string): Record<string, string> {
+  try {
+    const found: unknown = JSON.parse(text);
+    return typeof found === 'object' && found !== null ? (found as Record<string, string>) : {};
+  } catch {
+    return {};
+  }
 }
 
 function bytesOf(value: unknown): Buffer {

@@ -87,13 +87,13 @@ const makers: Readonly<Record<DialectName, (table: string) => readonly string[]>
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, toast.autovacuum_vacuum_scale_factor = 0.01, toast.autovacuum_vacuum_cost_delay = 0)`,
       index('postgres', table, 'pending', '(id, shard)', 'PENDING'),
       index('postgres', table, 'failed', '(id)', 'FAILED'),
-      index('postgres', table, 'published', '(published_at)', 'PUBLISHED'),
+      index('postgres', table, 'published', '(published_at, created_at)', 'PUBLISHED'),
       `CREATE TABLE IF NOT EXISTS ${shards} (shard smallint PRIMARY KEY, owner text, lease_until timestamptz) WITH (fillfactor = 50)`,
       `CREATE TABLE IF NOT EXISTS ${relays} (owner text PRIMARY KEY, alive_until timestamptz NOT NULL) WITH (fillfactor = 50)`,
     ];
   },
   mysql: (table) => {
-    const { rows, shards, relays } = tablesOf('mysql', table);
+    const { rows, shards, relays, statusIndex } = tablesOf('mysql', table);
     // No partial indexes there: those of the table begin with the status.
     return [
       `CREATE TABLE IF NOT EXISTS ${rows} (
@@ -115,8 +115,8 @@ const makers: Readonly<Record<DialectName, (table: string) => readonly string[]>
   created_at datetime(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
   published_at datetime(3),
   failed_at datetime(3),
-  KEY ${quoteName('mysql', besideTable(nameOf(table), '_status'))} (status, id, shard),
-  KEY ${quoteName('mysql', besideTable(nameOf(table), '_published'))} (status, published_at)
+  KEY ${statusIndex} (status, id, shard),
+  KEY ${quoteName('mysql', besideTable(nameOf(table), '_published'))} (status, published_at, created_at)
 )${innodb}`,
       `CREATE TABLE IF NOT EXISTS ${shards} (shard smallint NOT NULL PRIMARY KEY, owner varchar(255), lease_until datetime(3))${innodb}`,
       `CREATE TABLE IF NOT EXISTS ${relays} (owner varchar(255) NOT NULL PRIMARY KEY, alive_until datetime(3) NOT NULL)${innodb}`,
@@ -147,7 +147,7 @@ const makers: Readonly<Record<DialectName, (table: string) => readonly string[]>
 )`,
       index('sqlite', table, 'pending', '(id, shard)', 'PENDING'),
       index('sqlite', table, 'failed', '(id)', 'FAILED'),
-      index('sqlite', table, 'published', '(published_at)', 'PUBLISHED'),
+      index('sqlite', table, 'published', '(published_at, created_at)', 'PUBLISHED'),
       `CREATE TABLE IF NOT EXISTS ${shards} (shard INTEGER PRIMARY KEY, owner TEXT, lease_until INTEGER)`,
       `CREATE TABLE IF NOT EXISTS ${relays} (owner TEXT PRIMARY KEY, alive_until INTEGER NOT NULL)`,
     ];

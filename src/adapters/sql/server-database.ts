@@ -12,11 +12,15 @@ export interface ServerConnection {
   end(verb: 'COMMIT' | 'ROLLBACK'): Promise<void>;
   /** Whether it can be used no longer. */
   isLost(): boolean;
-  /** At once, whatever is under way. */
+  /** With a goodbye to the server. Never rejects. */
+  leave(): Promise<void>;
+  /** At once; what is under way is given up, by the server as well as it can be done. */
   destroy(): void;
 }
 
 export interface ServerDatabaseOptions {
+  /** Loads the driver: no part of the time-out, as no server is waited for. */
+  readonly load: () => Promise<unknown>;
   /** Gives up by itself after the same time-out. */
   readonly connect: () => Promise<ServerConnection>;
   readonly timeoutMs: number;
@@ -52,7 +56,6 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
       last.connection.destroy();
     }
     try {
-      if (isClosed) throw options.closed();
       return await options.connect();
     } catch (error) {
       freePlace();
@@ -68,14 +71,14 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
 
   function giveBack(connection: ServerConnection): void {
     used.delete(connection);
-    if (isClosed || connection.isLost()) connection.destroy();
+    if (connection.isLost()) connection.destroy();
     else {
       const timer = setTimeout(() => {
         idle.splice(
           idle.findIndex((one) => one.connection === connection),
           1,
         );
-        connection.destroy();
+        void connection.leave();
       }, idleMs);
       timer.unref();
       idle.push({ connection, timer });
@@ -126,6 +129,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
   }
 
   async function run<T>(work: () => Work<T>, runOptions: RunOptions = {}): Promise<T> {
+    await options.load();
     for (let tries = 1; ; tries++) {
       if (isClosed) throw options.closed();
       const trying = attempt(work, runOptions);
@@ -144,11 +148,16 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
     run,
     async close(deadlineMs) {
       isClosed = true;
-      await within(deadlineMs, Promise.allSettled(underWay));
-      for (const { connection, timer } of idle.splice(0)) {
-        clearTimeout(timer);
-        connection.destroy();
-      }
+      const end = async (): Promise<void> => {
+        await Promise.allSettled(underWay);
+        await Promise.all(
+          idle.splice(0).map(({ connection, timer }) => {
+            clearTimeout(timer);
+            return connection.leave();
+          }),
+        );
+      };
+      await within(deadlineMs, end());
       for (const connection of used) connection.destroy();
     },
   };

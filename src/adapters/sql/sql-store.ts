@@ -5,7 +5,7 @@ import type { OutboxStore, RowFilter } from '../../outbox/outbox-store.ts';
 import { badTable, type StoreFaultDetails, storeError, wrongVersion } from '../../outbox/store-error.ts';
 import { ack, cleanup, deleteRows, fail, makePending } from './change-rows.ts';
 import { dialects, tablesOf } from './dialect.ts';
-import { claim, release } from './leases.ts';
+import { claim, forgetDead, release } from './leases.ts';
 import { migrate, readVersion, tryStatements } from './prepare.ts';
 import { conditionOf, countPending, pending, readIds, readRows, statistics } from './read-rows.ts';
 import { schemaVersion } from './schema.ts';
@@ -117,11 +117,16 @@ export function createSqlStore(
       );
     },
 
-    claim: (owner, leaseMs) => database.run(() => claim(dialect, tables, owner, leaseMs)),
-    release: (owner) => database.run(() => release(dialect, tables, owner)),
+    async claim(owner, leaseMs) {
+      const { shards, hasDead } = await database.run(() => claim(dialect, tables, owner, leaseMs));
+      // Nothing depends on it: they are not counted any more.
+      if (hasDead) await database.run(() => forgetDead(dialect, tables), statement).catch(() => {});
+      return shards;
+    },
+    release: (owner) => database.run(() => release(tables, owner)),
 
-    pending: (shards, afterId, limit) =>
-      database.run(() => pending(dialect, tables, shards, afterId, limit), statement),
+    pending: (shards, except, limit) =>
+      database.run(() => pending(dialect, tables, shards, except, limit), statement),
 
     async ack(owner, ids, keep) {
       if (ids.length === 0) return [];

@@ -1,5 +1,6 @@
 import type { SqlValue } from '../../outbox/insert-row.ts';
 import type { SqlRow, Statement, StatementResult } from '../sql/statement.ts';
+import { usedDriver } from './used-driver.ts';
 
 /** One connection to a file, with either driver. Everything is done when it returns. */
 export interface SqliteHandle {
@@ -62,8 +63,12 @@ export function loadNodeSqlite(): SqliteDriver {
   return { open: (path) => handleOf(new DatabaseSync(path) as unknown as Database) };
 }
 
-/** `better-sqlite3` where it is installed: the application has chosen it. */
-export const loadSqlite = (): Promise<SqliteDriver> => loadBetterSqlite().catch(loadNodeSqlite);
+/** The one that the application uses; where it uses none in this process, `better-sqlite3` where that is installed. */
+export async function loadSqlite(): Promise<SqliteDriver> {
+  if (usedDriver.name === 'node:sqlite') return loadNodeSqlite();
+  if (usedDriver.name === 'better-sqlite3') return loadBetterSqlite();
+  return loadBetterSqlite().catch(loadNodeSqlite);
+}
 
 /**
  * Node says on the first use of it that SQLite is experimental (22.15 to 22.x): that is not the application's doing. Only that

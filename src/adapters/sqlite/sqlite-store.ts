@@ -1,9 +1,9 @@
-// sqlite/: the outbox in a file of SQLite, behind the port of `outbox/outbox-store.ts`.
+// sqlite/: SQLite: its driver, as the application uses it, and the outbox in it, over svc's own connection.
 
 import { existsSync } from 'node:fs';
 import { within } from '../../ground/clock.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
-import { badUrl, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
+import { packageMissing, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
 import {
   createSqlStore,
   defaultTimeoutMs,
@@ -13,6 +13,7 @@ import {
 import { runWorkAtOnce, type Work } from '../sql/statement.ts';
 import { isBusy, toSqliteError } from './sqlite-failure.ts';
 import { loadSqlite, type SqliteDriver, type SqliteHandle } from './sqlite-handle.ts';
+import { pathOf } from './sqlite-path.ts';
 
 /** Between two tries while somebody else has the file: the first and the longest wait. */
 const firstWaitMs = 2;
@@ -22,6 +23,9 @@ const longestWaitMs = 50;
  * `better-sqlite3` where it is installed, else `node:sqlite`. Each transaction is done in one go, without a turn of the event
  * loop: nothing of the application comes in between. While somebody else holds the lock svc waits on a timer and never
  * in SQLite, as that would block the thread in which the application is about to give the lock back.
+ *
+ * `load`: the driver that the application opens the same file with, if it is known. Two copies of SQLite in one process undo each
+ * other's locks (sqlite.org/howtocorrupt.html, 2.2.1).
  */
 export function createSqliteStore(
   options: SqlStoreOptions,
@@ -108,8 +112,11 @@ function openLater(
 
   return {
     async run(work, { as = 'transaction', limitMs = timeoutMs } = {}) {
-      driver ??= Promise.resolve(load());
-      const made = await driver;
+      driver ??= Promise.resolve().then(load);
+      const made = await driver.catch((error: unknown) => {
+        driver = undefined;
+        throw packageMissing('better-sqlite3', error as NodeJS.ErrnoException);
+      });
       const trying = attempt(
         () =>
           as === 'transaction'
@@ -131,10 +138,4 @@ function openLater(
       handle = undefined;
     },
   };
-}
-
-function pathOf(url: string): string {
-  const path = /^sqlite:(?:\/\/(?=\/))?(.+)$/s.exec(url)?.[1];
-  if (path === undefined) throw badUrl('for SQLite it is sqlite: and the path of a file');
-  return path;
 }

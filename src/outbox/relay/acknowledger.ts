@@ -22,8 +22,8 @@ export interface AcknowledgerOptions {
   /** `false`: rows that were sent are deleted. */
   readonly keep: boolean;
   readonly say: QuietLog;
-  /** These were written; `acked`: how many of them were marked. Those of a lost shard are not: another relay sends them again. */
-  readonly onSent: (ids: readonly number[], acked: number) => void;
+  /** These were written; those that are not among `acked` belong to a shard that was lost, and another relay sends them again. */
+  readonly onSent: (ids: readonly number[], acked: readonly number[]) => void;
   readonly onFailed: (failures: readonly RowFailure[]) => void;
   readonly onIdle: () => void;
 }
@@ -72,11 +72,11 @@ export function createAcknowledger(options: AcknowledgerOptions): Acknowledger {
     if (ids.length === 0) return;
     const acked = await store.ack(owner, ids, keep);
     sent = sent.slice(ids.length);
-    onSent(ids, acked.length);
+    onSent(ids, acked);
   }
 
   function flush(): void {
-    if (!isWriting && sent.length + failures.length > 0) void write();
+    if (!isWriting && !isStopped && sent.length + failures.length > 0) void write();
   }
 
   return {

@@ -14,6 +14,7 @@ import {
   firstTopicPauseMs,
   longestLanePauseMs,
   longestTopicPauseMs,
+  maxStayed,
   type RelaySettings,
 } from './relay-settings.ts';
 import { createRowChains, type Entry, type RowEnd } from './row-chains.ts';
@@ -28,7 +29,7 @@ export interface PipelineOptions {
   readonly owner: string;
   readonly settings: RelaySettings;
   readonly breaker: RelayBreaker;
-  readonly lease: Pick<ShardLease, 'holdOf' | 'lasts'>;
+  readonly lease: Pick<ShardLease, 'holdOf' | 'lasts' | 'doubt'>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly say: QuietLog;
@@ -50,6 +51,8 @@ export interface Pipeline {
   /** Takes rows in. Returns how many of them are on their way now; the others are known already, or stay. */
   add(rows: readonly StoredRow[], holds: ReadonlyMap<number, number>): Promise<number>;
   newPass(): void;
+  /** Rows in memory, and those that stay in this pass; `undefined`: too many to name. */
+  knownIds(): readonly number[] | undefined;
   /** Nothing is sent while `work` runs, and what was sent is acknowledged before, as far as that comes in time. */
   between<T>(work: () => Promise<T>, patienceMs: number): Promise<T>;
   /** What is not in a send stays. */
@@ -78,16 +81,20 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const known = new Map<number, Entry>();
   /** What became of rows since the reading under way began. */
   const written = new Map<number, 'sent' | 'failed'>();
+  /** Rows of this pass that another one will read again. */
+  const stayed = new Set<number>();
   const waiting = new Set<() => void>();
   const processed = { published: 0, failed: 0 };
   let bytes = 0;
   let lastSuccessMs: number | undefined;
+  let isHeld = false;
   let isStopped = false;
 
   const acknowledger = createAcknowledger({
     ...{ store, owner, say, keep: settings.retentionDays > 0 },
     onSent(ids, acked) {
-      processed.published += acked;
+      processed.published += acked.length;
+      if (acked.length < ids.length) doubt(ids, new Set(acked));
       for (const id of ids) forget(id, 'sent');
       changed();
     },
@@ -128,7 +135,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     if (entry.end !== undefined) return;
     for (const each of chains.end(entry, end)) {
       if (end === 'sent') acknowledger.sent(each.row.id);
-      else forget(each.row.id);
+      else stays(each.row.id);
       if (--each.page.left === 0) acknowledger.flush();
     }
     if (end === 'stayed') options.onDueIn(firstLanePauseMs);
@@ -137,11 +144,16 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   /** It stays in memory until that is written: read again before, it would be sent at once. */
   function spendRetry(entry: Entry, failure: RowFailure): void {
     for (const each of chains.end(entry, 'stayed')) {
-      if (each !== entry) forget(each.row.id);
+      if (each !== entry) stays(each.row.id);
       if (--each.page.left === 0) acknowledger.flush();
     }
     acknowledger.failed(failure);
     acknowledger.flush();
+  }
+
+  function stays(id: number): void {
+    stayed.add(id);
+    forget(id);
   }
 
   function forget(id: number, why?: 'sent' | 'failed'): void {
@@ -152,8 +164,15 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     if (why !== undefined) written.set(id, why);
   }
 
+  function doubt(ids: readonly number[], acked: ReadonlySet<number>): void {
+    for (const id of ids) {
+      const entry = known.get(id);
+      if (entry !== undefined && !acked.has(id)) lease.doubt(entry.shard);
+    }
+  }
+
   function changed(): void {
-    if (lanes.underWay === 0) acknowledger.flush();
+    if (lanes.isQuiet && (isHeld || lanes.underWay === 0)) acknowledger.flush();
     for (const look of [...waiting]) look();
     onRoom();
   }
@@ -194,11 +213,14 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       if (isStopped) return 0;
       const page = { left: 0 };
       for (const row of rows) {
-        if (!accepts(row)) continue;
         const shard = shardOf(row);
         const hold = holds.get(shard);
-        const entry = hold === undefined ? undefined : chains.add({ row, shard, hold, page });
-        if (entry === undefined) continue;
+        const isTaken = accepts(row) && hold !== undefined;
+        const entry = isTaken ? chains.add({ row, shard, hold, page }) : undefined;
+        if (entry === undefined) {
+          stayed.add(row.id);
+          continue;
+        }
         page.left++;
         known.set(row.id, entry);
         bytes += row.payload.length;
@@ -210,19 +232,26 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     },
 
     newPass() {
+      stayed.clear();
       chains.newPass();
+      // Its failure is not written down yet: it is not read again, and what is behind it must stay.
+      for (const { row, end } of known.values()) if (end === 'stayed') chains.block(row);
       topics.newPass();
       partitions.newPass();
     },
 
+    knownIds: () => (stayed.size > maxStayed ? undefined : [...known.keys(), ...stayed]),
+
     async between(work, patienceMs) {
+      isHeld = true;
       lanes.hold();
       acknowledger.flush();
-      const quiet = until(() => lanes.underWay === 0 && acknowledger.isIdle);
+      const quiet = until(() => lanes.isQuiet && acknowledger.isIdle);
       await inTime(quiet, { limitMs: patienceMs, keepsAlive: false, late: () => undefined });
       try {
         return await work();
       } finally {
+        isHeld = false;
         lanes.resume();
       }
     },

@@ -30,8 +30,9 @@ export interface ReaderOptions {
 }
 
 /**
- * Reads due rows by their ids, a batch while those before it are sent and acknowledged. About every second it begins again at
- * the first row (a pass): transactions that commit late are seen, and what stayed is tried again.
+ * Reads due rows by their ids, a batch while those before it are sent and acknowledged. Each reading sees all rows but those it
+ * knows: a transaction that began early and commits late must not come behind a later one of its aggregate. About every second
+ * it begins a new pass, in which what stayed is tried again.
  */
 export interface Reader {
   /** Reads until `stop`. */
@@ -55,6 +56,7 @@ export function createReader(options: ReaderOptions): Reader {
   let nextPassAtMs = Number.NEGATIVE_INFINITY;
   let readAtMs = Number.NEGATIVE_INFINITY;
   let wakeAtMs = Number.POSITIVE_INFINITY;
+  /** For a pass that has met too many rows that stay to name them. */
   let lastId = 0;
   /** The shards of this pass. One that is gained would be read from the middle: it needs a pass of its own. */
   let holds = new Map<number, number>();
@@ -107,20 +109,25 @@ export function createReader(options: ReaderOptions): Reader {
     if (wakeAtMs <= nowMs) wakeAtMs = Number.POSITIVE_INFINITY;
     const limit = isTesting() ? probeRows : size.rows;
     pipeline.startReading();
-    const rows = await store.pending([...holds.keys()], lastId, limit);
+    const known = pipeline.knownIds();
+    const except = known === undefined ? { upToId: lastId, ids: [] } : { upToId: 0, ids: known };
+    const rows = await store.pending([...holds.keys()], except, limit);
     if (isStopped) return;
     failures = 0;
-    lastId = rows.at(-1)?.id ?? lastId;
+    lastId = Math.max(lastId, rows.at(-1)?.id ?? 0);
     const isFull = rows.length >= limit;
     const bytes = rows.reduce((sum, { payload }) => sum + payload.length, 0);
     if (!isTesting()) size.read(rows.length, bytes);
     const taken = await pipeline.add(rows, holds);
-    if (taken === 0) idleMs += clock.monotonic() - nowMs;
-    nextPassAtMs = Math.max(nextPassAtMs, nowMs + Math.min(idleMs * restTimes, longestRestMs));
+    if (isFull && taken === 0) {
+      idleMs += clock.monotonic() - nowMs;
+      nextPassAtMs = Math.max(nextPassAtMs, nowMs + Math.min(idleMs * restTimes, longestRestMs));
+    }
     nextReadAtMs = nowMs;
     if (isFull && !pipeline.isFull) return;
     // The end: what is left to do is what stayed, and what comes.
-    const againMs = pipeline.blocked > 0 ? nextPassAtMs - clock.monotonic() : pipeline.nextParkedMs();
+    const passMs = nextPassAtMs - clock.monotonic();
+    const againMs = pipeline.blocked > 0 ? passMs : Math.max(passMs, pipeline.nextParkedMs());
     nextReadAtMs = clock.monotonic() + Math.max(1, Math.min(settings.pollIntervalMs, againMs));
   }
 

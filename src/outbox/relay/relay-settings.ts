@@ -57,6 +57,8 @@ export const maxSendRecords = 500;
 export const maxSendBytes = 512 * 1024;
 /** Rows of the one batch that tests the cluster. */
 export const probeRows = 10;
+/** Rows that stay, which each reading leaves out by their ids. */
+export const maxStayed = 5_000;
 /** Blocked aggregates that one pass remembers; with more, it ends there. */
 export const maxBlocked = 200_000;
 

@@ -5,12 +5,14 @@ import type { Logger } from '../../observe/logger.ts';
 import { createQuietLog } from '../../observe/quiet-log.ts';
 import type { Broker } from '../../publish/broker.ts';
 import type { CircuitState } from '../../publish/main/breaker.ts';
+import { nameOf } from '../../publish/main/failures.ts';
 import { watchForHangs } from '../../publish/main/hang-watch.ts';
 import { createPartitionCounts } from '../../publish/main/partition-counts.ts';
 import { createCleanup } from '../cleanup.ts';
 import type { OutboxStore } from '../outbox-store.ts';
 import { createStatistics, type Statistics } from '../statistics.ts';
-import { createPipeline, type Processed } from './pipeline.ts';
+import { watchPasses } from './pass-watch.ts';
+import { createPipeline, type Pipeline, type Processed } from './pipeline.ts';
 import { createReader } from './reader.ts';
 import { createRelayBreaker } from './relay-breaker.ts';
 import { leaseMsFor, type RelaySettings } from './relay-settings.ts';
@@ -69,9 +71,11 @@ export interface Relay {
   readonly statistics: Statistics;
   /**
    * Reads no more, sends what was read, acknowledges it and gives the shards back, within the deadline. A send that takes
-   * longer is sent again by the relay that has its shard next, when the lease has ended.
+   * longer is sent again by the relay that has its shard next, when the lease has ended. Returns whether there was none.
    */
-  stop(deadlineMs: number): Promise<void>;
+  stop(deadlineMs: number): Promise<boolean>;
+  /** The same, after one more look at all rows: what is committed by now is sent before. Returns whether that was possible. */
+  finish(deadlineMs: number): Promise<boolean>;
 }
 
 export function createRelay({ store, broker, clock, logger, isolate, settings, owner }: RelayParts): Relay {
@@ -81,10 +85,14 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
   const cleanup = createCleanup({ store, settings, clock, logger });
   const breaker = createRelayBreaker({
     ...{ enabled: settings.circuitBreaker, clock, logger },
-    onOpen: () => pipeline.drop(),
+    onOpen() {
+      pipeline.drop();
+      passes.giveUp();
+    },
   });
   const lease = createShardLease({
-    ...{ store, owner, leaseMs: leaseMsFor(settings), clock, say },
+    ...{ owner, leaseMs: leaseMsFor(settings), clock, say },
+    store: { claim: (...asked) => passes.store.claim(...asked) },
     between: (claim, patienceMs) => pipeline.between(claim, patienceMs),
     onChange: () => reader.look(),
   });
@@ -104,9 +112,20 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
     onRoom: () => reader.look(),
     onDueIn: (ms) => reader.dueIn(ms),
   });
-  const reader = createReader({ store, settings, pipeline, lease, breaker, clock, say });
+  const passes = watchPasses(store, pipeline.add);
+  const watched: Pipeline = Object.assign(Object.create(pipeline), { add: passes.add });
+  const reader = createReader({
+    ...{ store: passes.store, settings, pipeline: watched, lease, breaker, clock, say },
+  });
   let running: Promise<unknown>[] = [];
-  let stopping: Promise<void> | undefined;
+  let stopping: Promise<boolean> | undefined;
+
+  /** The last net: whatever fails in the relay, the application goes on. */
+  function broken(error: unknown): void {
+    logger.error('outbox: the relay itself has failed and stands still; please report it', {
+      cause: nameOf(error),
+    });
+  }
 
   function state(): RelayState {
     const { lastSuccessMs, processed } = pipeline;
@@ -120,7 +139,7 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
     };
   }
 
-  async function stop(deadlineMs: number): Promise<void> {
+  async function stop(deadlineMs: number): Promise<boolean> {
     const endMs = clock.monotonic() + deadlineMs;
     const leftMs = (share: number): number => Math.max(0, (endMs - clock.monotonic()) * share);
     const [reading, ...others] = running;
@@ -135,17 +154,36 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
     pipeline.stop();
     await within(leftMs(0.5), Promise.all(others));
     // A shard whose rows may be under way goes to nobody before its lease has ended.
-    if (!isIdle) return logger.warn('outbox: sends were under way at the end: their rows are sent again');
+    if (!isIdle) {
+      logger.warn('outbox: sends were under way at the end: their rows are sent again');
+      return false;
+    }
     const released = store.release(owner).catch((error: unknown) => {
       say('release', `outbox: the shards are not given back and stay leased for a while: ${reasonOf(error)}`);
     });
     await within(leftMs(1), released);
+    return true;
+  }
+
+  /** What comes later than half of the time is left for another relay: what was taken in needs the rest. */
+  async function finish(deadlineMs: number): Promise<boolean> {
+    const endMs = clock.monotonic() + deadlineMs;
+    let isSeen = false;
+    if (running.length > 0 && breaker.state !== 'OPEN') {
+      const seen = passes
+        .next(() => reader.dueIn(0))
+        .then((is) => {
+          isSeen = is;
+        });
+      await within(deadlineMs / 2, seen);
+    }
+    return (await stop(Math.max(0, endMs - clock.monotonic()))) && isSeen;
   }
 
   return {
     start() {
       if (running.length > 0 || stopping !== undefined) return;
-      running = [reader, lease, cleanup].map((work) => isolate(() => work.run()));
+      running = [reader, lease, cleanup].map((work) => isolate(() => work.run()).catch(broken));
     },
     wake: reader.wake,
     state,
@@ -160,6 +198,10 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
     statistics,
     stop(deadlineMs) {
       stopping ??= isolate(() => stop(deadlineMs));
+      return stopping;
+    },
+    finish(deadlineMs) {
+      stopping ??= isolate(() => finish(deadlineMs));
       return stopping;
     },
   };

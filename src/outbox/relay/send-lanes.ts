@@ -52,16 +52,22 @@ export interface SendLanes {
   resume(): void;
   /** Everything that is not in a send stays. */
   drop(): void;
-  /** Sends that are waited for. */
   readonly underWay: number;
+  /** Those that were under way at `hold` have ended, as far as they are worth waiting for. */
+  readonly isQuiet: boolean;
 }
+
+/** A send that takes longer has no company in `hold`: one partition that hangs holds up no others. */
+const promptMs = 500;
 
 export function createSendLanes(options: SendLanesOptions): SendLanes {
   const { broker, sendTimeoutMs, clock, judge, waitsFor, settle, onResult, onSent } = options;
   const lanes = new Map<string, OpenLane>();
   const slots = createSendSlots(maxSends);
+  /** With the time of their start. */
+  const underWay = new Map<Entry, number>();
+  const awaited = new Set<Entry>();
   let isHeld = false;
-  let underWay = 0;
 
   function laneOf(topic: string, partition: number | undefined): OpenLane {
     const key = `${topic}\n${partition}`;
@@ -86,7 +92,6 @@ export function createSendLanes(options: SendLanesOptions): SendLanes {
   function start(lane: OpenLane): void {
     const entries = isHeld ? [] : take(lane);
     if (entries.length > 0) {
-      underWay++;
       void send(lane, entries);
       return;
     }
@@ -133,6 +138,8 @@ export function createSendLanes(options: SendLanesOptions): SendLanes {
   }
 
   async function send(lane: OpenLane, entries: readonly Entry[]): Promise<void> {
+    const first = entries[0] as Entry;
+    underWay.set(first, clock.monotonic());
     const timestamp = clock.now();
     const records = entries.map(({ row }) => ({
       ...{ key: row.key, value: row.payload, headers: row.headers, timestamp },
@@ -150,7 +157,8 @@ export function createSendLanes(options: SendLanesOptions): SendLanes {
     };
     const result = await inTime(sending, { limitMs: sendTimeoutMs, keepsAlive: false, late });
     if ((await onResult(lane, entries, result)) === 'split') lane.pieces.unshift(...halvesOf(entries));
-    underWay--;
+    underWay.delete(first);
+    awaited.delete(first);
     lane.isBusy = false;
     slots.give();
     pump();
@@ -164,9 +172,12 @@ export function createSendLanes(options: SendLanesOptions): SendLanes {
     pump,
     hold() {
       isHeld = true;
+      const promptSinceMs = clock.monotonic() - promptMs;
+      for (const [entry, sinceMs] of underWay) if (sinceMs > promptSinceMs) awaited.add(entry);
     },
     resume() {
       isHeld = false;
+      awaited.clear();
       pump();
     },
     drop() {
@@ -175,7 +186,10 @@ export function createSendLanes(options: SendLanesOptions): SendLanes {
           if (entry.end === undefined) settle(entry, 'stayed');
     },
     get underWay() {
-      return underWay;
+      return underWay.size;
+    },
+    get isQuiet() {
+      return awaited.size === 0;
     },
   };
 }

@@ -12,6 +12,8 @@ export interface ShardLease {
   holdOf(shard: number): number | undefined;
   /** Whether it lasts for so long, by the monotonic clock. */
   lasts(ms: number): boolean;
+  /** The table says that it is not held: nothing is sent of it before the next claim. */
+  doubt(shard: number): void;
   /** Claims and renews until `stop`. */
   run(): Promise<void>;
   stop(): void;
@@ -42,11 +44,8 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
   const lasts = (ms: number): boolean => clock.monotonic() + ms < untilMs;
 
   async function claim(): Promise<void> {
-    let askedAtMs = 0;
-    const shards = await between(() => {
-      askedAtMs = clock.monotonic();
-      return store.claim(owner, leaseMs);
-    }, leaseMs / 6);
+    const askedAtMs = clock.monotonic();
+    const shards = await store.claim(owner, leaseMs);
     // Somebody else may have had them meanwhile.
     if (!lasts(0)) holds.clear();
     untilMs = askedAtMs + leaseMs - leaseMarginMs(leaseMs);
@@ -65,10 +64,11 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
     shards: () => (lasts(0) ? [...holds.keys()] : []),
     holdOf: (shard) => (lasts(0) ? holds.get(shard) : undefined),
     lasts,
+    doubt: (shard) => void holds.delete(shard),
     async run() {
       while (!isStopped) {
         try {
-          await claim();
+          await between(claim, leaseMs / 6);
           failures = 0;
           await pause.wait(renewMs);
         } catch (error) {

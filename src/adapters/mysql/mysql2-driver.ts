@@ -1,0 +1,151 @@
+import { Duplex } from 'node:stream';
+import { isOwnWork, runOwnWork, shared } from '../../ground/lifecycle.ts';
+import type { Connections, DriverPatch } from '../../transaction/driver.ts';
+import { currentScope, runInScope } from '../../transaction/scope.ts';
+import { kindOf } from '../../transaction/statements.ts';
+import {
+  bindToCaller,
+  type Callback,
+  type Command,
+  failCommand,
+  hear,
+  type Mysql2Connection,
+  textOf,
+} from './mysql2-command.ts';
+import { lostError, Mysql2Session } from './mysql2-session.ts';
+
+interface Pool {
+  getConnection(callback: Callback): unknown;
+  readonly _allConnections: { get(index: number): Mysql2Connection & { destroy(): void } };
+}
+
+interface Mysql2 {
+  /** Of `mysql2/promise`: a pool that holds one. */
+  createPool(options: object): Pool | { readonly pool: Pool };
+}
+
+const patched = shared('patched-drivers', () => new WeakSet<object>());
+
+/** Both have the same classes inside. */
+export const mysql2Drivers: readonly DriverPatch[] = ['mysql2', 'mysql2/promise'].map((specifier) => ({
+  specifier,
+  patch(exports, connections) {
+    const { pool, connection } = insides(exports as Mysql2);
+    const methods = ownerOf(connection, 'addCommand') as Mysql2Connection;
+    const pools = ownerOf(pool, 'getConnection') as Pool;
+    once(methods, () => patchConnection(methods, connections));
+    once(pools, () => patchPool(pools));
+  },
+}));
+
+/** `mysql2/promise` exports none of the classes that do the work: they are reached through a connection that leads nowhere. */
+function insides(exports: Mysql2): { pool: Pool; connection: Mysql2Connection } {
+  return runOwnWork(() => {
+    const stream = (): Duplex => new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() });
+    const made = exports.createPool({ stream });
+    const pool = 'pool' in made ? made.pool : made;
+    pool.getConnection(() => {});
+    const connection = pool._allConnections.get(0);
+    connection.destroy();
+    return { pool, connection };
+  });
+}
+
+function ownerOf(instance: object, method: string): object {
+  let owner = Object.getPrototypeOf(instance) as object;
+  while (!Object.hasOwn(owner, method)) owner = Object.getPrototypeOf(owner) as object;
+  return owner;
+}
+
+function once(prototype: object, patch: () => void): void {
+  if (patched.has(prototype)) return;
+  patched.add(prototype);
+  patch();
+}
+
+/** Whatever the application calls, it ends as a command in the queue of its connection: there a COMMIT can be held. */
+function patchConnection(prototype: Mysql2Connection, connections: Connections): void {
+  const original = prototype.addCommand;
+  const sessions = new WeakMap<object, Mysql2Session>();
+  let collected: Command[] | undefined;
+
+  function collect(call: () => void): readonly Command[] {
+    const commands: Command[] = [];
+    collected = commands;
+    try {
+      call();
+    } finally {
+      collected = undefined;
+    }
+    return commands;
+  }
+
+  prototype.addCommand = function addCommand(this: Mysql2Connection, command) {
+    if (collected !== undefined) {
+      collected.push(command);
+      return command;
+    }
+    const text = textOf(command);
+    if (isOwnWork() || (text === undefined && !sessions.has(this)))
+      return Reflect.apply(original, this, [command]);
+    const add = (one: Command): void => void Reflect.apply(original, this, [one]);
+    const connection = connections.of(this, (made) => {
+      const session = new Mysql2Session(this, made, add, collect);
+      sessions.set(this, session);
+      return session;
+    });
+    const session = sessions.get(this) as Mysql2Session;
+    let admission: Promise<void> | undefined;
+    let send = (): void => add(command);
+    if (text === undefined) {
+      admission = connection.sendsNoText();
+      if (resets.has(command.constructor.name)) onEnd(command, () => session.wasReset());
+    } else {
+      const kind = kindOf(text, session.dialect);
+      hear(command, session, kind);
+      const isGated = connection.current !== undefined && gated.has(kind.is);
+      if (isGated)
+        send = (): void => {
+          session.ask();
+          add(command);
+        };
+      try {
+        admission = connection.sends(text);
+      } catch (error) {
+        admission = Promise.reject(error);
+      }
+    }
+    bindToCaller(command);
+    if (admission === undefined) send();
+    else
+      admission.then(
+        () => (this._closing ? failCommand(command, lostError()) : send()),
+        (error) => failCommand(command, error),
+      );
+    return command;
+  };
+}
+
+/** Before these it must be known whether the transaction is still there. */
+const gated: ReadonlySet<string> = new Set(['begin', 'commit', 'implicit commit', 'prepare']);
+const resets: ReadonlySet<string> = new Set(['ChangeUser', 'ResetConnection']);
+
+function onEnd(command: Command, listener: () => void): void {
+  const { emit } = command;
+  command.emit = (event, ...given): boolean => {
+    if (event === 'end') listener();
+    return Reflect.apply(emit, command, [event, ...given]);
+  };
+}
+
+/** A connection may be handed out from where another one was given back. */
+function patchPool(prototype: Pool): void {
+  const original = prototype.getConnection;
+  prototype.getConnection = function getConnection(this: Pool, callback) {
+    const scope = currentScope();
+    if (typeof callback !== 'function' || scope === undefined)
+      return Reflect.apply(original, this, [callback]);
+    const bound: Callback = (...given) => runInScope(scope, () => callback(...given));
+    return Reflect.apply(original, this, [bound]);
+  };
+}

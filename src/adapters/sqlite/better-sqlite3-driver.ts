@@ -1,0 +1,135 @@
+import { isOwnWork, shared } from '../../ground/lifecycle.ts';
+import type { Connection } from '../../transaction/connection.ts';
+import type { Connections, DriverPatch } from '../../transaction/driver.ts';
+import { currentScope, runInScope, Scope } from '../../transaction/scope.ts';
+import { openSession, type Runnable, tellStatement } from './told-statement.ts';
+import { usedDriver } from './used-driver.ts';
+
+type Method = (this: unknown, ...args: unknown[]) => unknown;
+
+interface Database {
+  readonly inTransaction: boolean;
+}
+
+interface Statement {
+  readonly source: string;
+  readonly database: Database;
+}
+
+interface StatementMethods {
+  run: Method;
+  get: Method;
+  all: Method;
+  iterate: Method;
+}
+
+interface DatabaseMethods {
+  exec: Method;
+  prepare: Method;
+  close: Method;
+  transaction: Method;
+}
+
+/** What `transaction()` returns: a function that has four of its kind as properties. */
+type TransactionFunction = Method & Readonly<Record<(typeof variants)[number], Method>>;
+
+const variants = ['default', 'deferred', 'immediate', 'exclusive'] as const;
+const patched = shared('patched-drivers', () => new WeakSet<object>());
+
+export const betterSqlite3Driver: DriverPatch = {
+  specifier: 'better-sqlite3',
+  patch(exports, connections) {
+    const { prototype } = exports as { readonly prototype: DatabaseMethods };
+    if (patched.has(prototype)) return;
+    patched.add(prototype);
+    usedDriver.name = 'better-sqlite3';
+    patchDatabase(prototype, connections);
+  },
+};
+
+function patchDatabase(prototype: DatabaseMethods, connections: Connections): void {
+  const { exec, prepare, close, transaction } = prototype;
+  const ofSvc = new WeakMap<Database, Map<string, Runnable>>();
+
+  function runOwn(handle: Database, text: string, values: readonly unknown[]): void {
+    const known = ofSvc.get(handle) ?? new Map<string, Runnable>();
+    ofSvc.set(handle, known);
+    const own = known.get(text) ?? (Reflect.apply(prepare, handle, [text]) as Runnable);
+    known.set(text, own);
+    // Own work, which the patched method lets pass.
+    own.run(...values);
+  }
+  const connectionOf = (handle: Database): Connection =>
+    connections.of(handle, (made) =>
+      openSession(
+        {
+          isInTransaction: () => handle.inTransaction,
+          run: ({ text, values }) => runOwn(handle, text, values),
+        },
+        made,
+      ),
+    );
+  const tell = (handle: Database, text: unknown, send: () => unknown): unknown =>
+    isOwnWork() || typeof text !== 'string' ? send() : tellStatement(connectionOf(handle), text, send);
+
+  /** Their class is the native module's own: it is reached through the first of them. */
+  function patchStatements(statement: object): void {
+    const methods = Object.getPrototypeOf(statement) as StatementMethods;
+    if (patched.has(methods)) return;
+    patched.add(methods);
+    for (const name of ['run', 'get', 'all', 'iterate'] as const) {
+      const original = methods[name];
+      methods[name] = function (this: unknown, ...args) {
+        const { database, source } = this as Statement;
+        return tell(database, source, () => Reflect.apply(original, this, args));
+      };
+    }
+  }
+
+  prototype.exec = function (this: unknown, ...args) {
+    return tell(this as Database, args[0], () => Reflect.apply(exec, this, args));
+  };
+  prototype.prepare = function (this: unknown, ...args) {
+    const made = Reflect.apply(prepare, this, args) as object;
+    patchStatements(made);
+    return made;
+  };
+  prototype.close = function (this: unknown, ...args) {
+    const result = Reflect.apply(close, this, args);
+    connectionOf(this as Database).answered('none', 'rolled_back');
+    return result;
+  };
+  prototype.transaction = function (this: unknown, ...args) {
+    // Its BEGIN and COMMIT are statements as others are, made without `prepare`.
+    patchStatements(Reflect.apply(prepare, this, ['SELECT 1']) as object);
+    const [work] = args;
+    const given = typeof work === 'function' ? [tellsResult(work as Method)] : args;
+    return inScopes(Reflect.apply(transaction, this, given) as TransactionFunction);
+  };
+}
+
+/** What the callback returns is known before the COMMIT. */
+function tellsResult(work: Method): Method {
+  return function (this: unknown, ...args) {
+    const value = Reflect.apply(work, this, args);
+    const scope = currentScope();
+    if (scope !== undefined) scope.callbackResult = { value };
+    return value;
+  };
+}
+
+/** Its four functions, each of which is a part of the application of its own. */
+function inScopes(made: TransactionFunction): TransactionFunction {
+  const wrap = (original: Method): Method =>
+    function sqliteTransaction(this: unknown, ...args) {
+      return runInScope(new Scope(currentScope()), () => Reflect.apply(original, this, args));
+    };
+  const wrapped = variants.map((name) => [name, wrap(made[name])] as const);
+  const properties: PropertyDescriptorMap = Object.fromEntries(
+    wrapped.map(([name, value]) => [name, { value }]),
+  );
+  const database = Object.getOwnPropertyDescriptor(made, 'database');
+  for (const [, one] of wrapped)
+    Object.defineProperties(one, { ...properties, ...(database && { database }) });
+  return properties.default?.value as TransactionFunction;
+}

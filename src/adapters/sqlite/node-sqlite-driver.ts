@@ -1,0 +1,131 @@
+import { isOwnWork, shared } from '../../ground/lifecycle.ts';
+import type { Connection } from '../../transaction/connection.ts';
+import type { Connections, DriverPatch } from '../../transaction/driver.ts';
+import { openSession, type Runnable, tellStatement } from './told-statement.ts';
+import { usedDriver } from './used-driver.ts';
+
+type Method = (this: object, ...args: unknown[]) => unknown;
+type Methods = Record<string, Method>;
+
+interface DatabaseSync {
+  /** From Node 22.16 on. */
+  readonly isTransaction?: boolean;
+}
+
+interface NodeSqlite {
+  readonly DatabaseSync: { new (path: string): DatabaseSync & Disposable; readonly prototype: object };
+  readonly StatementSync: { readonly prototype: object };
+}
+
+const running = ['run', 'all', 'get', 'iterate'];
+const patched = shared('patched-drivers', () => new WeakSet<object>());
+
+export const nodeSqliteDriver: DriverPatch = {
+  specifier: 'node:sqlite',
+  patch(exports, connections) {
+    const { DatabaseSync, StatementSync } = exports as NodeSqlite;
+    const prototype = DatabaseSync.prototype as Methods;
+    if (patched.has(prototype)) return;
+    using probe = new DatabaseSync(':memory:');
+    if (typeof probe.isTransaction !== 'boolean')
+      throw new Error(
+        `node:sqlite does not tell about transactions before Node 22.16, and this is ${process.versions.node}: use a later Node, or better-sqlite3`,
+      );
+    patched.add(prototype);
+    usedDriver.name = 'node:sqlite';
+    patch(prototype, StatementSync.prototype as Methods, connections);
+  },
+};
+
+/** A statement keeps to itself which database it is of, and its text may be that of many. */
+interface Prepared {
+  readonly database: object;
+  readonly text: string;
+}
+
+function patch(database: Methods, statement: Methods, connections: Connections): void {
+  const { exec, prepare } = database as { exec: Method; prepare: Method };
+  const prepared = new WeakMap<object, Prepared>();
+  const ofSvc = new WeakMap<object, Map<string, Runnable>>();
+
+  function runOwn(handle: object, text: string, values: readonly unknown[]): void {
+    const known = ofSvc.get(handle) ?? new Map<string, Runnable>();
+    ofSvc.set(handle, known);
+    const own = known.get(text) ?? (Reflect.apply(prepare, handle, [text]) as Runnable);
+    known.set(text, own);
+    // Own work, which the patched method lets pass.
+    own.run(...values);
+  }
+  const connectionOf = (handle: object): Connection =>
+    connections.of(handle, (made) =>
+      openSession(
+        {
+          isInTransaction: () => (handle as DatabaseSync).isTransaction === true,
+          run: ({ text, values }) => runOwn(handle, text, values),
+        },
+        made,
+      ),
+    );
+  const tell = (handle: object, text: unknown, send: () => unknown): unknown =>
+    isOwnWork() || typeof text !== 'string' ? send() : tellStatement(connectionOf(handle), text, send);
+
+  database.exec = function (this: object, ...args) {
+    return tell(this, args[0], () => Reflect.apply(exec, this, args));
+  };
+  database.prepare = function (this: object, ...args) {
+    const made = Reflect.apply(prepare, this, args) as object;
+    prepared.set(made, { database: this, text: String(args[0]) });
+    return made;
+  };
+  for (const name of running) {
+    const original = statement[name] as Method;
+    statement[name] = function (this: object, ...args) {
+      const known = prepared.get(this);
+      const send = (): unknown => Reflect.apply(original, this, args);
+      return known === undefined ? send() : tell(known.database, known.text, send);
+    };
+  }
+  for (const name of ['close', Symbol.dispose]) endWith(database, name, connectionOf);
+  if (database.createTagStore !== undefined) patchTagStores(database, tell);
+}
+
+/** What was not committed goes with the handle. */
+function endWith(
+  database: object,
+  name: string | symbol,
+  connectionOf: (handle: object) => Connection,
+): void {
+  const methods = database as Record<string | symbol, Method | undefined>;
+  const original = methods[name];
+  if (original === undefined) return;
+  methods[name] = function (this: object, ...args) {
+    const result = Reflect.apply(original, this, args);
+    connectionOf(this).answered('none', 'rolled_back');
+    return result;
+  };
+}
+
+type Tell = (handle: object, text: unknown, send: () => unknown) => unknown;
+
+/** From Node 24.9 on; their class is not exported. */
+function patchTagStores(database: Methods, tell: Tell): void {
+  const createTagStore = database.createTagStore as Method;
+  const owners = new WeakMap<object, object>();
+  database.createTagStore = function (this: object, ...args) {
+    const store = Reflect.apply(createTagStore, this, args) as object;
+    owners.set(store, this);
+    const prototype = Object.getPrototypeOf(store) as Methods;
+    if (!patched.has(prototype)) {
+      patched.add(prototype);
+      for (const name of running) {
+        const original = prototype[name] as Method;
+        prototype[name] = function (this: object, ...given) {
+          const owner = owners.get(this);
+          const send = (): unknown => Reflect.apply(original, this, given);
+          return owner === undefined ? send() : tell(owner, (given[0] as string[]).join('?'), send);
+        };
+      }
+    }
+    return store;
+  };
+}

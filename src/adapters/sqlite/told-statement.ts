@@ -1,0 +1,60 @@
+import type { Connection } from '../../transaction/connection.ts';
+import type { Dialect } from '../../transaction/dialect.ts';
+import type { DriverSession, Statement, TransactionStatus } from '../../transaction/driver.ts';
+import { kindOf } from '../../transaction/statements.ts';
+import type { TransactionEnd } from '../../transaction/transaction.ts';
+
+/** What is needed of a handle, whichever driver it is of: all of it answers at once. */
+export interface SqliteHandle {
+  isInTransaction(): boolean;
+  /** With the driver's own methods. */
+  run(statement: Statement): void;
+}
+
+/** A prepared statement of either. */
+export interface Runnable {
+  run(...values: readonly unknown[]): unknown;
+}
+
+const dialect: Dialect = 'sqlite';
+
+export function openSession(handle: SqliteHandle, connection: Connection): DriverSession {
+  const status = (): TransactionStatus => (handle.isInTransaction() ? 'open' : 'none');
+  return {
+    dialect,
+    status,
+    run(statement) {
+      if (status() === 'none') {
+        if (statement.text === 'ROLLBACK') return undefined;
+        throw new Error('the transaction is over');
+      }
+      try {
+        handle.run(statement);
+      } finally {
+        // An error may have ended the transaction: a full disk does.
+        connection.answered(status(), status() === 'none' ? 'rolled_back' : undefined);
+      }
+      return undefined;
+    },
+  };
+}
+
+/** Sends a statement of the application, and tells its connection before and after. Throws where a COMMIT must not be sent. */
+export function tellStatement<R>(connection: Connection, text: string, send: () => R): R {
+  connection.sends(text);
+  let isTaken = false;
+  try {
+    const result = send();
+    isTaken = true;
+    return result;
+  } finally {
+    connection.answered(connection.session.status(), endAfter(text, connection.session.status(), isTaken));
+  }
+}
+
+/** Of the transaction that a statement has ended, if it was in one. */
+function endAfter(text: string, status: TransactionStatus, isTaken: boolean): TransactionEnd | undefined {
+  const kind = kindOf(text, dialect).is;
+  if (!isTaken || kind === 'rollback') return status === 'none' || isTaken ? 'rolled_back' : undefined;
+  return status === 'none' || kind === 'commit' ? 'committed' : undefined;
+}
