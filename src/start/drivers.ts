@@ -1,12 +1,6 @@
 import { mysql2Drivers } from '../adapters/mysql/mysql2-driver.ts';
-import { drizzleOnMysql2, drizzleOnPg, drizzleOnSqlite } from '../adapters/orms/drizzle.ts';
-import { knexTransactions } from '../adapters/orms/knex.ts';
-import { kyselyTransactions } from '../adapters/orms/kysely.ts';
-import { mikroOrmTransactions } from '../adapters/orms/mikro-orm.ts';
 import type { OrmPatch } from '../adapters/orms/orm-patch.ts';
-import { prismaClient, prismaRuntime } from '../adapters/orms/prisma.ts';
-import { sequelizeTransactions } from '../adapters/orms/sequelize.ts';
-import { typeormTransactions } from '../adapters/orms/typeorm.ts';
+import { ormPatches } from '../adapters/orms/orms.ts';
 import { pgDriver } from '../adapters/postgres/pg-driver.ts';
 import { betterSqlite3Driver } from '../adapters/sqlite/better-sqlite3-driver.ts';
 import { nodeSqliteDriver } from '../adapters/sqlite/node-sqlite-driver.ts';
@@ -24,19 +18,6 @@ const drivers: Readonly<Record<Dialect, readonly DriverPatch[]>> = {
   mysql: mysql2Drivers,
   sqlite: [nodeSqliteDriver, betterSqlite3Driver],
 };
-
-const orms: readonly OrmPatch[] = [
-  knexTransactions,
-  kyselyTransactions,
-  drizzleOnPg,
-  drizzleOnMysql2,
-  drizzleOnSqlite,
-  typeormTransactions,
-  sequelizeTransactions,
-  mikroOrmTransactions,
-  prismaClient,
-  prismaRuntime,
-];
 
 /** Follows the transactions of the application through its driver: of this database, or of all that are known. */
 export function driverPatches(dialect: Dialect | undefined, logger: Logger): readonly PackagePatch[] {
@@ -58,7 +39,7 @@ export function driverPatches(dialect: Dialect | undefined, logger: Logger): rea
       }
     },
   }));
-  return [...ofDrivers, ...orms.map((orm) => ormPatch(orm, logger))];
+  return [...ofDrivers, ...ormPatches.map((orm) => ormPatch(orm, logger))];
 }
 
 /**
@@ -82,9 +63,12 @@ function ormPatch({ specifier, patch }: OrmPatch, logger: Logger): PackagePatch 
     specifier,
     patch(exports) {
       try {
-        if (!patch(exports)) say('its classes are not those that svc knows');
+        const patched = patch(exports);
+        if (patched === false) say('its classes are not those that svc knows');
+        return patched;
       } catch (error) {
         say(reasonOf(error));
+        return false;
       }
     },
   };

@@ -1,5 +1,3 @@
-// orms/: where an ORM runs a transaction, so that what is called in it is known to belong there.
-
 import { shared } from '../../ground/lifecycle.ts';
 import { runTransaction } from '../../transaction/transaction-callback.ts';
 
@@ -7,8 +5,11 @@ import { runTransaction } from '../../transaction/transaction-callback.ts';
 export interface OrmPatch {
   /** As an application imports it. */
   readonly specifier: string;
-  /** Changes the package's classes in place, once however often it is called. Returns whether it knows this version of them. */
-  patch(exports: unknown): boolean;
+  /**
+   * Changes the package's classes in place, once however often it is called. Returns whether it knows this version of them, or what
+   * `require` has to give instead.
+   */
+  patch(exports: object): boolean | object;
 }
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;

@@ -15,11 +15,15 @@ export const prismaRuntime: OrmPatch = {
     const runtime = exports as { getPrismaClient?: MakeClass };
     const original = runtime.getPrismaClient;
     if (typeof original !== 'function') return false;
-    runtime.getPrismaClient = (...args) => {
+    const getPrismaClient: MakeClass = (...args) => {
       const made = original(...args);
       patchTransaction(prototypeOf(made), '$transaction');
       return made;
     };
+    const property = Object.getOwnPropertyDescriptor(exports, 'getPrismaClient');
+    if (property?.writable === false || (property?.set === undefined && property?.get !== undefined))
+      return Object.create(exports, { getPrismaClient: { value: getPrismaClient, enumerable: true } });
+    runtime.getPrismaClient = getPrismaClient;
     return true;
   },
 };

@@ -11,8 +11,11 @@ export interface PackageHookOptions {
 /** A package that is changed in place when it is loaded, for another reason than a target. */
 export interface PackagePatch {
   readonly specifier: string;
-  /** What `require` or `import` of it gives; called for each of them, and for each copy. Never throws. */
-  readonly patch: (exports: object) => void;
+  /**
+   * Gets what `require` or `import` of it gives; called for each of them, and for each copy. Never throws. An object that it
+   * returns is what `require` gives in its place, where exports cannot be changed.
+   */
+  readonly patch: (exports: object) => unknown;
 }
 
 /** All targets of one specifier, and what the hooks do with its exports. */

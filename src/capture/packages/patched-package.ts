@@ -7,8 +7,10 @@ export function patchedPackage({ specifier, patch }: PackagePatch, baseDir: stri
   const resolved = resolvePackage(specifier, baseDir);
   const file = 'problem' in resolved ? undefined : resolved.file;
   const patchAll = (exports: unknown): unknown => {
-    for (const each of [exports, inner(exports)]) if (isObject(each)) patch(each);
-    return exports;
+    const replacement = isObject(exports) ? patch(exports) : undefined;
+    const standard = inner(exports);
+    if (isObject(standard)) patch(standard);
+    return isObject(replacement) ? replacement : exports;
   };
   const { _cache } = Module as unknown as {
     _cache: Readonly<Record<string, { exports: unknown } | undefined>>;

@@ -1,6 +1,7 @@
 import { driverLibraries } from './drivers.ts';
 import type { Library } from './library.ts';
 import { orms } from './orms.ts';
+import { prisma } from './prisma.ts';
 import { queryBuilders } from './query-builders.ts';
 
-export const libraries: readonly Library[] = [...driverLibraries, ...queryBuilders, ...orms];
+export const libraries: readonly Library[] = [...driverLibraries, ...queryBuilders, ...orms, ...prisma];

@@ -37,10 +37,17 @@ function casesOf({ hasNoBegin, hasNoCallbackResult }: Library) {
   );
 }
 
+/** One for all that run every day; the others may not go together. */
+function applicationFor({ id, isEveryday, dependencies }: Library): string {
+  if (!isEveryday) return installPacked(`outbox-${id}`, dependencies);
+  const everyday = libraries.filter((library) => library.isEveryday);
+  return installPacked('outbox', Object.assign({}, ...everyday.map((library) => library.dependencies)));
+}
+
 async function runLibrary(library: Library): Promise<End> {
   const postgres = await startPostgres();
   const url = await postgres.freshDatabase();
-  const folder = freshFolder(installPacked(`outbox-${library.id}`, library.dependencies), library.id);
+  const folder = freshFolder(applicationFor(library), library.id);
   writeFiles(folder, applicationOf(library));
   if (library.build !== undefined)
     execFileSync(process.execPath, ['build.mjs'], {
