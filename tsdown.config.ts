@@ -77,7 +77,7 @@ export default defineConfig([
       drivers: 'src/start/drivers.ts',
       engine: 'src/start/engine.ts',
       'rewrite-text': 'src/capture/source/rewrite-text.ts',
-      'inspect-targets': 'src/start/inspect-targets.ts',
+      'inspect-targets': 'src/start/commands/inspect-targets.ts',
       cli: 'src/cli/main.ts',
       'local-backup': 'src/adapters/local-backup/local-backup.ts',
     },

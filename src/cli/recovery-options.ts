@@ -1,6 +1,6 @@
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
 import { parseInstant } from '../ground/instant.ts';
-import type { StoredEvent } from '../start/recovery.ts';
+import type { StoredEvent } from '../start/commands/recovery.ts';
 
 /** What `svc dlq` and `svc backup` understand, beside the options of their own. */
 export const recoveryOptions = {
