@@ -48,8 +48,8 @@ export async function placeByHand(id, fails) {
 
 const main = `
 import { setTimeout as pause } from 'node:timers/promises';
-import pg from 'pg';
 import * as db from './database';
+import { connect } from './connect';
 import { announce, place, placeByHand, placeOwn, placeOwnResult, placeTwo } from './orders';
 
 const eight = [0, 1, 2, 3, 4, 5, 6, 7];
@@ -108,17 +108,16 @@ const cases = {
 
 /** svc makes its table after the start; the database refuses some of its rows. */
 async function prepare() {
-  const client = new pg.Client({ connectionString: process.env.DATABASE });
-  await client.connect();
+  const { query, end } = await connect();
   for (let tries = 0; ; tries++) {
     if (tries > 500) throw new Error('svc made no table');
-    const { rows } = await client.query("SELECT to_regclass('svc_outbox_events_schema') AS made, to_regclass('svc_outbox_events') AS found");
-    if (rows[0].made !== null && rows[0].found !== null) break;
+    const [{ count }] = await query("SELECT count(*) AS count FROM information_schema.tables WHERE table_name IN ('svc_outbox_events_schema', 'svc_outbox_events') AND table_schema IN ('public', '" + new URL(process.env.DATABASE).pathname.slice(1) + "')");
+    if (Number(count) === 2) break;
     await pause(10);
   }
-  await client.query("ALTER TABLE svc_outbox_events ADD CONSTRAINT refused CHECK (aggregate_id NOT LIKE '%refused%')");
-  await client.query('CREATE TABLE orders (id text PRIMARY KEY)');
-  await client.end();
+  await query("ALTER TABLE svc_outbox_events ADD CONSTRAINT refused CHECK (aggregate_id NOT LIKE '%refused%')");
+  await query('CREATE TABLE orders (id varchar(64) PRIMARY KEY)');
+  await end();
 }
 
 function describe(error) {
@@ -142,14 +141,36 @@ async function run() {
 void run();
 `;
 
+/** A connection beside those of the library. */
+const connects = {
+  postgres: `
+import pg from 'pg';
+
+export async function connect() {
+  const client = new pg.Client({ connectionString: process.env.DATABASE });
+  await client.connect();
+  return { query: async (text) => (await client.query(text)).rows, end: () => client.end() };
+}
+`,
+  mariadb: `
+import mysql from 'mysql2/promise';
+
+export async function connect() {
+  const connection = await mysql.createConnection(process.env.DATABASE);
+  return { query: async (text) => (await connection.query(text))[0], end: () => connection.end() };
+}
+`,
+} as const;
+
 const extensions = { esm: 'mjs', cjs: 'cjs', ts: 'ts' } as const;
 
 /** The application of a library: the same functions and the same cases for all, over the library's own module `database`. */
-export function applicationOf({ form, database, files = {}, build }: Library): Files {
+export function applicationOf({ form, server = 'postgres', database, files = {}, build }: Library): Files {
   const extension = extensions[form];
   const asForm = form === 'cjs' ? toCommonJs : withExtension;
   return {
     [`database.${extension}`]: asForm(database, extension),
+    [`connect.${extension}`]: asForm(connects[server], extension),
     [`orders.${extension}`]: asForm(orders, extension),
     [`main.${extension}`]: asForm(main, extension),
     'package.json': JSON.stringify({ name: 'shop', version: '1.0.0', type: 'module' }),

@@ -3,7 +3,11 @@ import type { Library } from './library.ts';
 
 /** What svc does not see. The way round is the same for all: the application says it. */
 const unreached: readonly (readonly [what: string, why: string])[] = [
-  ['postgres.js (`postgres`), Bun SQL', 'drivers of their own, without `pg`'],
+  ['postgres.js (`postgres`), Bun SQL', 'not `pg`'],
+  [
+    'The driver `mariadb`, and what uses it (Sequelize with `dialect: mariadb`)',
+    'not `mysql2`; with `dialect: mysql` it is',
+  ],
   ['Prisma with a Rust engine (before 7, without a driver adapter)', 'the connection is in the engine'],
   ['`pg-native` (`pg.native`)', 'a client of its own over libpq'],
   ['A driver that a bundler has put into the bundle', 'Node loads no package `pg` there: leave it external'],

@@ -8,6 +8,8 @@ export interface Library {
   readonly id: string;
   /** As the table in docs/outbox.md has it. */
   readonly title: string;
+  /** Default: PostgreSQL. */
+  readonly server?: 'postgres' | 'mariadb';
   readonly dependencies: Dependencies;
   /** Run by `npm test` too; the others by the matrix. */
   readonly isEveryday?: boolean;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { startMariadb } from '../../support/mariadb.ts';
 import { installPacked } from '../../support/packed.ts';
 import { startPostgres } from '../../support/postgres.ts';
 import { requiring } from '../../support/requires.ts';
@@ -13,7 +14,12 @@ import { transactionCases } from './transaction-cases.ts';
 const tested = await subject();
 
 /** What the database has of one business row and its event. `both`: written by one transaction, by its savepoint where there is one. */
-type Found = 'both' | 'row alone' | 'event alone' | 'apart';
+type Found = 'both' | 'row alone' | 'event alone' | 'apart' | 'more than once';
+
+interface Row {
+  readonly id: string;
+  readonly found: Found;
+}
 
 interface End {
   /** Per case `done`, or the error and what caused it. */
@@ -22,19 +28,32 @@ interface End {
   readonly stderr: string;
 }
 
-const joined = `SELECT coalesce(orders.id, events.aggregate_id) AS id, CASE
-    WHEN orders.id IS NULL THEN 'event alone'
-    WHEN events.aggregate_id IS NULL THEN 'row alone'
-    WHEN orders.xmin::text = events.xmin::text THEN 'both'
-    ELSE 'apart' END AS found
-  FROM orders FULL JOIN svc_outbox_events AS events ON events.aggregate_id = orders.id
-  ORDER BY 1`;
+/** MariaDB does not tell by which transaction a row was written. */
+const joined = {
+  postgres: `SELECT coalesce(orders.id, events.aggregate_id) AS id, CASE
+      WHEN orders.id IS NULL THEN 'event alone'
+      WHEN events.aggregate_id IS NULL THEN 'row alone'
+      WHEN orders.xmin::text = events.xmin::text THEN 'both'
+      ELSE 'apart' END AS found
+    FROM orders FULL JOIN svc_outbox_events AS events ON events.aggregate_id = orders.id`,
+  mariadb: `SELECT orders.id AS id, IF(events.id IS NULL, 'row alone', 'both') AS found
+    FROM orders LEFT JOIN svc_outbox_events AS events ON events.aggregate_id = orders.id
+    UNION ALL SELECT events.aggregate_id, 'event alone'
+    FROM svc_outbox_events AS events LEFT JOIN orders ON events.aggregate_id = orders.id WHERE orders.id IS NULL`,
+};
+const servers = { postgres: startPostgres, mariadb: startMariadb };
 
 function casesOf({ hasNoBegin, hasNoCallbackResult }: Library) {
   return transactionCases.filter(
     ({ needs }) =>
       !(needs === 'begin' && hasNoBegin) && !(needs === 'callback result' && hasNoCallbackResult),
   );
+}
+
+function foundIn(rows: readonly Row[]): Record<string, Found> {
+  const all: Record<string, Found> = {};
+  for (const { id, found } of rows) all[id] = id in all ? 'more than once' : found;
+  return all;
 }
 
 /** One for all that run every day; the others may not go together. */
@@ -45,8 +64,9 @@ function applicationFor({ id, isEveryday, dependencies }: Library): string {
 }
 
 async function runLibrary(library: Library): Promise<End> {
-  const postgres = await startPostgres();
-  const url = await postgres.freshDatabase();
+  const { server = 'postgres' } = library;
+  const database = await servers[server]();
+  const url = await database.freshDatabase();
   const folder = freshFolder(applicationFor(library), library.id);
   writeFiles(folder, applicationOf(library));
   if (library.build !== undefined)
@@ -65,16 +85,16 @@ async function runLibrary(library: Library): Promise<End> {
     timeoutMs: 20_000,
   });
   assert.equal(code, 0, `${stdout}\n${stderr}`);
-  const rows = await postgres.query(url, joined);
+  const rows = await database.query(url, joined[server]);
   return {
     ends: JSON.parse(stdout),
-    found: Object.fromEntries(rows.map(({ id, found }) => [id, found])),
+    found: foundIn(rows as unknown as readonly Row[]),
     stderr,
   };
 }
 
 for (const library of libraries.filter(({ isEveryday }) => isEveryday || tested.isMatrix)) {
-  requiring('postgres', `outbox: ${library.title} [${library.id}]`, function suite() {
+  requiring(library.server ?? 'postgres', `outbox: ${library.title} [${library.id}]`, function suite() {
     this.timeout(300_000);
     let end: End;
 
