@@ -1,10 +1,13 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isMainThread } from 'node:worker_threads';
 import type { Config } from '../config/config.ts';
+import { systemClock, within } from '../ground/clock.ts';
 import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { OutboxState } from '../observe/metrics.ts';
 import { insertStatement, insertValues } from '../outbox/insert-row.ts';
 import { createOutboxJoin, type OutboxJoin } from '../outbox/join.ts';
+import type { OutboxRow } from '../outbox/outbox-row.ts';
 import type { Broker } from '../publish/broker.ts';
 import { type Dialect, dialects } from '../transaction/dialect.ts';
 import { openOutboxStore } from './adapters.ts';
@@ -46,13 +49,20 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
         )
       : undefined;
 
+  /** Rows on their way into the table by themselves: no connection of the application holds the process for them. */
+  const writing = new Set<Promise<void>>();
+  function storeAlone(row: OutboxRow): Promise<void> {
+    // The first event may come before the table is there.
+    const written = isolate(() => prepared.then(() => store.insert([row])));
+    writing.add(written);
+    const done = (): void => void writing.delete(written);
+    written.then(done, done);
+    return written;
+  }
+
   const join = createOutboxJoin({
     insert: (dialect, row) => ({ text: texts.get(dialect) ?? '', values: insertValues(row) }),
-    autocommit:
-      onNoTransaction === 'autocommit'
-        ? // The first event may come before the table is there.
-          (row) => isolate(() => prepared.then(() => store.insert([row])))
-        : undefined,
+    autocommit: onNoTransaction === 'autocommit' ? storeAlone : undefined,
     onStored: () => relay?.wake(),
     onUnconfirmed: () => void unconfirmed++,
   });
@@ -66,8 +76,17 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
       oldestPendingMs: managed.oldestPendingMs,
       unconfirmed: () => unconfirmed,
     }),
-    isUnfinished: () => relay?.isUnfinished() ?? false,
-    finish: async (deadlineMs) => (await relay?.finish(deadlineMs)) ?? true,
+    isUnfinished: () => writing.size > 0 || (relay?.isUnfinished() ?? false),
+    async finish(deadlineMs) {
+      const endMs = systemClock.monotonic() + deadlineMs;
+      if (writing.size > 0) {
+        const isWritten = await within(deadlineMs, Promise.allSettled(writing));
+        if (!isWritten) return false;
+        // Then the relay has heard of them.
+        await nextTurn();
+      }
+      return (await relay?.finish(Math.max(0, endMs - systemClock.monotonic()))) ?? true;
+    },
     async close(deadlineMs) {
       managed.close();
       await relay?.close(deadlineMs);

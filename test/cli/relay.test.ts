@@ -102,6 +102,43 @@ describe('svc relay', function () {
     assert.equal((await folder.store.claim('next', 10_000)).length, 64);
   });
 
+  it('replays over HTTP for whoever has the token that acts, one at a time', async () => {
+    await folder.put('PUBLISHED', { eventId: '1' }, { eventId: '2', aggregateId: 'b' });
+    const token = 'a-token-that-may-act';
+    const relay = start({ MANAGEMENT_SERVER_ACTION_TOKEN: token });
+    const [, address] = await relay.says(/management on (http:\S+)\/metrics/);
+    const post = async (body: object, authorization = `Bearer ${token}`) => {
+      const headers = { 'content-type': 'application/vnd.svc.actuator.v3+json', authorization };
+      const answer = await fetch(`${address}/actuator/svc-outbox`, {
+        ...{ method: 'POST', headers, body: JSON.stringify(body) },
+      });
+      return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+    };
+    const since = '2026-03-04T10:00:00Z';
+    assert.equal((await post({ since }, 'Bearer of-somebody-else')).status, 401);
+    const answers = await Promise.all([post({ since }), post({ since })]);
+    const [done, busy] = answers.sort((a, b) => a.status - b.status);
+    assert.deepEqual(done, {
+      status: 200,
+      body: { since, limit: 1000, total: 2, success: 2, failed: 0, failedEventIds: [] },
+    });
+    assert.deepEqual(busy, {
+      status: 409,
+      body: {
+        ...{ type: 'about:blank', title: 'Conflict', status: 409 },
+        detail: 'a replay is running already: wait until it has ended',
+      },
+    });
+    assert.deepEqual(
+      folder.topic('events').map(({ headers }) => [headers.eventId, headers['svc-replay']]),
+      [
+        ['1', 'true'],
+        ['2', 'true'],
+      ],
+    );
+    assert.equal(await relay.stop('SIGTERM'), 0);
+  });
+
   it('Ctrl-C stops it in order', async () => {
     const relay = start();
     await relay.says(/relay: sends the rows/);

@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import sinon from 'sinon';
+import { cacheHealth } from '../../../src/manage/health-cache.ts';
+import { createOutboxHealth } from '../../../src/start/outbox/outbox-health.ts';
+
+const report = { total: 9, pending: 2, published: 6, failed: 1, avgProcessingTimeMs: 3 };
+
+describe('health of the outbox', () => {
+  let clock: sinon.SinonFakeTimers;
+  let countPending: sinon.SinonStub<[], Promise<number>>;
+  let statistics: { report: sinon.SinonStub; oldestPendingMs: sinon.SinonStub };
+  beforeEach(() => {
+    clock = sinon.useFakeTimers();
+    countPending = sinon.stub<[], Promise<number>>().resolves(2);
+    statistics = { report: sinon.stub().resolves(report), oldestPendingMs: sinon.stub().resolves(700) };
+  });
+  afterEach(() => clock.restore());
+
+  const time = () => ({ now: () => clock.now, monotonic: () => clock.now });
+  const healthOf = () =>
+    createOutboxHealth({ countPending, statistics, relay: () => undefined, clock: time() });
+  const noRelay = { circuitBreakerState: null, consecutiveFailures: null, timeSinceLastSuccessMs: null };
+  const unknown = { totalPending: null, totalFailed: null, oldestPendingMs: null };
+
+  it('is what the table and the relay say; the oldest event grows older between two counts', async () => {
+    const state = {
+      circuitBreakerState: 'OPEN',
+      consecutiveFailures: 5,
+      timeSinceLastSuccessMs: 90,
+    } as const;
+    const relay = () => ({ ...state, pending: 2, processed: { published: 0, failed: 0 } });
+    const health = createOutboxHealth({ countPending, statistics, relay, clock: time() });
+    const found = { status: 'UP', ...state, totalPending: 2, totalFailed: 1 };
+    assert.deepEqual(await health.ask(), { ...found, oldestPendingMs: 700 });
+    clock.tick(4_999);
+    assert.deepEqual(await health.ask(), { ...found, oldestPendingMs: 5_699 });
+    sinon.assert.calledOnce(countPending);
+    clock.tick(1);
+    await health.ask();
+    sinon.assert.calledTwice(countPending);
+  });
+
+  it('is DOWN with the reason while the database cannot be reached, and makes the whole DOWN', async () => {
+    const message = 'the outbox cannot reach PostgreSQL at db:5432';
+    countPending.rejects(new Error(message));
+    const outbox = { status: 'DOWN', ...noRelay, ...unknown, error: message };
+    assert.deepEqual(await healthOf().ask(), outbox);
+    const known = { brokerProducerInitialized: true, topic: 't', dlqTopic: null };
+    const broker = { clusterId: 'c', nodeCount: 1 };
+    const whole = cacheHealth({
+      ...{ probe: async () => broker, known: () => known, outbox: healthOf().ask, clock: time() },
+    });
+    assert.deepEqual(await whole(), {
+      status: 'DOWN',
+      details: { ...known, ...broker, outbox, error: message },
+    });
+  });
+
+  it('stays UP where only the statistics of a large table take too long', async () => {
+    statistics.report.rejects(new Error('late'));
+    assert.deepEqual(await healthOf().ask(), { status: 'UP', ...noRelay, ...unknown, totalPending: 2 });
+  });
+
+  it('answers after half a second whatever the database does, and asks it once at a time', async () => {
+    countPending.returns(new Promise(() => {}));
+    const health = healthOf();
+    for (let times = 0; times < 2; times++) {
+      const asked = health.ask();
+      await clock.tickAsync(499);
+      const isSettled = await Promise.race([asked.then(() => true), Promise.resolve(false)]);
+      assert.equal(isSettled, false);
+      await clock.tickAsync(1);
+      assert.deepEqual(await asked, { status: 'UP', ...noRelay, ...unknown });
+    }
+    sinon.assert.calledOnce(countPending);
+  });
+
+  it('a count that took long rests for ten times as long', async () => {
+    countPending.callsFake(() => new Promise((resolve) => setTimeout(resolve, 2_000, 2)));
+    const health = healthOf();
+    const asked = health.ask();
+    await clock.tickAsync(2_000);
+    await asked;
+    await clock.tickAsync(19_999);
+    await health.ask();
+    sinon.assert.calledOnce(countPending);
+    await clock.tickAsync(1);
+    void health.ask();
+    sinon.assert.calledTwice(countPending);
+  });
+});
