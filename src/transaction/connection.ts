@@ -144,7 +144,8 @@ export class Connection {
       waits = course.transaction.beforeCommit(callbackResult());
     } catch (error) {
       if (this.line !== undefined) return this.inLine(() => this.refuse(course, error));
-      return this.refuse(course, error);
+      const refused = this.refuse(course, error);
+      return this.inLine(() => refused);
     }
     const send = (): void => {
       course.commitIsSent = true;

@@ -86,7 +86,8 @@ export class Transaction {
 
   /** From now on it must not commit: an event that belongs to it is missing. */
   fail(error: unknown, since: number): void {
-    this.failure ??= { error, since };
+    // That of the function that began first is the last to be forgiven.
+    if (this.failure === undefined || since < this.failure.since) this.failure = { error, since };
   }
 
   savepoint(name: string): void {

@@ -1,0 +1,64 @@
+import { type Connection, createConnections } from '../../src/transaction/connection.ts';
+import type { Dialect, DriverSession, TransactionStatus } from '../../src/transaction/driver.ts';
+import type { TransactionEnd } from '../../src/transaction/transaction.ts';
+
+/** A connection whose database answers when a test says so. */
+export interface FakeConnection {
+  readonly connection: Connection;
+  /** What svc itself has sent, in order. */
+  readonly sent: string[];
+  status: TransactionStatus;
+  beginsByItself: boolean;
+  /** Answers the oldest of svc's statements that waits. */
+  answer(error?: Error): Promise<void>;
+  /** A statement of the application, and its answer. */
+  run(text: string, status: TransactionStatus, ended?: TransactionEnd): Promise<void>;
+  readonly ungated: number;
+}
+
+/** `isSync`: its statements are answered at once; those with the text `fails` are not taken. */
+export function fakeConnection(dialect: Dialect = 'postgres', isSync = false): FakeConnection {
+  const waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
+  let ungated = 0;
+  const session: DriverSession = {
+    dialect,
+    status: () => fake.status,
+    beginsByItself: () => fake.beginsByItself,
+    run({ text }) {
+      fake.sent.push(text);
+      if (isSync) {
+        if (text === 'fails') throw new Error(text);
+        if (text === 'ROLLBACK') {
+          fake.status = 'none';
+          fake.connection.answered('none', 'rolled_back');
+        }
+        return undefined;
+      }
+      return new Promise((resolve, reject) => waiting.push({ resolve, reject }));
+    },
+  };
+  const connections = createConnections(() => {
+    ungated++;
+  });
+  const fake: FakeConnection = {
+    connection: connections.of({}, () => session),
+    sent: [],
+    status: 'none',
+    beginsByItself: false,
+    async answer(error) {
+      const next = waiting.shift();
+      if (error === undefined) next?.resolve();
+      else next?.reject(error);
+      await new Promise((resolve) => setImmediate(resolve));
+    },
+    async run(text, status, ended) {
+      await fake.connection.sends(text);
+      fake.status = status;
+      fake.connection.answered(status, ended);
+    },
+    get ungated() {
+      return ungated;
+    },
+  };
+  return fake;
+}
