@@ -51,7 +51,9 @@ const styles: Readonly<Record<string, Connect>> = {
     const connection = await mysqlPromise.createConnection(options);
     // Not all statements can be prepared.
     const run = (text: string) =>
-      /savepoint|rollback to|begin|start|;|and /i.test(text) ? connection.query(text) : connection.execute(text);
+      /savepoint|rollback to|begin|start|;|and /i.test(text)
+        ? connection.query(text)
+        : connection.execute(text);
     return {
       begin: () => connection.beginTransaction(),
       commit: () => connection.execute('COMMIT'),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { currentScope, runInScope, Scope } from '../../src/transaction/scope.ts';
 import type { Transaction, TransactionEnd } from '../../src/transaction/transaction.ts';
-import { type FakeConnection, fakeConnection } from './fake-session.ts';
+import { type FakeConnection, fakeConnection, loseConnections } from './fake-session.ts';
 
 const statement = (text: string) => ({ text, values: [] });
 const same = (error: unknown): unknown => error;
@@ -34,6 +34,8 @@ function settling(promise: Promise<unknown> | undefined): { state: string } {
 }
 
 describe('a COMMIT', () => {
+  afterEach(loseConnections);
+
   it('goes at once where nothing is to be waited for', async () => {
     const { fake } = await begun();
     assert.equal(fake.connection.sends('COMMIT'), undefined);
@@ -166,6 +168,8 @@ describe('a COMMIT', () => {
 });
 
 describe('what is sent behind a COMMIT that waits', () => {
+  afterEach(loseConnections);
+
   it('goes after it, in its order', async () => {
     const { fake, transaction } = await begun();
     transaction.join(statement('one'), 1, same);
@@ -240,6 +244,8 @@ describe('what is sent behind a COMMIT that waits', () => {
 });
 
 describe('the end of a transaction', () => {
+  afterEach(loseConnections);
+
   const ends: readonly [string, (fake: FakeConnection) => unknown, TransactionEnd][] = [
     ['committed', (fake) => fake.run('COMMIT', 'none', 'committed'), 'committed'],
     ['rolled back', (fake) => fake.run('ROLLBACK', 'none', 'rolled_back'), 'rolled_back'],
@@ -351,6 +357,8 @@ describe('the end of a transaction', () => {
 });
 
 describe('scopes of a connection', () => {
+  afterEach(loseConnections);
+
   it('do not nest where a function begins one transaction after the other', async () => {
     const fake = fakeConnection();
     await runInScope(new Scope(undefined), async () => {

@@ -1,4 +1,4 @@
-import { type Connection, createConnections } from '../../src/transaction/connection.ts';
+import { Connection } from '../../src/transaction/connection.ts';
 import type { Dialect, DriverSession, TransactionStatus } from '../../src/transaction/driver.ts';
 import type { TransactionEnd } from '../../src/transaction/transaction.ts';
 
@@ -14,6 +14,13 @@ export interface FakeConnection {
   /** A statement of the application, and its answer. */
   run(text: string, status: TransactionStatus, ended?: TransactionEnd): Promise<void>;
   readonly ungated: number;
+}
+
+const made: Connection[] = [];
+
+/** After a test: what follows it in the context of its BEGIN is in no transaction. */
+export function loseConnections(): void {
+  for (const connection of made.splice(0)) connection.isLost();
 }
 
 /** `isSync`: its statements are answered at once; those with the text `fails` are not taken. */
@@ -37,11 +44,11 @@ export function fakeConnection(dialect: Dialect = 'postgres', isSync = false): F
       return new Promise((resolve, reject) => waiting.push({ resolve, reject }));
     },
   };
-  const connections = createConnections(() => {
+  const onUngated = (): void => {
     ungated++;
-  });
+  };
   const fake: FakeConnection = {
-    connection: connections.of({}, () => session),
+    connection: new Connection(() => session, onUngated),
     sent: [],
     status: 'none',
     beginsByItself: false,
@@ -60,5 +67,6 @@ export function fakeConnection(dialect: Dialect = 'postgres', isSync = false): F
       return ungated;
     },
   };
+  made.push(fake.connection);
   return fake;
 }

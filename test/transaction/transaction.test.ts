@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { endOfTransaction, findTransactions } from '../../src/transaction/find-transaction.ts';
-import { enterFollowUp, nextMoment, runInScope, Scope } from '../../src/transaction/scope.ts';
-import { Transaction, type TransactionEnd } from '../../src/transaction/transaction.ts';
+import { enterFollowUp, runInScope, Scope } from '../../src/transaction/scope.ts';
+import { nextMoment, Transaction, type TransactionEnd } from '../../src/transaction/transaction.ts';
 
 function newTransaction(): Transaction {
   return new Transaction({ dialect: 'sqlite', status: () => 'open', run: () => undefined }, undefined);
