@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 // `npm run demo`: an application that knows nothing of svc, started under the preload, publishes events.
-// On the `file` broker by default; `npm run demo -- --kafka` on a real Kafka, with an outage.
+// On the `file` broker by default; `npm run demo -- --kafka` on a real Kafka, with an outage; `-- --outbox` with SQLite.
 const root = resolve(import.meta.dirname, '..');
 const example = join(root, 'examples/orders');
 const onKafka = process.argv.includes('--kafka');
@@ -14,7 +14,7 @@ const title = (text: string) => say(`\n${bold(`== ${text}`)}`);
 
 if (process.argv.includes('--help')) {
   say(
-    'npm run demo [-- --kafka]\n\n  --kafka   publish to a real Apache Kafka, which is fetched and started, and show an outage',
+    'npm run demo [-- --kafka | --outbox]\n\n  --kafka    publish to a real Apache Kafka, which is fetched and started, and show an outage\n  --outbox   store events in the transactions of a shop on SQLite, of which one is rolled back',
   );
   process.exit(0);
 }
@@ -107,6 +107,10 @@ async function main(): Promise<void> {
     const { status } = spawnSync('npm', ['run', '--silent', 'build'], { cwd: root, stdio: 'inherit' });
     if (status !== 0) throw new Error('the build failed');
   }
+  if (process.argv.includes('--outbox')) {
+    (await import('./demo-outbox.ts')).showOutbox(say, title);
+    return;
+  }
   const folder = mkdtempSync(join(tmpdir(), 'svc-demo-'));
   const topics = join(folder, 'topics');
   const backupFolder = join(folder, 'dlq-backup');
@@ -177,6 +181,7 @@ async function main(): Promise<void> {
         ? '   npm run demo                      the same on files'
         : '   npm run demo -- --kafka           the same on a real Apache Kafka',
     );
+    say('   npm run demo -- --outbox          events in the transactions of the application');
   } finally {
     await end(application?.process);
     await kafka?.stop();

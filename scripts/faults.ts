@@ -5,9 +5,12 @@ import { parseArgs } from 'node:util';
 import { clusterFaults } from '../test/faults/cluster-faults.ts';
 import type { Fault } from '../test/faults/fault.ts';
 import { mockFaults } from '../test/faults/mock-faults.ts';
-import { writeDocs } from '../test/faults/report.ts';
+import { type OutboxFault, outboxFaults } from '../test/faults/outbox/outbox-faults.ts';
+import { type OutboxFaultResult, runOutboxFault } from '../test/faults/outbox/run-outbox-fault.ts';
+import { writeDocs, writeOutboxDocs } from '../test/faults/report.ts';
 import { type FaultResult, runFault } from '../test/faults/run-fault.ts';
 import { installPacked } from '../test/support/packed.ts';
+import { startOwnPostgres } from '../test/support/postgres.ts';
 import { checkoutFolder } from './services/cache.ts';
 import { startKafkaCluster } from './services/kafka-cluster.ts';
 import { startKafkaMock } from './services/kafka-mock.ts';
@@ -17,7 +20,8 @@ import { Unavailable } from './services/unavailable.ts';
 const HELP = `Usage: npm run test:faults -- [options]
 
 Runs svc, as its user gets it, under load on a real three-node Kafka cluster, does one fault after the other to the cluster,
-and settles the accounts after each: every call in exactly one place, nothing lost, the order of each key intact.
+and settles the accounts after each: every call in exactly one place, nothing lost, the order of each key intact. Those of the
+outbox have two applications with PostgreSQL: each order that was committed has its event, and no other.
 
   --client <name>      kafkajs (default) or platformatic; may be repeated
   --only <fault>       one of the faults; may be repeated
@@ -31,7 +35,7 @@ and settles the accounts after each: every call in exactly one place, nothing lo
 Exit codes: 0 all passed, 1 a fault failed, 2 wrong arguments, 3 something cannot be had on this machine.
 `;
 
-const faults: readonly Fault[] = [...clusterFaults, ...mockFaults];
+const faults: readonly (Fault | OutboxFault)[] = [...clusterFaults, ...mockFaults, ...outboxFaults];
 
 async function main(): Promise<number> {
   const { values } = parseArgs({
@@ -68,6 +72,7 @@ async function main(): Promise<number> {
   const versions = { ...manifest.peerDependencies, ...manifest.devDependencies };
   const needed = [
     '@aws-sdk/client-s3',
+    'pg',
     ...(values.client.includes('platformatic') ? ['@platformatic/kafka'] : []),
   ];
   const application = installPacked(
@@ -77,7 +82,9 @@ async function main(): Promise<number> {
   const cluster = once(() => startKafkaCluster({ log: say }));
   const mock = once(() => startKafkaMock(say));
   const s3 = once(() => startS3Server({ log: say }));
+  const postgres = once(() => startOwnPostgres());
   const results: FaultResult[] = [];
+  const ofOutbox: OutboxFaultResult[] = [];
   let failed = 0;
   /** One fault after the other. What it says of them bears their names: another row is on its way beside it. */
   async function runAll(row: readonly Fault[], client: string): Promise<void> {
@@ -99,7 +106,26 @@ async function main(): Promise<number> {
     }
   }
 
-  const wanted = (row: readonly Fault[]): readonly Fault[] =>
+  async function runAllOfOutbox(client: string): Promise<void> {
+    for (const fault of wanted(outboxFaults)) {
+      const tell = (line: string): void => say(`${client} ${fault.name}: ${line}`);
+      tell(fault.title);
+      try {
+        const result = await runOutboxFault(fault, {
+          ...{ cluster: cluster.get, database: postgres.get, client, application, outageMs },
+          say: tell,
+        });
+        ofOutbox.push(result);
+        if (result.problems.length > 0) failed++;
+        describeOutbox(result, tell);
+      } catch (error) {
+        failed++;
+        tell(`FAILED  ${(error as Error).message}`);
+      }
+    }
+  }
+
+  const wanted = <F extends Fault | OutboxFault>(row: readonly F[]): readonly F[] =>
     row.filter(({ name }) => values.only.length === 0 || values.only.includes(name));
   try {
     for (const client of values.client)
@@ -107,11 +133,13 @@ async function main(): Promise<number> {
         if (runs > 1) say(`\n== ${client}: run ${run} of ${runs}`);
         // The cluster and the mock know nothing of each other, and both spend their time waiting.
         await Promise.all([runAll(wanted(clusterFaults), client), runAll(wanted(mockFaults), client)]);
+        await runAllOfOutbox(client);
       }
   } finally {
     await (await cluster.started)?.stop();
     (await mock.started)?.stop();
     await (await s3.started)?.local?.stop();
+    await (await postgres.started)?.stop();
   }
   if (values['write-docs'] && failed === 0 && values.only.length === 0) {
     for (const client of values.client) {
@@ -122,8 +150,12 @@ async function main(): Promise<number> {
       writeDocs(join(checkoutFolder, 'docs', 'faults.md'), client, rows, runs);
     }
   }
-  if (values.json) print(`${JSON.stringify(results, null, 2)}\n`);
-  const passed = results.filter(({ problems }) => problems.length === 0).length;
+  const isWhole = ofOutbox.length >= outboxFaults.length;
+  if (values['write-docs'] && failed === 0 && isWhole)
+    writeOutboxDocs(join(checkoutFolder, 'docs', 'faults.md'), ofOutbox.slice(-outboxFaults.length));
+  const all = [...results, ...ofOutbox];
+  if (values.json) print(`${JSON.stringify(all, null, 2)}\n`);
+  const passed = all.filter(({ problems }) => problems.length === 0).length;
   say(`\n${passed} passed, ${failed} failed`);
   return failed === 0 ? 0 : 1;
 }
@@ -163,6 +195,14 @@ function describe(
   const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
   tell(
     `${problems.length === 0 ? 'ok' : 'FAILED'} in ${seconds(tookMs)}: ${calls} calls = ${published} published + ${dlq} dlq + ${backup} backup + ${refused} refused + ${lost} lost; ${retries} retries, ${duplicates} duplicates, longest pause ${longestPauseMs === null ? '-' : seconds(longestPauseMs)}, longest wait ${seconds(longestWaitMs)}`,
+  );
+  for (const problem of problems) tell(problem);
+}
+
+function describeOutbox(result: OutboxFaultResult, tell: (line: string) => void): void {
+  const { problems, committed, rolledBack, delivered, duplicates, failed, backlog, drainMs, tookMs } = result;
+  tell(
+    `${problems.length === 0 ? 'ok' : 'FAILED'} in ${(tookMs / 1000).toFixed(1)} s: ${committed} committed, ${rolledBack} not, ${delivered} delivered, ${duplicates} duplicates, ${failed} FAILED; at most ${backlog} waited, all sent ${(drainMs / 1000).toFixed(1)} s after the load`,
   );
   for (const problem of problems) tell(problem);
 }

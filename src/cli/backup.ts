@@ -1,6 +1,6 @@
 import { basename, dirname, resolve } from 'node:path';
 import type { Config } from '../config/config.ts';
-import type { RecoveryPlace } from '../start/recovery.ts';
+import type { RecoveryPlace } from '../start/commands/recovery.ts';
 import { runRecoveryCommand } from './recovery-command.ts';
 import { parseRecoveryOptions, type RecoveryOptions, WrongUse } from './recovery-options.ts';
 

@@ -1,7 +1,7 @@
 import { formatProblem, type Problem } from '../config/check/problem.ts';
 import type { Config } from '../config/config.ts';
 import { consoleLogger } from '../observe/logger.ts';
-import { type BrokerReport, inspectBroker } from '../start/inspect-broker.ts';
+import { type BrokerReport, inspectBroker } from '../start/commands/inspect-broker.ts';
 import { printable } from './printable.ts';
 import { isInTheWay } from './recovery-config.ts';
 

@@ -4,7 +4,7 @@ import { type DeclaredFunction, findDeclared } from '../capture/source/find/decl
 import { formatProblem, type Problem } from '../config/check/problem.ts';
 import { loadConfig } from '../config/read/load.ts';
 import { unsupportedNode } from '../ground/version.ts';
-import { inspectTargets } from '../start/inspect-targets.ts';
+import { inspectTargets } from '../start/commands/inspect-targets.ts';
 import { checkOnline, formatOnline } from './check-online.ts';
 import { printableJson } from './printable.ts';
 

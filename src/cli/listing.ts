@@ -1,4 +1,4 @@
-import type { StoredEvent } from '../start/recovery.ts';
+import type { StoredEvent } from '../start/commands/recovery.ts';
 import { listed, listHead, listLine } from './recovery-output.ts';
 
 /** So many lines are held to be put in order; of more, each so many are in order among themselves. */

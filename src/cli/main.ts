@@ -5,6 +5,8 @@ import { runBackup } from './backup.ts';
 import { runCheck } from './check.ts';
 import { runDecrypt } from './decrypt.ts';
 import { runDlq } from './dlq.ts';
+import { outboxUsage, runOutbox } from './outbox/outbox.ts';
+import { relayUsage, runRelayCommand } from './outbox/relay.ts';
 import { WrongUse } from './recovery-options.ts';
 
 const usage = `svc ${version}: function calls of a Node application as events in Kafka
@@ -20,6 +22,9 @@ Commands
   dlq recover      send them to the topics they were meant for
   backup list      list the events in the local backup, with --s3 in the bucket
   backup restore   send them to the topics they were meant for
+  outbox <command> the events in the table of the outbox: stats, list, replay, retry-failed, discard, ddl, migrate, check
+                   (svc outbox --help)
+  relay            send the events of the outbox without the application, until it is stopped (svc relay --help)
 
 Options of dlq and backup
   --broker <host:port,...>   instead of svc.broker.bootstrap-servers
@@ -53,10 +58,15 @@ Options
 async function main(args: readonly string[]): Promise<number> {
   const [command] = args;
   if (args.includes('--version') || args.includes('-v')) return say(`${version}\n`);
-  if (command === undefined || args.includes('--help') || args.includes('-h')) return say(usage);
+  const isHelp = args.includes('--help') || args.includes('-h');
+  if (command === 'outbox' && isHelp) return say(outboxUsage);
+  if (command === 'relay' && isHelp) return say(relayUsage);
+  if (command === undefined || isHelp) return say(usage);
   if (command === 'check') return runCheck(args.slice(1));
   if (command === 'dlq') return runDlq(args.slice(1));
   if (command === 'backup') return runBackup(args.slice(1));
+  if (command === 'outbox') return runOutbox(args.slice(1));
+  if (command === 'relay') return runRelayCommand(args.slice(1));
   if (command === 'decrypt') return runDecrypt(args.slice(1));
   process.stderr.write(`svc: unknown command "${command}"; see svc --help\n`);
   return 2;

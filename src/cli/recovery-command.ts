@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts';
 import { SvcError } from '../ground/errors.ts';
 import { consoleLogger } from '../observe/logger.ts';
-import { type RecoveryPlace, runRecovery } from '../start/recovery.ts';
+import { type RecoveryPlace, runRecovery } from '../start/commands/recovery.ts';
 import { createListing } from './listing.ts';
 import { printable, printableJson } from './printable.ts';
 import { recoveryConfig } from './recovery-config.ts';

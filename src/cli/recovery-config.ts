@@ -17,7 +17,10 @@ export interface RecoveryConfig {
 }
 
 /** @throws WrongUse */
-export function recoveryConfig({ config: file, broker }: RecoveryOptions): RecoveryConfig {
+export function recoveryConfig({
+  config: file,
+  broker,
+}: Pick<RecoveryOptions, 'config' | 'broker'>): RecoveryConfig {
   const own = loadConfig({ file });
   const loaded = broker === undefined ? own : loadConfig({ file, code: withBroker(broker, own.config) });
   const wrong = loaded.problems.filter(isInTheWay);

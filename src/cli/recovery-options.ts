@@ -1,5 +1,6 @@
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
-import type { StoredEvent } from '../start/recovery.ts';
+import { parseInstant } from '../ground/instant.ts';
+import type { StoredEvent } from '../start/commands/recovery.ts';
 
 /** What `svc dlq` and `svc backup` understand, beside the options of their own. */
 export const recoveryOptions = {
@@ -62,30 +63,22 @@ export function parseRecoveryOptions(args: readonly string[], ownNames: readonly
   };
 }
 
-const instant = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/;
 const ago = /^(\d+)(s|m|h|d)$/;
 const unitsMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** `2026-03-04T10:00:00Z`, `2026-03-04` (UTC), or `90m`: that long ago. A time without a zone could be anybody's. */
-function timeOf(name: string, text: string | undefined): number | undefined {
+/** A time, or `90m`: that long ago. */
+export function timeOf(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const [, count, unit] = ago.exec(text) ?? [];
   if (count !== undefined && unit !== undefined)
     return Date.now() - Number(count) * (unitsMs[unit] as number);
-  // Date.parse alone takes "90" for a year.
-  const time = instant.test(text) && isDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(time)) {
+  const time = parseInstant(text);
+  if (time === undefined) {
     throw new WrongUse(
       `--${name} takes a time such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d`,
     );
   }
   return time;
-}
-
-/** Date.parse alone takes the 31st of February for the 3rd of March. */
-function isDay(day: string): boolean {
-  const time = Date.parse(day);
-  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(day);
 }
 
 function rateOf(text: string | undefined): number {

@@ -1,4 +1,4 @@
-import type { RecoverReport, RecoveryResult, StoredEvent } from '../start/recovery.ts';
+import type { RecoverReport, RecoveryResult, StoredEvent } from '../start/commands/recovery.ts';
 import { printable } from './printable.ts';
 
 /** An event in a list: where it lies and what it is, never what is in it. */

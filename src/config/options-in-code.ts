@@ -230,11 +230,11 @@ interface SvcOutbox {
   readonly sendTimeoutSeconds: number;
   /** Stops sending while the broker is away. Default: true. */
   readonly circuitBreakerEnabled: boolean;
-  /** Deletes rows that are older than they are to be kept. Default: false. */
+  /** Deletes rows whose time is over: svc.outbox.retention-days, svc.outbox.failed-retention-days. Default: false. */
   readonly cleanupEnabled: boolean;
-  /** How long published rows are kept. 0: a row is deleted as soon as it is sent. In days. Default: 7. */
+  /** How long published rows are kept, with svc.outbox.cleanup-enabled. 0, also without it: a row is deleted as soon as it is sent. In days. Default: 7. */
   readonly retentionDays: number;
-  /** How long rows are kept that are FAILED. In days. Default: 30. */
+  /** How long rows are kept that are FAILED, with svc.outbox.cleanup-enabled. In days. Default: 30. */
   readonly failedRetentionDays: number;
 }
 
@@ -363,6 +363,8 @@ interface ManagementServer {
   readonly address: string;
   /** Bearer token that callers must send: 16 characters or more. */
   readonly token: string;
+  /** Bearer token for the endpoints that change or send something, such as a replay of the outbox: 16 characters or more. It reads as well; with it, management.server.token reads only. Without either, nothing acts. Default: management.server.token. */
+  readonly actionToken: string;
 }
 
 interface ManagementEndpoints {
@@ -374,7 +376,7 @@ interface ManagementEndpointsWeb {
 }
 
 interface ManagementEndpointsWebExposure {
-  /** Endpoints that are served. `*` is all of them, an empty list starts no server. `svc-metrics` and `svc-outbox` have no route yet: requests for them get 404. Default: health,info,metrics,prometheus,svc-metrics,svc-outbox. */
+  /** Endpoints that are served. `*` is all of them, an empty list starts no server. `svc-metrics` has no route yet: requests for them get 404. Default: health,info,metrics,prometheus,svc-metrics,svc-outbox. */
   readonly include: readonly string[];
 }
 

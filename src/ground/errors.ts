@@ -59,6 +59,20 @@ export const errorCatalogue = {
   SVC_OBSERVE_LOGGER: 'What was given to setLogger is no logger.',
   SVC_OUTBOX_AGGREGATE_ID:
     'A call of a target with an outbox has no aggregate id: it is empty, missing, or no text; the call fails.',
+  SVC_OUTBOX_NOT_ALLOWED:
+    'The database does not allow svc what the outbox needs: to create tables, to insert, or to write at all.',
+  SVC_OUTBOX_PACKAGE_MISSING:
+    'The driver of the database of the outbox is not installed; the message names the package.',
+  SVC_OUTBOX_REPLAY_BUSY: 'A replay of the outbox is running already.',
+  SVC_OUTBOX_REPLAY_OPTIONS:
+    'A replay was asked for with a time or limit that none can have; nothing is sent.',
+  SVC_OUTBOX_SCHEMA_VERSION:
+    'The tables of the outbox are of an older or a newer version of svc, or another table has their name.',
+  SVC_OUTBOX_SIGN_IN: 'The database of the outbox refuses user, password or the name of the database.',
+  SVC_OUTBOX_STATEMENT: 'The database refused a statement of the outbox; the message gives its code.',
+  SVC_OUTBOX_TABLE_MISSING: 'The tables of the outbox are not there, or not all of them.',
+  SVC_OUTBOX_UNREACHABLE: 'The database of the outbox cannot be reached, or has not answered in time.',
+  SVC_OUTBOX_URL: 'The URL of the database of the outbox, or the name of its table, cannot be used.',
   SVC_PIPELINE_UNEXPECTED: 'Something outside svc threw while an event was prepared; the event is refused.',
   SVC_PROTECT_BUDGET:
     'A payload has more to protect, or takes longer to read, than one event may; its event is refused.',

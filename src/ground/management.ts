@@ -8,4 +8,4 @@ export const endpointIds = ['health', 'info', 'metrics', 'prometheus', 'svc-metr
 export type EndpointId = (typeof endpointIds)[number];
 
 /** Those that no route serves in this version. */
-export const unservedIds: readonly EndpointId[] = ['svc-metrics', 'svc-outbox'];
+export const unservedIds: readonly EndpointId[] = ['svc-metrics'];

@@ -15,6 +15,8 @@ export interface HealthDetails {
   readonly worker?: { readonly id: number; readonly source: string };
   /** Keys of marked fields; absent where nothing is encrypted. */
   readonly keys?: readonly KeyHealth[];
+  /** The outbox, where there is one. */
+  readonly outbox?: OutboxHealth;
   /** Present where the broker is being asked and has not answered yet: how old the answer is that this is from. */
   readonly ageMs?: number;
   /** One line, present when DOWN. */
@@ -30,6 +32,48 @@ export interface KeyHealth {
   readonly status: 'UP' | 'DOWN';
   /** One line: why it is DOWN; of one that is UP, why it cannot be replaced at the moment. */
   readonly error?: string;
+}
+
+/** The outbox, with the publisher's part of the metrics summary. `null`: not known, or no relay runs in this process. */
+export interface OutboxHealth {
+  /** DOWN: its database cannot be reached. That makes the whole DOWN. */
+  readonly status: 'UP' | 'DOWN';
+  readonly circuitBreakerState: 'CLOSED' | 'OPEN' | 'HALF-OPEN' | null;
+  readonly consecutiveFailures: number | null;
+  readonly timeSinceLastSuccessMs: number | null;
+  /** As last counted, some seconds ago. */
+  readonly totalPending: number | null;
+  readonly totalFailed: number | null;
+  /** Age of the oldest event that waits. */
+  readonly oldestPendingMs: number | null;
+  /** One line, present when DOWN. */
+  readonly error?: string;
+}
+
+/** The outbox statistics object of the specification. */
+export interface OutboxStatistics {
+  readonly total: number;
+  readonly pending: number;
+  readonly published: number;
+  readonly failed: number;
+  readonly avgProcessingTimeMs: number;
+}
+
+/** The replay result object of the specification. */
+export interface OutboxReplay {
+  readonly since: string;
+  readonly limit: number;
+  readonly total: number;
+  readonly success: number;
+  readonly failed: number;
+  readonly failedEventIds: readonly string[];
+}
+
+/** Both reject with an `SvcError` whose message is one line for an operator. */
+export interface OutboxControls {
+  statistics(): Promise<OutboxStatistics>;
+  /** One at a time: another one is refused with SVC_OUTBOX_REPLAY_BUSY. */
+  replay(request: { readonly since: string; readonly limit?: number }): Promise<OutboxReplay>;
 }
 
 /** What `GET /actuator/info` shows. */
@@ -50,4 +94,6 @@ export interface Controls {
   /** The Prometheus text format. */
   metricsText(): string;
   info(): Info;
+  /** Where there is an outbox. */
+  readonly outbox?: OutboxControls | undefined;
 }

@@ -8,6 +8,8 @@ export interface GuardPolicy {
   /** The server is reachable from this host only: a `Host` that is not local can only come from DNS rebinding. */
   readonly loopback: boolean;
   readonly token: string | undefined;
+  /** For what acts; it reads as well. Default: `token`, which then does both. */
+  readonly actionToken?: string | undefined;
 }
 
 /** What is wrong with the request itself, whoever sends it: the form (400), the host (421), the origin (403). */
@@ -34,6 +36,24 @@ export function checkCredentials(request: IncomingMessage, token: string | undef
   const given = headers.length === 1 ? /^Bearer +(\S+)$/i.exec(headers[0] as string)?.[1] : undefined;
   if (given === undefined || token === undefined) return 'wrong';
   return timingSafeEqual(digest(given), digest(token)) ? 'valid' : 'wrong';
+}
+
+/** What a request may do, by the token that it brings along. */
+export interface Rights {
+  readonly read: Credentials;
+  readonly act: Credentials;
+}
+
+export function rightsOf(request: IncomingMessage, { token, actionToken }: GuardPolicy): Rights {
+  const act = checkCredentials(request, actionToken ?? token);
+  return { act, read: act === 'valid' ? act : checkCredentials(request, token) };
+}
+
+/** Whoever may read and not act needs another token, not a better one. */
+export function mayNotAct({ read, act }: Rights): Reply {
+  return read === 'valid'
+    ? problem(403, 'This endpoint needs the token of management.server.action-token.')
+    : unauthorized(act);
 }
 
 export function unauthorized(credentials: Credentials): Reply {

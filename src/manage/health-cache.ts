@@ -1,5 +1,5 @@
 import { type Clock, inTime, systemClock } from '../ground/clock.ts';
-import type { Health, HealthDetails, KeyHealth } from './controls.ts';
+import type { Health, HealthDetails, KeyHealth, OutboxHealth } from './controls.ts';
 
 /** What a probe of the broker finds. */
 export interface ClusterState {
@@ -16,6 +16,8 @@ export interface HealthCacheOptions {
   readonly alert?: () => string | undefined;
   /** Keys of marked fields, read at each answer: one that is DOWN makes the whole DOWN. */
   readonly keys?: () => readonly KeyHealth[];
+  /** Never rejects, and answers as quickly as this does: one that is DOWN makes the whole DOWN. */
+  readonly outbox?: (() => Promise<OutboxHealth>) | undefined;
   /** A probe that began at `sinceMs` has failed, or has not ended in its time. */
   readonly onAway?: (error: string, sinceMs: number) => void;
   /** How long a result answers further questions. Default: 5000. */
@@ -81,7 +83,10 @@ export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> 
     return { result: last.result, ageMs: Math.round(clock.monotonic() - last.atMs) };
   };
 
-  return async () => describe(await latest(), known(), alert?.(), keys?.() ?? []);
+  return async () => {
+    const [answer, outbox] = await Promise.all([latest(), options.outbox?.()]);
+    return describe(answer, known(), alert?.(), keys?.() ?? [], outbox);
+  };
 }
 
 function describe(
@@ -89,9 +94,10 @@ function describe(
   known: ReturnType<HealthCacheOptions['known']>,
   alert: string | undefined,
   keys: readonly KeyHealth[],
+  outbox: OutboxHealth | undefined,
 ): Health {
   const state = 'state' in result ? result.state : undefined;
-  const error = ('error' in result ? result.error : alert) ?? missingKey(keys);
+  const error = ('error' in result ? result.error : alert) ?? missingKey(keys) ?? outbox?.error;
   return {
     status: error === undefined ? 'UP' : 'DOWN',
     details: {
@@ -101,7 +107,8 @@ function describe(
       topic: known.topic,
       dlqTopic: known.dlqTopic,
       ...(known.worker === undefined ? {} : { worker: known.worker }),
-      ...(keys.length === 0 ? {} : { keys: keys.map(oneLineEach) }),
+      ...(keys.length === 0 ? {} : { keys: keys.map((key) => oneLineEach(key)) }),
+      ...(outbox === undefined ? {} : { outbox: oneLineEach(outbox) }),
       ...(ageMs === undefined ? {} : { ageMs }),
       ...(error === undefined ? {} : { error: oneLine(error) }),
     },
@@ -115,8 +122,8 @@ function missingKey(keys: readonly KeyHealth[]): string | undefined {
   return `Marked fields cannot be protected with the key "${keyId}" (${provider}): ${error}`;
 }
 
-function oneLineEach({ error, ...key }: KeyHealth): KeyHealth {
-  return error === undefined ? key : { ...key, error: oneLine(error) };
+function oneLineEach<T extends { readonly error?: string }>(part: T): T {
+  return part.error === undefined ? part : { ...part, error: oneLine(part.error) };
 }
 
 async function attempt(probe: () => Promise<ClusterState>): Promise<Result> {

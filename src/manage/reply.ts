@@ -5,3 +5,7 @@ export interface Reply {
   readonly body: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
+
+export function json({ jsonType }: { readonly jsonType: string }, status: number, value: unknown): Reply {
+  return { status, contentType: jsonType, body: JSON.stringify(value) };
+}

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from '../observe/logger.ts';
 import type { Controls } from './controls.ts';
-import { checkCredentials, checkRequest, type GuardPolicy, unauthorized } from './guard.ts';
+import { checkRequest, type GuardPolicy, mayNotAct, rightsOf, unauthorized } from './guard.ts';
+import { readJsonBody } from './json-body.ts';
 import { problem } from './problem.ts';
 import type { Reply } from './reply.ts';
 import type { Route, ShowDetails } from './routes.ts';
@@ -21,15 +22,22 @@ export interface RespondOptions {
 /**
  * The answer to one request; never rejects. What is wrong with the request comes first, then who asks, and only then which
  * paths exist, so that nobody without a token learns them: 400, 421, 403, 401, 404, 405, 200.
+ *
+ * @param askForBody tells a client that waits for it (`Expect: 100-continue`) to send its body
  */
-export async function respond(request: IncomingMessage, options: RespondOptions): Promise<Reply> {
+export async function respond(
+  request: IncomingMessage,
+  options: RespondOptions,
+  askForBody: () => void,
+): Promise<Reply> {
   const { policy, routes, controls, showDetails } = options;
   const refusal = checkRequest(request, policy);
   if (refusal !== undefined) return refusal;
 
   const path = (request.url as string).split('?', 1)[0];
   const candidates = routes.filter((route) => route.path === path);
-  const credentials = checkCredentials(request, policy.token);
+  const rights = rightsOf(request, policy);
+  const { read: credentials } = rights;
   const open = credentials === 'missing' && candidates.some((route) => route.open);
   if (!policy.loopback && credentials !== 'valid' && !open) return unauthorized(credentials);
 
@@ -39,13 +47,14 @@ export async function respond(request: IncomingMessage, options: RespondOptions)
   );
   if (route === undefined)
     return problem(405, 'This endpoint does not take this method.', { allow: allowed(candidates) });
-  if (route.method !== 'GET' && credentials !== 'valid') return unauthorized(credentials);
+  if (route.method !== 'GET' && rights.act !== 'valid') return mayNotAct(rights);
 
   const trusted = credentials === 'valid' || (policy.loopback && showDetails === 'always');
   try {
     return await route.handle({
       controls,
       routes,
+      readBody: () => readJsonBody(request, askForBody),
       readinessNeedsBroker: options.readinessNeedsBroker,
       showDetails: showDetails !== 'never' && trusted,
       jsonType: acceptsVersioned(request.headers.accept) ? versionedJsonType : 'application/json',

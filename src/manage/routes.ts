@@ -1,7 +1,9 @@
 import type { EndpointId } from '../ground/management.ts';
 import { expositionContentType } from '../observe/exposition.ts';
 import type { Controls, Health } from './controls.ts';
-import type { Reply } from './reply.ts';
+import type { JsonBody } from './json-body.ts';
+import { outboxStatistics, replayOutbox } from './outbox-endpoint.ts';
+import { json, type Reply } from './reply.ts';
 
 /** `when-authorized`: details for requests with the token, the bare status for the rest. */
 export type ShowDetails = 'never' | 'when-authorized' | 'always';
@@ -14,6 +16,8 @@ export interface RouteContext {
   readonly readinessNeedsBroker: boolean;
   /** `application/json`, or the versioned media type when the request asks for it. */
   readonly jsonType: string;
+  /** Of a POST. */
+  readonly readBody: () => Promise<JsonBody>;
 }
 
 export interface Route {
@@ -65,6 +69,14 @@ const allRoutes: readonly Route[] = [
     handle: readiness,
   },
   { path: '/actuator/info', ids: ['info'], method: 'GET', link: 'info', handle: info },
+  {
+    path: '/actuator/svc-outbox',
+    ids: ['svc-outbox'],
+    method: 'GET',
+    link: 'svc-outbox',
+    handle: outboxStatistics,
+  },
+  { path: '/actuator/svc-outbox', ids: ['svc-outbox'], method: 'POST', handle: replayOutbox },
 ];
 
 /** The routes that a configuration exposes. */
@@ -114,8 +126,4 @@ function info(context: RouteContext): Reply {
 
 function healthStatus(health: Health): number {
   return health.status === 'UP' ? 200 : 503;
-}
-
-function json(context: RouteContext, status: number, value: unknown): Reply {
-  return { status, contentType: context.jsonType, body: JSON.stringify(value) };
 }

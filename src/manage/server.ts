@@ -28,6 +28,8 @@ export interface ManagementOptions {
   readonly address: string;
   /** Bearer token, at least 16 characters. */
   readonly token: string | undefined;
+  /** Bearer token for what acts. Default: `token`. */
+  readonly actionToken?: string | undefined;
   /** Endpoint ids, or `*`. With none of them there is no server. */
   readonly exposure: readonly string[];
   readonly showDetails: ShowDetails;
@@ -72,7 +74,7 @@ export async function startManagementServer(
   }
   const server = createManagementServer({
     routes: exposedRoutes(options.exposure),
-    policy: { loopback, token: options.token },
+    policy: { loopback, token: options.token, actionToken: options.actionToken },
     showDetails: options.showDetails,
     readinessNeedsBroker: options.readinessNeedsBroker ?? false,
     controls,
@@ -105,13 +107,16 @@ function createManagementServer(respondOptions: RespondOptions): Server {
     const { socket } = request;
     count(socket, 1);
     response.on('close', () => count(socket, -1));
-    startOwnWork(async () => writeReply(request, response, await respond(request, respondOptions))).catch(
-      () => response.destroy(),
-    );
+    const askForBody = (): void => {
+      if (request.headers.expect !== undefined) response.writeContinue();
+    };
+    startOwnWork(async () =>
+      writeReply(request, response, await respond(request, respondOptions, askForBody)),
+    ).catch(() => response.destroy());
   };
   const server = createServer(serverLimits, onRequest);
   server.maxConnections = 64;
-  // No endpoint reads a body before it has looked at the headers: answer instead of asking for it.
+  // No endpoint reads a body before it has looked at the headers, and it asks for it itself.
   server.on('checkContinue', onRequest);
   server.on('connection', (socket) => socket.unref());
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) =>

@@ -77,9 +77,14 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     prometheusName: 'svc_circuit_state',
     kind: 'gauge',
     unit: '1',
-    description: 'Circuit breaker in front of the broker: 0 closed, 1 open, 2 half-open.',
-    attributeKeys: [],
-    read: ({ circuit }, observe) => observe(circuit(), none),
+    description:
+      'Circuit breaker in front of the broker, and that of the outbox: 0 closed, 1 open, 2 half-open.',
+    attributeKeys: ['breaker'],
+    read: ({ circuit, outbox }, observe) => {
+      observe(circuit(), { breaker: 'broker' });
+      const ofOutbox = outbox?.circuit() ?? null;
+      if (ofOutbox !== null) observe(ofOutbox, { breaker: 'outbox' });
+    },
   },
   {
     name: 'svc.buffer.events',
@@ -143,6 +148,55 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     description: 'Events that went from the local backup to their topics.',
     attributeKeys: [],
     read: ({ backup }, observe) => observe(backup().drained, none),
+  },
+  {
+    name: 'svc.outbox.pending',
+    prometheusName: 'svc_outbox_pending',
+    kind: 'gauge',
+    unit: '{event}',
+    description: 'Events in the outbox that wait to be sent.',
+    attributeKeys: [],
+    read: ({ outbox }, observe) => {
+      const pending = outbox?.pending() ?? null;
+      if (pending !== null) observe(pending, none);
+    },
+  },
+  {
+    name: 'svc.outbox.oldest_pending.age',
+    prometheusName: 'svc_outbox_oldest_pending_age_seconds',
+    kind: 'gauge',
+    unit: 's',
+    description: 'Age of the oldest event in the outbox that waits to be sent; 0 where none does.',
+    attributeKeys: [],
+    read: ({ outbox }, observe) => {
+      const ageMs = outbox?.oldestPendingMs() ?? (outbox?.pending() === 0 ? 0 : null);
+      if (ageMs !== null) observe(ageMs / 1_000, none);
+    },
+  },
+  {
+    name: 'svc.outbox.processed',
+    prometheusName: 'svc_outbox_processed_total',
+    kind: 'counter',
+    unit: '{event}',
+    description: 'Events of the outbox that this process has sent, or given up.',
+    attributeKeys: ['outcome'],
+    read: ({ outbox }, observe) => {
+      if (outbox === undefined) return;
+      const { published, failed } = outbox.processed();
+      observe(published, { outcome: 'published' });
+      observe(failed, { outcome: 'failed' });
+    },
+  },
+  {
+    name: 'svc.outbox.unconfirmed',
+    prometheusName: 'svc_outbox_unconfirmed_total',
+    kind: 'counter',
+    unit: '{event}',
+    description: 'Events of transactions whose COMMIT had no answer: counted as stored, and perhaps not.',
+    attributeKeys: [],
+    read: ({ outbox }, observe) => {
+      if (outbox !== undefined) observe(outbox.unconfirmed(), none);
+    },
   },
   {
     name: 'svc.worker.id',

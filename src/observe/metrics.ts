@@ -38,6 +38,20 @@ export interface WorkerState {
   readonly source: string;
 }
 
+/** The outbox, as far as this process knows it. `null`: not known, or not there. */
+export interface OutboxState {
+  /** PENDING rows. */
+  pending(): number | null;
+  /** Age of the oldest of them, in milliseconds. */
+  oldestPendingMs(): number | null;
+  /** Rows that this process has dealt with: sent, or given up as FAILED. */
+  processed(): { readonly published: number; readonly failed: number };
+  /** Events of transactions whose COMMIT had no answer. */
+  unconfirmed(): number;
+  /** As {@link MetricSources.circuit}; `null` where no relay runs in this process. */
+  circuit(): number | null;
+}
+
 /** What the instruments read. */
 export interface MetricSources {
   readonly ledger: Ledger;
@@ -49,6 +63,8 @@ export interface MetricSources {
   /** `undefined` where ids have no worker id. */
   worker(): WorkerState | undefined;
   captureTargets(): readonly CaptureTarget[];
+  /** Only where there is an outbox. */
+  readonly outbox?: OutboxState | undefined;
 }
 
 export type Attributes = Readonly<Record<string, string>>;

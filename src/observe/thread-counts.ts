@@ -1,5 +1,5 @@
 import { durationBoundsSeconds } from './durations.ts';
-import type { BufferState, CaptureTarget, MetricSources } from './metrics.ts';
+import type { BufferState, CaptureTarget, MetricSources, OutboxState } from './metrics.ts';
 import {
   type EventTypeCounts,
   type Outcome,
@@ -16,7 +16,11 @@ export interface ThreadCounts {
   readonly durations: readonly DurationRow[];
   readonly buffer: BufferState;
   readonly calls: readonly TargetCalls[];
+  readonly outbox: OutboxCounts;
 }
+
+/** All 0 where there is no outbox. */
+type OutboxCounts = Readonly<Record<'published' | 'failed' | 'unconfirmed', number>>;
 
 type Counted = Outcome | 'calls' | 'inFlight' | 'retries' | 'dlqFailures';
 const counted: readonly Counted[] = ['calls', 'inFlight', ...outcomes, 'retries', 'dlqFailures'];
@@ -46,6 +50,7 @@ export function readCounts(thread: number, sources: MetricSources): ThreadCounts
     calls: sources
       .captureTargets()
       .map(({ target, calls, failed, skipped }) => ({ target, calls, failed, skipped })),
+    outbox: outboxCounts(sources.outbox),
   };
 }
 
@@ -58,10 +63,11 @@ export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts 
     durations: merged([...one.durations, ...other.durations], ({ eventType }) => eventType, addDurations),
     buffer: addBuffers(one.buffer, other.buffer),
     calls: merged([...one.calls, ...other.calls], ({ target }) => target, addCalls),
+    outbox: addOutboxes(one.outbox, other.outbox),
   };
 }
 
-/** `own` with what the other threads counted: what `/metrics` shows. State (circuit, targets, backup) stays that of `own`. */
+/** `own` with what the other threads counted: what `/metrics` shows. State (circuits, targets, backup, what waits in the outbox) stays that of `own`. */
 export function withCounts(own: MetricSources, others: () => ThreadCounts | undefined): MetricSources {
   const all = (): ThreadCounts => {
     const here = readCounts(0, own);
@@ -84,11 +90,21 @@ export function withCounts(own: MetricSources, others: () => ThreadCounts | unde
         })),
     },
     buffer: () => all().buffer,
+    outbox: own.outbox && {
+      ...own.outbox,
+      processed: () => all().outbox,
+      unconfirmed: () => all().outbox.unconfirmed,
+    },
     captureTargets: () => {
       const calls = new Map(all().calls.map((each) => [each.target, each]));
       return own.captureTargets().map((target) => ({ ...target, ...calls.get(target.target) }));
     },
   };
+}
+
+function outboxCounts(outbox: OutboxState | undefined): OutboxCounts {
+  const { published, failed } = outbox?.processed() ?? { published: 0, failed: 0 };
+  return { published, failed, unconfirmed: outbox?.unconfirmed() ?? 0 };
 }
 
 function countsOf(row: EventTypeCounts): CountRow {
@@ -147,5 +163,13 @@ function addBuffers(one: BufferState, other: BufferState): BufferState {
     events: one.events + other.events,
     bytes: one.bytes + other.bytes,
     overflows: one.overflows + other.overflows,
+  };
+}
+
+function addOutboxes(one: OutboxCounts, other: OutboxCounts): OutboxCounts {
+  return {
+    published: one.published + other.published,
+    failed: one.failed + other.failed,
+    unconfirmed: one.unconfirmed + other.unconfirmed,
   };
 }

@@ -1,5 +1,6 @@
 import { SvcError } from '../ground/errors.ts';
-import type { Dialect, Statement, TransactionEnd } from '../transaction/driver.ts';
+import type { Dialect } from '../transaction/dialect.ts';
+import type { Statement, TransactionEnd } from '../transaction/driver.ts';
 import { findTransactions } from '../transaction/find-transaction.ts';
 import { currentScope, type Scope } from '../transaction/scope.ts';
 import { nextMoment } from '../transaction/transaction.ts';
@@ -29,11 +30,17 @@ export interface OutboxJoin {
   store(row: OutboxRow, scope: Scope | undefined): Storing;
   /** An event that cannot be made: the transaction it belongs to must not commit. */
   refuse(reason: unknown, scope: Scope | undefined): void;
+  /** Events in transactions that have not ended. */
+  pending(): number;
 }
 
 export function createOutboxJoin(parts: JoinParts): OutboxJoin {
+  let pending = 0;
+
   async function outcomeOf(ended: Promise<TransactionEnd>): Promise<'outbox' | 'rolled_back'> {
+    pending++;
     const end = await ended;
+    pending--;
     if (end === 'rolled_back') return end;
     if (end === 'unknown') parts.onUnconfirmed();
     parts.onStored();
@@ -65,6 +72,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       const scope = given ?? currentScope();
       for (const transaction of findTransactions(scope)) transaction.fail(reason, sinceOf(scope));
     },
+    pending: () => pending,
   };
 }
 

@@ -53,6 +53,13 @@ export interface RowFilter {
   readonly before?: number;
 }
 
+/** Rows that are known already. */
+export interface ExceptRows {
+  /** Those with this id and smaller ones. */
+  readonly upToId: number;
+  readonly ids: readonly number[];
+}
+
 /**
  * PORT: the table of the outbox, over svc's own connection. One folder under `adapters/` implements it;
  * `test/contract/outbox-store.ts` is the suite it passes.
@@ -77,8 +84,8 @@ export interface OutboxStore {
   claim(owner: string, leaseMs: number): Promise<readonly number[]>;
   /** Gives all back, and says that `owner` is gone. */
   release(owner: string): Promise<void>;
-  /** PENDING rows of these shards with a larger id, also those that wait for their next try, by ascending id. */
-  pending(shards: readonly number[], afterId: number, limit: number): Promise<readonly StoredRow[]>;
+  /** PENDING rows of these shards that are not excepted, also those that wait for their next try, by ascending id. */
+  pending(shards: readonly number[], except: ExceptRows, limit: number): Promise<readonly StoredRow[]>;
   /**
    * Marks rows as PUBLISHED, as far as `owner` holds their shard still; with `keep: false` deletes them instead. Returns the
    * ids it was done for.

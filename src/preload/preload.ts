@@ -10,7 +10,7 @@ import { shared } from '../ground/lifecycle.ts';
 import { notStartedExitCode } from '../ground/version.ts';
 import { consoleLogger, type LogFormat, type Logger, stderrLogger } from '../observe/logger.ts';
 import { runningService } from '../publish/api/running-service.ts';
-import type * as Inspect from '../start/inspect-targets.ts';
+import type * as Inspect from '../start/commands/inspect-targets.ts';
 import type * as Start from '../start/start.ts';
 import { isLauncher } from './is-launcher.ts';
 import { watchProcessEnd } from './process-end.ts';
@@ -60,6 +60,7 @@ export function preload(): void {
   const workers = isMainThread ? watchWorkerEnds() : answerMainThread(report);
   watchProcessEnd({
     pending: service.pending,
+    isRelaying: service.isRelaying,
     finish: service.finish,
     deadlineMs: config.shutdown.timeoutMs,
     report() {

@@ -3,6 +3,8 @@ import { isMainThread } from 'node:worker_threads';
 export interface ProcessEnd {
   /** Events without an outcome yet. */
   readonly pending: () => number;
+  /** Whether the relay of the outbox has something to finish. */
+  readonly isRelaying: () => boolean;
   /** Waits until every event has its outcome, up to the deadline, and says whether each has; intake stays open. */
   readonly finish: (deadlineMs: number) => Promise<boolean>;
   /** Last, synchronous words: what was left, what was never called. */
@@ -51,7 +53,7 @@ export function watchProcessEnd(end: ProcessEnd): () => void {
   let reported = false;
   let waited = false;
   function onBeforeExit(): void {
-    if (waited || end.pending() === 0) return;
+    if (waited || (end.pending() === 0 && !end.isRelaying())) return;
     waited = true;
     void end.finish(end.deadlineMs).then((isFinished) => {
       // Node asks again when the wait is over: what is left after the deadline is not waited for a second time. Events that

@@ -3,11 +3,14 @@ import type { KafkaClientOptions } from '../adapters/kafka/kafka-client-options.
 import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from '../adapters/local-backup/source/local-source.ts';
 import type { S3Settings } from '../adapters/s3-backup/s3-client.ts';
+import type { Grantees } from '../adapters/sql/schema.ts';
+import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
 import { maxWorkerId } from '../envelope/snowflake.ts';
 import type { WorkerIdLease } from '../envelope/worker-id-lease.ts';
 import { systemClock } from '../ground/clock.ts';
 import { loadOnce } from '../ground/lifecycle.ts';
 import { loadChunk } from '../ground/load-chunk.ts';
+import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { KeyProvider } from '../protect/keys/key-provider.ts';
 import type { EventBackupStrategy } from '../publish/backup-strategy.ts';
 import type { Broker, SendResult } from '../publish/broker.ts';
@@ -15,6 +18,7 @@ import type { AskAccess } from '../publish/broker-access.ts';
 import { watchForHangs } from '../publish/main/hang-watch.ts';
 import type { RecoverySource } from '../publish/recovery-source.ts';
 import type { TopicReader } from '../publish/topic-reader.ts';
+import { type Dialect, dialectOf } from '../transaction/dialect.ts';
 
 /** What every broker adapter is made from; each takes what it needs. */
 export interface BrokerSettings extends KafkaClientOptions {
@@ -110,6 +114,41 @@ export function openWorkerIdLease(client: string, settings: BrokerSettings, grou
 }
 
 type LocalBackup = LocalBackups.LocalBackup;
+
+const outboxStores: Readonly<Record<Dialect, (options: SqlStoreOptions) => Promise<OutboxStore>>> = {
+  postgres: async (options) =>
+    (await import('../adapters/postgres/postgres-store.ts')).createPostgresStore(options),
+  mysql: async (options) => (await import('../adapters/mysql/mysql-store.ts')).createMysqlStore(options),
+  sqlite: async (options) => (await import('../adapters/sqlite/sqlite-store.ts')).createSqliteStore(options),
+};
+
+/** The table of the outbox, by the scheme of its URL. Loaded at its first use. */
+export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
+  const dialect = dialectOf(options.url) ?? 'postgres';
+  const load = loadOnce(() => outboxStores[dialect](options));
+  return {
+    name: dialect,
+    prepare: async () => (await load()).prepare(),
+    insert: async (rows) => (await load()).insert(rows),
+    claim: async (owner, leaseMs) => (await load()).claim(owner, leaseMs),
+    release: async (owner) => (await load.started())?.release(owner),
+    pending: async (shards, except, limit) => (await load()).pending(shards, except, limit),
+    ack: async (owner, ids, keep) => (await load()).ack(owner, ids, keep),
+    fail: async (owner, failures) => (await load()).fail(owner, failures),
+    countPending: async () => (await load()).countPending(),
+    statistics: async () => (await load()).statistics(),
+    read: async (filter, afterId, limit) => (await load()).read(filter, afterId, limit),
+    retry: async (filter) => (await load()).retry(filter),
+    discard: async (filter) => (await load()).discard(filter),
+    cleanup: async (status, ageMs, limit) => (await load()).cleanup(status, ageMs, limit),
+    close: async (deadlineMs) => (await load.started())?.close(deadlineMs),
+  };
+}
+
+/** The tables of the outbox as text; see `ddl` in `adapters/sql/schema.ts`. Rejects with an `SvcError` where the name can be none. */
+export async function outboxDdl(dialect: Dialect, table: string, grants: Grantees): Promise<string> {
+  return (await import('../adapters/sql/schema.ts')).ddl(dialect, table, { grants });
+}
 
 /** Local backup files. The adapter is loaded right away, but aside. Until then `state` is `undefined`. */
 export function openLocalBackup(options: LocalBackups.LocalBackupOptions): Omit<LocalBackup, 'state'> & {

@@ -27,6 +27,7 @@ import { jsonSerializer } from '../serialize/json.ts';
 import { openBroker } from './adapters.ts';
 import { startIds } from './ids.ts';
 import { manageLater } from './management-later.ts';
+import { startOutbox } from './outbox.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import { eventTypeOf, eventTypesOf } from './plans.ts';
 import { type Protection, startProtection } from './protection.ts';
@@ -43,6 +44,10 @@ export interface Engine {
   finish(deadlineMs: number): Promise<boolean>;
   save(): number;
   readonly protection: Protection;
+  /** Events that wait for the end of their transaction: nobody waits for them. */
+  joined(): number;
+  /** The relay of the outbox has something to finish. */
+  isRelaying(): boolean;
   close(deadlineMs: number): Promise<void>;
 }
 
@@ -80,12 +85,14 @@ export function startEngine(
   for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
   const source = readSource(config.service);
   const ids = startIds(config, clock, logger);
+  const outbox = startOutbox(config, broker, logger);
   const pipeline = createPipeline({
     clock,
     ledger,
     durations,
     serializer: jsonSerializer,
     publisher: queue,
+    outbox: outbox?.join,
     defaultTopic: config.broker.topic,
     asyncMode: config.broker.asyncMode,
     maxWaitMs: config.broker.maxWaitMs,
@@ -108,6 +115,7 @@ export function startEngine(
     buffer: queue.state,
     backup: tiers.backup,
     worker: ids.worker,
+    outbox: outbox?.state,
     captureTargets: () => report().map(({ id, ...target }) => ({ ...target, target: id })),
   };
   bindMeter(otelApi, sources, { version, logger });
@@ -122,6 +130,7 @@ export function startEngine(
     keys: protection.keys,
     sources: all,
     info,
+    outbox: outbox?.managed,
   });
   // Aside, and after it: what is wrong with the connection is said once.
   void connectEarly(broker, queue, logger).then(ids.lease);
@@ -133,17 +142,24 @@ export function startEngine(
       queue.flush();
       return within(deadlineMs, pipeline.soFar());
     },
+    isRelaying: () => outbox?.isUnfinished() ?? false,
     async finish(deadlineMs) {
-      const isFinished = await queue.finish(deadlineMs);
-      // Whoever waits for an event's outcome hears of it right after the queue.
-      await within(0, pipeline.idle());
-      return isFinished;
+      const finishQueue = async (): Promise<boolean> => {
+        const isFinished = await queue.finish(deadlineMs);
+        // Whoever waits for an event's outcome hears of it right after the queue.
+        await within(0, pipeline.idle());
+        return isFinished;
+      };
+      const [isFinished, isRelayed] = await Promise.all([finishQueue(), outbox?.finish(deadlineMs) ?? true]);
+      return isFinished && isRelayed;
     },
+    joined: () => outbox?.join.pending() ?? 0,
     save: () => tiers.save(queue.surrender(shutDown, tiers.saveLate)),
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;
       await queue.close(deadlineMs);
       await tiers.close(Math.max(0, end - clock.monotonic()));
+      await outbox?.close(Math.max(0, end - clock.monotonic()));
       const restMs = Math.max(0, end - clock.monotonic());
       await Promise.all([broker.close(restMs), ids.close(restMs)]);
       await protection.close();

@@ -8,6 +8,7 @@ import type { Logger } from '../observe/logger.ts';
 import type { MetricSources } from '../observe/metrics.ts';
 import type { Broker } from '../publish/broker.ts';
 import type { LossAlert } from '../publish/tiers/loss-alert.ts';
+import type { ManagedOutbox } from './outbox/managed-outbox.ts';
 
 export interface Managed {
   readonly broker: Broker;
@@ -17,6 +18,7 @@ export interface Managed {
   readonly keys: () => readonly KeyHealth[];
   readonly sources: MetricSources;
   readonly info: Info;
+  readonly outbox: ManagedOutbox | undefined;
 }
 
 /** That of Prometheus exporters of OpenTelemetry as well: one in the same process has it before svc has. */
@@ -41,6 +43,7 @@ export async function startManagement(
       health: healthOf(config, managed),
       metricsText: () => renderMetrics(managed.sources),
       info: () => managed.info,
+      outbox: managed.outbox,
     },
     logger,
   );
@@ -54,7 +57,7 @@ function hostOf({ address, port }: ManagementServer): string {
 
 function healthOf(
   { broker: settings }: Config,
-  { broker, onAway, alert, keys, sources }: Managed,
+  { broker, onAway, alert, keys, sources, outbox }: Managed,
 ): Controls['health'] {
   let reached = false;
   return cacheHealth({
@@ -74,6 +77,7 @@ function healthOf(
     },
     alert: alert.state,
     keys,
+    outbox: outbox?.health,
     onAway,
   });
 }

@@ -3,6 +3,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import { isMainThread } from 'node:worker_threads';
 import { connectDeclarations, disconnectDeclarations } from '../capture/declare/declarations.ts';
+import type { PackagePatch } from '../capture/packages/hooked-package.ts';
 import type * as Preparing from '../capture/prepare.ts';
 import type { TargetReport } from '../capture/report.ts';
 import { type CaptureSlot, createSlot } from '../capture/slot.ts';
@@ -14,6 +15,8 @@ import type { Logger } from '../observe/logger.ts';
 import { createLedger } from '../observe/outcomes.ts';
 import { listenToWorkers } from '../observe/thread-channel.ts';
 import type { Producer } from '../publish/producer.ts';
+import { dialectOf } from '../transaction/dialect.ts';
+import type * as Drivers from './drivers.ts';
 import type * as Engines from './engine.ts';
 import type { Protection } from './protection.ts';
 
@@ -24,11 +27,13 @@ export interface Service {
   report(): readonly TargetReport[];
   /** Events without an outcome yet. */
   pending(): number;
+  /** Whether the relay of the outbox has rows to send, or shards to give back, before the process ends. */
+  isRelaying(): boolean;
   /** Waits for the events so far; gives none of them up. Returns whether all have their outcome. */
   flush(deadlineMs: number): Promise<boolean>;
   /** Forgets the keys of a key service, and fetches them anew. */
   invalidateEncryptionKeys(): Promise<void>;
-  /** Resolves when no event is under way. Towards the deadline, what is not acknowledged goes to the next tier. */
+  /** Resolves when no event is under way, and what is committed in the outbox is sent. Towards the deadline, what is not acknowledged goes to the next tier. */
   finish(deadlineMs: number): Promise<boolean>;
   /**
    * The last word of a process that ends: writes what has no outcome yet to the backup, synchronously, and from then on
@@ -109,7 +114,8 @@ export function start(config: Config, logger: Logger): Service {
   return {
     producer: { publish: (payload, options) => running().pipeline.producer.publish(payload, options) },
     report,
-    pending: () => ledger.snapshot().inFlight,
+    pending: () => ledger.snapshot().inFlight - (engine?.joined() ?? 0),
+    isRelaying: () => engine?.isRelaying() ?? false,
     flush: async (deadlineMs) => engine?.flush(deadlineMs) ?? true,
     invalidateEncryptionKeys: async () => engine?.protection.invalidateKeys(),
     finish: async (deadlineMs) => engine?.finish(deadlineMs) ?? true,
@@ -131,8 +137,10 @@ export function start(config: Config, logger: Logger): Service {
 
 const noTargets: Preparing.Capture = { setOnCall() {}, report: () => [], close() {} };
 
-function startCapture({ aop, targets, baseDir }: Config, logger: Logger): Preparing.Capture {
-  if (!aop.enabled || targets.length === 0) return noTargets;
+function startCapture(config: Config, logger: Logger): Preparing.Capture {
+  const { aop, targets, baseDir } = config;
+  const patches = patchesFor(config, logger);
+  if (!aop.enabled || targets.length + patches.length === 0) return noTargets;
   const { prepare } = loadChunk(import.meta.url, '../capture/prepare.ts') as typeof Preparing;
   const captured = targets.map((target) => ({
     id: target.id,
@@ -140,7 +148,16 @@ function startCapture({ aop, targets, baseDir }: Config, logger: Logger): Prepar
     functionPath: target.function,
     makePlan: (names: readonly string[] | undefined) => engineParts().planOfTarget(target, names),
   }));
-  return prepare(captured, { baseDir, logger });
+  return prepare(captured, { baseDir, logger, patches });
+}
+
+/** Transactions are followed where an event may belong to one, and nowhere else. */
+function patchesFor({ aop, outbox, targets }: Config, logger: Logger): readonly PackagePatch[] {
+  const isNeeded = outbox.enabled || targets.some(({ afterCommit }) => afterCommit);
+  if (!aop.enabled || !isNeeded) return [];
+  const { driverPatches, prepareEmbedded } = loadChunk(import.meta.url, './drivers.ts') as typeof Drivers;
+  if (outbox.enabled && isMainThread) prepareEmbedded(outbox);
+  return driverPatches(outbox.enabled ? dialectOf(outbox.datasource.url ?? '') : undefined, logger);
 }
 
 function reportOf({ plan, calls, failed, skipped }: CaptureSlot): TargetReport {

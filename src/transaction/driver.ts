@@ -1,7 +1,6 @@
 // transaction/: which transaction of the application a call took part in, and what must be done before that commits.
 
-export const dialects = ['postgres', 'mysql', 'sqlite'] as const;
-export type Dialect = (typeof dialects)[number];
+import type { Dialect } from './dialect.ts';
 
 export interface Statement {
   readonly text: string;

@@ -1,4 +1,4 @@
-import type { Dialect } from './driver.ts';
+import type { Dialect } from './dialect.ts';
 
 /** What a statement means for the transaction it is called in. The database tells the rest by its status. */
 export type StatementKind = {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { parseRecoveryOptions, WrongUse } from '../../src/cli/recovery-options.ts';
-import type { StoredEvent } from '../../src/start/recovery.ts';
+import type { StoredEvent } from '../../src/start/commands/recovery.ts';
 
 const stored = (storedAt: number): StoredEvent => ({
   place: '1.json',

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { listLine, summaryLines, summaryOf } from '../../src/cli/recovery-output.ts';
-import type { RecoveryResult } from '../../src/start/recovery.ts';
+import type { RecoveryResult } from '../../src/start/commands/recovery.ts';
 
 const result: RecoveryResult = {
   source: 'backup folder /b',

@@ -128,11 +128,13 @@ export function wrongVariables(
     'SVC_BROKER_BOOTSTRAP_SERVERS',
     'SVC_ENABLED',
   ];
-  return [...own, ...others].flatMap((variable) =>
+  const { shared } = option;
+  const switchedOn = shared && { [variableOf(shared.switch)]: 'true' };
+  return [...own, ...(shared ? [shared.variable] : []), ...others].flatMap((variable) =>
     texts.map((text): [string, Record<string, string>] => [
       `${variable}=${JSON.stringify(text)}`,
       // A topic's name is shown: this is none, whatever the text.
-      { [variable]: variable === 'SVC_BROKER_TOPIC' ? `${text} /` : text },
+      { ...switchedOn, [variable]: variable === 'SVC_BROKER_TOPIC' ? `${text} /` : text },
     ]),
   );
 }

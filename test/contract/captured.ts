@@ -2,7 +2,8 @@ import { runOwnWork } from '../../src/ground/lifecycle.ts';
 import { createOutboxJoin, type OutboxJoin, type Storing } from '../../src/outbox/join.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
 import { createConnections } from '../../src/transaction/connection.ts';
-import type { Dialect, DriverPatch } from '../../src/transaction/driver.ts';
+import type { Dialect } from '../../src/transaction/dialect.ts';
+import type { DriverPatch } from '../../src/transaction/driver.ts';
 import { currentScope, runInScope, Scope } from '../../src/transaction/scope.ts';
 
 /** How often svc was surprised by a commit. */

@@ -106,6 +106,7 @@ describe('management routes', () => {
           'health-liveness': { href: '/actuator/health/liveness', templated: false },
           'health-readiness': { href: '/actuator/health/readiness', templated: false },
           info: { href: '/actuator/info', templated: false },
+          'svc-outbox': { href: '/actuator/svc-outbox', templated: false },
         },
       });
       const port = await start({ exposure: ['info'] });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { durationBoundsSeconds } from '../../src/observe/durations.ts';
 import { renderMetrics } from '../../src/observe/exposition.ts';
 import { observedInstruments, publishDuration } from '../../src/observe/instruments.ts';
+import type { OutboxState } from '../../src/observe/metrics.ts';
 import { filledSources, metricSources } from './metric-sources.ts';
 
 describe('exposition', () => {
@@ -28,6 +29,13 @@ describe('exposition', () => {
     'svc_events_in_flight{eventType="ORDER_CANCELLED"}': '0',
     'svc_broker_errors_total{kind="retriable"}': '1',
     'svc_broker_errors_total{kind="fatal"}': '0',
+    'svc_circuit_state{breaker="broker"}': '0',
+    'svc_circuit_state{breaker="outbox"}': '2',
+    svc_outbox_pending: '12',
+    svc_outbox_oldest_pending_age_seconds: '1.5',
+    'svc_outbox_processed_total{outcome="published"}': '40',
+    'svc_outbox_processed_total{outcome="failed"}': '2',
+    svc_outbox_unconfirmed_total: '1',
     'svc_capture_targets{state="patched"}': '2',
     'svc_capture_targets{state="failed"}': '1',
     'svc_capture_calls_total{target="./src/orders.ts#createOrder",result="event"}': '4',
@@ -62,6 +70,37 @@ describe('exposition', () => {
     assert.equal(value('svc_events_publish_duration_seconds_count{eventType="ORDER_CREATED"}'), '3');
     assert.equal(value('svc_events_publish_duration_seconds_sum{eventType="ORDER_CREATED"}'), '60.203');
     assert.equal(lines.filter((line) => line.includes('_bucket{')).length, durationBoundsSeconds.length + 1);
+  });
+
+  it('has no series of an outbox where there is none', () => {
+    const values = renderMetrics(metricSources())
+      .split('\n')
+      .filter((line) => /^svc_(outbox|circuit)/.test(line));
+    assert.deepEqual(values, ['svc_circuit_state{breaker="broker"} 0']);
+  });
+
+  const outboxLines = (outbox: Partial<OutboxState>): string[] => {
+    const { outbox: whole, ...sources } = filledSources();
+    const text = renderMetrics({ ...sources, outbox: { ...(whole as OutboxState), ...outbox } });
+    return text.split('\n').filter((line) => /^svc_(outbox_(pending|oldest)|circuit)/.test(line));
+  };
+
+  it('an outbox that waits for nothing has an age of 0, and one that nobody can ask has none', () => {
+    const broker = 'svc_circuit_state{breaker="broker"} 0';
+    const of = (pending: number | null, oldest: number | null) =>
+      outboxLines({ pending: () => pending, oldestPendingMs: () => oldest, circuit: () => null });
+    assert.deepEqual(of(0, null), [
+      broker,
+      'svc_outbox_pending 0',
+      'svc_outbox_oldest_pending_age_seconds 0',
+    ]);
+    assert.deepEqual(of(1, 1), [
+      broker,
+      'svc_outbox_pending 1',
+      'svc_outbox_oldest_pending_age_seconds 0.001',
+    ]);
+    assert.deepEqual(of(null, null), [broker]);
+    assert.deepEqual(of(3, null), [broker, 'svc_outbox_pending 3']);
   });
 
   it('ends in a line feed and is valid without any event', () => {

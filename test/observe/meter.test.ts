@@ -76,6 +76,12 @@ describe('meter', () => {
     assert.equal(values.get('svc.events.failed ORDER_CREATED'), 4);
     assert.equal(values.get('svc.dlq.events.total ORDER_CREATED'), 1);
     assert.equal(values.get('svc.broker.errors.total retriable'), 1);
+    assert.equal(values.get('svc.circuit.state broker'), 0);
+    assert.equal(values.get('svc.circuit.state outbox'), 2);
+    assert.equal(values.get('svc.outbox.pending '), 12);
+    assert.equal(values.get('svc.outbox.oldest_pending.age '), 1.5);
+    assert.equal(values.get('svc.outbox.processed failed'), 2);
+    assert.equal(values.get('svc.outbox.unconfirmed '), 1);
     assert.equal(values.get('svc.capture.targets patched'), 2);
     assert.equal(values.get('svc.capture.calls ./src/orders.ts#createOrder,event'), 4);
   });

@@ -1,5 +1,5 @@
 import { createPublishDurations } from '../../src/observe/durations.ts';
-import type { CaptureTarget, MetricSources } from '../../src/observe/metrics.ts';
+import type { CaptureTarget, MetricSources, OutboxState } from '../../src/observe/metrics.ts';
 import { createLedger, outcomes } from '../../src/observe/outcomes.ts';
 
 /** Empty sources for a test to fill. */
@@ -17,11 +17,19 @@ export function metricSources(captureTargets: readonly CaptureTarget[] = []): Me
 
 /** One of everything, so that no instrument is without a value. */
 export function filledSources(): MetricSources {
-  const sources = metricSources([
+  const empty = metricSources([
     { target: './src/orders.ts#createOrder', state: 'patched', calls: 7, failed: 2, skipped: 1 },
     { target: './src/orders.ts#cancelOrder', state: 'patched', calls: 0, failed: 0, skipped: 0 },
     { target: './src/gone.ts#nothing', state: 'failed', calls: 0, failed: 0, skipped: 0 },
   ]);
+  const outbox: OutboxState = {
+    pending: () => 12,
+    oldestPendingMs: () => 1_500,
+    processed: () => ({ published: 40, failed: 2 }),
+    unconfirmed: () => 1,
+    circuit: () => 2,
+  };
+  const sources = { ...empty, outbox };
   const { ledger, durations } = sources;
   for (const outcome of ['published', ...outcomes] as const) ledger.open('ORDER_CREATED').close(outcome);
   ledger.open('ORDER_CREATED');

@@ -19,6 +19,9 @@ describe('metrics', () => {
       'svc.events.lost',
       'svc.events.refused',
       'svc.events.in_flight',
+      'svc.circuit.state',
+      'svc.outbox.pending',
+      'svc.outbox.processed',
       'svc.capture.targets',
       'svc.capture.calls',
     ]) {

@@ -13,7 +13,7 @@ const numbers = (text: string): Map<string, number> =>
   );
 
 describe('counts of worker threads', () => {
-  const state = /^svc_(circuit_state|worker_id|capture_targets)/;
+  const state = /^svc_(circuit_state|worker_id|capture_targets|outbox_pending|outbox_oldest)/;
 
   it('change nothing where there are none', () => {
     const own = filledSources();

@@ -10,7 +10,11 @@ describe('watchProcessEnd', () => {
       finished.push(deadlineMs);
       return isFinished;
     };
-    return { finished, unwatch: watchProcessEnd({ pending, finish, deadlineMs: 700, report: () => {} }) };
+    const isRelaying = (): boolean => false;
+    return {
+      finished,
+      unwatch: watchProcessEnd({ pending, isRelaying, finish, deadlineMs: 700, report: () => {} }),
+    };
   };
   const beforeExit = async (): Promise<void> => {
     process.emit('beforeExit', 0);
@@ -62,6 +66,7 @@ describe('watchProcessEnd', () => {
     const done: string[] = [];
     const unwatch = watchProcessEnd({
       pending: () => 0,
+      isRelaying: () => false,
       finish: async () => done.push('finish') > 0,
       deadlineMs: 700,
       report: () => done.push('report'),

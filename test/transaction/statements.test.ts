@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type Dialect, dialects } from '../../src/transaction/driver.ts';
+import { type Dialect, dialects } from '../../src/transaction/dialect.ts';
 import { kindOf } from '../../src/transaction/statements.ts';
 
 type Table = Readonly<Record<string, readonly string[]>>;

@@ -1,5 +1,3 @@
-// mysql/: MySQL and MariaDB, as the application's driver `mysql2` has them, and as svc's own connection.
-
 import { Duplex } from 'node:stream';
 import { isOwnWork, runOwnWork, shared } from '../../ground/lifecycle.ts';
 import type { Connections, DriverPatch } from '../../transaction/driver.ts';

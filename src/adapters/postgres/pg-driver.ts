@@ -1,5 +1,3 @@
-// postgres/: PostgreSQL, as the application's driver `pg` has it, and as svc's own connection.
-
 import { isOwnWork, shared } from '../../ground/lifecycle.ts';
 import type {
   Connections,

@@ -2,6 +2,7 @@ import { isOwnWork, shared } from '../../ground/lifecycle.ts';
 import type { Connections, DriverPatch, WatchedConnection } from '../../transaction/driver.ts';
 import { currentScope, runInScope, Scope } from '../../transaction/scope.ts';
 import { openSession, type Runnable, tellStatement } from './told-statement.ts';
+import { usedDriver } from './used-driver.ts';
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 
@@ -40,6 +41,7 @@ export const betterSqlite3Driver: DriverPatch = {
     const { prototype } = exports as { readonly prototype: DatabaseMethods };
     if (patched.has(prototype)) return;
     patched.add(prototype);
+    usedDriver.name = 'better-sqlite3';
     patchDatabase(prototype, connections);
   },
 };

@@ -1,8 +1,7 @@
-// sqlite/: SQLite, as the application's drivers `node:sqlite` and `better-sqlite3` have it, and as svc's own connection.
-
 import { isOwnWork, shared } from '../../ground/lifecycle.ts';
 import type { Connections, DriverPatch, WatchedConnection } from '../../transaction/driver.ts';
 import { openSession, type Runnable, tellStatement } from './told-statement.ts';
+import { usedDriver } from './used-driver.ts';
 
 type Method = (this: object, ...args: unknown[]) => unknown;
 type Methods = Record<string, Method>;
@@ -32,6 +31,7 @@ export const nodeSqliteDriver: DriverPatch = {
         `node:sqlite does not tell about transactions before Node 22.16, and this is ${process.versions.node}: use a later Node, or better-sqlite3`,
       );
     patched.add(prototype);
+    usedDriver.name = 'node:sqlite';
     patch(prototype, StatementSync.prototype as Methods, connections);
   },
 };

@@ -1,5 +1,5 @@
+import type { Dialect } from '../../transaction/dialect.ts';
 import type {
-  Dialect,
   DriverSession,
   Statement,
   TransactionEnd,

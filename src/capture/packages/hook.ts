@@ -11,7 +11,8 @@ import type { ExportTarget, PatchOutcome } from './patch-exports.ts';
 import { resolvePackage } from './resolve-package.ts';
 
 /**
- * Captures exports of packages as they are loaded. Without targets nothing is hooked and nothing loaded.
+ * Captures exports of packages as they are loaded. `others` go through the same hooks: the loader of imports is installed once.
+ * Without any nothing is hooked and nothing loaded.
  *
  * Returns what takes the hooks away again; functions that are captured stay so. Never throws.
  */
@@ -19,8 +20,9 @@ export function hookPackages(
   targets: readonly PackageTarget[],
   events: PatchEvents,
   options: PackageHookOptions,
+  others: readonly HookedPackage[] = [],
 ): () => void {
-  const packages = groupBySpecifier(targets, events);
+  const packages = [...groupBySpecifier(targets, events), ...others];
   if (packages.length === 0) return () => {};
   const undo: (() => void)[] = [];
   try {

@@ -8,6 +8,16 @@ export interface PackageHookOptions {
   readonly preloadedBy: 'import' | 'require';
 }
 
+/** A package that is changed in place when it is loaded, for another reason than a target. */
+export interface PackagePatch {
+  readonly specifier: string;
+  /**
+   * Gets what `require` or `import` of it gives; called for each of them, and for each copy. Never throws. An object that it
+   * returns is what `require` gives in its place, where exports cannot be changed.
+   */
+  readonly patch: (exports: object) => unknown;
+}
+
 /** All targets of one specifier, and what the hooks do with its exports. */
 export interface HookedPackage {
   readonly specifier: string;

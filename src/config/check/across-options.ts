@@ -65,10 +65,19 @@ export function checkAcrossOptions(input: CheckInput, targets: readonly TargetCo
   }
 
   const datasource = 'svc.outbox.datasource.url';
-  if (values.get('svc.outbox.enabled') === true && !isGiven(datasource)) {
+  const isOutboxOn = values.get('svc.outbox.enabled') === true;
+  if (isOutboxOn && !isGiven(datasource)) {
     const message = 'is required when svc.outbox.enabled is true';
     const fix = `Set it in the file, or one of the environment variables ${variableOf(datasource)} and DATABASE_URL`;
     problems.push({ name: datasource, message, where: where('svc.outbox.enabled'), fix });
+  }
+
+  if (isOutboxOn && values.get('svc.outbox.cleanup-enabled') === false) {
+    const kept = ['svc.outbox.retention-days', 'svc.outbox.failed-retention-days'];
+    for (const name of kept.filter((each) => isGiven(each) && values.get(each) !== 0)) {
+      const message = 'has no effect while svc.outbox.cleanup-enabled is false';
+      warn(name, message, 'Set svc.outbox.cleanup-enabled: true');
+    }
   }
 
   const dlqTopic = values.get('svc.broker.dlq-topic');

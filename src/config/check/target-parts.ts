@@ -62,9 +62,8 @@ export function checkOutboxOf(value: unknown): Checked {
       mistakes.push({ message: 'has a field that is not known', fix });
     } else if (given !== null && given !== undefined) {
       const checked = outboxFields[name](given);
-      if (checked.ok) found[name] = checked.value;
-      else mistakes.push({ ...checked, message: `${name} ${checked.message}` });
-      found[name] ??= '';
+      if (!checked.ok) mistakes.push({ ...checked, message: `${name} ${checked.message}` });
+      found[name] = checked.ok ? checked.value : null;
     }
   }
   for (const name of required)

@@ -31,12 +31,22 @@ export const managementOptions = [
     description: 'Bearer token that callers must send: 16 characters or more.',
   },
   {
+    name: 'management.server.action-token',
+    type: 'string',
+    format: 'management-token',
+    secret: true,
+    defaultText: 'management.server.token',
+    status: 'active',
+    description:
+      'Bearer token for the endpoints that change or send something, such as a replay of the outbox: 16 characters or more. It reads as well; with it, management.server.token reads only. Without either, nothing acts.',
+  },
+  {
     name: 'management.endpoints.web.exposure.include',
     type: 'list',
     values: [...endpointIds, '*'],
     default: endpointIds,
     status: 'active',
-    description: `Endpoints that are served. \`*\` is all of them, an empty list starts no server. ${unservedIds.map((id) => `\`${id}\``).join(' and ')} have no route yet: requests for them get 404.`,
+    description: `Endpoints that are served. \`*\` is all of them, an empty list starts no server. ${unservedIds.map((id) => `\`${id}\``).join(' and ')} has no route yet: requests for them get 404.`,
   },
   {
     name: 'management.endpoint.health.show-details',

@@ -114,7 +114,8 @@ export const outboxOptions = [
     type: 'boolean',
     default: false,
     status: 'active',
-    description: 'Deletes rows that are older than they are to be kept.',
+    description:
+      'Deletes rows whose time is over: svc.outbox.retention-days, svc.outbox.failed-retention-days.',
   },
   {
     name: 'svc.outbox.retention-days',
@@ -124,7 +125,8 @@ export const outboxOptions = [
     max: 36_500,
     default: 7,
     status: 'active',
-    description: 'How long published rows are kept. 0: a row is deleted as soon as it is sent.',
+    description:
+      'How long published rows are kept, with svc.outbox.cleanup-enabled. 0, also without it: a row is deleted as soon as it is sent.',
   },
   {
     name: 'svc.outbox.failed-retention-days',
@@ -134,6 +136,6 @@ export const outboxOptions = [
     max: 36_500,
     default: 30,
     status: 'active',
-    description: 'How long rows are kept that are FAILED.',
+    description: 'How long rows are kept that are FAILED, with svc.outbox.cleanup-enabled.',
   },
 ] as const satisfies readonly Option[];

@@ -6,7 +6,7 @@ describe('fields of a target in code', () => {
     checkDeclaration({});
     checkDeclaration({
       ...{ eventType: 'T', severity: 'ERROR', topic: 'orders', payload: '#result', payloadIndex: 0 },
-      ...{ key: () => 'k', pii: { type: 'EMAIL' }, phase: 'AFTER', failOnError: true },
+      ...{ key: () => 'k', pii: { type: 'EMAIL' }, phase: 'AFTER', failOnError: true, afterCommit: true },
     });
     checkDeclaration({ eventType: undefined, topic: undefined });
   });
@@ -24,6 +24,7 @@ describe('fields of a target in code', () => {
     [{ callback: 'first' }, 'callback must be last'],
     [{ params: ['id'] }, 'unknown option params'],
     [{ failOnError: 'yes' }, 'failOnError must be true or false'],
+    [{ afterCommit: 1 }, 'afterCommit must be true or false'],
     [{ eventtype: 'T' }, 'unknown option eventtype: did you mean eventType?'],
     [{ whatIsThat: 'T' }, 'unknown option whatIsThat'],
   ] as const) {

@@ -216,8 +216,8 @@ management:
     assert.deepEqual(lines(include(['health', 'metric']).problems), [
       'management.endpoints.web.exposure.include: item 2 must be one of health, info, metrics, prometheus, svc-metrics, svc-outbox, *, got a string (code). Did you mean metrics?',
     ]);
-    assert.deepEqual(lines(include(['health', 'svc-outbox']).warnings), [
-      'management.endpoints.web.exposure.include: svc-outbox has no route in this version: requests for it get 404 (code). Leave it out.',
+    assert.deepEqual(lines(include(['health', 'svc-metrics']).warnings), [
+      'management.endpoints.web.exposure.include: svc-metrics has no route in this version: requests for it get 404 (code). Leave it out.',
     ]);
     assert.deepEqual(loadCode({}).warnings, []);
     assert.deepEqual(include([]).config.management.endpoints.web.exposure.include, []);

@@ -116,7 +116,7 @@ describe('loadConfig', () => {
         tags: { baggage: [] },
       },
       management: {
-        server: { port: undefined, address: '127.0.0.1', token: undefined },
+        server: { port: undefined, address: '127.0.0.1', token: undefined, actionToken: undefined },
         endpoints: {
           web: {
             exposure: { include: ['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox'] },

@@ -1,15 +1,17 @@
+// commands/: what the command line does beside the outbox: it looks at targets and brokers, restores and decrypts.
+
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Config } from '../config/config.ts';
-import { systemClock } from '../ground/clock.ts';
-import { isolate } from '../observe/isolate.ts';
-import type { Logger } from '../observe/logger.ts';
-import type { Broker } from '../publish/broker.ts';
-import { partitionOf } from '../publish/main/partitioner.ts';
-import { createDlqSource } from '../publish/recovery/dlq-source.ts';
-import { type RecoverReport, recover } from '../publish/recovery/recover.ts';
-import type { RecoverySource, StoredEvent } from '../publish/recovery-source.ts';
-import { openBroker, openLocalSource, openS3Source, openTopicReader } from './adapters.ts';
-import { brokerSettingsOf } from './settings.ts';
+import type { Config } from '../../config/config.ts';
+import { systemClock } from '../../ground/clock.ts';
+import { isolate } from '../../observe/isolate.ts';
+import type { Logger } from '../../observe/logger.ts';
+import type { Broker } from '../../publish/broker.ts';
+import { partitionOf } from '../../publish/main/partitioner.ts';
+import { createDlqSource } from '../../publish/recovery/dlq-source.ts';
+import { type RecoverReport, recover } from '../../publish/recovery/recover.ts';
+import type { RecoverySource, StoredEvent } from '../../publish/recovery-source.ts';
+import { openBroker, openLocalSource, openS3Source, openTopicReader } from '../adapters.ts';
+import { brokerSettingsOf } from '../settings.ts';
 
 export type { RecoverReport, StoredEvent };
 

@@ -1,10 +1,10 @@
-import type { Config } from '../config/config.ts';
-import { inTime } from '../ground/clock.ts';
-import type { Logger } from '../observe/logger.ts';
-import type { AccessReport } from '../publish/broker-access.ts';
-import { openBrokerAccess } from './adapters.ts';
-import { isLeasedInKafka } from './ids.ts';
-import { brokerSettingsOf } from './settings.ts';
+import type { Config } from '../../config/config.ts';
+import { inTime } from '../../ground/clock.ts';
+import type { Logger } from '../../observe/logger.ts';
+import type { AccessReport } from '../../publish/broker-access.ts';
+import { openBrokerAccess } from '../adapters.ts';
+import { isLeasedInKafka } from '../ids.ts';
+import { brokerSettingsOf } from '../settings.ts';
 
 /** With the group that was asked for. */
 export type BrokerReport = AccessReport & { readonly groupName: string | undefined };

@@ -1,8 +1,8 @@
-import { inspect } from '../capture/inspect.ts';
-import type { TargetReport } from '../capture/report.ts';
-import type { Config } from '../config/config.ts';
-import type { TargetConfig } from '../config/schema/target.ts';
-import { planOfTarget } from './plans.ts';
+import { inspect } from '../../capture/inspect.ts';
+import type { TargetReport } from '../../capture/report.ts';
+import type { Config } from '../../config/config.ts';
+import type { TargetConfig } from '../../config/schema/target.ts';
+import { planOfTarget } from '../plans.ts';
 
 /** Which targets of the configuration can be patched, without loading the application. */
 export function inspectTargets({ targets, baseDir }: Config): TargetReport[] {

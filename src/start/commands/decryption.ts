@@ -1,9 +1,9 @@
-import type { Config } from '../config/config.ts';
-import { createDecryptionKeys, type DecryptionKeys } from '../consumer/decryption-keys.ts';
-import { SvcError } from '../ground/errors.ts';
-import { parseRulePath } from '../ground/pii-rule.ts';
-import { type ConfiguredKey, defaultKeyId } from '../protect/keys/key-ring.ts';
-import { configuredKeys, openProvider } from './keys.ts';
+import type { Config } from '../../config/config.ts';
+import { createDecryptionKeys, type DecryptionKeys } from '../../consumer/decryption-keys.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { parseRulePath } from '../../ground/pii-rule.ts';
+import { type ConfiguredKey, defaultKeyId } from '../../protect/keys/key-ring.ts';
+import { configuredKeys, openProvider } from '../keys.ts';
 
 export interface DecryptionRequest {
   /** `undefined`: none is used. */

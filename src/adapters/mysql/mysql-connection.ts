@@ -1,0 +1,128 @@
+import type { SqlValue } from '../../outbox/insert-row.ts';
+import { packageMissing } from '../../outbox/store-error.ts';
+import type { ServerConnection } from '../sql/server-database.ts';
+import type { SqlRow, StatementResult } from '../sql/statement.ts';
+
+/** The part of a `mysql2` connection that is used here. */
+interface MysqlConnection {
+  query(
+    sql: string,
+    values: readonly SqlValue[],
+    callback: (error: Error | null, result: unknown) => void,
+  ): void;
+  connect(callback: (error: Error | null) => void): void;
+  on(event: 'error' | 'end', listener: () => void): void;
+  end(callback: (error?: unknown) => void): void;
+  destroy(): void;
+  readonly stream: { unref(): void; on(event: 'close', listener: () => void): void };
+  /** While it connects. */
+  readonly connectTimeout?: { unref?(): void } | null;
+}
+
+interface MysqlModule {
+  createConnection(options: object): MysqlConnection;
+}
+
+// Not written into the import: the package is an optional peer, which type checkers and bundlers must not insist on.
+const packageName: string = 'mysql2';
+
+export async function loadMysql(): Promise<MysqlModule> {
+  try {
+    const found = (await import(packageName)) as MysqlModule & { default?: MysqlModule };
+    return found.default ?? found;
+  } catch (error) {
+    throw packageMissing(packageName, error as NodeJS.ErrnoException);
+  }
+}
+
+/** Texts are escaped by the driver, which has to know the mode: no NO_BACKSLASH_ESCAPES. STRICT cuts nothing off. */
+const session = [
+  `SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', autocommit = 1`,
+  'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED',
+];
+
+export async function connectMysql(url: string, timeoutMs: number): Promise<ServerConnection> {
+  const { createConnection } = await loadMysql();
+  const connection = createConnection({
+    uri: url.replace(/^mariadb:/, 'mysql:'),
+    charset: 'utf8mb4',
+    connectTimeout: timeoutMs,
+    connectAttributes: { program_name: 'svc-outbox' },
+    dateStrings: true,
+    multipleStatements: false,
+    namedPlaceholders: false,
+    rowsAsArray: false,
+    stringifyObjects: true,
+    supportBigNumbers: true,
+  });
+  let isLost = false;
+  const lose = (): void => {
+    isLost = true;
+  };
+  connection.on('error', lose);
+  connection.on('end', lose);
+  connection.stream.on('close', lose);
+  connection.stream.unref();
+  connection.connectTimeout?.unref?.();
+  const destroy = (): void => {
+    lose();
+    connection.destroy();
+  };
+  const query = (sql: string, values: readonly SqlValue[] = []): Promise<unknown> =>
+    new Promise((resolve, reject) => {
+      connection.query(sql, values, (error, result) => {
+        if (error === null) resolve(result);
+        else reject(error);
+      });
+    });
+
+  let isMariadb = false;
+  let limitedMs: number | undefined;
+  /** Of the session: nobody else has it. A little earlier than svc gives up: then the connection lives on. */
+  const limitStatements = async (limitMs: number): Promise<void> => {
+    if (limitedMs === limitMs) return;
+    const ms = Math.max(1, Math.floor(limitMs * 0.9));
+    const seconds = Math.max(1, Math.floor(ms / 1_000));
+    const limit = isMariadb ? `max_statement_time = ${ms / 1_000}` : `max_execution_time = ${ms}`;
+    await query(
+      `SET SESSION ${limit}, lock_wait_timeout = ${seconds}, innodb_lock_wait_timeout = ${seconds}`,
+    );
+    limitedMs = limitMs;
+  };
+  try {
+    await new Promise<void>((resolve, reject) => {
+      connection.connect((error) => (error ? reject(error) : resolve()));
+    });
+    // TLS has put another socket over the first.
+    connection.stream.unref();
+    for (const sql of session) await query(sql);
+    const [found] = (await query('SELECT VERSION() AS version')) as readonly SqlRow[];
+    isMariadb = /mariadb/i.test(String(found?.version));
+    await limitStatements(timeoutMs);
+  } catch (error) {
+    destroy();
+    throw error;
+  }
+
+  return {
+    async run({ sql, values, hasRows }): Promise<StatementResult> {
+      const result = await query(sql, values);
+      return hasRows
+        ? { rows: result as readonly SqlRow[], count: 0 }
+        : { rows: [], count: Number((result as { affectedRows?: number }).affectedRows ?? 0) };
+    },
+    async begin(limitMs) {
+      await limitStatements(limitMs);
+      await query('START TRANSACTION');
+    },
+    async end(verb) {
+      await query(verb);
+    },
+    isLost: () => isLost,
+    leave() {
+      lose();
+      return new Promise((resolve) => connection.end(() => resolve()));
+    },
+    destroy,
+  };
+}

@@ -1,0 +1,57 @@
+import { shared } from '../../ground/lifecycle.ts';
+import { runTransaction } from '../../transaction/transaction-callback.ts';
+
+/** How svc reaches the transactions of one ORM. */
+export interface OrmPatch {
+  /** As an application imports it. */
+  readonly specifier: string;
+  /**
+   * Changes the package's classes in place, once however often it is called. Returns whether it knows this version of them, or what
+   * `require` has to give instead.
+   */
+  patch(exports: object): boolean | object;
+}
+
+type Method = (this: unknown, ...args: unknown[]) => unknown;
+
+const patched = shared('patched-orms', () => new WeakSet<object>());
+
+/** The method of all objects of a class: it runs as before, within a scope of its own. */
+export function patchTransaction(prototype: unknown, name: string, ofPromisesOnly = false): boolean {
+  const owner = ownerOf(prototype, name);
+  const original = owner?.[name];
+  if (owner === undefined || original === undefined) return false;
+  if (patched.has(original)) return true;
+  const replacement: Method = function (...args) {
+    return runTransaction(args, (given) => Reflect.apply(original, this, given), ofPromisesOnly);
+  };
+  Object.defineProperty(replacement, 'name', { value: original.name, configurable: true });
+  patched.add(replacement);
+  owner[name] = replacement;
+  return true;
+}
+
+/** What a package exports under a name, itself or in its default export. */
+export function exported(exports: unknown, name: string): unknown {
+  const own = property(exports, name);
+  return own === undefined ? property(property(exports, 'default'), name) : own;
+}
+
+export function prototypeOf(type: unknown): unknown {
+  return typeof type === 'function' ? type.prototype : undefined;
+}
+
+function ownerOf(prototype: unknown, name: string): Record<string, Method> | undefined {
+  for (let each = prototype; isObject(each); each = Object.getPrototypeOf(each))
+    if (Object.hasOwn(each, name))
+      return typeof property(each, name) === 'function' ? (each as never) : undefined;
+  return undefined;
+}
+
+function property(value: unknown, name: string): unknown {
+  return isObject(value) ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
+}
+
+function isObject(value: unknown): value is object {
+  return (typeof value === 'object' && value !== null) || typeof value === 'function';
+}

@@ -1,0 +1,142 @@
+import { Socket } from 'node:net';
+import { placed, type SqlValue } from '../../outbox/insert-row.ts';
+import { packageMissing } from '../../outbox/store-error.ts';
+import type { ServerConnection } from '../sql/server-database.ts';
+import type { SqlRow } from '../sql/statement.ts';
+
+/** The part of a `pg` client that is used here. */
+interface PgClient {
+  connect(): Promise<unknown>;
+  query(text: string, values?: readonly SqlValue[]): Promise<PgResult>;
+  end(): Promise<void>;
+  unref(): void;
+  on(event: 'error' | 'end', listener: () => void): void;
+  readonly connection: { readonly stream: { destroy(): void } };
+  readonly host: string;
+  readonly port: number;
+  /** What the server calls the connection, and what proves that it is ours. */
+  readonly processID?: unknown;
+  readonly secretKey?: unknown;
+}
+
+interface PgResult {
+  readonly rows: readonly SqlRow[];
+  readonly rowCount: number | null;
+}
+
+interface PgModule {
+  readonly Client: new (config: object) => PgClient;
+}
+
+// Not written into the import: the package is an optional peer, which type checkers and bundlers must not insist on.
+const packageName: string = 'pg';
+
+export async function loadPg(): Promise<PgModule> {
+  try {
+    const found = (await import(packageName)) as PgModule & { default?: PgModule };
+    return found.default ?? found;
+  } catch (error) {
+    throw packageMissing(packageName, error as NodeJS.ErrnoException);
+  }
+}
+
+/** Everything as text and bytes as bytes: an application can change what `pg` makes of a type for the whole process. */
+const types = {
+  getTypeParser: (oid: number) => (oid === byteaOid ? bytesOfHex : (text: string) => text),
+};
+const byteaOid = 17;
+const bytesOfHex = (text: string): Buffer => Buffer.from(text.slice(2), 'hex');
+
+export async function connectPostgres(url: string, timeoutMs: number): Promise<ServerConnection> {
+  const { Client } = await loadPg();
+  const client = new Client({
+    connectionString: url,
+    application_name: 'svc-outbox',
+    connectionTimeoutMillis: timeoutMs,
+    keepAlive: true,
+    types,
+    stream: () => new Socket().unref(),
+  });
+  let isLost = false;
+  let isWorking = false;
+  const lose = (): void => {
+    isLost = true;
+  };
+  client.on('error', lose);
+  client.on('end', lose);
+  const destroy = (): void => {
+    if (isWorking && !isLost) cancel(client);
+    lose();
+    client.connection.stream.destroy();
+  };
+  const query = async (text: string, values?: readonly SqlValue[]): Promise<PgResult> => {
+    isWorking = true;
+    try {
+      return await client.query(text, values);
+    } finally {
+      isWorking = false;
+    }
+  };
+  try {
+    await client.connect();
+  } catch (error) {
+    destroy();
+    throw error;
+  }
+  // TLS has put another socket over the first.
+  client.unref();
+
+  return {
+    async run({ sql, values, isInOrder = false }) {
+      if (isInOrder) {
+        // One round trip and one transaction. The answers are those of each statement.
+        const answers = (await query(`${inOrder}${sql}`)) as unknown as readonly PgResult[];
+        return { rows: answers.at(-1)?.rows ?? [], count: 0 };
+      }
+      const { rows, rowCount } = await query(placed('postgres', sql), [...values]);
+      return { rows, count: rowCount ?? 0 };
+    },
+    async begin(limitMs) {
+      // In the transaction and not in the session, which a pooler may give to somebody else afterwards. A little earlier than
+      // svc gives up: then the connection lives on.
+      const limit = Math.max(1, Math.floor(limitMs * 0.9));
+      await query(`BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = ${limit}`);
+    },
+    async end(verb) {
+      await query(verb);
+    },
+    isLost: () => isLost,
+    async leave() {
+      lose();
+      await client.end().catch(() => {});
+    },
+    destroy,
+  };
+}
+
+const inOrder = ['sort', 'incremental_sort', 'bitmapscan', 'seqscan']
+  .map((way) => `SET LOCAL enable_${way} = off; `)
+  .join('');
+
+const cancelRequest = 80_877_102;
+const longestCancelMs = 2_000;
+
+/**
+ * A server does not notice that nobody waits any more while a statement waits for a lock: each try would leave one behind, until
+ * there are no connections left.
+ */
+function cancel({ host, port, processID, secretKey }: PgClient): void {
+  if (typeof processID !== 'number' || typeof secretKey !== 'number') return;
+  const request = Buffer.alloc(16);
+  request.writeInt32BE(request.length, 0);
+  request.writeInt32BE(cancelRequest, 4);
+  request.writeInt32BE(processID, 8);
+  request.writeInt32BE(secretKey, 12);
+  const socket = new Socket().unref();
+  const timer = setTimeout(() => socket.destroy(), longestCancelMs);
+  timer.unref();
+  socket.on('error', () => {}).on('close', () => clearTimeout(timer));
+  if (host.startsWith('/')) socket.connect(`${host}/.s.PGSQL.${port}`);
+  else socket.connect(port, host);
+  socket.end(request);
+}

@@ -1,0 +1,40 @@
+// postgres/: PostgreSQL: its driver, as the application uses it, and the outbox in it, over svc's own connection.
+
+import type { OutboxStore } from '../../outbox/outbox-store.ts';
+import { badUrl, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
+import { createServerDatabase } from '../sql/server-database.ts';
+import { createSqlStore, defaultTimeoutMs, type SqlStoreOptions } from '../sql/sql-store.ts';
+import { connectPostgres, loadPg } from './postgres-connection.ts';
+import { isPassingInPostgres, toPostgresError } from './postgres-failure.ts';
+
+/**
+ * Through the package `pg`, which the application installs; it is loaded at the first call. PostgreSQL 13 and later. No named
+ * statements and no settings of the session: PgBouncer in transaction mode may stand in between.
+ */
+export function createPostgresStore(options: SqlStoreOptions): OutboxStore {
+  const { url, table, timeoutMs = defaultTimeoutMs } = options;
+  const details: StoreFaultDetails = { dialect: 'postgres', table, database: placeOf(url) };
+  return createSqlStore(
+    'postgres',
+    options,
+    details,
+    createServerDatabase({
+      load: loadPg,
+      connect: () => connectPostgres(url, timeoutMs),
+      timeoutMs,
+      toError: (error) => toPostgresError(error, details),
+      isPassing: isPassingInPostgres,
+      late: () => storeError('late', details),
+      closed: () => storeError('closed', details),
+    }),
+  );
+}
+
+function placeOf(url: string): string {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed === undefined || !/^postgres(ql)?:$/.test(parsed.protocol))
+    throw badUrl(
+      'it must begin with postgres:// and have special characters of the password percent-encoded',
+    );
+  return `PostgreSQL at ${parsed.host || 'the local socket'}`;
+}

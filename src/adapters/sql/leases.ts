@@ -1,0 +1,69 @@
+import { shardCount } from '../../outbox/outbox-row.ts';
+import type { Dialect, Tables } from './dialect.ts';
+import { command, query, type Work } from './statement.ts';
+
+export interface Claim {
+  readonly shards: readonly number[];
+  /** Whether there are owners whose time has run out. */
+  readonly hasDead: boolean;
+}
+
+/**
+ * One owner at a time: each says that it is alive, waits for the rows of the shards, and holds them for as few statements as can
+ * be, as tens of processes may wait. Nobody touches the row of another owner meanwhile: so they never wait in a circle.
+ */
+export function* claim(
+  dialect: Dialect,
+  { shards, relays }: Tables,
+  owner: string,
+  leaseMs: number,
+): Work<Claim> {
+  yield* command(dialect.aliveUntil(relays), owner, leaseMs, leaseMs);
+  const isHeld = `CASE WHEN owner IS NOT NULL AND lease_until > ${dialect.now} THEN 1 ELSE 0 END`;
+  const found = yield* query(
+    `SELECT shard, owner, ${isHeld} AS held, (SELECT COUNT(*) FROM ${relays}) AS known_count, ` +
+      `(SELECT COUNT(*) FROM ${relays} WHERE alive_until > ${dialect.now}) AS alive_count ` +
+      `FROM ${shards} ORDER BY shard${dialect.lockRows}`,
+  );
+  const [first] = found;
+  const aliveCount = Math.max(1, Number(first?.alive_count));
+  const share = Math.ceil(shardCount / aliveCount);
+
+  const all = found.map((row) => ({
+    shard: Number(row.shard),
+    isMine: row.owner === owner,
+    isHeld: Number(row.held) === 1,
+  }));
+  const mine = all.filter(({ isMine }) => isMine);
+  const free = all.filter((one) => !one.isMine && !one.isHeld);
+  const kept = [...mine.slice(0, share), ...free.slice(0, Math.max(0, share - mine.length))]
+    .map(({ shard }) => shard)
+    .sort((a, b) => a - b);
+  const surplus = mine.slice(share).map(({ shard }) => shard);
+  if (kept.length > 0) {
+    const chosen = dialect.isOneOf('shard', kept);
+    yield* command(
+      `UPDATE ${shards} SET owner = ?, lease_until = ${dialect.nowPlusMs} WHERE ${chosen.sql}`,
+      owner,
+      leaseMs,
+      ...chosen.values,
+    );
+  }
+  if (surplus.length > 0) {
+    const chosen = dialect.isOneOf('shard', surplus);
+    yield* command(
+      `UPDATE ${shards} SET owner = NULL, lease_until = NULL WHERE ${chosen.sql}`,
+      ...chosen.values,
+    );
+  }
+  return { shards: kept, hasDead: Number(first?.known_count) > aliveCount };
+}
+
+export function* forgetDead(dialect: Dialect, { relays }: Tables): Work<void> {
+  yield* command(`DELETE FROM ${relays} WHERE alive_until <= ${dialect.now}`);
+}
+
+export function* release({ shards, relays }: Tables, owner: string): Work<void> {
+  yield* command(`DELETE FROM ${relays} WHERE owner = ?`, owner);
+  yield* command(`UPDATE ${shards} SET owner = NULL, lease_until = NULL WHERE owner = ?`, owner);
+}

@@ -1,0 +1,163 @@
+import {
+  type ExceptRows,
+  type OutboxStatistics,
+  type RowFilter,
+  type RowStatus,
+  rowStatuses,
+  type StoredRow,
+} from '../../outbox/outbox-store.ts';
+import { type Dialect, integers, type Tables } from './dialect.ts';
+import { type Condition, query, queryInOrder, type SqlRow, type Work } from './statement.ts';
+
+export function* pending(
+  dialect: Dialect,
+  { rows, statusIndex }: Tables,
+  shards: readonly number[],
+  { upToId, ids }: ExceptRows,
+  limit: number,
+): Work<readonly StoredRow[]> {
+  const [after = 0, most = 0] = integers([upToId, limit]);
+  const held = integers(shards).join(', ');
+  if (held === '') return [];
+  const known = ids.length === 0 ? '' : `AND id NOT IN (${integers(ids).join(', ')}) `;
+  // The shard is told in the order as well: only the index of PENDING rows has it.
+  const sql =
+    `SELECT ${storedColumns(dialect)} FROM ${rows}${dialect.useIndex(statusIndex)} ` +
+    `WHERE status = 'PENDING' AND id > ${after} AND shard IN (${held}) ${known}ORDER BY id, shard LIMIT ${most}`;
+  return (yield* queryInOrder(sql)).map(toStoredRow);
+}
+
+export function* readRows(
+  dialect: Dialect,
+  { rows }: Tables,
+  filter: RowFilter,
+  afterId: number,
+  limit: number,
+): Work<readonly StoredRow[]> {
+  const chosen = conditionOf(dialect, filter);
+  const sql = `SELECT ${storedColumns(dialect)} FROM ${rows} WHERE id > ? AND ${chosen.sql} ORDER BY id LIMIT ?`;
+  return (yield* query(sql, afterId, ...chosen.values, limit)).map(toStoredRow);
+}
+
+export function* readIds(
+  dialect: Dialect,
+  { rows }: Tables,
+  filter: RowFilter,
+  afterId: number,
+  limit: number,
+): Work<readonly number[]> {
+  const chosen = conditionOf(dialect, filter);
+  const sql = `SELECT id FROM ${rows} WHERE id > ? AND ${chosen.sql} ORDER BY id LIMIT ?`;
+  return (yield* query(sql, afterId, ...chosen.values, limit)).map(({ id }) => Number(id));
+}
+
+export function* countPending({ rows }: Pick<Tables, 'rows'>): Work<number> {
+  const [found] = yield* query(`SELECT COUNT(*) AS row_count FROM ${rows} WHERE status = 'PENDING'`);
+  return Number(found?.row_count);
+}
+
+/**
+ * Each status by its own index, none of which is read with its rows: a table keeps what is PUBLISHED for days. The oldest PENDING row
+ * is the one with the lowest id.
+ */
+export function* statistics(dialect: Dialect, { rows }: Tables): Work<OutboxStatistics> {
+  const { msOf, now } = dialect;
+  const pendingCount = yield* countPending({ rows });
+  const [oldest] = yield* query(
+    `SELECT ${msOf(now)} - ${msOf('created_at')} AS age_ms FROM ${rows} WHERE status = 'PENDING' ORDER BY id LIMIT 1`,
+  );
+  const [failed] = yield* query(`SELECT COUNT(*) AS row_count FROM ${rows} WHERE status = 'FAILED'`);
+  const [published] = yield* query(
+    `SELECT COUNT(*) AS row_count, AVG(${msOf('published_at')} - ${msOf('created_at')}) AS mean_ms FROM ${rows} WHERE status = 'PUBLISHED'`,
+  );
+  const counts = {
+    pending: pendingCount,
+    published: Number(published?.row_count),
+    failed: Number(failed?.row_count),
+  };
+  return {
+    total: counts.pending + counts.published + counts.failed,
+    ...counts,
+    oldestPendingMs: duration(oldest?.age_ms),
+    avgProcessingTimeMs: duration(published?.mean_ms),
+  };
+}
+
+const everyRow: Condition = { sql: '1 = 1', values: [] };
+
+/** An empty filter is every row; an empty list in it is none. */
+export function conditionOf(dialect: Dialect, filter: RowFilter): Condition {
+  const parts: Condition[] = [];
+  if (filter.ids !== undefined) parts.push(dialect.isOneOf('id', filter.ids));
+  if (filter.statuses !== undefined) parts.push(hasStatus(filter.statuses));
+  const texts = [
+    ['event_type', filter.eventType],
+    ['topic', filter.topic],
+    ['aggregate_type', filter.aggregateType],
+    ['aggregate_id', filter.aggregateId],
+  ] as const;
+  for (const [column, text] of texts)
+    if (text !== undefined) parts.push({ sql: dialect.equals(column), values: [text] });
+  const { since, before } = filter;
+  if (since !== undefined) parts.push({ sql: `created_at >= ${dialect.timeOfMs}`, values: [since] });
+  if (before !== undefined) parts.push({ sql: `created_at < ${dialect.timeOfMs}`, values: [before] });
+  if (parts.length === 0) return everyRow;
+  return {
+    sql: parts.map(({ sql }) => sql).join(' AND '),
+    values: parts.flatMap(({ values }) => values),
+  };
+}
+
+/** Written out: with a parameter no partial index would be found. */
+function hasStatus(statuses: readonly RowStatus[]): Condition {
+  const known = rowStatuses.filter((status) => statuses.includes(status));
+  const sql = known.map((status) => `status = '${status}'`).join(' OR ');
+  return { sql: known.length === 0 ? '1 = 0' : `(${sql})`, values: [] };
+}
+
+function storedColumns({ msOf, now }: Dialect): string {
+  const waits = `CASE WHEN next_retry_at IS NULL THEN 0 ELSE ${msOf('next_retry_at')} - ${msOf(now)} END AS wait_ms`;
+  const plain =
+    'id, event_id, aggregate_type, aggregate_id, event_type, topic, record_key, headers, payload, status, retry_count, last_error';
+  return `${plain}, ${msOf('occurred_at')} AS occurred_ms, ${waits}`;
+}
+
+function toStoredRow(row: SqlRow): StoredRow {
+  return {
+    id: Number(row.id),
+    eventId: String(row.event_id),
+    aggregateType: String(row.aggregate_type),
+    aggregateId: String(row.aggregate_id),
+    eventType: String(row.event_type),
+    topic: String(row.topic),
+    key: String(row.record_key),
+    headers: headersOf(String(row.headers)),
+    payload: bytesOf(row.payload),
+    occurredAt: Math.round(Number(row.occurred_ms)),
+    status: row.status as RowStatus,
+    retryCount: Number(row.retry_count),
+    lastError: row.last_error === null ? null : String(row.last_error),
+    waitMs: Math.max(0, Math.ceil(Number(row.wait_ms))),
+  };
+}
+
+/** What no svc has written holds up no other row. */
+function headersOf(text: string): Record<string, string> {
+  try {
+    const found: unknown = JSON.parse(text);
+    return typeof found === 'object' && found !== null ? (found as Record<string, string>) : {};
+  } catch {
+    return {};
+  }
+}
+
+function bytesOf(value: unknown): Buffer {
+  if (Buffer.isBuffer(value)) return value;
+  const { buffer, byteOffset, byteLength } = value as Uint8Array;
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+/** A clock that was set back shows in the rows. */
+function duration(value: unknown): number | null {
+  return value === null || value === undefined ? null : Math.max(0, Number(value));
+}

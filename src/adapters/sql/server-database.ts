@@ -1,0 +1,164 @@
+import { inTime, within } from '../../ground/clock.ts';
+import type { SvcError } from '../../ground/errors.ts';
+import type { RunOptions, SqlDatabase } from './sql-store.ts';
+import { runWork, type Statement, type StatementResult, type Work } from './statement.ts';
+
+/** A connection to a server. It holds no process. */
+export interface ServerConnection {
+  /** Rejects with what the driver rejects with. */
+  run(statement: Statement): Promise<StatementResult>;
+  /** The text that opens a transaction in which no statement takes longer than `limitMs`. */
+  begin(limitMs: number): Promise<void>;
+  end(verb: 'COMMIT' | 'ROLLBACK'): Promise<void>;
+  /** Whether it can be used no longer. */
+  isLost(): boolean;
+  /** With a goodbye to the server. Never rejects. */
+  leave(): Promise<void>;
+  /** At once; what is under way is given up, by the server as well as it can be done. */
+  destroy(): void;
+}
+
+export interface ServerDatabaseOptions {
+  /** Loads the driver: no part of the time-out, as no server is waited for. */
+  readonly load: () => Promise<unknown>;
+  /** Gives up by itself after the same time-out. */
+  readonly connect: () => Promise<ServerConnection>;
+  readonly timeoutMs: number;
+  readonly toError: (error: unknown) => SvcError;
+  /** A deadlock and the like: all is rolled back, and may be done once more. */
+  readonly isPassing: (error: unknown) => boolean;
+  readonly late: () => SvcError;
+  readonly closed: () => SvcError;
+}
+
+/** One for what is sent, and one for what is sent meanwhile: processes are many, and a server has few. */
+const mostConnections = 2;
+const idleMs = 30_000;
+const mostTries = 4;
+
+/** A few connections, opened when they are needed and again after a failure. */
+export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabase {
+  const { timeoutMs } = options;
+  /** The one that was used last is on top: the other one becomes idle. */
+  const idle: { readonly connection: ServerConnection; readonly timer: NodeJS.Timeout }[] = [];
+  const waiting: (() => void)[] = [];
+  const underWay = new Set<Promise<unknown>>();
+  const used = new Set<ServerConnection>();
+  let places = mostConnections;
+  let isClosed = false;
+
+  async function take(): Promise<ServerConnection> {
+    if (places === 0) await new Promise<void>((resolve) => waiting.push(resolve));
+    else places--;
+    for (let last = idle.pop(); last !== undefined; last = idle.pop()) {
+      clearTimeout(last.timer);
+      if (!last.connection.isLost()) return last.connection;
+      last.connection.destroy();
+    }
+    try {
+      return await options.connect();
+    } catch (error) {
+      freePlace();
+      throw error;
+    }
+  }
+
+  function freePlace(): void {
+    const next = waiting.shift();
+    if (next === undefined) places++;
+    else next();
+  }
+
+  function giveBack(connection: ServerConnection): void {
+    used.delete(connection);
+    if (connection.isLost()) connection.destroy();
+    else {
+      const timer = setTimeout(() => {
+        idle.splice(
+          idle.findIndex((one) => one.connection === connection),
+          1,
+        );
+        void connection.leave();
+      }, idleMs);
+      timer.unref();
+      idle.push({ connection, timer });
+    }
+    freePlace();
+  }
+
+  async function transaction<T>(connection: ServerConnection, work: Work<T>, limitMs: number): Promise<T> {
+    try {
+      await connection.begin(limitMs);
+      const result = await runWork(work, (statement) => connection.run(statement));
+      await connection.end('COMMIT');
+      return result;
+    } catch (error) {
+      // What cannot be rolled back ends with its connection.
+      if (!connection.isLost()) await connection.end('ROLLBACK').catch(() => connection.destroy());
+      throw error;
+    }
+  }
+
+  async function attempt<T>(
+    work: () => Work<T>,
+    { as = 'transaction', limitMs = timeoutMs }: RunOptions,
+  ): Promise<T> {
+    let connection: ServerConnection | undefined;
+    let isLate = false;
+    const whole = async (): Promise<T> => {
+      const taken = await take();
+      connection = taken;
+      used.add(taken);
+      try {
+        if (isLate) throw options.late();
+        if (as !== 'statement') return await transaction(taken, work(), limitMs);
+        return await runWork(work(), (statement) => taken.run(statement));
+      } finally {
+        giveBack(taken);
+      }
+    };
+    return inTime(whole(), {
+      limitMs,
+      keepsAlive: false,
+      late: () => {
+        isLate = true;
+        connection?.destroy();
+        throw options.late();
+      },
+    });
+  }
+
+  async function run<T>(work: () => Work<T>, runOptions: RunOptions = {}): Promise<T> {
+    await options.load();
+    for (let tries = 1; ; tries++) {
+      if (isClosed) throw options.closed();
+      const trying = attempt(work, runOptions);
+      underWay.add(trying);
+      try {
+        return await trying;
+      } catch (error) {
+        if (tries === mostTries || !options.isPassing(error)) throw options.toError(error);
+      } finally {
+        underWay.delete(trying);
+      }
+    }
+  }
+
+  return {
+    run,
+    async close(deadlineMs) {
+      isClosed = true;
+      const end = async (): Promise<void> => {
+        await Promise.allSettled(underWay);
+        await Promise.all(
+          idle.splice(0).map(({ connection, timer }) => {
+            clearTimeout(timer);
+            return connection.leave();
+          }),
+        );
+      };
+      await within(deadlineMs, end());
+      for (const connection of used) connection.destroy();
+    },
+  };
+}

@@ -1,0 +1,27 @@
+import { dialects, tablesOf } from '../sql/dialect.ts';
+import { migrate } from '../sql/prepare.ts';
+import { runWorkAtOnce } from '../sql/statement.ts';
+import { loadNodeSqlite } from './sqlite-handle.ts';
+import { pathOf } from './sqlite-path.ts';
+
+/** The longest that the start of a process waits for another one that has the file. */
+const busyMs = 2_000;
+
+/**
+ * Makes the tables before the application's first turn, in which its first event may be stored. What is wrong with them, the
+ * store tells when it is prepared.
+ */
+export function prepareSqliteAtOnce(url: string, table: string): void {
+  const database = loadNodeSqlite().open(pathOf(url));
+  try {
+    database.exec(`PRAGMA busy_timeout = ${busyMs}`);
+    database.exec('PRAGMA journal_mode = WAL');
+    database.exec('BEGIN IMMEDIATE');
+    const work = migrate(dialects.sqlite, table, tablesOf('sqlite', table), busyMs);
+    runWorkAtOnce(work, (statement) => database.run(statement));
+    database.exec('COMMIT');
+  } finally {
+    // Before the application opens it: two copies of SQLite in one process undo each other's locks.
+    database.close();
+  }
+}

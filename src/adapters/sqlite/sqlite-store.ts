@@ -1,0 +1,141 @@
+// sqlite/: SQLite: its driver, as the application uses it, and the outbox in it, over svc's own connection.
+
+import { existsSync } from 'node:fs';
+import { within } from '../../ground/clock.ts';
+import type { OutboxStore } from '../../outbox/outbox-store.ts';
+import { packageMissing, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
+import {
+  createSqlStore,
+  defaultTimeoutMs,
+  type SqlDatabase,
+  type SqlStoreOptions,
+} from '../sql/sql-store.ts';
+import { runWorkAtOnce, type Work } from '../sql/statement.ts';
+import { isBusy, toSqliteError } from './sqlite-failure.ts';
+import { loadSqlite, type SqliteDriver, type SqliteHandle } from './sqlite-handle.ts';
+import { pathOf } from './sqlite-path.ts';
+
+/** Between two tries while somebody else has the file: the first and the longest wait. */
+const firstWaitMs = 2;
+const longestWaitMs = 50;
+
+/**
+ * `better-sqlite3` where it is installed, else `node:sqlite`. Each transaction is done in one go, without a turn of the event
+ * loop: nothing of the application comes in between. While somebody else holds the lock svc waits on a timer and never
+ * in SQLite, as that would block the thread in which the application is about to give the lock back.
+ *
+ * `load`: the driver that the application opens the same file with, if it is known. Two copies of SQLite in one process undo each
+ * other's locks (sqlite.org/howtocorrupt.html, 2.2.1).
+ */
+export function createSqliteStore(
+  options: SqlStoreOptions,
+  load: () => SqliteDriver | Promise<SqliteDriver> = loadSqlite,
+): OutboxStore {
+  const path = pathOf(options.url);
+  const details: StoreFaultDetails = {
+    dialect: 'sqlite',
+    table: options.table,
+    database: `SQLite in ${path}`,
+  };
+  return createSqlStore('sqlite', options, details, openLater(path, options, details, load));
+}
+
+function openLater(
+  path: string,
+  { initializeSchema, timeoutMs = defaultTimeoutMs }: SqlStoreOptions,
+  details: StoreFaultDetails,
+  load: () => SqliteDriver | Promise<SqliteDriver>,
+): SqlDatabase {
+  let driver: Promise<SqliteDriver> | undefined;
+  let handle: SqliteHandle | undefined;
+  let isClosed = false;
+  const underWay = new Set<Promise<unknown>>();
+
+  function opened(made: SqliteDriver): SqliteHandle {
+    if (handle !== undefined) return handle;
+    // Opening makes an empty file.
+    if (initializeSchema === 'never' && !existsSync(path)) throw storeError('tableMissing', details);
+    const fresh = made.open(path);
+    try {
+      fresh.exec('PRAGMA busy_timeout = 0');
+      fresh.exec('PRAGMA journal_mode = WAL');
+      // NORMAL may lose the last commits with the power, and so do events whose transaction has committed.
+      fresh.exec('PRAGMA synchronous = FULL');
+    } catch (error) {
+      fresh.close();
+      throw error;
+    }
+    handle = fresh;
+    return fresh;
+  }
+
+  /** Without an `await`: see above. */
+  function transact<T>(made: SqliteDriver, work: Work<T>): T {
+    const database = opened(made);
+    database.exec('BEGIN IMMEDIATE');
+    try {
+      const result = runWorkAtOnce(work, (statement) => database.run(statement));
+      database.exec('COMMIT');
+      return result;
+    } catch (error) {
+      rollBack(database);
+      throw error;
+    }
+  }
+
+  function rollBack(database: SqliteHandle): void {
+    try {
+      database.exec('ROLLBACK');
+    } catch {
+      // SQLite has done so already, or the handle is of no use any more: the next call opens another.
+      handle = undefined;
+      try {
+        database.close();
+      } catch {
+        // Nobody needs it.
+      }
+    }
+  }
+
+  async function attempt<T>(work: () => T, limitMs: number): Promise<T> {
+    const untilMs = performance.now() + limitMs;
+    for (let waitMs = firstWaitMs; ; waitMs = Math.min(waitMs * 2, longestWaitMs)) {
+      if (isClosed) throw storeError('closed', details);
+      try {
+        return work();
+      } catch (error) {
+        if (!isBusy(error) || performance.now() + waitMs > untilMs) throw toSqliteError(error, details);
+      }
+      await new Promise<void>((resolve) => void setTimeout(resolve, waitMs * (0.5 + Math.random())).unref());
+    }
+  }
+
+  return {
+    async run(work, { as = 'transaction', limitMs = timeoutMs } = {}) {
+      driver ??= Promise.resolve().then(load);
+      const made = await driver.catch((error: unknown) => {
+        driver = undefined;
+        throw packageMissing('better-sqlite3', error as NodeJS.ErrnoException);
+      });
+      const trying = attempt(
+        () =>
+          as === 'transaction'
+            ? transact(made, work())
+            : runWorkAtOnce(work(), (one) => opened(made).run(one)),
+        limitMs,
+      );
+      underWay.add(trying);
+      try {
+        return await trying;
+      } finally {
+        underWay.delete(trying);
+      }
+    },
+    async close(deadlineMs) {
+      await within(deadlineMs, Promise.allSettled(underWay));
+      isClosed = true;
+      handle?.close();
+      handle = undefined;
+    },
+  };
+}

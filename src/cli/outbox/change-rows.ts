@@ -1,0 +1,131 @@
+import { consoleLogger } from '../../observe/logger.ts';
+import type { OutboxStore, RowFilter, StoredRow } from '../../outbox/outbox-store.ts';
+import { useOutbox } from '../../start/outbox/use-outbox.ts';
+import { printableJson } from '../printable.ts';
+import { WrongUse } from '../recovery-options.ts';
+import { onRequest } from '../recovery-output.ts';
+import { outboxConfig } from './outbox-config.ts';
+import { type OutboxOptions, parseOutboxOptions } from './outbox-options.ts';
+import { createCounter, eventsOf, rowDocument, rowHead, rowLine } from './row-output.ts';
+import { sayStopping, stoppable } from './stoppable.ts';
+
+/** Rows that are read and changed at once, with their payloads: what is interrupted stands after each. */
+const pageRows = 200;
+const listLimit = 1_000;
+
+/** `svc outbox list`. */
+export async function runList(args: readonly string[]): Promise<number> {
+  const options = parseOutboxOptions(args, { hasFilters: true });
+  return listRows(options, options.filter, options.limit ?? listLimit);
+}
+
+/** `svc outbox retry-failed`: FAILED events are tried anew, with all their tries. */
+export async function runRetryFailed(args: readonly string[]): Promise<number> {
+  const options = parseOutboxOptions(args, { hasFilters: true, own: ['dry-run'] });
+  if (options.filter.statuses?.some((status) => status !== 'FAILED'))
+    throw new WrongUse('svc outbox retry-failed takes FAILED events only: leave --status out');
+  const filter: RowFilter = { ...options.filter, statuses: ['FAILED'] };
+  return changeRows(options, filter, (store, rows) => store.retry(rows), 'will be sent again', 'retried');
+}
+
+/** `svc outbox discard`: events are deleted, as if they had never been. FAILED ones, where no status is named. */
+export async function runDiscard(args: readonly string[]): Promise<number> {
+  const options = parseOutboxOptions(args, { hasFilters: true, own: ['dry-run', 'all'] });
+  if (options.isAll && options.isFiltered) throw new WrongUse('--all means every event: give no filter');
+  if (!options.isAll && !options.isFiltered)
+    throw new WrongUse('svc outbox discard deletes what a filter names: give one, or --all for every event');
+  const filter: RowFilter = options.isAll ? {} : { statuses: ['FAILED'], ...options.filter };
+  return changeRows(options, filter, (store, rows) => store.discard(rows), 'deleted', 'discarded');
+}
+
+async function changeRows(
+  options: OutboxOptions,
+  filter: RowFilter,
+  change: (store: OutboxStore, rows: RowFilter) => Promise<number>,
+  done: string,
+  field: string,
+): Promise<number> {
+  const { limit = Number.POSITIVE_INFINITY, isJson } = options;
+  if (options.isDryRun) return listRows(options, filter, limit);
+  const config = outboxConfig(options);
+  const counter = createCounter(process.stderr);
+  let count = 0;
+  const isInterrupted = await stoppable(async (isStopped) => {
+    try {
+      await useOutbox(config, consoleLogger('warn'), async (store) => {
+        for await (const rows of pagesOf(store, filter, limit)) {
+          count += await change(store, { ...filter, ids: rows.map(({ id }) => id) });
+          counter.show(`${eventsOf(count)} ${done}`);
+          if (isStopped()) return;
+        }
+      });
+    } catch (error) {
+      counter.end();
+      process.stderr.write(`svc: ${eventsOf(count)} ${done} before this:\n`);
+      throw error;
+    }
+    return isStopped();
+  }, sayStopping);
+  counter.end();
+  const stopped = isInterrupted ? onRequest : null;
+  if (isJson) process.stdout.write(`${printableJson({ dryRun: false, [field]: count, stopped }, 2)}\n`);
+  else
+    process.stderr.write(
+      `${eventsOf(count)} ${done}\n${isInterrupted ? `${onRequest}: there may be more\n` : ''}`,
+    );
+  return isInterrupted ? 1 : 0;
+}
+
+/** Changes nothing, so that nobody has to wait for what is under way. Exit code 1: it was interrupted. */
+export async function listRows(options: OutboxOptions, filter: RowFilter, limit: number): Promise<number> {
+  const config = outboxConfig(options);
+  const documents: object[] = [];
+  let count = 0;
+  let hasMore = false;
+  let isInterrupted = false;
+  if (!options.isJson) process.stdout.write(rowHead);
+  await stoppable(
+    async (isStopped) => {
+      await useOutbox(config, consoleLogger('warn'), async (store) => {
+        // One more than is shown: whether there are more.
+        for await (const rows of pagesOf(store, filter, limit + 1)) {
+          for (const row of rows) {
+            if (count === limit) hasMore = true;
+            else if (options.isJson) documents.push(rowDocument(row));
+            else process.stdout.write(rowLine(row));
+            if (!hasMore) count++;
+          }
+          if (isStopped()) break;
+        }
+        isInterrupted = isStopped();
+      });
+    },
+    () => {},
+  );
+  if (options.isJson) {
+    const stopped = isInterrupted ? onRequest : null;
+    const document = { dryRun: true, matched: count, more: hasMore, stopped, events: documents };
+    process.stdout.write(`${printableJson(document, 2)}\n`);
+  } else {
+    const more = hasMore ? ', and there are more: give a larger --limit' : '';
+    process.stderr.write(
+      `${eventsOf(count)}${more}\n${isInterrupted ? `${onRequest}: there may be more\n` : ''}`,
+    );
+  }
+  return isInterrupted ? 1 : 0;
+}
+
+async function* pagesOf(
+  store: OutboxStore,
+  filter: RowFilter,
+  limit: number,
+): AsyncGenerator<readonly StoredRow[]> {
+  let lastId = 0;
+  for (let left = limit; left > 0; ) {
+    const rows = await store.read(filter, lastId, Math.min(left, pageRows));
+    if (rows.length > 0) yield rows;
+    if (rows.length < Math.min(left, pageRows)) return;
+    left -= rows.length;
+    lastId = rows.at(-1)?.id ?? lastId;
+  }
+}

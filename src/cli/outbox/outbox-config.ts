@@ -1,0 +1,67 @@
+import { formatProblem, type Problem } from '../../config/check/problem.ts';
+import type { Config } from '../../config/config.ts';
+import { loadConfig } from '../../config/read/load.ts';
+import { optionNamed, targetsName } from '../../config/schema/schema.ts';
+import { recoveryConfig } from '../recovery-config.ts';
+import { WrongUse } from '../recovery-options.ts';
+
+const noOutbox =
+  'no outbox: set svc.outbox.enabled: true, and svc.outbox.datasource.url or the variable DATABASE_URL';
+
+/**
+ * The configuration of the application, as far as its outbox needs it: what else is wrong there is no matter here.
+ *
+ * @throws WrongUse
+ */
+export function outboxConfig({ config: file }: { readonly config: string | undefined }): Config {
+  const { config, problems } = loadConfig({ file });
+  refuse(problems.filter(isOfOutbox));
+  if (config.outbox.datasource.url === undefined) throw new WrongUse(noOutbox);
+  sayFile(config);
+  return config;
+}
+
+/**
+ * The same, with the broker that events go to.
+ *
+ * @throws WrongUse
+ */
+export function sendingConfig(options: {
+  readonly config: string | undefined;
+  readonly broker: string | undefined;
+}): Config {
+  outboxConfig(options);
+  const { config, checkBroker } = recoveryConfig(options);
+  checkBroker();
+  return config;
+}
+
+/**
+ * For what runs for long: also the log, the management server and the end have to be right, and the outbox must be on.
+ *
+ * @throws WrongUse
+ */
+export function relayConfig(options: {
+  readonly config: string | undefined;
+  readonly broker: string | undefined;
+}): Config {
+  const { config, problems, notFound } = loadConfig({ file: options.config });
+  if (!config.enabled) throw new WrongUse('svc.enabled is false: there is nothing to relay');
+  refuse(problems.filter(({ name }) => /^(svc\.(log|shutdown)|management)\./.test(name)));
+  if (notFound !== undefined) throw new WrongUse(notFound);
+  if (!config.outbox.enabled)
+    throw new WrongUse('the outbox is off: set svc.outbox.enabled: true for svc relay to have rows to send');
+  return sendingConfig(options);
+}
+
+function isOfOutbox({ name }: Problem): boolean {
+  return name !== targetsName && (name.startsWith('svc.outbox.') || optionNamed(name) === undefined);
+}
+
+function refuse(wrong: readonly Problem[]): void {
+  if (wrong.length > 0) throw new WrongUse(wrong.map(formatProblem).join('\nsvc: '));
+}
+
+function sayFile({ file }: Config): void {
+  if (file !== undefined) process.stderr.write(`svc: configuration ${file}\n`);
+}

@@ -1,0 +1,52 @@
+import { consoleLogger } from '../../observe/logger.ts';
+import { replayOutbox } from '../../start/outbox/use-outbox.ts';
+import { printable, printableJson } from '../printable.ts';
+import { WrongUse } from '../recovery-options.ts';
+import { onRequest } from '../recovery-output.ts';
+import { listRows } from './change-rows.ts';
+import { sendingConfig } from './outbox-config.ts';
+import { parseOutboxOptions } from './outbox-options.ts';
+import { createCounter, eventsOf } from './row-output.ts';
+import { sayStopping, stoppable } from './stoppable.ts';
+
+/** As that of `POST /actuator/svc-outbox`. */
+const defaultLimit = 1_000;
+
+/** `svc outbox replay`: events are sent again to their topics, whatever their status, and stay as they are. */
+export async function runReplay(args: readonly string[]): Promise<number> {
+  const options = parseOutboxOptions(args, { hasFilters: true, own: ['dry-run', 'broker'] });
+  const { since: sinceMs, ...filter } = options.filter;
+  const { limit = defaultLimit, isJson } = options;
+  if (sinceMs === undefined)
+    throw new WrongUse('svc outbox replay needs --since <time>: the start of the replay');
+  if (options.isDryRun) return listRows(options, options.filter, limit);
+  const config = sendingConfig(options);
+  const counter = createCounter(process.stderr);
+  let isInterrupted = false;
+  const running = replayOutbox(
+    config,
+    consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn'),
+    { since: new Date(sinceMs).toISOString(), limit, filter },
+    (sentCount, failedCount) =>
+      counter.show(`${sentCount} sent${failedCount > 0 ? `, ${failedCount} failed` : ''}`),
+  );
+  const result = await stoppable(
+    () => running.result,
+    () => {
+      isInterrupted = true;
+      sayStopping();
+      running.stop();
+    },
+  ).finally(counter.end);
+  const { since, total, success, failed, failedEventIds } = result;
+  if (isJson) {
+    const stopped = isInterrupted ? onRequest : null;
+    process.stdout.write(`${printableJson({ dryRun: false, ...result, stopped }, 2)}\n`);
+  } else {
+    const lines = [`${success} of ${eventsOf(total)} since ${since} sent again to their topics`];
+    if (isInterrupted) lines.push(`${onRequest}: ${eventsOf(failed)} were not sent`);
+    else for (const eventId of failedEventIds) lines.push(`not sent: ${eventId}`);
+    process.stderr.write(`${lines.map(printable).join('\n')}\n`);
+  }
+  return failed > 0 || isInterrupted ? 1 : 0;
+}

@@ -1,0 +1,103 @@
+import { loadConfig } from '../../config/read/load.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { consoleLogger, type Logger } from '../../observe/logger.ts';
+import { outboxDdl } from '../../start/adapters.ts';
+import { useOutbox } from '../../start/outbox/use-outbox.ts';
+import { type Dialect, dialectOf } from '../../transaction/dialect.ts';
+import { printable, printableJson } from '../printable.ts';
+import { WrongUse } from '../recovery-options.ts';
+import { outboxConfig } from './outbox-config.ts';
+import { type OutboxOptions, parseOutboxOptions } from './outbox-options.ts';
+import { eventsOf } from './row-output.ts';
+
+/** `svc outbox ddl`: the tables as SQL, without a connection. */
+export async function runDdl(args: readonly string[]): Promise<number> {
+  const options = parseOutboxOptions(args, { hasFilters: false, own: ['dialect', 'table', 'role'] });
+  // Whatever is wrong in the file: the URL and the table of it are but defaults.
+  const { outbox } = loadConfig({ file: options.config }).config;
+  const dialect = dialectNamed(options) ?? dialectOf(outbox.datasource.url ?? '');
+  if (dialect === undefined)
+    throw new WrongUse(
+      'svc outbox ddl needs --dialect postgres, mysql or sqlite, where no file names a database',
+    );
+  const table = options.table ?? outbox.table;
+  const grants = rolesOf(options.roles);
+  if (dialect === 'sqlite' && options.roles.length > 0)
+    throw new WrongUse('SQLite has no roles: leave --role out');
+  try {
+    const sql = await outboxDdl(dialect, table, grants);
+    process.stdout.write(options.isJson ? `${printableJson({ dialect, table, sql }, 2)}\n` : sql);
+    return 0;
+  } catch (error) {
+    if (error instanceof SvcError && error.code === 'SVC_OUTBOX_URL') throw new WrongUse(error.message);
+    throw error;
+  }
+}
+
+function dialectNamed({ dialect }: OutboxOptions): Dialect | undefined {
+  if (dialect === undefined) return undefined;
+  const named = dialectOf(`${dialect}:`);
+  if (named === undefined) throw new WrongUse('--dialect takes postgres, mysql or sqlite');
+  return named;
+}
+
+function rolesOf(texts: readonly string[]): { application?: string; relay?: string } {
+  const roles: { application?: string; relay?: string } = {};
+  for (const text of texts.flatMap((each) => each.split(','))) {
+    const [, role, name] = /^(app|relay)=(.+)$/.exec(text) ?? [];
+    if (role === undefined || name === undefined)
+      throw new WrongUse('--role takes app=<user>, relay=<user>, or both with a comma');
+    roles[role === 'app' ? 'application' : 'relay'] = name;
+  }
+  return roles;
+}
+
+/** `svc outbox migrate`: makes or updates the tables, as a user who may. */
+export async function runMigrate(args: readonly string[]): Promise<number> {
+  const options = parseOutboxOptions(args, { hasFilters: false });
+  const config = outboxConfig(options);
+  const { table } = config.outbox;
+  let isChanged = false;
+  const warnings = consoleLogger('warn');
+  // The one line of a store that has made something.
+  const info = (): void => {
+    isChanged = true;
+  };
+  const logger: Logger = { ...warnings, info };
+  await useOutbox(config, logger, (store) => store.prepare(), { makesTables: true });
+  if (options.isJson) process.stdout.write(`${printableJson({ table, changed: isChanged }, 2)}\n`);
+  else
+    process.stderr.write(
+      isChanged
+        ? `the tables of ${table} were made, as this version of svc needs them\n`
+        : `the tables of ${table} are as this version of svc needs them: nothing to do\n`,
+    );
+  return 0;
+}
+
+/** `svc outbox check`: whether the tables are there and the user of the configuration may do what a relay does. */
+export async function runTableCheck(args: readonly string[]): Promise<number> {
+  const options = parseOutboxOptions(args, { hasFilters: false });
+  const config = outboxConfig(options);
+  const { table, datasource } = config.outbox;
+  const scene = { dialect: dialectOf(datasource.url ?? '') ?? null, table };
+  try {
+    const pending = await useOutbox(config, consoleLogger('warn'), async (store) => {
+      await store.prepare();
+      return store.countPending();
+    });
+    if (options.isJson) process.stdout.write(`${printableJson({ ok: true, ...scene, pending }, 2)}\n`);
+    else
+      process.stdout.write(
+        `outbox: the tables of ${table} are as this version of svc needs them, and its user may use them; ${eventsOf(pending)} pending\n`,
+      );
+    return 0;
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    const { code, message } = error;
+    if (options.isJson)
+      process.stdout.write(`${printableJson({ ok: false, ...scene, code, problem: message }, 2)}\n`);
+    else process.stdout.write(`error: ${printable(message)}\n`);
+    return 1;
+  }
+}

@@ -1,0 +1,17 @@
+const instant = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/;
+
+/**
+ * Milliseconds since the epoch of an ISO 8601 time: `2026-03-04T10:00:00Z`, or `2026-03-04` (UTC); `undefined`: it is none. A
+ * time without a zone could be anybody's.
+ */
+export function parseInstant(text: string): number | undefined {
+  // Date.parse alone takes "90" for a year.
+  const time = instant.test(text) && isDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(time) ? undefined : time;
+}
+
+/** Date.parse alone takes the 31st of February for the 3rd of March. */
+function isDay(day: string): boolean {
+  const time = Date.parse(day);
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(day);
+}

@@ -1,0 +1,68 @@
+import type { Clock } from '../ground/clock.ts';
+import type { Logger } from '../observe/logger.ts';
+import { createQuietLog } from '../observe/quiet-log.ts';
+import type { OutboxStore } from './outbox-store.ts';
+import type { RelaySettings } from './relay/relay-settings.ts';
+import { createSignal, reasonOf } from './relay/signal.ts';
+
+/** From one look for old rows to the next; the first comes a while after the start, which has enough to do. */
+export const cleanupIntervalMs = 600_000;
+export const firstCleanupMs = 60_000;
+/** Rows that are deleted at once: short transactions, which hold up nobody for long. */
+export const cleanupRows = 1_000;
+/** Between two of them. */
+export const cleanupPauseMs = 200;
+
+const dayMs = 86_400_000;
+
+export interface CleanupOptions {
+  readonly store: Pick<OutboxStore, 'cleanup'>;
+  readonly settings: Pick<RelaySettings, 'cleanupEnabled' | 'retentionDays' | 'failedRetentionDays'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Deletes old rows, one instance at a time. */
+export interface Cleanup {
+  /** Until `stop`; at once where it is not enabled. */
+  run(): Promise<void>;
+  stop(): void;
+}
+
+export function createCleanup({ store, settings, clock, logger }: CleanupOptions): Cleanup {
+  const { retentionDays, failedRetentionDays } = settings;
+  const say = createQuietLog(logger, clock, { level: 'warn' });
+  const pause = createSignal();
+  let isStopped = !settings.cleanupEnabled;
+
+  async function cleanUp(status: 'PUBLISHED' | 'FAILED', days: number): Promise<void> {
+    for (let deleted = cleanupRows, sum = 0; deleted >= cleanupRows && !isStopped; ) {
+      deleted = await store.cleanup(status, days * dayMs, cleanupRows);
+      sum += deleted;
+      if (deleted >= cleanupRows) await pause.wait(cleanupPauseMs);
+      else if (sum > 0) logger.debug(`outbox: old ${status} rows were deleted`, { rows: sum });
+    }
+  }
+
+  return {
+    async run() {
+      let waitMs = firstCleanupMs;
+      while (!isStopped) {
+        await pause.wait(waitMs);
+        if (isStopped) return;
+        waitMs = cleanupIntervalMs;
+        try {
+          await cleanUp('PUBLISHED', retentionDays);
+          // Nobody has ever seen what is in them: 0 does not mean at once.
+          if (failedRetentionDays > 0) await cleanUp('FAILED', failedRetentionDays);
+        } catch (error) {
+          say('cleanup', `outbox: old rows cannot be deleted, and are tried again: ${reasonOf(error)}`);
+        }
+      }
+    },
+    stop() {
+      isStopped = true;
+      pause.raise();
+    },
+  };
+}

@@ -1,0 +1,94 @@
+import { crc32 } from 'node:zlib';
+import { type OutboxRow, shardOf } from './outbox-row.ts';
+
+export type DialectName = 'postgres' | 'mysql' | 'sqlite';
+
+/** What a parameter of a statement can be, with any driver. */
+export type SqlValue = string | number | Buffer | null;
+
+/** The longest name that all databases take: PostgreSQL cuts what is longer, without a word. */
+const longestName = 63;
+const namePattern = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/;
+
+/** The parts of `[schema.]table`, or `undefined` if it is no such name. */
+export function partsOfTable(table: string): { schema: string | undefined; name: string } | undefined {
+  const parts = table.split('.');
+  const [first, second] = parts;
+  if (first === undefined || parts.length > 2 || !parts.every((part) => namePattern.test(part))) return;
+  return second === undefined ? { schema: undefined, name: first } : { schema: first, name: second };
+}
+
+/** A name of its own beside that of the table; a long one is cut, and told apart from others by a checksum. */
+export function besideTable(name: string, suffix: string): string {
+  if (name.length + suffix.length <= longestName) return name + suffix;
+  const sum = crc32(name).toString(16).padStart(8, '0');
+  return `${name.slice(0, longestName - suffix.length - sum.length - 1)}_${sum}${suffix}`;
+}
+
+export function quoteName(dialect: DialectName, name: string): string {
+  return dialect === 'mysql' ? `\`${name}\`` : `"${name}"`;
+}
+
+/** The table, or with a suffix one beside it, as it stands in a statement. */
+export function quoteTable(dialect: DialectName, table: string, suffix = ''): string {
+  const parts = partsOfTable(table);
+  if (parts === undefined) throw new TypeError('not the name of a table');
+  const name = quoteName(dialect, besideTable(parts.name, suffix));
+  return parts.schema === undefined ? name : `${quoteName(dialect, parts.schema)}.${name}`;
+}
+
+/** What an application's INSERT gives. The rest the database fills in: id, status, and `created_at` by its own clock. */
+export const insertColumns = [
+  'event_id',
+  'aggregate_type',
+  'aggregate_id',
+  'event_type',
+  'topic',
+  'record_key',
+  'headers',
+  'payload',
+  'shard',
+  'occurred_at',
+] as const;
+
+/** A time of the tables made of milliseconds since the epoch; in SQLite it is just them. */
+export const timeOfMs: Readonly<Record<DialectName, string>> = {
+  postgres: `(timestamptz 'epoch' + ?::bigint * interval '1 millisecond')`,
+  mysql: `(TIMESTAMP('1970-01-01 00:00:00') + INTERVAL (? * 1000) MICROSECOND)`,
+  sqlite: '?',
+};
+
+/**
+ * The one INSERT of a row: the same text for each, so that it can be prepared, and with the table's schema, so that it means
+ * the same table whatever `search_path` or current database the application's connection has. Parameters: `insertValues`.
+ */
+export function insertStatement(table: string, dialect: DialectName): string {
+  const places = insertColumns.map((column) => (column === 'occurred_at' ? timeOfMs[dialect] : '?'));
+  return placed(
+    dialect,
+    `INSERT INTO ${quoteTable(dialect, table)} (${insertColumns.join(', ')}) VALUES (${places.join(', ')})`,
+  );
+}
+
+/** In the order of `insertColumns`. */
+export function insertValues(row: OutboxRow): readonly SqlValue[] {
+  return [
+    row.eventId,
+    row.aggregateType,
+    row.aggregateId,
+    row.eventType,
+    row.topic,
+    row.key,
+    JSON.stringify(row.headers),
+    row.payload,
+    shardOf(row),
+    row.occurredAt,
+  ];
+}
+
+/** Parameters are written as `?` everywhere; PostgreSQL numbers them. No text of svc has a `?` that is none. */
+export function placed(dialect: DialectName, sql: string): string {
+  if (dialect !== 'postgres') return sql;
+  let count = 0;
+  return sql.replaceAll('?', () => `$${++count}`);
+}

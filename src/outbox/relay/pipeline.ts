@@ -1,0 +1,284 @@
+import { type Clock, inTime } from '../../ground/clock.ts';
+import type { Logger } from '../../observe/logger.ts';
+import type { QuietLog } from '../../observe/quiet-log.ts';
+import type { Broker } from '../../publish/broker.ts';
+import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
+import { partitionOf } from '../../publish/main/partitioner.ts';
+import { shardOf } from '../outbox-row.ts';
+import type { OutboxStore, RowFailure, StoredRow } from '../outbox-store.ts';
+import { createAcknowledger } from './acknowledger.ts';
+import { createParking } from './parking.ts';
+import type { RelayBreaker } from './relay-breaker.ts';
+import {
+  firstLanePauseMs,
+  firstTopicPauseMs,
+  longestLanePauseMs,
+  longestTopicPauseMs,
+  maxStayed,
+  type RelaySettings,
+} from './relay-settings.ts';
+import { createRowChains, type Entry, type RowEnd } from './row-chains.ts';
+import { createSendLanes } from './send-lanes.ts';
+import { createSendResults } from './send-results.ts';
+import type { ShardLease } from './shard-lease.ts';
+
+export interface PipelineOptions {
+  readonly store: Pick<OutboxStore, 'ack' | 'fail'>;
+  readonly broker: Pick<Broker, 'send' | 'describe'>;
+  readonly counts: PartitionCounts;
+  readonly owner: string;
+  readonly settings: RelaySettings;
+  readonly breaker: RelayBreaker;
+  readonly lease: Pick<ShardLease, 'holdOf' | 'lasts' | 'doubt'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly say: QuietLog;
+  /** There is room, or nothing is under way any more. */
+  readonly onRoom: () => void;
+  /** Rows that are due again after so many milliseconds. */
+  readonly onDueIn: (ms: number) => void;
+}
+
+export interface Processed {
+  readonly published: number;
+  readonly failed: number;
+}
+
+/** What is between reading and acknowledging: rows in memory, in the order of their aggregates. */
+export interface Pipeline {
+  /** Before each reading: what is acknowledged from now on may be in its result still. */
+  startReading(): void;
+  /** Takes rows in. Returns how many of them are on their way now; the others are known already, or stay. */
+  add(rows: readonly StoredRow[], holds: ReadonlyMap<number, number>): Promise<number>;
+  newPass(): void;
+  /** Rows in memory, and those that stay in this pass; `undefined`: too many to name. */
+  knownIds(): readonly number[] | undefined;
+  /** Nothing is sent while `work` runs, and what was sent is acknowledged before, as far as that comes in time. */
+  between<T>(work: () => Promise<T>, patienceMs: number): Promise<T>;
+  /** What is not in a send stays. */
+  drop(): void;
+  /** Resolves when nothing is in memory any more. */
+  idle(): Promise<void>;
+  /** Takes nothing more in, and gives up acknowledging. */
+  stop(): void;
+  readonly rows: number;
+  readonly bytes: number;
+  /** Aggregates that wait for another pass. */
+  readonly blocked: number;
+  readonly isFull: boolean;
+  /** Milliseconds until what is parked is tried again. */
+  nextParkedMs(): number;
+  readonly processed: Processed;
+  /** Monotonic; `undefined`: none yet. */
+  readonly lastSuccessMs: number | undefined;
+}
+
+export function createPipeline(options: PipelineOptions): Pipeline {
+  const { store, counts, owner, settings, breaker, lease, clock, logger, say, onRoom } = options;
+  const chains = createRowChains();
+  const topics = createParking({ firstMs: firstTopicPauseMs, longestMs: longestTopicPauseMs, clock });
+  const partitions = createParking({ firstMs: firstLanePauseMs, longestMs: longestLanePauseMs, clock });
+  const known = new Map<number, Entry>();
+  /** What became of rows since the reading under way began. */
+  const written = new Map<number, 'sent' | 'failed'>();
+  /** Rows of this pass that another one will read again. */
+  const stayed = new Set<number>();
+  const waiting = new Set<() => void>();
+  const processed = { published: 0, failed: 0 };
+  let bytes = 0;
+  let lastSuccessMs: number | undefined;
+  let isHeld = false;
+  let isStopped = false;
+
+  const acknowledger = createAcknowledger({
+    ...{ store, owner, say, keep: settings.retentionDays > 0 },
+    onSent(ids, acked) {
+      processed.published += acked.length;
+      if (acked.length < ids.length) doubt(ids, new Set(acked));
+      for (const id of ids) forget(id, 'sent');
+      changed();
+    },
+    onFailed(failures) {
+      for (const { id, retryInMs } of failures) {
+        forget(id, 'failed');
+        if (retryInMs === null) processed.failed++;
+        options.onDueIn(retryInMs ?? 0);
+      }
+      changed();
+    },
+    onIdle: changed,
+  });
+
+  const onResult = createSendResults({
+    ...{ broker: options.broker, counts, topics, partitions, breaker, logger, say, settings },
+    settle,
+    spendRetry,
+    onStored: () => {
+      lastSuccessMs = clock.monotonic();
+    },
+  });
+
+  const lanes = createSendLanes({
+    ...{ broker: options.broker, sendTimeoutMs: settings.sendTimeoutMs, clock, settle },
+    waitsFor: chains.waitsFor,
+    judge(entry, lane) {
+      if (topics.has(lane.topic)) return 'parked';
+      if (partitions.has(lane.key) || breaker.state === 'OPEN') return 'stayed';
+      if (lease.holdOf(entry.shard) !== entry.hold || !lease.lasts(settings.sendTimeoutMs)) return 'stayed';
+      return breaker.state === 'HALF-OPEN' && lanes.underWay > 0 ? 'wait' : 'send';
+    },
+    onResult,
+    onSent: changed,
+  });
+
+  function settle(entry: Entry, end: RowEnd): void {
+    if (entry.end !== undefined) return;
+    for (const each of chains.end(entry, end)) {
+      if (end === 'sent') acknowledger.sent(each.row.id);
+      else stays(each.row.id);
+      if (--each.page.left === 0) acknowledger.flush();
+    }
+    if (end === 'stayed') options.onDueIn(firstLanePauseMs);
+  }
+
+  /** It stays in memory until that is written: read again before, it would be sent at once. */
+  function spendRetry(entry: Entry, failure: RowFailure): void {
+    for (const each of chains.end(entry, 'stayed')) {
+      if (each !== entry) stays(each.row.id);
+      if (--each.page.left === 0) acknowledger.flush();
+    }
+    acknowledger.failed(failure);
+    acknowledger.flush();
+  }
+
+  function stays(id: number): void {
+    stayed.add(id);
+    forget(id);
+  }
+
+  function forget(id: number, why?: 'sent' | 'failed'): void {
+    const entry = known.get(id);
+    if (entry === undefined) return;
+    known.delete(id);
+    bytes -= entry.row.payload.length;
+    if (why !== undefined) written.set(id, why);
+  }
+
+  function doubt(ids: readonly number[], acked: ReadonlySet<number>): void {
+    for (const id of ids) {
+      const entry = known.get(id);
+      if (entry !== undefined && !acked.has(id)) lease.doubt(entry.shard);
+    }
+  }
+
+  function changed(): void {
+    if (lanes.isQuiet && (isHeld || lanes.underWay === 0)) acknowledger.flush();
+    for (const look of [...waiting]) look();
+    onRoom();
+  }
+
+  function until(isSo: () => boolean): Promise<void> {
+    return new Promise((resolve) => {
+      const look = (): void => {
+        if (!isSo()) return;
+        waiting.delete(look);
+        resolve();
+      };
+      waiting.add(look);
+      look();
+    });
+  }
+
+  /** Rows that wait, that were sent, or whose topic takes nothing, are not taken in. */
+  function accepts(row: StoredRow): boolean {
+    const entry = known.get(row.id);
+    const became = entry?.end === 'stayed' ? 'failed' : written.get(row.id);
+    if (became === 'failed') chains.block(row);
+    if (entry !== undefined || became !== undefined) return false;
+    if (topics.has(row.topic)) return false;
+    if (row.waitMs <= 0) return true;
+    chains.block(row);
+    options.onDueIn(row.waitMs);
+    return false;
+  }
+
+  return {
+    startReading: () => written.clear(),
+
+    async add(rows, holds) {
+      const names = new Set(rows.filter(({ topic }) => !topics.has(topic)).map(({ topic }) => topic));
+      const limit = { limitMs: settings.sendTimeoutMs, keepsAlive: false, late: () => undefined };
+      const unknown = [...names].filter((topic) => counts.known(topic) === undefined);
+      await Promise.all(unknown.map((topic) => inTime(counts.ask(topic), limit)));
+      if (isStopped) return 0;
+      const page = { left: 0 };
+      for (const row of rows) {
+        const shard = shardOf(row);
+        const hold = holds.get(shard);
+        const isTaken = accepts(row) && hold !== undefined;
+        const entry = isTaken ? chains.add({ row, shard, hold, page }) : undefined;
+        if (entry === undefined) {
+          stayed.add(row.id);
+          continue;
+        }
+        page.left++;
+        known.set(row.id, entry);
+        bytes += row.payload.length;
+        const count = counts.known(row.topic);
+        lanes.put(entry, count === undefined ? undefined : partitionOf(row.key, count));
+      }
+      lanes.pump();
+      return page.left;
+    },
+
+    newPass() {
+      stayed.clear();
+      chains.newPass();
+      // Its failure is not written down yet: it is not read again, and what is behind it must stay.
+      for (const { row, end } of known.values()) if (end === 'stayed') chains.block(row);
+      topics.newPass();
+      partitions.newPass();
+    },
+
+    knownIds: () => (stayed.size > maxStayed ? undefined : [...known.keys(), ...stayed]),
+
+    async between(work, patienceMs) {
+      isHeld = true;
+      lanes.hold();
+      acknowledger.flush();
+      const quiet = until(() => lanes.isQuiet && acknowledger.isIdle);
+      await inTime(quiet, { limitMs: patienceMs, keepsAlive: false, late: () => undefined });
+      try {
+        return await work();
+      } finally {
+        isHeld = false;
+        lanes.resume();
+      }
+    },
+
+    drop: lanes.drop,
+    idle: () => until(() => known.size === 0),
+    stop() {
+      isStopped = true;
+      lanes.drop();
+      acknowledger.stop();
+    },
+    get rows() {
+      return known.size;
+    },
+    get bytes() {
+      return bytes;
+    },
+    get blocked() {
+      return chains.blocked;
+    },
+    get isFull() {
+      return chains.isFull;
+    },
+    nextParkedMs: () => Math.min(topics.nextMs(), partitions.nextMs()),
+    processed,
+    get lastSuccessMs() {
+      return lastSuccessMs;
+    },
+  };
+}

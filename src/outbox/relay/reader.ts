@@ -1,0 +1,171 @@
+import type { Clock } from '../../ground/clock.ts';
+import type { QuietLog } from '../../observe/quiet-log.ts';
+import type { OutboxStore } from '../outbox-store.ts';
+import { createBatchSize } from './batch-size.ts';
+import type { Pipeline } from './pipeline.ts';
+import type { RelayBreaker } from './relay-breaker.ts';
+import {
+  firstStorePauseMs,
+  longestRestMs,
+  longestStorePauseMs,
+  maxBytes,
+  maxPages,
+  probeRows,
+  type RelaySettings,
+  restartMs,
+  restTimes,
+  wakeDebounceMs,
+} from './relay-settings.ts';
+import type { ShardLease } from './shard-lease.ts';
+import { backoffMs, createSignal, reasonOf } from './signal.ts';
+
+export interface ReaderOptions {
+  readonly store: Pick<OutboxStore, 'pending'>;
+  readonly settings: RelaySettings;
+  readonly pipeline: Pipeline;
+  readonly lease: Pick<ShardLease, 'shards' | 'holdOf'>;
+  readonly breaker: RelayBreaker;
+  readonly clock: Clock;
+  readonly say: QuietLog;
+}
+
+/**
+ * Reads due rows by their ids, a batch while those before it are sent and acknowledged. Each reading sees all rows but those it
+ * knows: a transaction that began early and commits late must not come behind a later one of its aggregate. About every second
+ * it begins a new pass, in which what stayed is tried again.
+ */
+export interface Reader {
+  /** Reads until `stop`. */
+  run(): Promise<void>;
+  /** There are new rows. */
+  wake(): void;
+  /** There is room, or the breaker has another state. */
+  look(): void;
+  /** Rows that were passed are to be looked at after so many milliseconds. */
+  dueIn(ms: number): void;
+  stop(): void;
+}
+
+export function createReader(options: ReaderOptions): Reader {
+  const { store, settings, pipeline, lease, breaker, clock, say } = options;
+  const size = createBatchSize(settings);
+  const signal = createSignal();
+  let isStopped = false;
+  /** All on the monotonic clock. */
+  let nextReadAtMs = Number.NEGATIVE_INFINITY;
+  let nextPassAtMs = Number.NEGATIVE_INFINITY;
+  let readAtMs = Number.NEGATIVE_INFINITY;
+  let wakeAtMs = Number.POSITIVE_INFINITY;
+  /** For a pass that has met too many rows that stay to name them. */
+  let lastId = 0;
+  /** The shards of this pass. One that is gained would be read from the middle: it needs a pass of its own. */
+  let holds = new Map<number, number>();
+  /** Time that this pass has spent on reading what cannot be sent. */
+  let idleMs = 0;
+  let failures = 0;
+
+  function beginPass(nowMs: number): void {
+    holds = new Map();
+    for (const shard of lease.shards()) holds.set(shard, lease.holdOf(shard) as number);
+    lastId = 0;
+    idleMs = 0;
+    nextPassAtMs = nowMs + restartMs;
+    pipeline.newPass();
+  }
+
+  function hasOtherShards(): boolean {
+    const shards = lease.shards();
+    return shards.length !== holds.size || shards.some((shard) => lease.holdOf(shard) !== holds.get(shard));
+  }
+
+  const isTesting = (): boolean => breaker.state === 'HALF-OPEN';
+
+  function hasRoom(): boolean {
+    if (isTesting()) return pipeline.rows === 0;
+    return pipeline.rows <= (maxPages - 1) * size.mostRows && pipeline.bytes < maxBytes;
+  }
+
+  /** Milliseconds until there is something to do; 0: now. */
+  function restMs(nowMs: number): number {
+    if (breaker.state === 'OPEN') {
+      const openForMs = breaker.openForMs();
+      if (openForMs > 0) return openForMs;
+      if (!breaker.halfOpen()) return 1;
+      nextPassAtMs = nowMs;
+      nextReadAtMs = nowMs;
+    }
+    if (lease.shards().length === 0 || !hasRoom()) return settings.pollIntervalMs;
+    if (hasOtherShards()) {
+      nextPassAtMs = nowMs;
+      nextReadAtMs = nowMs;
+    }
+    return Math.min(nextReadAtMs, wakeAtMs) - nowMs;
+  }
+
+  async function read(): Promise<void> {
+    const nowMs = clock.monotonic();
+    if (nowMs >= nextPassAtMs) beginPass(nowMs);
+    readAtMs = nowMs;
+    if (wakeAtMs <= nowMs) wakeAtMs = Number.POSITIVE_INFINITY;
+    const limit = isTesting() ? probeRows : size.rows;
+    pipeline.startReading();
+    const known = pipeline.knownIds();
+    const except = known === undefined ? { upToId: lastId, ids: [] } : { upToId: 0, ids: known };
+    const rows = await store.pending([...holds.keys()], except, limit);
+    if (isStopped) return;
+    failures = 0;
+    lastId = Math.max(lastId, rows.at(-1)?.id ?? 0);
+    const isFull = rows.length >= limit;
+    const bytes = rows.reduce((sum, { payload }) => sum + payload.length, 0);
+    if (!isTesting()) size.read(rows.length, bytes);
+    const taken = await pipeline.add(rows, holds);
+    if (isFull && taken === 0) {
+      idleMs += clock.monotonic() - nowMs;
+      nextPassAtMs = Math.max(nextPassAtMs, nowMs + Math.min(idleMs * restTimes, longestRestMs));
+    }
+    nextReadAtMs = nowMs;
+    if (isFull && !pipeline.isFull) return;
+    // The end: what is left to do is what stayed, and what comes.
+    const passMs = nextPassAtMs - clock.monotonic();
+    const againMs = pipeline.blocked > 0 ? passMs : Math.max(passMs, pipeline.nextParkedMs());
+    nextReadAtMs = clock.monotonic() + Math.max(1, Math.min(settings.pollIntervalMs, againMs));
+  }
+
+  return {
+    async run() {
+      while (!isStopped) {
+        const waitMs = restMs(clock.monotonic());
+        if (waitMs > 0) {
+          await signal.wait(waitMs);
+          continue;
+        }
+        try {
+          await read();
+        } catch (error) {
+          failures++;
+          const pauseMs = backoffMs(failures, firstStorePauseMs, longestStorePauseMs);
+          say('read', `outbox: the table cannot be read, and is tried again: ${reasonOf(error)}`);
+          nextPassAtMs = clock.monotonic() + pauseMs;
+          nextReadAtMs = nextPassAtMs;
+        }
+      }
+    },
+    wake() {
+      // While the database fails, its pause stands.
+      if (failures > 0) return;
+      wakeAtMs = Math.min(wakeAtMs, Math.max(clock.monotonic(), readAtMs + wakeDebounceMs));
+      signal.raise();
+    },
+    look: signal.raise,
+    dueIn(ms) {
+      const atMs = clock.monotonic() + ms;
+      nextPassAtMs = Math.min(nextPassAtMs, atMs);
+      if (failures === 0) wakeAtMs = Math.min(wakeAtMs, atMs);
+      signal.raise();
+    },
+    stop() {
+      isStopped = true;
+      signal.raise();
+    },
+  };
+}

@@ -1,0 +1,208 @@
+// relay/: the way of a stored event from its table to its topic.
+
+import { type Clock, within } from '../../ground/clock.ts';
+import type { Logger } from '../../observe/logger.ts';
+import { createQuietLog } from '../../observe/quiet-log.ts';
+import type { Broker } from '../../publish/broker.ts';
+import type { CircuitState } from '../../publish/main/breaker.ts';
+import { nameOf } from '../../publish/main/failures.ts';
+import { watchForHangs } from '../../publish/main/hang-watch.ts';
+import { createPartitionCounts } from '../../publish/main/partition-counts.ts';
+import { createCleanup } from '../cleanup.ts';
+import type { OutboxStore } from '../outbox-store.ts';
+import { createStatistics, type Statistics } from '../statistics.ts';
+import { watchPasses } from './pass-watch.ts';
+import { createPipeline, type Pipeline, type Processed } from './pipeline.ts';
+import { createReader } from './reader.ts';
+import { createRelayBreaker } from './relay-breaker.ts';
+import { leaseMsFor, type RelaySettings } from './relay-settings.ts';
+import { createShardLease } from './shard-lease.ts';
+import { reasonOf } from './signal.ts';
+
+export interface RelayParts {
+  /** Prepared by whoever closes it. */
+  readonly store: OutboxStore;
+  readonly broker: Broker;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Runs svc's own work: not captured, without spans. */
+  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
+  readonly settings: RelaySettings;
+  /** Of this relay alone, among all that ever share the table. */
+  readonly owner: string;
+}
+
+export interface RelayState {
+  readonly circuitBreakerState: CircuitState;
+  readonly consecutiveFailures: number;
+  /** `null`: nothing was sent yet. */
+  readonly timeSinceLastSuccessMs: number | null;
+  /** PENDING rows, counted within the last seconds; `null`: not yet. */
+  readonly pending: number | null;
+  /** Rows by this relay, since its start. */
+  readonly processed: Processed;
+}
+
+/** The publisher's part of the metrics summary. */
+export interface RelaySummary extends Omit<RelayState, 'pending' | 'processed'> {
+  readonly totalPending: number;
+  readonly totalFailed: number;
+}
+
+/**
+ * Sends the rows of the outbox to their topics, at least once, and the rows of an aggregate in their order. It shares the
+ * table with other relays by leases of shards.
+ *
+ * - A row that fails by its own fault is tried again, and keeps back its aggregate until it is sent or FAILED. A topic that
+ *   refuses keeps its own rows. A cluster that is away costs no row a try.
+ * - After a crash, and where an answer of the broker was lost, rows are sent again, with the same event id.
+ * - A process that stood still for longer than its lease can send a row after another relay has: the one case in which the
+ *   order is not kept.
+ * - Failures of the database or the broker never end it. Its timers hold no process.
+ */
+export interface Relay {
+  /** Returns at once. */
+  start(): void;
+  /** Rows were committed: they are looked for at once. */
+  wake(): void;
+  state(): RelayState;
+  /** Rejects as the store does. */
+  summary(): Promise<RelaySummary>;
+  readonly statistics: Statistics;
+  /**
+   * Reads no more, sends what was read, acknowledges it and gives the shards back, within the deadline. A send that takes
+   * longer is sent again by the relay that has its shard next, when the lease has ended. Returns whether there was none.
+   */
+  stop(deadlineMs: number): Promise<boolean>;
+  /** The same, after one more look at all rows: what is committed by now is sent before. Returns whether that was possible. */
+  finish(deadlineMs: number): Promise<boolean>;
+}
+
+export function createRelay({ store, broker, clock, logger, isolate, settings, owner }: RelayParts): Relay {
+  const say = createQuietLog(logger, clock, { level: 'warn' });
+  const counts = createPartitionCounts((topic) => broker.partitionsFor(topic), clock);
+  const statistics = createStatistics({ store, clock, isolate });
+  const cleanup = createCleanup({ store, settings, clock, logger });
+  const breaker = createRelayBreaker({
+    ...{ enabled: settings.circuitBreaker, clock, logger },
+    onOpen() {
+      pipeline.drop();
+      passes.giveUp();
+    },
+  });
+  const lease = createShardLease({
+    ...{ owner, leaseMs: leaseMsFor(settings), clock, say },
+    store: { claim: (...asked) => passes.store.claim(...asked) },
+    between: (claim, patienceMs) => pipeline.between(claim, patienceMs),
+    onChange: () => reader.look(),
+  });
+  const pipeline = createPipeline({
+    ...{
+      store,
+      broker: watchForHangs(broker, clock),
+      counts,
+      owner,
+      settings,
+      breaker,
+      lease,
+      clock,
+      logger,
+    },
+    say,
+    onRoom: () => reader.look(),
+    onDueIn: (ms) => reader.dueIn(ms),
+  });
+  const passes = watchPasses(store, pipeline.add);
+  const watched: Pipeline = Object.assign(Object.create(pipeline), { add: passes.add });
+  const reader = createReader({
+    ...{ store: passes.store, settings, pipeline: watched, lease, breaker, clock, say },
+  });
+  let running: Promise<unknown>[] = [];
+  let stopping: Promise<boolean> | undefined;
+
+  /** The last net: whatever fails in the relay, the application goes on. */
+  function broken(error: unknown): void {
+    logger.error('outbox: the relay itself has failed and stands still; please report it', {
+      cause: nameOf(error),
+    });
+  }
+
+  function state(): RelayState {
+    const { lastSuccessMs, processed } = pipeline;
+    return {
+      circuitBreakerState: breaker.state,
+      consecutiveFailures: breaker.consecutiveFailures,
+      timeSinceLastSuccessMs:
+        lastSuccessMs === undefined ? null : Math.round(clock.monotonic() - lastSuccessMs),
+      pending: statistics.pending() ?? null,
+      processed: { ...processed },
+    };
+  }
+
+  async function stop(deadlineMs: number): Promise<boolean> {
+    const endMs = clock.monotonic() + deadlineMs;
+    const leftMs = (share: number): number => Math.max(0, (endMs - clock.monotonic()) * share);
+    const [reading, ...others] = running;
+    reader.stop();
+    cleanup.stop();
+    // What was read and cannot be sent in time is dropped while there is time to acknowledge the rest.
+    const sent = Promise.resolve(reading).then(() => pipeline.idle());
+    let isIdle = await within(leftMs(0.7), sent);
+    pipeline.drop();
+    isIdle ||= await within(leftMs(0.5), sent);
+    lease.stop();
+    pipeline.stop();
+    await within(leftMs(0.5), Promise.all(others));
+    // A shard whose rows may be under way goes to nobody before its lease has ended.
+    if (!isIdle) {
+      logger.warn('outbox: sends were under way at the end: their rows are sent again');
+      return false;
+    }
+    const released = store.release(owner).catch((error: unknown) => {
+      say('release', `outbox: the shards are not given back and stay leased for a while: ${reasonOf(error)}`);
+    });
+    await within(leftMs(1), released);
+    return true;
+  }
+
+  /** What comes later than half of the time is left for another relay: what was taken in needs the rest. */
+  async function finish(deadlineMs: number): Promise<boolean> {
+    const endMs = clock.monotonic() + deadlineMs;
+    let isSeen = false;
+    if (running.length > 0 && breaker.state !== 'OPEN') {
+      const seen = passes
+        .next(() => reader.dueIn(0))
+        .then((is) => {
+          isSeen = is;
+        });
+      await within(deadlineMs / 2, seen);
+    }
+    return (await stop(Math.max(0, endMs - clock.monotonic()))) && isSeen;
+  }
+
+  return {
+    start() {
+      if (running.length > 0 || stopping !== undefined) return;
+      running = [reader, lease, cleanup].map((work) => isolate(() => work.run()).catch(broken));
+    },
+    wake: reader.wake,
+    state,
+    async summary() {
+      const { pending, failed } = await statistics.report();
+      const { circuitBreakerState, consecutiveFailures, timeSinceLastSuccessMs } = state();
+      return {
+        ...{ circuitBreakerState, consecutiveFailures, timeSinceLastSuccessMs },
+        ...{ totalPending: pending, totalFailed: failed },
+      };
+    },
+    statistics,
+    stop(deadlineMs) {
+      stopping ??= isolate(() => stop(deadlineMs));
+      return stopping;
+    },
+    finish(deadlineMs) {
+      stopping ??= isolate(() => finish(deadlineMs));
+      return stopping;
+    },
+  };
+}

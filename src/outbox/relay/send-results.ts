@@ -1,0 +1,122 @@
+import { inTime } from '../../ground/clock.ts';
+import type { Logger } from '../../observe/logger.ts';
+import type { QuietLog } from '../../observe/quiet-log.ts';
+import type { Broker, SendFailure, SendResult } from '../../publish/broker.ts';
+import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
+import { afterRetries } from '../../publish/main/retry.ts';
+import type { RowFailure, StoredRow } from '../outbox-store.ts';
+import { scopeOf } from './failure-scope.ts';
+import type { Parking } from './parking.ts';
+import type { RelayBreaker } from './relay-breaker.ts';
+import { firstRetryMs, longestRetryMs, maxSendBytes, type RelaySettings } from './relay-settings.ts';
+import type { Entry, RowEnd } from './row-chains.ts';
+import type { Lane } from './send-lanes.ts';
+import { backoffMs } from './signal.ts';
+
+export interface SendResultsOptions {
+  readonly broker: Pick<Broker, 'describe'>;
+  readonly counts: PartitionCounts;
+  readonly topics: Parking;
+  readonly partitions: Parking;
+  readonly breaker: RelayBreaker;
+  readonly logger: Logger;
+  readonly say: QuietLog;
+  readonly settings: Pick<RelaySettings, 'maxRetries' | 'sendTimeoutMs'>;
+  readonly settle: (entry: Entry, end: RowEnd) => void;
+  /** The row has failed by its own fault. */
+  readonly spendRetry: (entry: Entry, failure: RowFailure) => void;
+  readonly onStored: () => void;
+}
+
+/** Characters of `last_error`. */
+const maxErrorLength = 500;
+
+/** What follows from the result of a send, for its rows, its topic and the cluster. */
+export function createSendResults(options: SendResultsOptions) {
+  const { broker, counts, topics, partitions, breaker, logger, say, settings, settle } = options;
+
+  function stored(lane: Lane, entries: readonly Entry[]): void {
+    breaker.answered();
+    options.onStored();
+    partitions.free(lane.key);
+    if (topics.free(lane.topic)) logger.info(`outbox: topic "${lane.topic}" takes events again`);
+    for (const entry of entries) settle(entry, 'sent');
+  }
+
+  function failedAlone(entry: Entry, failure: SendFailure): void {
+    breaker.answered();
+    const { id, retryCount, eventId, eventType, topic } = entry.row;
+    const fields = { eventId, eventType, topic, cause: failure.cause, retryCount };
+    if (retryCount < settings.maxRetries) {
+      say(
+        `event ${failure.cause}`,
+        `outbox: an event is not taken, and tried again: ${failure.message}`,
+        fields,
+      );
+      const retryInMs = backoffMs(retryCount + 1, firstRetryMs, longestRetryMs);
+      const lastError = oneLine(failure);
+      options.spendRetry(entry, { id, retryCount: retryCount + 1, lastError, retryInMs });
+      return;
+    }
+    const last = afterRetries(failure, retryCount);
+    say(`event FAILED ${failure.cause}`, `outbox: an event is FAILED and set aside: ${last.message}`, fields);
+    const lastError = oneLine(last);
+    options.spendRetry(entry, { id, retryCount: retryCount + 1, lastError, retryInMs: null });
+  }
+
+  function refused({ topic }: Lane, entries: readonly Entry[], failure: SendFailure): void {
+    breaker.failed(failure);
+    if (topics.park(topic))
+      logger.warn(`outbox: the events for topic "${topic}" wait in their table: ${failure.message}`, {
+        cause: failure.cause,
+      });
+    for (const entry of entries) settle(entry, 'parked');
+  }
+
+  function away(lane: Lane, entries: readonly Entry[], failure: SendFailure): void {
+    partitions.park(lane.key);
+    breaker.failed(failure);
+    if (breaker.state === 'CLOSED')
+      say('send', `outbox: events cannot be sent, and wait in their table: ${failure.message}`, {
+        topic: lane.topic,
+        cause: failure.cause,
+      });
+    for (const entry of entries) settle(entry, 'stayed');
+  }
+
+  /** Beyond the size of a request, a broker cuts the connection, which looks as if it were away. */
+  async function isOnlyTooLarge({ payload }: StoredRow, { kind }: SendFailure): Promise<boolean> {
+    if (payload.length <= maxSendBytes || (kind !== 'retriable' && kind !== 'unknown_outcome')) return false;
+    const answer = broker.describe().then(
+      () => true,
+      () => false,
+    );
+    return inTime(answer, { limitMs: settings.sendTimeoutMs, keepsAlive: false, late: () => false });
+  }
+
+  /** `split`: nothing has ended; the rows are to be sent in halves. */
+  return async (lane: Lane, entries: readonly Entry[], result: SendResult): Promise<'split' | 'ended'> => {
+    const [first] = entries;
+    if (result.ok || first === undefined) {
+      stored(lane, entries);
+      return 'ended';
+    }
+    const { failure } = result;
+    const scope = scopeOf(failure);
+    if (failure.cause.startsWith('UNKNOWN_')) void counts.ask(lane.topic);
+    if (scope === 'message' && entries.length > 1) {
+      breaker.answered();
+      return 'split';
+    }
+    const isAlone = entries.length === 1;
+    if (scope === 'message' || (isAlone && scope === 'cluster' && (await isOnlyTooLarge(first.row, failure))))
+      failedAlone(first, failure);
+    else if (scope === 'topic') refused(lane, entries, failure);
+    else away(lane, entries, failure);
+    return 'ended';
+  };
+}
+
+function oneLine({ cause, message }: SendFailure): string {
+  return `${cause}: ${message}`.replace(/\s+/g, ' ').slice(0, maxErrorLength);
+}

@@ -1,0 +1,172 @@
+import { type Clock, inTime } from '../ground/clock.ts';
+import { SvcError } from '../ground/errors.ts';
+import type { Broker, SendResult } from '../publish/broker.ts';
+import { brokenPromise, timedOut } from '../publish/main/failures.ts';
+import { partitionOf } from '../publish/main/partitioner.ts';
+import { recover } from '../publish/recovery/recover.ts';
+import type { RecoverySource, StoredEvent } from '../publish/recovery-source.ts';
+import type { OutboxStore, RowFilter, StoredRow } from './outbox-store.ts';
+
+/** On each record that is sent again, beside its own headers. */
+export const replayHeader = 'svc-replay';
+
+export const defaultReplayLimit = 1_000;
+
+export interface ReplayRequest {
+  /** Start of the replay, ISO 8601: rows that were stored from then on. */
+  readonly since: string;
+  /** Rows at most, the oldest first. Default: 1,000. */
+  readonly limit?: number;
+  /** Which of them; all by default, whatever their status. */
+  readonly filter?: Omit<RowFilter, 'since'>;
+  /** Counts, and sends nothing. */
+  readonly dryRun?: boolean;
+}
+
+/** The replay result object of the specification. */
+export interface ReplayResult {
+  readonly since: string;
+  readonly limit: number;
+  /** Rows that were found, up to the limit. */
+  readonly total: number;
+  readonly success: number;
+  readonly failed: number;
+  readonly failedEventIds: readonly string[];
+}
+
+/** Sends rows of the outbox again, each to its topic: the same record with one header more. Rows are read and never changed. */
+export interface Replay {
+  /**
+   * In the order of storing, so that an aggregate's events keep theirs. One at a time: another one is refused with
+   * SVC_OUTBOX_REPLAY_BUSY, and a wrong request with SVC_OUTBOX_REPLAY_OPTIONS. Rejects as the store does.
+   */
+  run(request: ReplayRequest): Promise<ReplayResult>;
+  /** Ends after the batch under way; the rest counts as failed. */
+  stop(): void;
+}
+
+export interface ReplayOptions {
+  readonly store: Pick<OutboxStore, 'read'>;
+  readonly broker: Pick<Broker, 'send' | 'partitionsFor'>;
+  readonly sendTimeoutMs: number;
+  readonly clock: Clock;
+  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
+  /** Rows so far: sent, and given up. */
+  readonly onProgress?: (sentCount: number, failedCount: number) => void;
+  /** Between the tries of a send. Default: a timer that holds no process. */
+  readonly sleep?: (ms: number) => Promise<void>;
+}
+
+const pageRows = 500;
+
+export function createReplay(options: ReplayOptions): Replay {
+  const { store, broker, sendTimeoutMs, clock, isolate } = options;
+  const sleep = options.sleep ?? unheldSleep;
+  let isRunning = false;
+  let isStopped = false;
+
+  async function send(...parts: Parameters<Broker['send']>): Promise<SendResult> {
+    const late = (): SendResult => ({ ok: false, failure: timedOut(sendTimeoutMs, true) });
+    const sending = broker.send(...parts).catch(brokenPromise);
+    return inTime(sending, { limitMs: sendTimeoutMs, keepsAlive: false, late });
+  }
+
+  async function replay({ since, limit, filter, dryRun }: Checked): Promise<ReplayResult> {
+    const found: { readonly id: string; readonly eventId: string }[] = [];
+    const sent = new Set<string>();
+    const rows = pagesOf(store, filter, limit);
+
+    async function nextPage(): Promise<readonly StoredRow[] | undefined> {
+      const { value } = await rows.next();
+      for (const { id, eventId } of value ?? []) found.push({ id: String(id), eventId });
+      return value ?? undefined;
+    }
+
+    const source: Pick<RecoverySource, 'name' | 'open' | 'count' | 'read' | 'done' | 'close'> = {
+      name: 'outbox',
+      open: async () => {},
+      count: async () => undefined,
+      async *read() {
+        for (let page = await nextPage(); page !== undefined; page = await nextPage())
+          yield { events: page.map(toStoredEvent), unreadable: [] };
+      },
+      done: async (events) => {
+        for (const { place } of events) sent.add(place);
+      },
+      close: async () => {},
+    };
+    await recover({
+      ...{ source, send, partitionOf, dryRun, clock, accept: () => true, ratePerSecond: 0 },
+      partitionsFor: (topic) => broker.partitionsFor(topic).catch(() => undefined),
+      sleep,
+      isStopped: () => isStopped,
+      onProgress: ({ sent: sentCount, failed: failedCount }) => options.onProgress?.(sentCount, failedCount),
+    });
+    // Where the cluster is away, it did not read on; what is left was found, and is not sent.
+    while ((await nextPage()) !== undefined);
+    const failed = dryRun ? [] : found.filter(({ id }) => !sent.has(id));
+    const failedEventIds = failed.map(({ eventId }) => eventId);
+    return { since, limit, total: found.length, success: sent.size, failed: failed.length, failedEventIds };
+  }
+
+  return {
+    async run(request) {
+      const checked = check(request);
+      if (isRunning)
+        throw new SvcError('SVC_OUTBOX_REPLAY_BUSY', 'a replay is running already: wait until it has ended');
+      isRunning = true;
+      try {
+        return await isolate(() => replay(checked));
+      } finally {
+        isRunning = false;
+      }
+    },
+    stop() {
+      isStopped = true;
+    },
+  };
+}
+
+interface Checked {
+  readonly since: string;
+  readonly limit: number;
+  readonly filter: RowFilter;
+  readonly dryRun: boolean;
+}
+
+function check({ since, limit = defaultReplayLimit, filter, dryRun = false }: ReplayRequest): Checked {
+  const sinceMs = Date.parse(since);
+  if (Number.isNaN(sinceMs)) throw wrong('since must be a time in ISO 8601, such as 2026-03-04T10:00:00Z');
+  if (!Number.isInteger(limit) || limit < 1) throw wrong('limit must be a whole number from 1 on');
+  return { since, limit, filter: { ...filter, since: sinceMs }, dryRun };
+}
+
+function wrong(message: string): SvcError {
+  return new SvcError('SVC_OUTBOX_REPLAY_OPTIONS', message);
+}
+
+async function* pagesOf(
+  store: ReplayOptions['store'],
+  filter: RowFilter,
+  limit: number,
+): AsyncGenerator<readonly StoredRow[], undefined> {
+  let lastId = 0;
+  for (let left = limit; left > 0; ) {
+    const page = await store.read(filter, lastId, Math.min(left, pageRows));
+    if (page.length === 0) return;
+    yield page;
+    left -= page.length;
+    lastId = page.at(-1)?.id ?? lastId;
+  }
+}
+
+function toStoredEvent({ id, eventId, eventType, topic, key, headers, payload }: StoredRow): StoredEvent {
+  return {
+    ...{ place: String(id), eventId, eventType, topic, key, value: payload },
+    ...{ headers: { ...headers, [replayHeader]: 'true' }, storedAt: 0, reason: undefined },
+  };
+}
+
+function unheldSleep(ms: number): Promise<void> {
+  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
+}

@@ -1,0 +1,118 @@
+import { SvcError } from '../ground/errors.ts';
+
+/** What can be wrong with a database, whichever it is. */
+export type StoreFault =
+  | 'unreachable'
+  | 'late'
+  | 'closed'
+  | 'signIn'
+  | 'notAllowed'
+  | 'readOnly'
+  | 'tableMissing'
+  | 'otherTable'
+  | 'statement';
+
+export interface StoreFaultDetails {
+  /** As in `postgres at db:5432`: nothing of the user and the password. */
+  readonly database: string;
+  readonly table: string;
+  /** For the command line: `postgres`, `mysql`, `sqlite`. */
+  readonly dialect: string;
+  /** The code of the driver or the database, which never holds a value: `ECONNREFUSED`, `42P01`. */
+  readonly code?: string | undefined;
+}
+
+/**
+ * The error of a store. Made of codes alone: the messages of databases quote values of rows, and their details even more.
+ */
+export function storeError(fault: StoreFault, details: StoreFaultDetails): SvcError {
+  const { database, table, dialect } = details;
+  const because = codeOf(details.code);
+  switch (fault) {
+    case 'unreachable':
+      return new SvcError(
+        'SVC_OUTBOX_UNREACHABLE',
+        `the outbox cannot reach ${database}${because}: check svc.outbox.datasource.url and that the database runs`,
+      );
+    case 'late':
+      return new SvcError(
+        'SVC_OUTBOX_UNREACHABLE',
+        `${database} has not answered the outbox in time${because}: look for locks and for a database that is overloaded`,
+      );
+    case 'closed':
+      return new SvcError('SVC_OUTBOX_UNREACHABLE', `the connection of the outbox to ${database} is closed`);
+    case 'signIn':
+      return new SvcError(
+        'SVC_OUTBOX_SIGN_IN',
+        `${database} does not let the outbox in${because}: check user, password and database in svc.outbox.datasource.url`,
+      );
+    case 'notAllowed':
+      return new SvcError(
+        'SVC_OUTBOX_NOT_ALLOWED',
+        `${database} does not allow the user of svc.outbox.datasource.url what the outbox needs${because}: ${grants(dialect, table)}`,
+      );
+    case 'readOnly':
+      return new SvcError(
+        'SVC_OUTBOX_NOT_ALLOWED',
+        `${database} is read-only${because}: name the primary server, or a file that can be written, in svc.outbox.datasource.url`,
+      );
+    case 'tableMissing':
+      return new SvcError(
+        'SVC_OUTBOX_TABLE_MISSING',
+        `${database} has no table ${table} of the outbox, or not all that belongs to it${because}: run what "npx svc outbox ddl" prints, or set svc.outbox.initialize-schema to always`,
+      );
+    case 'otherTable':
+      return new SvcError(
+        'SVC_OUTBOX_SCHEMA_VERSION',
+        `the table ${table} in ${database} is not as svc makes it${because}: name another in svc.outbox.table, or remove it`,
+      );
+    case 'statement':
+      return new SvcError(
+        'SVC_OUTBOX_STATEMENT',
+        `${database} refused a statement of the outbox on ${table}${because}: look for the code in the documentation of the database`,
+      );
+  }
+}
+
+export function wrongVersion(found: number, wanted: number, details: StoreFaultDetails): SvcError {
+  const { database, table } = details;
+  const says =
+    found < wanted
+      ? `older than this svc needs (${wanted}): run what "npx svc outbox ddl" prints, or set svc.outbox.initialize-schema to always`
+      : `newer than this svc knows (${wanted}): update svc in this application`;
+  return new SvcError(
+    'SVC_OUTBOX_SCHEMA_VERSION',
+    `the table ${table} in ${database} has version ${found}, ${says}`,
+  );
+}
+
+/** The value is not told: it may hold a password. */
+export function badUrl(says: string): SvcError {
+  return new SvcError('SVC_OUTBOX_URL', `svc.outbox.datasource.url cannot be used: ${says}`);
+}
+
+export function badTable(): SvcError {
+  return new SvcError(
+    'SVC_OUTBOX_URL',
+    'svc.outbox.table must be a name of letters, digits and _, at most 63 of them, with or without its schema and a dot',
+  );
+}
+
+export function packageMissing(name: string, { code, message }: NodeJS.ErrnoException): SvcError {
+  const missing = code === 'ERR_MODULE_NOT_FOUND' && message.includes(`'${name}'`);
+  return new SvcError(
+    'SVC_OUTBOX_PACKAGE_MISSING',
+    missing
+      ? `the outbox needs the package ${name}, which is not installed: npm install ${name}`
+      : `the package ${name} could not be loaded${codeOf(code)}`,
+  );
+}
+
+const grants = (dialect: string, table: string): string =>
+  dialect === 'sqlite'
+    ? 'check the rights of its file and folder'
+    : `grant SELECT, INSERT, UPDATE and DELETE on ${table} and the tables beside it ("npx svc outbox ddl" prints them), and for initialize-schema always the right to create tables`;
+
+function codeOf(code: string | undefined): string {
+  return code !== undefined && /^\w{1,60}$/.test(code) ? ` (${code})` : '';
+}

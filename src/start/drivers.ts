@@ -1,0 +1,79 @@
+import { mysql2Drivers } from '../adapters/mysql/mysql2-driver.ts';
+import type { OrmPatch } from '../adapters/orms/orm-patch.ts';
+import { ormPatches } from '../adapters/orms/orms.ts';
+import { pgDriver } from '../adapters/postgres/pg-driver.ts';
+import { betterSqlite3Driver } from '../adapters/sqlite/better-sqlite3-driver.ts';
+import { nodeSqliteDriver } from '../adapters/sqlite/node-sqlite-driver.ts';
+import { prepareSqliteAtOnce } from '../adapters/sqlite/prepare-at-once.ts';
+import type { PackagePatch } from '../capture/packages/hooked-package.ts';
+import type { Config } from '../config/config.ts';
+import { runOwnWork } from '../ground/lifecycle.ts';
+import type { Logger } from '../observe/logger.ts';
+import { createConnections } from '../transaction/connection.ts';
+import { type Dialect, dialectOf } from '../transaction/dialect.ts';
+import type { DriverPatch } from '../transaction/driver.ts';
+
+const drivers: Readonly<Record<Dialect, readonly DriverPatch[]>> = {
+  postgres: [pgDriver],
+  mysql: mysql2Drivers,
+  sqlite: [nodeSqliteDriver, betterSqlite3Driver],
+};
+
+/** Follows the transactions of the application through its driver: of this database, or of all that are known. */
+export function driverPatches(dialect: Dialect | undefined, logger: Logger): readonly PackagePatch[] {
+  const connections = createConnections(() =>
+    logger.error(
+      'a transaction was committed before its event was stored, in a way that svc does not see: name a function that commits with COMMIT, or use outbox.save',
+    ),
+  );
+  const wanted = dialect === undefined ? Object.values(drivers).flat() : drivers[dialect];
+  const ofDrivers = wanted.map(({ specifier, patch }) => ({
+    specifier,
+    patch(exports: object) {
+      // Of an import: what it was made of comes by itself.
+      if ('default' in exports) return;
+      try {
+        patch(exports, connections);
+      } catch (error) {
+        logger.error(`transactions through ${specifier} cannot be followed: ${reasonOf(error)}`);
+      }
+    },
+  }));
+  return [...ofDrivers, ...ormPatches.map((orm) => ormPatch(orm, logger))];
+}
+
+/**
+ * The tables of an embedded database are there before the application's first turn. What is wrong with them the store tells
+ * when it is prepared.
+ */
+export function prepareEmbedded({ datasource, table, initializeSchema }: Config['outbox']): void {
+  if (initializeSchema === 'never' || dialectOf(datasource.url ?? '') !== 'sqlite') return;
+  try {
+    runOwnWork(() => prepareSqliteAtOnce(datasource.url ?? '', table));
+  } catch {
+    // Said by the store.
+  }
+}
+
+/** Without it a function is still found in its transaction, one aside that sends nothing itself while several run side by side. */
+function ormPatch({ specifier, patch }: OrmPatch, logger: Logger): PackagePatch {
+  const say = (reason: string): void =>
+    logger.debug(`transactions of ${specifier} are followed through the driver only: ${reason}`);
+  return {
+    specifier,
+    patch(exports) {
+      try {
+        const patched = patch(exports);
+        if (patched === false) say('its classes are not those that svc knows');
+        return patched;
+      } catch (error) {
+        say(reasonOf(error));
+        return false;
+      }
+    },
+  };
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : 'unknown error';
+}

@@ -1,0 +1,77 @@
+import { isMainThread } from 'node:worker_threads';
+import type { Config } from '../config/config.ts';
+import { isolate } from '../observe/isolate.ts';
+import type { Logger } from '../observe/logger.ts';
+import type { OutboxState } from '../observe/metrics.ts';
+import { insertStatement, insertValues } from '../outbox/insert-row.ts';
+import { createOutboxJoin, type OutboxJoin } from '../outbox/join.ts';
+import type { Broker } from '../publish/broker.ts';
+import { type Dialect, dialects } from '../transaction/dialect.ts';
+import { openOutboxStore } from './adapters.ts';
+import { type ManagedOutbox, manageOutbox } from './outbox/managed-outbox.ts';
+import { openRelay } from './outbox/open-relay.ts';
+import { outboxState } from './outbox/outbox-state.ts';
+import { runRelay } from './outbox/relay-in-process.ts';
+
+/** The outbox of a process: the way of events into the application's transactions, and out of the table. */
+export interface StartedOutbox {
+  readonly join: OutboxJoin;
+  readonly state: OutboxState;
+  readonly managed: ManagedOutbox;
+  /** Whether `finish` has something to do. */
+  isUnfinished(): boolean;
+  /** Sends what is committed, acknowledges it, and lets other relays have its shards. Returns whether that is done. */
+  finish(deadlineMs: number): Promise<boolean>;
+  close(deadlineMs: number): Promise<void>;
+}
+
+export function startOutbox(config: Config, broker: Broker, logger: Logger): StartedOutbox | undefined {
+  const { enabled, datasource, table, initializeSchema, onNoTransaction, publisherEnabled } = config.outbox;
+  if (!enabled || datasource.url === undefined) return undefined;
+  const store = openOutboxStore({ url: datasource.url, table, initializeSchema, logger });
+  // Once per process: a driver prepares it by its text.
+  const texts = new Map(
+    dialects.map((dialect): [Dialect, string] => [dialect, insertStatement(table, dialect)]),
+  );
+  const prepared = isolate(() => store.prepare()).catch((error: Error) =>
+    logger.error(`outbox: ${error.message}`),
+  );
+  let unconfirmed = 0;
+  // One relay is enough for all threads.
+  const relay =
+    publisherEnabled && isMainThread
+      ? runRelay(
+          () => prepared.then(() => openRelay(config, store, broker, logger)),
+          (error) => logger.error(`outbox: ${error.message}`),
+        )
+      : undefined;
+
+  const join = createOutboxJoin({
+    insert: (dialect, row) => ({ text: texts.get(dialect) ?? '', values: insertValues(row) }),
+    autocommit:
+      onNoTransaction === 'autocommit'
+        ? // The first event may come before the table is there.
+          (row) => isolate(() => prepared.then(() => store.insert([row])))
+        : undefined,
+    onStored: () => relay?.wake(),
+    onUnconfirmed: () => void unconfirmed++,
+  });
+  const managed = manageOutbox(config, store, broker, () => relay?.state());
+  return {
+    join,
+    managed,
+    state: outboxState({
+      relay: () => relay?.state(),
+      processed: () => relay?.processed() ?? { published: 0, failed: 0 },
+      oldestPendingMs: managed.oldestPendingMs,
+      unconfirmed: () => unconfirmed,
+    }),
+    isUnfinished: () => relay?.isUnfinished() ?? false,
+    finish: async (deadlineMs) => (await relay?.finish(deadlineMs)) ?? true,
+    async close(deadlineMs) {
+      managed.close();
+      await relay?.close(deadlineMs);
+      await store.close(deadlineMs);
+    },
+  };
+}

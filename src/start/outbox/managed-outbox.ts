@@ -1,0 +1,60 @@
+// outbox/: the outbox as the management server and the command line see it, and its relay.
+
+import type { Config } from '../../config/config.ts';
+import { systemClock } from '../../ground/clock.ts';
+import { loadOnce } from '../../ground/lifecycle.ts';
+import type { OutboxControls, OutboxHealth } from '../../manage/controls.ts';
+import { isolate } from '../../observe/isolate.ts';
+import type { OutboxStore } from '../../outbox/outbox-store.ts';
+import type { RelayState } from '../../outbox/relay/relay.ts';
+import type { Replay, ReplayOptions } from '../../outbox/replay.ts';
+import { createStatistics } from '../../outbox/statistics.ts';
+import type { Broker } from '../../publish/broker.ts';
+import { createOutboxHealth } from './outbox-health.ts';
+
+/** What the management server shows of an outbox, and does with it. */
+export interface ManagedOutbox extends OutboxControls {
+  /** Never rejects, and answers within half a second. */
+  health(): Promise<OutboxHealth>;
+  /** Age of the oldest event that waits, as last asked for; `null`: not known. */
+  oldestPendingMs(): number | null;
+  /** Ends a replay that runs. */
+  close(): void;
+}
+
+export function manageOutbox(
+  config: Config,
+  store: OutboxStore,
+  broker: Broker,
+  relay: () => RelayState | undefined,
+): ManagedOutbox {
+  const statistics = createStatistics({ store, clock: systemClock, isolate });
+  const countPending = (): Promise<number> => isolate(() => store.countPending());
+  const health = createOutboxHealth({ countPending, statistics, relay, clock: systemClock });
+  const replay = loadOnce(() => openReplay(config, store, broker));
+  return {
+    statistics: statistics.report,
+    replay: async (request) => (await replay()).run(request),
+    health: health.ask,
+    oldestPendingMs: health.oldestPendingMs,
+    close: () => void replay.started()?.then((running) => running.stop()),
+  };
+}
+
+export async function openReplay(
+  { outbox }: Config,
+  store: OutboxStore,
+  broker: Broker,
+  onProgress?: ReplayOptions['onProgress'],
+): Promise<Replay> {
+  const { createReplay } = await import('../../outbox/replay.ts');
+  const sendTimeoutMs = outbox.sendTimeoutSeconds * 1_000;
+  return createReplay({
+    store,
+    broker,
+    sendTimeoutMs,
+    clock: systemClock,
+    isolate,
+    ...(onProgress && { onProgress }),
+  });
+}

@@ -1,0 +1,95 @@
+import { type Clock, inTime } from '../../ground/clock.ts';
+import type { OutboxHealth } from '../../manage/controls.ts';
+import type { RelayState } from '../../outbox/relay/relay.ts';
+import type { Statistics } from '../../outbox/statistics.ts';
+
+export interface OutboxHealthOptions {
+  /** Quick in a table of any size: whether it answers is whether the database does. */
+  readonly countPending: () => Promise<number>;
+  /** May take too long for a large table, which is no fault of the database. */
+  readonly statistics: Pick<Statistics, 'report' | 'oldestPendingMs'>;
+  /** Of the relay in this process. */
+  readonly relay: () => RelayState | undefined;
+  readonly clock: Clock;
+}
+
+/** What the table said, for so long at least. */
+const freshMs = 5_000;
+/** A count that took long is not repeated for so many times its length: a large table is not scanned all the time for a probe. */
+const restTimes = 10;
+/** Who asks waits no longer, and hears what was known before. */
+const answerMs = 500;
+
+interface Found {
+  readonly pending: number | null;
+  readonly failed: number | null;
+  readonly oldestPendingMs: number | null;
+  readonly atMs: number;
+  readonly error?: string;
+}
+
+/** Health of an outbox that costs its database one question at a time, however often it is asked for. */
+export function createOutboxHealth({ countPending, statistics, relay, clock }: OutboxHealthOptions): {
+  ask(): Promise<OutboxHealth>;
+  oldestPendingMs(): number | null;
+} {
+  let last: Found | undefined;
+  let nextAtMs = Number.NEGATIVE_INFINITY;
+  let asking: Promise<void> | undefined;
+
+  async function count(): Promise<Omit<Found, 'atMs'>> {
+    let pending: number | null = null;
+    try {
+      pending = await countPending();
+    } catch (error) {
+      return { pending, failed: null, oldestPendingMs: null, error: (error as Error).message };
+    }
+    try {
+      const { failed } = await statistics.report();
+      return { pending, failed, oldestPendingMs: await statistics.oldestPendingMs() };
+    } catch {
+      return { pending, failed: null, oldestPendingMs: null };
+    }
+  }
+
+  async function look(): Promise<void> {
+    const startMs = clock.monotonic();
+    last = { ...(await count()), atMs: clock.monotonic() };
+    nextAtMs = last.atMs + Math.max(freshMs, (last.atMs - startMs) * restTimes);
+    asking = undefined;
+  }
+
+  function refresh(): Promise<void> | undefined {
+    if (asking === undefined && clock.monotonic() >= nextAtMs) asking = look();
+    return asking;
+  }
+
+  /** It grows older while nobody counts. */
+  function oldestPendingMs(): number | null {
+    if (last === undefined || last.oldestPendingMs === null) return null;
+    return Math.round(last.oldestPendingMs + clock.monotonic() - last.atMs);
+  }
+
+  return {
+    async ask() {
+      const found = refresh();
+      if (found !== undefined)
+        await inTime(found, { limitMs: answerMs, keepsAlive: false, late: () => undefined });
+      const state = relay();
+      return {
+        status: last?.error === undefined ? 'UP' : 'DOWN',
+        circuitBreakerState: state?.circuitBreakerState ?? null,
+        consecutiveFailures: state?.consecutiveFailures ?? null,
+        timeSinceLastSuccessMs: state?.timeSinceLastSuccessMs ?? null,
+        totalPending: last?.pending ?? null,
+        totalFailed: last?.failed ?? null,
+        oldestPendingMs: oldestPendingMs(),
+        ...(last?.error !== undefined && { error: last.error }),
+      };
+    },
+    oldestPendingMs() {
+      void refresh();
+      return oldestPendingMs();
+    },
+  };
+}

@@ -1,0 +1,111 @@
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../../config/config.ts';
+import { readSource } from '../../context/source.ts';
+import { systemClock } from '../../ground/clock.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { version } from '../../ground/version.ts';
+import { createPublishDurations } from '../../observe/durations.ts';
+import { isolate } from '../../observe/isolate.ts';
+import type { Logger } from '../../observe/logger.ts';
+import type { MetricSources, OutboxState } from '../../observe/metrics.ts';
+import { createLedger } from '../../observe/outcomes.ts';
+import type { OutboxStore } from '../../outbox/outbox-store.ts';
+import type { Relay } from '../../outbox/relay/relay.ts';
+import { firstStorePauseMs, longestStorePauseMs } from '../../outbox/relay/relay-settings.ts';
+import { backoffMs } from '../../outbox/relay/signal.ts';
+import type { Broker } from '../../publish/broker.ts';
+import { createLossAlert } from '../../publish/tiers/loss-alert.ts';
+import { openBroker, openOutboxStore } from '../adapters.ts';
+import { manageLater } from '../management-later.ts';
+import { brokerSettingsOf } from '../settings.ts';
+import { manageOutbox } from './managed-outbox.ts';
+import { openRelay } from './open-relay.ts';
+import { outboxState } from './outbox-state.ts';
+
+const holdMs = 60_000;
+const closeMs = 5_000;
+
+/**
+ * Runs the relay of a configuration without its application, until `stopping`: with the management server, and through outages
+ * of the database and the broker. Returns whether everything that was under way was sent and acknowledged. Rejects with a one-line
+ * error where it cannot begin: the tables are not there, or the user may not use them.
+ */
+export async function relayAlone(config: Config, logger: Logger, stopping: AbortSignal): Promise<boolean> {
+  // Nothing else does: a connection must not keep an application alive.
+  const hold = setInterval(() => {}, holdMs);
+  const { datasource, table, initializeSchema } = config.outbox;
+  const store = openOutboxStore({ url: datasource.url ?? '', table, initializeSchema, logger });
+  const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
+  let relay: Relay | undefined;
+  const outbox = manageOutbox(config, store, broker, () => relay?.state());
+  const source = readSource(config.service);
+  const management = manageLater(config, logger, {
+    ...{ broker, outbox, alert: createLossAlert(logger, systemClock) },
+    onAway: () => {},
+    keys: () => [],
+    sources: sourcesOf(
+      outboxState({
+        relay: () => relay?.state(),
+        processed: () => relay?.state().processed ?? { published: 0, failed: 0 },
+        oldestPendingMs: outbox.oldestPendingMs,
+        unconfirmed: () => 0,
+      }),
+    ),
+    info: { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } },
+  });
+  try {
+    await prepare(store, logger, stopping);
+    if (stopping.aborted) return true;
+    relay = await openRelay(config, store, broker, logger);
+    relay.start();
+    logger.info(`relay: sends the rows of ${table} (${store.name}) to ${whereTo(config)}`);
+    void sayBroker(broker, logger);
+    if (!stopping.aborted) await once(stopping, 'abort');
+    logger.info('relay: stops after the batch under way');
+    return await relay.stop(config.shutdown.timeoutMs);
+  } finally {
+    outbox.close();
+    await Promise.all([store.close(closeMs), broker.close(closeMs), management.close()]);
+    clearInterval(hold);
+  }
+}
+
+/** A database that is away comes back; whatever else is wrong somebody has to mend. */
+async function prepare(store: OutboxStore, logger: Logger, stopping: AbortSignal): Promise<void> {
+  for (let failures = 1; !stopping.aborted; failures++) {
+    try {
+      return await isolate(() => store.prepare());
+    } catch (error) {
+      if (!(error instanceof SvcError) || error.code !== 'SVC_OUTBOX_UNREACHABLE') throw error;
+      logger.warn(`relay: waits for the database: ${error.message}`);
+      const pauseMs = backoffMs(failures, firstStorePauseMs, longestStorePauseMs);
+      await sleep(pauseMs, undefined, { signal: stopping }).catch(() => {});
+    }
+  }
+}
+
+/** So that a wrong password is said at start, not at the first row. */
+async function sayBroker(broker: Broker, logger: Logger): Promise<void> {
+  const result = await isolate(() => broker.connect());
+  if (!result.ok) logger.error(`broker: ${result.failure.message}`, { cause: result.failure.cause });
+}
+
+function whereTo({ broker }: Config): string {
+  if (broker.client === 'file') return `files in ${broker.file.path}`;
+  return `Kafka at ${broker.bootstrapServers.join(', ')} through ${broker.client}`;
+}
+
+/** Nothing is captured here: all counts but those of the outbox stay 0. */
+function sourcesOf(outbox: OutboxState): MetricSources {
+  return {
+    ledger: createLedger(),
+    durations: createPublishDurations(),
+    circuit: () => 0,
+    buffer: () => ({ events: 0, bytes: 0, overflows: 0 }),
+    backup: () => ({ files: 0, events: 0, bytes: 0, drained: 0 }),
+    worker: () => undefined,
+    captureTargets: () => [],
+    outbox,
+  };
+}

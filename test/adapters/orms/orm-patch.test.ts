@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { knexTransactions } from '../../../src/adapters/orms/knex.ts';
+import { kyselyTransactions } from '../../../src/adapters/orms/kysely.ts';
+import { prismaRuntime } from '../../../src/adapters/orms/prisma.ts';
+import { typeormTransactions } from '../../../src/adapters/orms/typeorm.ts';
+import { currentScope } from '../../../src/transaction/scope.ts';
+
+type Work = () => unknown;
+
+const hasScope = (): boolean => currentScope() !== undefined;
+
+describe('the classes of ORMs', () => {
+  it('are patched once, in each of several copies', () => {
+    const copy = () => {
+      class EntityManager {
+        transaction(isolation: string, work: Work): unknown[] {
+          return [isolation, work()];
+        }
+      }
+      return { EntityManager };
+    };
+    for (const exports of [copy(), copy()]) {
+      assert.equal(typeormTransactions.patch(exports), true);
+      const { transaction } = exports.EntityManager.prototype;
+      assert.equal(typeormTransactions.patch({ default: exports }), true);
+      assert.equal(exports.EntityManager.prototype.transaction, transaction);
+      assert.equal(transaction.name, 'transaction');
+      assert.deepEqual(new exports.EntityManager().transaction('SERIALIZABLE', hasScope), [
+        'SERIALIZABLE',
+        true,
+      ]);
+    }
+  });
+
+  it('of a version that svc does not know are left alone', () => {
+    for (const exports of [
+      {},
+      { TransactionBuilder: undefined },
+      { TransactionBuilder: class {} },
+      { default: 1 },
+    ])
+      assert.equal(kyselyTransactions.patch(exports), false);
+    assert.equal(knexTransactions.patch({ Client: class {} }), false);
+    assert.equal(prismaRuntime.patch({}), false);
+  });
+
+  it('of Knex show when the first client of a dialect is made', () => {
+    class Client {
+      constructor() {
+        this.initializePool();
+      }
+      initializePool(): void {}
+    }
+    class Postgres extends Client {
+      transaction(work: Work): unknown {
+        return work();
+      }
+    }
+    assert.equal(knexTransactions.patch({ Client }), true);
+    assert.equal(knexTransactions.patch({ Client }), true);
+    assert.equal(new Postgres().transaction(hasScope), true);
+  });
+
+  it('of Prisma are made for each client, also where its exports cannot be changed', () => {
+    const getPrismaClient = () =>
+      class PrismaClient {
+        $transaction(work: Work): unknown {
+          return work();
+        }
+      };
+    const plain = { getPrismaClient };
+    assert.equal(prismaRuntime.patch(plain), true);
+    const fixed = Object.defineProperty({}, 'getPrismaClient', { get: () => getPrismaClient });
+    const replaced = prismaRuntime.patch(fixed) as typeof plain;
+    for (const runtime of [plain, replaced])
+      assert.equal(new (runtime.getPrismaClient())().$transaction(hasScope), true);
+  });
+});

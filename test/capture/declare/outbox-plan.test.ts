@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { withOutbox } from '../../../src/capture/declare/declared-outbox.ts';
+import { makePlan, type PlanFields } from '../../../src/capture/declare/make-plan.ts';
+import { loadConfig } from '../../../src/config/read/load.ts';
+import { SvcError } from '../../../src/ground/errors.ts';
+
+const planOf = (fields: PlanFields) =>
+  makePlan('orders#create', 'configuration', fields, 'create', ['order', 'options']);
+const outbox = { aggregateType: 'Order', aggregateId: '#order.id' };
+const callWith = (id: unknown) => ({ args: [{ id }], result: { id }, self: undefined });
+
+describe('the plan of a target with an outbox', () => {
+  it('has its aggregate, and lets the call fail', () => {
+    const plan = planOf({ outbox: { ...outbox, result: 'transaction' }, failOnError: false });
+    assert.deepEqual(
+      [plan.outbox?.aggregateType, plan.outbox?.result, plan.failOnError, plan.afterCommit],
+      ['Order', 'transaction', true, false],
+    );
+    assert.equal(plan.outbox?.aggregateId(callWith('o-7')), 'o-7');
+    const none = planOf({ afterCommit: true });
+    assert.deepEqual(
+      [none.outbox, none.key, none.failOnError, none.afterCommit],
+      [undefined, undefined, false, true],
+    );
+  });
+
+  it('takes the aggregate id for the record key where none is declared', () => {
+    assert.equal(planOf({ outbox }).key?.(callWith(7)), '7');
+    assert.equal(planOf({ outbox, key: "'k'" }).key?.(callWith(7)), 'k');
+  });
+
+  for (const [id, text] of [
+    ['o-7', 'o-7'],
+    [' ', ' '],
+    [0, '0'],
+    [12n, '12'],
+    [false, 'false'],
+  ] as const)
+    it(`${typeof id} ${String(id)} is an aggregate id`, () => {
+      assert.equal(planOf({ outbox }).outbox?.aggregateId(callWith(id)), text);
+    });
+
+  for (const [id, found] of [
+    [null, 'null'],
+    [undefined, 'undefined'],
+    ['', 'an empty text'],
+    [{}, 'an object'],
+    [Number.NaN, 'no number'],
+  ] as const)
+    it(`${found} is none`, () => {
+      const says = 'the id of an aggregate is a text that is not empty, a number or a boolean.';
+      assert.throws(() => planOf({ outbox }).outbox?.aggregateId(callWith(id)), {
+        code: 'SVC_OUTBOX_AGGREGATE_ID',
+        message: `The aggregateId expression "#order.id" gave ${found}; ${says}`,
+      });
+      const aggregateId = ({ result }: { result: unknown }) => (result as { id: unknown }).id;
+      assert.throws(() => planOf({ outbox: { ...outbox, aggregateId } }).outbox?.aggregateId(callWith(id)), {
+        code: 'SVC_OUTBOX_AGGREGATE_ID',
+        message: `The aggregateId function gave ${found}; ${says}`,
+      });
+    });
+
+  it('what fails, or gives a promise, fails as any expression', () => {
+    const of = (aggregateId: string | (() => unknown)) => () =>
+      planOf({ outbox: { ...outbox, aggregateId } }).outbox?.aggregateId(callWith(7));
+    assert.throws(of('#order.a.b'), { code: 'SVC_CAPTURE_EXPRESSION' });
+    assert.throws(
+      of(() => {
+        throw new Error('x');
+      }),
+      { code: 'SVC_CAPTURE_EXPRESSION' },
+    );
+    assert.throws(
+      of(() => Promise.resolve(7)),
+      { code: 'SVC_CAPTURE_EXPRESSION_ASYNC' },
+    );
+    assert.throws(of('#ordr.id'), { code: 'SVC_CAPTURE_EXPRESSION_NAME' });
+    assert.throws(of('#order.'), { code: 'SVC_CAPTURE_EXPRESSION_SYNTAX' });
+  });
+
+  const args = { payload: '#order' };
+  const cases: [needsResult: boolean, what: string, fields: PlanFields][] = [
+    [true, 'the payload is the return value', {}],
+    [true, 'the payload is the return value, by its position', { payloadIndex: -1 }],
+    [false, 'the payload is an argument, by its position', { payloadIndex: 0 }],
+    [
+      false,
+      'nothing names it',
+      { ...args, key: '#order.id', when: '#order.ok', headers: { a: '#options.a' } },
+    ],
+    [false, 'a property or a text is called so', { payload: "{a: #order.result, result: '#result'}" }],
+    [true, 'the payload names it', { payload: '{id: #result.id, order: #order}' }],
+    [true, 'the payload names it, without the sign', { payload: 'result' }],
+    [true, 'the payload names it deep inside', { payload: '#order.items.![#result?.id ?: #this]' }],
+    [true, 'the key names it', { ...args, key: '#result.id' }],
+    [true, 'when names it', { ...args, when: '#result != null' }],
+    [true, 'a header names it', { ...args, headers: { a: '#order.a', b: '#result.b' } }],
+    [true, 'the aggregate id names it', { ...args, outbox: { ...outbox, aggregateId: '#result.id' } }],
+    [true, 'a function may look at it', { payload: () => 1 }],
+    [true, 'a function for the aggregate id may', { ...args, outbox: { ...outbox, aggregateId: () => 1 } }],
+  ];
+  for (const [needsResult, what, fields] of cases)
+    it(`${needsResult ? 'needs' : 'does not need'} the result where ${what}`, () => {
+      assert.equal(planOf({ outbox, ...fields }).outbox?.needsResult, needsResult);
+    });
+});
+
+describe('an outbox in code', () => {
+  const { config } = loadConfig({ cwd: import.meta.dirname, env: {}, code: {} });
+  const on = { outbox: { ...config.outbox, enabled: true } };
+  const refused = (fields: object, message: string, given = on) =>
+    assert.throws(
+      () => withOutbox(fields as PlanFields, given),
+      (error) => {
+        assert.ok(error instanceof SvcError);
+        assert.deepEqual([error.code, error.message], ['SVC_CAPTURE_RULE', message]);
+        return true;
+      },
+    );
+
+  it('is taken', () => {
+    const fields: PlanFields = { outbox, eventType: 'T' };
+    assert.deepEqual(withOutbox(fields, on), fields);
+    assert.deepEqual(withOutbox({ afterCommit: true }, config), { afterCommit: true });
+  });
+
+  it('is refused as in the configuration', () => {
+    const off =
+      'outbox needs svc.outbox.enabled: true, and a direct send instead would not be part of the transaction';
+    refused({ outbox }, off, config);
+    refused({ outbox: {} }, 'outbox aggregateType is required; outbox aggregateId is required');
+    refused({ outbox: null }, 'outbox must be an object');
+    refused(
+      { outbox, failOnError: false },
+      'failOnError false cannot go with outbox: an event that is not stored fails its transaction',
+    );
+    refused(
+      { outbox, phase: 'AFTER', afterCommit: true },
+      'phase AFTER cannot go with outbox: an event of a transaction tells of a call that succeeded; afterCommit cannot go with outbox, whose events are sent only after the commit anyway',
+    );
+  });
+});

@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { hostEnvironment } from '../e2e/support/run-app.ts';
+import { runSvc } from '../support/run-svc.ts';
+import { type OutboxFolder, outboxFolder } from './outbox-folder.ts';
+
+const main = resolve(import.meta.dirname, '../../src/cli/main.ts');
+
+interface Relaying {
+  readonly child: ChildProcess;
+  says(pattern: RegExp): Promise<RegExpExecArray>;
+  stop(signal: NodeJS.Signals): Promise<number | null>;
+  stderr(): string;
+}
+
+describe('svc relay', function () {
+  this.timeout(40_000);
+  let folder: OutboxFolder;
+  let relaying: Relaying | undefined;
+  beforeEach(async () => {
+    folder = await outboxFolder();
+  });
+  afterEach(async () => {
+    await relaying?.stop('SIGKILL');
+    relaying = undefined;
+    await folder.remove();
+  });
+
+  async function until(isSo: () => Promise<boolean> | boolean): Promise<void> {
+    for (const endMs = performance.now() + 15_000; !(await isSo()); ) {
+      assert.ok(performance.now() < endMs, `it did not come in time\n${relaying?.stderr()}`);
+      await new Promise((done) => setTimeout(done, 20));
+    }
+  }
+
+  function start(env: Record<string, string> = {}): Relaying {
+    const child = spawn(process.execPath, [main, 'relay'], {
+      cwd: folder.path,
+      env: { ...hostEnvironment(), ...env },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    let text = '';
+    child.stderr.setEncoding('utf8').on('data', (part: string) => {
+      text += part;
+    });
+    const ended = once(child, 'close').then(([code]) => code as number | null);
+    relaying = {
+      child,
+      stderr: () => text,
+      async says(pattern) {
+        await until(() => pattern.test(text));
+        return pattern.exec(text) as RegExpExecArray;
+      },
+      stop(signal) {
+        child.kill(signal);
+        return ended;
+      },
+    };
+    return relaying;
+  }
+
+  it('sends rows that are there and rows that come, with health and metrics, and stops in order', async () => {
+    await folder.put('PENDING', { eventId: '1' }, { eventId: '2', aggregateId: 'b' });
+    const relay = start();
+    await relay.says(/svc: relay: sends the rows of svc_outbox_events \(sqlite\) to files in /);
+    const [, address] = await relay.says(/management on (http:\S+)\/metrics/);
+    await until(() => folder.topic('events').length === 2);
+    await folder.put('PENDING', { eventId: '3' });
+    await until(
+      async () => Object.values(await folder.statuses()).join() === 'PUBLISHED,PUBLISHED,PUBLISHED',
+    );
+    const metrics = await (await fetch(`${address}/metrics`)).text();
+    assert.match(metrics, /^svc_outbox_processed_total\{outcome="published"\} 3$/m);
+    assert.match(metrics, /^svc_circuit_state\{breaker="outbox"\} 0$/m);
+    const health = await fetch(`${address}/actuator/health/svc`);
+    const { status, details } = (await health.json()) as {
+      status: string;
+      details: { outbox: Record<string, unknown> };
+    };
+    const { timeSinceLastSuccessMs, ...outbox } = details.outbox;
+    assert.deepEqual(
+      [health.status, status, outbox],
+      [
+        ...[200, 'UP'],
+        {
+          ...{ status: 'UP', circuitBreakerState: 'CLOSED', consecutiveFailures: 0 },
+          ...{ totalPending: 0, totalFailed: 0, oldestPendingMs: null },
+        },
+      ],
+    );
+    assert.equal(typeof timeSinceLastSuccessMs, 'number');
+    const statistics = (await (await fetch(`${address}/actuator/svc-outbox`)).json()) as object;
+    assert.equal((statistics as { published: number }).published, 3);
+
+    assert.equal(await relay.stop('SIGTERM'), 0);
+    assert.match(relay.stderr(), /svc: relay: stops after the batch under way\n$/);
+    // Nobody has to wait for its leases.
+    assert.equal((await folder.store.claim('next', 10_000)).length, 64);
+  });
+
+  it('Ctrl-C stops it in order', async () => {
+    const relay = start();
+    await relay.says(/relay: sends the rows/);
+    assert.equal(await relay.stop('SIGINT'), 0);
+  });
+
+  it('begins when a database that is away comes back', async () => {
+    await folder.put('PENDING', { eventId: '1' });
+    const lock = new DatabaseSync(join(folder.path, 'outbox.db'));
+    lock.exec('BEGIN EXCLUSIVE');
+    const relay = start();
+    await relay.says(/svc: warn: relay: waits for the database: SQLite in .* has not answered/);
+    lock.exec('COMMIT');
+    lock.close();
+    await until(() => folder.topic('events').length === 1);
+    assert.equal(await relay.stop('SIGTERM'), 0);
+  });
+
+  it('can be stopped while it waits for the database', async () => {
+    const lock = new DatabaseSync(join(folder.path, 'outbox.db'));
+    lock.exec('BEGIN EXCLUSIVE');
+    const relay = start();
+    await relay.says(/waits for the database/);
+    assert.equal(await relay.stop('SIGTERM'), 0);
+    lock.close();
+  });
+
+  it('goes on through an outage of the broker, and no row loses a try', async () => {
+    // A file where the folder of the topics has to be.
+    const topics = join(folder.path, 'blocked');
+    writeFileSync(topics, '');
+    await folder.put('PENDING', { eventId: '1' });
+    const relay = start({ SVC_BROKER_FILE_PATH: topics });
+    await relay.says(/svc: (error|warn): .*blocked/);
+    const [row] = await folder.store.read({}, 0, 1);
+    assert.deepEqual([row?.status, row?.retryCount], ['PENDING', 0]);
+    assert.equal(await relay.stop('SIGTERM'), 0);
+  });
+
+  for (const [config, code, says] of [
+    [
+      { svc: { broker: { client: 'file', topic: 'events' } } },
+      2,
+      /^svc: the outbox is off: set svc\.outbox\.enabled: true for svc relay to have rows to send; see svc --help\n$/,
+    ],
+    [{ svc: { enabled: false } }, 2, /^svc: svc\.enabled is false: there is nothing to relay;/],
+    [
+      { svc: { outbox: { enabled: true } } },
+      2,
+      /^svc: svc\.outbox\.datasource\.url: is required when svc\.outbox\.enabled is true/,
+    ],
+    [
+      { svc: { outbox: { enabled: true, datasource: { url: 'sqlite:./outbox.db' } } } },
+      2,
+      /svc: no broker: give --broker/,
+    ],
+    [
+      {
+        svc: {
+          broker: { client: 'file' },
+          outbox: { enabled: true, datasource: { url: 'sqlite:./outbox.db' } },
+        },
+        management: { server: { port: 'x' } },
+      },
+      2,
+      /^svc: management\.server\.port: must be an integer/,
+    ],
+    [
+      {
+        svc: {
+          broker: { client: 'file' },
+          outbox: {
+            enabled: true,
+            'initialize-schema': 'never',
+            table: 'nothing_here',
+            datasource: { url: 'sqlite:./outbox.db' },
+          },
+        },
+      },
+      1,
+      /svc: error: relay: SQLite in .* has no table nothing_here of the outbox/,
+    ],
+  ] as const)
+    it(`does not start: ${says.source}`, async () => {
+      writeFileSync(join(folder.path, 'svc.config.json'), JSON.stringify(config));
+      const end = await runSvc(['relay'], { cwd: folder.path });
+      assert.match(end.stderr, says);
+      assert.equal(end.code, code);
+    });
+
+  it('without any configuration says where it looked', async () => {
+    const end = await runSvc(['relay'], { cwd: '/' });
+    assert.equal(end.code, 2);
+    assert.match(end.stderr, /svc\.config/);
+  });
+});

@@ -1,0 +1,37 @@
+import { createMysqlStore } from '../../src/adapters/mysql/mysql-store.ts';
+import { startMysql, startOwnMysql } from '../support/mysql.ts';
+import { requiring } from '../support/requires.ts';
+import { mysqlUnderTest } from './mysql-under-test.ts';
+import { testOutboxSchema } from './outbox-schema.ts';
+import { type OutboxStoreUnderTest, testOutboxStore } from './outbox-store.ts';
+import { type ServerUnderTest, testServerStore } from './server-store.ts';
+
+requiring('mysql', 'outbox store contract: mysql', function () {
+  this.timeout(30_000);
+  let under: OutboxStoreUnderTest;
+
+  before(async () => {
+    const server = await startMysql();
+    const url = await server.freshDatabase();
+    under = {
+      dialect: 'mysql',
+      url,
+      open: createMysqlStore,
+      query: (statement) => server.query(url, statement),
+    };
+  });
+
+  testOutboxStore(() => under);
+  describe('schema', () => testOutboxSchema(() => under));
+});
+
+requiring('own-mysql', 'outbox store on a server that can be hurt: mysql', function () {
+  this.timeout(60_000);
+  let under: ServerUnderTest;
+
+  before(async () => {
+    under = mysqlUnderTest(await startOwnMysql());
+  });
+
+  testServerStore(() => under);
+});

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import pg from 'pg';
+import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
+import { lockKeys } from '../../src/adapters/sql/dialect.ts';
+import { startOwnPostgres, startPostgres } from '../support/postgres.ts';
+import { requiring } from '../support/requires.ts';
+import { testOutboxSchema } from './outbox-schema.ts';
+import { type OutboxStoreUnderTest, rowOf, testOutboxStore } from './outbox-store.ts';
+import { type ServerUnderTest, testServerStore } from './server-store.ts';
+
+requiring('postgres', 'outbox store contract: postgres', function () {
+  this.timeout(20_000);
+  let under: OutboxStoreUnderTest;
+
+  before(async () => {
+    const server = await startPostgres();
+    const url = await server.freshDatabase();
+    under = {
+      dialect: 'postgres',
+      url,
+      open: createPostgresStore,
+      query: (statement) => server.query(url, statement),
+    };
+  });
+
+  testOutboxStore(() => under);
+  describe('schema', () => testOutboxSchema(() => under));
+});
+
+requiring('own-postgres', 'outbox store on a server that can be hurt: postgres', function () {
+  this.timeout(30_000);
+  let under: ServerUnderTest;
+
+  before(async () => {
+    const server = await startOwnPostgres();
+    // Passwords are looked at, but for the user of the tests.
+    const [row] = await server.query(server.url, `SELECT current_setting('hba_file') AS file`);
+    const rules = 'host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256';
+    await server.query(
+      server.url,
+      `COPY (SELECT unnest(string_to_array('${rules}', E'\\n'))) TO '${row?.file}'`,
+    );
+    await server.query(server.url, 'SELECT pg_reload_conf()');
+    under = {
+      dialect: 'postgres',
+      server,
+      open: createPostgresStore,
+      async connect(url) {
+        const client = new pg.Client(url);
+        client.on('error', () => {});
+        await client.connect();
+        return {
+          query: (statement, values = []) => client.query(statement, [...values]),
+          close: () => client.end(),
+        };
+      },
+      makeUser: (name, password) => [`CREATE ROLE ${name} LOGIN PASSWORD '${password}'`],
+      lockTable: (table) => `LOCK TABLE ${table}`,
+      takeLock: (name) => `SELECT pg_advisory_xact_lock(${lockKeys(name).join(', ')})`,
+      connectionsOfSvc: `SELECT count(*) AS found FROM pg_stat_activity WHERE application_name = 'svc-outbox'`,
+      makeSchema: (name) => `CREATE SCHEMA ${name}`,
+      store: { file: 'postgres/postgres-store.ts', name: 'createPostgresStore' },
+    };
+  });
+
+  testServerStore(() => under);
+
+  it('reads the same whatever an application has made of types', async () => {
+    const { getTypeParser, setTypeParser, builtins } = pg.types;
+    const oids = [builtins.INT8, builtins.TEXT, builtins.BYTEA, builtins.INT4];
+    const before = oids.map((oid) => getTypeParser(oid));
+    const url = await under.server.freshDatabase();
+    const store = createPostgresStore({ url, table: 'hostile', initializeSchema: 'always' });
+    try {
+      for (const oid of oids) setTypeParser(oid, () => 'hostile' as never);
+      await store.prepare();
+      const row = rowOf();
+      await store.insert([row]);
+      const [found] = await store.read({}, 0, 10);
+      assert.deepEqual([found?.id, found?.topic, found?.payload], [1, row.topic, row.payload]);
+    } finally {
+      for (const [index, oid] of oids.entries()) setTypeParser(oid, before[index] as never);
+      await store.close(1_000);
+    }
+  });
+});

@@ -1,0 +1,223 @@
+import type { Files } from '../support/run-app.ts';
+import type { Library } from './library.ts';
+
+const orders = `
+import * as db from './database';
+
+export async function place(tx, id) {
+  await db.insert(tx, id);
+  return { id };
+}
+
+export async function placeTwo(tx, id, second) {
+  await place(tx, second);
+  await db.insert(tx, id);
+  return { id };
+}
+
+/** Sends nothing itself. */
+export async function announce(tx, id) {
+  await null;
+  return { id };
+}
+
+export async function placeOwn(id, fails) {
+  return db.transaction(async (tx) => {
+    await db.insert(tx, id);
+    if (fails) throw new Error('thrown by the application');
+    return { id };
+  });
+}
+
+export async function placeOwnResult(id) {
+  const { row } = await db.transaction(async (tx) => {
+    await db.insert(tx, id);
+    return { id, row: 1 };
+  });
+  return row;
+}
+
+export async function placeByHand(id, fails) {
+  const { tx, commit, rollback } = await db.begin();
+  await db.insert(tx, id);
+  await (fails ? rollback() : commit());
+  if (fails) throw new Error('thrown by the application');
+  return { id };
+}
+`;
+
+const main = `
+import { setTimeout as pause } from 'node:timers/promises';
+import * as db from './database';
+import { connect } from './connect';
+import { announce, place, placeByHand, placeOwn, placeOwnResult, placeTwo } from './orders';
+
+const eight = [0, 1, 2, 3, 4, 5, 6, 7];
+const fail = () => { throw new Error('thrown by the application'); };
+/** Each from a moment of its own, so that the transactions overlap. */
+const settled = (work) => Promise.allSettled(eight.map(async (n) => { await pause(n % 3); return work(n); }));
+
+const cases = {
+  commit: () => db.transaction((tx) => place(tx, 'commit-1')),
+  rollback: () => db.transaction(async (tx) => { await place(tx, 'rollback-1'); fail(); }),
+  nested: () => db.transaction((tx) => placeTwo(tx, 'nested-1', 'nested-2')),
+  async sequence() {
+    await db.transaction((tx) => place(tx, 'sequence-1'));
+    await db.transaction((tx) => place(tx, 'sequence-2'));
+  },
+  savepoint: () => db.transaction(async (tx) => {
+    await place(tx, 'savepoint-1');
+    await db.nested(tx, async (inner) => { await place(inner, 'savepoint-2'); fail(); }).catch(() => {});
+    await place(tx, 'savepoint-3');
+    await db.nested(tx, (inner) => place(inner, 'savepoint-4'));
+  }),
+  parallel: () => settled((n) => db.transaction(async (tx) => {
+    await place(tx, 'parallel-' + n);
+    await pause(5);
+    if (n % 2) fail();
+  })),
+  silent: () => db.transaction(async (tx) => { await db.insert(tx, 'silent-1'); await announce(tx, 'silent-1'); }),
+  'silent-first': () => db.transaction(async (tx) => {
+    await announce(tx, 'silent-first-1');
+    await db.insert(tx, 'silent-first-1');
+  }),
+  'parallel-silent': () => settled((n) => db.transaction(async (tx) => {
+    await db.insert(tx, 'parallel-silent-' + n);
+    await pause(5 - (n % 4));
+    await announce(tx, 'parallel-silent-' + n);
+    await pause(3);
+    if (n % 2) fail();
+  })),
+  outside: () => place(undefined, 'outside-1'),
+  beside: () => db.transaction(async (tx) => {
+    await place(tx, 'beside-1');
+    await place(undefined, 'beside-2').catch(() => {});
+  }),
+  own: () => placeOwn('own-1'),
+  'own-result': () => placeOwnResult('own-result-1'),
+  'own-rollback': () => placeOwn('own-rollback-1', true),
+  'own-refused': () => placeOwn('own-refused-1'),
+  'own-parallel': () => settled((n) => placeOwn('own-parallel-' + n, n % 2 === 1)),
+  swallowed: () => db.transaction(async (tx) => {
+    await db.insert(tx, 'swallowed-1');
+    await place(tx, 'swallowed-refused-2').catch(() => {});
+  }),
+  'by-hand': () => placeByHand('by-hand-1'),
+  'by-hand-rollback': () => placeByHand('by-hand-rollback-1', true),
+};
+
+/** svc makes its table after the start; the database refuses some of its rows. */
+async function prepare() {
+  const { query, end } = await connect();
+  for (let tries = 0; ; tries++) {
+    if (tries > 500) throw new Error('svc made no table');
+    const [{ count }] = await query("SELECT count(*) AS count FROM information_schema.tables WHERE table_name IN ('svc_outbox_events_schema', 'svc_outbox_events') AND table_schema IN ('public', '" + new URL(process.env.DATABASE).pathname.slice(1) + "')");
+    if (Number(count) === 2) break;
+    await pause(10);
+  }
+  await query("ALTER TABLE svc_outbox_events ADD CONSTRAINT refused CHECK (aggregate_id NOT LIKE '%refused%')");
+  await query('CREATE TABLE orders (id varchar(64) PRIMARY KEY)');
+  await end();
+}
+
+function describe(error) {
+  const messages = [];
+  for (let each = error; each && messages.length < 5; each = each.cause) messages.push([each.code, each.message].filter(Boolean).join(': '));
+  return messages.join(' <- ');
+}
+
+async function run() {
+  await prepare();
+  const ends = {};
+  for (const name of process.argv.slice(2)) {
+    const tooLong = pause(5_000, 'no end after 5 s', { ref: false });
+    ends[name] = await Promise.race([tooLong, cases[name]().then(() => 'done', describe)]);
+    if (await Promise.race([tooLong, 'in time']) !== 'in time') break;
+  }
+  console.log(JSON.stringify(ends));
+  await db.close();
+}
+
+void run();
+`;
+
+/** A connection beside those of the library. */
+const connects = {
+  postgres: `
+import pg from 'pg';
+
+export async function connect() {
+  const client = new pg.Client({ connectionString: process.env.DATABASE });
+  await client.connect();
+  return { query: async (text) => (await client.query(text)).rows, end: () => client.end() };
+}
+`,
+  mariadb: `
+import mysql from 'mysql2/promise';
+
+export async function connect() {
+  const connection = await mysql.createConnection(process.env.DATABASE);
+  return { query: async (text) => (await connection.query(text))[0], end: () => connection.end() };
+}
+`,
+} as const;
+
+const extensions = { esm: 'mjs', cjs: 'cjs', ts: 'ts' } as const;
+
+/** The application of a library: the same functions and the same cases for all, over the library's own module `database`. */
+export function applicationOf({ form, server = 'postgres', database, files = {}, build }: Library): Files {
+  const extension = extensions[form];
+  const asForm = form === 'cjs' ? toCommonJs : withExtension;
+  return {
+    [`database.${extension}`]: asForm(database, extension),
+    [`connect.${extension}`]: asForm(connects[server], extension),
+    [`orders.${extension}`]: asForm(orders, extension),
+    [`main.${extension}`]: asForm(main, extension),
+    'package.json': JSON.stringify({ name: 'shop', version: '1.0.0', type: 'module' }),
+    'svc.config.json': configuration(`./orders.${extension}`),
+    ...(build === undefined ? {} : { 'build.mjs': build }),
+    ...files,
+  };
+}
+
+export const entryOf = ({ form }: Library): string => `main.${extensions[form]}`;
+
+function configuration(module: string): string {
+  const target = (name: string, id: string, result: object = {}) => ({
+    module,
+    function: name,
+    payload: `{ id: ${id} }`,
+    outbox: { aggregateType: 'order', aggregateId: id, ...result },
+  });
+  const targets = [
+    ...['place', 'placeTwo', 'announce'].map((name) => target(name, '#args[1]')),
+    ...['placeOwn', 'placeByHand'].map((name) => target(name, '#args[0]')),
+    target('placeOwnResult', '#result.id', { result: 'transaction' }),
+  ];
+  const outbox = { enabled: true, 'initialize-schema': 'always', 'publisher-enabled': false };
+  return JSON.stringify(
+    { svc: { service: { name: 'shop' }, broker: { client: 'file', topic: 'shop' }, outbox, targets } },
+    null,
+    1,
+  );
+}
+
+function withExtension(text: string, extension: string): string {
+  return text.replace(/from '(\.\/[^']+)'/g, `from '$1.${extension}'`);
+}
+
+function toCommonJs(text: string): string {
+  const exported: string[] = [];
+  const plain = text
+    .replace(/^import \* as (\w+) from '([^']+)';$/gm, "const $1 = require('$2');")
+    .replace(/^import \{([^}]+)\} from '([^']+)';$/gm, (_, names: string, from: string) => {
+      return `const {${names.replaceAll(' as ', ': ')}} = require('${from}');`;
+    })
+    .replace(/^import (\w+) from '([^']+)';$/gm, "const $1 = require('$2');")
+    .replace(/^export (async function|function|const) (\w+)/gm, (_, kind: string, name: string) => {
+      exported.push(name);
+      return `${kind} ${name}`;
+    })
+    .replace(/require\('(\.\/[^']+)'\)/g, "require('$1.cjs')");
+  return `${plain}\nObject.assign(exports, { ${exported.join(', ')} });\n`;
+}

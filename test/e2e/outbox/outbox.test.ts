@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { startMariadb } from '../../support/mariadb.ts';
+import { installPacked } from '../../support/packed.ts';
+import { startPostgres } from '../../support/postgres.ts';
+import { requiring } from '../../support/requires.ts';
+import { freshFolder, runApp, writeFiles } from '../support/run-app.ts';
+import { subject } from '../support/subject.ts';
+import { applicationOf, entryOf } from './application.ts';
+import { libraries } from './libraries.ts';
+import type { Library } from './library.ts';
+import { transactionCases } from './transaction-cases.ts';
+
+const tested = await subject();
+
+/** What the database has of one business row and its event. `both`: written by one transaction, by its savepoint where there is one. */
+type Found = 'both' | 'row alone' | 'event alone' | 'apart' | 'more than once';
+
+interface Row {
+  readonly id: string;
+  readonly found: Found;
+}
+
+interface End {
+  /** Per case `done`, or the error and what caused it. */
+  readonly ends: Readonly<Record<string, string>>;
+  readonly found: Readonly<Record<string, Found>>;
+  readonly stderr: string;
+}
+
+/** MariaDB does not tell by which transaction a row was written. */
+const joined = {
+  postgres: `SELECT coalesce(orders.id, events.aggregate_id) AS id, CASE
+      WHEN orders.id IS NULL THEN 'event alone'
+      WHEN events.aggregate_id IS NULL THEN 'row alone'
+      WHEN orders.xmin::text = events.xmin::text THEN 'both'
+      ELSE 'apart' END AS found
+    FROM orders FULL JOIN svc_outbox_events AS events ON events.aggregate_id = orders.id`,
+  mariadb: `SELECT orders.id AS id, IF(events.id IS NULL, 'row alone', 'both') AS found
+    FROM orders LEFT JOIN svc_outbox_events AS events ON events.aggregate_id = orders.id
+    UNION ALL SELECT events.aggregate_id, 'event alone'
+    FROM svc_outbox_events AS events LEFT JOIN orders ON events.aggregate_id = orders.id WHERE orders.id IS NULL`,
+};
+const servers = { postgres: startPostgres, mariadb: startMariadb };
+
+function casesOf({ hasNoBegin, hasNoCallbackResult }: Library) {
+  return transactionCases.filter(
+    ({ needs }) =>
+      !(needs === 'begin' && hasNoBegin) && !(needs === 'callback result' && hasNoCallbackResult),
+  );
+}
+
+function foundIn(rows: readonly Row[]): Record<string, Found> {
+  const all: Record<string, Found> = {};
+  for (const { id, found } of rows) all[id] = id in all ? 'more than once' : found;
+  return all;
+}
+
+/** One for all that run every day; the others may not go together. */
+function applicationFor({ id, isEveryday, dependencies }: Library): string {
+  if (!isEveryday) return installPacked(`outbox-${id}`, dependencies);
+  const everyday = libraries.filter((library) => library.isEveryday);
+  return installPacked('outbox', Object.assign({}, ...everyday.map((library) => library.dependencies)));
+}
+
+async function runLibrary(library: Library): Promise<End> {
+  const { server = 'postgres' } = library;
+  const database = await servers[server]();
+  const url = await database.freshDatabase();
+  const folder = freshFolder(applicationFor(library), library.id);
+  writeFiles(folder, applicationOf(library));
+  if (library.build !== undefined)
+    execFileSync(process.execPath, ['build.mjs'], {
+      cwd: folder,
+      timeout: 120_000,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+  const args = ['--import', 'svc/register', entryOf(library), ...casesOf(library).map(({ id }) => id)];
+  const env = { DATABASE: url, SVC_OUTBOX_DATASOURCE_URL: url };
+  const { code, stdout, stderr } = await runApp({
+    node: tested.node,
+    cwd: folder,
+    args,
+    env,
+    timeoutMs: 20_000,
+  });
+  assert.equal(code, 0, `${stdout}\n${stderr}`);
+  const rows = await database.query(url, joined[server]);
+  return {
+    ends: JSON.parse(stdout),
+    found: foundIn(rows as unknown as readonly Row[]),
+    stderr,
+  };
+}
+
+for (const library of libraries.filter(({ isEveryday }) => isEveryday || tested.isMatrix)) {
+  requiring(library.server ?? 'postgres', `outbox: ${library.title} [${library.id}]`, function suite() {
+    this.timeout(300_000);
+    let end: End;
+
+    before(async function prepare() {
+      if (library.form === 'ts' && !tested.stripsTypes) this.skip();
+      end = await runLibrary(library);
+      if (process.env.SHOW) console.log(end.ends, end.stderr);
+    });
+
+    for (const { id, title, rows, error } of casesOf(library)) {
+      it(`${title} [${id}]`, () => {
+        const own = new RegExp(`^${id}(-refused)?-\\d+$`);
+        const found = Object.fromEntries(Object.entries(end.found).filter(([row]) => own.test(row)));
+        assert.deepEqual(found, rows, end.ends[id]);
+        assert.match(end.ends[id] ?? '', error ?? /^done$/);
+      });
+    }
+
+    it('nothing but what the cases wrote', () => {
+      const expected = casesOf(library).flatMap(({ rows }) => Object.keys(rows));
+      assert.deepEqual(Object.keys(end.found).sort(), expected.sort());
+    });
+  });
+}

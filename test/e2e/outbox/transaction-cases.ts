@@ -1,0 +1,102 @@
+/** What an application does in or around transactions, and what must be in the database afterwards. */
+export interface TransactionCase {
+  /** As the application has it, and the beginning of the ids of its rows. */
+  readonly id: string;
+  readonly title: string;
+  readonly rows: Readonly<Record<string, 'both' | 'row alone'>>;
+  /** What the application gets; without it the call succeeds. */
+  readonly error?: RegExp;
+  readonly needs?: 'begin' | 'callback result';
+}
+
+const thrown = /thrown by the application/;
+/** Said by svc, and in an ORM's own words. */
+const refused = /constraint|SVC_OUTBOX/i;
+const even = (id: string): TransactionCase['rows'] =>
+  Object.fromEntries([0, 2, 4, 6].map((n) => [`${id}-${n}`, 'both']));
+
+export const transactionCases: readonly TransactionCase[] = [
+  { id: 'commit', title: 'a function within a transaction', rows: { 'commit-1': 'both' } },
+  { id: 'rollback', title: 'a transaction rolled back after the function', rows: {}, error: thrown },
+  {
+    id: 'nested',
+    title: 'a captured function within a captured function',
+    rows: { 'nested-1': 'both', 'nested-2': 'both' },
+  },
+  {
+    id: 'sequence',
+    title: 'one transaction after the other',
+    rows: { 'sequence-1': 'both', 'sequence-2': 'both' },
+  },
+  {
+    id: 'savepoint',
+    title: 'a savepoint rolled back, and one kept',
+    rows: { 'savepoint-1': 'both', 'savepoint-3': 'both', 'savepoint-4': 'both' },
+  },
+  { id: 'parallel', title: 'eight transactions at once, half of them rolled back', rows: even('parallel') },
+  { id: 'silent', title: 'a function that sends nothing itself', rows: { 'silent-1': 'both' } },
+  {
+    id: 'silent-first',
+    title: 'a function that sends nothing itself, first in its transaction',
+    rows: { 'silent-first-1': 'both' },
+  },
+  {
+    id: 'parallel-silent',
+    title: 'eight transactions at once, with functions that send nothing themselves',
+    rows: even('parallel-silent'),
+  },
+  {
+    id: 'outside',
+    title: 'outside any transaction the call fails, and what it wrote by itself stays',
+    rows: { 'outside-1': 'row alone' },
+    error: /SVC_OUTBOX_NO_TRANSACTION/,
+  },
+  {
+    id: 'beside',
+    title: 'a function that writes by itself beside an open transaction is not taken into it',
+    rows: { 'beside-1': 'both', 'beside-2': 'row alone' },
+  },
+  { id: 'own', title: 'a function that opens its own transaction', rows: { 'own-1': 'both' } },
+  {
+    id: 'own-result',
+    title: 'result: transaction, what the callback of the own transaction returned',
+    rows: { 'own-result-1': 'both' },
+    needs: 'callback result',
+  },
+  {
+    id: 'own-rollback',
+    title: 'the own transaction rolled back by the application',
+    rows: {},
+    error: thrown,
+  },
+  {
+    id: 'own-refused',
+    title: 'the database refuses the event: the own transaction fails, and its rows are gone',
+    rows: {},
+    error: refused,
+  },
+  {
+    id: 'own-parallel',
+    title: 'eight own transactions at once, half of them rolled back',
+    rows: even('own-parallel'),
+  },
+  {
+    id: 'swallowed',
+    title: 'the database refuses the event, and the application swallows it: COMMIT fails',
+    rows: {},
+    error: refused,
+  },
+  {
+    id: 'by-hand',
+    title: 'a transaction that the function begins and commits itself',
+    rows: { 'by-hand-1': 'both' },
+    needs: 'begin',
+  },
+  {
+    id: 'by-hand-rollback',
+    title: 'a transaction that the function begins and rolls back itself',
+    rows: {},
+    error: thrown,
+    needs: 'begin',
+  },
+];

@@ -1,0 +1,105 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ClusterNode } from '../../../scripts/services/kafka-cluster.ts';
+import type { OwnDatabase } from '../../support/database.ts';
+import type { OutboxApp } from './outbox-app.ts';
+
+/** What a fault can do while two applications store events in their transactions, each with a relay. */
+export interface OutboxScene {
+  readonly apps: readonly [OutboxApp, OutboxApp];
+  readonly database: OwnDatabase;
+  readonly nodes: readonly ClusterNode[];
+  readonly outageMs: number;
+  say(line: string): void;
+  /** Rows that wait. */
+  pending(): Promise<number>;
+}
+
+export interface OutboxFault {
+  readonly on: 'outbox';
+  /** As in `--only`. */
+  readonly name: string;
+  /** What is done, for the table. */
+  readonly title: string;
+  /** Rows that must have waited at its worst. Default: none. */
+  readonly leastBacklog?: number;
+  run(scene: OutboxScene): Promise<void>;
+}
+
+const kills = 20;
+/** The longest lease of a relay that has the usual settings, and a little. */
+const leaseMs = 18_000;
+
+export const outboxFaults: readonly OutboxFault[] = [
+  {
+    on: 'outbox',
+    name: 'outbox-app-killed',
+    title: `an application with its relay killed ${kills} times at random moments, beside another one`,
+    async run({ apps: [first], say }) {
+      for (let kill = 1; kill <= kills; kill++) {
+        await sleep(300 + Math.random() * 1_200);
+        await first.kill();
+        if (kill % 5 === 0) say(`killed ${kill} times`);
+        await first.start();
+      }
+    },
+  },
+  {
+    on: 'outbox',
+    name: 'outbox-both-killed',
+    title: 'both applications killed in turn, six times',
+    async run({ apps, say }) {
+      for (let kill = 0; kill < 6; kill++) {
+        const app = apps[kill % 2] as OutboxApp;
+        await sleep(500 + Math.random() * 2_000);
+        await app.kill();
+        say(`application ${(kill % 2) + 1} killed`);
+        await sleep(500);
+        await app.start();
+      }
+    },
+  },
+  {
+    on: 'outbox',
+    name: 'outbox-relay-paused',
+    title: 'an application with its relay stopped with SIGSTOP beyond its lease, and continued',
+    async run({ apps: [first], say }) {
+      first.pause();
+      say('stopped');
+      await sleep(leaseMs + 7_000);
+      first.resume();
+      say('goes on');
+      await sleep(5_000);
+    },
+  },
+  {
+    on: 'outbox',
+    name: 'outbox-database-killed',
+    title: 'the database killed three times, and started again 2 s later',
+    async run({ database, say }) {
+      for (let kill = 0; kill < 3; kill++) {
+        await database.kill();
+        say('database killed');
+        await sleep(2_000);
+        await database.restart();
+        say('database is back');
+        await sleep(5_000);
+      }
+    },
+  },
+  {
+    on: 'outbox',
+    name: 'outbox-brokers-away',
+    title: 'all brokers killed, and started again',
+    leastBacklog: 10_000,
+    async run({ nodes, outageMs, pending, say }) {
+      await Promise.all(nodes.map((node) => node.kill()));
+      const end = Date.now() + outageMs;
+      while (Date.now() < end || (await pending()) < 10_000) await sleep(500);
+      say(`${await pending()} rows wait`);
+      for (const node of nodes) node.launch();
+      await Promise.all(nodes.map((node) => node.ready()));
+      say('all are back');
+      await sleep(3_000);
+    },
+  },
+];

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { cleanupIntervalMs, createCleanup, firstCleanupMs } from '../../src/outbox/cleanup.ts';
+import { createMemoryOutboxStore } from './memory-outbox-store.ts';
+import { onFakeTime } from './relay/fake-time.ts';
+import { rowOf } from './relay/relay-under-test.ts';
+
+const dayMs = 86_400_000;
+
+describe('outbox cleanup', () => {
+  let its: ReturnType<typeof onFakeTime>;
+  beforeEach(() => {
+    its = onFakeTime();
+  });
+  afterEach(() => its.time.restore());
+
+  const settings = { cleanupEnabled: true, retentionDays: 7, failedRetentionDays: 30 };
+
+  async function ended(status: 'PUBLISHED' | 'FAILED' | 'PENDING', count: number): Promise<void> {
+    await its.insert(...Array.from({ length: count }, (_, at) => rowOf(`${status}${at}`, at)));
+    for (const row of [...its.store.table.rows.values()].slice(-count)) Object.assign(row, { status });
+  }
+
+  const left = (): string[] => [...its.store.table.rows.values()].map(({ status }) => status);
+
+  it('deletes old rows in short batches, PENDING ones never', async () => {
+    await ended('PUBLISHED', 2_500);
+    await ended('FAILED', 2);
+    await ended('PENDING', 3);
+    its.time.setSystemTime(7 * dayMs - firstCleanupMs - 1);
+    const cleanup = createCleanup({ ...its, settings });
+    const done = cleanup.run();
+    await its.time.tickAsync(firstCleanupMs);
+    assert.equal(left().length, 2_505, 'a moment before their time');
+    await its.time.tickAsync(cleanupIntervalMs - 1);
+    assert.equal(left().length, 2_505);
+    await its.time.tickAsync(1);
+    assert.equal(left().length, 1_505);
+    await its.time.tickAsync(200);
+    assert.equal(left().length, 505);
+    await its.time.tickAsync(200);
+    assert.deepEqual(left(), ['FAILED', 'FAILED', 'PENDING', 'PENDING', 'PENDING']);
+    its.time.setSystemTime(31 * dayMs);
+    await its.time.tickAsync(cleanupIntervalMs);
+    assert.deepEqual(left(), ['PENDING', 'PENDING', 'PENDING']);
+    cleanup.stop();
+    await done;
+    assert.equal(its.time.countTimers(), 0);
+  });
+
+  it('keeps FAILED rows for good where their retention is 0, and does nothing where it is off', async () => {
+    await ended('FAILED', 1);
+    its.time.setSystemTime(1_000 * dayMs);
+    const cleanup = createCleanup({ ...its, settings: { ...settings, failedRetentionDays: 0 } });
+    void cleanup.run();
+    await createCleanup({ ...its, settings: { ...settings, cleanupEnabled: false } }).run();
+    await its.time.tickAsync(firstCleanupMs);
+    assert.equal(its.store.calls.get('cleanup'), 1);
+    assert.deepEqual(left(), ['FAILED']);
+    cleanup.stop();
+  });
+
+  it('tries again after a failure of the database', async () => {
+    await ended('PUBLISHED', 1);
+    its.time.setSystemTime(8 * dayMs);
+    const store = createMemoryOutboxStore(() => its.time.now, its.store.table);
+    store.failing = 'away';
+    const cleanup = createCleanup({ ...its, store, settings });
+    void cleanup.run();
+    await its.time.tickAsync(firstCleanupMs);
+    store.failing = undefined;
+    await its.time.tickAsync(cleanupIntervalMs);
+    assert.deepEqual(left(), []);
+    assert.deepEqual(its.said(), ['warn outbox: old rows cannot be deleted, and are tried again: away']);
+    cleanup.stop();
+  });
+});

@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import { createParking } from '../../../src/outbox/relay/parking.ts';
+
+describe('relay: parking', () => {
+  function parking() {
+    let nowMs = 0;
+    const clock = { now: () => nowMs, monotonic: () => nowMs };
+    const made = createParking({ firstMs: 5_000, longestMs: 12_000, clock });
+    const triedAt = (ms: number): boolean => {
+      nowMs = ms;
+      made.newPass();
+      return !made.has('t');
+    };
+    return { made, triedAt, at: (ms: number) => (nowMs = ms) };
+  }
+
+  it('doubles the pause up to its longest, and begins anew after a success', () => {
+    const { made, triedAt } = parking();
+    assert.equal(made.park('t'), true);
+    assert.deepEqual([triedAt(4_999), triedAt(5_000)], [false, true]);
+    assert.equal(made.park('t'), false);
+    assert.deepEqual([triedAt(14_999), triedAt(15_000)], [false, true]);
+    assert.equal(made.park('t'), false);
+    assert.deepEqual([triedAt(26_999), triedAt(27_000)], [false, true]);
+    assert.deepEqual([made.free('t'), made.free('t')], [true, false]);
+    assert.equal(made.park('t'), true);
+    assert.deepEqual([triedAt(31_999), triedAt(32_000)], [false, true]);
+  });
+
+  it('lets nothing through in the middle of a pass, which has left out earlier rows', () => {
+    const { made, at } = parking();
+    made.park('t');
+    assert.equal(made.nextMs(), 5_000);
+    at(6_000);
+    assert.deepEqual([made.has('t'), made.nextMs()], [true, 0]);
+    made.newPass();
+    assert.deepEqual([made.has('t'), made.nextMs()], [false, Number.POSITIVE_INFINITY]);
+  });
+});

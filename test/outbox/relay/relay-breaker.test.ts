@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import type { SendFailure } from '../../../src/publish/broker.ts';
+import { away, forbidden } from '../../publish/fake-cluster.ts';
+import { onFakeTime } from './fake-time.ts';
+import { rowOf } from './relay-under-test.ts';
+
+describe('relay: circuit breaker', () => {
+  let its: ReturnType<typeof onFakeTime>;
+  beforeEach(() => {
+    its = onFakeTime({ partitions: 1 });
+  });
+  afterEach(() => its.time.restore());
+
+  async function opened(count = 30) {
+    let failure: SendFailure | undefined = away;
+    its.broker.reply = () => failure;
+    await its.insert(...Array.from({ length: count }, (_, at) => rowOf(`a${at}`, at)));
+    const relay = its.relay();
+    relay.start();
+    // 1 s, 2 s, 4 s and 8 s between the tries.
+    await its.time.tickAsync(14_990);
+    assert.deepEqual(
+      [relay.state().circuitBreakerState, relay.state().consecutiveFailures, its.broker.sends.length],
+      ['CLOSED', 4, 4],
+    );
+    await its.time.tickAsync(20);
+    assert.deepEqual(
+      [relay.state().circuitBreakerState, relay.state().consecutiveFailures, its.broker.sends.length],
+      ['OPEN', 5, 5],
+    );
+    return { relay, setFailure: (next: SendFailure | undefined) => (failure = next) };
+  }
+
+  it('opens at the fifth failure, looks at nothing for 60 seconds, and lets one small batch test the cluster', async () => {
+    const { relay, setFailure } = await opened();
+    const looks = its.store.calls.get('pending');
+    setFailure(undefined);
+    relay.wake();
+    await its.time.tickAsync(59_980);
+    assert.equal(its.store.calls.get('pending'), looks);
+    assert.equal(relay.state().circuitBreakerState, 'OPEN');
+    let end = (): void => {};
+    its.broker.reply = async () => {
+      if (its.broker.sends.length === 6) await new Promise<void>((resolve) => (end = resolve));
+      return undefined;
+    };
+    await its.time.tickAsync(20);
+    assert.equal(relay.state().circuitBreakerState, 'HALF-OPEN');
+    await its.time.tickAsync(1_000);
+    assert.deepEqual([its.broker.sends.length, its.broker.sends.at(-1)?.records.length], [6, 10]);
+    end();
+    await its.time.tickAsync(10);
+    assert.deepEqual(
+      [relay.state().circuitBreakerState, relay.state().consecutiveFailures, its.broker.stored.length],
+      ['CLOSED', 0, 30],
+    );
+    assert.deepEqual(
+      its.said().filter((line) => line.includes('Circuit')),
+      [
+        'info outbox: Circuit breaker is OPEN: rows wait in their table for 60 s (cannot reach Kafka)',
+        'info outbox: Circuit breaker is HALF-OPEN: one batch tests the cluster',
+        'info outbox: Circuit breaker is CLOSED: rows are sent again',
+      ],
+    );
+    assert.ok((await its.store.read({}, 0, 99)).every(({ retryCount }) => retryCount === 0));
+  });
+
+  it('is OPEN for another 60 seconds when the test fails', async () => {
+    const { relay, setFailure } = await opened();
+    await its.time.tickAsync(60_000);
+    assert.deepEqual([relay.state().circuitBreakerState, its.broker.sends.length], ['OPEN', 6]);
+    await its.time.tickAsync(59_900);
+    assert.deepEqual([relay.state().circuitBreakerState, its.broker.sends.length], ['OPEN', 6]);
+    setFailure(undefined);
+    await its.time.tickAsync(200);
+    assert.equal(relay.state().circuitBreakerState, 'CLOSED');
+  });
+
+  it('takes the refusal of one topic for an answer, and goes on with the others', async () => {
+    const { relay } = await opened();
+    its.broker.reply = ({ records }) => (records.length < 11 ? forbidden : undefined);
+    await its.time.tickAsync(60_000);
+    assert.equal(relay.state().circuitBreakerState, 'CLOSED');
+  });
+
+  it('stays HALF-OPEN while there is no row to test with', async () => {
+    const { relay, setFailure } = await opened(1);
+    await its.store.discard({});
+    await its.time.tickAsync(70_000);
+    assert.equal(relay.state().circuitBreakerState, 'HALF-OPEN');
+    setFailure(undefined);
+    await its.insert(rowOf('a', 1));
+    relay.wake();
+    await its.time.tickAsync(50);
+    assert.equal(relay.state().circuitBreakerState, 'CLOSED');
+  });
+
+  it('counts consecutive failures only', async () => {
+    let sends = 0;
+    its.broker.reply = () => (++sends % 5 === 0 ? undefined : away);
+    const relay = its.relay();
+    relay.start();
+    for (let second = 0; second < 60; second++) {
+      await its.insert(rowOf(`a${second}`, second));
+      await its.time.tickAsync(1_000);
+      assert.equal(relay.state().circuitBreakerState, 'CLOSED');
+    }
+    assert.ok(sends > 10);
+  });
+
+  it('never opens where it is switched off', async () => {
+    its.broker.reply = () => away;
+    await its.insert(rowOf('a', 1));
+    const relay = its.relay({ circuitBreaker: false });
+    relay.start();
+    await its.time.tickAsync(120_000);
+    assert.equal(relay.state().circuitBreakerState, 'CLOSED');
+    assert.ok(relay.state().consecutiveFailures > 10);
+  });
+
+  it('opens for what no retry helps against, such as a refused user', async () => {
+    its.broker.reply = () => ({ kind: 'fatal', cause: 'SASL_AUTHENTICATION_FAILED', message: 'refused' });
+    await its.insert(rowOf('a', 1));
+    const relay = its.relay();
+    relay.start();
+    await its.time.tickAsync(16_000);
+    assert.equal(relay.state().circuitBreakerState, 'OPEN');
+    assert.equal((await its.store.read({}, 0, 1))[0]?.retryCount, 0);
+  });
+});

@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict';
+import { away, forbidden, noAnswer, tooLarge } from '../../publish/fake-cluster.ts';
+import { onFakeTime } from './fake-time.ts';
+import { invalid, rowOf, unknownTopic } from './relay-under-test.ts';
+
+describe('relay: failures', () => {
+  let its: ReturnType<typeof onFakeTime>;
+  beforeEach(() => {
+    its = onFakeTime({ partitions: 1 });
+  });
+  afterEach(() => its.time.restore());
+
+  const has = (sent: { records: readonly { headers: Readonly<Record<string, string>> }[] }, name: string) =>
+    sent.records.some(({ headers }) => `${headers.aggregateId}${headers.seq}` === name);
+
+  it('tries a bad event again after 1, 2 and 4 seconds, keeps back its aggregate, then sets it aside', async () => {
+    its.broker.reply = (sent) => (has(sent, 'a1') ? invalid : undefined);
+    const bad = rowOf('a', 1);
+    await its.insert(bad, rowOf('b', 1), rowOf('a', 2));
+    const relay = its.relay();
+    relay.start();
+    await its.time.tickAsync(100);
+    assert.deepEqual(
+      its.broker.stored.map(({ headers }) => headers.aggregateId),
+      ['b'],
+    );
+    await its.insert(rowOf('b', 2), rowOf('a', 3));
+    relay.wake();
+    await its.time.tickAsync(6_800);
+    assert.deepEqual(
+      its.broker.stored.map(({ headers }) => `${headers.aggregateId}${headers.seq}`),
+      ['b1', 'b2'],
+    );
+    await its.time.tickAsync(400);
+    assert.deepEqual(
+      its.broker.stored.map(({ headers }) => `${headers.aggregateId}${headers.seq}`),
+      ['b1', 'b2', 'a2', 'a3'],
+    );
+    const alone = its.broker.sends.filter((sent) => has(sent, 'a1') && sent.records.length === 1);
+    assert.deepEqual(
+      alone.map(({ atMs }) => atMs),
+      [0, 1_000, 3_000, 7_000],
+    );
+    const [row] = await its.store.read({ statuses: ['FAILED'] }, 0, 10);
+    assert.deepEqual(
+      [row?.eventId, row?.retryCount, row?.lastError],
+      [bad.eventId, 4, 'INVALID_RECORD: Failed to send message after 3 retries: no such record'],
+    );
+    assert.deepEqual(relay.state().processed, { published: 4, failed: 1 });
+    assert.equal(relay.state().circuitBreakerState, 'CLOSED');
+    await relay.stop(1_000);
+  });
+
+  it('waits no longer than a minute between two tries', async () => {
+    its.broker.reply = () => tooLarge;
+    await its.insert(rowOf('a', 1));
+    const relay = its.relay({ maxRetries: 9, pollIntervalMs: 1_000 });
+    relay.start();
+    await its.time.tickAsync(600_000);
+    const at = its.broker.sends.map(({ atMs }) => Math.round(atMs / 1_000));
+    assert.deepEqual(at, [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]);
+  });
+
+  it('halves a batch that is too large, in order, down to the one event that is', async () => {
+    its.broker.reply = (sent) => (sent.records.length > 3 || has(sent, 'x5') ? tooLarge : undefined);
+    const rows = Array.from({ length: 10 }, (_, at) => rowOf(at === 5 ? 'x' : `a${at}`, at));
+    await its.insert(...rows);
+    its.relay().start();
+    await its.time.tickAsync(50);
+    assert.deepEqual(
+      its.broker.stored.map(({ headers }) => headers.seq),
+      ['0', '1', '2', '3', '4', '6', '7', '8', '9'],
+    );
+    assert.equal(its.broker.mostAtOnce, 1);
+    assert.equal((await its.store.read({ aggregateId: 'x' }, 0, 1))[0]?.retryCount, 1);
+  });
+
+  it('takes a lone large record for the fault when the cluster cuts the connection and answers otherwise', async () => {
+    its.broker.reply = (sent) => (has(sent, 'big1') ? noAnswer : undefined);
+    await its.insert(
+      rowOf('big', 1, { payload: Buffer.alloc(513 * 1024) }),
+      rowOf('a', 1),
+      rowOf('b', 1, { payload: Buffer.alloc(10) }),
+    );
+    its.relay({ maxRetries: 1 }).start();
+    await its.time.tickAsync(5_000);
+    assert.equal(its.store.statusOf(its.broker.stored[0]?.headers.eventId as string), 'PUBLISHED');
+    assert.equal((await its.store.read({ aggregateId: 'big' }, 0, 1))[0]?.status, 'FAILED');
+    assert.equal(its.broker.stored.length, 2);
+  });
+
+  it('parks a topic that refuses, alone, without a retry spent, and says so once', async () => {
+    let isForbidden = true;
+    its.broker.reply = ({ topic }) => (topic === 'secret' && isForbidden ? forbidden : undefined);
+    await its.insert(rowOf('a', 1, { topic: 'secret' }), rowOf('a', 2), rowOf('a', 3, { topic: 'secret' }));
+    const relay = its.relay();
+    relay.start();
+    await its.time.tickAsync(4_000);
+    assert.deepEqual(its.sends(), ['0 secret a1', '0 orders a2']);
+    await its.time.tickAsync(12_000);
+    assert.equal(its.sends().length, 4, 'tried again after 5 s and 10 s more');
+    isForbidden = false;
+    await its.time.tickAsync(30_000);
+    assert.deepEqual(its.sends().slice(-1), ['35 secret a1,a3']);
+    assert.deepEqual(its.said(), [
+      'warn outbox: the events for topic "secret" wait in their table: may not write',
+      'info outbox: topic "secret" takes events again',
+    ]);
+    assert.ok((await its.store.read({}, 0, 9)).every(({ retryCount }) => retryCount === 0));
+    assert.equal(relay.state().circuitBreakerState, 'CLOSED');
+  });
+
+  it('waits for a topic that is not there yet', async () => {
+    let isThere = false;
+    its.broker.reply = () => (isThere ? undefined : unknownTopic);
+    await its.insert(rowOf('a', 1), rowOf('b', 1));
+    its.relay().start();
+    await its.time.tickAsync(1_000);
+    isThere = true;
+    await its.time.tickAsync(5_000);
+    assert.deepEqual(its.sends(), ['0 orders a1,b1', '5 orders a1,b1']);
+  });
+
+  it('tries a parked topic again at its time, over a database that takes its time', async () => {
+    its.store.delay = () => new Promise((resolve) => setTimeout(resolve, 40));
+    let isThere = false;
+    its.broker.reply = () => (isThere ? undefined : unknownTopic);
+    void its.insert(rowOf('a', 1));
+    its.relay().start();
+    await its.time.tickAsync(3_000);
+    isThere = true;
+    await its.time.tickAsync(4_000);
+    assert.equal(its.broker.stored.length, 1);
+    assert.ok((its.store.calls.get('pending') ?? 0) < 20, `${its.store.calls.get('pending')} readings`);
+  });
+
+  it('sends again what had no answer, under the same event id and before what comes later', async () => {
+    let answers = 0;
+    its.broker.reply = () => (answers++ === 0 ? noAnswer : undefined);
+    const row = rowOf('a', 1);
+    await its.insert(row);
+    its.relay().start();
+    await its.time.tickAsync(10);
+    await its.insert(rowOf('a', 2));
+    await its.time.tickAsync(2_000);
+    assert.deepEqual(its.sends(), ['0 orders a1', '1 orders a1,a2']);
+    assert.deepEqual(its.broker.sends[1]?.ids[0], row.eventId);
+    assert.equal((await its.store.read({}, 0, 1))[0]?.retryCount, 0);
+  });
+
+  it('waits no longer than its time-out for a send, and sends nothing behind its back', async () => {
+    let end = (): void => {};
+    let sends = 0;
+    its.broker.reply = async () => {
+      if (sends++ === 0) await new Promise<void>((resolve) => (end = resolve));
+      return undefined;
+    };
+    await its.insert(rowOf('a', 1));
+    const relay = its.relay();
+    relay.start();
+    await its.time.tickAsync(8_000);
+    assert.equal(relay.state().consecutiveFailures, 1);
+    assert.equal(its.broker.sends.length, 1);
+    end();
+    await its.time.tickAsync(2_000);
+    assert.equal(its.broker.sends.length, 2);
+    assert.equal(its.broker.mostAtOnce, 1);
+  });
+
+  it('goes on with other partitions while one is away', async () => {
+    const broker = its.broker;
+    broker.partitions = 2;
+    broker.reply = ({ partition }) => (partition === 0 ? away : undefined);
+    await its.insert(...Array.from({ length: 40 }, (_, at) => rowOf(`a${at}`, at)));
+    const relay = its.relay();
+    relay.start();
+    for (let second = 1; second <= 20; second++) {
+      await its.insert(...Array.from({ length: 10 }, (_, at) => rowOf(`b${second}-${at}`, at)));
+      await its.time.tickAsync(1_000);
+    }
+    assert.equal(relay.state().circuitBreakerState, 'CLOSED');
+    const pending = await its.store.read({ statuses: ['PENDING'] }, 0, 1_000);
+    assert.equal(pending.length + broker.stored.length, 240);
+    assert.ok(broker.stored.length > 90, String(broker.stored.length));
+    const tries = broker.sends.filter(({ partition }) => partition === 0).length;
+    assert.ok(tries >= 4 && tries <= 7, `${tries} tries`);
+  });
+
+  it('goes on with a record without a known number of partitions, one by one', async () => {
+    its.broker.partitions = undefined;
+    await its.insert(rowOf('a', 1), rowOf('a', 2), rowOf('b', 1));
+    its.relay().start();
+    await its.time.tickAsync(100);
+    assert.deepEqual(its.sends(), ['0 orders a1', '0 orders a2', '0 orders b1']);
+  });
+});

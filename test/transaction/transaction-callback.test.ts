@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { currentScope, runInScope, Scope } from '../../src/transaction/scope.ts';
+import { runTransaction } from '../../src/transaction/transaction-callback.ts';
+
+type Work = (tx: string) => unknown;
+
+/** As an ORM does it; `seen` is what is known when the COMMIT is sent. */
+async function transaction(work: Work, seen: unknown[]): Promise<unknown> {
+  await null;
+  const result = await work('tx');
+  seen.push(currentScope()?.callbackResult);
+  return result;
+}
+
+const run = (work: Work, seen: unknown[]): Promise<unknown> =>
+  runTransaction([work], ([watched]) => transaction(watched as Work, seen));
+
+describe('the transaction() of an ORM', () => {
+  it('knows what its callback returned before the COMMIT', async () => {
+    const seen: unknown[] = [];
+    assert.equal(await run(async (tx) => `${tx} 1`, seen), 'tx 1');
+    assert.equal(await run((tx) => `${tx} 2`, seen), 'tx 2');
+    assert.deepEqual(seen, [{ value: 'tx 1' }, { value: 'tx 2' }]);
+  });
+
+  it('runs in a scope of its own within that of its caller', async () => {
+    const outer = new Scope(undefined);
+    const inner: (Scope | undefined)[] = [];
+    const note = async (): Promise<void> => void inner.push(currentScope());
+    await runInScope(outer, () => Promise.all([run(note, []), run(note, [])]));
+    assert.equal(inner.length, 2);
+    assert.notEqual(inner[0], inner[1]);
+    for (const scope of inner) assert.equal(scope?.parent, outer);
+    assert.equal(outer.callbackResult, undefined);
+  });
+
+  it('gives the ORM the promise that the callback made', () => {
+    const promise = Promise.resolve(1);
+    const given = runTransaction([() => promise], ([watched]) => (watched as Work)('tx'));
+    assert.equal(given, promise);
+  });
+
+  it('lets a query that runs when it is asked run once', async () => {
+    let times = 0;
+    const query = {
+      // biome-ignore lint/suspicious/noThenProperty: as the queries of Knex and Drizzle are
+      then(resolve: (value: unknown) => void): void {
+        times++;
+        resolve('done');
+      },
+    };
+    const seen: unknown[] = [];
+    assert.equal(await run(() => query, seen), 'done');
+    assert.deepEqual([times, seen], [1, [{ value: 'done' }]]);
+  });
+
+  it('leaves what the callback throws as it is', async () => {
+    const error = new Error('from the callback');
+    await assert.rejects(
+      run(() => Promise.reject(error), []),
+      (thrown) => thrown === error,
+    );
+    await assert.rejects(
+      run(() => {
+        throw error;
+      }, []),
+      (thrown) => thrown === error,
+    );
+  });
+
+  it('is synchronous where the ORM is', () => {
+    const given = runTransaction([() => 1], ([watched]) => [
+      (watched as Work)('tx'),
+      currentScope()?.callbackResult,
+    ]);
+    assert.deepEqual(given, [1, { value: 1 }]);
+    assert.equal(currentScope(), undefined);
+  });
+
+  it('has no result of a callback that ends the transaction itself', () => {
+    const given = runTransaction([() => 1], ([watched]) => (watched as Work)('tx'), true);
+    const seen = runTransaction([() => 1], () => currentScope()?.callbackResult, true);
+    assert.deepEqual([given, seen], [1, undefined]);
+  });
+
+  it('changes nothing without a callback', () => {
+    const args = [{ isolationLevel: 'serializable' }];
+    runTransaction(args, (given) => {
+      assert.equal(given, args);
+      assert.equal(currentScope(), undefined);
+    });
+  });
+});
