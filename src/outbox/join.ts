@@ -1,9 +1,9 @@
 import { SvcError } from '../ground/errors.ts';
 import type { Dialect } from '../transaction/dialect.ts';
-import type { Statement } from '../transaction/driver.ts';
+import type { Statement, TransactionEnd } from '../transaction/driver.ts';
 import { findTransactions } from '../transaction/find-transaction.ts';
-import { currentScope, nextMoment, type Scope } from '../transaction/scope.ts';
-import type { TransactionEnd } from '../transaction/transaction.ts';
+import { currentScope, type Scope } from '../transaction/scope.ts';
+import { nextMoment } from '../transaction/transaction.ts';
 import { insertError } from './insert-error.ts';
 import type { OutboxRow } from './outbox-row.ts';
 

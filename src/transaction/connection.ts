@@ -1,11 +1,16 @@
 import { isolate } from '../observe/isolate.ts';
-import type { Connections, DriverSession, Statement, TransactionStatus } from './driver.ts';
-import { type CallbackResult, currentScope, enterFollowUp, type Scope } from './scope.ts';
+import type {
+  Admission,
+  Connections,
+  DriverSession,
+  Statement,
+  TransactionEnd,
+  TransactionStatus,
+  WatchedConnection,
+} from './driver.ts';
+import { currentScope, enterFollowUp, type Scope } from './scope.ts';
 import { kindOf, type StatementKind } from './statements.ts';
-import { Transaction, type TransactionEnd } from './transaction.ts';
-
-/** Where a statement may go: at once, or after the promise; where that rejects, not at all. */
-export type Admission = Promise<void> | undefined;
+import { type CallbackResult, Transaction } from './transaction.ts';
 
 /** A transaction as it goes by on its connection: statements are called, and answered later. */
 interface Course {
@@ -21,7 +26,7 @@ interface Course {
 }
 
 /** One connection of the application: its transactions, one after the other. What a driver's patch sees, it tells here. */
-export class Connection {
+export class Connection implements WatchedConnection {
   readonly session: DriverSession;
   private readonly onUngated: () => void;
   /** The first is the one that the database is in or comes to next, the last the one that statements are called in. */
@@ -34,15 +39,10 @@ export class Connection {
     this.onUngated = onUngated;
   }
 
-  /** The one that a statement called now is in: open, or about to be. */
   get current(): Transaction | undefined {
     return this.courses.at(-1)?.transaction;
   }
 
-  /**
-   * The application sends a statement, and this is called in its context. Throws, or the promise rejects, where a COMMIT must not be
-   * sent: the transaction has been rolled back by then.
-   */
   sends(text: string): Admission {
     const kind = kindOf(text, this.session.dialect);
     const all = kind.all ?? [kind];
@@ -62,12 +62,10 @@ export class Connection {
     return this.line && this.inLine(nothing);
   }
 
-  /** The application sends something that is no statement. */
   sendsNoText(): Admission {
     return this.line && this.inLine(nothing);
   }
 
-  /** The database has answered: where the connection stands, and how a transaction has ended since its last answer, where it said so. */
   answered(status: TransactionStatus, ended: TransactionEnd | undefined): void {
     const [first] = this.courses;
     if (status === 'none') {
@@ -90,7 +88,6 @@ export class Connection {
     }
   }
 
-  /** The connection is gone, and what had not been committed with it. */
   isLost(): void {
     for (const course of this.courses) this.end(course, undefined);
   }
@@ -144,7 +141,8 @@ export class Connection {
       waits = course.transaction.beforeCommit(callbackResult());
     } catch (error) {
       if (this.line !== undefined) return this.inLine(() => this.refuse(course, error));
-      return this.refuse(course, error);
+      const refused = this.refuse(course, error);
+      return this.inLine(() => refused);
     }
     const send = (): void => {
       course.commitIsSent = true;

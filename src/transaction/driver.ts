@@ -1,6 +1,5 @@
 // transaction/: which transaction of the application a call took part in, and what must be done before that commits.
 
-import type { Connection } from './connection.ts';
 import type { Dialect } from './dialect.ts';
 
 export interface Statement {
@@ -10,6 +9,9 @@ export interface Statement {
 
 /** `doomed`: open, and the database will only roll it back. */
 export type TransactionStatus = 'none' | 'open' | 'doomed';
+
+/** `unknown`: its COMMIT was sent, and the answer never came. */
+export type TransactionEnd = 'committed' | 'rolled_back' | 'unknown';
 
 /**
  * PORT: one connection of the application, as its driver has it. A folder under `adapters/` patches a driver and implements it.
@@ -27,10 +29,31 @@ export interface DriverSession {
   run(statement: Statement): Promise<void> | undefined;
 }
 
+/** Where a statement may go: at once, or after the promise; where that rejects, not at all. */
+export type Admission = Promise<void> | undefined;
+
+/** What a driver's patch tells of a connection. */
+export interface WatchedConnection {
+  readonly session: DriverSession;
+  /** The transaction that a statement called now is in: open, or about to be. */
+  readonly current: object | undefined;
+  /**
+   * The application sends a statement, and this is called in its context. Throws, or the promise rejects, where a COMMIT must not be
+   * sent: the transaction has been rolled back by then.
+   */
+  sends(text: string): Admission;
+  /** The application sends something that is no statement. */
+  sendsNoText(): Admission;
+  /** The database has answered: where the connection stands, and how a transaction has ended since its last answer, where it said so. */
+  answered(status: TransactionStatus, ended: TransactionEnd | undefined): void;
+  /** The connection is gone, and what had not been committed with it. */
+  isLost(): void;
+}
+
 /** What a driver's patch is made with: it tells of each connection of the application what happens on it. */
 export interface Connections {
   /** The same one for the same handle. `make` runs at its first statement. */
-  of(handle: object, make: (connection: Connection) => DriverSession): Connection;
+  of(handle: object, make: (connection: WatchedConnection) => DriverSession): WatchedConnection;
 }
 
 /** How svc reaches one package of a driver. */

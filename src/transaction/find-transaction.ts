@@ -1,5 +1,6 @@
+import type { TransactionEnd } from './driver.ts';
 import { currentScope, type Scope } from './scope.ts';
-import type { Transaction, TransactionEnd } from './transaction.ts';
+import type { Transaction } from './transaction.ts';
 
 /**
  * The open transactions that a call took part in: those it wrote in, or else read in; of a call that sent nothing by itself,

@@ -1,27 +1,18 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { shared } from '../ground/lifecycle.ts';
-import type { Transaction } from './transaction.ts';
-
-/** What the callback of an ORM's `transaction()` returned, before its COMMIT. */
-export interface CallbackResult {
-  readonly value: unknown;
-}
-
-let moment = 0;
-
-/** Later than all moments before: what came first, of functions, savepoints and events. */
-export function nextMoment(): number {
-  return ++moment;
-}
-
-/** What a captured function that still runs does before a transaction commits that was begun inside of it. */
-export type BeforeCommit = (result: CallbackResult | undefined) => Promise<void> | undefined;
+import {
+  type BeforeCommit,
+  type Beginner,
+  type CallbackResult,
+  nextMoment,
+  type Transaction,
+} from './transaction.ts';
 
 /**
  * A part of the application that takes part in transactions: a captured function while it runs, the callback of an ORM's
  * `transaction()`, or what follows a BEGIN. Whatever is called and awaited there is inside of it.
  */
-export class Scope {
+export class Scope implements Beginner {
   readonly parent: Scope | undefined;
   /** It has begun with a BEGIN, and ends with nothing: no function encloses it. */
   readonly isFollowUp: boolean;

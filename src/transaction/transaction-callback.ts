@@ -1,4 +1,5 @@
-import { type CallbackResult, currentScope, runInScope, Scope } from './scope.ts';
+import { currentScope, runInScope, Scope } from './scope.ts';
+import type { CallbackResult } from './transaction.ts';
 
 /**
  * An ORM's `transaction(callback)`: all of it runs in a scope of its own, and what the callback returned is known there before the

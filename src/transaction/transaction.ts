@@ -1,8 +1,28 @@
-import type { DriverSession, Statement } from './driver.ts';
-import { type CallbackResult, nextMoment, type Scope } from './scope.ts';
+import type { DriverSession, Statement, TransactionEnd } from './driver.ts';
 
-/** `unknown`: its COMMIT was sent, and the answer never came. */
-export type TransactionEnd = 'committed' | 'rolled_back' | 'unknown';
+export type { TransactionEnd };
+
+/** What the callback of an ORM's `transaction()` returned, before its COMMIT. */
+export interface CallbackResult {
+  readonly value: unknown;
+}
+
+/** What a captured function that still runs does before a transaction commits that was begun inside of it. */
+export type BeforeCommit = (result: CallbackResult | undefined) => Promise<void> | undefined;
+
+/** Where a transaction was begun: in a captured function, or in what is inside of it. */
+export interface Beginner {
+  readonly parent: Beginner | undefined;
+  readonly since: number;
+  beforeCommit: BeforeCommit | undefined;
+}
+
+let moment = 0;
+
+/** Later than all moments before: what came first, of functions, savepoints and events. */
+export function nextMoment(): number {
+  return ++moment;
+}
 
 /** What svc has written into a transaction of the application. */
 export interface Joined {
@@ -27,14 +47,14 @@ interface Failure {
 export class Transaction {
   readonly session: DriverSession;
   /** Where its BEGIN was called. */
-  readonly scope: Scope | undefined;
+  readonly scope: Beginner | undefined;
   private end: TransactionEnd | undefined;
   private parts: Part[] = [];
   private savepoints: { readonly name: string; readonly at: number }[] = [];
   private failure: Failure | undefined;
   private readonly underWay = new Set<Promise<void>>();
 
-  constructor(session: DriverSession, scope: Scope | undefined) {
+  constructor(session: DriverSession, scope: Beginner | undefined) {
     this.session = session;
     this.scope = scope;
   }
@@ -46,7 +66,7 @@ export class Transaction {
   /** An event that belongs to it is not in it. */
   get isIncomplete(): boolean {
     if (this.underWay.size > 0 || this.failure !== undefined) return true;
-    for (let scope = this.scope; scope !== undefined; scope = scope.parent)
+    for (let { scope } = this; scope !== undefined; scope = scope.parent)
       if (scope.beforeCommit !== undefined) return true;
     return false;
   }
@@ -86,7 +106,8 @@ export class Transaction {
 
   /** From now on it must not commit: an event that belongs to it is missing. */
   fail(error: unknown, since: number): void {
-    this.failure ??= { error, since };
+    // That of the function that began first is the last to be forgiven.
+    if (this.failure === undefined || since < this.failure.since) this.failure = { error, since };
   }
 
   savepoint(name: string): void {
@@ -118,7 +139,7 @@ export class Transaction {
    * way. `undefined`: nothing. Throws, or rejects with, the reason why it must not be sent.
    */
   beforeCommit(result: CallbackResult | undefined): Promise<void> | undefined {
-    for (let scope = this.scope; scope !== undefined; scope = scope.parent) {
+    for (let { scope } = this; scope !== undefined; scope = scope.parent) {
       const { beforeCommit } = scope;
       if (beforeCommit === undefined) continue;
       scope.beforeCommit = undefined;

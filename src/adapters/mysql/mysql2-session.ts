@@ -1,7 +1,11 @@
-import type { Connection } from '../../transaction/connection.ts';
-import type { DriverSession, Statement, TransactionStatus } from '../../transaction/driver.ts';
+import type {
+  DriverSession,
+  Statement,
+  TransactionEnd,
+  TransactionStatus,
+  WatchedConnection,
+} from '../../transaction/driver.ts';
 import { kindOf, type StatementKind } from '../../transaction/statements.ts';
-import type { TransactionEnd } from '../../transaction/transaction.ts';
 import { type Command, failCommand, type Hearer, hear, type Mysql2Connection } from './mysql2-command.ts';
 
 const inTransaction = 1;
@@ -21,7 +25,7 @@ export type Collect = (call: () => void) => readonly Command[];
 export class Mysql2Session implements DriverSession, Hearer {
   readonly dialect = 'mysql';
   private readonly handle: Mysql2Connection;
-  private readonly connection: Connection;
+  private readonly connection: WatchedConnection;
   private readonly add: Add;
   private readonly collect: Collect;
   /** Of the last answer that had them. */
@@ -34,7 +38,7 @@ export class Mysql2Session implements DriverSession, Hearer {
   /** Of statements of svc. A connection that is destroyed tells those who wait nothing. */
   private readonly unanswered = new Set<(error: unknown) => void>();
 
-  constructor(handle: Mysql2Connection, connection: Connection, add: Add, collect: Collect) {
+  constructor(handle: Mysql2Connection, connection: WatchedConnection, add: Add, collect: Collect) {
     this.handle = handle;
     this.connection = connection;
     this.add = add;

@@ -1,14 +1,14 @@
 import { isOwnWork, shared } from '../../ground/lifecycle.ts';
-import type { Connection } from '../../transaction/connection.ts';
 import type {
   Connections,
   DriverPatch,
   DriverSession,
   Statement,
+  TransactionEnd,
   TransactionStatus,
+  WatchedConnection,
 } from '../../transaction/driver.ts';
 import { currentScope, runInScope } from '../../transaction/scope.ts';
-import type { TransactionEnd } from '../../transaction/transaction.ts';
 
 type Callback = (error: unknown, ...results: unknown[]) => void;
 type Query = (this: PgClient, config: unknown, values?: unknown, callback?: unknown) => unknown;
@@ -125,7 +125,7 @@ function patchPool(prototype: { connect: Connect }): void {
 
 const statuses: Readonly<Record<string, TransactionStatus>> = { I: 'none', T: 'open', E: 'doomed' };
 
-function openSession(client: PgClient, query: Query, connection: Connection): DriverSession {
+function openSession(client: PgClient, query: Query, connection: WatchedConnection): DriverSession {
   let status: TransactionStatus = 'none';
   let ended: TransactionEnd | undefined;
   let hasFailed = false;

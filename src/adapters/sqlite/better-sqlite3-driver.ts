@@ -1,6 +1,5 @@
 import { isOwnWork, shared } from '../../ground/lifecycle.ts';
-import type { Connection } from '../../transaction/connection.ts';
-import type { Connections, DriverPatch } from '../../transaction/driver.ts';
+import type { Connections, DriverPatch, WatchedConnection } from '../../transaction/driver.ts';
 import { currentScope, runInScope, Scope } from '../../transaction/scope.ts';
 import { openSession, type Runnable, tellStatement } from './told-statement.ts';
 import { usedDriver } from './used-driver.ts';
@@ -59,7 +58,7 @@ function patchDatabase(prototype: DatabaseMethods, connections: Connections): vo
     // Own work, which the patched method lets pass.
     own.run(...values);
   }
-  const connectionOf = (handle: Database): Connection =>
+  const connectionOf = (handle: Database): WatchedConnection =>
     connections.of(handle, (made) =>
       openSession(
         {

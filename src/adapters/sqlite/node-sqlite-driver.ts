@@ -1,6 +1,5 @@
 import { isOwnWork, shared } from '../../ground/lifecycle.ts';
-import type { Connection } from '../../transaction/connection.ts';
-import type { Connections, DriverPatch } from '../../transaction/driver.ts';
+import type { Connections, DriverPatch, WatchedConnection } from '../../transaction/driver.ts';
 import { openSession, type Runnable, tellStatement } from './told-statement.ts';
 import { usedDriver } from './used-driver.ts';
 
@@ -56,7 +55,7 @@ function patch(database: Methods, statement: Methods, connections: Connections):
     // Own work, which the patched method lets pass.
     own.run(...values);
   }
-  const connectionOf = (handle: object): Connection =>
+  const connectionOf = (handle: object): WatchedConnection =>
     connections.of(handle, (made) =>
       openSession(
         {
@@ -93,7 +92,7 @@ function patch(database: Methods, statement: Methods, connections: Connections):
 function endWith(
   database: object,
   name: string | symbol,
-  connectionOf: (handle: object) => Connection,
+  connectionOf: (handle: object) => WatchedConnection,
 ): void {
   const methods = database as Record<string | symbol, Method | undefined>;
   const original = methods[name];

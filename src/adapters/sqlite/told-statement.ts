@@ -1,8 +1,12 @@
-import type { Connection } from '../../transaction/connection.ts';
 import type { Dialect } from '../../transaction/dialect.ts';
-import type { DriverSession, Statement, TransactionStatus } from '../../transaction/driver.ts';
+import type {
+  DriverSession,
+  Statement,
+  TransactionEnd,
+  TransactionStatus,
+  WatchedConnection,
+} from '../../transaction/driver.ts';
 import { kindOf } from '../../transaction/statements.ts';
-import type { TransactionEnd } from '../../transaction/transaction.ts';
 
 /** What is needed of a handle, whichever driver it is of: all of it answers at once. */
 export interface SqliteHandle {
@@ -18,7 +22,7 @@ export interface Runnable {
 
 const dialect: Dialect = 'sqlite';
 
-export function openSession(handle: SqliteHandle, connection: Connection): DriverSession {
+export function openSession(handle: SqliteHandle, connection: WatchedConnection): DriverSession {
   const status = (): TransactionStatus => (handle.isInTransaction() ? 'open' : 'none');
   return {
     dialect,
@@ -40,7 +44,7 @@ export function openSession(handle: SqliteHandle, connection: Connection): Drive
 }
 
 /** Sends a statement of the application, and tells its connection before and after. Throws where a COMMIT must not be sent. */
-export function tellStatement<R>(connection: Connection, text: string, send: () => R): R {
+export function tellStatement<R>(connection: WatchedConnection, text: string, send: () => R): R {
   connection.sends(text);
   let isTaken = false;
   try {
