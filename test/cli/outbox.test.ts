@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
+import { hostEnvironment } from '../e2e/support/run-app.ts';
 import { type CommandEnd, runSvc } from '../support/run-svc.ts';
-import { type OutboxFolder, outboxFolder } from './outbox-folder.ts';
+import { type OutboxFolder, outboxFolder, outboxRow } from './outbox-folder.ts';
 
 describe('svc outbox', function () {
   this.timeout(60_000);
@@ -137,6 +140,36 @@ describe('svc outbox', function () {
       ...Array.from({ length: 450 }, (_, at) => ({ eventId: `x${at}`, topic: 'many' })),
     );
     assert.equal((await jsonOf('discard', '--topic', 'many')).discarded, 450);
+  });
+
+  it('Ctrl-C ends after the batch under way, says what was done, and the rest is still there', async () => {
+    const count = 20_000;
+    await folder.store.insert(
+      Array.from({ length: count }, (_, at) => outboxRow({ eventId: `x${at}`, topic: 'many' })),
+    );
+    const main = resolve(import.meta.dirname, '../../src/cli/main.ts');
+    const child = spawn(
+      process.execPath,
+      [main, 'outbox', 'discard', '--topic', 'many', '--status', 'PENDING', '--json'],
+      { cwd: folder.path, env: hostEnvironment(), stdio: ['ignore', 'pipe', 'pipe'] },
+    );
+    let [stdout, stderr] = ['', ''];
+    child.stdout.on('data', (text) => {
+      stdout += text;
+    });
+    child.stderr.on('data', (text) => {
+      stderr += text;
+    });
+    const ended = once(child, 'close');
+    while ((await folder.store.countPending()) === count + 1)
+      await new Promise((done) => setTimeout(done, 5));
+    child.kill('SIGINT');
+    assert.deepEqual(await ended, [1, null]);
+    const { discarded, stopped } = JSON.parse(stdout);
+    assert.equal(stopped, 'stopped on request');
+    assert.match(stderr, /svc: stopping after the batch under way\n/);
+    assert.ok(discarded > 0 && discarded < count, `${discarded}`);
+    assert.equal(await folder.store.countPending(), count + 1 - discarded);
   });
 
   for (const [args, says] of [

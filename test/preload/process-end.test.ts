@@ -38,6 +38,29 @@ describe('watchProcessEnd', () => {
     }
   });
 
+  it('waits for a relay that has something to finish, and no longer than it has', async () => {
+    let isRelaying = true;
+    const finished: number[] = [];
+    const unwatch = watchProcessEnd({
+      pending: () => 0,
+      isRelaying: () => isRelaying,
+      async finish(deadlineMs) {
+        finished.push(deadlineMs);
+        isRelaying = false;
+        return true;
+      },
+      deadlineMs: 700,
+      report: () => {},
+    });
+    try {
+      await beforeExit();
+      await beforeExit();
+      assert.deepEqual(finished, [700]);
+    } finally {
+      unwatch();
+    }
+  });
+
   it('waits again for events that were made when it had waited for others', async () => {
     const { finished, unwatch } = watch(() => 1);
     try {

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { consoleLogger } from '../../observe/logger.ts';
 import type { OutboxStore, RowFilter, StoredRow } from '../../outbox/outbox-store.ts';
 import { useOutbox } from '../../start/outbox/use-outbox.ts';
@@ -54,9 +55,9 @@ async function changeRows(
     try {
       await useOutbox(config, consoleLogger('warn'), async (store) => {
         for await (const rows of pagesOf(store, filter, limit)) {
+          if (isStopped()) return;
           count += await change(store, { ...filter, ids: rows.map(({ id }) => id) });
           counter.show(`${eventsOf(count)} ${done}`);
-          if (isStopped()) return;
         }
       });
     } catch (error) {
@@ -89,13 +90,13 @@ export async function listRows(options: OutboxOptions, filter: RowFilter, limit:
       await useOutbox(config, consoleLogger('warn'), async (store) => {
         // One more than is shown: whether there are more.
         for await (const rows of pagesOf(store, filter, limit + 1)) {
+          if (isStopped()) break;
           for (const row of rows) {
             if (count === limit) hasMore = true;
             else if (options.isJson) documents.push(rowDocument(row));
             else process.stdout.write(rowLine(row));
             if (!hasMore) count++;
           }
-          if (isStopped()) break;
         }
         isInterrupted = isStopped();
       });
@@ -124,6 +125,8 @@ async function* pagesOf(
   for (let left = limit; left > 0; ) {
     const rows = await store.read(filter, lastId, Math.min(left, pageRows));
     if (rows.length > 0) yield rows;
+    // With SQLite all is done at once: a signal is heard of in between only.
+    await nextTurn();
     if (rows.length < Math.min(left, pageRows)) return;
     left -= rows.length;
     lastId = rows.at(-1)?.id ?? lastId;
