@@ -1,13 +1,19 @@
 import { SvcError } from '../ground/errors.ts';
 
 interface DatabaseError {
-  /** SQLSTATE of PostgreSQL; of MySQL a name such as `ER_LOCK_DEADLOCK`. */
+  /** SQLSTATE of PostgreSQL; of MySQL a name such as `ER_LOCK_DEADLOCK`; of a socket `ECONNRESET`. */
   readonly code?: unknown;
   readonly sqlState?: unknown;
+  readonly message?: unknown;
 }
 
 /** Classes of SQLSTATE after which applications try again: serialization and deadlock, connection, shutdown of the server. */
 const retriedByApplications = /^(?:40|08|57)/;
+
+/** A connection that is gone, in the words of the drivers: none of them holds a value. */
+const isLost = ({ code, message }: DatabaseError): boolean =>
+  (typeof code === 'string' && /^(?:E[A-Z]+|PROTOCOL_[A-Z_]+)$/.test(code)) ||
+  (typeof message === 'string' && /^Connection terminated( unexpectedly)?$/.test(message));
 
 /**
  * What the application gets when the row of its event was not taken. Its own ways of trying again see the driver's error as it is;
@@ -15,7 +21,9 @@ const retriedByApplications = /^(?:40|08|57)/;
  */
 export function insertError(error: unknown): unknown {
   if (error instanceof SvcError) return error;
-  const { code, sqlState } = (error ?? {}) as DatabaseError;
+  const found = (error ?? {}) as DatabaseError;
+  const { code, sqlState } = found;
+  if (isLost(found)) return error;
   const state = [sqlState, code].find((each) => typeof each === 'string' && /^[0-9A-Z]{5}$/.test(each));
   if (typeof state === 'string' && retriedByApplications.test(state)) return error;
   const shown = typeof code === 'string' && /^\w{1,40}$/.test(code) ? ` (${code})` : '';

@@ -10,6 +10,7 @@ import { type CaptureSlot, createSlot } from '../capture/slot.ts';
 import type { Config } from '../config/config.ts';
 import type { ContextOptions } from '../context/context-options.ts';
 import { installRequestContext } from '../context/request/request-context.ts';
+import { SvcError } from '../ground/errors.ts';
 import { loadChunk } from '../ground/load-chunk.ts';
 import type { Logger } from '../observe/logger.ts';
 import { createLedger } from '../observe/outcomes.ts';
@@ -63,7 +64,8 @@ export function start(config: Config, logger: Logger): Service {
   const contextOptions = contextOptionsOf(config, logger);
   const uninstallContext = installRequestContext(contextOptions);
   const workers = isMainThread ? listenToWorkers() : undefined;
-  const capture = startCapture(config, logger);
+  const patches = patchesFor(config, logger);
+  const capture = startCapture(config, patches, logger);
   const declared: CaptureSlot[] = [];
   const report = () => [...capture.report(), ...declared.map(reportOf)];
   const early: Parameters<Protection['addRules']>[] = [];
@@ -89,6 +91,7 @@ export function start(config: Config, logger: Logger): Service {
       (declaration) => {
         const { planOfDeclaration, declaredRules } = engineParts();
         const plan = planOfDeclaration(declaration, config);
+        if (plan.afterCommit && patches.length === 0) throw unfollowed();
         const rules = declaredRules(declaration.options, config);
         if (engine === undefined) early.push([plan.eventType, rules, plan.id]);
         else engine.protection.addRules(plan.eventType, rules, plan.id);
@@ -137,9 +140,11 @@ export function start(config: Config, logger: Logger): Service {
 
 const noTargets: Preparing.Capture = { setOnCall() {}, report: () => [], close() {} };
 
-function startCapture(config: Config, logger: Logger): Preparing.Capture {
-  const { aop, targets, baseDir } = config;
-  const patches = patchesFor(config, logger);
+function startCapture(
+  { aop, targets, baseDir }: Config,
+  patches: readonly PackagePatch[],
+  logger: Logger,
+): Preparing.Capture {
   if (!aop.enabled || targets.length + patches.length === 0) return noTargets;
   const { prepare } = loadChunk(import.meta.url, '../capture/prepare.ts') as typeof Preparing;
   const captured = targets.map((target) => ({
@@ -158,6 +163,14 @@ function patchesFor({ aop, outbox, targets }: Config, logger: Logger): readonly 
   const { driverPatches, prepareEmbedded } = loadChunk(import.meta.url, './drivers.ts') as typeof Drivers;
   if (outbox.enabled && isMainThread) prepareEmbedded(outbox);
   return driverPatches(outbox.enabled ? dialectOf(outbox.datasource.url ?? '') : undefined, logger);
+}
+
+/** Drivers are patched when they are loaded: what code declares comes too late. */
+function unfollowed(): SvcError {
+  return new SvcError(
+    'SVC_CAPTURE_RULE',
+    'afterCommit needs svc.outbox.enabled, or a target in the configuration that has it: else svc does not follow transactions',
+  );
 }
 
 function reportOf({ plan, calls, failed, skipped }: CaptureSlot): TargetReport {

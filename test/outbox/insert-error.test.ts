@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { SvcError } from '../../src/ground/errors.ts';
+import { insertError } from '../../src/outbox/insert-error.ts';
+
+const errorWith = (fields: object, message = 'value 4711 is wrong'): Error =>
+  Object.assign(new Error(message), fields);
+
+describe('the error of a row that the database did not take', () => {
+  for (const [what, error] of [
+    ['serialization in PostgreSQL', errorWith({ code: '40001' })],
+    ['deadlock in MySQL', errorWith({ code: 'ER_LOCK_DEADLOCK', sqlState: '40001' })],
+    ['a server that shuts down', errorWith({ code: '57P01' })],
+    ['a connection exception', errorWith({ code: '08006' })],
+    ['a socket that was reset', errorWith({ code: 'ECONNRESET' })],
+    ['a lost connection in MySQL', errorWith({ code: 'PROTOCOL_CONNECTION_LOST' })],
+    ['a lost connection in PostgreSQL', errorWith({}, 'Connection terminated unexpectedly')],
+  ] as const)
+    it(`is the driver's own, which the application tries again after: ${what}`, () => {
+      assert.equal(insertError(error), error);
+    });
+
+  for (const [what, error] of [
+    ['a missing table', errorWith({ code: '42P01', detail: 'Failing row contains (4711)' })],
+    ['a name of MySQL', errorWith({ code: 'ER_NO_SUCH_TABLE', sqlState: '42S02' })],
+    ['a code of Node', errorWith({ code: 'ERR_SQLITE_ERROR' })],
+    ['a code that is none', errorWith({ code: '4711 is a value' })],
+    ['no code', errorWith({})],
+    ['no error', undefined],
+  ] as const)
+    it(`is one of svc, without a value, for ${what}`, () => {
+      const made = insertError(error);
+      assert.ok(made instanceof SvcError);
+      assert.equal(made.code, 'SVC_OUTBOX_INSERT');
+      assert.doesNotMatch(JSON.stringify([made.message, made.stack, { ...made }]), /4711/);
+    });
+
+  it('is what svc says already', () => {
+    const known = new SvcError('SVC_OUTBOX_NO_TRANSACTION', 'none');
+    assert.equal(insertError(known), known);
+  });
+});
