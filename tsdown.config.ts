@@ -76,6 +76,7 @@ export default defineConfig([
       prepare: 'src/capture/prepare.ts',
       drivers: 'src/start/drivers.ts',
       engine: 'src/start/engine.ts',
+      outbox: 'src/start/outbox.ts',
       'rewrite-text': 'src/capture/source/rewrite-text.ts',
       'inspect-targets': 'src/start/commands/inspect-targets.ts',
       cli: 'src/cli/main.ts',

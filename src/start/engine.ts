@@ -7,6 +7,7 @@ import { createTraceStarter } from '../context/trace/event-trace.ts';
 import { createEnvelopeBuilder } from '../envelope/build.ts';
 import { createTemplates } from '../envelope/template.ts';
 import { systemClock, within } from '../ground/clock.ts';
+import { loadChunk } from '../ground/load-chunk.ts';
 import { version } from '../ground/version.ts';
 import { createPublishDurations } from '../observe/durations.ts';
 import { isolate } from '../observe/isolate.ts';
@@ -27,7 +28,7 @@ import { jsonSerializer } from '../serialize/json.ts';
 import { openBroker } from './adapters.ts';
 import { startIds } from './ids.ts';
 import { manageLater } from './management-later.ts';
-import { startOutbox } from './outbox.ts';
+import type * as Outboxes from './outbox.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import { eventTypeOf, eventTypesOf } from './plans.ts';
 import { type Protection, startProtection } from './protection.ts';
@@ -85,7 +86,7 @@ export function startEngine(
   for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
   const source = readSource(config.service);
   const ids = startIds(config, clock, logger);
-  const outbox = startOutbox(config, broker, logger);
+  const outbox = config.outbox.enabled ? outboxParts().startOutbox(config, broker, logger) : undefined;
   const pipeline = createPipeline({
     clock,
     ledger,
@@ -167,6 +168,11 @@ export function startEngine(
       await management.close();
     },
   };
+}
+
+/** A process without an outbox loads nothing of it. */
+function outboxParts(): typeof Outboxes {
+  return loadChunk(import.meta.url, './outbox.ts') as typeof Outboxes;
 }
 
 function whereTo({ broker }: Config): string {

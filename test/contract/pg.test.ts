@@ -73,6 +73,7 @@ requiring('postgres', 'the driver pg', function () {
     describe(style, () => {
       const driver: DriverUnderTest = {
         isSync: false,
+        hasCallbacks: true,
         connect: () => connect(url),
         async ids(table) {
           const { rows } = await startOwnWork(() =>

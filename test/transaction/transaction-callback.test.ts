@@ -16,78 +16,105 @@ const run = (work: Work, seen: unknown[]): Promise<unknown> =>
   runTransaction([work], ([watched]) => transaction(watched as Work, seen));
 
 describe('the transaction() of an ORM', () => {
-  it('knows what its callback returned before the COMMIT', async () => {
-    const seen: unknown[] = [];
-    assert.equal(await run(async (tx) => `${tx} 1`, seen), 'tx 1');
-    assert.equal(await run((tx) => `${tx} 2`, seen), 'tx 2');
-    assert.deepEqual(seen, [{ value: 'tx 1' }, { value: 'tx 2' }]);
-  });
+  // A test that begins a transaction outside of any scope leaves one to all that follow it.
+  const outside = (test: () => unknown) => () => runInScope(undefined, test);
 
-  it('runs in a scope of its own within that of its caller', async () => {
-    const outer = new Scope(undefined);
-    const inner: (Scope | undefined)[] = [];
-    const note = async (): Promise<void> => void inner.push(currentScope());
-    await runInScope(outer, () => Promise.all([run(note, []), run(note, [])]));
-    assert.equal(inner.length, 2);
-    assert.notEqual(inner[0], inner[1]);
-    for (const scope of inner) assert.equal(scope?.parent, outer);
-    assert.equal(outer.callbackResult, undefined);
-  });
+  it(
+    'knows what its callback returned before the COMMIT',
+    outside(async () => {
+      const seen: unknown[] = [];
+      assert.equal(await run(async (tx) => `${tx} 1`, seen), 'tx 1');
+      assert.equal(await run((tx) => `${tx} 2`, seen), 'tx 2');
+      assert.deepEqual(seen, [{ value: 'tx 1' }, { value: 'tx 2' }]);
+    }),
+  );
 
-  it('gives the ORM the promise that the callback made', () => {
-    const promise = Promise.resolve(1);
-    const given = runTransaction([() => promise], ([watched]) => (watched as Work)('tx'));
-    assert.equal(given, promise);
-  });
+  it(
+    'runs in a scope of its own within that of its caller',
+    outside(async () => {
+      const outer = new Scope(undefined);
+      const inner: (Scope | undefined)[] = [];
+      const note = async (): Promise<void> => void inner.push(currentScope());
+      await runInScope(outer, () => Promise.all([run(note, []), run(note, [])]));
+      assert.equal(inner.length, 2);
+      assert.notEqual(inner[0], inner[1]);
+      for (const scope of inner) assert.equal(scope?.parent, outer);
+      assert.equal(outer.callbackResult, undefined);
+    }),
+  );
 
-  it('lets a query that runs when it is asked run once', async () => {
-    let times = 0;
-    const query = {
-      // biome-ignore lint/suspicious/noThenProperty: as the queries of Knex and Drizzle are
-      then(resolve: (value: unknown) => void): void {
-        times++;
-        resolve('done');
-      },
-    };
-    const seen: unknown[] = [];
-    assert.equal(await run(() => query, seen), 'done');
-    assert.deepEqual([times, seen], [1, [{ value: 'done' }]]);
-  });
+  it(
+    'gives the ORM the promise that the callback made',
+    outside(() => {
+      const promise = Promise.resolve(1);
+      const given = runTransaction([() => promise], ([watched]) => (watched as Work)('tx'));
+      assert.equal(given, promise);
+    }),
+  );
 
-  it('leaves what the callback throws as it is', async () => {
-    const error = new Error('from the callback');
-    await assert.rejects(
-      run(() => Promise.reject(error), []),
-      (thrown) => thrown === error,
-    );
-    await assert.rejects(
-      run(() => {
-        throw error;
-      }, []),
-      (thrown) => thrown === error,
-    );
-  });
+  it(
+    'lets a query that runs when it is asked run once',
+    outside(async () => {
+      let times = 0;
+      const query = {
+        // biome-ignore lint/suspicious/noThenProperty: as the queries of Knex and Drizzle are
+        then(resolve: (value: unknown) => void): void {
+          times++;
+          resolve('done');
+        },
+      };
+      const seen: unknown[] = [];
+      assert.equal(await run(() => query, seen), 'done');
+      assert.deepEqual([times, seen], [1, [{ value: 'done' }]]);
+    }),
+  );
 
-  it('is synchronous where the ORM is', () => {
-    const given = runTransaction([() => 1], ([watched]) => [
-      (watched as Work)('tx'),
-      currentScope()?.callbackResult,
-    ]);
-    assert.deepEqual(given, [1, { value: 1 }]);
-    assert.equal(currentScope(), undefined);
-  });
+  it(
+    'leaves what the callback throws as it is',
+    outside(async () => {
+      const error = new Error('from the callback');
+      await assert.rejects(
+        run(() => Promise.reject(error), []),
+        (thrown) => thrown === error,
+      );
+      await assert.rejects(
+        run(() => {
+          throw error;
+        }, []),
+        (thrown) => thrown === error,
+      );
+    }),
+  );
 
-  it('has no result of a callback that ends the transaction itself', () => {
-    const given = runTransaction([() => 1], ([watched]) => (watched as Work)('tx'), true);
-    const seen = runTransaction([() => 1], () => currentScope()?.callbackResult, true);
-    assert.deepEqual([given, seen], [1, undefined]);
-  });
-
-  it('changes nothing without a callback', () => {
-    const args = [{ isolationLevel: 'serializable' }];
-    runTransaction(args, (given) => {
-      assert.equal(given, args);
+  it(
+    'is synchronous where the ORM is',
+    outside(() => {
+      const given = runTransaction([() => 1], ([watched]) => [
+        (watched as Work)('tx'),
+        currentScope()?.callbackResult,
+      ]);
+      assert.deepEqual(given, [1, { value: 1 }]);
       assert.equal(currentScope(), undefined);
-    });
-  });
+    }),
+  );
+
+  it(
+    'has no result of a callback that ends the transaction itself',
+    outside(() => {
+      const given = runTransaction([() => 1], ([watched]) => (watched as Work)('tx'), true);
+      const seen = runTransaction([() => 1], () => currentScope()?.callbackResult, true);
+      assert.deepEqual([given, seen], [1, undefined]);
+    }),
+  );
+
+  it(
+    'changes nothing without a callback',
+    outside(() => {
+      const args = [{ isolationLevel: 'serializable' }];
+      runTransaction(args, (given) => {
+        assert.equal(given, args);
+        assert.equal(currentScope(), undefined);
+      });
+    }),
+  );
 });

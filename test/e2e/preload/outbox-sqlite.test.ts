@@ -29,13 +29,14 @@ const report = `
   console.log(JSON.stringify(shop.prepare('SELECT id FROM orders').all().map(({ id }) => id)));
 `;
 
-describe('an application with SQLite', function () {
+// Before 22.16 node:sqlite does not tell of transactions; test/adapters/sqlite has what svc says then.
+const isFollowed = tested.version !== '22.15.0';
+
+(isFollowed ? describe : () => {})('an application with SQLite', function () {
   this.timeout(60_000);
   let app: string;
   before('npm install', function () {
     this.timeout(180_000);
-    // Before 22.16 node:sqlite does not tell of transactions.
-    if (tested.version === '22.15.0') return this.skip();
     app = plainApp();
   });
 
@@ -110,8 +111,9 @@ describe('an application with SQLite', function () {
     assert.match(done.stderr, /not captured: afterCommit needs svc\.outbox\.enabled/);
   });
 
-  it('examples/shop: an order that is rolled back has no event', async function () {
-    if (!tested.stripsTypes) return this.skip();
+  // TypeScript that Node runs itself.
+  const itRuns = tested.stripsTypes ? it : () => {};
+  itRuns('examples/shop: an order that is rolled back has no event', async () => {
     const folder = freshFolder(app, 'shop-example');
     cpSync(resolve(import.meta.dirname, '../../../examples/shop'), folder, { recursive: true });
     const done = await runApp({
