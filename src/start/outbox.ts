@@ -14,6 +14,7 @@ import { openOutboxStore } from './adapters.ts';
 import { type ManagedOutbox, manageOutbox } from './outbox/managed-outbox.ts';
 import { openRelay } from './outbox/open-relay.ts';
 import { outboxState } from './outbox/outbox-state.ts';
+import { prepareStore } from './outbox/prepare-store.ts';
 import { runRelay } from './outbox/relay-in-process.ts';
 
 /** The outbox of a process: the way of events into the application's transactions, and out of the table. */
@@ -36,15 +37,13 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
   const texts = new Map(
     dialects.map((dialect): [Dialect, string] => [dialect, insertStatement(table, dialect)]),
   );
-  const prepared = isolate(() => store.prepare()).catch((error: Error) =>
-    logger.error(`outbox: ${error.message}`),
-  );
+  const preparation = prepareStore(store, logger);
   let unconfirmed = 0;
   // One relay is enough for all threads.
   const relay =
     publisherEnabled && isMainThread
       ? runRelay(
-          () => prepared.then(() => openRelay(config, store, broker, logger)),
+          () => preparation.tried.then(() => openRelay(config, store, broker, logger)),
           (error) => logger.error(`outbox: ${error.message}`),
         )
       : undefined;
@@ -53,7 +52,7 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
   const writing = new Set<Promise<void>>();
   function storeAlone(row: OutboxRow): Promise<void> {
     // The first event may come before the table is there.
-    const written = isolate(() => prepared.then(() => store.insert([row])));
+    const written = isolate(() => preparation.tried.then(() => store.insert([row])));
     writing.add(written);
     const done = (): void => void writing.delete(written);
     written.then(done, done);
@@ -88,6 +87,7 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
       return (await relay?.finish(Math.max(0, endMs - systemClock.monotonic()))) ?? true;
     },
     async close(deadlineMs) {
+      preparation.stop();
       managed.close();
       await relay?.close(deadlineMs);
       await store.close(deadlineMs);
