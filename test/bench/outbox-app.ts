@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { publishEvent } from '../../src/capture/declare/publish-event.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import { start } from '../../src/start/start.ts';
@@ -7,12 +8,18 @@ import { payload } from './payload.ts';
 
 export interface OutboxAppSetup {
   readonly url: string;
-  /** `plain`: without svc. `patched`: svc follows its transactions, and no function is a target. `joined`: one event each. */
-  readonly kind: 'plain' | 'patched' | 'joined';
+  /**
+   * `plain`: without svc. `patched`: svc follows its transactions, and no function is a target. `joined`: one event each.
+   * `relayed`: and a relay beside them, which looks at the table by itself every 5 s.
+   */
+  readonly kind: 'plain' | 'patched' | 'joined' | 'relayed';
+  /** Of `relayed`. */
+  readonly kafka?: { readonly brokers: readonly string[]; readonly topic: string };
 }
 
 export interface OutboxOrder {
-  readonly work: 'transactions' | 'queries';
+  /** `seldom`: transactions, with a pause after each. */
+  readonly work: 'transactions' | 'queries' | 'seldom';
   readonly clients: number;
   readonly ms: number;
 }
@@ -20,23 +27,29 @@ export interface OutboxOrder {
 export interface OutboxRun {
   readonly count: number;
   readonly ms: number;
+  /** Of `seldom`: when each COMMIT was answered, in milliseconds since the epoch, by the key of its event. */
+  readonly committedAt: Readonly<Record<string, number>>;
 }
 
-const { url, kind } = JSON.parse(process.argv[2] as string) as OutboxAppSetup;
+const { url, kind, kafka } = JSON.parse(process.argv[2] as string) as OutboxAppSetup;
 
 function startSvc(): void {
   const outbox = {
     enabled: true,
     datasource: { url },
     initializeSchema: 'always' as const,
-    publisherEnabled: false,
+    publisherEnabled: kafka !== undefined,
+    pollIntervalMs: 5_000,
   };
   const { config, problems } = loadConfig({
     env: {},
     code: {
       svc: {
         service: { name: 'orders', version: '1.4.0' },
-        broker: { topic: 'orders', client: 'memory' },
+        broker:
+          kafka === undefined
+            ? { topic: 'orders', client: 'memory' }
+            : { topic: kafka.topic, client: 'kafkajs', bootstrapServers: kafka.brokers },
         outbox,
       },
       management: { server: { port: 0 } },
@@ -66,17 +79,26 @@ async function save(client: Client): Promise<{ readonly id: string }> {
 }
 
 const createOrder =
-  kind === 'joined'
+  kind === 'joined' || kind === 'relayed'
     ? publishEvent(
         { eventType: 'ORDER_CREATED', outbox: { aggregateType: 'Order', aggregateId: '#result.id' } },
         save,
       )
     : save;
 
-async function transact(client: Client): Promise<void> {
+async function transact(client: Client): Promise<string> {
   await client.query('BEGIN');
-  await createOrder(client);
+  const { id } = await createOrder(client);
   await client.query('COMMIT');
+  return id;
+}
+
+let committedAt: Record<string, number> = {};
+
+async function transactSeldom(client: Client): Promise<void> {
+  const id = await transact(client);
+  committedAt[id] = Date.now();
+  await sleep(50);
 }
 
 async function query(client: Client): Promise<void> {
@@ -84,7 +106,8 @@ async function query(client: Client): Promise<void> {
 }
 
 async function run({ work, clients, ms }: OutboxOrder): Promise<OutboxRun> {
-  const once = work === 'transactions' ? transact : query;
+  const once = { transactions: transact, queries: query, seldom: transactSeldom }[work];
+  committedAt = {};
   const begun = performance.now();
   const counts = await Promise.all(
     Array.from({ length: clients }, async () => {
@@ -95,7 +118,7 @@ async function run({ work, clients, ms }: OutboxOrder): Promise<OutboxRun> {
       return count;
     }),
   );
-  return { count: counts.reduce((sum, each) => sum + each), ms: performance.now() - begun };
+  return { count: counts.reduce((sum, each) => sum + each), ms: performance.now() - begun, committedAt };
 }
 
 process.on('message', async (message: OutboxOrder | 'end') => {

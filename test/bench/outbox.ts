@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Bench, Figure } from '../../scripts/bench.ts';
+import { startOwnKafka } from '../support/kafka.ts';
 import { startOwnPostgres } from '../support/postgres.ts';
 import { quantile } from './load.ts';
 import type { OutboxAppSetup, OutboxOrder, OutboxRun } from './outbox-app.ts';
@@ -48,6 +49,7 @@ export const bench: Bench = async (progress, args = []) => {
     const figures: Omit<Figure, 'bench'>[] = [];
     if (values.only !== 'drain') figures.push(...(await joinCases(postgres, rounds, progress)));
     if (values.only !== 'join') figures.push(...(await drainCases(postgres, rounds, progress)));
+    if (values.only === undefined) figures.push(await latency(postgres, progress));
     return figures;
   } finally {
     await postgres.stop();
@@ -109,6 +111,32 @@ async function joinCases(
   }
   for (const app of apps.values()) app.send('end');
   return figures;
+}
+
+/** From the answer to a COMMIT to the log of Kafka's broker, by its own clock: both run here. */
+async function latency(postgres: Postgres, progress: (text: string) => void): Promise<Omit<Figure, 'bench'>> {
+  const kafka = await startOwnKafka();
+  const url = await postgres.freshDatabase();
+  await postgres.query(url, 'CREATE TABLE orders (id text PRIMARY KEY, body text NOT NULL)');
+  const topic = 'bench.outbox';
+  await kafka.createTopic(topic, { partitions: 6, config: { 'message.timestamp.type': 'LogAppendTime' } });
+  const app = await startApp({ url, kind: 'relayed', kafka: { brokers: kafka.brokers, topic } });
+  const orders = { work: 'seldom', clients: 1 } as const;
+  const ask = async (forMs: number): Promise<OutboxRun> => {
+    app.send({ ...orders, ms: forMs });
+    return ((await once(app, 'message')) as [OutboxRun])[0];
+  };
+  const warmUp = await ask(3_000);
+  const { committedAt, count } = await ask(10_000);
+  const records = await kafka.read(topic, { count: warmUp.count + count, timeoutMs: 30_000 });
+  const waits = records.flatMap(({ key, timestamp }) => {
+    const committed = committedAt[key ?? ''];
+    return committed === undefined ? [] : [timestamp - committed];
+  });
+  progress(`latency: ${waits.length} events, p99 ${quantile(waits, 0.99)} ms`);
+  app.send('end');
+  await kafka.stop();
+  return { case: 'latency-idle', value: quantile(waits, 0.5), unit: 'ms' };
 }
 
 async function startApp(setup: OutboxAppSetup): Promise<ChildProcess> {
