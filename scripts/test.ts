@@ -45,7 +45,7 @@ const packageChecks = [
 function suites(): Task[] {
   if (only.length > 0) return [suite('suite', ...only)];
   // About half of the time; files of a new folder go to the other half.
-  const folders = ['adapters/kafka', 'e2e', 'support'];
+  const folders = ['adapters/kafka', 'e2e', 'integration/worker-ids', 'support'];
   const half = folders.map((folder) => `test/${folder}/**/*.test.ts`);
   return [
     suite('suite, first half', ...half),
