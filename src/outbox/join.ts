@@ -90,6 +90,6 @@ function noTransaction(): SvcError {
 function severalTransactions(): SvcError {
   return new SvcError(
     'SVC_OUTBOX_SEVERAL_TRANSACTIONS',
-    'a call took part in more than one open transaction, and its event can be in one only: name a function that uses one of them, or call it in outbox.withTransaction',
+    'a call took part in more than one open transaction, and its event can be in one only: name a function that uses one of them',
   );
 }

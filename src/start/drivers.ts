@@ -23,7 +23,7 @@ const drivers: Readonly<Record<Dialect, readonly DriverPatch[]>> = {
 export function driverPatches(dialect: Dialect | undefined, logger: Logger): readonly PackagePatch[] {
   const connections = createConnections(() =>
     logger.error(
-      'a transaction was committed before its event was stored, in a way that svc does not see: name a function that commits with COMMIT, or use outbox.save',
+      'a transaction was committed before its event was stored, in a way that svc does not see: let the application send COMMIT as a statement of its own',
     ),
   );
   const wanted = dialect === undefined ? Object.values(drivers).flat() : drivers[dialect];

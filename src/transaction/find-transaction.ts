@@ -8,7 +8,6 @@ import type { Transaction } from './transaction.ts';
  */
 export function findTransactions(own: Scope | undefined = currentScope()): readonly Transaction[] {
   for (let scope = own; scope !== undefined; scope = scope.parent) {
-    if (scope.pinned?.isOpen) return [scope.pinned];
     const open = scope.open();
     if (open.length > 0) return open;
     // What it wrote is committed: its event must not hang on a transaction of somebody else.

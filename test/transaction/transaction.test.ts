@@ -231,16 +231,6 @@ describe('the transactions of a call', () => {
     assert.deepEqual([found(outside), found(late), found(reads)], [[], [], [around]]);
   });
 
-  it('is the one that the application has named, whatever it uses', () => {
-    const [scope, used, pinned] = [new Scope(undefined), newTransaction(), newTransaction()];
-    scope.pinned = pinned;
-    const inner = new Scope(scope);
-    scope.uses(used, true);
-    assert.deepEqual([found(scope), found(inner)], [[pinned], [pinned]]);
-    pinned.hasEnded('committed');
-    assert.deepEqual(found(scope), [used]);
-  });
-
   it('side by side are not mixed', async () => {
     const all = await Promise.all(
       Array.from({ length: 10 }, async () => {

@@ -1,6 +1,5 @@
 // packages/: functions of packages: their exports are replaced when a package is loaded.
 
-import { isBuiltin } from 'node:module';
 import { addNote } from '../notes.ts';
 import { type FunctionPath, parseFunctionPath } from '../source/find/function-path.ts';
 import { hookImports } from './hook-imports.ts';
@@ -8,7 +7,7 @@ import { hookRequires } from './hook-requires.ts';
 import type { HookedPackage, PackageHookOptions } from './hooked-package.ts';
 import type { PackageTarget, PatchEvents } from './package-target.ts';
 import type { ExportTarget, PatchOutcome } from './patch-exports.ts';
-import { resolvePackage } from './resolve-package.ts';
+import { namesOf, resolvePackage } from './resolve-package.ts';
 
 /**
  * Captures exports of packages as they are loaded. `others` go through the same hooks: the loader of imports is installed once.
@@ -106,8 +105,7 @@ function hooked(specifier: string, baseDir: string, group: readonly ReportedTarg
   // Another part of a workspace may have the package all the same: the hooks are set nevertheless.
   if ('problem' in resolved) for (const { fail } of group) fail(resolved.problem);
   const file = 'problem' in resolved ? undefined : resolved.file;
-  const plain = specifier.replace(/^node:/, '');
-  const names = isBuiltin(specifier) ? [plain, `node:${plain}`] : [specifier];
+  const names = namesOf(specifier);
   const patchAll: HookedPackage['patchAll'] = (exports, patch) => {
     let current = exports;
     for (const { exported, tell, fail } of group) {

@@ -1,6 +1,6 @@
-import Module, { isBuiltin } from 'node:module';
+import Module from 'node:module';
 import type { HookedPackage, PackagePatch } from './hooked-package.ts';
-import { resolvePackage } from './resolve-package.ts';
+import { namesOf, resolvePackage } from './resolve-package.ts';
 
 /** A package that is changed in place. One that was required before is changed at once. */
 export function patchedPackage({ specifier, patch }: PackagePatch, baseDir: string): HookedPackage {
@@ -17,9 +17,7 @@ export function patchedPackage({ specifier, patch }: PackagePatch, baseDir: stri
   };
   const loaded = file === undefined ? undefined : _cache[file];
   if (loaded !== undefined) patchAll(loaded.exports);
-  const plain = specifier.replace(/^node:/, '');
-  const names = isBuiltin(specifier) ? [plain, `node:${plain}`] : [specifier];
-  return { specifier, names, file, ids: [], patchAll, failAll() {} };
+  return { specifier, names: namesOf(specifier), file, ids: [], patchAll, failAll() {} };
 }
 
 function inner(exports: unknown): unknown {

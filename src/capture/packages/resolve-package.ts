@@ -43,6 +43,12 @@ function withoutRequire(
   return { problem: `the package ${name} has no entry ${specifier}${didYouMean(specifier, exported)}` };
 }
 
+/** What an application can load it by: what is built into Node with and without `node:`. */
+export function namesOf(specifier: string): readonly string[] {
+  const plain = specifier.replace(/^node:/, '');
+  return isBuiltin(specifier) ? [plain, `node:${plain}`] : [specifier];
+}
+
 /** `@scope/name/sub` -> `@scope/name`. */
 export function packageName(specifier: string): string {
   return specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/');

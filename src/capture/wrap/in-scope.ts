@@ -30,6 +30,6 @@ export function inScope<R>(scope: Scope | undefined, work: () => R): R {
 function resultUnknown({ id, eventType }: CapturePlan): SvcError {
   return new SvcError(
     'SVC_CAPTURE_RESULT_UNKNOWN',
-    `${id} commits a transaction of its own before it returns, and its event ${eventType} needs #result: set outbox.result: transaction, call it in outbox.runInTransaction, or name a function within the transaction`,
+    `${id} commits a transaction of its own before it returns, and its event ${eventType} needs #result: set outbox.result: transaction where an ORM's transaction(…) returns it, make the event of the arguments, or name a function within the transaction`,
   );
 }

@@ -101,7 +101,7 @@ export const serviceOptions = [
     type: 'enum',
     values: ['auto', 'host', 'kafka'],
     laterValues: {
-      database: 'leases rows beside the transactional outbox, which is not yet available in this version',
+      database: 'leases worker ids in the database of the outbox, and is not yet available in this version',
     },
     default: 'auto',
     status: 'active',

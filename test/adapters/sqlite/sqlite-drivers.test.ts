@@ -277,10 +277,10 @@ describe('node:sqlite', () => {
     assert.deepEqual(await captures.ends(), { a: 'rolled_back' });
   });
 
-  it('hears of templates', function () {
+  it('hears of templates', () => {
     const { createTagStore } = database as unknown as { createTagStore?: () => Record<string, Tag> };
     const sql = createTagStore?.call(database);
-    if (sql === undefined) return this.skip();
+    assert.ok(sql, 'this Node has template statements');
     const { run, get } = sql as { run: Tag; get: Tag };
     const id = 'a';
     run.call(sql, ...texts`BEGIN`);

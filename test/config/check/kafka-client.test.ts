@@ -50,7 +50,7 @@ describe('options of the client for Kafka', () => {
       'svc.id-generator.lease: worker ids can be leased in Kafka only where events go to Kafka, and client is file (code). Use auto or host.',
     ]);
     assert.deepEqual(leaseIn('database', kafka), [
-      'svc.id-generator.lease: leases rows beside the transactional outbox, which is not yet available in this version, got a string (code). Use one of auto, host, kafka.',
+      'svc.id-generator.lease: leases worker ids in the database of the outbox, and is not yet available in this version, got a string (code). Use one of auto, host, kafka.',
     ]);
   });
 
