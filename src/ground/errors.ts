@@ -73,6 +73,8 @@ export const errorCatalogue = {
   SVC_OUTBOX_TABLE_MISSING: 'The tables of the outbox are not there, or not all of them.',
   SVC_OUTBOX_UNREACHABLE: 'The database of the outbox cannot be reached, or has not answered in time.',
   SVC_OUTBOX_URL: 'The URL of the database of the outbox, or the name of its table, cannot be used.',
+  SVC_PIPELINE_NO_OUTBOX:
+    'A target with an outbox was called in a process that has none; its event is not sent directly instead, and the call fails.',
   SVC_PIPELINE_UNEXPECTED: 'Something outside svc threw while an event was prepared; the event is refused.',
   SVC_PROTECT_BUDGET:
     'A payload has more to protect, or takes longer to read, than one event may; its event is refused.',

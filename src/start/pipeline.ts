@@ -136,23 +136,15 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   }
 
   /** Into the transaction of the call, whose end is that of the event. Returns the promise of the insert. */
-  function store(outbox: OutboxJoin, call: Call, entry: LedgerEntry): Promise<void> | undefined {
+  function store(call: Call, entry: LedgerEntry): Promise<void> | undefined {
+    const { outbox } = parts;
+    if (outbox === undefined) throw noOutbox();
     const { event, trace, aggregateId = '' } = prepare(() => intakeOf(call));
     const { aggregateType = '' } = call.plan.outbox ?? {};
-    const nowMs = clock.now();
-    const { value: payload } = toRecord(event, nowMs);
+    const occurredAt = clock.now();
+    const { value: payload } = toRecord(event, occurredAt);
     const { eventId, eventType, key, headers, topic = parts.defaultTopic } = event;
-    const row = {
-      eventId,
-      eventType,
-      aggregateType,
-      aggregateId,
-      topic,
-      key,
-      headers,
-      payload,
-      occurredAt: nowMs,
-    };
+    const row = { eventId, eventType, aggregateType, aggregateId, topic, key, headers, payload, occurredAt };
     try {
       const { written, outcome } = outbox.store(row, call.scope);
       void outcome.then((known) => {
@@ -197,10 +189,9 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   function onCall(call: Call): Promise<void> | undefined {
     const { plan } = call;
     const entry = ledger.open(plan.eventType);
-    const { outbox } = parts;
     let published: Promise<Outcome>;
     try {
-      if (plan.outbox !== undefined && outbox !== undefined) return store(outbox, call, entry);
+      if (plan.outbox !== undefined) return store(call, entry);
       const { event, trace } = prepare(() => intakeOf(call));
       const ended = plan.afterCommit ? endOfTransaction(call.scope) : undefined;
       if (ended !== undefined) {
@@ -210,7 +201,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       published = publish(event, trace, entry);
     } catch (error) {
       const reason = refuse(plan.eventType, entry, error);
-      if (plan.outbox !== undefined) outbox?.refuse(reason, call.scope);
+      if (plan.outbox !== undefined) parts.outbox?.refuse(reason, call.scope);
       if (plan.failOnError) throw reason;
       return undefined;
     }
@@ -284,6 +275,14 @@ function textsInClear({ key, headers, aggregateId }: Intake): readonly ClearText
 /** The original error is not passed on: its message may hold a value of the payload. */
 function unexpected(): SvcError {
   return new SvcError('SVC_PIPELINE_UNEXPECTED', 'an unexpected error stopped the event before it was sent');
+}
+
+/** Sent directly, it would be out where its transaction is rolled back. */
+function noOutbox(): SvcError {
+  return new SvcError(
+    'SVC_PIPELINE_NO_OUTBOX',
+    'a target with outbox was called in a process that has none: set svc.outbox.enabled: true, and svc.outbox.datasource.url',
+  );
 }
 
 /** Of the class, never of a field `constructor`: the name goes out in clear. What throws here is not the caller's to see. */

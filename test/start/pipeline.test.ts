@@ -119,6 +119,15 @@ describe('pipeline', () => {
     assert.equal(taken.length, 0);
   });
 
+  it('refuses a call of a target with an outbox where the process has none, and sends nothing directly', () => {
+    const { onCall, ledger, taken } = pipelineWith();
+    const outbox = { aggregateType: 'Order', aggregateId: () => '7', result: undefined, needsResult: true };
+    const call = callOf({ outbox, failOnError: true });
+    assert.throws(() => onCall(call), { code: 'SVC_PIPELINE_NO_OUTBOX' });
+    assert.equal(taken.length, 0);
+    assert.equal(ledger.snapshot().refused, 1);
+  });
+
   it('makes the envelope that the specification shows, serialized once', () => {
     const { onCall, taken } = pipelineWith();
     void onCall(callOf());

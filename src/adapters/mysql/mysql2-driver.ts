@@ -1,6 +1,7 @@
 import { Duplex } from 'node:stream';
-import { isOwnWork, runOwnWork, shared } from '../../ground/lifecycle.ts';
+import { isOwnWork, runOwnWork } from '../../ground/lifecycle.ts';
 import type { Connections, DriverPatch } from '../../transaction/driver.ts';
+import { patchOnce } from '../../transaction/patch-once.ts';
 import { currentScope, runInScope } from '../../transaction/scope.ts';
 import { kindOf } from '../../transaction/statements.ts';
 import {
@@ -24,8 +25,6 @@ interface Mysql2 {
   createPool(options: object): Pool | { readonly pool: Pool };
 }
 
-const patched = shared('patched-drivers', () => new WeakSet<object>());
-
 /** Both have the same classes inside. */
 export const mysql2Drivers: readonly DriverPatch[] = ['mysql2', 'mysql2/promise'].map((specifier) => ({
   specifier,
@@ -33,8 +32,8 @@ export const mysql2Drivers: readonly DriverPatch[] = ['mysql2', 'mysql2/promise'
     const { pool, connection } = insides(exports as Mysql2);
     const methods = ownerOf(connection, 'addCommand') as Mysql2Connection;
     const pools = ownerOf(pool, 'getConnection') as Pool;
-    once(methods, () => patchConnection(methods, connections));
-    once(pools, () => patchPool(pools));
+    patchOnce(methods, () => patchConnection(methods, connections));
+    patchOnce(pools, () => patchPool(pools));
   },
 }));
 
@@ -55,12 +54,6 @@ function ownerOf(instance: object, method: string): object {
   let owner = Object.getPrototypeOf(instance) as object;
   while (!Object.hasOwn(owner, method)) owner = Object.getPrototypeOf(owner) as object;
   return owner;
-}
-
-function once(prototype: object, patch: () => void): void {
-  if (patched.has(prototype)) return;
-  patched.add(prototype);
-  patch();
 }
 
 /** Whatever the application calls, it ends as a command in the queue of its connection: there a COMMIT can be held. */

@@ -1,4 +1,4 @@
-import { isOwnWork, shared } from '../../ground/lifecycle.ts';
+import { isOwnWork } from '../../ground/lifecycle.ts';
 import type {
   Connections,
   DriverPatch,
@@ -8,6 +8,7 @@ import type {
   TransactionStatus,
   WatchedConnection,
 } from '../../transaction/driver.ts';
+import { patchOnce } from '../../transaction/patch-once.ts';
 import { currentScope, runInScope } from '../../transaction/scope.ts';
 
 type Callback = (error: unknown, ...results: unknown[]) => void;
@@ -30,24 +31,16 @@ interface Pg {
   readonly Pool?: { readonly prototype: object };
 }
 
-const patched = shared('patched-drivers', () => new WeakSet<object>());
-
 export const pgDriver: DriverPatch = {
   specifier: 'pg',
   patch(exports, connections) {
     const { Client, Pool } = exports as Pg;
-    if (Client !== undefined) once(Client.prototype, () => patchClient(Client.prototype, connections));
+    if (Client !== undefined) patchOnce(Client.prototype, () => patchClient(Client.prototype, connections));
     // `pg.Pool` only hands its clients to the pool of `pg-pool`, which is a package of its own.
     const pool = Pool && (Object.getPrototypeOf(Pool.prototype) as { connect?: unknown });
-    if (typeof pool?.connect === 'function') once(pool, () => patchPool(pool as { connect: Connect }));
+    if (typeof pool?.connect === 'function') patchOnce(pool, () => patchPool(pool as { connect: Connect }));
   },
 };
-
-function once(prototype: object, patch: () => void): void {
-  if (patched.has(prototype)) return;
-  patched.add(prototype);
-  patch();
-}
 
 function patchClient(prototype: PgClient, connections: Connections): void {
   const original = prototype.query;

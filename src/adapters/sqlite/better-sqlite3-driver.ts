@@ -1,7 +1,9 @@
-import { isOwnWork, shared } from '../../ground/lifecycle.ts';
+import { isOwnWork } from '../../ground/lifecycle.ts';
 import type { Connections, DriverPatch, WatchedConnection } from '../../transaction/driver.ts';
+import { patchOnce } from '../../transaction/patch-once.ts';
 import { currentScope, runInScope, Scope } from '../../transaction/scope.ts';
-import { openSession, type Runnable, tellStatement } from './told-statement.ts';
+import { ownStatements } from './own-statements.ts';
+import { openSession, tellStatement } from './told-statement.ts';
 import { usedDriver } from './used-driver.ts';
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
@@ -33,37 +35,27 @@ interface DatabaseMethods {
 type TransactionFunction = Method & Readonly<Record<(typeof variants)[number], Method>>;
 
 const variants = ['default', 'deferred', 'immediate', 'exclusive'] as const;
-const patched = shared('patched-drivers', () => new WeakSet<object>());
 
 export const betterSqlite3Driver: DriverPatch = {
   specifier: 'better-sqlite3',
   patch(exports, connections) {
     const { prototype } = exports as { readonly prototype: DatabaseMethods };
-    if (patched.has(prototype)) return;
-    patched.add(prototype);
-    usedDriver.name = 'better-sqlite3';
-    patchDatabase(prototype, connections);
+    patchOnce(prototype, () => {
+      usedDriver.name = 'better-sqlite3';
+      patchDatabase(prototype, connections);
+    });
   },
 };
 
 function patchDatabase(prototype: DatabaseMethods, connections: Connections): void {
   const { exec, prepare, close, transaction } = prototype;
-  const ofSvc = new WeakMap<Database, Map<string, Runnable>>();
-
-  function runOwn(handle: Database, text: string, values: readonly unknown[]): void {
-    const known = ofSvc.get(handle) ?? new Map<string, Runnable>();
-    ofSvc.set(handle, known);
-    const own = known.get(text) ?? (Reflect.apply(prepare, handle, [text]) as Runnable);
-    known.set(text, own);
-    // Own work, which the patched method lets pass.
-    own.run(...values);
-  }
+  const runOwn = ownStatements<Database>(prepare);
   const connectionOf = (handle: Database): WatchedConnection =>
     connections.of(handle, (made) =>
       openSession(
         {
           isInTransaction: () => handle.inTransaction,
-          run: ({ text, values }) => runOwn(handle, text, values),
+          run: (statement) => runOwn(handle, statement),
         },
         made,
       ),
@@ -74,15 +66,15 @@ function patchDatabase(prototype: DatabaseMethods, connections: Connections): vo
   /** Their class is the native module's own: it is reached through the first of them. */
   function patchStatements(statement: object): void {
     const methods = Object.getPrototypeOf(statement) as StatementMethods;
-    if (patched.has(methods)) return;
-    patched.add(methods);
-    for (const name of ['run', 'get', 'all', 'iterate'] as const) {
-      const original = methods[name];
-      methods[name] = function (this: unknown, ...args) {
-        const { database, source } = this as Statement;
-        return tell(database, source, () => Reflect.apply(original, this, args));
-      };
-    }
+    patchOnce(methods, () => {
+      for (const name of ['run', 'get', 'all', 'iterate'] as const) {
+        const original = methods[name];
+        methods[name] = function (this: unknown, ...args) {
+          const { database, source } = this as Statement;
+          return tell(database, source, () => Reflect.apply(original, this, args));
+        };
+      }
+    });
   }
 
   prototype.exec = function (this: unknown, ...args) {

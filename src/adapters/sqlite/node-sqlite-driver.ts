@@ -1,6 +1,8 @@
-import { isOwnWork, shared } from '../../ground/lifecycle.ts';
+import { isOwnWork } from '../../ground/lifecycle.ts';
 import type { Connections, DriverPatch, WatchedConnection } from '../../transaction/driver.ts';
-import { openSession, type Runnable, tellStatement } from './told-statement.ts';
+import { patchOnce } from '../../transaction/patch-once.ts';
+import { ownStatements } from './own-statements.ts';
+import { openSession, tellStatement } from './told-statement.ts';
 import { usedDriver } from './used-driver.ts';
 
 type Method = (this: object, ...args: unknown[]) => unknown;
@@ -17,22 +19,21 @@ interface NodeSqlite {
 }
 
 const running = ['run', 'all', 'get', 'iterate'];
-const patched = shared('patched-drivers', () => new WeakSet<object>());
 
 export const nodeSqliteDriver: DriverPatch = {
   specifier: 'node:sqlite',
   patch(exports, connections) {
     const { DatabaseSync, StatementSync } = exports as NodeSqlite;
     const prototype = DatabaseSync.prototype as Methods;
-    if (patched.has(prototype)) return;
-    using probe = new DatabaseSync(':memory:');
-    if (typeof probe.isTransaction !== 'boolean')
-      throw new Error(
-        `node:sqlite does not tell about transactions before Node 22.16, and this is ${process.versions.node}: use a later Node, or better-sqlite3`,
-      );
-    patched.add(prototype);
-    usedDriver.name = 'node:sqlite';
-    patch(prototype, StatementSync.prototype as Methods, connections);
+    patchOnce(prototype, () => {
+      using probe = new DatabaseSync(':memory:');
+      if (typeof probe.isTransaction !== 'boolean')
+        throw new Error(
+          `node:sqlite does not tell about transactions before Node 22.16, and this is ${process.versions.node}: use a later Node, or better-sqlite3`,
+        );
+      usedDriver.name = 'node:sqlite';
+      patch(prototype, StatementSync.prototype as Methods, connections);
+    });
   },
 };
 
@@ -45,22 +46,13 @@ interface Prepared {
 function patch(database: Methods, statement: Methods, connections: Connections): void {
   const { exec, prepare } = database as { exec: Method; prepare: Method };
   const prepared = new WeakMap<object, Prepared>();
-  const ofSvc = new WeakMap<object, Map<string, Runnable>>();
-
-  function runOwn(handle: object, text: string, values: readonly unknown[]): void {
-    const known = ofSvc.get(handle) ?? new Map<string, Runnable>();
-    ofSvc.set(handle, known);
-    const own = known.get(text) ?? (Reflect.apply(prepare, handle, [text]) as Runnable);
-    known.set(text, own);
-    // Own work, which the patched method lets pass.
-    own.run(...values);
-  }
+  const runOwn = ownStatements(prepare);
   const connectionOf = (handle: object): WatchedConnection =>
     connections.of(handle, (made) =>
       openSession(
         {
           isInTransaction: () => (handle as DatabaseSync).isTransaction === true,
-          run: ({ text, values }) => runOwn(handle, text, values),
+          run: (statement) => runOwn(handle, statement),
         },
         made,
       ),
@@ -114,8 +106,7 @@ function patchTagStores(database: Methods, tell: Tell): void {
     const store = Reflect.apply(createTagStore, this, args) as object;
     owners.set(store, this);
     const prototype = Object.getPrototypeOf(store) as Methods;
-    if (!patched.has(prototype)) {
-      patched.add(prototype);
+    patchOnce(prototype, () => {
       for (const name of running) {
         const original = prototype[name] as Method;
         prototype[name] = function (this: object, ...given) {
@@ -124,7 +115,7 @@ function patchTagStores(database: Methods, tell: Tell): void {
           return owner === undefined ? send() : tell(owner, (given[0] as string[]).join('?'), send);
         };
       }
-    }
+    });
     return store;
   };
 }
