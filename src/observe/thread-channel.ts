@@ -6,11 +6,11 @@ const channelName = 'svc.counts';
 const everyMs = 1_000;
 
 /** Node's, which the types of browsers do not know whole. */
-type Channel = BroadcastChannel & { unref(): void };
+export type Channel = BroadcastChannel & { unref(): void };
 
 /** Worker threads: tells the main thread every second, and at the end, what was counted here. Returns what stops it. */
 export function tellMainThread(sources: MetricSources): () => void {
-  const channel = openChannel();
+  const channel = openChannel(channelName);
   const tell = (): void => channel.postMessage(readCounts(threadId, sources));
   const timer = setInterval(tell, everyMs);
   timer.unref();
@@ -38,7 +38,7 @@ export function listenToWorkers(): WorkerCounts {
 
   function onWorker(worker: Worker): void {
     if (channel === undefined) {
-      channel = openChannel();
+      channel = openChannel(channelName);
       channel.onmessage = (event) => {
         const { data } = event as { data: ThreadCounts };
         told.set(data.thread, data);
@@ -73,8 +73,8 @@ export function listenToWorkers(): WorkerCounts {
 }
 
 /** It never keeps a thread alive. */
-function openChannel(): Channel {
-  const channel = new BroadcastChannel(channelName) as Channel;
+export function openChannel(name: string): Channel {
+  const channel = new BroadcastChannel(name) as Channel;
   channel.unref();
   return channel;
 }

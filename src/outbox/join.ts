@@ -20,7 +20,7 @@ export interface JoinParts {
   /** Stores a row in a transaction of its own, where the application allows that; else a row without a transaction is an error. */
   readonly autocommit: ((row: OutboxRow) => Promise<void>) | undefined;
   /** There is a new row to send. */
-  readonly onStored: () => void;
+  readonly onStored: (row: OutboxRow) => void;
   /** A COMMIT was sent whose answer never came: the row is there, or not. */
   readonly onUnconfirmed: () => void;
 }
@@ -37,13 +37,16 @@ export interface OutboxJoin {
 export function createOutboxJoin(parts: JoinParts): OutboxJoin {
   let pending = 0;
 
-  async function outcomeOf(ended: Promise<TransactionEnd>): Promise<'outbox' | 'rolled_back'> {
+  async function outcomeOf(
+    row: OutboxRow,
+    ended: Promise<TransactionEnd>,
+  ): Promise<'outbox' | 'rolled_back'> {
     pending++;
     const end = await ended;
     pending--;
     if (end === 'rolled_back') return end;
     if (end === 'unknown') parts.onUnconfirmed();
-    parts.onStored();
+    parts.onStored(row);
     return 'outbox';
   }
 
@@ -51,7 +54,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
     if (parts.autocommit === undefined) throw noTransaction();
     const written = parts.autocommit(row);
     const outcome = written.then(
-      () => outcomeOf(Promise.resolve('committed')),
+      () => outcomeOf(row, Promise.resolve('committed')),
       () => 'rolled_back' as const,
     );
     return { written, outcome };
@@ -66,7 +69,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       const { session } = transaction;
       const statement = parts.insert(session.dialect, row);
       const { written, ended } = transaction.join(statement, sinceOf(scope), insertError);
-      return { written, outcome: outcomeOf(ended) };
+      return { written, outcome: outcomeOf(row, ended) };
     },
     refuse(reason, given) {
       const scope = given ?? currentScope();

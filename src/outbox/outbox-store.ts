@@ -1,5 +1,6 @@
 // outbox/: events that wait in a table of the application's database, and the relay that sends them. On top: the port.
 
+import type { Notices } from './notices.ts';
 import type { OutboxRow } from './outbox-row.ts';
 
 export const rowStatuses = ['PENDING', 'PUBLISHED', 'FAILED'] as const;
@@ -107,5 +108,7 @@ export interface OutboxStore {
    * Returns how many.
    */
   cleanup(status: 'PUBLISHED' | 'FAILED', ageMs: number, limit: number): Promise<number>;
+  /** Where the database can carry them. */
+  readonly notices?: Notices | undefined;
   close(deadlineMs: number): Promise<void>;
 }

@@ -141,6 +141,13 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
     retry: async (filter) => (await load()).retry(filter),
     discard: async (filter) => (await load()).discard(filter),
     cleanup: async (status, ageMs, limit) => (await load()).cleanup(status, ageMs, limit),
+    notices:
+      dialect !== 'postgres'
+        ? undefined
+        : {
+            send: async (shards) => (await load()).notices?.send(shards),
+            listen: async (hear, stopping) => (await load()).notices?.listen(hear, stopping),
+          },
     close: async (deadlineMs) => (await load.started())?.close(deadlineMs),
   };
 }

@@ -7,7 +7,7 @@ import type { Logger } from '../observe/logger.ts';
 import type { OutboxState } from '../observe/metrics.ts';
 import { insertStatement, insertValues } from '../outbox/insert-row.ts';
 import { createOutboxJoin, type OutboxJoin } from '../outbox/join.ts';
-import type { OutboxRow } from '../outbox/outbox-row.ts';
+import { type OutboxRow, shardOf } from '../outbox/outbox-row.ts';
 import type { Broker } from '../publish/broker.ts';
 import { type Dialect, dialects } from '../transaction/dialect.ts';
 import { openOutboxStore } from './adapters.ts';
@@ -16,6 +16,7 @@ import { openRelay } from './outbox/open-relay.ts';
 import { outboxState } from './outbox/outbox-state.ts';
 import { prepareStore } from './outbox/prepare-store.ts';
 import { runRelay } from './outbox/relay-in-process.ts';
+import { tellOfRows } from './outbox/stored-rows.ts';
 
 /** The outbox of a process: the way of events into the application's transactions, and out of the table. */
 export interface StartedOutbox {
@@ -59,10 +60,11 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
     return written;
   }
 
+  const stored = tellOfRows(relay, store.notices);
   const join = createOutboxJoin({
     insert: (dialect, row) => ({ text: texts.get(dialect) ?? '', values: insertValues(row) }),
     autocommit: onNoTransaction === 'autocommit' ? storeAlone : undefined,
-    onStored: () => relay?.wake(),
+    onStored: (row) => stored.tell(shardOf(row)),
     onUnconfirmed: () => void unconfirmed++,
   });
   const managed = manageOutbox(config, store, broker, () => relay?.state());
@@ -88,6 +90,7 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
     },
     async close(deadlineMs) {
       preparation.stop();
+      stored.close();
       managed.close();
       await relay?.close(deadlineMs);
       await store.close(deadlineMs);

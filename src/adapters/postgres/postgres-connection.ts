@@ -11,6 +11,7 @@ interface PgClient {
   end(): Promise<void>;
   unref(): void;
   on(event: 'error' | 'end', listener: () => void): void;
+  on(event: 'notification', listener: (notice: { readonly payload?: string }) => void): void;
   readonly connection: { readonly stream: { destroy(): void } };
   readonly host: string;
   readonly port: number;
@@ -47,7 +48,17 @@ const types = {
 const byteaOid = 17;
 const bytesOfHex = (text: string): Buffer => Buffer.from(text.slice(2), 'hex');
 
-export async function connectPostgres(url: string, timeoutMs: number): Promise<ServerConnection> {
+/** Of a connection that listens. */
+export interface Heard {
+  notice(payload: string): void;
+  lost(): void;
+}
+
+export async function connectPostgres(
+  url: string,
+  timeoutMs: number,
+  heard?: Heard,
+): Promise<ServerConnection> {
   const { Client } = await loadPg();
   const client = new Client({
     connectionString: url,
@@ -61,7 +72,9 @@ export async function connectPostgres(url: string, timeoutMs: number): Promise<S
   let isWorking = false;
   const lose = (): void => {
     isLost = true;
+    heard?.lost();
   };
+  client.on('notification', ({ payload = '' }) => heard?.notice(payload));
   client.on('error', lose);
   client.on('end', lose);
   const destroy = (): void => {

@@ -6,6 +6,7 @@ import { createServerDatabase } from '../sql/server-database.ts';
 import { createSqlStore, defaultTimeoutMs, type SqlStoreOptions } from '../sql/sql-store.ts';
 import { connectPostgres, loadPg } from './postgres-connection.ts';
 import { isPassingInPostgres, toPostgresError } from './postgres-failure.ts';
+import { postgresNotices } from './postgres-notices.ts';
 
 /**
  * Through the package `pg`, which the application installs; it is loaded at the first call. PostgreSQL 13 and later. No named
@@ -14,20 +15,20 @@ import { isPassingInPostgres, toPostgresError } from './postgres-failure.ts';
 export function createPostgresStore(options: SqlStoreOptions): OutboxStore {
   const { url, table, timeoutMs = defaultTimeoutMs } = options;
   const details: StoreFaultDetails = { dialect: 'postgres', table, database: placeOf(url) };
-  return createSqlStore(
-    'postgres',
-    options,
-    details,
-    createServerDatabase({
-      load: loadPg,
-      connect: () => connectPostgres(url, timeoutMs),
-      timeoutMs,
-      toError: (error) => toPostgresError(error, details),
-      isPassing: isPassingInPostgres,
-      late: () => storeError('late', details),
-      closed: () => storeError('closed', details),
-    }),
-  );
+  const database = createServerDatabase({
+    load: loadPg,
+    connect: () => connectPostgres(url, timeoutMs),
+    timeoutMs,
+    toError: (error) => toPostgresError(error, details),
+    isPassing: isPassingInPostgres,
+    late: () => storeError('late', details),
+    closed: () => storeError('closed', details),
+  });
+  const notices = postgresNotices({
+    ...{ table, database, timeoutMs, logger: options.logger },
+    connect: (heard) => connectPostgres(url, timeoutMs, heard),
+  });
+  return { ...createSqlStore('postgres', options, details, database), notices };
 }
 
 function placeOf(url: string): string {

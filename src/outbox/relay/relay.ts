@@ -65,6 +65,8 @@ export interface Relay {
   start(): void;
   /** Rows were committed: they are looked for at once. */
   wake(): void;
+  /** Whether the rows of this shard are its own to send at the moment. */
+  holds(shard: number): boolean;
   state(): RelayState;
   /** Rejects as the store does. */
   summary(): Promise<RelaySummary>;
@@ -117,8 +119,17 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
   const reader = createReader({
     ...{ store: passes.store, settings, pipeline: watched, lease, breaker, clock, say },
   });
+  const stopping = new AbortController();
+  const listener = {
+    run: async () =>
+      store.notices?.listen((shards) => {
+        if (shards === undefined || shards.some(holds)) reader.wake();
+      }, stopping.signal),
+  };
   let running: Promise<unknown>[] = [];
-  let stopping: Promise<boolean> | undefined;
+  let stopped: Promise<boolean> | undefined;
+
+  const holds = (shard: number): boolean => lease.holdOf(shard) !== undefined;
 
   /** The last net: whatever fails in the relay, the application goes on. */
   function broken(error: unknown): void {
@@ -145,6 +156,7 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
     const [reading, ...others] = running;
     reader.stop();
     cleanup.stop();
+    stopping.abort();
     // What was read and cannot be sent in time is dropped while there is time to acknowledge the rest.
     const sent = Promise.resolve(reading).then(() => pipeline.idle());
     let isIdle = await within(leftMs(0.7), sent);
@@ -182,10 +194,11 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
 
   return {
     start() {
-      if (running.length > 0 || stopping !== undefined) return;
-      running = [reader, lease, cleanup].map((work) => isolate(() => work.run()).catch(broken));
+      if (running.length > 0 || stopped !== undefined) return;
+      running = [reader, lease, cleanup, listener].map((work) => isolate(() => work.run()).catch(broken));
     },
     wake: reader.wake,
+    holds,
     state,
     async summary() {
       const { pending, failed } = await statistics.report();
@@ -197,12 +210,12 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
     },
     statistics,
     stop(deadlineMs) {
-      stopping ??= isolate(() => stop(deadlineMs));
-      return stopping;
+      stopped ??= isolate(() => stop(deadlineMs));
+      return stopped;
     },
     finish(deadlineMs) {
-      stopping ??= isolate(() => finish(deadlineMs));
-      return stopping;
+      stopped ??= isolate(() => finish(deadlineMs));
+      return stopped;
     },
   };
 }

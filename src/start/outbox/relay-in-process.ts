@@ -8,6 +8,8 @@ import type { Relay, RelayState } from '../../outbox/relay/relay.ts';
 export interface RelayInProcess {
   /** A row of this process was committed. */
   wake(): void;
+  /** Whether it is the one that sends the rows of this shard. */
+  holds(shard: number): boolean;
   state(): RelayState | undefined;
   /** Over all relays that there were. */
   processed(): RelayState['processed'];
@@ -80,6 +82,7 @@ export function runRelay(open: () => Promise<Relay>, onFailed: (error: Error) =>
       if (finishing === undefined) relay?.wake();
       ensure();
     },
+    holds: (shard) => relay?.holds(shard) ?? false,
     state: () => relay?.state(),
     processed,
     isUnfinished: () => !isClosed && (relay !== undefined || hasStored),
