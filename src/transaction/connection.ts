@@ -3,11 +3,13 @@ import type {
   Admission,
   Connections,
   DriverSession,
+  RowsAhead,
   Statement,
   TransactionEnd,
   TransactionStatus,
   WatchedConnection,
 } from './driver.ts';
+import type { HeldRow } from './held-rows.ts';
 import { currentScope, enterFollowUp, type Scope } from './scope.ts';
 import { kindOf, type StatementKind } from './statements.ts';
 import { type CallbackResult, Transaction } from './transaction.ts';
@@ -24,6 +26,8 @@ interface Course {
   /** SQLite's SAVEPOINT, whose RELEASE commits it; or any query, where the session begins by itself. */
   readonly begunBy: 'begin' | 'savepoint' | 'query';
 }
+
+type Gate = ReturnType<WatchedConnection['sendsWithRows']>;
 
 /** One connection of the application: its transactions, one after the other. What a driver's patch sees, it tells here. */
 export class Connection implements WatchedConnection {
@@ -44,6 +48,14 @@ export class Connection implements WatchedConnection {
   }
 
   sends(text: string): Admission {
+    return this.admits(text, false) as Admission;
+  }
+
+  sendsWithRows(text: string): Gate {
+    return this.admits(text, true);
+  }
+
+  private admits(text: string, takesRows: boolean): Gate {
     const kind = kindOf(text, this.session.dialect);
     const all = kind.all ?? [kind];
     const gate = this.begins(kind);
@@ -54,16 +66,29 @@ export class Connection implements WatchedConnection {
     if (course !== undefined) {
       if (all.some((one) => commitsIt(one, course))) {
         course.commitIsCalled = kind.is === 'commit';
-        return this.commits(course);
+        const isAlone = kind.is === 'commit' && kind.all === undefined && this.line === undefined;
+        return this.commits(course, takesRows && isAlone);
       }
       if (kind.is === 'rollback') course.rollbackIsSent = true;
       for (const one of all) followSavepoint(one, course.transaction);
+      if (kind.is !== 'rollback') return this.afterHeld(course, kind.is === 'rollback to');
     }
     return this.line && this.inLine(nothing);
   }
 
   sendsNoText(): Admission {
-    return this.line && this.inLine(nothing);
+    const course = this.courses.at(-1);
+    return course === undefined ? this.line && this.inLine(nothing) : this.afterHeld(course, false);
+  }
+
+  /** Rows that are held are before what the application sends next. A rollback to a savepoint goes on without them. */
+  private afterHeld({ transaction, rollbackIsSent }: Course, isForgiving: boolean): Admission {
+    const written = rollbackIsSent ? undefined : transaction.writeHeld();
+    if (written === undefined) return this.line && this.inLine(nothing);
+    const admitted = isForgiving ? written.catch(nothing) : written;
+    // It may be long until its turn.
+    admitted.catch(nothing);
+    return this.inLine(() => admitted);
   }
 
   answered(status: TransactionStatus, ended: TransactionEnd | undefined): void {
@@ -103,7 +128,7 @@ export class Connection implements WatchedConnection {
     let gate: Admission;
     if (!isFree) {
       if (last.isConfirmed && session.dialect !== 'mysql') return undefined;
-      if (last.isConfirmed) gate = this.commits(last);
+      if (last.isConfirmed) gate = this.commits(last, false) as Admission;
       // One that came to nothing.
       else this.end(last, 'rolled_back');
     }
@@ -114,8 +139,13 @@ export class Connection implements WatchedConnection {
   }
 
   private add(scope: Scope | undefined, begunBy: Course['begunBy']): Course {
-    const run = (statement: Statement): Promise<void> | undefined => this.run(transaction, statement);
-    const transaction: Transaction = new Transaction({ ...this.session, run }, scope);
+    const { runAll } = this.session;
+    const session: DriverSession = {
+      ...this.session,
+      run: (statement) => this.atItsTurn(transaction, () => this.session.run(statement)),
+      ...(runAll && { runAll: (statements) => this.atItsTurn(transaction, () => runAll(statements)) }),
+    };
+    const transaction: Transaction = new Transaction(session, scope);
     const course = {
       transaction,
       isConfirmed: false,
@@ -129,16 +159,15 @@ export class Connection implements WatchedConnection {
   }
 
   /** Of a transaction whose BEGIN still waits behind another's COMMIT, it does so too. */
-  private run(transaction: Transaction, statement: Statement): Promise<void> | undefined {
-    if (this.line === undefined || this.courses[0]?.transaction === transaction)
-      return this.session.run(statement);
-    return this.inLine(nothing).then(() => this.session.run(statement));
+  private atItsTurn<R extends Promise<void> | undefined>(transaction: Transaction, run: () => R): R {
+    if (this.line === undefined || this.courses[0]?.transaction === transaction) return run();
+    return this.inLine(nothing).then(run) as R;
   }
 
-  private commits(course: Course): Admission {
+  private commits(course: Course, takesRows: boolean): Gate {
     let waits: Promise<void> | undefined;
     try {
-      waits = course.transaction.beforeCommit(callbackResult());
+      waits = course.transaction.beforeCommit(callbackResult(), takesRows);
     } catch (error) {
       if (this.line !== undefined) return this.inLine(() => this.refuse(course, error));
       const refused = this.refuse(course, error);
@@ -154,7 +183,23 @@ export class Connection implements WatchedConnection {
       return this.inLine(() => written.then(send, (error) => this.refuse(course, error)));
     }
     send();
-    return this.line && this.inLine(nothing);
+    const rows = course.transaction.takeHeld();
+    return rows.length === 0 ? this.line && this.inLine(nothing) : this.ahead(course, rows);
+  }
+
+  /** What is sent behind this COMMIT waits: it may become a ROLLBACK. */
+  private ahead(course: Course, rows: readonly HeldRow[]): RowsAhead {
+    const { promise, resolve: answered } = Promise.withResolvers<void>();
+    this.holdLine(promise);
+    return {
+      statements: rows.map(({ statement }) => statement),
+      answered,
+      refused: (error) => {
+        course.commitIsSent = false;
+        const reason = course.transaction.notTaken(rows, error);
+        return this.refuse(course, reason).finally(answered);
+      },
+    };
   }
 
   /** Rolls back in place of a COMMIT. Throws, or rejects with, the reason. */
@@ -168,14 +213,17 @@ export class Connection implements WatchedConnection {
   }
 
   /** After what waits already. */
-  private inLine(work: () => Promise<void> | void): Promise<void> {
+  private inLine<T>(work: () => Promise<T> | T): Promise<T> {
     const turn = this.line === undefined ? Promise.resolve(work()) : this.line.then(work);
-    const line = turn.then(nothing, nothing);
+    this.holdLine(turn.then(nothing, nothing));
+    return turn;
+  }
+
+  private holdLine(line: Promise<void>): void {
     this.line = line;
     line.then(() => {
       if (this.line === line) this.line = undefined;
     });
-    return turn;
   }
 
   private end(course: Course, how: TransactionEnd | undefined): void {
@@ -216,6 +264,9 @@ function isolated(session: DriverSession): DriverSession {
     status: () => session.status(),
     beginsByItself: () => session.beginsByItself?.() === true,
     run: (statement) => isolate(() => session.run(statement)),
+    ...(session.runAll && {
+      runAll: (statements) => isolate(() => session.runAll?.(statements) ?? Promise.resolve()),
+    }),
   };
 }
 

@@ -20,6 +20,9 @@ export type TransactionEnd = 'committed' | 'rolled_back' | 'unknown';
  * - `run` sends a statement of svc behind what the application has sent, with the driver's own unpatched method; nothing of it
  *   is captured or traced. It resolves when the database has answered, or returns `undefined` where the driver is synchronous
  *   and the answer is there. Rejects, or throws, with the driver's error. Outside a transaction it sends nothing but a ROLLBACK.
+ * - `runAll`: the same for several, in one write; the first that the database does not take ends it. With it rows of svc wait for the
+ *   application's next statement, and go with its COMMIT where that is one: only for a database that a failed statement dooms the
+ *   transaction in.
  * - `beginsByItself`: whether the next query begins a transaction without BEGIN, as with MySQL's `autocommit = 0`.
  */
 export interface DriverSession {
@@ -27,10 +30,20 @@ export interface DriverSession {
   status(): TransactionStatus;
   beginsByItself?(): boolean;
   run(statement: Statement): Promise<void> | undefined;
+  runAll?(statements: readonly Statement[]): Promise<void>;
 }
 
 /** Where a statement may go: at once, or after the promise; where that rejects, not at all. */
 export type Admission = Promise<void> | undefined;
+
+/** Rows of svc that go ahead of a COMMIT, in one write with it. */
+export interface RowsAhead {
+  readonly statements: readonly Statement[];
+  /** The COMMIT has been answered, in whatever way. */
+  answered(): void;
+  /** The database has not taken one of them, nor run the COMMIT. Rejects with the reason, when the transaction is rolled back. */
+  refused(error: unknown): Promise<never>;
+}
 
 /** What a driver's patch tells of a connection. */
 export interface WatchedConnection {
@@ -42,6 +55,8 @@ export interface WatchedConnection {
    * sent: the transaction has been rolled back by then.
    */
   sends(text: string): Admission;
+  /** The same, for a driver that can write rows ahead of this very statement. */
+  sendsWithRows(text: string): Admission | RowsAhead;
   /** The application sends something that is no statement. */
   sendsNoText(): Admission;
   /** The database has answered: where the connection stands, and how a transaction has ended since its last answer, where it said so. */

@@ -1,4 +1,5 @@
 import type { DriverSession, Statement, TransactionEnd } from './driver.ts';
+import { type HeldRow, HeldRows } from './held-rows.ts';
 
 export type { TransactionEnd };
 
@@ -53,6 +54,7 @@ export class Transaction {
   private savepoints: { readonly name: string; readonly at: number }[] = [];
   private failure: Failure | undefined;
   private readonly underWay = new Set<Promise<void>>();
+  private readonly held = new HeldRows();
 
   constructor(session: DriverSession, scope: Beginner | undefined) {
     this.session = session;
@@ -65,43 +67,66 @@ export class Transaction {
 
   /** An event that belongs to it is not in it. */
   get isIncomplete(): boolean {
-    if (this.underWay.size > 0 || this.failure !== undefined) return true;
+    if (this.underWay.size > 0 || this.held.size > 0 || this.failure !== undefined) return true;
     for (let { scope } = this; scope !== undefined; scope = scope.parent)
       if (scope.beforeCommit !== undefined) return true;
     return false;
   }
 
   /**
-   * Writes into it. `since`: when the function began; `explain` makes of the driver's error what the application may see. Throws
-   * that where the driver is synchronous.
+   * Writes into it, at once or before the next statement of the application. `since`: when the function began; `explain` makes of
+   * the driver's error what the application may see. Throws that where the driver is synchronous.
    */
   join(statement: Statement, since: number, explain: (error: unknown) => unknown): Joined {
-    const ended = this.addPart();
+    const at = nextMoment();
+    const ended = this.addPart(at);
     // The database takes nothing more, and will roll back what is there.
-    if (this.session.status() === 'doomed') return { written: undefined, ended };
+    if (this.session.status() === 'doomed' || this.end !== undefined) return { written: undefined, ended };
+    const row = { statement, since, at, explain };
+    if (this.session.runAll === undefined) return { written: this.write([row]), ended };
+    this.held.add(row);
+    return { written: this.held.isFull ? this.writeHeld() : undefined, ended };
+  }
+
+  /** Writes what is held. Rejects with the reason why the database has not taken it. */
+  writeHeld(): Promise<void> | undefined {
+    return this.held.size === 0 ? undefined : this.write(this.held.take());
+  }
+
+  /** What is held goes with a COMMIT, and is the caller's to write. */
+  takeHeld(): readonly HeldRow[] {
+    return this.held.take();
+  }
+
+  /** The database has not taken these rows. Returns what the application may see of the reason. */
+  notTaken(rows: readonly HeldRow[], reason: unknown): unknown {
+    const error = rows[0]?.explain(reason) ?? reason;
+    for (const { since } of rows) this.fail(error, since);
+    return error;
+  }
+
+  private write(rows: readonly HeldRow[]): Promise<void> | undefined {
+    const { session } = this;
+    const statements = rows.map(({ statement }) => statement);
     let written: Promise<void> | undefined;
     try {
-      written = this.session.run(statement);
-    } catch (failure) {
-      const error = explain(failure);
-      this.fail(error, since);
-      throw error;
+      written = session.runAll?.(statements) ?? session.run(statements[0] as Statement);
+    } catch (reason) {
+      throw this.notTaken(rows, reason);
     }
-    if (written === undefined) return { written, ended };
-    const watched = written.catch((failure: unknown) => {
-      const error = explain(failure);
-      this.fail(error, since);
-      throw error;
+    if (written === undefined) return undefined;
+    const watched = written.catch((reason: unknown) => {
+      throw this.notTaken(rows, reason);
     });
     this.underWay.add(watched);
     const done = (): void => void this.underWay.delete(watched);
     watched.then(done, done);
-    return { written: watched, ended };
+    return watched;
   }
 
   /** Resolves with its end; writes nothing. */
   follow(): Promise<TransactionEnd> {
-    return this.addPart();
+    return this.addPart(nextMoment());
   }
 
   /** From now on it must not commit: an event that belongs to it is missing. */
@@ -130,15 +155,16 @@ export class Transaction {
     this.savepoints.length = index + 1;
     const undone = this.parts.filter(({ at }) => at > savepoint.at);
     this.parts = this.parts.filter(({ at }) => at < savepoint.at);
+    this.held.dropSince(savepoint.at);
     for (const part of undone) part.end('rolled_back');
     if (this.failure !== undefined && this.failure.since > savepoint.at) this.failure = undefined;
   }
 
   /**
    * What has to be done before a COMMIT may be sent: the events of functions that began it and still run, and all that is on its
-   * way. `undefined`: nothing. Throws, or rejects with, the reason why it must not be sent.
+   * way. `undefined`: nothing, and with `takesHeld` what is held still is. Throws, or rejects with, the reason why it must not be sent.
    */
-  beforeCommit(result: CallbackResult | undefined): Promise<void> | undefined {
+  beforeCommit(result: CallbackResult | undefined, takesHeld = false): Promise<void> | undefined {
     for (let { scope } = this; scope !== undefined; scope = scope.parent) {
       const { beforeCommit } = scope;
       if (beforeCommit === undefined) continue;
@@ -150,27 +176,35 @@ export class Transaction {
         failed(error);
       }
     }
+    if (!takesHeld || this.underWay.size > 0) this.writeHeld()?.catch(nothing);
     if (this.underWay.size > 0) return this.settled();
     if (this.failure !== undefined) throw this.failure.error;
     return undefined;
   }
 
   private async settled(): Promise<void> {
-    while (this.underWay.size > 0) await Promise.allSettled(this.underWay);
+    while (this.underWay.size > 0) {
+      await Promise.allSettled(this.underWay);
+      this.writeHeld()?.catch(nothing);
+    }
     if (this.failure !== undefined) throw this.failure.error;
   }
 
   hasEnded(how: TransactionEnd): void {
     if (this.end !== undefined) return;
     this.end = how;
-    for (const part of this.parts) part.end(how);
+    const unwritten = new Set(this.held.take().map(({ at }) => at));
+    for (const part of this.parts) part.end(unwritten.has(part.at) ? 'rolled_back' : how);
     this.parts = [];
   }
 
-  private addPart(): Promise<TransactionEnd> {
+  private addPart(at: number): Promise<TransactionEnd> {
     if (this.end !== undefined) return Promise.resolve(this.end);
     const { promise, resolve } = Promise.withResolvers<TransactionEnd>();
-    this.parts.push({ at: nextMoment(), end: resolve });
+    this.parts.push({ at, end: resolve });
     return promise;
   }
 }
+
+/** Its reason is kept where it matters. */
+function nothing(): void {}

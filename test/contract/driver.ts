@@ -16,6 +16,8 @@ export interface TestConnection {
 /** What a suite needs to know of a driver. It has empty tables `orders` and `events`, with a text `id` as their key. */
 export interface DriverUnderTest {
   readonly isSync: boolean;
+  /** A row goes with the application's next statement, which is the one that fails where it is not taken. */
+  readonly holdsRows: boolean;
   /** Several of them can be in transactions side by side. */
   connect(): Promise<TestConnection>;
   /** Of all rows that are committed, read over a connection that svc does not see. */
@@ -82,6 +84,12 @@ export function testDriver(get: () => DriverUnderTest): void {
       { orders, events },
     );
   };
+
+  /** The same, where the table does not take the row. */
+  async function writeRefused(connection: TestConnection, taken: string): Promise<void> {
+    const call = doing(() => write(connection, taken));
+    await (traits.holdsRows ? call : assert.rejects(call, { code: 'SVC_OUTBOX_INSERT' }));
+  }
 
   /** An event whose row the table does not take: there is one of its name. */
   async function takenId(connection: TestConnection): Promise<string> {
@@ -317,7 +325,7 @@ export function testDriver(get: () => DriverUnderTest): void {
       () => connection.begin(),
       () => order(connection, id),
     );
-    await assert.rejects(doing(() => write(connection, taken)));
+    await writeRefused(connection, taken);
     await assert.rejects(doing(() => connection.commit()));
     await holds({ [id]: false, [taken]: false }, { [taken]: true });
   });
@@ -330,12 +338,23 @@ export function testDriver(get: () => DriverUnderTest): void {
       () => order(connection, id),
       () => connection.run('SAVEPOINT before_it'),
     );
-    await assert.rejects(doing(() => write(connection, taken)));
+    await writeRefused(connection, taken);
     await doing(
       () => connection.run('ROLLBACK TO SAVEPOINT before_it'),
       () => connection.commit(),
     );
     await holds({ [id]: true, [taken]: false }, { [taken]: true });
+  });
+
+  it('many events of one transaction are all there', async () => {
+    const [connection, ids] = [await connect(), Array.from({ length: 120 }, newId)];
+    await doing(
+      () => connection.begin(),
+      () => order(connection, ids[0] as string),
+      ...ids.map((id) => () => captures.call(id, () => inTurn())),
+      () => connection.commit(),
+    );
+    await holds({}, Object.fromEntries(ids.map((id) => [id, true])));
   });
 
   it("the application's own error is the one it gets, and no event follows it", async () => {

@@ -121,6 +121,7 @@ for (const { name, title, start } of servers) {
       describe(style, () => {
         const driver: DriverUnderTest = {
           isSync: false,
+          holdsRows: false,
           hasCallbacks: style === 'with callbacks',
           connect: () => connect({ uri, multipleStatements: true }),
           async ids(table) {

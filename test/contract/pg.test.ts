@@ -73,6 +73,7 @@ requiring('postgres', 'the driver pg', function () {
     describe(style, () => {
       const driver: DriverUnderTest = {
         isSync: false,
+        holdsRows: true,
         hasCallbacks: true,
         connect: () => connect(url),
         async ids(table) {

@@ -76,6 +76,7 @@ for (const { name, open, patch } of cases) {
 
       const driver: DriverUnderTest = {
         isSync: true,
+        holdsRows: false,
         hasCallbacks: false,
         connect,
         ids: async (table) =>

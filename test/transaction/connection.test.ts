@@ -92,7 +92,7 @@ describe('a COMMIT', () => {
   });
 
   it('fails at once where the driver is synchronous', async () => {
-    const { fake, transaction } = await begun(fakeConnection('sqlite', true));
+    const { fake, transaction } = await begun(fakeConnection('sqlite', 'sync'));
     assert.throws(() => transaction.join(statement('fails'), 1, () => new Error('explained')), /explained/);
     assert.throws(() => fake.connection.sends('COMMIT'), /explained/);
     assert.deepEqual(fake.sent, ['fails', 'ROLLBACK']);

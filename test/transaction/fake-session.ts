@@ -24,8 +24,14 @@ export function loseConnections(): void {
   for (const connection of made.splice(0)) connection.isLost();
 }
 
-/** `isSync`: its statements are answered at once; those with the text `fails` are not taken. */
-export function fakeConnection(dialect: Dialect = 'postgres', isSync = false): FakeConnection {
+/**
+ * `sync`: its statements are answered at once, and those with the text `fails` are not taken. `holds`: rows wait for the next
+ * statement.
+ */
+export function fakeConnection(
+  dialect: Dialect = 'postgres',
+  manner: 'async' | 'sync' | 'holds' = 'async',
+): FakeConnection {
   const waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
   let ungated = 0;
   const session: DriverSession = {
@@ -34,7 +40,7 @@ export function fakeConnection(dialect: Dialect = 'postgres', isSync = false): F
     beginsByItself: () => fake.beginsByItself,
     run({ text }) {
       fake.sent.push(text);
-      if (isSync) {
+      if (manner === 'sync') {
         if (text === 'fails') throw new Error(text);
         if (text === 'ROLLBACK') {
           fake.status = 'none';
@@ -44,6 +50,12 @@ export function fakeConnection(dialect: Dialect = 'postgres', isSync = false): F
       }
       return new Promise((resolve, reject) => waiting.push({ resolve, reject }));
     },
+    ...(manner === 'holds' && {
+      runAll(statements) {
+        fake.sent.push(...statements.map(({ text }) => text));
+        return new Promise((resolve, reject) => waiting.push({ resolve, reject }));
+      },
+    }),
   };
   const onUngated = (): void => {
     ungated++;

@@ -1,30 +1,8 @@
 import { isOwnWork } from '../../ground/lifecycle.ts';
-import type {
-  Connections,
-  DriverPatch,
-  DriverSession,
-  Statement,
-  TransactionEnd,
-  TransactionStatus,
-  WatchedConnection,
-} from '../../transaction/driver.ts';
+import type { Connections, DriverPatch, RowsAhead, WatchedConnection } from '../../transaction/driver.ts';
 import { patchOnce } from '../../transaction/patch-once.ts';
 import { currentScope, runInScope } from '../../transaction/scope.ts';
-
-type Callback = (error: unknown, ...results: unknown[]) => void;
-type Query = (this: PgClient, config: unknown, values?: unknown, callback?: unknown) => unknown;
-
-/** What is used of a client of `pg`, 8 and later. */
-interface PgClient {
-  readonly connection: {
-    prependListener(event: string, listener: (message: { status?: string; text?: string }) => void): void;
-  };
-  readonly readyForQuery?: boolean;
-  query: Query;
-  once(event: 'drain' | 'end', listener: () => void): void;
-  removeListener(event: 'drain' | 'end', listener: () => void): void;
-  on(event: 'end', listener: () => void): void;
-}
+import { type Callback, canFollowRows, type PgClient, PgSession, type Query } from './pg-session.ts';
 
 interface Pg {
   readonly Client?: { readonly prototype: PgClient };
@@ -44,20 +22,43 @@ export const pgDriver: DriverPatch = {
 
 function patchClient(prototype: PgClient, connections: Connections): void {
   const original = prototype.query;
+  const sessions = new WeakMap<WatchedConnection, PgSession>();
   prototype.query = function query(this: PgClient, ...args: [unknown, unknown?, unknown?]): unknown {
+    if (isOwnWork()) return Reflect.apply(original, this, args);
+    const connection = connections.of(this, (made) => {
+      const session = new PgSession(this, original, made);
+      sessions.set(made, session);
+      return session;
+    });
     const text = textOf(args[0]);
-    if (text === undefined || isOwnWork()) return Reflect.apply(original, this, args);
-    const connection = connections.of(this, (made) => openSession(this, original, made));
-    let admission: Promise<void> | undefined;
-    try {
-      admission = connection.sends(text);
-    } catch (error) {
-      admission = Promise.reject(error);
-    }
+    const admission = admit(connection, text, canFollowRows(this, args));
     const bound = withScope(args);
     if (admission === undefined) return Reflect.apply(original, this, bound);
-    return whenAdmitted(admission, this, original, bound);
+    if (admission instanceof Promise) return whenAdmitted(admission, this, original, bound);
+    return commitWith(admission, sessions.get(connection) as PgSession, text ?? '', bound);
   };
+}
+
+function admit(
+  connection: WatchedConnection,
+  text: string | undefined,
+  canFollow: boolean,
+): Promise<void> | RowsAhead | undefined {
+  try {
+    if (text === undefined) return connection.sendsNoText();
+    return canFollow ? connection.sendsWithRows(text) : connection.sends(text);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
+/** As `pg` does: calls back where there is a callback, else returns a promise. */
+function commitWith(rows: RowsAhead, session: PgSession, text: string, args: readonly unknown[]): unknown {
+  const callback = args.find((each) => typeof each === 'function') as Callback | undefined;
+  if (callback !== undefined) return session.commit(text, rows, callback);
+  return new Promise((resolve, reject) => {
+    session.commit(text, rows, (error, result) => (error ? reject(error) : resolve(result)));
+  });
 }
 
 function textOf(config: unknown): string | undefined {
@@ -114,70 +115,4 @@ function patchPool(prototype: { connect: Connect }): void {
     const bound: Callback = (...given) => runInScope(scope, () => callback(...given));
     return Reflect.apply(original, this, [bound]);
   };
-}
-
-const statuses: Readonly<Record<string, TransactionStatus>> = { I: 'none', T: 'open', E: 'doomed' };
-
-function openSession(client: PgClient, query: Query, connection: WatchedConnection): DriverSession {
-  let status: TransactionStatus = 'none';
-  let ended: TransactionEnd | undefined;
-  let hasFailed = false;
-  // Before the client's own listeners: they call the application back.
-  client.connection.prependListener('commandComplete', ({ text }) => {
-    if (text === 'COMMIT') ended = 'committed';
-    else if (text === 'ROLLBACK') ended = 'rolled_back';
-  });
-  client.connection.prependListener('errorMessage', () => {
-    hasFailed = true;
-  });
-  client.connection.prependListener('readyForQuery', (message) => {
-    const before = status;
-    status = statuses[message.status ?? 'I'] ?? 'none';
-    // A COMMIT that the database refuses, for a deferred constraint or another transaction, has rolled back.
-    if (hasFailed && before !== 'none' && status === 'none') ended ??= 'rolled_back';
-    connection.answered(status, ended);
-    ended = undefined;
-    hasFailed = false;
-  });
-  client.on('end', () => {
-    status = 'none';
-    connection.isLost();
-  });
-  return {
-    dialect: 'postgres',
-    status: () => status,
-    run: (statement) => run(client, query, statement, () => status),
-  };
-}
-
-/** Not behind other statements: `pg` speaks of that as deprecated, and the status would be an old one. */
-async function run(
-  client: PgClient,
-  query: Query,
-  { text, values }: Statement,
-  status: () => TransactionStatus,
-): Promise<void> {
-  if (client.readyForQuery === false) await drained(client);
-  if (status() === 'none') throw new Error('the transaction is over');
-  // Known only now: `pg` tells an error before it has heard where the connection stands.
-  if (status() === 'doomed' && text !== 'ROLLBACK') return;
-  await new Promise<void>((resolve, reject) => {
-    const answered: Callback = (error) => (error ? reject(error) : resolve());
-    Reflect.apply(query, client, [{ text, values }, undefined, answered]);
-  });
-}
-
-function drained(client: PgClient): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const onDrain = (): void => {
-      client.removeListener('end', onEnd);
-      resolve();
-    };
-    const onEnd = (): void => {
-      client.removeListener('drain', onDrain);
-      reject(new Error('the connection has ended'));
-    };
-    client.once('drain', onDrain);
-    client.once('end', onEnd);
-  });
 }

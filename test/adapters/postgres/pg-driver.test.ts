@@ -175,4 +175,141 @@ requiring('postgres', 'pg', function () {
     assert.ok((await ids('events')).includes('a'));
     await pool.end();
   });
+
+  describe('a row that goes with the COMMIT', () => {
+    const prepared = async (client: pg.Client): Promise<number> => {
+      const text = "SELECT count(*)::int AS count FROM pg_prepared_statements WHERE name LIKE 'svc%'";
+      const { rows } = await startOwnWork(() => client.query<{ count: number }>(text));
+      return rows[0]?.count ?? -1;
+    };
+    const transact = async (client: pg.Client, id: string): Promise<pg.QueryResult> => {
+      await client.query('BEGIN');
+      await write(client, id);
+      return client.query('COMMIT');
+    };
+
+    it('leaves the result of the COMMIT as it is', async () => {
+      const client = await connect();
+      await client.query('BEGIN');
+      const plain = await client.query('COMMIT');
+      const joined = await transact(client, 'a');
+      const told = ({ command, rowCount, rows, fields, oid }: pg.QueryResult) => ({
+        ...{ command, rowCount, rows, fields, oid },
+      });
+      assert.ok(joined instanceof pg.Result);
+      assert.deepEqual(told(joined), told(plain));
+      assert.deepEqual(await captures.ends(), { a: 'outbox' });
+    });
+
+    it('fails the next statement instead, where there is one and the row is not taken', async () => {
+      const client = await connect();
+      await outside("INSERT INTO events VALUES ('a')");
+      await client.query('BEGIN');
+      await write(client, 'a');
+      await assert.rejects(client.query('SELECT 1'), { code: 'SVC_OUTBOX_INSERT' });
+      await assert.rejects(client.query('COMMIT'), { code: 'SVC_OUTBOX_INSERT' });
+      assert.deepEqual(await captures.ends(), { a: 'rolled_back' });
+      assert.deepEqual(await ids('orders'), []);
+      await transact(client, 'b');
+      assert.deepEqual(await ids('events'), ['a', 'b']);
+    });
+
+    it('is not sent behind a statement that has failed, nor is that failure another one', async () => {
+      const client = await connect();
+      await client.query('BEGIN');
+      await write(client, 'a');
+      const failing = assert.rejects(client.query('SELECT no_such_column'), { code: '42703' });
+      const commit = client.query('COMMIT');
+      await failing;
+      assert.equal((await commit).command, 'ROLLBACK');
+      assert.deepEqual(await captures.ends(), { a: 'rolled_back' });
+    });
+
+    it('is of one prepared statement on a connection that leads to its backend', async () => {
+      const client = await connect();
+      await transact(client, 'a');
+      assert.equal(await prepared(client), 0, 'the first asks who is there');
+      for (const id of ['b', 'c']) await transact(client, id);
+      assert.equal(await prepared(client), 1);
+      assert.deepEqual(await ids('events'), ['a', 'b', 'c']);
+    });
+
+    it('is of none behind a pooler, which tells a process id of its own', async () => {
+      const client = await connect();
+      (client as unknown as { processID: number }).processID += 1;
+      for (const id of ['a', 'b', 'c']) await transact(client, id);
+      assert.equal(await prepared(client), 0);
+      assert.deepEqual(await ids('events'), ['a', 'b', 'c']);
+    });
+
+    for (const text of ['DEALLOCATE ALL', 'DISCARD ALL', '/* a pool */ deallocate all'])
+      it(`is prepared again after ${text}`, async () => {
+        const client = await connect();
+        for (const id of ['a', 'b']) await transact(client, id);
+        await client.query(text);
+        assert.equal(await prepared(client), 0);
+        await transact(client, 'c');
+        assert.equal(await prepared(client), 1);
+        assert.deepEqual(await ids('events'), ['a', 'b', 'c']);
+      });
+
+    it('is prepared again, under another name, where its first one was not taken', async () => {
+      const client = await connect();
+      await transact(client, 'a');
+      await assert.rejects(transact(client, 'a'), { code: '23505' });
+      await client.query('ROLLBACK');
+      await outside("INSERT INTO events VALUES ('b')");
+      await assert.rejects(transact(client, 'b'), { code: 'SVC_OUTBOX_INSERT' });
+      for (const id of ['c', 'd']) await transact(client, id);
+      assert.deepEqual(await ids('events'), ['a', 'b', 'c', 'd']);
+    });
+
+    it('is not prepared any more where the statement was taken away behind the back of svc', async () => {
+      const client = await connect();
+      for (const id of ['a', 'b']) await transact(client, id);
+      await client.query('DO $$ BEGIN DEALLOCATE ALL; END $$');
+      await assert.rejects(transact(client, 'c'), { code: 'SVC_OUTBOX_INSERT' });
+      for (const id of ['d', 'e']) await transact(client, id);
+      assert.equal(await prepared(client), 0);
+      assert.deepEqual(await ids('events'), ['a', 'b', 'd', 'e']);
+    });
+
+    it('keeps what is sent behind it back until it is clear what became of it', async () => {
+      const client = await connect();
+      await outside("INSERT INTO events VALUES ('a')");
+      await client.query('BEGIN');
+      await write(client, 'a');
+      const commit = assert.rejects(client.query('COMMIT'), { code: 'SVC_OUTBOX_INSERT' });
+      const behind = client.query("INSERT INTO orders VALUES ('behind')");
+      await commit;
+      await behind;
+      assert.deepEqual(await ids('orders'), ['behind']);
+    });
+
+    it('does without it on a client that sends queries in a pipeline', async () => {
+      const client = new pg.Client({ connectionString: url, pipeline: true } as pg.ClientConfig);
+      await client.connect();
+      opened.push(client);
+      await transact(client, 'a');
+      assert.deepEqual(await ids('events'), ['a']);
+    });
+
+    it('leaves a COMMIT that took longer than the client waits to its end', async () => {
+      const client = new pg.Client({ connectionString: url, query_timeout: 300 });
+      client.on('error', () => {});
+      await client.connect();
+      opened.push(client);
+      await outside(
+        'CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1); RETURN NEW; END $$',
+      );
+      await outside('CREATE TRIGGER slow BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION slow()');
+      try {
+        await assert.rejects(transact(client, 'a'), /Query read timeout/);
+        assert.deepEqual(await captures.ends(), { a: 'outbox' });
+      } finally {
+        await outside('DROP TRIGGER slow ON events');
+      }
+      assert.deepEqual(await ids('events'), ['a']);
+    });
+  });
 });

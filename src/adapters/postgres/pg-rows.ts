@@ -1,0 +1,145 @@
+import { crc32 } from 'node:zlib';
+import type { Statement, TransactionStatus } from '../../transaction/driver.ts';
+
+/** What is used of the connection of a client, as other packages on top of `pg` do. */
+export interface PgWire {
+  readonly stream: { readonly writable: boolean; write(bytes: Buffer): unknown };
+  parse(message: { text: string; name?: string }): void;
+  bind(message: { statement?: string; values?: readonly unknown[] }): void;
+  execute(message: object): void;
+  sync(): void;
+}
+
+/** What is known of one connection, for the statement that all rows share. */
+export interface RowPreparation {
+  /** Nothing stands between this process and its backend, so that what is prepared is there the next time. */
+  isDirect: boolean | undefined;
+  /** Of the statements that are prepared. */
+  readonly names: Set<string>;
+  /** Names of before are not used again: what has become of them is not known. */
+  generation: number;
+}
+
+export function newPreparation(): RowPreparation {
+  return { isDirect: undefined, names: new Set(), generation: 0 };
+}
+
+export function forgetPrepared(preparation: RowPreparation): void {
+  preparation.names.clear();
+  preparation.generation++;
+}
+
+export interface RowBatch {
+  readonly statements: readonly Statement[];
+  /** What the application sends behind them, with no answer but that it is done. */
+  readonly commit?: string | undefined;
+  readonly preparation: RowPreparation;
+  /** The process id of the backend, as it was told when the client connected. */
+  readonly processId: unknown;
+  status(): TransactionStatus;
+  onAnswered(): void;
+  /** `isOfRow`: the database has refused a row, and run nothing after it. */
+  onError(error: unknown, isOfRow: boolean): void;
+  onCommitted?(message: unknown, wire: PgWire): void;
+}
+
+/** As `pg` takes it in place of a query. */
+export interface Submitted {
+  readonly text: string;
+  submit(wire: PgWire): null;
+}
+
+const backendOf: Statement = { text: 'SELECT pg_backend_pid()', values: [] };
+
+/**
+ * Rows of svc, and a COMMIT of the application behind them where there is one: one write, and one answer. Where the database
+ * refuses a row it skips what follows, the COMMIT included.
+ *
+ * The statement of the rows is prepared on a connection that leads straight to its backend: behind a pooler, another backend may
+ * get the next transaction. The first rows of a connection ask for the backend's process id on their way: it is the one that the
+ * client was told only if nobody stands between them.
+ */
+export function submitRows(batch: RowBatch): Submitted {
+  const { commit, preparation } = batch;
+  let expected: readonly (Statement & { readonly name?: string })[] = [];
+  let done = 0;
+
+  function statementsNow(): readonly Statement[] {
+    // Known only now: a statement that was still on its way may have failed.
+    if (batch.status() !== 'open') return [];
+    return preparation.isDirect === undefined ? [backendOf, ...batch.statements] : batch.statements;
+  }
+
+  function send(wire: PgWire): void {
+    const parsed = new Set(preparation.names);
+    for (const { text, values, name } of expected) {
+      if (name === undefined || !parsed.has(name)) wire.parse(name === undefined ? { text } : { text, name });
+      if (name !== undefined) parsed.add(name);
+      wire.bind(
+        name === undefined ? { values: values.map(asText) } : { statement: name, values: values.map(asText) },
+      );
+      wire.execute({});
+    }
+    if (commit !== undefined) {
+      wire.parse({ text: commit });
+      wire.bind({});
+      wire.execute({});
+    }
+    wire.sync();
+  }
+
+  const submitted = {
+    text: commit ?? batch.statements[0]?.text ?? '',
+    submit(wire: PgWire): null {
+      expected = statementsNow().map((one) =>
+        preparation.isDirect === true ? { ...one, name: nameOf(one.text, preparation.generation) } : one,
+      );
+      inOneWrite(wire, send);
+      return null;
+    },
+    handleDataRow({ fields }: { fields: readonly unknown[] }): void {
+      if (expected[done] === backendOf) preparation.isDirect = String(fields[0]) === String(batch.processId);
+    },
+    handleCommandComplete(message: unknown, wire: PgWire): void {
+      const { name } = expected[done] ?? {};
+      if (name !== undefined) preparation.names.add(name);
+      if (done++ >= expected.length) batch.onCommitted?.(message, wire);
+    },
+    handleReadyForQuery: () => batch.onAnswered(),
+    handleError(error: { severity?: unknown; code?: unknown }): void {
+      // What is not of the database says nothing of the rows: a connection that is gone, an answer that took too long.
+      const isOfRow = typeof error.severity === 'string' && done < expected.length;
+      if (isOfRow && preparation.isDirect) {
+        forgetPrepared(preparation);
+        if (namesAreGone(error.code)) preparation.isDirect = false;
+      }
+      batch.onError(error, isOfRow);
+    },
+    handleRowDescription() {},
+    handleEmptyQuery() {},
+    handlePortalSuspended() {},
+  };
+  return submitted;
+}
+
+/** SQLSTATE: there is no such prepared statement, or it is there already, or means something else by now. */
+const namesAreGone = (code: unknown): boolean => code === '26000' || code === '42P05' || code === '0A000';
+
+const checksums = new Map<string, string>();
+
+function nameOf(text: string, generation: number): string {
+  const checksum = checksums.get(text) ?? crc32(text).toString(16);
+  checksums.set(text, checksum);
+  return `svc_${checksum}_${generation}`;
+}
+
+const asText = (value: unknown): unknown => (typeof value === 'number' ? String(value) : value);
+
+/** Each message would be a piece of its own for the socket. */
+function inOneWrite(wire: PgWire, send: (wire: PgWire) => void): void {
+  const { stream } = wire;
+  const pieces: Buffer[] = [];
+  const write = (piece: Buffer): boolean => pieces.push(piece) > 0;
+  send(Object.create(wire, { stream: { value: { writable: stream.writable, write } } }) as PgWire);
+  if (pieces.length > 0) stream.write(Buffer.concat(pieces));
+}

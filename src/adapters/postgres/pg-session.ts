@@ -1,0 +1,174 @@
+import type {
+  DriverSession,
+  RowsAhead,
+  Statement,
+  TransactionEnd,
+  TransactionStatus,
+  WatchedConnection,
+} from '../../transaction/driver.ts';
+import { forgetPrepared, newPreparation, type PgWire, submitRows } from './pg-rows.ts';
+
+export type Callback = (error: unknown, ...results: unknown[]) => void;
+export type Query = (this: PgClient, config: unknown, values?: unknown, callback?: unknown) => unknown;
+
+interface PgConnection extends PgWire {
+  prependListener(event: string, listener: (message: { status?: string; text?: string }) => void): void;
+}
+
+/** What is used of a client of `pg`, 8 and later. */
+export interface PgClient {
+  readonly connection: PgConnection;
+  readonly readyForQuery?: boolean;
+  readonly processID?: unknown;
+  /** It sends queries without waiting for answers, and takes nothing but queries. */
+  readonly pipeline?: boolean;
+  query: Query;
+  once(event: 'drain' | 'end', listener: () => void): void;
+  removeListener(event: 'drain' | 'end', listener: () => void): void;
+  on(event: 'end', listener: () => void): void;
+}
+
+/** `Query` of `pg`, which makes a result of the messages of the database. */
+interface PgQuery {
+  handleCommandComplete(message: unknown, connection: unknown): void;
+  handleReadyForQuery(connection: unknown): void;
+}
+type QueryClass = new (config: unknown, values: unknown, callback: Callback) => PgQuery;
+
+/** What the application prepared is gone with it, and what svc did. */
+const dropsPrepared = /^(?:DISCARD ALL|DEALLOCATE)/;
+const statuses: Readonly<Record<string, TransactionStatus>> = { I: 'none', T: 'open', E: 'doomed' };
+
+/** One client of the application, as its socket tells of it. */
+export class PgSession implements DriverSession {
+  readonly dialect = 'postgres';
+  readonly runAll?: (statements: readonly Statement[]) => Promise<void>;
+  private readonly client: PgClient;
+  /** Unpatched. */
+  private readonly query: Query;
+  private readonly preparation = newPreparation();
+  private known: TransactionStatus = 'none';
+
+  constructor(client: PgClient, query: Query, connection: WatchedConnection) {
+    this.client = client;
+    this.query = query;
+    if (client.pipeline !== true) this.runAll = (statements) => this.runRows(statements);
+    this.listen(connection);
+  }
+
+  status(): TransactionStatus {
+    return this.known;
+  }
+
+  /** Not behind other statements: `pg` speaks of that as deprecated, and the status would be an old one. */
+  async run({ text, values }: Statement): Promise<void> {
+    if (!(await this.isFree()) && text !== 'ROLLBACK') return;
+    await new Promise<void>((resolve, reject) => {
+      const answered: Callback = (error) => (error ? reject(error) : resolve());
+      Reflect.apply(this.query, this.client, [{ text, values }, undefined, answered]);
+    });
+  }
+
+  /** A COMMIT of the application with rows ahead of it; `done` gets what it would have got without them. */
+  commit(text: string, { statements, answered, refused }: RowsAhead, done: Callback): void {
+    const { Query } = this.client.constructor as unknown as { Query: QueryClass };
+    const result = new Query({ text }, undefined, (error, found) => submitted.callback?.(error, found));
+    const submitted: ReturnType<typeof submitRows> & { callback?: Callback } = submitRows({
+      ...this.batch(statements),
+      commit: text,
+      onCommitted: (message, wire) => result.handleCommandComplete(message, wire),
+      onAnswered: () => {
+        answered();
+        result.handleReadyForQuery(this.client.connection);
+      },
+      onError: (error, isOfRow) => {
+        if (!isOfRow) answered();
+        const told: Promise<never> = isOfRow ? refused(error) : Promise.reject(error);
+        told.catch((reason: unknown) => submitted.callback?.(reason));
+      },
+    });
+    Reflect.apply(this.query, this.client, [submitted, done]);
+  }
+
+  private async runRows(statements: readonly Statement[]): Promise<void> {
+    if (!(await this.isFree())) return;
+    await new Promise<void>((resolve, reject) => {
+      const submitted = submitRows({
+        ...this.batch(statements),
+        onAnswered: resolve,
+        onError: reject,
+      });
+      // With a time limit of the client `pg` calls it.
+      const told: Callback = (error) => error && reject(error);
+      Reflect.apply(this.query, this.client, [submitted, told]);
+    });
+  }
+
+  private batch(statements: readonly Statement[]) {
+    const { preparation, client } = this;
+    return { statements, preparation, processId: client.processID, status: () => this.known };
+  }
+
+  /** Waits for what is on its way. `false`: the transaction will only be rolled back. Rejects where there is none. */
+  private async isFree(): Promise<boolean> {
+    if (this.client.readyForQuery === false) await drained(this.client);
+    if (this.known === 'none') throw new Error('the transaction is over');
+    // Known only now: `pg` tells an error before it has heard where the connection stands.
+    return this.known === 'open';
+  }
+
+  private listen(connection: WatchedConnection): void {
+    const { client } = this;
+    let ended: TransactionEnd | undefined;
+    let hasFailed = false;
+    // Before the client's own listeners: they call the application back.
+    client.connection.prependListener('commandComplete', ({ text }) => {
+      if (text === 'COMMIT') ended = 'committed';
+      else if (text === 'ROLLBACK') ended = 'rolled_back';
+      else if (text?.startsWith('D') && dropsPrepared.test(text)) forgetPrepared(this.preparation);
+    });
+    client.connection.prependListener('errorMessage', () => {
+      hasFailed = true;
+    });
+    client.connection.prependListener('readyForQuery', (message) => {
+      const before = this.known;
+      this.known = statuses[message.status ?? 'I'] ?? 'none';
+      // A COMMIT that the database refuses, for a deferred constraint or another transaction, has rolled back.
+      if (hasFailed && before !== 'none' && this.known === 'none') ended ??= 'rolled_back';
+      connection.answered(this.known, ended);
+      ended = undefined;
+      hasFailed = false;
+    });
+    client.on('end', () => {
+      this.known = 'none';
+      connection.isLost();
+    });
+  }
+}
+
+/** What can be sent with rows ahead of it, if it is a COMMIT: it asks for nothing more than to be run. */
+export function canFollowRows(client: PgClient, [config, values]: readonly unknown[]): boolean {
+  if (typeof config !== 'string' && (typeof config !== 'object' || config === null)) return false;
+  if (client.pipeline === true || (client.constructor as { Query?: unknown }).Query === undefined)
+    return false;
+  if (Array.isArray(values) && values.length > 0) return false;
+  if (typeof config === 'string') return true;
+  const { submit, name, rows, callback, values: own } = config as Record<string, unknown>;
+  const asksForMore = [submit, name, rows, callback].some((each) => each !== undefined);
+  return !asksForMore && (own === undefined || (Array.isArray(own) && own.length === 0));
+}
+
+function drained(client: PgClient): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onDrain = (): void => {
+      client.removeListener('end', onEnd);
+      resolve();
+    };
+    const onEnd = (): void => {
+      client.removeListener('drain', onDrain);
+      reject(new Error('the connection has ended'));
+    };
+    client.once('drain', onDrain);
+    client.once('end', onEnd);
+  });
+}

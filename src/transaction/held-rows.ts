@@ -1,0 +1,43 @@
+import type { Statement } from './driver.ts';
+
+/** One row that waits for the next statement of the application. */
+export interface HeldRow {
+  readonly statement: Statement;
+  /** When its function began. */
+  readonly since: number;
+  /** When it was held. */
+  readonly at: number;
+  /** Makes of the driver's error what the application may see. */
+  readonly explain: (error: unknown) => unknown;
+}
+
+/** More than these are not kept in memory: the call that brings the last one waits until the database has them. */
+const mostRows = 50;
+
+/** Rows that are written together, before the next statement of the application or in one write with its COMMIT. */
+export class HeldRows {
+  private rows: HeldRow[] = [];
+
+  get size(): number {
+    return this.rows.length;
+  }
+
+  get isFull(): boolean {
+    return this.rows.length >= mostRows;
+  }
+
+  add(row: HeldRow): void {
+    this.rows.push(row);
+  }
+
+  take(): readonly HeldRow[] {
+    const { rows } = this;
+    this.rows = [];
+    return rows;
+  }
+
+  /** Those since then are undone before they were written. */
+  dropSince(at: number): void {
+    this.rows = this.rows.filter((row) => row.at < at);
+  }
+}
