@@ -59,11 +59,32 @@ const mysqlWords = [
 ];
 const mysqlControl = new RegExp(mysqlWords.join('|'), 'iy');
 
+const longestKept = 500;
+const mostKept = 1_000;
+/** Applications send the same texts again and again. */
+const kept: Readonly<Record<Dialect, Map<string, StatementKind>>> = {
+  postgres: new Map(),
+  mysql: new Map(),
+  sqlite: new Map(),
+};
+
 /**
  * Of one text, which may hold several statements: the one that matters most is told, and that is COMMIT, which must be known
  * before it is sent.
  */
 export function kindOf(text: string, dialect: Dialect): StatementKind {
+  if (text.length > longestKept) return readKind(text, dialect);
+  const kinds = kept[dialect];
+  const known = kinds.get(text);
+  if (known !== undefined) return known;
+  const kind = readKind(text, dialect);
+  // Texts with values in them are never the same.
+  if (kinds.size >= mostKept) kinds.clear();
+  kinds.set(text, kind);
+  return kind;
+}
+
+function readKind(text: string, dialect: Dialect): StatementKind {
   const first = kindAt(text, 0, dialect);
   const end = text.indexOf(';');
   if (end < 0 || isBlank(text, end + 1)) return first;
