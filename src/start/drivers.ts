@@ -7,9 +7,9 @@ import { nodeSqliteDriver } from '../adapters/sqlite/node-sqlite-driver.ts';
 import { prepareSqliteAtOnce } from '../adapters/sqlite/prepare-at-once.ts';
 import type { PackagePatch } from '../capture/packages/hooked-package.ts';
 import type { Config } from '../config/config.ts';
-import { SvcError } from '../ground/errors.ts';
 import { runOwnWork } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
+import { watchDriver } from '../outbox/api/watch-driver.ts';
 import { createConnections } from '../transaction/connection.ts';
 import { type Dialect, dialectOf } from '../transaction/dialect.ts';
 import type { Connections, DriverPatch } from '../transaction/driver.ts';
@@ -21,6 +21,7 @@ const drivers: Readonly<Record<Dialect, readonly DriverPatch[]>> = {
   mysql: mysql2Drivers,
   sqlite: [nodeSqliteDriver, betterSqlite3Driver],
 };
+const all = Object.values(drivers).flat();
 
 /** What follows the transactions of the application. */
 export interface Following {
@@ -38,7 +39,7 @@ export function followDrivers(dialect: Dialect | undefined, logger: Logger): Fol
       'a transaction was committed before its event was stored, in a way that svc does not see: let the application send COMMIT as a statement of its own',
     ),
   );
-  const wanted = dialect === undefined ? Object.values(drivers).flat() : drivers[dialect];
+  const wanted = dialect === undefined ? all : drivers[dialect];
   const ofDrivers = wanted.map(({ specifier, patch }) => ({
     specifier,
     patch(exports: object) {
@@ -55,7 +56,7 @@ export function followDrivers(dialect: Dialect | undefined, logger: Logger): Fol
   return {
     patches: [...ofDrivers, ...others, ...ormPatches.map((orm) => ormPatch(orm, logger))],
     connections,
-    watch: (driver) => watchDriver(driver, connections),
+    watch: (driver) => watchDriver(driver, all, connections),
   };
 }
 
@@ -82,48 +83,6 @@ function foreignPatch(
       isSaid = true;
     },
   };
-}
-
-/** By what it exports: a bundle has no name for it. */
-const marks: readonly (readonly [specifier: string, isIt: (exports: Record<string, never>) => boolean])[] = [
-  ['pg', ({ Client, Pool }) => isClass(Client, 'query') && typeof Pool === 'function'],
-  ['mysql2', ({ createPool, createConnection }) => [createPool, createConnection].every(isFunction)],
-  ['node:sqlite', ({ DatabaseSync }) => isClass(DatabaseSync, 'prepare')],
-  ['better-sqlite3', (exports) => isClass(exports, 'prepare') && isClass(exports, 'transaction')],
-];
-
-function watchDriver(given: unknown, connections: Connections): void {
-  const standard = (given as { default?: unknown } | null | undefined)?.default;
-  for (const exports of [given, standard]) {
-    if (exports === null || (typeof exports !== 'object' && typeof exports !== 'function')) continue;
-    const specifier = marks.find(([, isIt]) => isIt(exports as Record<string, never>))?.[0];
-    const driver = Object.values(drivers)
-      .flat()
-      .find((one) => one.specifier === specifier);
-    if (driver === undefined) continue;
-    try {
-      driver.patch(exports, connections);
-    } catch (error) {
-      throw notFollowed(`transactions through this ${specifier} cannot be followed: ${reasonOf(error)}`);
-    }
-    return;
-  }
-  throw notFollowed(
-    'outbox.watch() was given something else than the exports of pg, mysql2, node:sqlite or better-sqlite3: pass what `import pg from "pg"` gives; with other drivers, use outbox.withTransaction(transaction, fn)',
-  );
-}
-
-function isClass(value: unknown, method: string): boolean {
-  const prototype: unknown = isFunction(value) ? value.prototype : undefined;
-  return isFunction((prototype as Record<string, unknown> | undefined)?.[method]);
-}
-
-function isFunction(value: unknown): value is (...args: never[]) => unknown {
-  return typeof value === 'function';
-}
-
-function notFollowed(message: string): SvcError {
-  return new SvcError('SVC_OUTBOX_DRIVER', message);
 }
 
 /**

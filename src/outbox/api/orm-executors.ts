@@ -75,7 +75,8 @@ function mikroOrm(given: unknown): Executor | undefined {
 function prisma(given: unknown): Executor | undefined {
   if (!can(given, '$executeRawUnsafe', '$queryRawUnsafe')) return undefined;
   return executor((given as unknown as Shape)._activeProvider, {
-    isOutside: can(given, '$transaction'),
+    // Within one it has been taken away.
+    isOutside: can(given, '$connect'),
     execute: (sql, params) =>
       /^select/i.test(sql) ? given.$queryRawUnsafe(sql, ...params) : given.$executeRawUnsafe(sql, ...params),
   });

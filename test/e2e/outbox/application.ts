@@ -49,6 +49,7 @@ export async function placeByHand(id, fails) {
 const main = `
 import { setTimeout as pause } from 'node:timers/promises';
 import * as db from './database';
+import { outbox } from 'svc';
 import { connect } from './connect';
 import { announce, place, placeByHand, placeOwn, placeOwnResult, placeTwo } from './orders';
 
@@ -102,9 +103,32 @@ const cases = {
     await db.insert(tx, 'swallowed-1');
     await place(tx, 'swallowed-refused-2').catch(() => {});
   }),
+  saved: () => settled((n) => db.transaction(async (tx) => {
+    await insertAndSave(tx, 'saved-' + n);
+    await pause(3);
+    if (n % 2) fail();
+  })),
+  'saved-savepoint': () => db.transaction(async (tx) => {
+    await insertAndSave(tx, 'saved-savepoint-1');
+    await db.nested(tx, async (inner) => { await insertAndSave(inner, 'saved-savepoint-2'); fail(); }).catch(() => {});
+    await insertAndSave(tx, 'saved-savepoint-3');
+  }),
+  'saved-refused': () => db.transaction((tx) => insertAndSave(tx, 'saved-refused-1')),
+  named: () => settled((n) => db.transaction((tx) => outbox.withTransaction(tx, async () => {
+    await db.insert(tx, 'named-' + n);
+    await pause(5 - (n % 4));
+    await announce(undefined, 'named-' + n);
+    if (n % 2) fail();
+  }))),
   'by-hand': () => placeByHand('by-hand-1'),
   'by-hand-rollback': () => placeByHand('by-hand-rollback-1', true),
 };
+
+/** Events of the application's own making. */
+async function insertAndSave(tx, id) {
+  await db.insert(tx, id);
+  await outbox.save(tx, { eventType: 'saved', aggregateType: 'order', aggregateId: id, payload: { id } });
+}
 
 /** svc makes its table after the start; the database refuses some of its rows. */
 async function prepare() {
