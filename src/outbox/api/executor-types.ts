@@ -20,7 +20,7 @@ export type TransactionOf<Source> = Source extends {
     ? Connection
     : Source extends { getConnection(callback: (error: any, connection: infer Connection) => any): void }
       ? Connection
-      : Source extends { begin(work: (sql: infer Sql) => any): any }
+      : Source extends { begin(options: string, work: (sql: infer Sql) => any): any }
         ? Sql
         : Source extends { transaction(): { execute(work: (transaction: infer Trx) => any): any } }
           ? Trx

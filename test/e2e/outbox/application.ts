@@ -2,6 +2,7 @@ import type { Files } from '../support/run-app.ts';
 import type { Library } from './library.ts';
 
 const orders = `
+import { outbox } from 'svc';
 import * as db from './database';
 
 export async function place(tx, id) {
@@ -37,6 +38,15 @@ export async function placeOwnResult(id) {
   return row;
 }
 
+/** Its event is of what it returns, and nothing is said of \`transaction()\`. */
+export async function placeOpened(id, fails) {
+  return outbox.runInTransaction(await db.dataSource(), async (tx) => {
+    await db.insert(tx, id);
+    if (fails) throw new Error('thrown by the application');
+    return { id };
+  });
+}
+
 export async function placeByHand(id, fails) {
   const { tx, commit, rollback } = await db.begin();
   await db.insert(tx, id);
@@ -51,7 +61,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import * as db from './database';
 import { outbox } from 'svc';
 import { connect } from './connect';
-import { announce, place, placeByHand, placeOwn, placeOwnResult, placeTwo } from './orders';
+import { announce, place, placeByHand, placeOpened, placeOwn, placeOwnResult, placeTwo } from './orders';
 
 const eight = [0, 1, 2, 3, 4, 5, 6, 7];
 const fail = () => { throw new Error('thrown by the application'); };
@@ -120,6 +130,8 @@ const cases = {
     await announce(undefined, 'named-' + n);
     if (n % 2) fail();
   }))),
+  opened: () => settled((n) => placeOpened('opened-' + n, n % 2 === 1)),
+  'opened-refused': () => placeOpened('opened-refused-1'),
   'by-hand': () => placeByHand('by-hand-1'),
   'by-hand-rollback': () => placeByHand('by-hand-rollback-1', true),
 };
@@ -216,6 +228,7 @@ function configuration(module: string): string {
   const targets = [
     ...['place', 'placeTwo', 'announce'].map((name) => target(name, '#args[1]')),
     ...['placeOwn', 'placeByHand'].map((name) => target(name, '#args[0]')),
+    target('placeOpened', '#result.id'),
     target('placeOwnResult', '#result.id', { result: 'transaction' }),
   ];
   const outbox = { enabled: true, 'initialize-schema': 'always', 'publisher-enabled': false };

@@ -108,6 +108,17 @@ export const transactionCases: readonly TransactionCase[] = [
     rows: even('named'),
   },
   {
+    id: 'opened',
+    title: 'outbox.runInTransaction, eight at once and half of them rolled back: the event has the result',
+    rows: even('opened'),
+  },
+  {
+    id: 'opened-refused',
+    title: 'outbox.runInTransaction: the database refuses the event, and the rows are gone',
+    rows: {},
+    error: refused,
+  },
+  {
     id: 'by-hand',
     title: 'a transaction that the function begins and commits itself',
     rows: { 'by-hand-1': 'both' },
