@@ -59,6 +59,12 @@ export const errorCatalogue = {
   SVC_OBSERVE_LOGGER: 'What was given to setLogger is no logger.',
   SVC_OUTBOX_AGGREGATE_ID:
     'A call of a target with an outbox has no aggregate id: it is empty, missing, or no text; the call fails.',
+  SVC_OUTBOX_DATA_SOURCE:
+    'outbox.runInTransaction() was given something that it cannot open a transaction on.',
+  SVC_OUTBOX_DRIVER: 'What was given to outbox.watch() is no driver that svc follows.',
+  SVC_OUTBOX_EVENT: 'outbox.save() was given an event that lacks a field, or has one that none can have.',
+  SVC_OUTBOX_EXECUTOR: 'The outbox was given something that it cannot write through.',
+  SVC_OUTBOX_NOT_RUNNING: 'outbox.save() was called where svc does not run, or has no outbox.',
   SVC_OUTBOX_NOT_ALLOWED:
     'The database does not allow svc what the outbox needs: to create tables, to insert, or to write at all.',
   SVC_OUTBOX_PACKAGE_MISSING:
@@ -66,6 +72,8 @@ export const errorCatalogue = {
   SVC_OUTBOX_REPLAY_BUSY: 'A replay of the outbox is running already.',
   SVC_OUTBOX_REPLAY_OPTIONS:
     'A replay was asked for with a time or limit that none can have; nothing is sent.',
+  SVC_OUTBOX_ROLLED_BACK:
+    'The database has rolled back a transaction of outbox.runInTransaction() in place of its COMMIT.',
   SVC_OUTBOX_SCHEMA_VERSION:
     'The tables of the outbox are of an older or a newer version of svc, or another table has their name.',
   SVC_OUTBOX_SIGN_IN: 'The database of the outbox refuses user, password or the name of the database.',

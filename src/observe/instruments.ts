@@ -192,7 +192,8 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     prometheusName: 'svc_outbox_unconfirmed_total',
     kind: 'counter',
     unit: '{event}',
-    description: 'Events of transactions whose COMMIT had no answer: counted as stored, and perhaps not.',
+    description:
+      'Events of transactions whose COMMIT had no answer, or was out of sight: counted as stored, and perhaps not.',
     attributeKeys: [],
     read: ({ outbox }, observe) => {
       if (outbox !== undefined) observe(outbox.unconfirmed(), none);

@@ -46,7 +46,7 @@ export interface OutboxState {
   oldestPendingMs(): number | null;
   /** Rows that this process has dealt with: sent, or given up as FAILED. */
   processed(): { readonly published: number; readonly failed: number };
-  /** Events of transactions whose COMMIT had no answer. */
+  /** Events of transactions whose COMMIT had no answer, or was out of sight. */
   unconfirmed(): number;
   /** As {@link MetricSources.circuit}; `null` where no relay runs in this process. */
   circuit(): number | null;

@@ -86,13 +86,13 @@ function sinceOf(scope: Scope | undefined): number {
 function noTransaction(): SvcError {
   return new SvcError(
     'SVC_OUTBOX_NO_TRANSACTION',
-    'an event for the outbox was made outside any transaction: call the function within one, or set svc.outbox.on-no-transaction: autocommit',
+    'an event for the outbox was made outside any transaction that svc knows of: call the function within one; where a driver is not followed use outbox.withTransaction, where it is in a bundle outbox.watch; or set svc.outbox.on-no-transaction: autocommit',
   );
 }
 
 function severalTransactions(): SvcError {
   return new SvcError(
     'SVC_OUTBOX_SEVERAL_TRANSACTIONS',
-    'a call took part in more than one open transaction, and its event can be in one only: name a function that uses one of them',
+    'a call took part in more than one open transaction, and its event can be in one only: name a function that uses one of them, or say which one with outbox.withTransaction',
   );
 }

@@ -9,6 +9,7 @@ import { loadConfig } from '../config/read/load.ts';
 import { shared } from '../ground/lifecycle.ts';
 import { notStartedExitCode } from '../ground/version.ts';
 import { consoleLogger, type LogFormat, type Logger, stderrLogger } from '../observe/logger.ts';
+import { runningOutbox } from '../outbox/api/running-outbox.ts';
 import { runningService } from '../publish/api/running-service.ts';
 import type * as Inspect from '../start/commands/inspect-targets.ts';
 import type * as Start from '../start/start.ts';
@@ -51,6 +52,7 @@ export function preload(): void {
   const { start } = createRequire(import.meta.url)('./start.cjs') as typeof Start;
   const service = start(config, logger);
   runningService.current = service;
+  runningOutbox.current = service.outbox;
   reportLater(service, logger);
   let isReported = false;
   const report = (): void => {

@@ -9,24 +9,37 @@ import type { PackagePatch } from '../capture/packages/hooked-package.ts';
 import type { Config } from '../config/config.ts';
 import { runOwnWork } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
+import { watchDriver } from '../outbox/api/watch-driver.ts';
 import { createConnections } from '../transaction/connection.ts';
 import { type Dialect, dialectOf } from '../transaction/dialect.ts';
-import type { DriverPatch } from '../transaction/driver.ts';
+import type { Connections, DriverPatch } from '../transaction/driver.ts';
+
+export { createOutboxFunctions } from '../outbox/api/functions.ts';
 
 const drivers: Readonly<Record<Dialect, readonly DriverPatch[]>> = {
   postgres: [pgDriver],
   mysql: mysql2Drivers,
   sqlite: [nodeSqliteDriver, betterSqlite3Driver],
 };
+const all = Object.values(drivers).flat();
 
-/** Follows the transactions of the application through its driver: of this database, or of all that are known. */
-export function driverPatches(dialect: Dialect | undefined, logger: Logger): readonly PackagePatch[] {
+/** What follows the transactions of the application. */
+export interface Following {
+  /** What the hooks change as it is loaded. */
+  readonly patches: readonly PackagePatch[];
+  readonly connections: Connections;
+  /** Follows a driver that no hook has seen. Throws where it is none that is known, or cannot be followed. */
+  watch(driver: unknown): void;
+}
+
+/** Through the driver of this database, or of all that are known. */
+export function followDrivers(dialect: Dialect | undefined, logger: Logger): Following {
   const connections = createConnections(() =>
     logger.error(
       'a transaction was committed before its event was stored, in a way that svc does not see: let the application send COMMIT as a statement of its own',
     ),
   );
-  const wanted = dialect === undefined ? Object.values(drivers).flat() : drivers[dialect];
+  const wanted = dialect === undefined ? all : drivers[dialect];
   const ofDrivers = wanted.map(({ specifier, patch }) => ({
     specifier,
     patch(exports: object) {
@@ -39,7 +52,37 @@ export function driverPatches(dialect: Dialect | undefined, logger: Logger): rea
       }
     },
   }));
-  return [...ofDrivers, ...ormPatches.map((orm) => ormPatch(orm, logger))];
+  const others = foreignDrivers.map((one) => foreignPatch(one, dialect, logger));
+  return {
+    patches: [...ofDrivers, ...others, ...ormPatches.map((orm) => ormPatch(orm, logger))],
+    connections,
+    watch: (driver) => watchDriver(driver, all, connections),
+  };
+}
+
+/** Those that applications use, and that svc cannot follow. */
+const foreignDrivers: readonly { readonly specifier: string; readonly dialect: Dialect }[] = [
+  { specifier: 'postgres', dialect: 'postgres' },
+  { specifier: 'mariadb', dialect: 'mysql' },
+];
+
+/** Only says so, where the application loads it. */
+function foreignPatch(
+  { specifier, dialect }: (typeof foreignDrivers)[number],
+  wanted: Dialect | undefined,
+  logger: Logger,
+): PackagePatch {
+  let isSaid = wanted !== undefined && wanted !== dialect;
+  return {
+    specifier,
+    patch() {
+      if (!isSaid)
+        logger.warn(
+          `svc does not follow transactions of the driver ${specifier}: run what makes events for the outbox within outbox.withTransaction(transaction, fn), or open it with outbox.runInTransaction`,
+        );
+      isSaid = true;
+    },
+  };
 }
 
 /**

@@ -32,6 +32,7 @@ import type * as Outboxes from './outbox.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import { eventTypeOf, eventTypesOf } from './plans.ts';
 import { type Protection, startProtection } from './protection.ts';
+import { savedRules } from './saved-rules.ts';
 import { brokerSettingsOf, queueSettingsOf } from './settings.ts';
 import { startTiers } from './tiers.ts';
 
@@ -102,6 +103,7 @@ export function startEngine(
     nextId: ids.next,
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),
     protect: protection.protect,
+    declareRules: savedRules(config, protection),
     startTrace: createTraceStarter(
       /^(file|memory)$/.test(config.broker.client) ? config.broker.client : 'kafka',
     ),

@@ -1,6 +1,5 @@
 import type { Context } from '@opentelemetry/api';
 import type { Call, OnCall } from '../capture/call.ts';
-import type { CapturePlan } from '../capture/plan.ts';
 import type { EventTrace, StartTrace } from '../context/trace/event-trace.ts';
 import type { BuildEnvelope } from '../envelope/build.ts';
 import type { EnvelopeTemplate } from '../envelope/envelope.ts';
@@ -10,8 +9,8 @@ import type { Severity } from '../ground/event-fields.ts';
 import { runOwnWork } from '../ground/lifecycle.ts';
 import type { PublishDurations } from '../observe/durations.ts';
 import type { Ledger, LedgerEntry, Outcome } from '../observe/outcomes.ts';
+import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type { OutboxJoin } from '../outbox/join.ts';
-import type { ClearText } from '../protect/clear-texts.ts';
 import type { Protect } from '../protect/protect.ts';
 import { createCallerWait, outcomeWithin, stillUnderWay } from '../publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../publish/api/check-options.ts';
@@ -23,7 +22,9 @@ import type { Publisher } from '../publish/publisher.ts';
 import { lostError } from '../publish/tiers/loss-alert.ts';
 import type { SerializedEvent, Serializer } from '../serialize/serializer.ts';
 import { endOfTransaction } from '../transaction/find-transaction.ts';
+import type { Scope } from '../transaction/scope.ts';
 import type { TransactionEnd } from '../transaction/transaction.ts';
+import { classNameOf, type Intake, intakeOf, intakeOfEvent, textsInClear } from './intake.ts';
 
 export interface PipelineParts {
   readonly clock: Clock;
@@ -45,6 +46,8 @@ export interface PipelineParts {
   readonly buildEnvelope: BuildEnvelope<Context>;
   readonly startTrace: StartTrace;
   readonly protect: Protect;
+  /** The rules that an event of `outbox.save()` brings along. Throws where they are none. */
+  readonly declareRules?: ((event: CheckedEvent) => void) | undefined;
   /** An event that was never sent. Called once each, with the reason, which holds no value. */
   readonly onRefused: (eventType: string, error: SvcError) => void;
   /** An event whose publisher failed against its promise. */
@@ -54,29 +57,18 @@ export interface PipelineParts {
 export interface Pipeline {
   readonly onCall: OnCall;
   readonly producer: Producer;
+  /** Stores an event that the application has made itself. Throws, or rejects with, the reason why it is not. */
+  save(event: CheckedEvent, scope: Scope): Promise<void> | undefined;
   /** Resolves when no event is under way any more. */
   idle(): Promise<void>;
   /** Resolves when each event that was handed over until now has its outcome. */
   soFar(): Promise<void>;
 }
 
-/** What both ways in, a captured call and `publish()`, say about one event. */
-interface Intake {
-  readonly eventType: string;
-  readonly severity: Severity;
-  readonly topic: string | undefined;
-  readonly key: string | undefined;
-  /** The application's own; names are checked. */
-  readonly headers: Readonly<Record<string, string>> | undefined;
-  readonly aggregateId?: string | undefined;
-  readonly payload: unknown;
-  readonly context: Context | undefined;
-}
-
 interface Prepared {
   readonly event: SerializedEvent;
   readonly trace: EventTrace;
-  readonly aggregateId: string | undefined;
+  readonly taken: Intake;
 }
 
 /** The way of an event: call -> envelope -> protect -> serialize -> publish, and one counted outcome at its end. */
@@ -112,7 +104,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       const eventId = parts.nextId();
       const trace = parts.startTrace(taken.topic ?? parts.defaultTopic, eventId, taken.context);
       try {
-        return { event: serialize(eventId, taken, trace), trace, aggregateId: taken.aggregateId };
+        return { event: serialize(eventId, taken, trace), trace, taken };
       } catch (error) {
         trace.end('refused');
         throw error;
@@ -136,17 +128,21 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   }
 
   /** Into the transaction of the call, whose end is that of the event. Returns the promise of the insert. */
-  function store(call: Call, entry: LedgerEntry): Promise<void> | undefined {
+  function store(
+    intake: () => Intake,
+    scope: Scope | undefined,
+    entry: LedgerEntry,
+  ): Promise<void> | undefined {
     const { outbox } = parts;
     if (outbox === undefined) throw noOutbox();
-    const { event, trace, aggregateId = '' } = prepare(() => intakeOf(call));
-    const { aggregateType = '' } = call.plan.outbox ?? {};
+    const { event, trace, taken } = prepare(intake);
+    const { aggregateType = '', aggregateId = '' } = taken;
     const occurredAt = clock.now();
     const { value: payload } = toRecord(event, occurredAt);
     const { eventId, eventType, key, headers, topic = parts.defaultTopic } = event;
     const row = { eventId, eventType, aggregateType, aggregateId, topic, key, headers, payload, occurredAt };
     try {
-      const { written, outcome } = outbox.store(row, call.scope);
+      const { written, outcome } = outbox.store(row, scope);
       void outcome.then((known) => {
         trace.end(known);
         entry.close(known);
@@ -191,7 +187,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     const entry = ledger.open(plan.eventType);
     let published: Promise<Outcome>;
     try {
-      if (plan.outbox !== undefined) return store(call, entry);
+      if (plan.outbox !== undefined) return store(() => intakeOf(call), call.scope, entry);
       const { event, trace } = prepare(() => intakeOf(call));
       const ended = plan.afterCommit ? endOfTransaction(call.scope) : undefined;
       if (ended !== undefined) {
@@ -211,8 +207,21 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     return ended as Promise<void>;
   }
 
+  function save(event: CheckedEvent, scope: Scope): Promise<void> | undefined {
+    const entry = ledger.open(event.eventType);
+    try {
+      parts.declareRules?.(event);
+      return store(() => intakeOfEvent(event), scope, entry);
+    } catch (error) {
+      const reason = refuse(event.eventType, entry, error);
+      parts.outbox?.refuse(reason, scope);
+      throw reason;
+    }
+  }
+
   return {
     onCall,
+    save,
     idle: underWay.idle,
     soFar: underWay.soFar,
     producer: {
@@ -242,34 +251,10 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   };
 }
 
-function intakeOf(call: Call): Intake {
-  const plan: CapturePlan = call.plan;
-  if (call.refusal !== undefined) throw call.refusal;
-  return {
-    eventType: plan.eventType,
-    severity: plan.severity,
-    topic: plan.topic,
-    key: plan.key?.(call),
-    headers: plan.headers?.(call),
-    aggregateId: plan.outbox?.aggregateId(call),
-    payload: plan.payload(call),
-    context: call.context,
-  };
-}
-
 function throwUnlessStored(outcome: Outcome | undefined): Outcome {
   if (outcome === undefined) throw stillUnderWay();
   if (outcome === 'lost') throw lostError();
   return outcome;
-}
-
-/** The key that stands in for none is the event id, which nobody has to look at. */
-function textsInClear({ key, headers, aggregateId }: Intake): readonly ClearText[] | undefined {
-  const keys = aggregateId === undefined || aggregateId === key ? [key] : [key, aggregateId];
-  if (headers === undefined && key === undefined && aggregateId === undefined) return undefined;
-  const texts: ClearText[] = Object.values(headers ?? {}).map((text) => ({ of: 'header', text }));
-  for (const text of keys) if (text !== undefined) texts.push({ of: 'key', text });
-  return texts;
 }
 
 /** The original error is not passed on: its message may hold a value of the payload. */
@@ -283,16 +268,4 @@ function noOutbox(): SvcError {
     'SVC_PIPELINE_NO_OUTBOX',
     'a target with outbox was called in a process that has none: set svc.outbox.enabled: true, and svc.outbox.datasource.url',
   );
-}
-
-/** Of the class, never of a field `constructor`: the name goes out in clear. What throws here is not the caller's to see. */
-function classNameOf(payload: unknown): string {
-  try {
-    const prototype = (typeof payload === 'object' && Object.getPrototypeOf(payload)) as object;
-    const owner = Object.getOwnPropertyDescriptor(prototype, 'constructor')?.value as () => void;
-    const name = Object.getOwnPropertyDescriptor(owner, 'name')?.value as unknown;
-    return typeof name === 'string' && name !== '' && name !== 'Object' ? name : 'Event';
-  } catch {
-    return 'Event';
-  }
 }

@@ -15,6 +15,7 @@ import { loadChunk } from '../ground/load-chunk.ts';
 import type { Logger } from '../observe/logger.ts';
 import { createLedger } from '../observe/outcomes.ts';
 import { listenToWorkers } from '../observe/thread-channel.ts';
+import type { RunningOutbox } from '../outbox/api/running-outbox.ts';
 import type { Producer } from '../publish/producer.ts';
 import { dialectOf } from '../transaction/dialect.ts';
 import type * as Drivers from './drivers.ts';
@@ -24,6 +25,8 @@ import type { Protection } from './protection.ts';
 /** svc, running in this process. */
 export interface Service {
   readonly producer: Producer;
+  /** What the application calls for transactions that are not found by themselves; `undefined`: svc follows none. */
+  readonly outbox: RunningOutbox | undefined;
   /** What became of the publish targets, configured ones and those declared in code. */
   report(): readonly TargetReport[];
   /** Events without an outcome yet. */
@@ -64,7 +67,8 @@ export function start(config: Config, logger: Logger): Service {
   const contextOptions = contextOptionsOf(config, logger);
   const uninstallContext = installRequestContext(contextOptions);
   const workers = isMainThread ? listenToWorkers() : undefined;
-  const patches = patchesFor(config, logger);
+  const following = followTransactions(config, logger);
+  const patches = config.aop.enabled ? (following?.patches ?? []) : [];
   const capture = startCapture(config, patches, logger);
   const declared: CaptureSlot[] = [];
   const report = () => [...capture.report(), ...declared.map(reportOf)];
@@ -116,6 +120,14 @@ export function start(config: Config, logger: Logger): Service {
 
   return {
     producer: { publish: (payload, options) => running().pipeline.producer.publish(payload, options) },
+    outbox:
+      following &&
+      driverParts().createOutboxFunctions({
+        ...following,
+        isEnabled: config.outbox.enabled,
+        mayAutocommit: config.outbox.onNoTransaction === 'autocommit',
+        save: (event, scope) => running().pipeline.save(event, scope),
+      }),
     report,
     pending: () => ledger.snapshot().inFlight - (engine?.joined() ?? 0),
     isRelaying: () => engine?.isRelaying() ?? false,
@@ -157,12 +169,15 @@ function startCapture(
 }
 
 /** Transactions are followed where an event may belong to one, and nowhere else. */
-function patchesFor({ aop, outbox, targets }: Config, logger: Logger): readonly PackagePatch[] {
-  const isNeeded = outbox.enabled || targets.some(({ afterCommit }) => afterCommit);
-  if (!aop.enabled || !isNeeded) return [];
-  const { driverPatches, prepareEmbedded } = loadChunk(import.meta.url, './drivers.ts') as typeof Drivers;
+function followTransactions({ outbox, targets }: Config, logger: Logger): Drivers.Following | undefined {
+  if (!outbox.enabled && !targets.some(({ afterCommit }) => afterCommit)) return undefined;
+  const { followDrivers, prepareEmbedded } = driverParts();
   if (outbox.enabled && isMainThread) prepareEmbedded(outbox);
-  return driverPatches(outbox.enabled ? dialectOf(outbox.datasource.url ?? '') : undefined, logger);
+  return followDrivers(outbox.enabled ? dialectOf(outbox.datasource.url ?? '') : undefined, logger);
+}
+
+function driverParts(): typeof Drivers {
+  return loadChunk(import.meta.url, './drivers.ts') as typeof Drivers;
 }
 
 /** Drivers are patched when they are loaded: what code declares comes too late. */

@@ -23,6 +23,8 @@ export class Scope implements Beginner {
   /** The one event of a captured function is made, before a COMMIT or at its end. */
   hasEvent = false;
   callbackResult: CallbackResult | undefined;
+  /** Named by the application: what is called in here belongs to it, whatever else was seen. */
+  pinned: Transaction | undefined;
   /** Something was written here that no transaction held, or one that has ended. */
   wroteOutside = false;
   /** With whether something was written in it. */

@@ -6,6 +6,8 @@ export type { TransactionEnd };
 /** What the callback of an ORM's `transaction()` returned, before its COMMIT. */
 export interface CallbackResult {
   readonly value: unknown;
+  /** The application has said that it is the result of the function, too: `outbox.runInTransaction`. */
+  readonly isResult?: boolean;
 }
 
 /** What a captured function that still runs does before a transaction commits that was begun inside of it. */

@@ -1,15 +1,18 @@
 import { runOwnWork } from '../../src/ground/lifecycle.ts';
-import { createOutboxJoin, type OutboxJoin, type Storing } from '../../src/outbox/join.ts';
+import { createOutboxFunctions } from '../../src/outbox/api/functions.ts';
+import type { RunningOutbox } from '../../src/outbox/api/running-outbox.ts';
+import { createOutboxJoin, type JoinParts, type OutboxJoin, type Storing } from '../../src/outbox/join.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
 import { createConnections } from '../../src/transaction/connection.ts';
 import type { Dialect } from '../../src/transaction/dialect.ts';
 import type { DriverPatch } from '../../src/transaction/driver.ts';
 import { currentScope, runInScope, Scope } from '../../src/transaction/scope.ts';
+import type { CallbackResult } from '../../src/transaction/transaction.ts';
 
 /** How often svc was surprised by a commit. */
 export const alarms = { ungated: 0 };
 
-const connections = createConnections(() => {
+export const connections = createConnections(() => {
   alarms.ungated++;
 });
 
@@ -27,21 +30,33 @@ const texts: Readonly<Record<Dialect, string>> = {
 /** What a captured function is for the drivers: a scope, and one row in the table `events` of its transaction. */
 export class Captures {
   private readonly outcomes = new Map<string, Promise<Storing['outcome'] | 'refused'>>();
-  private readonly join: OutboxJoin = createOutboxJoin({
-    insert: (dialect, { eventId }) => ({ text: texts[dialect], values: [eventId] }),
-    autocommit: undefined,
-    onStored() {},
-    onUnconfirmed: () => {
-      this.unconfirmed++;
-    },
-  });
+  private readonly join: OutboxJoin;
+  private readonly mayAutocommit: boolean;
   unconfirmed = 0;
+  /** What was known of the result of a function before the COMMIT, by the id of its event. */
+  readonly results = new Map<string, CallbackResult>();
+
+  /** `autocommit`: stores a row without a transaction. */
+  constructor(autocommit?: JoinParts['autocommit']) {
+    this.mayAutocommit = autocommit !== undefined;
+    this.join = createOutboxJoin({
+      insert: (dialect, { eventId }) => ({ text: texts[dialect], values: [eventId] }),
+      autocommit,
+      onStored() {},
+      onUnconfirmed: () => {
+        this.unconfirmed++;
+      },
+    });
+  }
 
   /** Calls a function whose event has this id. */
   call<R>(id: string, work: () => R): R {
     const scope = new Scope(currentScope());
     const publish = (): Promise<void> | undefined => this.publish(id, scope);
-    scope.beforeCommit = publish;
+    scope.beforeCommit = (result) => {
+      if (result !== undefined) this.results.set(id, result);
+      return publish();
+    };
     const failed = (error: unknown): never => {
       scope.beforeCommit = undefined;
       throw error;
@@ -62,6 +77,17 @@ export class Captures {
     }, failed) as R;
   }
 
+  /** The functions of `outbox`; the aggregate id of an event is its id. */
+  functions(): RunningOutbox {
+    return createOutboxFunctions({
+      connections,
+      isEnabled: true,
+      mayAutocommit: this.mayAutocommit,
+      save: ({ aggregateId }, scope) => this.store(aggregateId, scope),
+      watch() {},
+    });
+  }
+
   /** How the events ended that were made, by their ids. */
   async ends(): Promise<Record<string, string>> {
     const ended = [...this.outcomes].map(async ([id, outcome]) => [id, await outcome] as const);
@@ -72,6 +98,10 @@ export class Captures {
     scope.beforeCommit = undefined;
     if (scope.hasEvent) return undefined;
     scope.hasEvent = true;
+    return this.store(id, scope);
+  }
+
+  private store(id: string, scope: Scope): Promise<void> | undefined {
     return runOwnWork(() => {
       try {
         const { written, outcome } = this.join.store({ eventId: id } as OutboxRow, scope);

@@ -8,12 +8,16 @@ import { SvcError } from '../../src/ground/errors.ts';
 import { isOwnWork } from '../../src/ground/lifecycle.ts';
 import { createPublishDurations } from '../../src/observe/durations.ts';
 import { createLedger, type Outcome } from '../../src/observe/outcomes.ts';
+import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
+import type { OutboxJoin } from '../../src/outbox/join.ts';
+import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { createPolicies } from '../../src/protect/marks/policies.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import { jsonSerializer } from '../../src/serialize/json.ts';
 import type { SerializedEvent } from '../../src/serialize/serializer.ts';
 import { createPipeline, type PipelineParts } from '../../src/start/pipeline.ts';
+import { Scope } from '../../src/transaction/scope.ts';
 
 const secret = 'john@example.com';
 
@@ -482,4 +486,64 @@ describe('pipeline', () => {
       assert.deepEqual([lost, inFlight], [1, 0]);
     });
   }
+
+  describe('events of outbox.save()', () => {
+    const event = { eventType: 'SAVED', aggregateType: 'Order', aggregateId: 7, payload: { id: 7 } };
+    const scope = new Scope(undefined);
+
+    /** A transaction that takes rows as `written` says, and commits. */
+    function savingWith(written: Promise<void> | undefined, options: Partial<PipelineParts> = {}) {
+      const rows: OutboxRow[] = [];
+      const failed: unknown[] = [];
+      const outbox: OutboxJoin = {
+        store(row, given) {
+          assert.equal(given, scope);
+          rows.push(row);
+          return { written, outcome: Promise.resolve('outbox') };
+        },
+        refuse: (reason) => failed.push(reason),
+        pending: () => 0,
+      };
+      return { ...pipelineWith({ outbox, ...options }), rows, failed };
+    }
+
+    it('are rows as those of captured calls are, and are counted', async () => {
+      const written = Promise.resolve();
+      const { save, rows, ledger, ended } = savingWith(written);
+      assert.equal(
+        save(checkEvent({ ...event, topic: 'saved', headers: { tenant: 'acme' } }), scope),
+        written,
+      );
+      const [row] = rows;
+      assert.ok(row);
+      assert.deepEqual(
+        [row.eventType, row.aggregateType, row.aggregateId, row.key, row.topic, row.headers.tenant],
+        ['SAVED', 'Order', '7', '7', 'saved', 'acme'],
+      );
+      assert.deepEqual(JSON.parse(String(row.payload)).payload, { id: 7 });
+      await written;
+      assert.deepEqual(ended, ['outbox']);
+      const { calls, outbox, inFlight } = ledger.snapshot();
+      assert.deepEqual([calls, outbox, inFlight], [1, 1, 0]);
+    });
+
+    it('that are wrong, or whose rules are, are refused, and so is the COMMIT', () => {
+      const declareRules = throwing;
+      for (const [given, options, code] of [
+        [{ ...event, topic: secret }, {}, 'SVC_OUTBOX_EVENT'],
+        [{ ...event, headers: { a: {} } }, {}, 'SVC_PUBLISH_HEADERS'],
+        [event, { declareRules }, 'SVC_PIPELINE_UNEXPECTED'],
+      ] as const) {
+        const { save, rows, failed, refused, ledger } = savingWith(undefined, options);
+        assert.throws(() => save(checkEvent(given), scope), { code });
+        assert.deepEqual(rows, []);
+        assert.deepEqual(
+          failed.map((reason) => (reason as SvcError).code),
+          [code],
+        );
+        assert.deepEqual(refused, [['SAVED', code]]);
+        assert.equal(ledger.snapshot().refused, 1);
+      }
+    });
+  });
 });

@@ -15,7 +15,7 @@ export function scopeOf(
   if (outbox === undefined) return plan.afterCommit ? new Scope(currentScope()) : undefined;
   const scope = new Scope(currentScope());
   scope.beforeCommit = (given) => {
-    const result = outbox.result === 'transaction' ? given : undefined;
+    const result = outbox.result === 'transaction' || given?.isResult ? given : undefined;
     const refusal = outbox.needsResult && result === undefined ? resultUnknown(plan) : undefined;
     const call = { plan, self, args, result: result?.value ?? null, error: undefined, canWait: true };
     return publishCall(slot, { ...call, scope, refusal });
@@ -30,6 +30,6 @@ export function inScope<R>(scope: Scope | undefined, work: () => R): R {
 function resultUnknown({ id, eventType }: CapturePlan): SvcError {
   return new SvcError(
     'SVC_CAPTURE_RESULT_UNKNOWN',
-    `${id} commits a transaction of its own before it returns, and its event ${eventType} needs #result: set outbox.result: transaction where an ORM's transaction(…) returns it, make the event of the arguments, or name a function within the transaction`,
+    `${id} commits a transaction of its own before it returns, and its event ${eventType} needs #result: set outbox.result: transaction where an ORM's transaction(…) returns it, open it with outbox.runInTransaction, make the event of the arguments, or name a function within the transaction`,
   );
 }

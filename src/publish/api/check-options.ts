@@ -18,18 +18,17 @@ export interface CheckedOptions {
 /** The longest time that a timer can wait. */
 const maxTimeoutMs = 2_147_483_647;
 
-type Check = (value: unknown) => unknown;
+/** Gives the value as it is used, or throws what it must be, with `must`. */
+export type Check = (value: unknown) => unknown;
 
-/** Each gives the value as it is used, or throws what it must be. */
-const checks: { readonly [Name in keyof Required<PublishOptions>]: Check } = {
+export const checks: { readonly [Name in keyof Required<PublishOptions>]: Check } = {
   severity: (value) =>
     severities.includes(value as Severity) ? value : must(`one of ${severities.join(', ')}`),
   topic: (value) =>
     typeof value === 'string' && topicNamePattern.test(value)
       ? value
       : must(`a topic name that Kafka accepts: ${topicNameForm}`),
-  eventType: (value) =>
-    typeof value === 'string' && value.trim() !== '' ? value : must('a text that is not empty'),
+  eventType: notEmpty,
   key(value) {
     if (typeof value === 'string') return value;
     if (typeof value === 'bigint' ? !isTooBig(value) : typeof value === 'boolean' || Number.isFinite(value))
@@ -44,27 +43,37 @@ const checks: { readonly [Name in keyof Required<PublishOptions>]: Check } = {
       : must(`a number of milliseconds from 1 to ${maxTimeoutMs}`),
 };
 
-const names = Object.keys(checks) as (keyof PublishOptions)[];
 /** Longer ones, and others, are not repeated: what stands there may be data. */
 const plainName = /^[A-Za-z_][\w-]{0,39}$/;
+
+/** `publish()`: see `checkFields`. */
+export function checkPublishOptions(given: unknown): CheckedOptions {
+  if (given === undefined || given === null) return {};
+  return checkFields(given, checks, (what) => new SvcError('SVC_PUBLISH_OPTIONS', `publish(): ${what}`));
+}
 
 /**
  * What callers without types, and their spelling mistakes, hand over. What can be made right is: a number as key is its text.
  * Never throws, whatever the object does, and names no value.
  */
-export function checkPublishOptions(given: unknown): CheckedOptions {
-  if (given === undefined || given === null) return {};
-  if (typeof given !== 'object' || Array.isArray(given))
+export function checkFields(
+  given: unknown,
+  fields: Readonly<Record<string, Check>>,
+  mistake: (what: string) => SvcError,
+): { readonly mistake?: SvcError; readonly [name: string]: unknown } {
+  if (typeof given !== 'object' || given === null || Array.isArray(given))
     return { mistake: mistake('the options must be an object') };
   const found: Record<string, unknown> = {};
+  const names = Object.keys(fields);
   try {
     let why: string | undefined;
-    for (const name of Object.keys(given)) if (!Object.hasOwn(checks, name)) why ??= unknownOption(name);
+    for (const name of Object.keys(given))
+      if (!Object.hasOwn(fields, name)) why ??= unknownOption(name, names);
     for (const name of names) {
       const value = (given as Record<string, unknown>)[name];
       if (value === undefined || value === null) continue;
       try {
-        found[name] = checks[name](value);
+        found[name] = fields[name]?.(value);
       } catch (error) {
         if (!(error instanceof Must)) throw error;
         why ??= `${name} must be ${error.message}`;
@@ -76,7 +85,7 @@ export function checkPublishOptions(given: unknown): CheckedOptions {
   }
 }
 
-function unknownOption(name: string): string {
+function unknownOption(name: string, names: readonly string[]): string {
   if (!plainName.test(name)) return `there is an unknown option; there are ${names.join(', ')}`;
   const nearest = nearestName(name, names);
   return nearest === undefined
@@ -86,10 +95,10 @@ function unknownOption(name: string): string {
 
 class Must extends Error {}
 
-function must(be: string): never {
+export function must(be: string): never {
   throw new Must(be);
 }
 
-function mistake(what: string): SvcError {
-  return new SvcError('SVC_PUBLISH_OPTIONS', `publish(): ${what}`);
+export function notEmpty(value: unknown): unknown {
+  return typeof value === 'string' && value.trim() !== '' ? value : must('a text that is not empty');
 }

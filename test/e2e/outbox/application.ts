@@ -2,6 +2,7 @@ import type { Files } from '../support/run-app.ts';
 import type { Library } from './library.ts';
 
 const orders = `
+import { outbox } from 'svc';
 import * as db from './database';
 
 export async function place(tx, id) {
@@ -37,6 +38,15 @@ export async function placeOwnResult(id) {
   return row;
 }
 
+/** Its event is of what it returns, and nothing is said of \`transaction()\`. */
+export async function placeOpened(id, fails) {
+  return outbox.runInTransaction(await db.dataSource(), async (tx) => {
+    await db.insert(tx, id);
+    if (fails) throw new Error('thrown by the application');
+    return { id };
+  });
+}
+
 export async function placeByHand(id, fails) {
   const { tx, commit, rollback } = await db.begin();
   await db.insert(tx, id);
@@ -49,8 +59,9 @@ export async function placeByHand(id, fails) {
 const main = `
 import { setTimeout as pause } from 'node:timers/promises';
 import * as db from './database';
+import { outbox } from 'svc';
 import { connect } from './connect';
-import { announce, place, placeByHand, placeOwn, placeOwnResult, placeTwo } from './orders';
+import { announce, place, placeByHand, placeOpened, placeOwn, placeOwnResult, placeTwo } from './orders';
 
 const eight = [0, 1, 2, 3, 4, 5, 6, 7];
 const fail = () => { throw new Error('thrown by the application'); };
@@ -102,9 +113,34 @@ const cases = {
     await db.insert(tx, 'swallowed-1');
     await place(tx, 'swallowed-refused-2').catch(() => {});
   }),
+  saved: () => settled((n) => db.transaction(async (tx) => {
+    await insertAndSave(tx, 'saved-' + n);
+    await pause(3);
+    if (n % 2) fail();
+  })),
+  'saved-savepoint': () => db.transaction(async (tx) => {
+    await insertAndSave(tx, 'saved-savepoint-1');
+    await db.nested(tx, async (inner) => { await insertAndSave(inner, 'saved-savepoint-2'); fail(); }).catch(() => {});
+    await insertAndSave(tx, 'saved-savepoint-3');
+  }),
+  'saved-refused': () => db.transaction((tx) => insertAndSave(tx, 'saved-refused-1')),
+  named: () => settled((n) => db.transaction((tx) => outbox.withTransaction(tx, async () => {
+    await db.insert(tx, 'named-' + n);
+    await pause(5 - (n % 4));
+    await announce(undefined, 'named-' + n);
+    if (n % 2) fail();
+  }))),
+  opened: () => settled((n) => placeOpened('opened-' + n, n % 2 === 1)),
+  'opened-refused': () => placeOpened('opened-refused-1'),
   'by-hand': () => placeByHand('by-hand-1'),
   'by-hand-rollback': () => placeByHand('by-hand-rollback-1', true),
 };
+
+/** Events of the application's own making. */
+async function insertAndSave(tx, id) {
+  await db.insert(tx, id);
+  await outbox.save(tx, { eventType: 'saved', aggregateType: 'order', aggregateId: id, payload: { id } });
+}
 
 /** svc makes its table after the start; the database refuses some of its rows. */
 async function prepare() {
@@ -192,6 +228,7 @@ function configuration(module: string): string {
   const targets = [
     ...['place', 'placeTwo', 'announce'].map((name) => target(name, '#args[1]')),
     ...['placeOwn', 'placeByHand'].map((name) => target(name, '#args[0]')),
+    target('placeOpened', '#result.id'),
     target('placeOwnResult', '#result.id', { result: 'transaction' }),
   ];
   const outbox = { enabled: true, 'initialize-schema': 'always', 'publisher-enabled': false };

@@ -44,6 +44,7 @@ export async function begin() {
 }
 
 export const close = () => pool.end();
+export const dataSource = async () => pool;
 `;
 
 const callbacks = `
@@ -93,6 +94,7 @@ export const begin = () => new Promise((resolve, reject) => {
 });
 
 export const close = () => pool.end();
+export const dataSource = async () => pool;
 `;
 
 /** Statements of the application's own, without an ORM. */

@@ -16,7 +16,7 @@ export interface Library {
   readonly form: Form;
   /**
    * Text of the module `database`, which exports `transaction(work)`, `nested(tx, work)` (a savepoint), `insert(tx, id)` (without
-   * `tx`: by itself), `close()` and, where a caller can end a transaction itself, `begin()`.
+   * `tx`: by itself), `close()`, `dataSource()` and, where a caller can end a transaction itself, `begin()`.
    */
   readonly database: string;
   readonly files?: Files;

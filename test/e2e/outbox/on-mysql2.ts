@@ -44,6 +44,7 @@ export async function begin() {
 }
 
 export const close = () => pool.end();
+export const dataSource = async () => pool;
 `;
 
 const knex = `
@@ -59,6 +60,7 @@ export async function begin() {
   return { tx, commit: () => tx.commit(), rollback: () => tx.rollback() };
 }
 export const close = () => db.destroy();
+export const dataSource = async () => db;
 `;
 
 const kysely = `
@@ -84,6 +86,7 @@ export async function begin() {
   return { tx, commit: () => tx.commit().execute(), rollback: () => tx.rollback().execute() };
 }
 export const close = () => db.destroy();
+export const dataSource = async () => db;
 `;
 
 const drizzle = `
@@ -99,6 +102,7 @@ export const transaction = (work) => db.transaction(work);
 export const nested = (tx, work) => tx.transaction(work);
 export const insert = (tx, id) => (tx ?? db).insert(orders).values({ id });
 export const close = () => pool.end();
+export const dataSource = async () => db;
 `;
 
 const typeorm = `
@@ -123,6 +127,7 @@ export async function begin() {
   };
 }
 export const close = async () => (await ready).destroy();
+export const dataSource = async () => ready;
 `;
 
 const sequelize = `
@@ -139,6 +144,7 @@ export async function begin() {
   return { tx, commit: () => tx.commit(), rollback: () => tx.rollback() };
 }
 export const close = () => db.close();
+export const dataSource = async () => db;
 `;
 
 const onMariadb = { server: 'mariadb', form: 'esm' } as const;

@@ -24,6 +24,7 @@ export async function begin() {
   };
 }
 export const close = async () => (await ready).destroy();
+export const dataSource = async () => ready;
 `;
 
 const sequelize = `
@@ -40,6 +41,7 @@ export async function begin() {
   return { tx, commit: () => tx.commit(), rollback: () => tx.rollback() };
 }
 export const close = () => db.close();
+export const dataSource = async () => db;
 `;
 
 const mikro = `
@@ -58,6 +60,7 @@ export async function begin() {
   return { tx, commit: () => tx.commit(), rollback: () => tx.rollback() };
 }
 export const close = async () => (await ready).close();
+export const dataSource = async () => fork();
 `;
 
 export const orms: readonly Library[] = [

@@ -7,6 +7,7 @@ import { requiring } from '../../support/requires.ts';
 import { freshFolder, runApp, writeFiles } from '../support/run-app.ts';
 import { subject } from '../support/subject.ts';
 import { applicationOf, entryOf } from './application.ts';
+import { everydayApplication } from './everyday-application.ts';
 import { libraries } from './libraries.ts';
 import type { Library } from './library.ts';
 import { transactionCases } from './transaction-cases.ts';
@@ -56,11 +57,8 @@ function foundIn(rows: readonly Row[]): Record<string, Found> {
   return all;
 }
 
-/** One for all that run every day; the others may not go together. */
 function applicationFor({ id, isEveryday, dependencies }: Library): string {
-  if (!isEveryday) return installPacked(`outbox-${id}`, dependencies);
-  const everyday = libraries.filter((library) => library.isEveryday);
-  return installPacked('outbox', Object.assign({}, ...everyday.map((library) => library.dependencies)));
+  return isEveryday ? everydayApplication() : installPacked(`outbox-${id}`, dependencies);
 }
 
 async function runLibrary(library: Library): Promise<End> {

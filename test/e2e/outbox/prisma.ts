@@ -35,6 +35,7 @@ export const transaction = (work) => db.$transaction(work);
 export const nested = (tx, work) => tx.$transaction(work);
 export const insert = (tx, id) => (tx ?? db).order.create({ data: { id } });
 export const close = () => db.$disconnect();
+export const dataSource = async () => db;
 `;
 
 const dependencies = {

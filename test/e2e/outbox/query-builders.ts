@@ -15,6 +15,7 @@ export async function begin() {
   return { tx, commit: () => tx.commit(), rollback: () => tx.rollback() };
 }
 export const close = () => db.destroy();
+export const dataSource = async () => db;
 `;
 
 const kysely = `
@@ -40,6 +41,7 @@ export async function begin() {
   return { tx, commit: () => tx.commit().execute(), rollback: () => tx.rollback().execute() };
 }
 export const close = () => db.destroy();
+export const dataSource = async () => db;
 `;
 
 const drizzle = `
@@ -55,6 +57,7 @@ export const transaction = (work) => db.transaction(work);
 export const nested = (tx, work) => tx.transaction(work);
 export const insert = (tx, id) => (tx ?? db).insert(orders).values({ id });
 export const close = () => pool.end();
+export const dataSource = async () => db;
 `;
 
 export const queryBuilders: readonly Library[] = [

@@ -87,6 +87,38 @@ export const transactionCases: readonly TransactionCase[] = [
     error: refused,
   },
   {
+    id: 'saved',
+    title: 'outbox.save in eight transactions at once, half of them rolled back',
+    rows: even('saved'),
+  },
+  {
+    id: 'saved-savepoint',
+    title: 'outbox.save within a savepoint that is rolled back',
+    rows: { 'saved-savepoint-1': 'both', 'saved-savepoint-3': 'both' },
+  },
+  {
+    id: 'saved-refused',
+    title: 'outbox.save of an event that the database refuses: the transaction fails',
+    rows: {},
+    error: refused,
+  },
+  {
+    id: 'named',
+    title: 'outbox.withTransaction in eight transactions at once, half of them rolled back',
+    rows: even('named'),
+  },
+  {
+    id: 'opened',
+    title: 'outbox.runInTransaction, eight at once and half of them rolled back: the event has the result',
+    rows: even('opened'),
+  },
+  {
+    id: 'opened-refused',
+    title: 'outbox.runInTransaction: the database refuses the event, and the rows are gone',
+    rows: {},
+    error: refused,
+  },
+  {
     id: 'by-hand',
     title: 'a transaction that the function begins and commits itself',
     rows: { 'by-hand-1': 'both' },

@@ -1,0 +1,222 @@
+import { SvcError } from '../../ground/errors.ts';
+import { shared } from '../../ground/lifecycle.ts';
+import { isolate } from '../../observe/isolate.ts';
+import type { Connections, DriverSession } from '../../transaction/driver.ts';
+import { findTransactions, pinnedOf } from '../../transaction/find-transaction.ts';
+import { currentScope, runInScope, Scope } from '../../transaction/scope.ts';
+import { Transaction, type TransactionEnd } from '../../transaction/transaction.ts';
+import type { Executor } from './executor.ts';
+import { type CheckedEvent, checkEvent } from './outbox-event.ts';
+import { executorOf } from './recognise.ts';
+import type { CurrentTransaction, RunningOutbox } from './running-outbox.ts';
+import { isShape } from './shape.ts';
+
+export interface FunctionParts {
+  readonly connections: Connections;
+  /** `svc.outbox.enabled`. */
+  readonly isEnabled: boolean;
+  /** `svc.outbox.on-no-transaction: autocommit`. */
+  readonly mayAutocommit: boolean;
+  /** Stores one event in the transaction of a scope, and counts it. Returns the promise of the insert; throws where it cannot be. */
+  readonly save: (event: CheckedEvent, scope: Scope) => Promise<void> | undefined;
+  readonly watch: (driver: unknown) => void;
+}
+
+/** A transaction that the application has named. */
+interface Pin {
+  readonly transaction: Transaction;
+  /** svc sees its end by itself. */
+  readonly isFollowed: boolean;
+}
+
+export function createOutboxFunctions(parts: FunctionParts): RunningOutbox {
+  const named = new WeakMap<object, Transaction>();
+
+  /** `around`: the functions that may have opened it. */
+  function pinOf(given: unknown, around?: Scope): ReturnType<typeof findPin> {
+    const known = isShape(given) ? named.get(given) : undefined;
+    // Who has named it before sees to its end.
+    if (known?.isOpen) return { transaction: known, isFollowed: true };
+    const foreign = (executor: Executor): Pin => {
+      const transaction = foreignTransaction(executor, around);
+      named.set(given as object, transaction);
+      return { transaction, isFollowed: false };
+    };
+    return findPin(executorOf(given), parts, foreign);
+  }
+
+  return {
+    isEnabled: parts.isEnabled,
+    async save(given, events) {
+      const scope = new Scope(currentScope());
+      const found = pinOf(given);
+      // What is found at once is used at once: a driver that is synchronous has its COMMIT before any promise is heard.
+      const pin = found instanceof Promise ? await found : found;
+      scope.pinned = pin?.transaction;
+      // One after the other; the COMMIT of a transaction that svc follows waits for all of them.
+      const saveFrom = (index: number): Promise<void> | undefined => {
+        for (let at = index; at < events.length; at++) {
+          const written = parts.save(checkEvent(events[at]), scope);
+          if (written !== undefined) return written.then(() => saveFrom(at + 1));
+        }
+        // Who asks for it by name is told at once whether the database has them.
+        return pin?.transaction.writeHeld();
+      };
+      await endingWith(pin, 'unknown', () => saveFrom(0));
+    },
+
+    async withTransaction(given, work) {
+      const scope = new Scope(currentScope());
+      const found = pinOf(given, scope.parent);
+      const pin = found instanceof Promise ? await found : found;
+      scope.pinned = pin?.transaction;
+      return endingWith(pin, 'unknown', () => runNamed(scope, pin, work, false));
+    },
+
+    async runInTransaction(run, work) {
+      const around = currentScope();
+      let pin: Pin | undefined;
+      let isCommitting = false;
+      try {
+        const result = await run(async (executor) => {
+          pin = await pinOf(executor, around);
+          const scope = new Scope(currentScope());
+          scope.pinned = pin?.transaction;
+          const value = await runNamed(scope, pin, () => work(executor), true);
+          isCommitting = true;
+          return value;
+        });
+        leave(pin, 'committed');
+        return result;
+      } catch (error) {
+        leave(pin, isCommitting && !isAnswer(error) ? 'unknown' : 'rolled_back');
+        throw error;
+      }
+    },
+
+    current(): CurrentTransaction {
+      const [transaction, ...others] = findTransactions();
+      const joined = transaction !== undefined && others.length === 0;
+      return {
+        joined,
+        via: joined ? (pinnedOf(currentScope()) === undefined ? 'driver' : 'executor') : null,
+        dialect: joined ? transaction.session.dialect : null,
+        open: others.length + (transaction === undefined ? 0 : 1),
+      };
+    },
+
+    watch: parts.watch,
+  };
+}
+
+/** Runs what belongs to the transaction, and makes the events of the functions around it that opened it. */
+async function runNamed<R>(
+  scope: Scope,
+  pin: Pin | undefined,
+  work: () => R | PromiseLike<R>,
+  isResult: boolean,
+): Promise<R> {
+  const value = await runInScope(scope, work);
+  // Of one that svc follows, the COMMIT waits for them.
+  if (pin !== undefined && (isResult || !pin.isFollowed))
+    await pin.transaction.beforeCommit({ value, isResult });
+  return value;
+}
+
+/** What svc cannot see the end of ends with the work, as far as it knows. */
+async function endingWith<R>(
+  pin: Pin | undefined,
+  end: TransactionEnd,
+  work: () => R | PromiseLike<R>,
+): Promise<Awaited<R>> {
+  try {
+    const result = await work();
+    leave(pin, end);
+    return result;
+  } catch (error) {
+    leave(pin, 'rolled_back');
+    throw error;
+  }
+}
+
+function leave(pin: Pin | undefined, end: TransactionEnd): void {
+  if (pin?.isFollowed === false) pin.transaction.hasEnded(end);
+}
+
+/** The database has said no: a connection that is lost says nothing. */
+function isAnswer(error: unknown): boolean {
+  if (error instanceof SvcError) return true;
+  const { code, sqlState = code } = (error ?? {}) as { code?: unknown; sqlState?: unknown };
+  return typeof sqlState === 'string' && /^(?!08|57)[0-9A-Z]{5}$/.test(sqlState);
+}
+
+/** `undefined`: there is no transaction, and each event is stored by itself. */
+function findPin(
+  executor: Executor,
+  parts: FunctionParts,
+  foreign: (executor: Executor) => Pin,
+): Pin | undefined | Promise<Pin | undefined> {
+  const { handle, isForeign, isOutside } = executor;
+  if (isOutside) return without(parts);
+  if (handle !== undefined && isFollowed(handle)) {
+    const transaction = openOn(handle, parts.connections);
+    return transaction === undefined ? without(parts) : { transaction, isFollowed: true };
+  }
+  if (handle !== undefined || isForeign) return foreign(executor);
+  return probe(executor).then((transaction) =>
+    transaction === undefined ? foreign(executor) : { transaction, isFollowed: true },
+  );
+}
+
+function without({ mayAutocommit }: FunctionParts): undefined {
+  if (mayAutocommit) return undefined;
+  throw new SvcError(
+    'SVC_OUTBOX_NO_TRANSACTION',
+    'the executor that the outbox was given is in no transaction: hand over the one of an open transaction, open one with outbox.runInTransaction, or set svc.outbox.on-no-transaction: autocommit',
+  );
+}
+
+/** Of a driver that svc does not follow: its statements go the application's way, its end is not seen. */
+function foreignTransaction({ dialect, execute }: Executor, around: Scope | undefined): Transaction {
+  const session: DriverSession = {
+    dialect,
+    status: () => 'open',
+    run: ({ text, values }) => isolate(() => execute(text, values))?.then(() => {}),
+  };
+  const transaction = new Transaction(session, around);
+  // The event of a function around it belongs into it as well.
+  around?.uses(transaction, true);
+  return transaction;
+}
+
+const patched = shared('patched-drivers', () => new WeakSet<object>());
+
+function isFollowed(handle: object): boolean {
+  for (let each: unknown = handle; each !== null; each = Object.getPrototypeOf(each))
+    if (patched.has(each as object)) return true;
+  return false;
+}
+
+/** On a connection that a driver's patch has seen statements of. */
+function openOn(handle: object, connections: Connections): Transaction | undefined {
+  try {
+    const { current } = connections.of(handle, () => {
+      throw new Error('not seen so far');
+    });
+    return current as Transaction | undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The connection is within the library: a statement that does nothing shows which one it takes, where svc follows that. */
+async function probe({ execute }: Executor): Promise<Transaction | undefined> {
+  const scope = new Scope(undefined);
+  try {
+    await runInScope(scope, () => execute('SELECT 1', []));
+  } catch (error) {
+    // A transaction that has failed takes no statement, and is the one all the same.
+    if (scope.open().length === 0) throw error;
+  }
+  return scope.open()[0];
+}

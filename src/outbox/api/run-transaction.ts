@@ -1,0 +1,143 @@
+import { SvcError } from '../../ground/errors.ts';
+import { isPostgresJs, isSqliteHandle } from './driver-executors.ts';
+import { can, has, isShape, type Shape } from './shape.ts';
+
+/** Runs work in a transaction of its own, committed where it resolves and rolled back where it does not. */
+export type RunTransaction = <R>(work: (executor: unknown) => Promise<R>) => Promise<R>;
+
+/** @throws SvcError `SVC_OUTBOX_DATA_SOURCE` */
+export function transactionsOf(source: unknown): RunTransaction {
+  const run = ofDriver(source) ?? ofLibrary(source);
+  if (run !== undefined) return run;
+  throw new SvcError(
+    'SVC_OUTBOX_DATA_SOURCE',
+    'outbox.runInTransaction() cannot open a transaction on what it was given. It takes a Pool or Client of pg, a pool or connection of mysql2 or mariadb, a handle of node:sqlite or better-sqlite3, sql of postgres.js, or the database object of Knex, Kysely, Drizzle, TypeORM, Sequelize, MikroORM or Prisma; else open it yourself, with outbox.withTransaction(executor, fn) inside',
+  );
+}
+
+/** A connection, by its statements. */
+interface Steps {
+  begin(): unknown;
+  /** Throws where the database has not committed. */
+  commit(): unknown;
+  rollback(): unknown;
+  /** Hands it back; `isBroken`: it could not be rolled back. */
+  release?(isBroken: boolean): void;
+}
+
+async function runSteps<R>(
+  executor: unknown,
+  steps: Steps,
+  work: (executor: unknown) => Promise<R>,
+): Promise<R> {
+  let isBroken = false;
+  try {
+    await steps.begin();
+    const result = await work(executor);
+    await steps.commit();
+    return result;
+  } catch (error) {
+    try {
+      await steps.rollback();
+    } catch {
+      // The first error is the one to tell.
+      isBroken = true;
+    }
+    throw error;
+  } finally {
+    steps.release?.(isBroken);
+  }
+}
+
+function ofDriver(source: unknown): RunTransaction | undefined {
+  if (isSqliteHandle(source)) return onSqlite(source, source);
+  if (isPostgresJs(source)) return (work) => source.begin(work);
+  if (can(source, 'query') && has(source, 'connectionParameters')) return (work) => onPgClient(source, work);
+  if (can(source, 'connect', 'query') && isShape(source) && 'totalCount' in source)
+    return async (work) => {
+      const client = await source.connect();
+      return onPgClient(client, work, (isBroken) => client.release(isBroken));
+    };
+  if (can(source, 'getConnection')) return onMysqlPool(source);
+  if (can(source, 'beginTransaction')) return (work) => onMysqlConnection(source, source, work);
+  return undefined;
+}
+
+function onPgClient<R>(
+  client: { query: (sql: string) => Promise<{ command?: string }> },
+  work: (executor: unknown) => Promise<R>,
+  release?: (isBroken: boolean) => void,
+): Promise<R> {
+  return runSteps(
+    client,
+    {
+      begin: () => client.query('BEGIN'),
+      async commit() {
+        // Of a transaction in which a statement has failed it makes a ROLLBACK, and says nothing.
+        const { command } = await client.query('COMMIT');
+        if (command === 'ROLLBACK') throw rolledBack();
+      },
+      rollback: () => client.query('ROLLBACK'),
+      ...(release && { release }),
+    },
+    work,
+  );
+}
+
+/** Of `mysql2` with callbacks, work gets the connection with callbacks. */
+function onMysqlPool(pool: { getConnection: (...all: never[]) => Promise<Shape> }): RunTransaction {
+  const hasCallbacks = can(pool, 'promise');
+  return async (work) => {
+    const connection = await (hasCallbacks ? (pool.promise() as typeof pool) : pool).getConnection();
+    const executor = hasCallbacks ? connection.connection : connection;
+    const release = can(connection, 'release') ? () => void connection.release() : undefined;
+    return onMysqlConnection(connection, executor, work, release);
+  };
+}
+
+function onMysqlConnection<R>(
+  given: unknown,
+  executor: unknown,
+  work: (executor: unknown) => Promise<R>,
+  release?: () => void,
+): Promise<R> {
+  const connection = can(given, 'promise') ? (given.promise() as unknown) : given;
+  if (!can(connection, 'beginTransaction', 'commit', 'rollback')) throw new TypeError('not a connection');
+  const { beginTransaction, commit, rollback } = connection;
+  return runSteps(
+    executor,
+    {
+      begin: () => Reflect.apply(beginTransaction, connection, []),
+      commit: () => Reflect.apply(commit, connection, []),
+      rollback: () => Reflect.apply(rollback, connection, []),
+      ...(release && { release }),
+    },
+    work,
+  );
+}
+
+/** Whatever else uses the handle until its end is in the transaction, too. */
+function onSqlite(handle: { exec: (sql: string) => unknown }, executor: unknown): RunTransaction {
+  const send = (sql: string) => (): unknown => handle.exec(sql);
+  const steps = { begin: send('BEGIN IMMEDIATE'), commit: send('COMMIT'), rollback: send('ROLLBACK') };
+  return (work) => runSteps(executor, steps, work);
+}
+
+function ofLibrary(source: unknown): RunTransaction | undefined {
+  // Of Drizzle on SQLite, whose own transactions take no function that waits.
+  if (has(source, 'session') && isSqliteHandle(source.session.client))
+    return onSqlite(source.session.client, source);
+  if (can(source, '$transaction')) return (work) => source.$transaction(work);
+  if (can(source, 'transactional')) return (work) => source.transactional(work);
+  if (!can(source, 'transaction')) return undefined;
+  // Kysely.
+  if (can(source, 'getExecutor')) return (work) => source.transaction().execute(work);
+  return (work) => source.transaction(work);
+}
+
+function rolledBack(): SvcError {
+  return new SvcError(
+    'SVC_OUTBOX_ROLLED_BACK',
+    'the database has rolled the transaction back in place of its COMMIT, because one of its statements had failed: do not go on in a transaction after an error',
+  );
+}

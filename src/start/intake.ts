@@ -1,0 +1,64 @@
+import type { Context } from '@opentelemetry/api';
+import type { Call } from '../capture/call.ts';
+import type { CapturePlan } from '../capture/plan.ts';
+import type { Severity } from '../ground/event-fields.ts';
+import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
+import type { ClearText } from '../protect/clear-texts.ts';
+import { headersOf } from '../publish/api/headers.ts';
+
+/** What all ways in, a captured call, `publish()` and `outbox.save()`, say about one event. */
+export interface Intake {
+  readonly eventType: string;
+  readonly severity: Severity;
+  readonly topic: string | undefined;
+  readonly key: string | undefined;
+  /** The application's own; names are checked. */
+  readonly headers: Readonly<Record<string, string>> | undefined;
+  /** Of an event for the outbox. */
+  readonly aggregateType?: string | undefined;
+  readonly aggregateId?: string | undefined;
+  readonly payload: unknown;
+  readonly context: Context | undefined;
+}
+
+export function intakeOf(call: Call): Intake {
+  const plan: CapturePlan = call.plan;
+  if (call.refusal !== undefined) throw call.refusal;
+  return {
+    eventType: plan.eventType,
+    severity: plan.severity,
+    topic: plan.topic,
+    key: plan.key?.(call),
+    headers: plan.headers?.(call),
+    aggregateType: plan.outbox?.aggregateType,
+    aggregateId: plan.outbox?.aggregateId(call),
+    payload: plan.payload(call),
+    context: call.context,
+  };
+}
+
+export function intakeOfEvent(event: CheckedEvent): Intake {
+  if (event.mistake !== undefined) throw event.mistake;
+  return { ...event, headers: headersOf(event.headers), context: undefined };
+}
+
+/** The key that stands in for none is the event id, which nobody has to look at. */
+export function textsInClear({ key, headers, aggregateId }: Intake): readonly ClearText[] | undefined {
+  const keys = aggregateId === undefined || aggregateId === key ? [key] : [key, aggregateId];
+  if (headers === undefined && key === undefined && aggregateId === undefined) return undefined;
+  const texts: ClearText[] = Object.values(headers ?? {}).map((text) => ({ of: 'header', text }));
+  for (const text of keys) if (text !== undefined) texts.push({ of: 'key', text });
+  return texts;
+}
+
+/** Of the class, never of a field `constructor`: the name goes out in clear. What throws here is not the caller's to see. */
+export function classNameOf(payload: unknown): string {
+  try {
+    const prototype = (typeof payload === 'object' && Object.getPrototypeOf(payload)) as object;
+    const owner = Object.getOwnPropertyDescriptor(prototype, 'constructor')?.value as () => void;
+    const name = Object.getOwnPropertyDescriptor(owner, 'name')?.value as unknown;
+    return typeof name === 'string' && name !== '' && name !== 'Object' ? name : 'Event';
+  } catch {
+    return 'Event';
+  }
+}
