@@ -73,10 +73,15 @@ export class Transaction {
 
   /**
    * Writes into it. `since`: when the function began; `explain` makes of the driver's error what the application may see. Throws
-   * that where the driver is synchronous.
+   * that where the driver is synchronous. `onEnd` hears of the end at once, before anybody who awaits it.
    */
-  join(statement: Statement, since: number, explain: (error: unknown) => unknown): Joined {
-    const ended = this.addPart();
+  join(
+    statement: Statement,
+    since: number,
+    explain: (error: unknown) => unknown,
+    onEnd?: (how: TransactionEnd) => void,
+  ): Joined {
+    const ended = this.addPart(onEnd);
     // The database takes nothing more, and will roll back what is there.
     if (this.session.status() === 'doomed') return { written: undefined, ended };
     let written: Promise<void> | undefined;
@@ -167,10 +172,14 @@ export class Transaction {
     this.parts = [];
   }
 
-  private addPart(): Promise<TransactionEnd> {
+  private addPart(onEnd?: (how: TransactionEnd) => void): Promise<TransactionEnd> {
     if (this.end !== undefined) return Promise.resolve(this.end);
     const { promise, resolve } = Promise.withResolvers<TransactionEnd>();
-    this.parts.push({ at: nextMoment(), end: resolve });
+    const end = (how: TransactionEnd): void => {
+      onEnd?.(how);
+      resolve(how);
+    };
+    this.parts.push({ at: nextMoment(), end: onEnd === undefined ? resolve : end });
     return promise;
   }
 }
