@@ -1,17 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import * as nodeSqlite from 'node:sqlite';
 import { inspect } from 'node:util';
-import mysql from 'mysql2/promise';
-import pg from 'pg';
-import { mysql2Drivers } from '../../src/adapters/mysql/mysql2-driver.ts';
-import { pgDriver } from '../../src/adapters/postgres/pg-driver.ts';
-import { nodeSqliteDriver } from '../../src/adapters/sqlite/node-sqlite-driver.ts';
-import { startOwnWork } from '../../src/ground/lifecycle.ts';
 import { publishEvent } from '../../src/index.ts';
-import { openOutboxStore } from '../../src/start/adapters.ts';
-import { patchDriver } from '../contract/captured.ts';
 import { assertSilent, canaries, canarySecrets, marked, type Person, throwing } from '../protect/canary.ts';
 import { openCanaryCage } from '../protect/canary-cage.ts';
 import type { OwnDatabase } from '../support/database.ts';
@@ -19,27 +9,18 @@ import { startKafka } from '../support/kafka.ts';
 import { startOwnMariadb } from '../support/mariadb.ts';
 import { startOwnPostgres } from '../support/postgres.ts';
 import { needing, requiring } from '../support/requires.ts';
+import {
+  type Application,
+  type CanaryDatabase,
+  canaryMariadb,
+  canaryPostgres,
+  canarySqlite,
+  table,
+} from './canary-databases.ts';
 
 /** What no rule protects: it may be published, and stands in no error and no line of a log of svc all the same. */
 const plain = { note: 'plain-text-4711', aggregateId: 'aggregate-4711' };
 const plainTexts = Object.values(plain);
-const table = 'svc_outbox_events';
-
-/** An application on its database. What it sends itself holds no value of anybody. */
-interface Application {
-  query(text: string): Promise<unknown>;
-  close(): Promise<unknown>;
-}
-
-/** A database with the tables of the outbox, and what can be seen in it and beside it. */
-interface Under {
-  readonly url: string;
-  connect(): Promise<Application>;
-  /** Aside, as an administrator. */
-  ask(statement: string): Promise<Record<string, unknown>[]>;
-  /** Makes the database refuse events of the type REFUSED, and roll back those of the type RETRIED as a conflict. */
-  readonly refusals: readonly string[];
-}
 
 requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
   this.timeout(60_000);
@@ -52,13 +33,8 @@ requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
   };
   const Marked = marked({ phone: 'ENCRYPT', card: 'HASH', iban: 'EXCLUDE' });
   let servers: { postgres: OwnDatabase; mariadb: OwnDatabase };
-  let databases = 0;
 
   before(async () => {
-    patchDriver(nodeSqliteDriver, nodeSqlite);
-    patchDriver(pgDriver, pg);
-    const promises = mysql2Drivers.find(({ specifier }) => specifier === 'mysql2/promise');
-    if (promises !== undefined) patchDriver(promises, mysql);
     const [postgres, mariadb] = await Promise.all([
       startOwnPostgres({ logStatements: true }),
       startOwnMariadb({ logStatements: true }),
@@ -67,92 +43,14 @@ requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
   });
   after(() => Promise.all(Object.values(servers ?? {}).map((server) => server.stop())));
 
-  async function sqlite(): Promise<Under> {
-    const path = join(cage.folder, `canary-${++databases}.db`);
-    const administrator = new nodeSqlite.DatabaseSync(path);
-    const under = {
-      url: `sqlite:${path}`,
-      connect: async () => {
-        const database = new nodeSqlite.DatabaseSync(path);
-        return { query: async (text: string) => database.exec(text), close: async () => database.close() };
-      },
-      ask: async (statement: string) =>
-        startOwnWork(() => administrator.prepare(statement).all()) as Record<string, unknown>[],
-      refusals: [
-        `CREATE TRIGGER refused BEFORE INSERT ON ${table} WHEN NEW.event_type IN ('REFUSED', 'RETRIED')
-         BEGIN SELECT RAISE(ABORT, 'refused'); END`,
-      ],
-    };
-    return prepared(under);
-  }
-
-  async function postgres(settings: readonly string[]): Promise<Under> {
-    const server = servers.postgres;
-    const url = await server.freshDatabase();
-    const name = new URL(url).pathname.slice(1);
-    for (const setting of settings) await server.query(url, `ALTER DATABASE ${name} SET ${setting}`);
-    return prepared({
-      url,
-      connect: async () => {
-        const client = new pg.Client({ connectionString: url });
-        client.on('error', () => {});
-        await client.connect();
-        return { query: (text) => client.query(text), close: () => client.end() };
-      },
-      ask: (statement) => server.query(url, statement),
-      refusals: [
-        `ALTER TABLE ${table} ADD CONSTRAINT refused CHECK (event_type <> 'REFUSED')`,
-        `CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS
-         $$ BEGIN RAISE EXCEPTION 'conflict' USING ERRCODE = '40001'; END $$`,
-        `CREATE TRIGGER retried BEFORE INSERT ON ${table} FOR EACH ROW WHEN (NEW.event_type = 'RETRIED') EXECUTE FUNCTION conflict()`,
-      ],
-    });
-  }
-
-  async function mariadb(): Promise<Under> {
-    const server = servers.mariadb;
-    const url = await server.freshDatabase();
-    return prepared({
-      url,
-      connect: async () => {
-        const connection = await mysql.createConnection(url.replace(/^mariadb:/, 'mysql:'));
-        connection.on('error', () => {});
-        return {
-          query: (text) => connection.query(text),
-          close: async () => connection.destroy(),
-        };
-      },
-      ask: (statement) => server.query(url, statement),
-      refusals: [
-        `ALTER TABLE ${table} ADD CONSTRAINT refused CHECK (event_type <> 'REFUSED')`,
-        `CREATE TRIGGER retried BEFORE INSERT ON ${table} FOR EACH ROW
-         IF NEW.event_type = 'RETRIED' THEN SIGNAL SQLSTATE '40001' SET MESSAGE_TEXT = 'conflict'; END IF`,
-      ],
-    });
-  }
-
-  async function prepared(under: Under): Promise<Under> {
-    const store = openOutboxStore({ url: under.url, table, initializeSchema: 'always' });
-    await store.prepare();
-    await store.close(1_000);
-    await under.ask('CREATE TABLE orders (id INTEGER)');
-    return under;
-  }
-
-  function run({ url }: Under, broker?: object, more?: object): void {
+  function run({ url }: CanaryDatabase, broker?: object, more?: object): void {
     cage.run(pii, broker, { outbox: { enabled: true, datasource: { url }, ...more } });
   }
 
   /** A function of the application that stores an event made of what it is given. */
   function storing(application: Application, eventType: string, more: object = {}) {
-    const options = {
-      ...{
-        eventType,
-        payload: '#args[0]',
-        outbox: { aggregateType: 'Order', aggregateId: '#args[1]' },
-        ...more,
-      },
-    };
+    const outbox = { aggregateType: 'Order', aggregateId: '#args[1]' };
+    const options = { eventType, payload: '#args[0]', outbox, ...more };
     return publishEvent(options, async (_payload: unknown, _id: string) => {
       await application.query('INSERT INTO orders (id) VALUES (1)');
       return 'done';
@@ -223,7 +121,7 @@ requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
   }
 
   /** Each column of each row, as text; bytes as what they hold. */
-  async function rowsOf({ ask }: Under): Promise<string> {
+  async function rowsOf({ ask }: CanaryDatabase): Promise<string> {
     const rows = await ask(`SELECT * FROM ${table} ORDER BY id`);
     const textOf = (value: unknown): string =>
       value instanceof Uint8Array ? Buffer.from(value).toString() : String(value);
@@ -232,13 +130,13 @@ requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
       .join('\n');
   }
 
-  const published = (under: Under) => async (): Promise<boolean> => {
+  const published = (under: CanaryDatabase) => async (): Promise<boolean> => {
     const [row] = await under.ask(`SELECT count(*) AS count FROM ${table} WHERE status = 'PUBLISHED'`);
     return Number(row?.count) === payloads().length;
   };
 
   /** What was stored is there, protected; nothing of a value is anywhere. */
-  async function assertSilentRows(under: Under, thrown: readonly unknown[]): Promise<void> {
+  async function assertSilentRows(under: CanaryDatabase, thrown: readonly unknown[]): Promise<void> {
     const rows = await rowsOf(under);
     assert.match(rows, /ca\*+@ca\*+\.com/);
     assert.match(rows, /ENC\(/);
@@ -256,7 +154,7 @@ requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
     assertSilent('the log of svc', cage.log.join('\n'), plainTexts);
   }
 
-  async function assertSilentDatabase(under: Under, refusedCount: number): Promise<void> {
+  async function assertSilentDatabase(under: CanaryDatabase, refusedCount: number): Promise<void> {
     for (const statement of under.refusals) await under.ask(statement).catch((error) => assert.fail(error));
     run(under);
     const application = await under.connect();
@@ -272,7 +170,7 @@ requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
   }
 
   it('is in no column, error or line of a log with SQLite', async () => {
-    const under = await sqlite();
+    const under = await canarySqlite(cage.folder);
     await assertSilentDatabase(under, 4);
     const file = under.url.slice('sqlite:'.length);
     for (const path of [file, `${file}-wal`]) assertSilent(path, readFileSync(path, 'latin1'));
@@ -291,7 +189,7 @@ requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
       const { statementsFile } = servers.postgres;
       const textOfLog = (): string => readFileSync(statementsFile ?? '', 'latin1');
       const before = textOfLog().length;
-      await assertSilentDatabase(await postgres(settings), 4);
+      await assertSilentDatabase(await canaryPostgres(servers.postgres, settings), 4);
       const log = textOfLog().slice(before);
       assert.match(log, /Failing row contains/);
       assert.equal(/INSERT INTO orders/.test(log), settings.length > 1);
@@ -302,7 +200,7 @@ requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
 
   for (const name of ['postgres', 'mariadb'] as const) {
     it(`is in no error or line of a log when ${name} is killed within a transaction`, async () => {
-      const under = await { postgres: () => postgres([]), mariadb }[name]();
+      const under = await { postgres: canaryPostgres, mariadb: canaryMariadb }[name](servers[name]);
       run(under);
       const application = await under.connect();
       // It sends nothing itself: the first to find that the database is away is svc.
@@ -343,7 +241,7 @@ requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
     // Kafka, which makes topics by itself, makes none whose name differs from another in this only.
     await kafka.createTopic(absent.replace('.', '_'));
     await kafka.createTopic(narrow, { config: { 'max.message.bytes': '200' } });
-    const under = await sqlite();
+    const under = await canarySqlite(cage.folder);
     const { brokers } = kafka;
     run(under, { client: 'kafkajs', 'bootstrap-servers': brokers }, { 'max-retries': 1 });
     const application = await under.connect();
@@ -368,7 +266,7 @@ requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
   });
 
   it('is in no column, error or line of a log with MariaDB, whose log has each statement', async () => {
-    await assertSilentDatabase(await mariadb(), 4);
+    await assertSilentDatabase(await canaryMariadb(servers.mariadb), 4);
     const log = readFileSync(servers.mariadb.statementsFile ?? '', 'latin1');
     assert.match(log, /INSERT INTO orders/);
     assert.match(log, /Execute.*INSERT INTO .*REFUSED/);
