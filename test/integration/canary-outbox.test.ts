@@ -235,6 +235,7 @@ requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
   }
 
   it('is in no column or line of a log when Kafka takes the events of no topic', async function () {
+    this.timeout(120_000);
     await needing('kafka', this);
     const kafka = await startKafka();
     const [absent, narrow] = [`canary.absent-${process.pid}`, `canary-narrow-${process.pid}`];
@@ -243,7 +244,11 @@ requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
     await kafka.createTopic(narrow, { config: { 'max.message.bytes': '200' } });
     const under = await canarySqlite(cage.folder);
     const { brokers } = kafka;
-    run(under, { client: 'kafkajs', 'bootstrap-servers': brokers }, { 'max-retries': 1 });
+    run(
+      under,
+      { client: 'kafkajs', 'bootstrap-servers': brokers },
+      { 'max-retries': 1, 'send-timeout-seconds': 2 },
+    );
     const application = await under.connect();
     try {
       for (const topic of [absent, narrow]) {
