@@ -25,6 +25,7 @@ const folders = [
   'start',
   'cli',
   'preload',
+  'testing',
 ] as const;
 /** What a package.json of an application can name. */
 const entries = ['index.ts', 'register.ts', 'testing.ts', 'consumer.ts'];

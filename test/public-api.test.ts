@@ -69,8 +69,30 @@ const entries: Readonly<Record<string, Names>> = {
   },
   './register': { values: [], types: [] },
   './testing': {
-    values: ['assertNothingPublished', 'assertPublished', 'clear', 'events', 'records', 'topics', 'waitFor'],
-    types: ['EventMatch', 'PublishedEvent', 'PublishedRecord', 'WaitForOptions'],
+    values: [
+      'assertNothingPublished',
+      'assertNothingStored',
+      'assertPublished',
+      'assertRolledBack',
+      'assertStored',
+      'clear',
+      'events',
+      'outboxEvents',
+      'records',
+      'topics',
+      'waitFor',
+      'waitForStored',
+    ],
+    types: [
+      'EventMatch',
+      'PublishedEvent',
+      'PublishedRecord',
+      'StoredEvent',
+      'StoredMatch',
+      'StoredState',
+      'WaitForOptions',
+      'WaitForStoredOptions',
+    ],
   },
   './consumer': {
     values: [

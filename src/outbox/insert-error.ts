@@ -25,10 +25,16 @@ export function insertError(error: unknown): unknown {
   const { code, sqlState } = found;
   if (isLost(found)) return error;
   const state = [sqlState, code].find((each) => typeof each === 'string' && /^[0-9A-Z]{5}$/.test(each));
-  if (typeof state === 'string' && retriedByApplications.test(state)) return error;
+  if (typeof state === 'string' && retriedByApplications.test(state)) return withoutParameters(found);
   const shown = typeof code === 'string' && /^\w{1,40}$/.test(code) ? ` (${code})` : '';
   return new SvcError(
     'SVC_OUTBOX_INSERT',
     `the event could not be stored in the outbox${shown}: its transaction is rolled back; check the table of svc.outbox.table and the rights of the application's user on it`,
   );
+}
+
+/** PostgreSQL says each parameter of the statement there, where `log_parameter_max_length_on_error` is set. */
+function withoutParameters(error: DatabaseError): unknown {
+  Reflect.deleteProperty(error, 'where');
+  return error;
 }

@@ -6,6 +6,7 @@ import { currentScope, type Scope } from '../transaction/scope.ts';
 import { nextMoment } from '../transaction/transaction.ts';
 import { insertError } from './insert-error.ts';
 import type { OutboxRow } from './outbox-row.ts';
+import { type OnRowEnd, rowWatch } from './row-watch.ts';
 
 /** An event on its way into the outbox. */
 export interface Storing {
@@ -35,6 +36,7 @@ export interface OutboxJoin {
 }
 
 export function createOutboxJoin(parts: JoinParts): OutboxJoin {
+  const watch = rowWatch();
   let pending = 0;
 
   async function outcomeOf(
@@ -52,7 +54,9 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
 
   function storeAlone(row: OutboxRow): Storing {
     if (parts.autocommit === undefined) throw noTransaction();
+    const onEnd = watch.onRow?.(row);
     const written = parts.autocommit(row);
+    if (onEnd !== undefined) tellEnd(written, onEnd);
     const outcome = written.then(
       () => outcomeOf(row, Promise.resolve('committed')),
       () => 'rolled_back' as const,
@@ -68,7 +72,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       if (others.length > 0) throw severalTransactions();
       const { session } = transaction;
       const statement = parts.insert(session.dialect, row);
-      const { written, ended } = transaction.join(statement, sinceOf(scope), insertError);
+      const { written, ended } = transaction.join(statement, sinceOf(scope), insertError, watch.onRow?.(row));
       return { written, outcome: outcomeOf(row, ended) };
     },
     refuse(reason, given) {
@@ -77,6 +81,13 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
     },
     pending: () => pending,
   };
+}
+
+function tellEnd(written: Promise<void>, onEnd: OnRowEnd): void {
+  written.then(
+    () => onEnd('committed'),
+    () => onEnd('rolled_back'),
+  );
 }
 
 function sinceOf(scope: Scope | undefined): number {

@@ -77,11 +77,17 @@ export class Transaction {
 
   /**
    * Writes into it, at once or before the next statement of the application. `since`: when the function began; `explain` makes of
-   * the driver's error what the application may see. Throws that where the driver is synchronous.
+   * the driver's error what the application may see. Throws that where the driver is synchronous. `onEnd` hears of the end at once,
+   * before anybody who awaits it.
    */
-  join(statement: Statement, since: number, explain: (error: unknown) => unknown): Joined {
+  join(
+    statement: Statement,
+    since: number,
+    explain: (error: unknown) => unknown,
+    onEnd?: (how: TransactionEnd) => void,
+  ): Joined {
     const at = nextMoment();
-    const ended = this.addPart(at);
+    const ended = this.addPart(at, onEnd);
     // The database takes nothing more, and will roll back what is there.
     if (this.session.status() === 'doomed' || this.end !== undefined) return { written: undefined, ended };
     const row = { statement, since, at, explain };
@@ -200,10 +206,14 @@ export class Transaction {
     this.parts = [];
   }
 
-  private addPart(at: number): Promise<TransactionEnd> {
+  private addPart(at: number, onEnd?: (how: TransactionEnd) => void): Promise<TransactionEnd> {
     if (this.end !== undefined) return Promise.resolve(this.end);
     const { promise, resolve } = Promise.withResolvers<TransactionEnd>();
-    this.parts.push({ at, end: resolve });
+    const end = (how: TransactionEnd): void => {
+      onEnd?.(how);
+      resolve(how);
+    };
+    this.parts.push({ at, end: onEnd === undefined ? resolve : end });
     return promise;
   }
 }

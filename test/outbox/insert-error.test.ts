@@ -19,6 +19,15 @@ describe('the error of a row that the database did not take', () => {
       assert.equal(insertError(error), error);
     });
 
+  it("is the driver's own without the parameters that PostgreSQL can be told to say", () => {
+    const error = errorWith(
+      { code: '40P01', where: "unnamed portal with parameters: $1 = '4711'" },
+      'deadlock',
+    );
+    assert.equal(insertError(error), error);
+    assert.deepEqual({ ...error }, { code: '40P01' });
+  });
+
   for (const [what, error] of [
     ['a missing table', errorWith({ code: '42P01', detail: 'Failing row contains (4711)' })],
     ['a name of MySQL', errorWith({ code: 'ER_NO_SUCH_TABLE', sqlState: '42S02' })],

@@ -159,6 +159,33 @@ describe('svc/testing in an application under test', function () {
     });
     assert.deepEqual([end.code, end.stdout], [0, '1 1 events\n'], end.stderr);
   });
+
+  it('sees what was stored in the outbox, as ES module and as CommonJS, and what the relay sent', async () => {
+    const target = {
+      ...{ module: './main.mjs', function: 'order', eventType: 'ORDERED' },
+      outbox: { aggregateType: 'Order', aggregateId: '#result.id' },
+    };
+    const outbox = { enabled: true, datasource: { url: 'sqlite:./o.db' }, 'on-no-transaction': 'autocommit' };
+    const end = await endOf({
+      app: plainApp(),
+      env: { SVC_BROKER_CLIENT: 'memory' },
+      files: {
+        'svc.config.json': configOf([target], { outbox }),
+        'main.mjs': `
+          import { createRequire } from 'node:module';
+          import * as esm from 'svc/testing';
+          const cjs = createRequire(import.meta.url)('svc/testing');
+          async function order(id) { return { id }; }
+          await order('7');
+          const { state } = esm.assertStored({ eventType: 'ORDERED', aggregateType: 'Order', aggregateId: '7' });
+          const [event] = await cjs.waitFor({ eventType: 'ORDERED' });
+          console.log(state, event.payload.id, cjs.outboxEvents().length);
+          cjs.clear();
+          esm.assertNothingStored();`,
+      },
+    });
+    assert.deepEqual([end.code, end.stdout], [0, 'committed 7 1\n'], end.stderr);
+  });
 });
 
 async function publishesOneEvent(app: string): Promise<void> {
