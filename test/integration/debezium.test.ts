@@ -21,6 +21,7 @@ import { runSvc } from '../support/run-svc.ts';
 
 const main = resolve(import.meta.dirname, '../../src/cli/main.ts');
 const password = 'known to Kafka Connect only';
+const ownHeaders = ['--header', 'tenant', '--header', 'x-Source.Name'];
 
 /** What a record is made of, its place in time aside. */
 function contentOf({ partition, key, headers, valueBytes }: ReadRecord): object {
@@ -108,29 +109,39 @@ requiring(needs, 'the outbox by Debezium, as `svc outbox debezium` configures it
         SVC_BROKER_BOOTSTRAP_SERVERS: kafka.brokers.join(','),
         SVC_BROKER_TOPIC: 'others',
       };
-      const svc = async (...args: string[]): Promise<string> => {
-        const own = ['--header', 'tenant', '--header', 'x-Source.Name'];
-        const { code, stdout, stderr } = await runSvc(['outbox', 'debezium', ...own, ...args], { env });
+      const svc = async (args: string[], more: Record<string, string> = {}): Promise<string> => {
+        const all = ['outbox', 'debezium', ...ownHeaders, ...args];
+        const { code, stdout, stderr } = await runSvc(all, { env: { ...env, ...more } });
         assert.equal(code, 0, stderr);
         return stdout;
       };
-      await database.query(url, await svc('--sql'));
+      await database.query(url, await svc(['--sql']));
       await store.insert([outboxRow({ eventId: 'before the connector', topic })]);
       const slot = name.toLowerCase();
-      await connect(JSON.parse(await svc('--name', name, '--user', user, '--slot', slot)));
+      await connect(JSON.parse(await svc(['--name', name, '--user', user, '--slot', slot])));
       const rows = rowsFor(topic);
       await store.insert(rows);
       await until('its records', async () => (await kafka.count(topic)) >= rows.length);
       await relay(env, async () => (await kafka.count(topic)) >= 2 * rows.length + 1);
 
-      const records = await kafka.read(topic);
+      const erasing = { SVC_OUTBOX_PUBLISHER_ENABLED: 'false', SVC_OUTBOX_RETENTION_DAYS: '0' };
+      if (store.name === 'postgres') await database.query(url, await svc(['--sql'], erasing));
+      const eraser = openOutboxStore({
+        ...{ url, table: 'svc_outbox_events', initializeSchema: 'never', erases: true },
+      });
+      await eraser.insert([outboxRow({ eventId: 'erased', topic })]);
+      await eraser.close(1_000);
+      assert.ok(!(await store.read({}, 0, 100)).some(({ eventId }) => eventId === 'erased'));
+
+      const records = await kafka.read(topic, { count: 2 * rows.length + 2 });
       for (const { eventId } of rows) {
         const [byDebezium, byRelay, ...more] = records.filter(({ headers }) => headers.eventId === eventId);
         assert.ok(byDebezium && byRelay);
         assert.equal(more.length, 0);
         assert.deepEqual(contentOf(byDebezium), contentOf(byRelay));
       }
-      assert.equal(records.length, 2 * rows.length + 1);
+      assert.equal(records.filter(({ headers }) => headers.eventId === 'erased').length, 1);
+      assert.equal(records.length, 2 * rows.length + 2);
     } finally {
       await fetch(`${worker.address}/connectors/${name}`, { method: 'DELETE' });
       await store.close(1_000);

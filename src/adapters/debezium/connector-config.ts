@@ -1,7 +1,8 @@
 import { crc32 } from 'node:zlib';
+import { routeColumn } from '../../outbox/erase-row.ts';
 import { partsOfTable } from '../../outbox/insert-row.ts';
 import { badTable } from '../../outbox/store-error.ts';
-import { headerColumns, routeColumn, routeMark } from './row-columns.ts';
+import { headerColumns, routeMark } from './row-columns.ts';
 
 export type ConnectorKind = 'postgres' | 'mysql' | 'mariadb';
 

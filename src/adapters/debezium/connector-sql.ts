@@ -1,8 +1,9 @@
 // debezium/: what Debezium needs to send the rows of an outbox as the relay would: its configuration, and columns of the table.
 
+import { routeColumn } from '../../outbox/erase-row.ts';
 import { besideTable, partsOfTable, quoteName, quoteTable } from '../../outbox/insert-row.ts';
 import { badTable } from '../../outbox/store-error.ts';
-import { type HeaderColumn, headerColumns, routeColumn, routeMark } from './row-columns.ts';
+import { type HeaderColumn, headerColumns, routeMark } from './row-columns.ts';
 
 export interface ConnectorSqlOptions {
   readonly dialect: 'postgres' | 'mysql';
@@ -11,6 +12,8 @@ export interface ConnectorSqlOptions {
   readonly headers: readonly string[];
   /** In PostgreSQL. */
   readonly publication: string;
+  /** Whether PostgreSQL deletes each row in the transaction that wrote it; MySQL is told to by svc. */
+  readonly erases: boolean;
 }
 
 /** Statements for whoever owns the table: a column for each header that has none yet. What svc itself writes stays as it is. */
@@ -23,12 +26,11 @@ export function connectorSql(options: ConnectorSqlOptions): string {
 
 /** A trigger: of generated columns PostgreSQL tells no connector before its version 18. */
 function inPostgres(
-  { table, publication }: ConnectorSqlOptions,
+  { table, publication, erases }: ConnectorSqlOptions,
   columns: readonly HeaderColumn[],
 ): readonly string[] {
   const rows = quoteTable('postgres', table);
   const run = quoteTable('postgres', table, '_debezium');
-  const trigger = quoteName('postgres', besideTable(partsOfTable(table)?.name ?? table, '_debezium'));
   const named = (column: string): string => quoteName('postgres', column);
   const added = [...columns.map(({ column }) => column), routeColumn];
   const without = columns
@@ -46,8 +48,8 @@ ${columns.map(({ header, column }) => `  NEW.${named(column)} := NEW.headers::js
   RETURN NEW;
 END
 $svc$`,
-    `DROP TRIGGER IF EXISTS ${trigger} ON ${rows}`,
-    `CREATE TRIGGER ${trigger} BEFORE INSERT ON ${rows} FOR EACH ROW EXECUTE FUNCTION ${run}()`,
+    ...triggerOf(table, '_debezium', 'BEFORE INSERT'),
+    ...erasure(table, erases),
     `DO $svc$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_publication WHERE pubname = '${publication}') THEN
@@ -55,6 +57,34 @@ BEGIN
   END IF;
 END
 $svc$`,
+  ];
+}
+
+/** A function and its trigger have one name. */
+function triggerOf(table: string, suffix: string, when: string): readonly string[] {
+  const rows = quoteTable('postgres', table);
+  const trigger = quoteName('postgres', besideTable(partsOfTable(table)?.name ?? table, suffix));
+  const run = quoteTable('postgres', table, suffix);
+  return [
+    `DROP TRIGGER IF EXISTS ${trigger} ON ${rows}`,
+    `CREATE TRIGGER ${trigger} ${when} ON ${rows} FOR EACH ROW EXECUTE FUNCTION ${run}()`,
+  ];
+}
+
+/** With the rights of its owner: the application may insert, and nothing else. */
+function erasure(table: string, erases: boolean): readonly string[] {
+  const [drop = '', create = ''] = triggerOf(table, '_erase', 'AFTER INSERT');
+  if (!erases) return [drop];
+  const run = quoteTable('postgres', table, '_erase');
+  return [
+    `CREATE OR REPLACE FUNCTION ${run}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $svc$
+BEGIN
+  DELETE FROM ${quoteTable('postgres', table)} WHERE id = NEW.id;
+  RETURN NULL;
+END
+$svc$`,
+    drop,
+    create,
   ];
 }
 

@@ -8,8 +8,7 @@ export interface HeaderColumn {
   readonly isOptional: boolean;
 }
 
-/** The topic, and behind it the headers that the record is without: `orders.v1#tracestate`. No topic has a `#` in its name. */
-export const routeColumn = 'debezium_topic';
+/** Behind the topic in the column of the route, with the headers that the record is without: `orders.v1#tracestate`. No topic has one. */
 export const routeMark = '#';
 
 /** In the order in which svc writes them. `names`: those of the application. */

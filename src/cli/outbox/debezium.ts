@@ -1,4 +1,5 @@
 import type { Config } from '../../config/config.ts';
+import { erasesRows } from '../../outbox/erase-row.ts';
 import { debeziumConnector, debeziumSql } from '../../start/adapters.ts';
 import { printableJson } from '../printable.ts';
 import { WrongUse } from '../recovery-options.ts';
@@ -47,7 +48,7 @@ export async function runDebezium(args: readonly string[]): Promise<number> {
   const publication = text('publication', 'svc_outbox', publicationPattern);
   if (values.sql === true) {
     const dialect = kind === 'postgres' ? kind : 'mysql';
-    const sql = await debeziumSql({ dialect, table, headers, publication });
+    const sql = await debeziumSql({ dialect, table, headers, publication, erases: erasesRows(outbox) });
     process.stdout.write(values.json === true ? `${printableJson({ dialect, table, sql }, 2)}\n` : sql);
     return 0;
   }
