@@ -95,8 +95,7 @@ requiring(needs, 'the outbox by Debezium, as `svc outbox debezium` configures it
     }
   }
 
-  async function sendsTheSame(database: TestDatabase, user: string): Promise<void> {
-    const url = await database.freshDatabase();
+  async function sendsTheSame(database: TestDatabase, url: string, user: string): Promise<void> {
     const name = new URL(url).pathname.slice(1);
     const topic = `debezium-${name}`;
     await kafka.createTopic(topic, { partitions: 4 });
@@ -149,7 +148,24 @@ requiring(needs, 'the outbox by Debezium, as `svc outbox debezium` configures it
   }
 
   it('sends the records that the relay sends, of PostgreSQL', async () => {
-    await sendsTheSame(await startPostgres(), 'postgres');
+    const server = await startPostgres();
+    const url = await server.freshDatabase();
+    const slot = new URL(url).pathname.slice(1);
+    const user = `${slot}_replica`;
+    await server.query(url, `CREATE ROLE ${user} LOGIN REPLICATION PASSWORD '${password}'`);
+    await server.query(url, `ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO ${user}`);
+    try {
+      await sendsTheSame(server, url, user);
+    } finally {
+      await until('the end of the slot', async () => {
+        const inactive = `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '${slot}' AND NOT active`;
+        await server.query(url, inactive);
+        const left = `SELECT FROM pg_replication_slots WHERE slot_name = '${slot}'`;
+        return (await server.query(url, left)).length === 0;
+      });
+      await server.query(url, `DROP OWNED BY ${user}`);
+      await server.query(url, `DROP ROLE ${user}`);
+    }
   });
 
   for (const [title, startOwn] of [
@@ -162,7 +178,7 @@ requiring(needs, 'the outbox by Debezium, as `svc outbox debezium` configures it
         await server.query(server.url, `CREATE USER replica IDENTIFIED BY '${password}'`);
         const rights = 'SELECT, RELOAD, REPLICATION SLAVE, REPLICATION CLIENT';
         await server.query(server.url, `GRANT ${rights} ON *.* TO replica`);
-        await sendsTheSame(server, 'replica');
+        await sendsTheSame(server, await server.freshDatabase(), 'replica');
       } finally {
         await server.stop();
       }
