@@ -22,8 +22,8 @@ export function erasesRows({ publisherEnabled, retentionDays }: ErasureSettings)
  */
 export function eraseStatement(table: string, dialect: DialectName): string | undefined {
   if (dialect !== 'mysql') return undefined;
-  // Not by the event id alone, which no index has.
-  return `DELETE FROM ${quoteTable(dialect, table)} WHERE id = LAST_INSERT_ID() AND event_id = ? AND ${routeColumn} IS NOT NULL`;
+  // Not by the event id alone, which no index has. Nor by LAST_INSERT_ID(): a prepared statement of MySQL goes on with its first value.
+  return `DELETE FROM ${quoteTable(dialect, table)} WHERE id = @@last_insert_id AND event_id = ? AND ${routeColumn} IS NOT NULL`;
 }
 
 export function eraseValues({ eventId }: OutboxRow): readonly SqlValue[] {

@@ -60,7 +60,7 @@ describe('a row that is deleted in the transaction that writes it', () => {
   it('is found by the id that the database has just given, and by nobody else under it', () => {
     assert.equal(
       eraseStatement('app.events', 'mysql'),
-      'DELETE FROM `app`.`events` WHERE id = LAST_INSERT_ID() AND event_id = ? AND debezium_topic IS NOT NULL',
+      'DELETE FROM `app`.`events` WHERE id = @@last_insert_id AND event_id = ? AND debezium_topic IS NOT NULL',
     );
     assert.deepEqual(eraseValues(outboxRow({ eventId: '7' })), ['7']);
     assert.deepEqual(
