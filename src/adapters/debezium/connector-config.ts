@@ -53,7 +53,7 @@ export function connectorConfig(options: ConnectorOptions): Connector {
       'tombstones.on.delete': 'false',
       // Headers of its own, since 3.3.
       'extended.headers.enabled': 'false',
-      // Else a database that is busy elsewhere keeps its log for an outbox that is not.
+      // Else a connector of an outbox that is quiet for long begins where MySQL has no log any more.
       'heartbeat.interval.ms': '10000',
       // The bytes of rows as they are, and heartbeats, which are no bytes, in JSON.
       'binary.handling.mode': 'bytes',
@@ -76,6 +76,8 @@ function postgresConfig({ database, table, slot, publication }: ConnectorOptions
     'slot.name': slot,
     'publication.name': publication,
     'publication.autocreate.mode': 'disabled',
+    // Else a database that is busy elsewhere keeps its log for an outbox that is not.
+    'lsn.flush.mode': 'connector_and_driver',
     'table.include.list': `${literal(schema)}\\.${literal(name)}`,
   };
 }
