@@ -16,6 +16,8 @@ export interface DatabaseServer {
 export interface DatabaseStartOptions {
   /** Default false. */
   readonly logStatements?: boolean;
+  /** Whether replicas can follow it. Default false; PostgreSQL lets them always. */
+  readonly replicates?: boolean;
   readonly keep?: boolean;
   readonly log?: (line: string) => void;
 }

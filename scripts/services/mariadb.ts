@@ -4,7 +4,13 @@ import { cacheFolder, ensureFolder } from './cache.ts';
 import { copyData, type Database, orUnavailable, runOrFail } from './database.ts';
 import { type LocalProgram, startLocalServer } from './local-server.ts';
 import { unpackFromMaven } from './maven.ts';
-import { listenArguments, mysqlArguments, mysqlProblem, queryMysql } from './mysql-protocol.ts';
+import {
+  type ListenOptions,
+  listenArguments,
+  mysqlArguments,
+  mysqlProblem,
+  queryMysql,
+} from './mysql-protocol.ts';
 import { Unavailable } from './unavailable.ts';
 
 const VERSION = '11.4.5';
@@ -20,8 +26,11 @@ export const mariadb: Database = {
   title: 'MariaDB',
   variable: 'MARIADB_URL',
   ensure: ensureMariadb,
-  async start({ keep, logStatements = false, log = () => {} } = {}) {
-    const local = await startLocalServer(mariadbProgram(await ensureMariadb(log), logStatements), keep);
+  async start({ keep, logStatements = false, replicates = false, log = () => {} } = {}) {
+    const local = await startLocalServer(
+      mariadbProgram(await ensureMariadb(log), { logStatements, replicates }),
+      keep,
+    );
     const statementsFile = logStatements ? statementsFileIn(local.instance.folder) : null;
     return { url: local.address, statementsFile, local };
   },
@@ -66,13 +75,16 @@ async function initialise(folder: string): Promise<void> {
   await rm(script);
 }
 
-function mariadbProgram(folder: string, logStatements: boolean): LocalProgram {
+function mariadbProgram(folder: string, { logStatements, replicates }: ListenOptions): LocalProgram {
   const base = join(folder, 'programs');
   return {
     name: 'mariadb',
     async prepare(run, port) {
       const data = await copyData(join(folder, 'data'), run);
-      const listen = listenArguments(port, logStatements ? statementsFileIn(run) : null);
+      const listen = listenArguments(port, {
+        statementsFile: logStatements ? statementsFileIn(run) : null,
+        replicates,
+      });
       // Without certificates of its own making, whose keys take it between 1 and 20 seconds at each start.
       const args = [...mysqlArguments({ base, data }), ...listen, '--innodb-log-file-size=16M', '--skip-ssl'];
       return { program: join(base, 'bin', 'mariadbd'), args };

@@ -29,10 +29,20 @@ export function mysqlArguments({ base, data }: { base: string; data: string }): 
   return process.geteuid?.() === 0 ? [...args, '--user=root'] : args;
 }
 
+/** What a server is started with that a test asks for. */
+export interface ListenOptions {
+  readonly logStatements: boolean;
+  readonly replicates: boolean;
+}
+
 /** A small server on loopback. `statementsFile`: where it writes each statement that it takes. */
-export function listenArguments(port: number, statementsFile: string | null): string[] {
+export function listenArguments(
+  port: number,
+  { statementsFile, replicates }: { statementsFile: string | null } & Pick<ListenOptions, 'replicates'>,
+): string[] {
   // The name of the socket is one in the data folder: a whole path can be too long for a socket.
   const args = [`--port=${port}`, '--bind-address=127.0.0.1', '--socket=server.sock'];
   args.push('--innodb-buffer-pool-size=64M', '--performance-schema=OFF');
+  if (replicates) args.push('--log-bin=binlog', '--binlog-format=ROW', '--server-id=1');
   return statementsFile ? [...args, '--general-log=1', `--general-log-file=${statementsFile}`] : args;
 }

@@ -5,7 +5,13 @@ import { lastLines, runCommand } from './commands.ts';
 import { copyData, type Database, orUnavailable, runOrFail } from './database.ts';
 import { type LocalProgram, startLocalServer } from './local-server.ts';
 import { unpackFromMaven } from './maven.ts';
-import { listenArguments, mysqlArguments, mysqlProblem, queryMysql } from './mysql-protocol.ts';
+import {
+  type ListenOptions,
+  listenArguments,
+  mysqlArguments,
+  mysqlProblem,
+  queryMysql,
+} from './mysql-protocol.ts';
 import { Unavailable } from './unavailable.ts';
 
 const VERSION = '8.0.31';
@@ -21,8 +27,11 @@ export const mysql: Database = {
   title: 'MySQL',
   variable: 'MYSQL_URL',
   ensure: ensureMysql,
-  async start({ keep, logStatements = false, log = () => {} } = {}) {
-    const local = await startLocalServer(mysqlProgram(await ensureMysql(log), logStatements), keep);
+  async start({ keep, logStatements = false, replicates = false, log = () => {} } = {}) {
+    const local = await startLocalServer(
+      mysqlProgram(await ensureMysql(log), { logStatements, replicates }),
+      keep,
+    );
     const statementsFile = logStatements ? statementsFileIn(local.instance.folder) : null;
     return { url: local.address, statementsFile, local };
   },
@@ -105,13 +114,16 @@ function serverArguments(base: string, data: string): string[] {
   ];
 }
 
-function mysqlProgram(folder: string, logStatements: boolean): LocalProgram {
+function mysqlProgram(folder: string, { logStatements, replicates }: ListenOptions): LocalProgram {
   const base = join(folder, 'programs');
   return {
     name: 'mysql',
     async prepare(run, port) {
       const data = await copyData(join(folder, 'data'), run);
-      const listen = listenArguments(port, logStatements ? statementsFileIn(run) : null);
+      const listen = listenArguments(port, {
+        statementsFile: logStatements ? statementsFileIn(run) : null,
+        replicates,
+      });
       const args = [...serverArguments(base, data), ...listen, '--mysqlx=OFF'];
       return { program: join(base, 'bin', 'mysqld'), args };
     },

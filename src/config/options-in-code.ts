@@ -232,7 +232,7 @@ interface SvcOutbox {
   readonly circuitBreakerEnabled: boolean;
   /** Deletes rows whose time is over: svc.outbox.retention-days, svc.outbox.failed-retention-days. Default: false. */
   readonly cleanupEnabled: boolean;
-  /** How long published rows are kept, with svc.outbox.cleanup-enabled. 0, also without it: a row is deleted as soon as it is sent. In days. Default: 7. */
+  /** How long published rows are kept, with svc.outbox.cleanup-enabled. 0, also without it: a row is deleted as soon as it is sent; where svc.outbox.publisher-enabled is false, in the transaction that wrote it (docs/debezium.md). In days. Default: 7. */
   readonly retentionDays: number;
   /** How long rows are kept that are FAILED, with svc.outbox.cleanup-enabled. In days. Default: 30. */
   readonly failedRetentionDays: number;

@@ -18,6 +18,8 @@ export interface Storing {
 
 export interface JoinParts {
   readonly insert: (dialect: Dialect, row: OutboxRow) => Statement;
+  /** What deletes the row at once, where nobody looks for it in the table. */
+  readonly erase?: ((dialect: Dialect, row: OutboxRow) => Statement | undefined) | undefined;
   /** Stores a row in a transaction of its own, where the application allows that; else a row without a transaction is an error. */
   readonly autocommit: ((row: OutboxRow) => Promise<void>) | undefined;
   /** There is a new row to send. */
@@ -72,8 +74,14 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       if (others.length > 0) throw severalTransactions();
       const { session } = transaction;
       const statement = parts.insert(session.dialect, row);
-      const { written, ended } = transaction.join(statement, sinceOf(scope), insertError, watch.onRow?.(row));
-      return { written, outcome: outcomeOf(row, ended) };
+      const since = sinceOf(scope);
+      const { written, ended } = transaction.join(statement, since, insertError, watch.onRow?.(row));
+      const outcome = outcomeOf(row, ended);
+      const erase = parts.erase?.(session.dialect, row);
+      if (erase === undefined) return { written, outcome };
+      // Sent with it: what the application sends next comes behind both.
+      const erased = transaction.join(erase, since, insertError);
+      return { written: Promise.all([written, erased.written]).then(() => {}), outcome };
     },
     refuse(reason, given) {
       const scope = given ?? currentScope();

@@ -1,3 +1,5 @@
+import type { Connector, ConnectorOptions } from '../adapters/debezium/connector-config.ts';
+import type { ConnectorSqlOptions } from '../adapters/debezium/connector-sql.ts';
 import type { GroupAccess } from '../adapters/kafka/group/group-connection.ts';
 import type { KafkaClientOptions } from '../adapters/kafka/kafka-client-options.ts';
 import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
@@ -155,6 +157,16 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
 /** The tables of the outbox as text; see `ddl` in `adapters/sql/schema.ts`. Rejects with an `SvcError` where the name can be none. */
 export async function outboxDdl(dialect: Dialect, table: string, grants: Grantees): Promise<string> {
   return (await import('../adapters/sql/schema.ts')).ddl(dialect, table, { grants });
+}
+
+/** What Debezium's connector for an outbox is configured with. */
+export async function debeziumConnector(options: ConnectorOptions): Promise<Connector> {
+  return (await import('../adapters/debezium/connector-config.ts')).connectorConfig(options);
+}
+
+/** What it needs in the database. */
+export async function debeziumSql(options: ConnectorSqlOptions): Promise<string> {
+  return (await import('../adapters/debezium/connector-sql.ts')).connectorSql(options);
 }
 
 /** Local backup files. The adapter is loaded right away, but aside. Until then `state` is `undefined`. */

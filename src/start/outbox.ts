@@ -5,6 +5,7 @@ import { systemClock, within } from '../ground/clock.ts';
 import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { OutboxState } from '../observe/metrics.ts';
+import { eraseStatement, erasesRows, eraseValues } from '../outbox/erase-row.ts';
 import { insertStatement, insertValues } from '../outbox/insert-row.ts';
 import { createOutboxJoin, type OutboxJoin } from '../outbox/join.ts';
 import { type OutboxRow, shardOf } from '../outbox/outbox-row.ts';
@@ -33,11 +34,16 @@ export interface StartedOutbox {
 export function startOutbox(config: Config, broker: Broker, logger: Logger): StartedOutbox | undefined {
   const { enabled, datasource, table, initializeSchema, onNoTransaction, publisherEnabled } = config.outbox;
   if (!enabled || datasource.url === undefined) return undefined;
-  const store = openOutboxStore({ url: datasource.url, table, initializeSchema, logger });
+  const erases = erasesRows(config.outbox);
+  const store = openOutboxStore({
+    ...{ url: datasource.url, table, initializeSchema, logger },
+    erases,
+  });
   // Once per process: a driver prepares it by its text.
   const texts = new Map(
     dialects.map((dialect): [Dialect, string] => [dialect, insertStatement(table, dialect)]),
   );
+  const erasures = new Map(dialects.map((dialect) => [dialect, eraseStatement(table, dialect)]));
   const preparation = prepareStore(store, logger);
   let unconfirmed = 0;
   // One relay is enough for all threads.
@@ -63,6 +69,12 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
   const stored = tellOfRows(relay, store.notices);
   const join = createOutboxJoin({
     insert: (dialect, row) => ({ text: texts.get(dialect) ?? '', values: insertValues(row) }),
+    erase: erases
+      ? (dialect, row) => {
+          const text = erasures.get(dialect);
+          return text === undefined ? undefined : { text, values: eraseValues(row) };
+        }
+      : undefined,
     autocommit: onNoTransaction === 'autocommit' ? storeAlone : undefined,
     onStored: (row) => stored.tell(shardOf(row)),
     onUnconfirmed: () => void unconfirmed++,

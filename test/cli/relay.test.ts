@@ -186,6 +186,19 @@ describe('svc relay', function () {
     ],
     [{ svc: { enabled: false } }, 2, /^svc: svc\.enabled is false: there is nothing to relay;/],
     [
+      {
+        svc: {
+          broker: { client: 'file', topic: 'events' },
+          outbox: {
+            ...{ enabled: true, datasource: { url: 'mysql://a@127.0.0.1:1/a' } },
+            ...{ publisherEnabled: false, retentionDays: 0 },
+          },
+        },
+      },
+      2,
+      /^svc: svc\.outbox\.publisher-enabled: false with svc\.outbox\.retention-days: 0 is for Debezium: .* set svc\.outbox\.retention-days to 1 or more/,
+    ],
+    [
       { svc: { outbox: { enabled: true } } },
       2,
       /^svc: svc\.outbox\.datasource\.url: is required when svc\.outbox\.enabled is true/,

@@ -33,7 +33,7 @@ export interface DatabaseSupport {
   /** The server that all suites of this run share: the one of the variable, or one that is started at the first call. */
   start(): Promise<TestDatabase>;
   /** A server of your own, to kill and to freeze. Never the one of the variable. */
-  startOwn(options?: Pick<DatabaseStartOptions, 'logStatements'>): Promise<OwnDatabase>;
+  startOwn(options?: Pick<DatabaseStartOptions, 'logStatements' | 'replicates'>): Promise<OwnDatabase>;
 }
 
 const log = (line: string): void => console.error(line);

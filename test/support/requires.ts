@@ -2,6 +2,7 @@ import { appendFileSync } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { ensureBao } from '../../scripts/services/bao.ts';
 import { runCommand } from '../../scripts/services/commands.ts';
+import { ensureDebezium } from '../../scripts/services/debezium.ts';
 import { brokersFromEnv, findKafkaSource } from '../../scripts/services/kafka.ts';
 import { ensureKafkaJars } from '../../scripts/services/kafka-jars.ts';
 import { ensureMoto } from '../../scripts/services/kms.ts';
@@ -34,6 +35,7 @@ import { startVault } from './vault.ts';
  * - `pipes`: a system with named pipes among its files;
  * - `superuser`: that this process may give files to other users;
  * - `java`: a JDK, its compiler included;
+ * - `own-debezium`: Kafka Connect with Debezium's connectors; the suite starts it;
  */
 export type Requirement =
   | 'kafka'
@@ -55,6 +57,7 @@ export type Requirement =
   | 'pipes'
   | 'superuser'
   | 'java'
+  | 'own-debezium'
   | 'promtool';
 
 const LONGEST_PREPARATION_MS = 10 * 60_000;
@@ -78,6 +81,7 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
   vault: () => startVault(),
   'own-vault': () => ensureBao(log),
   java: async () => findJdk(),
+  'own-debezium': () => ensureDebezium(log),
   'own-s3': async () => {
     await requirePackage('@aws-sdk/client-s3');
     await ensureVersitygw(log);

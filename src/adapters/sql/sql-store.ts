@@ -1,5 +1,6 @@
 import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
+import { eraseStatement, eraseValues } from '../../outbox/erase-row.ts';
 import { type DialectName, insertStatement, insertValues, partsOfTable } from '../../outbox/insert-row.ts';
 import type { OutboxStore, RowFilter } from '../../outbox/outbox-store.ts';
 import { badTable, type StoreFaultDetails, storeError, wrongVersion } from '../../outbox/store-error.ts';
@@ -19,6 +20,8 @@ export interface SqlStoreOptions {
   /** When tables are made where there are none. */
   readonly initializeSchema: 'embedded' | 'always' | 'never';
   readonly logger?: Logger | undefined;
+  /** Whether `insert` deletes what it has written; see `erase-row.ts`. Default false. */
+  readonly erases?: boolean | undefined;
   /** The longest that one transaction may take, connecting included. Default 5000. */
   readonly timeoutMs?: number | undefined;
 }
@@ -55,6 +58,7 @@ export function createSqlStore(
   const dialect = dialects[dialectName];
   const tables = tablesOf(dialectName, table);
   const insertion = insertStatement(table, dialectName);
+  const erasure = options.erases ? eraseStatement(table, dialectName) : undefined;
   const mayMake =
     initializeSchema === 'always' || (initializeSchema === 'embedded' && dialectName === 'sqlite');
   const statement: RunOptions = { as: 'statement' };
@@ -111,9 +115,12 @@ export function createSqlStore(
       if (rows.length === 0) return;
       await database.run(
         function* () {
-          for (const row of rows) yield* command(insertion, ...insertValues(row));
+          for (const row of rows) {
+            yield* command(insertion, ...insertValues(row));
+            if (erasure !== undefined) yield* command(erasure, ...eraseValues(row));
+          }
         },
-        rows.length === 1 ? statement : {},
+        rows.length === 1 && erasure === undefined ? statement : {},
       );
     },
 

@@ -2,6 +2,8 @@ import { formatProblem, type Problem } from '../../config/check/problem.ts';
 import type { Config } from '../../config/config.ts';
 import { loadConfig } from '../../config/read/load.ts';
 import { optionNamed, targetsName } from '../../config/schema/schema.ts';
+import { erasesRows } from '../../outbox/erase-row.ts';
+import { dialectOf } from '../../transaction/dialect.ts';
 import { recoveryConfig } from '../recovery-config.ts';
 import { WrongUse } from '../recovery-options.ts';
 
@@ -51,6 +53,10 @@ export function relayConfig(options: {
   if (notFound !== undefined) throw new WrongUse(notFound);
   if (!config.outbox.enabled)
     throw new WrongUse('the outbox is off: set svc.outbox.enabled: true for svc relay to have rows to send');
+  if (erasesRows(config.outbox) && dialectOf(config.outbox.datasource.url ?? '') !== 'sqlite')
+    throw new WrongUse(
+      'svc.outbox.publisher-enabled: false with svc.outbox.retention-days: 0 is for Debezium: rows are deleted in the transaction that wrote them; for svc relay set svc.outbox.retention-days to 1 or more',
+    );
   return sendingConfig(options);
 }
 

@@ -13,7 +13,7 @@ const filterOptions = {
   limit: { type: 'string' },
 } as const satisfies ParseArgsOptionsConfig;
 
-const commonOptions = {
+export const commonOptions = {
   config: { type: 'string' },
   json: { type: 'boolean' },
 } as const satisfies ParseArgsOptionsConfig;
@@ -77,7 +77,8 @@ export function parseOutboxOptions(
   };
 }
 
-function valuesOf(args: readonly string[], options: ParseArgsOptionsConfig): Record<string, unknown> {
+/** @throws WrongUse */
+export function valuesOf(args: readonly string[], options: ParseArgsOptionsConfig): Record<string, unknown> {
   try {
     return parseArgs({ args: [...args], options }).values;
   } catch (error) {

@@ -6,6 +6,7 @@ import { useOutbox } from '../../start/outbox/use-outbox.ts';
 import { printable, printableJson } from '../printable.ts';
 import { WrongUse } from '../recovery-options.ts';
 import { runDiscard, runList, runRetryFailed } from './change-rows.ts';
+import { passwordReference, runDebezium } from './debezium.ts';
 import { outboxConfig } from './outbox-config.ts';
 import { parseOutboxOptions } from './outbox-options.ts';
 import { runReplay } from './replay.ts';
@@ -24,6 +25,7 @@ Commands
   ddl            print the tables as SQL, with the rights of two users; connects to nothing
   migrate        make or update the tables, as the user of svc.outbox.datasource.url
   check          whether the tables are there, and that user may do what a relay does
+  debezium       print the configuration of Debezium's connector, or the SQL it needs; connects to nothing
 
 Filters of list, replay, retry-failed and discard
   --type <event type>        only these
@@ -42,6 +44,15 @@ Options
   --table <name>             ddl: instead of svc.outbox.table
   --role app=<user>,relay=<user>
                              ddl: the user of the application, who inserts, and that of svc.outbox.datasource.url
+  --sql                      debezium: what it needs in the database, in place of its configuration
+  --name <name>              debezium: of the connector (default: svc-outbox)
+  --topic-prefix <prefix>    debezium: of its own topics, none of which are those of events (default: its name)
+  --slot, --publication <name>
+                             debezium: in PostgreSQL (default: svc_outbox)
+  --connector <kind>         debezium: postgres, mysql or mariadb (default: of svc.outbox.datasource.url)
+  --user <user>              debezium: who may replicate (default: the user of that URL)
+  --password <reference>     debezium: where Kafka Connect finds the password (default: ${passwordReference})
+  --header <name>            debezium: also this header, of targets in code; may be given several times
   --config <file>            configuration file (default: svc.config.* of the project, from the working directory up)
   --json                     one JSON document on standard output, for scripts
   --help, -h                 this text
@@ -58,6 +69,7 @@ const commands: Readonly<Record<string, (args: readonly string[]) => Promise<num
   ddl: runDdl,
   migrate: runMigrate,
   check: runTableCheck,
+  debezium: runDebezium,
 };
 
 /** `svc outbox <command>`. */

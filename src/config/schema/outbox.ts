@@ -126,7 +126,7 @@ export const outboxOptions = [
     default: 7,
     status: 'active',
     description:
-      'How long published rows are kept, with svc.outbox.cleanup-enabled. 0, also without it: a row is deleted as soon as it is sent.',
+      'How long published rows are kept, with svc.outbox.cleanup-enabled. 0, also without it: a row is deleted as soon as it is sent; where svc.outbox.publisher-enabled is false, in the transaction that wrote it (docs/debezium.md).',
   },
   {
     name: 'svc.outbox.failed-retention-days',
