@@ -107,5 +107,10 @@ export interface OutboxStore {
    * Returns how many.
    */
   cleanup(status: 'PUBLISHED' | 'FAILED', ageMs: number, limit: number): Promise<number>;
+  /**
+   * Where the table has a partition for each day: makes those of the next days, and drops those whose rows have all been PUBLISHED
+   * for longer than `ageMs`. What the application's transactions hold up is done another time. Returns whether it has partitions.
+   */
+  partition(ageMs: number): Promise<boolean>;
   close(deadlineMs: number): Promise<void>;
 }

@@ -188,6 +188,7 @@ export function createMemoryOutboxStore(nowMs: () => number, table = createTable
       for (const { id } of old.slice(0, limit)) rows.delete(id);
       return Math.min(old.length, limit);
     },
+    partition: async () => false,
     close: async () => {},
   };
   return store;
