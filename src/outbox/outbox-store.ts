@@ -93,6 +93,10 @@ export interface OutboxStore {
   ack(owner: string, ids: readonly number[], keep: boolean): Promise<readonly number[]>;
   /** Writes down what failed, as far as `owner` holds the shard still. */
   fail(owner: string, failures: readonly RowFailure[]): Promise<void>;
+  /** The highest id that there is; 0: no rows. */
+  lastId(): Promise<number>;
+  /** Whether the row of that event is there, among those after an id. */
+  holds(eventId: string, afterId: number): Promise<boolean>;
   /** PENDING rows, counted: for the gauge and the size of batches. */
   countPending(): Promise<number>;
   statistics(): Promise<OutboxStatistics>;

@@ -135,6 +135,8 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
     pending: async (shards, except, limit) => (await load()).pending(shards, except, limit),
     ack: async (owner, ids, keep) => (await load()).ack(owner, ids, keep),
     fail: async (owner, failures) => (await load()).fail(owner, failures),
+    lastId: async () => (await load()).lastId(),
+    holds: async (eventId, afterId) => (await load()).holds(eventId, afterId),
     countPending: async () => (await load()).countPending(),
     statistics: async () => (await load()).statistics(),
     read: async (filter, afterId, limit) => (await load()).read(filter, afterId, limit),

@@ -8,8 +8,9 @@ import type { OutboxState } from '../observe/metrics.ts';
 import { insertStatement, insertValues } from '../outbox/insert-row.ts';
 import { createOutboxJoin, type OutboxJoin } from '../outbox/join.ts';
 import type { OutboxRow } from '../outbox/outbox-row.ts';
+import { createSameTable } from '../outbox/same-table.ts';
 import type { Broker } from '../publish/broker.ts';
-import { type Dialect, dialects } from '../transaction/dialect.ts';
+import { type Dialect, dialectOf, dialects } from '../transaction/dialect.ts';
 import { openOutboxStore } from './adapters.ts';
 import { type ManagedOutbox, manageOutbox } from './outbox/managed-outbox.ts';
 import { openRelay } from './outbox/open-relay.ts';
@@ -30,7 +31,8 @@ export interface StartedOutbox {
 }
 
 export function startOutbox(config: Config, broker: Broker, logger: Logger): StartedOutbox | undefined {
-  const { enabled, datasource, table, initializeSchema, onNoTransaction, publisherEnabled } = config.outbox;
+  const { enabled, datasource, table, initializeSchema, onNoTransaction, publisherEnabled, retentionDays } =
+    config.outbox;
   if (!enabled || datasource.url === undefined) return undefined;
   const store = openOutboxStore({ url: datasource.url, table, initializeSchema, logger });
   // Once per process: a driver prepares it by its text.
@@ -59,13 +61,18 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
     return written;
   }
 
+  const sameTable = createSameTable({
+    ...{ store, table, isolate, logger, deletesAtOnce: retentionDays === 0 },
+    dialect: dialectOf(datasource.url) ?? 'postgres',
+  });
   const join = createOutboxJoin({
     insert: (dialect, row) => ({ text: texts.get(dialect) ?? '', values: insertValues(row) }),
+    sameTable,
     autocommit: onNoTransaction === 'autocommit' ? storeAlone : undefined,
     onStored: () => relay?.wake(),
     onUnconfirmed: () => void unconfirmed++,
   });
-  const managed = manageOutbox(config, store, broker, () => relay?.state());
+  const managed = manageOutbox(config, store, broker, () => relay?.state(), sameTable.problem);
   return {
     join,
     managed,

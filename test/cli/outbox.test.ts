@@ -192,6 +192,13 @@ describe('svc outbox', function () {
     [['toString'], 'svc outbox takes stats, list, replay, retry-failed, discard, ddl, migrate or check'],
     [['ddl', '--dialect', 'oracle'], '--dialect takes postgres, mysql or sqlite'],
     [['ddl', '--role', 'app=x'], 'SQLite has no roles: leave --role out'],
+    [['ddl', '--from', '0'], '--from takes the version that the tables have'],
+    [['ddl', '--partitioned'], '--partitioned is for PostgreSQL: SQLite has no partitions; leave it out'],
+    [['migrate', '--partitioned'], '--partitioned is for PostgreSQL: SQLite has no partitions; leave it out'],
+    [
+      ['ddl', '--partitioned', '--dialect', 'mysql'],
+      '--partitioned is for PostgreSQL: svc makes none in MySQL and MariaDB; leave it out',
+    ],
     [['ddl', '--role', 'admin=x'], '--role takes app=<user>, relay=<user>, or both with a comma'],
     [['ddl', '--table', 'a b'], 'svc.outbox.table must be a name of letters'],
   ] as const)

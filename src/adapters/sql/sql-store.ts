@@ -8,7 +8,16 @@ import { dialects, tablesOf } from './dialect.ts';
 import { claim, forgetDead, release } from './leases.ts';
 import { addPartition, dropPartition, lookAtPartitions } from './partitions.ts';
 import { migrate, readVersion, tryStatements } from './prepare.ts';
-import { conditionOf, countPending, pending, readIds, readRows, statistics } from './read-rows.ts';
+import {
+  conditionOf,
+  countPending,
+  holds,
+  lastId,
+  pending,
+  readIds,
+  readRows,
+  statistics,
+} from './read-rows.ts';
 import { type Migration, migrations, versionOf } from './schema.ts';
 import { type Condition, command, type Work } from './statement.ts';
 
@@ -175,6 +184,8 @@ export function createSqlStore(
       if (failures.length > 0) await database.run(() => fail(dialect, tables, owner, failures));
     },
 
+    lastId: () => database.run(() => lastId(tables), scan),
+    holds: (eventId, afterId) => database.run(() => holds(dialect, tables, eventId, afterId), scan),
     countPending: () => database.run(() => countPending(tables), scan),
     statistics: () => database.run(() => statistics(dialect, tables), scan),
     read: (filter, afterId, limit) =>
