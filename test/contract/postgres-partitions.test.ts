@@ -86,7 +86,7 @@ requiring('postgres', 'outbox store contract: postgres, a partition for each day
     (): OutboxStoreUnderTest => ({
       dialect: 'postgres',
       url,
-      open: (options) => createPostgresStore({ ...options, partitioned: true }),
+      open: (options) => createPostgresStore({ timeoutMs: 20_000, ...options, partitioned: true }),
       query,
     }),
   );
