@@ -67,6 +67,8 @@ export const errorCatalogue = {
   SVC_OUTBOX_NOT_RUNNING: 'outbox.save() was called where svc does not run, or has no outbox.',
   SVC_OUTBOX_NOT_ALLOWED:
     'The database does not allow svc what the outbox needs: to create tables, to insert, or to write at all.',
+  SVC_OUTBOX_OTHER_DATABASE:
+    'A connection of the application has another table of the outbox than svc, whose relay would never send its events; the call fails.',
   SVC_OUTBOX_PACKAGE_MISSING:
     'The driver of the database of the outbox is not installed; the message names the package.',
   SVC_OUTBOX_REPLAY_BUSY: 'A replay of the outbox is running already.',

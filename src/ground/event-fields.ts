@@ -30,6 +30,15 @@ const ownNames = new Set([
   'originalcontenttype',
 ]);
 
+/** Bytes in UTF-8 of an aggregate's type and of its id: what a text of MySQL holds. Some of its modes cut what is longer, without a word. */
+export const longestAggregateText = 65_535;
+
+export function fitsAggregate(text: string): boolean {
+  // No character is shorter than a byte, or longer than three by its UTF-16 units.
+  if (text.length * 3 <= longestAggregateText) return true;
+  return text.length <= longestAggregateText && Buffer.byteLength(text) <= longestAggregateText;
+}
+
 /** Why a header cannot have this name; `undefined` when it can. */
 export function headerNameProblem(name: string): string | undefined {
   if (!/^[\x21-\x7e]+$/.test(name) || name.length > maxHeaderNameLength || name === '__proto__')

@@ -36,7 +36,7 @@ export interface KeyHealth {
 
 /** The outbox, with the publisher's part of the metrics summary. `null`: not known, or no relay runs in this process. */
 export interface OutboxHealth {
-  /** DOWN: its database cannot be reached. That makes the whole DOWN. */
+  /** DOWN: its database cannot be reached, or is not that of the application. That makes the whole DOWN. */
   readonly status: 'UP' | 'DOWN';
   readonly circuitBreakerState: 'CLOSED' | 'OPEN' | 'HALF-OPEN' | null;
   readonly consecutiveFailures: number | null;

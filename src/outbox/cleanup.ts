@@ -16,7 +16,7 @@ export const cleanupPauseMs = 200;
 const dayMs = 86_400_000;
 
 export interface CleanupOptions {
-  readonly store: Pick<OutboxStore, 'cleanup'>;
+  readonly store: Pick<OutboxStore, 'cleanup' | 'partition'>;
   readonly settings: Pick<RelaySettings, 'cleanupEnabled' | 'retentionDays' | 'failedRetentionDays'>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -35,6 +35,16 @@ export function createCleanup({ store, settings, clock, logger }: CleanupOptions
   const pause = createSignal();
   let isStopped = !settings.cleanupEnabled;
 
+  /** Days whose partitions are dropped need no deleting: what is still there a day later was kept back by its neighbours. */
+  async function daysOfRows(): Promise<number> {
+    try {
+      return (await store.partition(retentionDays * dayMs)) ? retentionDays + 1 : retentionDays;
+    } catch (error) {
+      say('partitions', `outbox: ${reasonOf(error)}`);
+      return retentionDays;
+    }
+  }
+
   async function cleanUp(status: 'PUBLISHED' | 'FAILED', days: number): Promise<void> {
     for (let deleted = cleanupRows, sum = 0; deleted >= cleanupRows && !isStopped; ) {
       deleted = await store.cleanup(status, days * dayMs, cleanupRows);
@@ -52,7 +62,7 @@ export function createCleanup({ store, settings, clock, logger }: CleanupOptions
         if (isStopped) return;
         waitMs = cleanupIntervalMs;
         try {
-          await cleanUp('PUBLISHED', retentionDays);
+          await cleanUp('PUBLISHED', await daysOfRows());
           // Nobody has ever seen what is in them: 0 does not mean at once.
           if (failedRetentionDays > 0) await cleanUp('FAILED', failedRetentionDays);
         } catch (error) {

@@ -7,6 +7,7 @@ import { nextMoment } from '../transaction/transaction.ts';
 import { insertError } from './insert-error.ts';
 import type { OutboxRow } from './outbox-row.ts';
 import { type OnRowEnd, rowWatch } from './row-watch.ts';
+import type { SameTable } from './same-table.ts';
 
 /** An event on its way into the outbox. */
 export interface Storing {
@@ -22,6 +23,8 @@ export interface JoinParts {
   readonly erase?: ((dialect: Dialect, row: OutboxRow) => Statement | undefined) | undefined;
   /** Stores a row in a transaction of its own, where the application allows that; else a row without a transaction is an error. */
   readonly autocommit: ((row: OutboxRow) => Promise<void>) | undefined;
+  /** Looks whether rows arrive where the relay reads. */
+  readonly sameTable?: Pick<SameTable, 'watch'> | undefined;
   /** There is a new row to send. */
   readonly onStored: (row: OutboxRow) => void;
   /** A COMMIT was sent whose answer never came: the row is there, or not. */
@@ -73,6 +76,13 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       if (transaction === undefined) return storeAlone(row);
       if (others.length > 0) throw severalTransactions();
       const { session } = transaction;
+      try {
+        const tell = parts.sameTable?.watch(session, row.eventId);
+        if (tell !== undefined) void transaction.follow().then((end) => tell(end === 'committed'));
+      } catch (error) {
+        transaction.fail(error, sinceOf(scope));
+        throw error;
+      }
       const statement = parts.insert(session.dialect, row);
       const since = sinceOf(scope);
       const { written, ended } = transaction.join(statement, since, insertError, watch.onRow?.(row));

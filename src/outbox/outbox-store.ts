@@ -94,6 +94,10 @@ export interface OutboxStore {
   ack(owner: string, ids: readonly number[], keep: boolean): Promise<readonly number[]>;
   /** Writes down what failed, as far as `owner` holds the shard still. */
   fail(owner: string, failures: readonly RowFailure[]): Promise<void>;
+  /** The highest id that there is; 0: no rows. */
+  lastId(): Promise<number>;
+  /** Whether the row of that event is there, among those after an id. */
+  holds(eventId: string, afterId: number): Promise<boolean>;
   /** PENDING rows, counted: for the gauge and the size of batches. */
   countPending(): Promise<number>;
   statistics(): Promise<OutboxStatistics>;
@@ -110,5 +114,10 @@ export interface OutboxStore {
   cleanup(status: 'PUBLISHED' | 'FAILED', ageMs: number, limit: number): Promise<number>;
   /** Where the database can carry them. */
   readonly notices?: Notices | undefined;
+  /**
+   * Where the table has a partition for each day: makes those of the next days, and drops those whose rows have all been PUBLISHED
+   * for longer than `ageMs`. What the application's transactions hold up is done another time. Returns whether it has partitions.
+   */
+  partition(ageMs: number): Promise<boolean>;
   close(deadlineMs: number): Promise<void>;
 }

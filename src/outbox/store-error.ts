@@ -7,6 +7,7 @@ export type StoreFault =
   | 'closed'
   | 'signIn'
   | 'notAllowed'
+  | 'notOwner'
   | 'readOnly'
   | 'tableMissing'
   | 'otherTable'
@@ -51,6 +52,11 @@ export function storeError(fault: StoreFault, details: StoreFaultDetails): SvcEr
         'SVC_OUTBOX_NOT_ALLOWED',
         `${database} does not allow the user of svc.outbox.datasource.url what the outbox needs${because}: ${grants(dialect, table)}`,
       );
+    case 'notOwner':
+      return new SvcError(
+        'SVC_OUTBOX_NOT_ALLOWED',
+        `the user of svc.outbox.datasource.url may not make and drop partitions of ${table} in ${database}: make it the owner of them, or run "npx svc outbox migrate" once a day as the owner; until then rows go to the default partition, and old days stay`,
+      );
     case 'readOnly':
       return new SvcError(
         'SVC_OUTBOX_NOT_ALLOWED',
@@ -78,8 +84,8 @@ export function wrongVersion(found: number, wanted: number, details: StoreFaultD
   const { database, table } = details;
   const says =
     found < wanted
-      ? `older than this svc needs (${wanted}): run what "npx svc outbox ddl" prints, or set svc.outbox.initialize-schema to always`
-      : `newer than this svc knows (${wanted}): update svc in this application`;
+      ? `older than this svc needs (${wanted}): run what "npx svc outbox ddl${found > 0 ? ` --from ${found}` : ''}" prints, or set svc.outbox.initialize-schema to always`
+      : `newer than this svc (${wanted}) can use: update svc in this application`;
   return new SvcError(
     'SVC_OUTBOX_SCHEMA_VERSION',
     `the table ${table} in ${database} has version ${found}, ${says}`,

@@ -5,7 +5,7 @@ import type { KafkaClientOptions } from '../adapters/kafka/kafka-client-options.
 import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from '../adapters/local-backup/source/local-source.ts';
 import type { S3Settings } from '../adapters/s3-backup/s3-client.ts';
-import type { Grantees } from '../adapters/sql/schema.ts';
+import type { DdlOptions } from '../adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
 import { maxWorkerId } from '../envelope/snowflake.ts';
 import type { WorkerIdLease } from '../envelope/worker-id-lease.ts';
@@ -137,11 +137,14 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
     pending: async (shards, except, limit) => (await load()).pending(shards, except, limit),
     ack: async (owner, ids, keep) => (await load()).ack(owner, ids, keep),
     fail: async (owner, failures) => (await load()).fail(owner, failures),
+    lastId: async () => (await load()).lastId(),
+    holds: async (eventId, afterId) => (await load()).holds(eventId, afterId),
     countPending: async () => (await load()).countPending(),
     statistics: async () => (await load()).statistics(),
     read: async (filter, afterId, limit) => (await load()).read(filter, afterId, limit),
     retry: async (filter) => (await load()).retry(filter),
     discard: async (filter) => (await load()).discard(filter),
+    partition: async (ageMs) => (await load()).partition(ageMs),
     cleanup: async (status, ageMs, limit) => (await load()).cleanup(status, ageMs, limit),
     notices:
       dialect !== 'postgres'
@@ -155,8 +158,8 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
 }
 
 /** The tables of the outbox as text; see `ddl` in `adapters/sql/schema.ts`. Rejects with an `SvcError` where the name can be none. */
-export async function outboxDdl(dialect: Dialect, table: string, grants: Grantees): Promise<string> {
-  return (await import('../adapters/sql/schema.ts')).ddl(dialect, table, { grants });
+export async function outboxDdl(dialect: Dialect, table: string, options: DdlOptions): Promise<string> {
+  return (await import('../adapters/sql/schema.ts')).ddl(dialect, table, options);
 }
 
 /** What Debezium's connector for an outbox is configured with. */

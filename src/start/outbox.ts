@@ -9,8 +9,9 @@ import { eraseStatement, erasesRows, eraseValues } from '../outbox/erase-row.ts'
 import { insertStatement, insertValues } from '../outbox/insert-row.ts';
 import { createOutboxJoin, type OutboxJoin } from '../outbox/join.ts';
 import { type OutboxRow, shardOf } from '../outbox/outbox-row.ts';
+import { createSameTable } from '../outbox/same-table.ts';
 import type { Broker } from '../publish/broker.ts';
-import { type Dialect, dialects } from '../transaction/dialect.ts';
+import { type Dialect, dialectOf, dialects } from '../transaction/dialect.ts';
 import { openOutboxStore } from './adapters.ts';
 import { type ManagedOutbox, manageOutbox } from './outbox/managed-outbox.ts';
 import { openRelay } from './outbox/open-relay.ts';
@@ -32,7 +33,8 @@ export interface StartedOutbox {
 }
 
 export function startOutbox(config: Config, broker: Broker, logger: Logger): StartedOutbox | undefined {
-  const { enabled, datasource, table, initializeSchema, onNoTransaction, publisherEnabled } = config.outbox;
+  const { enabled, datasource, table, initializeSchema, onNoTransaction, publisherEnabled, retentionDays } =
+    config.outbox;
   if (!enabled || datasource.url === undefined) return undefined;
   const erases = erasesRows(config.outbox);
   const store = openOutboxStore({
@@ -67,6 +69,10 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
   }
 
   const stored = tellOfRows(relay, store.notices);
+  const sameTable = createSameTable({
+    ...{ store, table, isolate, logger, deletesAtOnce: retentionDays === 0 },
+    dialect: dialectOf(datasource.url) ?? 'postgres',
+  });
   const join = createOutboxJoin({
     insert: (dialect, row) => ({ text: texts.get(dialect) ?? '', values: insertValues(row) }),
     erase: erases
@@ -75,11 +81,12 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
           return text === undefined ? undefined : { text, values: eraseValues(row) };
         }
       : undefined,
+    sameTable,
     autocommit: onNoTransaction === 'autocommit' ? storeAlone : undefined,
     onStored: (row) => stored.tell(shardOf(row)),
     onUnconfirmed: () => void unconfirmed++,
   });
-  const managed = manageOutbox(config, store, broker, () => relay?.state());
+  const managed = manageOutbox(config, store, broker, () => relay?.state(), sameTable.problem);
   return {
     join,
     managed,

@@ -192,6 +192,12 @@ describe('svc outbox', function () {
     [['toString'], 'svc outbox takes stats, list, replay, retry-failed, discard, ddl, migrate or check'],
     [['ddl', '--dialect', 'oracle'], '--dialect takes postgres, mysql or sqlite'],
     [['ddl', '--role', 'app=x'], 'SQLite has no roles: leave --role out'],
+    [['ddl', '--from', '0'], '--from takes the version that the tables have'],
+    [['ddl', '--partitioned'], '--partitioned is for PostgreSQL: SQLite has no partitions; leave it out'],
+    [
+      ['ddl', '--partitioned', '--dialect', 'mysql'],
+      '--partitioned is for PostgreSQL: svc makes none in MySQL and MariaDB; leave it out',
+    ],
     [['ddl', '--role', 'admin=x'], '--role takes app=<user>, relay=<user>, or both with a comma'],
     [['ddl', '--table', 'a b'], 'svc.outbox.table must be a name of letters'],
   ] as const)
@@ -248,6 +254,12 @@ describe('svc outbox', function () {
       [code, JSON.parse(stdout)],
       [0, { ok: true, dialect: 'sqlite', table: 'app_outbox', pending: 0 }],
     );
+  });
+
+  it('migrate --partitioned is for PostgreSQL alone', async () => {
+    const { code, stderr } = await svc('migrate', '--partitioned');
+    assert.equal(code, 2, stderr);
+    assert.match(stderr, /\nsvc: --partitioned is for PostgreSQL: SQLite has no partitions; leave it out/);
   });
 
   it('ddl prints what it is asked for without any configuration', async () => {

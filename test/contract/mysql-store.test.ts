@@ -2,6 +2,7 @@ import { createMysqlStore } from '../../src/adapters/mysql/mysql-store.ts';
 import { startMysql, startOwnMysql } from '../support/mysql.ts';
 import { requiring } from '../support/requires.ts';
 import { mysqlUnderTest } from './mysql-under-test.ts';
+import { testOutboxMigrations } from './outbox-migrations.ts';
 import { testOutboxSchema } from './outbox-schema.ts';
 import { type OutboxStoreUnderTest, testOutboxStore } from './outbox-store.ts';
 import { type ServerUnderTest, testServerStore } from './server-store.ts';
@@ -23,6 +24,7 @@ requiring('mysql', 'outbox store contract: mysql', function () {
 
   testOutboxStore(() => under);
   describe('schema', () => testOutboxSchema(() => under));
+  describe('migrations', () => testOutboxMigrations(() => under));
 });
 
 requiring('own-mysql', 'outbox store on a server that can be hurt: mysql', function () {

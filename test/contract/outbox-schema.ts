@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { ddl, schemaVersion } from '../../src/adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
+import { longestAggregateText } from '../../src/ground/event-fields.ts';
 import { quoteTable } from '../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import { newTable, type OutboxStoreUnderTest, rowOf } from './outbox-store.ts';
@@ -74,13 +75,16 @@ export function testOutboxSchema(get: () => OutboxStoreUnderTest): void {
     await open('never').prepare();
   });
 
-  it('a newer version is told, whatever is configured', async () => {
+  it('a newer version is used as long as its tables answer, and told where they do not', async () => {
     await open('always').prepare();
     await get().query(`INSERT INTO ${named('_schema')} (version) VALUES (99)`);
+    await open('never').prepare();
+    await open('always').prepare();
+    await get().query(`ALTER TABLE ${named()} RENAME COLUMN last_error TO latest_error`);
     for (const choice of ['always', 'embedded', 'never'] as const)
       await assert.rejects(open(choice).prepare(), {
         code: 'SVC_OUTBOX_SCHEMA_VERSION',
-        message: /has version 99, newer .*: update svc/,
+        message: /has version 99, newer .* can use: update svc/,
       });
   });
 
@@ -107,6 +111,20 @@ export function testOutboxSchema(get: () => OutboxStoreUnderTest): void {
     await assert.rejects(open('never').prepare(), { code: 'SVC_OUTBOX_TABLE_MISSING' });
     await open('always').prepare();
     assert.equal((await open('never').claim('one', 1_000)).length, 64);
+  });
+
+  it('takes the longest type and id of an aggregate that svc lets through', async () => {
+    const store = open('always');
+    await store.prepare();
+    const row = rowOf({
+      aggregateType: 'é'.repeat(longestAggregateText / 2),
+      aggregateId: 'x'.repeat(longestAggregateText),
+    });
+    await store.insert([row]);
+    const [found] = await store.read({}, 0, 1);
+    assert.ok(found?.aggregateType === row.aggregateType && found.aggregateId === row.aggregateId);
+    assert.equal(await store.holds(row.eventId, await store.lastId()), false);
+    assert.equal(await store.holds(row.eventId, (await store.lastId()) - 1), true);
   });
 
   it('refuses what is no name of a table', () => {

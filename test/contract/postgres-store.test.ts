@@ -4,6 +4,7 @@ import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.
 import { lockKeys } from '../../src/adapters/sql/dialect.ts';
 import { startOwnPostgres, startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
+import { testOutboxMigrations } from './outbox-migrations.ts';
 import { testOutboxSchema } from './outbox-schema.ts';
 import { type OutboxStoreUnderTest, rowOf, testOutboxStore } from './outbox-store.ts';
 import { type ServerUnderTest, testServerStore } from './server-store.ts';
@@ -25,6 +26,7 @@ requiring('postgres', 'outbox store contract: postgres', function () {
 
   testOutboxStore(() => under);
   describe('schema', () => testOutboxSchema(() => under));
+  describe('migrations', () => testOutboxMigrations(() => under));
 });
 
 requiring('own-postgres', 'outbox store on a server that can be hurt: postgres', function () {

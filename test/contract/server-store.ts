@@ -116,6 +116,19 @@ export function testServerStore(get: () => ServerUnderTest): void {
       await assert.rejects(store.insert([rowOf()]), { code: 'SVC_OUTBOX_NOT_ALLOWED' });
     });
 
+    it('who may insert but not update, as a relay does, is told at the start', async () => {
+      await open().prepare();
+      const { name, url: theirs } = await user();
+      for (const suffix of ['', '_shard', '_relay', '_schema'])
+        await query(`GRANT SELECT, INSERT, DELETE ON ${named(suffix)} TO ${name}`);
+      const store = open({ url: theirs, initializeSchema: 'never' });
+      const error = { code: 'SVC_OUTBOX_NOT_ALLOWED', message: /grant SELECT, INSERT, UPDATE and DELETE/ };
+      await assert.rejects(store.prepare(), error);
+      await assert.rejects(store.claim('one', 1_000), error);
+      await store.insert([rowOf()]);
+      assert.equal(await open().countPending(), 1);
+    });
+
     it('needs no more than the grants of the text of the tables; an application may insert, and no more', async () => {
       const relay = await user();
       const application = await user();

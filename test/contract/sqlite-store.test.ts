@@ -10,6 +10,7 @@ import {
   type SqliteHandle,
 } from '../../src/adapters/sqlite/sqlite-handle.ts';
 import { createSqliteStore } from '../../src/adapters/sqlite/sqlite-store.ts';
+import { testOutboxMigrations } from './outbox-migrations.ts';
 import { testOutboxSchema } from './outbox-schema.ts';
 import { type OutboxStoreUnderTest, rowOf, testOutboxStore } from './outbox-store.ts';
 
@@ -48,6 +49,7 @@ for (const [name, load] of drivers) {
     });
     testOutboxStore(get);
     describe('schema', () => testOutboxSchema(get));
+    describe('migrations', () => testOutboxMigrations(get));
 
     describe('a file', () => {
       const open = (url: string, timeoutMs = 5_000) =>

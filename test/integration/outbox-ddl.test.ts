@@ -107,6 +107,40 @@ requiring('postgres', 'svc outbox ddl on PostgreSQL', function () {
     assert.ok(rows[0].reloptions.includes('autovacuum_vacuum_scale_factor=0.01'));
   });
 
+  it('--partitioned is a table with a partition for each day, which migrate keeps up', async () => {
+    const env = { SVC_OUTBOX_ENABLED: 'true', SVC_OUTBOX_DATASOURCE_URL: url };
+    const migrate = (name: string, ...args: string[]) =>
+      runSvc(['outbox', 'migrate', ...args], { cwd: '/tmp', env: { ...env, SVC_OUTBOX_TABLE: name } });
+    const kindOf = async (name: string) =>
+      (await admin.query(`SELECT relkind FROM pg_class WHERE oid = to_regclass('${name}')`)).rows[0]?.relkind;
+    const { stdout } = await runSvc(
+      ['outbox', 'ddl', '--dialect', 'postgres', '--table', 'events.by_text', '--partitioned'],
+      { cwd: '/' },
+    );
+    await admin.query(stdout);
+    await admin.query(stdout);
+    assert.equal(await kindOf('events.by_text'), 'p');
+    const { code, stderr } = await migrate('by_command', '--partitioned');
+    assert.equal(code, 0, stderr);
+    assert.equal(await kindOf('by_command'), 'p');
+    const ahead = new Date(Date.now() + 2 * 86_400_000).toISOString().slice(0, 10).replaceAll('-', '');
+    await admin.query(`DROP TABLE by_command_p${ahead}`);
+    assert.deepEqual(JSON.parse((await migrate('by_command', '--json')).stdout), {
+      ...{ table: 'by_command', changed: true, partitioned: true },
+    });
+    assert.equal(await kindOf(`by_command_p${ahead}`), 'r');
+    const plain = await migrate('by_command_plain');
+    assert.equal(plain.code, 0, plain.stderr);
+    const refused = await migrate('by_command_plain', '--partitioned');
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /by_command_plain is there without partitions, and stays as it is/);
+  });
+
+  it('--from prints what a version lacks', async () => {
+    assert.equal((await ddl('--from', '1')).stdout, '');
+    assert.match((await ddl('--from', '1', '--role', 'app=a')).stdout, /^GRANT USAGE/);
+  });
+
   it('without --role there are no grants', async () => {
     assert.doesNotMatch((await ddl()).stdout, /GRANT/);
     const { stdout } = await ddl('--role', `app=${roles.app}`);
@@ -131,5 +165,18 @@ requiring('postgres', 'svc outbox ddl on PostgreSQL', function () {
     assert.ok(!ofApp.stdout.includes('secret'));
     const migrated = await run('migrate', roles.relay);
     assert.deepEqual([migrated.code, JSON.parse(migrated.stdout).changed], [0, false]);
+    await admin.query(`INSERT INTO ${table}_schema (version) VALUES (99)`);
+    const newer = await run('check', roles.relay);
+    assert.equal(newer.code, 0);
+    assert.match(newer.stderr, /those of a newer svc, and this one can use them/);
+    await admin.query(`DELETE FROM ${table}_schema`);
+    const older = await run('check', roles.relay);
+    assert.equal(older.code, 1);
+    const { code, problem } = JSON.parse(older.stdout);
+    assert.equal(code, 'SVC_OUTBOX_SCHEMA_VERSION');
+    assert.match(
+      problem,
+      /has version 0, older than this svc needs \(1\): run what "npx svc outbox ddl" prints/,
+    );
   });
 });

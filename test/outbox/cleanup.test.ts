@@ -59,6 +59,27 @@ describe('outbox cleanup', () => {
     cleanup.stop();
   });
 
+  it('leaves a day longer to the partitions, which are dropped; what holds them up is said, and rows are deleted', async () => {
+    await ended('PUBLISHED', 1);
+    its.time.setSystemTime(8 * dayMs - firstCleanupMs);
+    const ages: number[] = [];
+    let failing: string | undefined;
+    const partition = async (ageMs: number): Promise<boolean> => {
+      ages.push(ageMs / dayMs);
+      if (failing !== undefined) throw new Error(failing);
+      return true;
+    };
+    const cleanup = createCleanup({ ...its, store: { cleanup: its.store.cleanup, partition }, settings });
+    void cleanup.run();
+    await its.time.tickAsync(firstCleanupMs);
+    assert.deepEqual([ages, left()], [[7], ['PUBLISHED']]);
+    failing = 'not the owner';
+    await its.time.tickAsync(cleanupIntervalMs);
+    assert.deepEqual([ages, left()], [[7, 7], []]);
+    assert.deepEqual(its.said(), ['warn outbox: not the owner']);
+    cleanup.stop();
+  });
+
   it('tries again after a failure of the database', async () => {
     await ended('PUBLISHED', 1);
     its.time.setSystemTime(8 * dayMs);

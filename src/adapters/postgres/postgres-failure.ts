@@ -12,6 +12,7 @@ const faults: Readonly<Record<string, StoreFault>> = {
   '42703': 'otherTable',
   '42804': 'otherTable',
   '42809': 'otherTable',
+  '42P17': 'otherTable',
   '57014': 'late',
   '55P03': 'late',
 };

@@ -72,16 +72,18 @@ const postgres: Dialect = {
   aliveUntil: (table) =>
     `INSERT INTO ${table} (owner, alive_until) VALUES (?, ${postgres.nowPlusMs}) ON CONFLICT (owner) DO UPDATE SET alive_until = ${postgres.nowPlusMs}`,
   locks: {
-    *tryLock(name) {
-      const sql = 'SELECT CASE WHEN pg_try_advisory_xact_lock(?, ?) THEN 1 ELSE 0 END AS locked';
-      return Number((yield* query(sql, ...lockKeys(name)))[0]?.locked) === 1;
-    },
+    tryLock: tryLockInPostgres,
     *lock(name) {
       yield* query('SELECT pg_advisory_xact_lock(?, ?)', ...lockKeys(name));
       return true;
     },
   },
 };
+
+export function* tryLockInPostgres(name: string): Work<boolean> {
+  const sql = 'SELECT CASE WHEN pg_try_advisory_xact_lock(?, ?) THEN 1 ELSE 0 END AS locked';
+  return Number((yield* query(sql, ...lockKeys(name)))[0]?.locked) === 1;
+}
 
 const mysql: Dialect = {
   name: 'mysql',

@@ -1,6 +1,6 @@
 import { insertColumns } from '../../outbox/insert-row.ts';
 import type { Dialect, Tables } from './dialect.ts';
-import { migrations, noteVersion, schemaTable } from './schema.ts';
+import { type Layout, type Migration, migrations, noteVersion, schemaTable } from './schema.ts';
 import { command, query, type Work } from './statement.ts';
 
 const otherColumns = [
@@ -38,27 +38,39 @@ export function* tryStatements({ rows, shards, relays }: Tables): Work<void> {
   yield* command(`DELETE FROM ${relays} WHERE 1 = 0`);
 }
 
+export interface MigrateOptions extends Layout {
+  /** The longest wait for another process that is at it. */
+  readonly limitMs: number;
+  readonly migrations?: readonly Migration[] | undefined;
+}
+
+export interface Migrated {
+  readonly before: number;
+  readonly after: number;
+}
+
 /**
- * Makes what is missing. One process at a time: the others wait, and find it done. Returns the version that was there before;
- * `undefined`: another has had the lock for all of the time.
+ * Brings the tables to the next version, where there is one: each version is a transaction of its own, as far as the database can
+ * roll back a CREATE TABLE. One process at a time: the others wait, and find it done. `undefined`: another has had the lock for
+ * all of the time.
  */
 export function* migrate(
   dialect: Dialect,
   table: string,
   tables: Tables,
-  limitMs: number,
-): Work<number | undefined> {
+  { limitMs, migrations: known = migrations, ...layout }: MigrateOptions,
+): Work<Migrated | undefined> {
   const lock = `migrate ${tables.rows}`;
   if (dialect.locks !== undefined && !(yield* dialect.locks.lock(lock, limitMs))) return undefined;
   try {
     yield* command(schemaTable(dialect.name, table));
-    const version = yield* readVersion(tables);
-    for (const migration of migrations) {
-      if (migration.version <= version) continue;
-      for (const sql of migration.statements(dialect.name, table)) yield* command(sql);
-      yield* command(noteVersion(dialect.name, table, migration.version));
-    }
-    return version;
+    const before = yield* readVersion(tables);
+    const next = known.find(({ version }) => version > before);
+    if (next === undefined) return { before, after: before };
+    for (const { sql, isDone } of next.steps(dialect.name, table, layout))
+      if (isDone === undefined || (yield* query(isDone)).length === 0) yield* command(sql);
+    yield* command(noteVersion(dialect.name, table, next.version));
+    return { before, after: next.version };
   } finally {
     if (dialect.locks?.unlock !== undefined) yield* dialect.locks.unlock(lock);
   }

@@ -51,6 +51,17 @@ export function* readIds(
   return (yield* query(sql, afterId, ...chosen.values, limit)).map(({ id }) => Number(id));
 }
 
+export function* lastId({ rows }: Tables): Work<number> {
+  const [found] = yield* query(`SELECT COALESCE(MAX(id), 0) AS last_id FROM ${rows}`);
+  return Number(found?.last_id);
+}
+
+export function* holds(dialect: Dialect, { rows }: Tables, eventId: string, afterId: number): Work<boolean> {
+  const [after = 0] = integers([afterId]);
+  const sql = `SELECT 1 AS found FROM ${rows} WHERE id > ${after} AND ${dialect.equals('event_id')} LIMIT 1`;
+  return (yield* query(sql, eventId)).length > 0;
+}
+
 export function* countPending({ rows }: Pick<Tables, 'rows'>): Work<number> {
   const [found] = yield* query(`SELECT COUNT(*) AS row_count FROM ${rows} WHERE status = 'PENDING'`);
   return Number(found?.row_count);

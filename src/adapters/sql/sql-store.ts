@@ -7,9 +7,19 @@ import { badTable, type StoreFaultDetails, storeError, wrongVersion } from '../.
 import { ack, cleanup, deleteRows, fail, makePending } from './change-rows.ts';
 import { dialects, tablesOf } from './dialect.ts';
 import { claim, forgetDead, release } from './leases.ts';
+import { addPartition, dropPartition, lookAtPartitions } from './partitions.ts';
 import { migrate, readVersion, tryStatements } from './prepare.ts';
-import { conditionOf, countPending, pending, readIds, readRows, statistics } from './read-rows.ts';
-import { schemaVersion } from './schema.ts';
+import {
+  conditionOf,
+  countPending,
+  holds,
+  lastId,
+  pending,
+  readIds,
+  readRows,
+  statistics,
+} from './read-rows.ts';
+import { type Migration, migrations, versionOf } from './schema.ts';
 import { type Condition, command, type Work } from './statement.ts';
 
 export interface SqlStoreOptions {
@@ -22,6 +32,10 @@ export interface SqlStoreOptions {
   readonly logger?: Logger | undefined;
   /** Whether `insert` deletes what it has written; see `erase-row.ts`. Default false. */
   readonly erases?: boolean | undefined;
+  /** Where the rows are made, they lie in a partition for each day. PostgreSQL only. */
+  readonly partitioned?: boolean | undefined;
+  /** Default: those of this svc. */
+  readonly migrations?: readonly Migration[] | undefined;
   /** The longest that one transaction may take, connecting included. Default 5000. */
   readonly timeoutMs?: number | undefined;
 }
@@ -46,6 +60,8 @@ const migrationLimitMs = 60_000;
 /** Rows that an operator's command changes in one transaction. */
 const chunkRows = 5_000;
 
+const changedTables: ReadonlySet<string> = new Set(['SVC_OUTBOX_SCHEMA_VERSION', 'SVC_OUTBOX_TABLE_MISSING']);
+
 /** The port over any of the three databases. */
 export function createSqlStore(
   dialectName: DialectName,
@@ -54,7 +70,8 @@ export function createSqlStore(
   database: SqlDatabase,
 ): OutboxStore {
   if (partsOfTable(options.table) === undefined) throw badTable();
-  const { table, initializeSchema, logger } = options;
+  const { table, initializeSchema, logger, migrations: known = migrations, partitioned = false } = options;
+  const wanted = versionOf(known);
   const dialect = dialects[dialectName];
   const tables = tablesOf(dialectName, table);
   const insertion = insertStatement(table, dialectName);
@@ -75,14 +92,30 @@ export function createSqlStore(
 
   async function make(): Promise<void> {
     const limitMs = Math.max(migrationLimitMs, options.timeoutMs ?? defaultTimeoutMs);
-    const before = await database.run(() => migrate(dialect, table, tables, limitMs), { limitMs });
-    if (before === undefined) throw storeError('late', details);
-    if (before < schemaVersion)
-      logger?.info('the tables of the outbox were made', {
-        table,
-        database: details.database,
-        schemaVersion,
-      });
+    const how = { limitMs, migrations: known, ...(partitioned && { partitionedFrom: Date.now() }) };
+    for (let after = 0; after < wanted; ) {
+      const done = await database.run(() => migrate(dialect, table, tables, how), { limitMs });
+      if (done === undefined) throw storeError('late', details);
+      if (done.before < done.after)
+        logger?.info('the tables of the outbox were made', {
+          table,
+          database: details.database,
+          schemaVersion: done.after,
+        });
+      after = done.after;
+    }
+  }
+
+  /** What does not get its lock now does so another time: the application's transactions go first. */
+  async function unlessLate(work: () => Work<boolean>, says: string): Promise<void> {
+    try {
+      if (await database.run(work)) logger?.info(`the outbox ${says}`, { table });
+    } catch (error) {
+      const { code } = error as SvcError;
+      if (code === 'SVC_OUTBOX_NOT_ALLOWED') throw storeError('notOwner', details);
+      if (code !== 'SVC_OUTBOX_UNREACHABLE') throw error;
+      logger?.debug(`the outbox has not ${says}: ${(error as Error).message}`, { table });
+    }
   }
 
   /** In pieces, so that no transaction is long; each row is looked at once. */
@@ -105,10 +138,21 @@ export function createSqlStore(
     name: dialectName,
 
     async prepare() {
-      if (mayMake && (await versionNow()) < schemaVersion) await make();
+      if (mayMake && (await versionNow()) < wanted) await make();
       const version = await versionNow();
-      if (version !== schemaVersion) throw wrongVersion(version, schemaVersion, details);
-      await database.run(() => tryStatements(tables));
+      if (version < wanted) throw wrongVersion(version, wanted, details);
+      try {
+        await database.run(() => tryStatements(tables));
+      } catch (error) {
+        // Newer versions add to the tables: where that is not all, it shows here.
+        const isOther = error instanceof SvcError && changedTables.has(error.code);
+        throw isOther && version > wanted ? wrongVersion(version, wanted, details) : error;
+      }
+      if (version > wanted)
+        logger?.warn('the tables of the outbox are those of a newer svc, and this one can use them', {
+          table,
+          schemaVersion: version,
+        });
     },
 
     async insert(rows) {
@@ -147,6 +191,8 @@ export function createSqlStore(
       if (failures.length > 0) await database.run(() => fail(dialect, tables, owner, failures));
     },
 
+    lastId: () => database.run(() => lastId(tables), scan),
+    holds: (eventId, afterId) => database.run(() => holds(dialect, tables, eventId, afterId), scan),
     countPending: () => database.run(() => countPending(tables), scan),
     statistics: () => database.run(() => statistics(dialect, tables), scan),
     read: (filter, afterId, limit) =>
@@ -158,6 +204,17 @@ export function createSqlStore(
     },
 
     discard: (filter) => inChunks(filter, (ids, where) => deleteRows(dialect, tables, ids, where)),
+
+    async partition(ageMs) {
+      if (dialectName !== 'postgres') return false;
+      const { isPartitioned, missing, old } = await database.run(
+        () => lookAtPartitions(table, ageMs),
+        statement,
+      );
+      for (const day of missing) await unlessLate(() => addPartition(table, day), 'added a partition');
+      for (const day of old) await unlessLate(() => dropPartition(table, day, ageMs), 'dropped a partition');
+      return isPartitioned;
+    },
 
     cleanup: (status, ageMs, limit) => database.run(() => cleanup(dialect, tables, { status, ageMs, limit })),
 

@@ -1,5 +1,6 @@
 import { dialects, tablesOf } from '../sql/dialect.ts';
 import { migrate } from '../sql/prepare.ts';
+import { schemaVersion } from '../sql/schema.ts';
 import { runWorkAtOnce } from '../sql/statement.ts';
 import { loadNodeSqlite } from './sqlite-handle.ts';
 import { pathOf } from './sqlite-path.ts';
@@ -16,10 +17,12 @@ export function prepareSqliteAtOnce(url: string, table: string): void {
   try {
     database.exec(`PRAGMA busy_timeout = ${busyMs}`);
     database.exec('PRAGMA journal_mode = WAL');
-    database.exec('BEGIN IMMEDIATE');
-    const work = migrate(dialects.sqlite, table, tablesOf('sqlite', table), busyMs);
-    runWorkAtOnce(work, (statement) => database.run(statement));
-    database.exec('COMMIT');
+    for (let version = 0; version < schemaVersion; ) {
+      database.exec('BEGIN IMMEDIATE');
+      const work = migrate(dialects.sqlite, table, tablesOf('sqlite', table), { limitMs: busyMs });
+      version = runWorkAtOnce(work, (statement) => database.run(statement))?.after ?? schemaVersion;
+      database.exec('COMMIT');
+    }
   } finally {
     // Before the application opens it: two copies of SQLite in one process undo each other's locks.
     database.close();

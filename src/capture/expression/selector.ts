@@ -1,5 +1,6 @@
 import { isTooBig } from '../../ground/bounds.ts';
 import { SvcError } from '../../ground/errors.ts';
+import { fitsAggregate, longestAggregateText } from '../../ground/event-fields.ts';
 import { callOwn } from './call-method.ts';
 import { parseExpression } from './compile.ts';
 import type { Fail } from './failure.ts';
@@ -79,8 +80,9 @@ export function aggregateIdSelector(
   const select = selector(spec, 'aggregateId', parameterNames);
   return (call) => {
     const { text, found } = asText(select(call));
-    if (text !== undefined && text !== '') return text;
-    const says = `${placeOf(spec, 'aggregateId')} gave ${found ?? 'an empty text'}; the id of an aggregate is a text that is not empty, a number or a boolean.`;
+    if (text !== undefined && text !== '' && fitsAggregate(text)) return text;
+    const other = text === '' ? 'an empty text' : `more than ${longestAggregateText} bytes`;
+    const says = `${placeOf(spec, 'aggregateId')} gave ${found ?? other}; the id of an aggregate is a text that is not empty, a number or a boolean.`;
     throw new SvcError('SVC_OUTBOX_AGGREGATE_ID', says);
   };
 }

@@ -25,6 +25,8 @@ const ownOptions = {
   dialect: { type: 'string' },
   table: { type: 'string' },
   role: { type: 'string', multiple: true },
+  from: { type: 'string' },
+  partitioned: { type: 'boolean' },
 } as const satisfies ParseArgsOptionsConfig;
 
 export type OwnOption = keyof typeof ownOptions;
@@ -38,6 +40,9 @@ export interface OutboxOptions {
   readonly dialect: string | undefined;
   readonly table: string | undefined;
   readonly roles: readonly string[];
+  /** The version that the tables have already. */
+  readonly from: number;
+  readonly isPartitioned: boolean;
   readonly filter: RowFilter;
   /** Whether a filter was given; a limit is none. */
   readonly isFiltered: boolean;
@@ -71,6 +76,8 @@ export function parseOutboxOptions(
     dialect: text('dialect'),
     table: text('table'),
     roles: texts('role'),
+    from: versionOf(text('from')),
+    isPartitioned: values.partitioned === true,
     filter,
     isFiltered: Object.keys(filter).length > 0,
     limit: limitOf(text('limit')),
@@ -107,6 +114,13 @@ function statusOf(text: string): RowStatus {
   const status = rowStatuses.find((each) => each === text.toUpperCase());
   if (status === undefined) throw new WrongUse(`--status takes ${rowStatuses.join(', ')}`);
   return status;
+}
+
+function versionOf(text: string | undefined): number {
+  if (text === undefined) return 0;
+  if (!/^[1-9]\d{0,5}$/.test(text))
+    throw new WrongUse('--from takes the version that the tables have, which svc outbox check says');
+  return Number(text);
 }
 
 function limitOf(text: string | undefined): number | undefined {

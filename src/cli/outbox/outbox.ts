@@ -42,6 +42,8 @@ Options
   --broker <host:port,...>   replay: instead of svc.broker.bootstrap-servers
   --dialect <name>           ddl: postgres, mysql or sqlite (default: of svc.outbox.datasource.url)
   --table <name>             ddl: instead of svc.outbox.table
+  --from <version>           ddl: only what tables of that version lack
+  --partitioned              ddl, migrate: new tables have a partition for each day (PostgreSQL)
   --role app=<user>,relay=<user>
                              ddl: the user of the application, who inserts, and that of svc.outbox.datasource.url
   --sql                      debezium: what it needs in the database, in place of its configuration

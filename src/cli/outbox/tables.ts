@@ -10,9 +10,14 @@ import { outboxConfig } from './outbox-config.ts';
 import { type OutboxOptions, parseOutboxOptions } from './outbox-options.ts';
 import { eventsOf } from './row-output.ts';
 
+const dayMs = 86_400_000;
+
 /** `svc outbox ddl`: the tables as SQL, without a connection. */
 export async function runDdl(args: readonly string[]): Promise<number> {
-  const options = parseOutboxOptions(args, { hasFilters: false, own: ['dialect', 'table', 'role'] });
+  const options = parseOutboxOptions(args, {
+    hasFilters: false,
+    own: ['dialect', 'table', 'role', 'from', 'partitioned'],
+  });
   // Whatever is wrong in the file: the URL and the table of it are but defaults.
   const { outbox } = loadConfig({ file: options.config }).config;
   const dialect = dialectNamed(options) ?? dialectOf(outbox.datasource.url ?? '');
@@ -24,14 +29,26 @@ export async function runDdl(args: readonly string[]): Promise<number> {
   const grants = rolesOf(options.roles);
   if (dialect === 'sqlite' && options.roles.length > 0)
     throw new WrongUse('SQLite has no roles: leave --role out');
+  if (options.isPartitioned) refusePartitions(dialect);
   try {
-    const sql = await outboxDdl(dialect, table, grants);
+    const { from, isPartitioned } = options;
+    const sql = await outboxDdl(dialect, table, {
+      ...{ grants, from },
+      ...(isPartitioned && { partitionedFrom: Date.now() }),
+    });
     process.stdout.write(options.isJson ? `${printableJson({ dialect, table, sql }, 2)}\n` : sql);
     return 0;
   } catch (error) {
     if (error instanceof SvcError && error.code === 'SVC_OUTBOX_URL') throw new WrongUse(error.message);
     throw error;
   }
+}
+
+function refusePartitions(dialect: Dialect): void {
+  if (dialect !== 'postgres')
+    throw new WrongUse(
+      `--partitioned is for PostgreSQL: ${dialect === 'sqlite' ? 'SQLite has no partitions' : 'svc makes none in MySQL and MariaDB'}; leave it out`,
+    );
 }
 
 function dialectNamed({ dialect }: OutboxOptions): Dialect | undefined {
@@ -52,20 +69,36 @@ function rolesOf(texts: readonly string[]): { application?: string; relay?: stri
   return roles;
 }
 
-/** `svc outbox migrate`: makes or updates the tables, as a user who may. */
+/** `svc outbox migrate`: makes or updates the tables, as a user who may; in partitions those of the next days as well. */
 export async function runMigrate(args: readonly string[]): Promise<number> {
-  const options = parseOutboxOptions(args, { hasFilters: false });
+  const options = parseOutboxOptions(args, { hasFilters: false, own: ['partitioned'] });
   const config = outboxConfig(options);
-  const { table } = config.outbox;
+  const { table, datasource, cleanupEnabled, retentionDays } = config.outbox;
+  if (options.isPartitioned) refusePartitions(dialectOf(datasource.url ?? '') ?? 'postgres');
   let isChanged = false;
-  const warnings = consoleLogger('warn');
-  // The one line of a store that has made something.
+  // What a store has made or dropped, and nothing else of it, it says at this level.
   const info = (): void => {
     isChanged = true;
   };
-  const logger: Logger = { ...warnings, info };
-  await useOutbox(config, logger, (store) => store.prepare(), { makesTables: true });
-  if (options.isJson) process.stdout.write(`${printableJson({ table, changed: isChanged }, 2)}\n`);
+  const logger: Logger = { ...consoleLogger('warn'), info };
+  const keepMs = cleanupEnabled ? retentionDays * dayMs : Number.POSITIVE_INFINITY;
+  const isPartitioned = await useOutbox(
+    config,
+    logger,
+    async (store) => {
+      await store.prepare();
+      return store.partition(keepMs);
+    },
+    { makesTables: true, partitioned: options.isPartitioned },
+  );
+  if (options.isPartitioned && !isPartitioned) {
+    process.stderr.write(
+      `svc: ${table} is there without partitions, and stays as it is: name another in svc.outbox.table, and let svc relay send what is left in this one\n`,
+    );
+    return 1;
+  }
+  if (options.isJson)
+    process.stdout.write(`${printableJson({ table, changed: isChanged, partitioned: isPartitioned }, 2)}\n`);
   else
     process.stderr.write(
       isChanged

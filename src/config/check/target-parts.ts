@@ -1,4 +1,9 @@
-import { headerNameProblem, maxHeaders } from '../../ground/event-fields.ts';
+import {
+  fitsAggregate,
+  headerNameProblem,
+  longestAggregateText,
+  maxHeaders,
+} from '../../ground/event-fields.ts';
 import { nearestName } from '../../ground/nearest-names.ts';
 import { camelCase, kebabCase } from '../schema/option.ts';
 import type { OutboxFields, TargetFields } from '../schema/target-fields.ts';
@@ -34,7 +39,7 @@ export function checkHeadersOf(value: unknown): Checked {
 type Name = keyof OutboxFields<never>;
 
 const outboxFields: Readonly<Record<Name, (value: unknown) => Checked>> = {
-  aggregateType: (value) => checkValue(optionOf('aggregateType'), value),
+  aggregateType: checkAggregateType,
   aggregateId: (value) => checkValue({ ...optionOf('aggregateId'), orFunction: true }, value),
   result: (value) => checkValue({ ...optionOf('result'), type: 'enum', values: ['transaction'] }, value),
 };
@@ -43,6 +48,12 @@ const required: readonly Name[] = ['aggregateType', 'aggregateId'];
 
 function optionOf(name: Name) {
   return { name, type: 'string', format: 'text', description: '', status: 'active' } as const;
+}
+
+function checkAggregateType(value: unknown): Checked {
+  const checked = checkValue(optionOf('aggregateType'), value);
+  if (!checked.ok || fitsAggregate(String(checked.value))) return checked;
+  return { ok: false, message: `must have at most ${longestAggregateText} bytes in UTF-8` };
 }
 
 /** `outbox` of a target: its fields by themselves. `false`: none. */

@@ -27,10 +27,11 @@ export function manageOutbox(
   store: OutboxStore,
   broker: Broker,
   relay: () => RelayState | undefined,
+  problem?: () => string | undefined,
 ): ManagedOutbox {
   const statistics = createStatistics({ store, clock: systemClock, isolate });
   const countPending = (): Promise<number> => isolate(() => store.countPending());
-  const health = createOutboxHealth({ countPending, statistics, relay, clock: systemClock });
+  const health = createOutboxHealth({ countPending, statistics, relay, problem, clock: systemClock });
   const replay = loadOnce(() => openReplay(config, store, broker));
   return {
     statistics: statistics.report,

@@ -10,6 +10,8 @@ export interface OutboxHealthOptions {
   readonly statistics: Pick<Statistics, 'report' | 'oldestPendingMs'>;
   /** Of the relay in this process. */
   readonly relay: () => RelayState | undefined;
+  /** Something else that makes it DOWN: one line. */
+  readonly problem?: (() => string | undefined) | undefined;
   readonly clock: Clock;
 }
 
@@ -29,7 +31,13 @@ interface Found {
 }
 
 /** Health of an outbox that costs its database one question at a time, however often it is asked for. */
-export function createOutboxHealth({ countPending, statistics, relay, clock }: OutboxHealthOptions): {
+export function createOutboxHealth({
+  countPending,
+  statistics,
+  relay,
+  problem,
+  clock,
+}: OutboxHealthOptions): {
   ask(): Promise<OutboxHealth>;
   oldestPendingMs(): number | null;
 } {
@@ -76,15 +84,16 @@ export function createOutboxHealth({ countPending, statistics, relay, clock }: O
       if (found !== undefined)
         await inTime(found, { limitMs: answerMs, keepsAlive: false, late: () => undefined });
       const state = relay();
+      const error = last?.error ?? problem?.();
       return {
-        status: last?.error === undefined ? 'UP' : 'DOWN',
+        status: error === undefined ? 'UP' : 'DOWN',
         circuitBreakerState: state?.circuitBreakerState ?? null,
         consecutiveFailures: state?.consecutiveFailures ?? null,
         timeSinceLastSuccessMs: state?.timeSinceLastSuccessMs ?? null,
         totalPending: last?.pending ?? null,
         totalFailed: last?.failed ?? null,
         oldestPendingMs: oldestPendingMs(),
-        ...(last?.error !== undefined && { error: last.error }),
+        ...(error !== undefined && { error }),
       };
     },
     oldestPendingMs() {

@@ -15,6 +15,8 @@ const holdMs = 60_000;
 export interface UseOptions {
   /** Makes and updates the tables, where `prepare` is called. Default: it only looks at them. */
   readonly makesTables?: boolean;
+  /** With a partition for each day, where it makes them. */
+  readonly partitioned?: boolean;
 }
 
 /** Opens the outbox of a configuration for one command. Rejects with one-line errors, and as `work` does. */
@@ -22,12 +24,14 @@ export async function useOutbox<T>(
   { outbox: { datasource, table } }: Config,
   logger: Logger,
   work: (store: OutboxStore) => Promise<T>,
-  { makesTables = false }: UseOptions = {},
+  { makesTables = false, partitioned = false }: UseOptions = {},
 ): Promise<T> {
   // Nothing else does: a connection must not keep an application alive.
   const hold = setInterval(() => {}, holdMs);
   const initializeSchema = makesTables ? 'always' : 'never';
-  const store = openOutboxStore({ url: datasource.url ?? '', table, initializeSchema, logger, timeoutMs });
+  const store = openOutboxStore({
+    ...{ url: datasource.url ?? '', table, initializeSchema, logger, timeoutMs, partitioned },
+  });
   try {
     return await isolate(() => work(store));
   } finally {

@@ -161,6 +161,10 @@ describe('targets with an outbox', () => {
     [{ aggregateType: 'Order' }, 'aggregateId is required (code).'],
     [{ aggregateId: '#result.id' }, 'aggregateType is required (code).'],
     [{ ...good, aggregateType: null }, 'aggregateType is required (code).'],
+    [
+      { ...good, aggregateType: `${'é'.repeat(32_767)}ab` },
+      'aggregateType must have at most 65535 bytes in UTF-8 (code).',
+    ],
     [{ ...good, aggregateType: ' ' }, 'aggregateType must not be empty, got a string (code).'],
     [
       { ...good, aggregateType: 7 },

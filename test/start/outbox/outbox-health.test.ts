@@ -56,6 +56,13 @@ describe('health of the outbox', () => {
     });
   });
 
+  it('is DOWN while something else is wrong, whatever the database answers', async () => {
+    const problem = (): string => 'events are in another table';
+    const options = { countPending, statistics, relay: () => undefined, problem, clock: time() };
+    const { status, error, totalPending } = await createOutboxHealth(options).ask();
+    assert.deepEqual([status, error, totalPending], ['DOWN', problem(), 2]);
+  });
+
   it('stays UP where only the statistics of a large table take too long', async () => {
     statistics.report.rejects(new Error('late'));
     assert.deepEqual(await healthOf().ask(), { status: 'UP', ...noRelay, ...unknown, totalPending: 2 });
