@@ -7,7 +7,15 @@ import { ack, cleanup, deleteRows, fail, makePending } from './change-rows.ts';
 import { dialects, tablesOf } from './dialect.ts';
 import { claim, forgetDead, release } from './leases.ts';
 import { migrate, readVersion, tryStatements } from './prepare.ts';
-import { conditionOf, countPending, pending, readIds, readRows, statistics } from './read-rows.ts';
+import {
+  conditionOf,
+  countPending,
+  failedAggregates,
+  pending,
+  readIds,
+  readRows,
+  statistics,
+} from './read-rows.ts';
 import { schemaVersion } from './schema.ts';
 import { type Condition, command, type Work } from './statement.ts';
 
@@ -127,6 +135,8 @@ export function createSqlStore(
 
     pending: (shards, except, limit) =>
       database.run(() => pending(dialect, tables, shards, except, limit), statement),
+
+    failedAggregates: (shards) => database.run(() => failedAggregates(tables, shards), statement),
 
     async ack(owner, ids, keep) {
       if (ids.length === 0) return [];
