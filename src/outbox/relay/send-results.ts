@@ -62,7 +62,7 @@ export function createSendResults(options: SendResultsOptions) {
     const follows = settings.onFailed === 'block' ? 'keeps back its aggregate' : 'is set aside';
     say(
       `event FAILED ${failure.cause}`,
-      `outbox: an event is FAILED and ${follows}; svc outbox retry sends it again: ${last.message}`,
+      `outbox: an event is FAILED and ${follows}; svc outbox retry-failed sends it again: ${last.message}`,
       fields,
     );
     const lastError = oneLine(last);
