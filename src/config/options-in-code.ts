@@ -226,6 +226,8 @@ interface SvcOutbox {
   readonly dynamicBatchingEnabled: boolean;
   /** Tries of one row that may fail by its own fault; then it is FAILED. While the broker is away no row loses a try. Default: 3. */
   readonly maxRetries: number;
+  /** What becomes of the later rows of an aggregate that has a FAILED one: `skip` sends them, `block` keeps them back until that row is retried or discarded. Default: skip. */
+  readonly onFailed: 'skip' | 'block';
   /** Longest wait for one send. In s. Default: 10. */
   readonly sendTimeoutSeconds: number;
   /** Stops sending while the broker is away. Default: true. */

@@ -19,6 +19,8 @@ export interface StoredRow extends OutboxRow {
   readonly waitMs: number;
 }
 
+export type Aggregate = Pick<OutboxRow, 'aggregateType' | 'aggregateId'>;
+
 /** What became of one row that was sent in vain. */
 export interface RowFailure {
   readonly id: number;
@@ -87,6 +89,8 @@ export interface OutboxStore {
   release(owner: string): Promise<void>;
   /** PENDING rows of these shards that are not excepted, also those that wait for their next try, by ascending id. */
   pending(shards: readonly number[], except: ExceptRows, limit: number): Promise<readonly StoredRow[]>;
+  /** The aggregates in these shards that have FAILED rows, some more than once. */
+  failedAggregates(shards: readonly number[]): Promise<readonly Aggregate[]>;
   /**
    * Marks rows as PUBLISHED, as far as `owner` holds their shard still; with `keep: false` deletes them instead. Returns the
    * ids it was done for.

@@ -135,6 +135,7 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
     claim: async (owner, leaseMs) => (await load()).claim(owner, leaseMs),
     release: async (owner) => (await load.started())?.release(owner),
     pending: async (shards, except, limit) => (await load()).pending(shards, except, limit),
+    failedAggregates: async (shards) => (await load()).failedAggregates(shards),
     ack: async (owner, ids, keep) => (await load()).ack(owner, ids, keep),
     fail: async (owner, failures) => (await load()).fail(owner, failures),
     lastId: async () => (await load()).lastId(),

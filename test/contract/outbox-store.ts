@@ -392,6 +392,28 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
       assert.match(row?.lastError ?? '', /^a bx{997}$/);
     });
 
+    it('tells the aggregates of FAILED rows in these shards, whatever others look like them', async () => {
+      // To some collations they are one.
+      const failed = rowOf({ aggregateId: 'a' });
+      await store.insert([failed, rowOf({ aggregateId: 'a ' }), rowOf({ aggregateId: 'A' }), rowOf()]);
+      const [one, two, three] = idsOf(await all()) as [number, number, number];
+      await store.claim('one', leaseMs);
+      const failure = { retryCount: 1, lastError: 'x', retryInMs: null };
+      await store.fail('one', [
+        { id: one, ...failure },
+        { id: two, ...failure },
+        { id: three, ...failure, retryInMs: 60_000 },
+      ]);
+      const found = await store.failedAggregates(allShards);
+      assert.deepEqual(
+        found.map(({ aggregateType, aggregateId }) => `${aggregateType} ${aggregateId}`).sort(),
+        ['Order a', 'Order a '],
+      );
+      const [own] = await store.failedAggregates([shardOf(failed)]);
+      assert.equal(own?.aggregateId, 'a');
+      assert.deepEqual(await store.failedAggregates([]), []);
+    });
+
     it('does nothing without a lease, nor to a row that is no longer PENDING', async () => {
       const [one, two] = idsOf(await stored(2)) as [number, number];
       const failure = { retryCount: 1, lastError: 'late', retryInMs: null };

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { connectPostgres } from '../../src/adapters/postgres/postgres-connection.ts';
 import { postgresNotices } from '../../src/adapters/postgres/postgres-notices.ts';
@@ -13,6 +15,7 @@ import type { TestDatabase } from '../support/database.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
 
+const run = promisify(execFile);
 const table = 'svc_outbox_events';
 /** Nothing is found by a look at the table. */
 const pollIntervalMs = 60_000;
@@ -123,6 +126,29 @@ requiring('postgres', 'outbox: rows of another process', function () {
     assert.deepEqual(await server.query(url, listening), []);
     stopping.abort();
     await running;
+  });
+
+  it('keep no process alive that listens, or has just told of some', async () => {
+    await open().prepare();
+    const file = JSON.stringify(
+      new URL('../../src/adapters/postgres/postgres-store.ts', import.meta.url).href,
+    );
+    const script = `
+      const { createPostgresStore } = await import(${file});
+      const { notices } = createPostgresStore({ url: process.argv[1], table: '${table}', initializeSchema: 'never' });
+      let hear;
+      const heard = new Promise((resolve) => { hear = resolve; });
+      void notices.listen(hear, new AbortController().signal);
+      const hold = setInterval(() => {}, 1_000);
+      await heard;
+      await notices.send([1]);
+      void notices.send([2]);
+      clearInterval(hold);
+      console.log('done');`;
+    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', script, url], {
+      timeout: 10_000,
+    });
+    assert.equal(stdout, 'done\n');
   });
 
   it('of a worker thread are told to the relay of the main thread, and so is its end', async () => {

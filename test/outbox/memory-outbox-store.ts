@@ -124,6 +124,10 @@ export function createMemoryOutboxStore(nowMs: () => number, table = createTable
       await call('pending');
       return read;
     },
+    async failedAggregates(shards) {
+      await call('failedAggregates');
+      return seen().filter((row) => row.status === 'FAILED' && shards.includes(shardOf(row)));
+    },
     async ack(owner, ids, keep) {
       await call('ack');
       const done = ids.filter((id) => {

@@ -135,11 +135,19 @@ function nameOf(text: string, generation: number): string {
 
 const asText = (value: unknown): unknown => (typeof value === 'number' ? String(value) : value);
 
+const collectors = new WeakMap<PgWire, { readonly pieces: Buffer[]; readonly wire: PgWire }>();
+
 /** Each message would be a piece of its own for the socket. */
 function inOneWrite(wire: PgWire, send: (wire: PgWire) => void): void {
-  const { stream } = wire;
-  const pieces: Buffer[] = [];
-  const write = (piece: Buffer): boolean => pieces.push(piece) > 0;
-  send(Object.create(wire, { stream: { value: { writable: stream.writable, write } } }) as PgWire);
-  if (pieces.length > 0) stream.write(Buffer.concat(pieces));
+  let collector = collectors.get(wire);
+  if (collector === undefined) {
+    const pieces: Buffer[] = [];
+    const stream = { writable: true, write: (piece: Buffer): boolean => pieces.push(piece) > 0 };
+    // Beside the connection, not on top of it: V8 is slow with an object that is another one's prototype.
+    collector = { pieces, wire: Object.create(Object.getPrototypeOf(wire), { stream: { value: stream } }) };
+    collectors.set(wire, collector);
+  }
+  send(collector.wire);
+  const bytes = Buffer.concat(collector.pieces.splice(0));
+  if (wire.stream.writable) wire.stream.write(bytes);
 }

@@ -1,4 +1,5 @@
 import {
+  type Aggregate,
   type ExceptRows,
   type OutboxStatistics,
   type RowFilter,
@@ -25,6 +26,17 @@ export function* pending(
     `SELECT ${storedColumns(dialect)} FROM ${rows}${dialect.useIndex(statusIndex)} ` +
     `WHERE status = 'PENDING' AND id > ${after} AND shard IN (${held}) ${known}ORDER BY id, shard LIMIT ${most}`;
   return (yield* queryInOrder(sql)).map(toStoredRow);
+}
+
+export function* failedAggregates({ rows }: Tables, shards: readonly number[]): Work<readonly Aggregate[]> {
+  const held = integers(shards).join(', ');
+  if (held === '') return [];
+  // Not DISTINCT: MySQL takes texts for equal that end in blanks.
+  const sql = `SELECT aggregate_type, aggregate_id FROM ${rows} WHERE status = 'FAILED' AND shard IN (${held})`;
+  return (yield* query(sql)).map((row) => ({
+    aggregateType: String(row.aggregate_type),
+    aggregateId: String(row.aggregate_id),
+  }));
 }
 
 export function* readRows(

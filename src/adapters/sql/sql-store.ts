@@ -12,6 +12,7 @@ import { migrate, readVersion, tryStatements } from './prepare.ts';
 import {
   conditionOf,
   countPending,
+  failedAggregates,
   holds,
   lastId,
   pending,
@@ -178,6 +179,8 @@ export function createSqlStore(
 
     pending: (shards, except, limit) =>
       database.run(() => pending(dialect, tables, shards, except, limit), statement),
+
+    failedAggregates: (shards) => database.run(() => failedAggregates(tables, shards), statement),
 
     async ack(owner, ids, keep) {
       if (ids.length === 0) return [];

@@ -1,3 +1,4 @@
+import { runOwnWork } from '../../ground/lifecycle.ts';
 import type { Dialect } from '../../transaction/dialect.ts';
 import type {
   DriverSession,
@@ -22,6 +23,9 @@ export interface Runnable {
 
 const dialect: Dialect = 'sqlite';
 
+/** Connections whose COMMIT was refused, and what begins an empty transaction there: see `tellStatement`. */
+const refused = new WeakMap<WatchedConnection, () => void>();
+
 export function openSession(handle: SqliteHandle, connection: WatchedConnection): DriverSession {
   const status = (): TransactionStatus => (handle.isInTransaction() ? 'open' : 'none');
   return {
@@ -38,21 +42,31 @@ export function openSession(handle: SqliteHandle, connection: WatchedConnection)
         // An error may have ended the transaction: a full disk does.
         connection.answered(status(), status() === 'none' ? 'rolled_back' : undefined);
       }
+      if (statement.text === 'ROLLBACK')
+        refused.set(connection, () => runOwnWork(() => handle.run({ text: 'BEGIN', values: [] })));
       return undefined;
     },
   };
 }
 
-/** Sends a statement of the application, and tells its connection before and after. Throws where a COMMIT must not be sent. */
+/**
+ * Sends a statement of the application, and tells its connection before and after. Throws where a COMMIT must not be sent: svc has
+ * rolled back then. SQLite itself would have left the transaction open, and takes no ROLLBACK without one, whose error would
+ * hide ours: an application that sends it next has an empty one to roll back.
+ */
 export function tellStatement<R>(connection: WatchedConnection, text: string, send: () => R): R {
+  const { session } = connection;
+  const beginEmpty = refused.get(connection);
+  refused.delete(connection);
   connection.sends(text);
+  if (session.status() === 'none' && kindOf(text, dialect).is === 'rollback') beginEmpty?.();
   let isTaken = false;
   try {
     const result = send();
     isTaken = true;
     return result;
   } finally {
-    connection.answered(connection.session.status(), endAfter(text, connection.session.status(), isTaken));
+    connection.answered(session.status(), endAfter(text, session.status(), isTaken));
   }
 }
 

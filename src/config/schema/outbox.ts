@@ -93,6 +93,15 @@ export const outboxOptions = [
       'Tries of one row that may fail by its own fault; then it is FAILED. While the broker is away no row loses a try.',
   },
   {
+    name: 'svc.outbox.on-failed',
+    type: 'enum',
+    values: ['skip', 'block'],
+    default: 'skip',
+    status: 'active',
+    description:
+      'What becomes of the later rows of an aggregate that has a FAILED one: `skip` sends them, `block` keeps them back until that row is retried or discarded.',
+  },
+  {
     name: 'svc.outbox.send-timeout-seconds',
     type: 'integer',
     unit: 's',

@@ -4,7 +4,7 @@ import type { Pipeline } from './pipeline.ts';
 /** Sees, by what a relay asks and takes in, when it has looked at all of its rows once. */
 export interface PassWatch {
   /** To be used instead of those that are watched. */
-  readonly store: Pick<OutboxStore, 'claim' | 'pending'>;
+  readonly store: Pick<OutboxStore, 'claim' | 'pending' | 'failedAggregates'>;
   readonly add: Pipeline['add'];
   /**
    * Resolves with true when a pass that begins from now on has taken in its last row, or there are no shards to read; with
@@ -17,7 +17,10 @@ export interface PassWatch {
   giveUp(): void;
 }
 
-export function watchPasses(store: Pick<OutboxStore, 'claim' | 'pending'>, add: Pipeline['add']): PassWatch {
+export function watchPasses(
+  store: Pick<OutboxStore, 'claim' | 'pending' | 'failedAggregates'>,
+  add: Pipeline['add'],
+): PassWatch {
   let waiting: { readonly again: () => void; readonly end: (isSeen: boolean) => void } | undefined;
   let shardCount: number | undefined;
   let isFailing = false;
@@ -51,6 +54,7 @@ export function watchPasses(store: Pick<OutboxStore, 'claim' | 'pending'>, add: 
         if (shardCount === 0) end(true);
         return shards;
       },
+      failedAggregates: (shards) => orFail(store.failedAggregates(shards)),
       async pending(shards, except, limit) {
         if (except.upToId === 0) isCounted = waiting !== undefined;
         const rows = await orFail(store.pending(shards, except, limit));

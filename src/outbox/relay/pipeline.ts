@@ -5,7 +5,7 @@ import type { Broker } from '../../publish/broker.ts';
 import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
 import { partitionOf } from '../../publish/main/partitioner.ts';
 import { shardOf } from '../outbox-row.ts';
-import type { OutboxStore, RowFailure, StoredRow } from '../outbox-store.ts';
+import type { Aggregate, OutboxStore, RowFailure, StoredRow } from '../outbox-store.ts';
 import { createAcknowledger } from './acknowledger.ts';
 import { createParking } from './parking.ts';
 import type { RelayBreaker } from './relay-breaker.ts';
@@ -51,6 +51,8 @@ export interface Pipeline {
   /** Takes rows in. Returns how many of them are on their way now; the others are known already, or stay. */
   add(rows: readonly StoredRow[], holds: ReadonlyMap<number, number>): Promise<number>;
   newPass(): void;
+  /** Their rows stay in this pass. */
+  block(aggregates: readonly Aggregate[]): void;
   /** Rows in memory, and those that stay in this pass; `undefined`: too many to name. */
   knownIds(): readonly number[] | undefined;
   /** Nothing is sent while `work` runs, and what was sent is acknowledged before, as far as that comes in time. */
@@ -239,6 +241,8 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       topics.newPass();
       partitions.newPass();
     },
+
+    block: (aggregates) => aggregates.forEach(chains.block),
 
     knownIds: () => (stayed.size > maxStayed ? undefined : [...known.keys(), ...stayed]),
 

@@ -20,7 +20,7 @@ import type { ShardLease } from './shard-lease.ts';
 import { backoffMs, createSignal, reasonOf } from './signal.ts';
 
 export interface ReaderOptions {
-  readonly store: Pick<OutboxStore, 'pending'>;
+  readonly store: Pick<OutboxStore, 'pending' | 'failedAggregates'>;
   readonly settings: RelaySettings;
   readonly pipeline: Pipeline;
   readonly lease: Pick<ShardLease, 'shards' | 'holdOf'>;
@@ -64,13 +64,14 @@ export function createReader(options: ReaderOptions): Reader {
   let idleMs = 0;
   let failures = 0;
 
-  function beginPass(nowMs: number): void {
+  async function beginPass(nowMs: number): Promise<void> {
     holds = new Map();
     for (const shard of lease.shards()) holds.set(shard, lease.holdOf(shard) as number);
     lastId = 0;
     idleMs = 0;
     nextPassAtMs = nowMs + restartMs;
     pipeline.newPass();
+    if (settings.onFailed === 'block') pipeline.block(await store.failedAggregates([...holds.keys()]));
   }
 
   function hasOtherShards(): boolean {
@@ -104,7 +105,7 @@ export function createReader(options: ReaderOptions): Reader {
 
   async function read(): Promise<void> {
     const nowMs = clock.monotonic();
-    if (nowMs >= nextPassAtMs) beginPass(nowMs);
+    if (nowMs >= nextPassAtMs) await beginPass(nowMs);
     readAtMs = nowMs;
     if (wakeAtMs <= nowMs) wakeAtMs = Number.POSITIVE_INFINITY;
     const limit = isTesting() ? probeRows : size.rows;

@@ -6,6 +6,8 @@ export interface RelaySettings {
   readonly pollIntervalMs: number;
   /** Tries of a row after the first one, before it is FAILED. */
   readonly maxRetries: number;
+  /** Whether a FAILED row lets the later ones of its aggregate pass. Default: skip. */
+  readonly onFailed?: 'skip' | 'block';
   readonly sendTimeoutMs: number;
   /** Age at which PUBLISHED rows are deleted; 0: at once, when they are acknowledged. */
   readonly retentionDays: number;

@@ -1,4 +1,4 @@
-import type { StoredRow } from '../outbox-store.ts';
+import type { Aggregate, StoredRow } from '../outbox-store.ts';
 import { maxBlocked } from './relay-settings.ts';
 
 /**
@@ -26,7 +26,7 @@ export interface RowChains {
   /** `undefined`: an earlier row of its aggregate stays in this pass, and so does this one. */
   add(read: Pick<Entry, 'row' | 'shard' | 'hold' | 'page'>): Entry | undefined;
   /** A row that is not in memory stays, and what comes after it. */
-  block(row: StoredRow): void;
+  block(row: Aggregate): void;
   /** Returns the rows that have ended by it, itself the first: those behind one that stays do so too. */
   end(entry: Entry, end: RowEnd): readonly Entry[];
   /** The row that has to be sent first, or with it. */
@@ -97,4 +97,4 @@ export function createRowChains(): RowChains {
   };
 }
 
-const keyOf = ({ aggregateType, aggregateId }: StoredRow): string => `${aggregateType}\n${aggregateId}`;
+const keyOf = ({ aggregateType, aggregateId }: Aggregate): string => `${aggregateType}\n${aggregateId}`;

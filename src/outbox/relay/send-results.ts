@@ -21,7 +21,7 @@ export interface SendResultsOptions {
   readonly breaker: RelayBreaker;
   readonly logger: Logger;
   readonly say: QuietLog;
-  readonly settings: Pick<RelaySettings, 'maxRetries' | 'sendTimeoutMs'>;
+  readonly settings: Pick<RelaySettings, 'maxRetries' | 'sendTimeoutMs' | 'onFailed'>;
   readonly settle: (entry: Entry, end: RowEnd) => void;
   /** The row has failed by its own fault. */
   readonly spendRetry: (entry: Entry, failure: RowFailure) => void;
@@ -59,7 +59,12 @@ export function createSendResults(options: SendResultsOptions) {
       return;
     }
     const last = afterRetries(failure, retryCount);
-    say(`event FAILED ${failure.cause}`, `outbox: an event is FAILED and set aside: ${last.message}`, fields);
+    const follows = settings.onFailed === 'block' ? 'keeps back its aggregate' : 'is set aside';
+    say(
+      `event FAILED ${failure.cause}`,
+      `outbox: an event is FAILED and ${follows}; svc outbox retry-failed sends it again: ${last.message}`,
+      fields,
+    );
     const lastError = oneLine(last);
     options.spendRetry(entry, { id, retryCount: retryCount + 1, lastError, retryInMs: null });
   }

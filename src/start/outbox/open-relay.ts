@@ -23,6 +23,7 @@ export async function openRelay(
       batchSize: outbox.batchSize,
       pollIntervalMs: outbox.pollIntervalMs,
       maxRetries: outbox.maxRetries,
+      onFailed: outbox.onFailed,
       sendTimeoutMs: outbox.sendTimeoutSeconds * 1000,
       retentionDays: outbox.retentionDays,
       failedRetentionDays: outbox.failedRetentionDays,

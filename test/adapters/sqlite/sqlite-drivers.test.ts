@@ -38,6 +38,20 @@ describe('better-sqlite3', () => {
   afterEach(() => void database.close());
 
   const order = (id: string) => database.prepare('INSERT INTO orders (id) VALUES (?)').run(id);
+  it('takes the ROLLBACK that follows a refused COMMIT, and none after it', () => {
+    runOwnWork(() => database.exec("INSERT INTO events (id) VALUES ('a')"));
+    for (const rollBack of [() => database.exec('ROLLBACK'), () => database.prepare('ROLLBACK').run()]) {
+      database.exec('BEGIN');
+      assert.throws(() => captures.call('a', () => order('a')));
+      assert.throws(() => database.exec('COMMIT'), { code: 'SVC_OUTBOX_INSERT' });
+      assert.equal(database.inTransaction, false);
+      rollBack();
+      assert.equal(database.inTransaction, false);
+      assert.throws(rollBack, /no transaction is active/);
+    }
+    assert.deepEqual(idsIn(database, 'orders'), []);
+  });
+
   const variants = ['default', 'deferred', 'immediate', 'exclusive'] as const;
 
   for (const variant of variants) {

@@ -91,6 +91,7 @@ describe('loadConfig', () => {
         batchSize: 100,
         dynamicBatchingEnabled: true,
         maxRetries: 3,
+        onFailed: 'skip',
         sendTimeoutSeconds: 10,
         circuitBreakerEnabled: true,
         cleanupEnabled: false,

@@ -60,7 +60,7 @@ const main = `
 import { setTimeout as pause } from 'node:timers/promises';
 import * as db from './database';
 import { outbox } from 'svc';
-import { connect } from './connect';
+import { connect, made, refuse } from './connect';
 import { announce, place, placeByHand, placeOpened, placeOwn, placeOwnResult, placeTwo } from './orders';
 
 const eight = [0, 1, 2, 3, 4, 5, 6, 7];
@@ -147,11 +147,11 @@ async function prepare() {
   const { query, end } = await connect();
   for (let tries = 0; ; tries++) {
     if (tries > 500) throw new Error('svc made no table');
-    const [{ count }] = await query("SELECT count(*) AS count FROM information_schema.tables WHERE table_name IN ('svc_outbox_events_schema', 'svc_outbox_events') AND table_schema IN ('public', '" + new URL(process.env.DATABASE).pathname.slice(1) + "')");
+    const [{ count }] = await query(made);
     if (Number(count) === 2) break;
     await pause(10);
   }
-  await query("ALTER TABLE svc_outbox_events ADD CONSTRAINT refused CHECK (aggregate_id NOT LIKE '%refused%')");
+  await query(refuse);
   await query('CREATE TABLE orders (id varchar(64) PRIMARY KEY)');
   await end();
 }
@@ -177,36 +177,67 @@ async function run() {
 void run();
 `;
 
+const tables = "('svc_outbox_events_schema', 'svc_outbox_events')";
+
+/** Whether svc has made its tables, and what makes the database refuse some of their rows. */
+const onServer = (schema: string): string => `
+export const made = "SELECT count(*) AS count FROM information_schema.tables WHERE table_name IN ${tables} AND table_schema = ${schema}";
+export const refuse = "ALTER TABLE svc_outbox_events ADD CONSTRAINT refused CHECK (aggregate_id NOT LIKE '%refused%')";
+`;
+
+const inFile = `
+export const made = "SELECT count(*) AS count FROM sqlite_master WHERE name IN ${tables}";
+export const refuse = "CREATE TRIGGER refused BEFORE INSERT ON svc_outbox_events WHEN NEW.aggregate_id LIKE '%refused%' BEGIN SELECT RAISE(ABORT, 'refused'); END";
+
+export async function connect() {
+  const db = new Database(process.env.DATABASE, { timeout: 5_000 });
+  const query = async (text) => (text.startsWith('SELECT') ? db.prepare(text).all() : db.exec(text));
+  return { query, end: async () => db.close() };
+}
+`;
+
+const onMysql = `
+import mysql from 'mysql2/promise';
+${onServer('DATABASE()')}
+export async function connect() {
+  const connection = await mysql.createConnection(process.env.DATABASE);
+  return { query: async (text) => (await connection.query(text))[0], end: () => connection.end() };
+}
+`;
+
 /** A connection beside those of the library. */
 const connects = {
   postgres: `
 import pg from 'pg';
-
+${onServer("'public'")}
 export async function connect() {
   const client = new pg.Client({ connectionString: process.env.DATABASE });
   await client.connect();
   return { query: async (text) => (await client.query(text)).rows, end: () => client.end() };
 }
 `,
-  mariadb: `
-import mysql from 'mysql2/promise';
-
-export async function connect() {
-  const connection = await mysql.createConnection(process.env.DATABASE);
-  return { query: async (text) => (await connection.query(text))[0], end: () => connection.end() };
-}
-`,
+  mariadb: onMysql,
+  mysql: onMysql,
+  'better-sqlite3': `import Database from 'better-sqlite3';\n${inFile}`,
+  'node:sqlite': `import { DatabaseSync as Database } from 'node:sqlite';\n${inFile}`,
 } as const;
+
+/** With the driver that the library has: two copies of SQLite in one process undo each other's locks. */
+function connectOf({ server = 'postgres', dependencies }: Library): string {
+  if (server !== 'sqlite') return connects[server];
+  return connects['better-sqlite3' in dependencies ? 'better-sqlite3' : 'node:sqlite'];
+}
 
 const extensions = { esm: 'mjs', cjs: 'cjs', ts: 'ts' } as const;
 
 /** The application of a library: the same functions and the same cases for all, over the library's own module `database`. */
-export function applicationOf({ form, server = 'postgres', database, files = {}, build }: Library): Files {
+export function applicationOf(library: Library): Files {
+  const { form, database, files = {}, build } = library;
   const extension = extensions[form];
   const asForm = form === 'cjs' ? toCommonJs : withExtension;
   return {
     [`database.${extension}`]: asForm(database, extension),
-    [`connect.${extension}`]: asForm(connects[server], extension),
+    [`connect.${extension}`]: asForm(connectOf(library), extension),
     [`orders.${extension}`]: asForm(orders, extension),
     [`main.${extension}`]: asForm(main, extension),
     'package.json': JSON.stringify({ name: 'shop', version: '1.0.0', type: 'module' }),

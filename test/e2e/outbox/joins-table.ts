@@ -9,6 +9,7 @@ const unreached: readonly (readonly [what: string, why: string])[] = [
     'not `mysql2`; with `dialect: mysql` it is',
   ],
   ['Prisma with a Rust engine (before 7, without a driver adapter)', 'the connection is in the engine'],
+  ['`sqlite3`, and what uses it (Sequelize with `dialect: sqlite`)', 'not `better-sqlite3`'],
   ['`pg-native` (`pg.native`)', 'a client of its own over libpq'],
   [
     'A driver that a bundler has put into the bundle',
@@ -34,12 +35,13 @@ export function joinsTable(): string {
   ].join('\n');
 }
 
-function row({ id, title, dependencies, hasNoBegin, hasNoCallbackResult, remark = '' }: Library): string {
+function row(library: Library): string {
+  const { id, title, server, dependencies, hasNoBegin, hasNoCallbackResult, remark = '' } = library;
   const versions = Object.entries(dependencies).map(([name, version]) => `\`${name}\` ${version}`);
   return line(
     title,
-    versions.join(', '),
-    '✓',
+    [...versions, ...(server === 'mysql' ? ['MySQL 8.0.31'] : [])].join(', '),
+    library.hasOneConnection ? '✓, one after the other' : '✓',
     hasNoBegin ? 'it has none' : '✓',
     hasNoCallbackResult ? 'no' : '✓',
     remark,

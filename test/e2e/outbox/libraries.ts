@@ -1,6 +1,7 @@
 import { driverLibraries } from './drivers.ts';
 import type { Library } from './library.ts';
 import { onMysql2 } from './on-mysql2.ts';
+import { onSqlite } from './on-sqlite.ts';
 import { orms } from './orms.ts';
 import { prisma } from './prisma.ts';
 import { queryBuilders } from './query-builders.ts';
@@ -11,4 +12,5 @@ export const libraries: readonly Library[] = [
   ...orms,
   ...prisma,
   ...onMysql2,
+  ...onSqlite,
 ];

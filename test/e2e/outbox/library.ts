@@ -8,8 +8,8 @@ export interface Library {
   readonly id: string;
   /** As the table in docs/outbox.md has it. */
   readonly title: string;
-  /** Default: PostgreSQL. */
-  readonly server?: 'postgres' | 'mariadb';
+  /** Default: PostgreSQL. SQLite is a file. */
+  readonly server?: 'postgres' | 'mariadb' | 'mysql' | 'sqlite';
   readonly dependencies: Dependencies;
   /** Run by `npm test` too; the others by the matrix. */
   readonly isEveryday?: boolean;
@@ -26,6 +26,10 @@ export interface Library {
   readonly hasNoBegin?: boolean;
   /** There is no `transaction()` that knows what its callback returned before the COMMIT. */
   readonly hasNoCallbackResult?: boolean;
+  /** All transactions of a process share one connection, and can only follow each other. */
+  readonly hasOneConnection?: boolean;
+  /** The first Node 22 that it runs on. */
+  readonly needsNode?: `22.${number}`;
   /** What a user has to know about it, for the table. */
   readonly remark?: string;
 }

@@ -47,6 +47,53 @@ export const close = () => pool.end();
 export const dataSource = async () => pool;
 `;
 
+const callbacks = `
+import mysql from 'mysql2';
+
+const pool = mysql.createPool({ uri: process.env.DATABASE, connectionLimit: 12 });
+
+export const transaction = (work) => new Promise((resolve, reject) => {
+  pool.getConnection((error, connection) => {
+    if (error) return reject(error);
+    const failed = (reason) => void connection.rollback(() => { connection.release(); reject(reason); });
+    connection.beginTransaction((error) => {
+      if (error) return failed(error);
+      work(connection).then((result) => void connection.commit((error) => {
+        if (error) return failed(error);
+        connection.release();
+        resolve(result);
+      }), failed);
+    });
+  });
+});
+
+export const nested = (tx, work) => new Promise((resolve, reject) => {
+  tx.query('SAVEPOINT inner_one', (error) => {
+    if (error) return reject(error);
+    work(tx).then(
+      (result) => void tx.query('RELEASE SAVEPOINT inner_one', (error) => (error ? reject(error) : resolve(result))),
+      (reason) => void tx.query('ROLLBACK TO SAVEPOINT inner_one', () => reject(reason)),
+    );
+  });
+});
+
+export const insert = (tx, id) => new Promise((resolve, reject) => {
+  (tx ?? pool).execute('INSERT INTO orders (id) VALUES (?)', [id], (error, result) => (error ? reject(error) : resolve(result)));
+});
+
+export const begin = () => new Promise((resolve, reject) => {
+  pool.getConnection((error, tx) => {
+    if (error) return reject(error);
+    const end = (text) => () => new Promise((done, failed) => {
+      tx.query(text, (error) => { tx.release(); error ? failed(error) : done(); });
+    });
+    tx.query('START TRANSACTION', (error) => (error ? reject(error) : resolve({ tx, commit: end('COMMIT'), rollback: end('ROLLBACK') })));
+  });
+});
+
+export const close = () => new Promise((resolve) => pool.end(resolve));
+`;
+
 const knex = `
 import knex from 'knex';
 
@@ -148,8 +195,9 @@ export const dataSource = async () => db;
 `;
 
 const onMariadb = { server: 'mariadb', form: 'esm' } as const;
+const onMysql8 = { server: 'mysql', form: 'esm' } as const;
 
-/** The same on `mysql2`, run against MariaDB. */
+/** The same on `mysql2`, run against MariaDB, and in part against MySQL 8.0. */
 export const onMysql2: readonly Library[] = [
   {
     ...onMariadb,
@@ -158,6 +206,15 @@ export const onMysql2: readonly Library[] = [
     isEveryday: true,
     dependencies: mysql2,
     database: promises,
+    hasNoCallbackResult: true,
+  },
+  {
+    ...onMariadb,
+    id: 'mysql2-callbacks',
+    title: '`mysql2` with callbacks',
+    form: 'cjs',
+    dependencies: mysql2,
+    database: callbacks,
     hasNoCallbackResult: true,
   },
   {
@@ -196,5 +253,21 @@ export const onMysql2: readonly Library[] = [
     title: 'Sequelize on `mysql2`',
     dependencies: { ...mysql2, sequelize: '6.37.8' },
     database: sequelize,
+  },
+  {
+    ...onMysql8,
+    id: 'mysql2-mysql8',
+    title: '`mysql2/promise` on MySQL',
+    dependencies: mysql2,
+    database: promises,
+    hasNoCallbackResult: true,
+  },
+  {
+    ...onMysql8,
+    id: 'typeorm-mysql8',
+    title: 'TypeORM on `mysql2` on MySQL',
+    form: 'cjs',
+    dependencies: { ...mysql2, typeorm: '1.1.1', 'reflect-metadata': '0.2.2' },
+    database: typeorm,
   },
 ];

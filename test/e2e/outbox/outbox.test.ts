@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { startMariadb } from '../../support/mariadb.ts';
+import { startMysql } from '../../support/mysql.ts';
 import { installPacked } from '../../support/packed.ts';
 import { startPostgres } from '../../support/postgres.ts';
 import { requiring } from '../../support/requires.ts';
@@ -29,7 +32,7 @@ interface End {
   readonly stderr: string;
 }
 
-/** MariaDB does not tell by which transaction a row was written. */
+/** Only PostgreSQL tells by which transaction a row was written. */
 const joined = {
   postgres: `SELECT coalesce(orders.id, events.aggregate_id) AS id, CASE
       WHEN orders.id IS NULL THEN 'event alone'
@@ -37,17 +40,43 @@ const joined = {
       WHEN orders.xmin::text = events.xmin::text THEN 'both'
       ELSE 'apart' END AS found
     FROM orders FULL JOIN svc_outbox_events AS events ON events.aggregate_id = orders.id`,
-  mariadb: `SELECT orders.id AS id, IF(events.id IS NULL, 'row alone', 'both') AS found
+  others: `SELECT orders.id AS id, CASE WHEN events.id IS NULL THEN 'row alone' ELSE 'both' END AS found
     FROM orders LEFT JOIN svc_outbox_events AS events ON events.aggregate_id = orders.id
     UNION ALL SELECT events.aggregate_id, 'event alone'
     FROM svc_outbox_events AS events LEFT JOIN orders ON events.aggregate_id = orders.id WHERE orders.id IS NULL`,
 };
-const servers = { postgres: startPostgres, mariadb: startMariadb };
+const servers = { postgres: startPostgres, mariadb: startMariadb, mysql: startMysql };
 
-function casesOf({ hasNoBegin, hasNoCallbackResult }: Library) {
+/** An empty database: where the application and svc find it, and how to read what they have written. */
+interface Place {
+  readonly database: string;
+  readonly datasource: string;
+  read(): Promise<unknown>;
+}
+
+async function placeFor({ server = 'postgres' }: Library, folder: string): Promise<Place> {
+  if (server === 'sqlite') {
+    const database = join(folder, 'shop.db');
+    return {
+      ...{ database, datasource: `sqlite:${database}` },
+      async read() {
+        using handle = new DatabaseSync(database);
+        return handle.prepare(joined.others).all();
+      },
+    };
+  }
+  const { freshDatabase, query } = await servers[server]();
+  const database = await freshDatabase();
+  const text = server === 'postgres' ? joined.postgres : joined.others;
+  return { database, datasource: database, read: () => query(database, text) };
+}
+
+function casesOf({ hasNoBegin, hasNoCallbackResult, hasOneConnection }: Library) {
   return transactionCases.filter(
     ({ needs }) =>
-      !(needs === 'begin' && hasNoBegin) && !(needs === 'callback result' && hasNoCallbackResult),
+      !(needs === 'begin' && hasNoBegin) &&
+      !(needs === 'callback result' && hasNoCallbackResult) &&
+      !(needs === 'several connections' && hasOneConnection),
   );
 }
 
@@ -62,10 +91,8 @@ function applicationFor({ id, isEveryday, dependencies }: Library): string {
 }
 
 async function runLibrary(library: Library): Promise<End> {
-  const { server = 'postgres' } = library;
-  const database = await servers[server]();
-  const url = await database.freshDatabase();
   const folder = freshFolder(applicationFor(library), library.id);
+  const { database, datasource, read } = await placeFor(library, folder);
   writeFiles(folder, applicationOf(library));
   if (library.build !== undefined)
     execFileSync(process.execPath, ['build.mjs'], {
@@ -74,7 +101,7 @@ async function runLibrary(library: Library): Promise<End> {
       stdio: ['ignore', 'ignore', 'inherit'],
     });
   const args = ['--import', 'svc/register', entryOf(library), ...casesOf(library).map(({ id }) => id)];
-  const env = { DATABASE: url, SVC_OUTBOX_DATASOURCE_URL: url };
+  const env = { DATABASE: database, SVC_OUTBOX_DATASOURCE_URL: datasource };
   const { code, stdout, stderr } = await runApp({
     node: tested.node,
     cwd: folder,
@@ -83,10 +110,9 @@ async function runLibrary(library: Library): Promise<End> {
     timeoutMs: 20_000,
   });
   assert.equal(code, 0, `${stdout}\n${stderr}`);
-  const rows = await database.query(url, joined[server]);
   return {
     ends: JSON.parse(stdout),
-    found: foundIn(rows as unknown as readonly Row[]),
+    found: foundIn((await read()) as readonly Row[]),
     stderr,
   };
 }
@@ -94,11 +120,21 @@ async function runLibrary(library: Library): Promise<End> {
 /** What a library sends does not hang on OpenTelemetry or on patches of Node: the oldest and the newest line are run. */
 const isWhole = tested.isMatrix && tested.otel === 3 && /^(?:22\.(?!15\.)|26\.)/.test(tested.version);
 
-const runs = ({ isEveryday, form }: Library): boolean =>
-  (isEveryday || isWhole) && (form !== 'ts' || tested.stripsTypes);
+const runs = ({ isEveryday, form, needsNode = '22.0' }: Library): boolean =>
+  (isEveryday || isWhole) && (form !== 'ts' || tested.stripsTypes) && isFrom(needsNode);
+
+function isFrom(first: string): boolean {
+  const [[major = 0, minor = 0], [firstMajor = 0, firstMinor = 0]] = [tested.version, first].map((version) =>
+    version.split('.').map(Number),
+  ) as [number[], number[]];
+  return major > firstMajor || minor >= firstMinor;
+}
 
 for (const library of libraries.filter(runs)) {
-  requiring(library.server ?? 'postgres', `outbox: ${library.title} [${library.id}]`, function suite() {
+  const { server = 'postgres' } = library;
+  const title = `outbox: ${library.title} [${library.id}]`;
+  const define = server === 'sqlite' ? describe : requiring.bind(undefined, server);
+  define(title, function suite() {
     this.timeout(300_000);
     let end: End;
 

@@ -6,7 +6,7 @@ export interface TransactionCase {
   readonly rows: Readonly<Record<string, 'both' | 'row alone'>>;
   /** What the application gets; without it the call succeeds. */
   readonly error?: RegExp;
-  readonly needs?: 'begin' | 'callback result';
+  readonly needs?: 'begin' | 'callback result' | 'several connections';
 }
 
 const thrown = /thrown by the application/;
@@ -33,7 +33,12 @@ export const transactionCases: readonly TransactionCase[] = [
     title: 'a savepoint rolled back, and one kept',
     rows: { 'savepoint-1': 'both', 'savepoint-3': 'both', 'savepoint-4': 'both' },
   },
-  { id: 'parallel', title: 'eight transactions at once, half of them rolled back', rows: even('parallel') },
+  {
+    id: 'parallel',
+    title: 'eight transactions at once, half of them rolled back',
+    rows: even('parallel'),
+    needs: 'several connections',
+  },
   { id: 'silent', title: 'a function that sends nothing itself', rows: { 'silent-1': 'both' } },
   {
     id: 'silent-first',
@@ -44,6 +49,7 @@ export const transactionCases: readonly TransactionCase[] = [
     id: 'parallel-silent',
     title: 'eight transactions at once, with functions that send nothing themselves',
     rows: even('parallel-silent'),
+    needs: 'several connections',
   },
   {
     id: 'outside',
@@ -55,6 +61,7 @@ export const transactionCases: readonly TransactionCase[] = [
     id: 'beside',
     title: 'a function that writes by itself beside an open transaction is not taken into it',
     rows: { 'beside-1': 'both', 'beside-2': 'row alone' },
+    needs: 'several connections',
   },
   { id: 'own', title: 'a function that opens its own transaction', rows: { 'own-1': 'both' } },
   {
@@ -79,6 +86,7 @@ export const transactionCases: readonly TransactionCase[] = [
     id: 'own-parallel',
     title: 'eight own transactions at once, half of them rolled back',
     rows: even('own-parallel'),
+    needs: 'several connections',
   },
   {
     id: 'swallowed',

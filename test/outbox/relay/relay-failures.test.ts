@@ -51,6 +51,44 @@ describe('relay: failures', () => {
     await relay.stop(1_000);
   });
 
+  it('keeps back the aggregate of a FAILED row where that is to block it, until it is retried, and no other', async () => {
+    its.broker.reply = (sent) => (has(sent, 'a1') ? invalid : undefined);
+    await its.insert(rowOf('a', 1), rowOf('b', 1), rowOf('a', 2));
+    const settings = { onFailed: 'block', maxRetries: 1 } as const;
+    const relay = its.relay(settings);
+    relay.start();
+    await its.time.tickAsync(5_000);
+    await its.insert(rowOf('a', 3), rowOf('b', 2));
+    const names = () => its.broker.stored.map(({ headers }) => `${headers.aggregateId}${headers.seq}`);
+    await its.time.tickAsync(5_000);
+    assert.deepEqual(names(), ['b1', 'b2']);
+    assert.equal(relay.state().processed.failed, 1);
+    assert.match(its.said().join('\n'), /FAILED and keeps back its aggregate/);
+    await relay.stop(1_000);
+    // Another one, which has not seen it fail.
+    const next = its.relay(settings);
+    next.start();
+    await its.time.tickAsync(5_000);
+    assert.deepEqual(names(), ['b1', 'b2']);
+    its.broker.reply = () => undefined;
+    await its.store.retry({});
+    await its.time.tickAsync(2_000);
+    assert.deepEqual(names(), ['b1', 'b2', 'a1', 'a2', 'a3']);
+    await next.stop(1_000);
+  });
+
+  it('reads no rows as long as it does not know which aggregates are blocked', async () => {
+    its.store.failedAggregates = async () => {
+      throw new Error('away');
+    };
+    await its.insert(rowOf('a', 1));
+    const relay = its.relay({ onFailed: 'block' });
+    relay.start();
+    await its.time.tickAsync(5_000);
+    assert.equal(its.broker.stored.length, 0);
+    await relay.stop(1_000);
+  });
+
   it('waits no longer than a minute between two tries', async () => {
     its.broker.reply = () => tooLarge;
     await its.insert(rowOf('a', 1));
