@@ -1,17 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClusterNode } from '../../../scripts/services/kafka-cluster.ts';
 import type { OwnDatabase } from '../../support/database.ts';
+import { lockFile } from './file-lock.ts';
 import type { OutboxApp } from './outbox-app.ts';
+import { type OutboxDatabaseName, pathIn } from './outbox-databases.ts';
 
 /** What a fault can do while two applications store events in their transactions, each with a relay. */
 export interface OutboxScene {
   readonly apps: readonly [OutboxApp, OutboxApp];
-  readonly database: OwnDatabase;
+  /** `sqlite:` and a path, where it is one. */
+  readonly databaseUrl: string;
+  /** Of databases that have one. */
+  readonly server: OwnDatabase;
   readonly nodes: readonly ClusterNode[];
   readonly outageMs: number;
   say(line: string): void;
-  /** Rows that wait. */
-  pending(): Promise<number>;
+  /** Rows that wait; `undefined` while the database does not answer. */
+  pending(): Promise<number | undefined>;
 }
 
 export interface OutboxFault {
@@ -20,8 +25,10 @@ export interface OutboxFault {
   readonly name: string;
   /** What is done, for the table. */
   readonly title: string;
-  /** Rows that must have waited at its worst. Default: none. */
-  readonly leastBacklog?: number;
+  /** Default: all. */
+  readonly databases?: readonly OutboxDatabaseName[];
+  /** It takes all brokers away, for as long as `--outage` says, and so many rows must have waited then. */
+  readonly outage?: { readonly leastBacklog: number };
   run(scene: OutboxScene): Promise<void>;
 }
 
@@ -75,12 +82,13 @@ export const outboxFaults: readonly OutboxFault[] = [
     on: 'outbox',
     name: 'outbox-database-killed',
     title: 'the database killed three times, and started again 2 s later',
-    async run({ database, say }) {
+    databases: ['postgres', 'mariadb'],
+    async run({ server, say }) {
       for (let kill = 0; kill < 3; kill++) {
-        await database.kill();
+        await server.kill();
         say('database killed');
         await sleep(2_000);
-        await database.restart();
+        await server.restart();
         say('database is back');
         await sleep(5_000);
       }
@@ -88,13 +96,27 @@ export const outboxFaults: readonly OutboxFault[] = [
   },
   {
     on: 'outbox',
+    name: 'outbox-file-locked',
+    title: 'the file locked by another process for 20 s, which is killed then',
+    databases: ['sqlite'],
+    async run({ databaseUrl, say }) {
+      const lock = await lockFile(pathIn(databaseUrl));
+      say('the file is locked');
+      await sleep(20_000);
+      await lock.release();
+      say('it can be had again');
+      await sleep(5_000);
+    },
+  },
+  {
+    on: 'outbox',
     name: 'outbox-brokers-away',
     title: 'all brokers killed, and started again',
-    leastBacklog: 10_000,
+    outage: { leastBacklog: 10_000 },
     async run({ nodes, outageMs, pending, say }) {
       await Promise.all(nodes.map((node) => node.kill()));
-      const end = Date.now() + outageMs;
-      while (Date.now() < end || (await pending()) < 10_000) await sleep(500);
+      say('all are away');
+      await sleep(outageMs);
       say(`${await pending()} rows wait`);
       for (const node of nodes) node.launch();
       await Promise.all(nodes.map((node) => node.ready()));
