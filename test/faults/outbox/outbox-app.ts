@@ -27,6 +27,8 @@ const programs = join(import.meta.dirname, 'application');
 
 /** An application whose transactions store orders and their events, with the relay in it; it can be killed and started again. */
 export interface OutboxApp {
+  /** Of its last start. */
+  readonly pid: number | undefined;
   start(): Promise<void>;
   kill(): Promise<void>;
   pause(): void;
@@ -78,6 +80,9 @@ export function createOutboxApp(options: OutboxAppOptions): OutboxApp {
   }
 
   return {
+    get pid() {
+      return child?.pid;
+    },
     async start() {
       said = '';
       const made = spawn(process.execPath, ['--import', 'svc/register', 'main.mjs'], {

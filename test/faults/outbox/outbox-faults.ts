@@ -17,6 +17,10 @@ export interface OutboxScene {
   say(line: string): void;
   /** Rows that wait; `undefined` while the database does not answer. */
   pending(): Promise<number | undefined>;
+  /** Shards that are leased to the relay of this process, also after its end. */
+  shardsOf(pid: number | undefined): Promise<number>;
+  /** The fault has not done what it is there for. */
+  complain(problem: string): void;
 }
 
 export interface OutboxFault {
@@ -41,13 +45,20 @@ export const outboxFaults: readonly OutboxFault[] = [
     on: 'outbox',
     name: 'outbox-app-killed',
     title: `an application with its relay killed ${kills} times at random moments, beside another one`,
-    async run({ apps: [first], say }) {
+    async run({ apps: [first], shardsOf, complain, say }) {
+      let relays = 0;
       for (let kill = 1; kill <= kills; kill++) {
-        await sleep(300 + Math.random() * 1_200);
+        const { pid } = first;
+        // Every other one is killed at its start, the others once they have shards and send.
+        const untilMs = kill % 2 === 0 ? 0 : Date.now() + leaseMs;
+        while (Date.now() < untilMs && (await shardsOf(pid)) === 0) await sleep(100);
+        await sleep(300 + Math.random() * 1_500);
         await first.kill();
-        if (kill % 5 === 0) say(`killed ${kill} times`);
+        if ((await shardsOf(pid)) > 0) relays++;
+        if (kill % 5 === 0) say(`killed ${kill} times, ${relays} times with shards`);
         await first.start();
       }
+      if (relays < kills / 4) complain(`only ${relays} of ${kills} relays that were killed had any shards`);
     },
   },
   {

@@ -81,13 +81,14 @@ export async function runOutboxFault(
       pauseMs: pauseMsFor(fault, outageMs),
     });
   const apps = [app(0), app(1)] as const;
-  const counted = "SELECT count(*) AS count FROM svc_outbox_events WHERE status = 'PENDING'";
+  const count = async (rows: string): Promise<number> => {
+    const [row] = await started.query(url, `SELECT count(*) AS count FROM ${rows}`);
+    return Number(row?.count);
+  };
   /** `undefined` while the database does not answer. */
   const pending = (): Promise<number | undefined> =>
-    started.query(url, counted).then(
-      ([row]) => Number(row?.count),
-      () => undefined,
-    );
+    count("svc_outbox_events WHERE status = 'PENDING'").catch(() => undefined);
+  const complaints: string[] = [];
   let backlog = 0;
   const watch = setInterval(async () => {
     backlog = Math.max(backlog, (await pending()) ?? 0);
@@ -98,6 +99,9 @@ export async function runOutboxFault(
     await fault.run({
       ...{ apps, nodes, outageMs, say, pending, databaseUrl: url },
       server: started.server as OwnDatabase,
+      // It may have been killed before it had made the tables.
+      shardsOf: (pid) => count(`svc_outbox_events_shard WHERE owner LIKE '%:${pid}:%'`).catch(() => 0),
+      complain: (problem) => void complaints.push(problem),
     });
     await sleep(afterMs);
     await Promise.all(apps.map((each) => each.stop()));
@@ -111,7 +115,7 @@ export async function runOutboxFault(
     };
     const { orders, topic } = evidence;
     const { problems: found, ...account } = settleOutbox(evidence);
-    const problems = [...found];
+    const problems = [...found, ...complaints];
     if (orders.length < 500) problems.push(`too little load: ${orders.length} orders`);
     if (account.rolledBack < 100) problems.push(`too few rollbacks: ${account.rolledBack}`);
     if (backlog < (fault.outage?.leastBacklog ?? 0)) problems.push(`no more than ${backlog} rows waited`);
