@@ -97,6 +97,10 @@ export function createOutboxApp(options: OutboxAppOptions): OutboxApp {
       child = made;
       running.add(made);
       made.once('exit', () => running.delete(made));
+      made.once('error', (error) => {
+        running.delete(made);
+        log += `${error.message}\n`;
+      });
       made.stdin.on('error', () => {});
       made.stdout.setEncoding('utf8').on('data', (text: string) => {
         said += text;

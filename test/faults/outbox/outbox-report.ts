@@ -12,7 +12,11 @@ const text = `Two applications, each with a relay, store orders in transactions,
 tables and the topic are compared row by row, in both directions: every order that has committed has one row of the outbox and its
 event in the topic, no other has one, none is FAILED, and the events of an aggregate stand in the order of their commits. *Cut off*
 are transactions that the fault has kept from their COMMIT; *backlog* is the most that waited at once, and *drained* the time from
-the end of the load to the last acknowledged row. On two shared cores: the counts are exact, the times are those of a busy machine.`;
+the end of the load to the last acknowledged row. On two shared cores: the counts are exact, the times are those of a busy machine.
+
+What a relay has sent and could not mark, because it was killed, stood still or had no database, is sent again: those are the
+duplicates. \`npm run test:faults -- --database mariadb --client platformatic --outage 600\` chooses; \`accounts.json\` in
+\`test/faults/outbox\` holds the last green run of each.`;
 
 /** Adds results to the accounts, and writes the section of the page anew from all of them. */
 export function writeOutboxDocs(page: string, results: readonly OutboxFaultResult[]): void {
