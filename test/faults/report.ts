@@ -1,5 +1,4 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import type { OutboxFaultResult } from './outbox/run-outbox-fault.ts';
 import type { FaultResult } from './run-fault.ts';
 
 const intro = `<!-- The tables are made by \`npm run test:faults -- --write-docs\`. -->
@@ -24,20 +23,15 @@ longest that a caller waited for its event, with \`svc.broker.async-mode: false\
 what a busy machine takes on top.
 `;
 
-const number = new Intl.NumberFormat('en-US');
-
-const outboxName = 'The outbox';
+export const number = new Intl.NumberFormat('en-US');
 
 /** Replaces the table of the client in the page, which is made where it is not there. */
 export function writeDocs(file: string, client: string, results: readonly FaultResult[], runs: number): void {
   replaceSection(file, client, table(results, runs));
 }
 
-export function writeOutboxDocs(file: string, results: readonly OutboxFaultResult[]): void {
-  replaceSection(file, outboxName, outboxTable(results));
-}
-
-function replaceSection(file: string, title: string, content: string): void {
+/** Puts the content under the title, and leaves the rest of the page as it is. */
+export function replaceSection(file: string, title: string, content: string): void {
   const old = existsSync(file) ? readFileSync(file, 'utf8') : '';
   const sections = new Map(
     old
@@ -67,25 +61,6 @@ function table(results: readonly FaultResult[], runs: number): string {
     '',
     '| Fault | Events | Published | Dead letters | Backup | Lost | Duplicates | Longest pause | Longest wait |',
     '|---|--:|--:|--:|--:|--:|--:|--:|--:|',
-    ...rows,
-  ].join('\n');
-}
-
-function outboxTable(results: readonly OutboxFaultResult[]): string {
-  const rows = results.map((result) => {
-    const { title, committed, rolledBack, delivered, duplicates, failed, backlog, drainMs } = result;
-    const counts = [committed, rolledBack, delivered, duplicates, failed, backlog];
-    const cells = counts.map((count) => number.format(count));
-    return `| ${[title, ...cells, `${(drainMs / 1000).toFixed(1)} s`].join(' | ')} |`;
-  });
-  return [
-    'Two applications with PostgreSQL, each with a relay, store orders in transactions, a fifth of which they roll back. After each',
-    'fault every order that has committed has its event in its topic, no other has one, none is FAILED, and the events of an',
-    'aggregate stand in the order of their commits. *Not committed* were rolled back, or cut off by the fault; *backlog* is the most',
-    'that waited at once, and *drained* the time from the end of the load to the last acknowledged row.',
-    '',
-    '| Fault | Committed | Not committed | Delivered | Duplicates | FAILED | Backlog | Drained |',
-    '|---|--:|--:|--:|--:|--:|--:|--:|',
     ...rows,
   ].join('\n');
 }

@@ -54,6 +54,8 @@ export const maxPages = 4;
 export const maxBytes = 32 * 1024 * 1024;
 /** Sends to several partitions at once. */
 export const maxSends = 8;
+/** A send that ends so much later than its time-out: the process stood still, and heard no answer meanwhile. */
+export const stallMs = 1_000;
 /** In one send. */
 export const maxSendRecords = 500;
 export const maxSendBytes = 512 * 1024;

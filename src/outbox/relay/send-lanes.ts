@@ -37,6 +37,7 @@ export interface SendLanesOptions {
     lane: Lane,
     entries: readonly Entry[],
     result: SendResult,
+    tookMs: number,
   ) => Promise<'split' | 'ended'>;
   /** After each send. */
   readonly onSent: () => void;
@@ -139,7 +140,8 @@ export function createSendLanes(options: SendLanesOptions): SendLanes {
 
   async function send(lane: OpenLane, entries: readonly Entry[]): Promise<void> {
     const first = entries[0] as Entry;
-    underWay.set(first, clock.monotonic());
+    const sinceMs = clock.monotonic();
+    underWay.set(first, sinceMs);
     const timestamp = clock.now();
     const records = entries.map(({ row }) => ({
       ...{ key: row.key, value: row.payload, headers: row.headers, timestamp },
@@ -156,7 +158,8 @@ export function createSendLanes(options: SendLanesOptions): SendLanes {
       return { ok: false, failure: tooLate(sendTimeoutMs) };
     };
     const result = await inTime(sending, { limitMs: sendTimeoutMs, keepsAlive: false, late });
-    if ((await onResult(lane, entries, result)) === 'split') lane.pieces.unshift(...halvesOf(entries));
+    const end = await onResult(lane, entries, result, clock.monotonic() - sinceMs);
+    if (end === 'split') lane.pieces.unshift(...halvesOf(entries));
     underWay.delete(first);
     awaited.delete(first);
     lane.isBusy = false;

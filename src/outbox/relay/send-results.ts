@@ -8,7 +8,7 @@ import type { RowFailure, StoredRow } from '../outbox-store.ts';
 import { scopeOf } from './failure-scope.ts';
 import type { Parking } from './parking.ts';
 import type { RelayBreaker } from './relay-breaker.ts';
-import { firstRetryMs, longestRetryMs, maxSendBytes, type RelaySettings } from './relay-settings.ts';
+import { firstRetryMs, longestRetryMs, maxSendBytes, type RelaySettings, stallMs } from './relay-settings.ts';
 import type { Entry, RowEnd } from './row-chains.ts';
 import type { Lane } from './send-lanes.ts';
 import { backoffMs } from './signal.ts';
@@ -78,9 +78,11 @@ export function createSendResults(options: SendResultsOptions) {
     for (const entry of entries) settle(entry, 'parked');
   }
 
-  function away(lane: Lane, entries: readonly Entry[], failure: SendFailure): void {
+  function away(lane: Lane, entries: readonly Entry[], failure: SendFailure, tookMs: number): void {
     partitions.park(lane.key);
-    breaker.failed(failure);
+    // Nobody heard the answers that came while the process stood still: they say nothing about the cluster.
+    const isUnheard = tookMs > settings.sendTimeoutMs + stallMs;
+    if (!isUnheard || breaker.state === 'HALF-OPEN') breaker.failed(failure);
     if (breaker.state === 'CLOSED')
       say('send', `outbox: events cannot be sent, and wait in their table: ${failure.message}`, {
         topic: lane.topic,
@@ -100,7 +102,12 @@ export function createSendResults(options: SendResultsOptions) {
   }
 
   /** `split`: nothing has ended; the rows are to be sent in halves. */
-  return async (lane: Lane, entries: readonly Entry[], result: SendResult): Promise<'split' | 'ended'> => {
+  return async (
+    lane: Lane,
+    entries: readonly Entry[],
+    result: SendResult,
+    tookMs: number,
+  ): Promise<'split' | 'ended'> => {
     const [first] = entries;
     if (result.ok || first === undefined) {
       stored(lane, entries);
@@ -117,7 +124,7 @@ export function createSendResults(options: SendResultsOptions) {
     if (scope === 'message' || (isAlone && scope === 'cluster' && (await isOnlyTooLarge(first.row, failure))))
       failedAlone(first, failure);
     else if (scope === 'topic') refused(lane, entries, failure);
-    else away(lane, entries, failure);
+    else away(lane, entries, failure, tookMs);
     return 'ended';
   };
 }

@@ -1,17 +1,20 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hostEnvironment } from '../../e2e/support/run-app.ts';
 
 export const keyCount = 60;
-const workers = 8;
+/** Of each application. */
+export const workers = 8;
 
 export interface OutboxAppOptions {
   /** Folder of its own below an application in which svc is installed. */
   readonly folder: string;
   readonly databaseUrl: string;
+  /** In `application/`. */
+  readonly driver: string;
   /** Under `svc.broker` of its configuration. */
   readonly broker: Readonly<Record<string, unknown>>;
   /** Each has keys of its own: 0 or 1. */
@@ -20,8 +23,12 @@ export interface OutboxAppOptions {
   readonly pauseMs: number;
 }
 
+const programs = join(import.meta.dirname, 'application');
+
 /** An application whose transactions store orders and their events, with the relay in it; it can be killed and started again. */
 export interface OutboxApp {
+  /** Of its last start. */
+  readonly pid: number | undefined;
   start(): Promise<void>;
   kill(): Promise<void>;
   pause(): void;
@@ -51,7 +58,8 @@ export function createOutboxApp(options: OutboxAppOptions): OutboxApp {
     management: { server: { port: 0 } },
   };
   writeFileSync(join(folder, 'svc.config.json'), JSON.stringify(config, null, 2));
-  writeFileSync(join(folder, 'main.mjs'), readFileSync(join(import.meta.dirname, 'app.mjs')));
+  copyFileSync(join(programs, 'main.mjs'), join(folder, 'main.mjs'));
+  copyFileSync(join(programs, options.driver), join(folder, 'database.mjs'));
   let child: ChildProcess | undefined;
   let said = '';
   let log = '';
@@ -72,6 +80,9 @@ export function createOutboxApp(options: OutboxAppOptions): OutboxApp {
   }
 
   return {
+    get pid() {
+      return child?.pid;
+    },
     async start() {
       said = '';
       const made = spawn(process.execPath, ['--import', 'svc/register', 'main.mjs'], {
@@ -86,6 +97,10 @@ export function createOutboxApp(options: OutboxAppOptions): OutboxApp {
       child = made;
       running.add(made);
       made.once('exit', () => running.delete(made));
+      made.once('error', (error) => {
+        running.delete(made);
+        log += `${error.message}\n`;
+      });
       made.stdin.on('error', () => {});
       made.stdout.setEncoding('utf8').on('data', (text: string) => {
         said += text;

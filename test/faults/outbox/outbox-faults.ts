@@ -1,17 +1,26 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClusterNode } from '../../../scripts/services/kafka-cluster.ts';
 import type { OwnDatabase } from '../../support/database.ts';
+import { lockFile } from './file-lock.ts';
 import type { OutboxApp } from './outbox-app.ts';
+import { type OutboxDatabaseName, pathIn } from './outbox-databases.ts';
 
 /** What a fault can do while two applications store events in their transactions, each with a relay. */
 export interface OutboxScene {
   readonly apps: readonly [OutboxApp, OutboxApp];
-  readonly database: OwnDatabase;
+  /** `sqlite:` and a path, where it is one. */
+  readonly databaseUrl: string;
+  /** Of databases that have one. */
+  readonly server: OwnDatabase;
   readonly nodes: readonly ClusterNode[];
   readonly outageMs: number;
   say(line: string): void;
-  /** Rows that wait. */
-  pending(): Promise<number>;
+  /** Rows that wait; `undefined` while the database does not answer. */
+  pending(): Promise<number | undefined>;
+  /** Shards that are leased to the relay of this process, also after its end. */
+  shardsOf(pid: number | undefined): Promise<number>;
+  /** The fault has not done what it is there for. */
+  complain(problem: string): void;
 }
 
 export interface OutboxFault {
@@ -20,8 +29,10 @@ export interface OutboxFault {
   readonly name: string;
   /** What is done, for the table. */
   readonly title: string;
-  /** Rows that must have waited at its worst. Default: none. */
-  readonly leastBacklog?: number;
+  /** Default: all. */
+  readonly databases?: readonly OutboxDatabaseName[];
+  /** It takes all brokers away, for as long as `--outage` says, and so many rows must have waited then. */
+  readonly outage?: { readonly leastBacklog: number };
   run(scene: OutboxScene): Promise<void>;
 }
 
@@ -34,13 +45,20 @@ export const outboxFaults: readonly OutboxFault[] = [
     on: 'outbox',
     name: 'outbox-app-killed',
     title: `an application with its relay killed ${kills} times at random moments, beside another one`,
-    async run({ apps: [first], say }) {
+    async run({ apps: [first], shardsOf, complain, say }) {
+      let relays = 0;
       for (let kill = 1; kill <= kills; kill++) {
-        await sleep(300 + Math.random() * 1_200);
+        const { pid } = first;
+        // Every other one is killed at its start, the others once they have shards and send.
+        const untilMs = kill % 2 === 0 ? 0 : Date.now() + leaseMs;
+        while (Date.now() < untilMs && (await shardsOf(pid)) === 0) await sleep(100);
+        await sleep(300 + Math.random() * 1_500);
         await first.kill();
-        if (kill % 5 === 0) say(`killed ${kill} times`);
+        if ((await shardsOf(pid)) > 0) relays++;
+        if (kill % 5 === 0) say(`killed ${kill} times, ${relays} times with shards`);
         await first.start();
       }
+      if (relays < kills / 4) complain(`only ${relays} of ${kills} relays that were killed had any shards`);
     },
   },
   {
@@ -75,12 +93,13 @@ export const outboxFaults: readonly OutboxFault[] = [
     on: 'outbox',
     name: 'outbox-database-killed',
     title: 'the database killed three times, and started again 2 s later',
-    async run({ database, say }) {
+    databases: ['postgres', 'mariadb'],
+    async run({ server, say }) {
       for (let kill = 0; kill < 3; kill++) {
-        await database.kill();
+        await server.kill();
         say('database killed');
         await sleep(2_000);
-        await database.restart();
+        await server.restart();
         say('database is back');
         await sleep(5_000);
       }
@@ -88,13 +107,27 @@ export const outboxFaults: readonly OutboxFault[] = [
   },
   {
     on: 'outbox',
+    name: 'outbox-file-locked',
+    title: 'the file locked by another process for 20 s, which is killed then',
+    databases: ['sqlite'],
+    async run({ databaseUrl, say }) {
+      const lock = await lockFile(pathIn(databaseUrl));
+      say('the file is locked');
+      await sleep(20_000);
+      await lock.release();
+      say('it can be had again');
+      await sleep(5_000);
+    },
+  },
+  {
+    on: 'outbox',
     name: 'outbox-brokers-away',
     title: 'all brokers killed, and started again',
-    leastBacklog: 10_000,
+    outage: { leastBacklog: 10_000 },
     async run({ nodes, outageMs, pending, say }) {
       await Promise.all(nodes.map((node) => node.kill()));
-      const end = Date.now() + outageMs;
-      while (Date.now() < end || (await pending()) < 10_000) await sleep(500);
+      say('all are away');
+      await sleep(outageMs);
       say(`${await pending()} rows wait`);
       for (const node of nodes) node.launch();
       await Promise.all(nodes.map((node) => node.ready()));

@@ -7,18 +7,24 @@ import type { OwnDatabase } from '../../support/database.ts';
 import { createTopic, deleteTopics } from '../cluster-admin.ts';
 import { readTopics } from '../read-topics.ts';
 import { settleOutbox } from './outbox-account.ts';
-import { createOutboxApp } from './outbox-app.ts';
+import { createOutboxApp, type OutboxApp, workers } from './outbox-app.ts';
+import type { OutboxDatabase, OutboxDatabaseName, StartedDatabase } from './outbox-databases.ts';
+import { databaseEvidence, makeTables } from './outbox-evidence.ts';
 import type { OutboxFault } from './outbox-faults.ts';
 
 /** What one fault has come to, as the table and `--json` show it. */
 export interface OutboxFaultResult {
   readonly fault: string;
   readonly title: string;
+  readonly database: OutboxDatabaseName;
+  readonly client: string;
   readonly problems: readonly string[];
   /** Transactions with an event that have committed. */
   readonly committed: number;
-  /** Numbers that were taken and never committed. */
+  /** Transactions that the application has rolled back. */
   readonly rolledBack: number;
+  /** Transactions that the fault has kept from their COMMIT. */
+  readonly cutOff: number;
   readonly delivered: number;
   readonly duplicates: number;
   readonly failed: number;
@@ -31,7 +37,8 @@ export interface OutboxFaultResult {
 
 export interface OutboxRunOptions {
   cluster(): Promise<KafkaCluster>;
-  database(): Promise<OwnDatabase>;
+  readonly database: OutboxDatabase;
+  started(): Promise<StartedDatabase>;
   /** As in `svc.broker.client`. */
   readonly client: string;
   readonly application: string;
@@ -41,69 +48,85 @@ export interface OutboxRunOptions {
 
 const warmUpMs = 3_000;
 const afterMs = 2_000;
-const settleMs = 180_000;
-/** About 400 transactions a second by both. */
-const pauseMs = 30;
+/** The breaker may be open for its 60 s when the load ends. */
+const settleMs = 240_000;
+const usualPauseMs = 30;
+/** Of one that lasts longer, fewer a second: the wait is what it shows. */
+const attemptsPerOutage = 30_000;
+
+/** The mean time between two transactions of a worker: both applications have about 400 of them a second. */
+function pauseMsFor({ outage }: OutboxFault, outageMs: number): number {
+  if (outage === undefined) return usualPauseMs;
+  return Math.max(usualPauseMs, (outageMs * 2 * workers) / attemptsPerOutage);
+}
 
 /** Two applications that store orders in transactions, one fault, and the accounts of table, outbox and topic. */
 export async function runOutboxFault(
   fault: OutboxFault,
   options: OutboxRunOptions,
 ): Promise<OutboxFaultResult> {
-  const started = Date.now();
-  const { client, outageMs, say } = options;
+  const begun = Date.now();
+  const { client, database, outageMs, say } = options;
   const name = `${fault.name}-${randomBytes(3).toString('hex')}`;
   const { nodes, brokers, jars } = await options.cluster();
-  const database = await options.database();
+  const started = await options.started();
   await createTopic(nodes, name);
-  const url = await database.freshDatabase();
-  await database.query(url, 'CREATE TABLE orders (call text PRIMARY KEY)');
-  await database.query(url, 'CREATE SEQUENCE numbers');
+  const url = await started.freshDatabase();
+  await makeTables(started, url, database);
   const folder = join(options.application, 'runs', name);
-  const broker = { client, topic: name, 'bootstrap-servers': brokers };
-  const app = (index: number) =>
-    createOutboxApp({ folder: join(folder, String(index)), databaseUrl: url, broker, index, pauseMs });
+  const app = (index: number): OutboxApp =>
+    createOutboxApp({
+      ...{ folder: join(folder, String(index)), databaseUrl: url, driver: database.driver, index },
+      broker: { client, topic: name, 'bootstrap-servers': brokers },
+      pauseMs: pauseMsFor(fault, outageMs),
+    });
   const apps = [app(0), app(1)] as const;
-  const count = async (statement: string): Promise<number> => {
-    const [row] = await database.query(url, statement);
+  const count = async (rows: string): Promise<number> => {
+    const [row] = await started.query(url, `SELECT count(*) AS count FROM ${rows}`);
     return Number(row?.count);
   };
-  const pending = (): Promise<number> =>
-    count("SELECT count(*) AS count FROM svc_outbox_events WHERE status = 'PENDING'").catch(() => 0);
+  /** `undefined` while the database does not answer. */
+  const pending = (): Promise<number | undefined> =>
+    count("svc_outbox_events WHERE status = 'PENDING'").catch(() => undefined);
+  const complaints: string[] = [];
   let backlog = 0;
   const watch = setInterval(async () => {
-    backlog = Math.max(backlog, await pending());
+    backlog = Math.max(backlog, (await pending()) ?? 0);
   }, 500);
   try {
     await Promise.all(apps.map((each) => each.start()));
     await sleep(warmUpMs);
-    await fault.run({ apps, database, nodes, outageMs, say, pending });
+    await fault.run({
+      ...{ apps, nodes, outageMs, say, pending, databaseUrl: url },
+      server: started.server as OwnDatabase,
+      // It may have been killed before it had made the tables.
+      shardsOf: (pid) => count(`svc_outbox_events_shard WHERE owner LIKE '%:${pid}:%'`).catch(() => 0),
+      complain: (problem) => void complaints.push(problem),
+    });
     await sleep(afterMs);
     await Promise.all(apps.map((each) => each.stop()));
     const stopped = Date.now();
-    while ((await pending()) > 0 && Date.now() - stopped < settleMs) await sleep(200);
+    while ((await pending()) !== 0 && Date.now() - stopped < settleMs) await sleep(200);
     const drainMs = Date.now() - stopped;
     await Promise.all(apps.map((each) => each.end()));
-    const orders = (await database.query(url, 'SELECT call FROM orders')).map(({ call }) => String(call));
-    const rows = await database.query(url, 'SELECT event_id, status FROM svc_outbox_events');
-    const statuses: Record<string, number> = {};
-    for (const { status } of rows) statuses[String(status)] = (statuses[String(status)] ?? 0) + 1;
-    const topic = await readTopics(jars, brokers, [name]);
-    const eventIds = rows.map((row) => String(row.event_id));
-    const account = settleOutbox({ orders, statuses, eventIds, topic });
-    const problems = [...account.problems];
+    const evidence = {
+      ...(await databaseEvidence(started, url)),
+      topic: await readTopics(jars, brokers, [name]),
+    };
+    const { orders, topic } = evidence;
+    const { problems: found, ...account } = settleOutbox(evidence);
+    const problems = [...found, ...complaints];
     if (orders.length < 500) problems.push(`too little load: ${orders.length} orders`);
-    if (backlog < (fault.leastBacklog ?? 0)) problems.push(`no more than ${backlog} rows waited`);
+    if (account.rolledBack < 100) problems.push(`too few rollbacks: ${account.rolledBack}`);
+    if (backlog < (fault.outage?.leastBacklog ?? 0)) problems.push(`no more than ${backlog} rows waited`);
     if (problems.length === 0) rmSync(folder, { recursive: true, force: true });
     else say(`configurations and logs: ${folder}`);
     return {
-      ...{ fault: fault.name, title: fault.title, problems, backlog, drainMs },
+      ...{ fault: fault.name, title: titleOf(fault, outageMs), database: database.name, client },
+      ...{ problems, ...account, backlog, drainMs },
       committed: orders.length,
-      rolledBack: (await count('SELECT last_value AS count FROM numbers')) - orders.length,
       delivered: topic.length - account.duplicates,
-      duplicates: account.duplicates,
-      failed: statuses.FAILED ?? 0,
-      tookMs: Date.now() - started,
+      tookMs: Date.now() - begun,
     };
   } finally {
     clearInterval(watch);
@@ -113,4 +136,8 @@ export async function runOutboxFault(
     }
     await deleteTopics(nodes, [name]).catch(() => {});
   }
+}
+
+function titleOf({ title, outage }: OutboxFault, outageMs: number): string {
+  return outage === undefined ? title : `${title} ${outageMs / 1_000} s later`;
 }

@@ -108,6 +108,31 @@ describe('relay: circuit breaker', () => {
     assert.ok(sends > 10);
   });
 
+  /** Eight sends, to which no answer comes. */
+  async function unanswered() {
+    its.broker.partitions = 8;
+    its.broker.reply = () => new Promise(() => {});
+    await its.insert(...Array.from({ length: 60 }, (_, at) => rowOf(`a${at}`, at)));
+    const relay = its.relay();
+    relay.start();
+    await its.time.tickAsync(500);
+    assert.equal(its.broker.sends.length, 8);
+    return relay;
+  }
+
+  it('does not open for answers that nobody heard, as the process stood still', async () => {
+    const relay = await unanswered();
+    its.time.jump(25_000);
+    await its.time.tickAsync(100);
+    assert.deepEqual([relay.state().circuitBreakerState, relay.state().consecutiveFailures], ['CLOSED', 0]);
+  });
+
+  it('opens for answers that do not come to a process that runs', async () => {
+    const relay = await unanswered();
+    await its.time.tickAsync(2_000);
+    assert.equal(relay.state().circuitBreakerState, 'OPEN');
+  });
+
   it('never opens where it is switched off', async () => {
     its.broker.reply = () => away;
     await its.insert(rowOf('a', 1));

@@ -1,19 +1,11 @@
 // The application: it stores orders in transactions, and knows nothing of svc. It works from its start to its end.
-import pg from 'pg';
+import { connect, insertAttempt, insertOrder, release, send } from './database.mjs';
 
-const { DATABASE_URL, FAULT_WORKERS, FAULT_WORKER_FROM, FAULT_KEYS, FAULT_PAUSE_MS } = process.env;
+const { FAULT_WORKERS, FAULT_WORKER_FROM, FAULT_KEYS, FAULT_PAUSE_MS } = process.env;
 const padding = 'x'.repeat(700);
-const pool = new pg.Pool({
-  connectionString: DATABASE_URL,
-  max: Number(FAULT_WORKERS),
-  connectionTimeoutMillis: 5_000,
-});
-pool.on('error', () => {});
-// Of one that is in use, while no query of it is.
-pool.on('connect', (client) => client.on('error', () => {}));
 
-export async function order(client, key, call) {
-  await client.query('INSERT INTO orders (call) VALUES ($1)', [call]);
+export async function order(connection, key, call) {
+  await insertOrder(connection, call);
   return { key, call, padding };
 }
 
@@ -36,19 +28,20 @@ async function work(worker) {
   }
 }
 
+/** The attempt is written down before its transaction, and stays whatever becomes of it. */
 async function transact(key, rollsBack) {
-  const client = await pool.connect();
+  const connection = await connect();
   let broken;
   try {
-    await client.query('BEGIN');
-    const { rows } = await client.query("SELECT nextval('numbers') AS number");
-    await order(client, key, `${key}/${rows[0].number}`);
-    await client.query(rollsBack ? 'ROLLBACK' : 'COMMIT');
+    const number = await insertAttempt(connection, rollsBack);
+    await send(connection, 'BEGIN');
+    await order(connection, key, `${key}/${number}`);
+    await send(connection, rollsBack ? 'ROLLBACK' : 'COMMIT');
   } catch (error) {
     broken = error;
     throw error;
   } finally {
-    client.release(broken);
+    release(connection, broken);
   }
 }
 
