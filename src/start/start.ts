@@ -125,7 +125,7 @@ export function start(config: Config, logger: Logger): Service {
       driverParts().createOutboxFunctions({
         ...following,
         isEnabled: config.outbox.enabled,
-        mayAutocommit: config.outbox.onNoTransaction === 'autocommit',
+        mayAutocommit: !config.outbox.enabled || config.outbox.onNoTransaction === 'autocommit',
         save: (event, scope) => running().pipeline.save(event, scope),
       }),
     report,

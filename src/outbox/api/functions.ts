@@ -15,7 +15,7 @@ export interface FunctionParts {
   readonly connections: Connections;
   /** `svc.outbox.enabled`. */
   readonly isEnabled: boolean;
-  /** `svc.outbox.on-no-transaction: autocommit`. */
+  /** `svc.outbox.on-no-transaction: autocommit`; without an outbox, events that wait for a COMMIT go at once. */
   readonly mayAutocommit: boolean;
   /** Stores one event in the transaction of a scope, and counts it. Returns the promise of the insert; throws where it cannot be. */
   readonly save: (event: CheckedEvent, scope: Scope) => Promise<void> | undefined;

@@ -91,7 +91,8 @@ const dialectNames: readonly (readonly [RegExp, Dialect])[] = [
 /** `undefined` where the library speaks to a database that svc has no table in. */
 function executor(name: unknown, rest: Omit<Executor, 'dialect'>): Executor | undefined {
   const dialect = dialectNames.find(([pattern]) => pattern.test(String(name)))?.[1];
-  return dialect && { dialect, ...rest };
+  // Some of their queries begin when they are waited for: that has to be in here.
+  return dialect && { dialect, ...rest, execute: async (sql, params) => await rest.execute(sql, params) };
 }
 
 /** The parameters of svc's statements stand in their order, and nothing else looks like one. */

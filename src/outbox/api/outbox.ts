@@ -51,7 +51,7 @@ export const outbox: Outbox = {
   },
   async withTransaction(executor, work) {
     const running = runningOutbox.current;
-    return running?.isEnabled ? running.withTransaction(executor, work) : work();
+    return running === undefined ? work() : running.withTransaction(executor, work);
   },
   async runInTransaction<Source extends OutboxDataSource, R>(
     dataSource: Source,
@@ -60,9 +60,9 @@ export const outbox: Outbox = {
     const run = transactionsOf(dataSource);
     const running = runningOutbox.current;
     const within = (executor: unknown) => work(executor as TransactionOf<Source>);
-    return running?.isEnabled
-      ? running.runInTransaction(run, within)
-      : run(async (executor) => within(executor));
+    return running === undefined
+      ? run(async (executor) => within(executor))
+      : running.runInTransaction(run, within);
   },
   current: () => runningOutbox.current?.current() ?? { joined: false, via: null, dialect: null, open: 0 },
   watch: (driver) => runningOutbox.current?.watch(driver),

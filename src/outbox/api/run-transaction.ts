@@ -7,7 +7,8 @@ export type RunTransaction = <R>(work: (executor: unknown) => Promise<R>) => Pro
 
 /** @throws SvcError `SVC_OUTBOX_DATA_SOURCE` */
 export function transactionsOf(source: unknown): RunTransaction {
-  const run = ofDriver(source) ?? ofLibrary(source);
+  // Those of MikroORM have the methods of a pool as well.
+  const run = ofLibrary(source) ?? ofDriver(source);
   if (run !== undefined) return run;
   throw new SvcError(
     'SVC_OUTBOX_DATA_SOURCE',
@@ -129,7 +130,8 @@ function ofLibrary(source: unknown): RunTransaction | undefined {
     return onSqlite(source.session.client, source);
   if (can(source, '$transaction')) return (work) => source.$transaction(work);
   if (can(source, 'transactional')) return (work) => source.transactional(work);
-  if (!can(source, 'transaction')) return undefined;
+  // That of better-sqlite3 neither.
+  if (!can(source, 'transaction') || isSqliteHandle(source)) return undefined;
   // Kysely.
   if (can(source, 'getExecutor')) return (work) => source.transaction().execute(work);
   return (work) => source.transaction(work);

@@ -123,7 +123,7 @@ const cases = {
     await db.nested(tx, async (inner) => { await insertAndSave(inner, 'saved-savepoint-2'); fail(); }).catch(() => {});
     await insertAndSave(tx, 'saved-savepoint-3');
   }),
-  'saved-refused': () => db.transaction((tx) => insertAndSave(tx, 'saved-refused-1')),
+  'saved-refused': () => db.transaction((tx) => insertAndSave(tx, 'saved-refused-1').catch(() => {})),
   named: () => settled((n) => db.transaction((tx) => outbox.withTransaction(tx, async () => {
     await db.insert(tx, 'named-' + n);
     await pause(5 - (n % 4));

@@ -106,7 +106,7 @@ export const transactionCases: readonly TransactionCase[] = [
   },
   {
     id: 'saved-refused',
-    title: 'outbox.save of an event that the database refuses: the transaction fails',
+    title: 'outbox.save of an event that the database refuses, and the application swallows it: COMMIT fails',
     rows: {},
     error: refused,
   },
