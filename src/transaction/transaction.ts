@@ -1,3 +1,4 @@
+import { shared } from '../ground/lifecycle.ts';
 import type { DriverSession, Statement, TransactionEnd } from './driver.ts';
 import { type HeldRow, HeldRows } from './held-rows.ts';
 
@@ -20,11 +21,12 @@ export interface Beginner {
   beforeCommit: BeforeCommit | undefined;
 }
 
-let moment = 0;
+/** A function of one copy of this package may be within the transaction of another. */
+const moments = shared('transaction-moments', () => ({ last: 0 }));
 
 /** Later than all moments before: what came first, of functions, savepoints and events. */
 export function nextMoment(): number {
-  return ++moment;
+  return ++moments.last;
 }
 
 /** What svc has written into a transaction of the application. */
