@@ -47,8 +47,7 @@ interface Known {
 
 export function createSameTable(options: SameTableOptions): SameTable {
   const { store, dialect, table, deletesAtOnce, isolate, logger } = options;
-  // A session is made for each transaction; its functions are those of the connection.
-  const connections = new WeakMap<DriverSession['status'], Known>();
+  const connections = new WeakMap<DriverSession, Known>();
   let hasSame = false;
   let hasOther = false;
   let absent = 0;
@@ -94,12 +93,12 @@ export function createSameTable(options: SameTableOptions): SameTable {
   return {
     watch(session, eventId) {
       if (session.dialect !== dialect) throw otherDatabase(table);
-      const known = connections.get(session.status) ?? { absent: 0 };
+      const known = connections.get(session) ?? { absent: 0 };
       if (known.isSame) return undefined;
       if (known.isOther || (hasOther && !hasSame)) throw otherDatabase(table);
       if (known.isLooking) return undefined;
       known.isLooking = true;
-      connections.set(session.status, known);
+      connections.set(session, known);
       const last = isolate(() => store.lastId());
       last.catch(() => {});
       return (isCommitted) => {

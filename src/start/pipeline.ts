@@ -16,7 +16,7 @@ import { createCallerWait, outcomeWithin, stillUnderWay } from '../publish/api/c
 import { checkPublishOptions } from '../publish/api/check-options.ts';
 import { headersOf } from '../publish/api/headers.ts';
 import { createUnderWay } from '../publish/api/under-way.ts';
-import { toRecord } from '../publish/main/record.ts';
+import { valueBytesOf } from '../publish/main/record.ts';
 import type { Producer } from '../publish/producer.ts';
 import type { Publisher } from '../publish/publisher.ts';
 import { lostError } from '../publish/tiers/loss-alert.ts';
@@ -138,7 +138,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     const { event, trace, taken } = prepare(intake);
     const { aggregateType = '', aggregateId = '' } = taken;
     const occurredAt = clock.now();
-    const { value: payload } = toRecord(event, occurredAt);
+    const payload = valueBytesOf(event, occurredAt);
     const { eventId, eventType, key, headers, topic = parts.defaultTopic } = event;
     const row = { eventId, eventType, aggregateType, aggregateId, topic, key, headers, payload, occurredAt };
     try {

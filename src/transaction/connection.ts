@@ -139,13 +139,9 @@ export class Connection implements WatchedConnection {
   }
 
   private add(scope: Scope | undefined, begunBy: Course['begunBy']): Course {
-    const { runAll } = this.session;
-    const session: DriverSession = {
-      ...this.session,
-      run: (statement) => this.atItsTurn(transaction, () => this.session.run(statement)),
-      ...(runAll && { runAll: (statements) => this.atItsTurn(transaction, () => runAll(statements)) }),
-    };
-    const transaction: Transaction = new Transaction(session, scope);
+    const transaction: Transaction = new Transaction(this.session, scope, (run) =>
+      this.atItsTurn(transaction, run),
+    );
     const course = {
       transaction,
       isConfirmed: false,

@@ -48,6 +48,8 @@ interface Failure {
   readonly since: number;
 }
 
+type InTurn = (run: () => Promise<void> | undefined) => Promise<void> | undefined;
+
 /** One transaction on one connection of the application, from its BEGIN to its end. */
 export class Transaction {
   readonly session: DriverSession;
@@ -60,9 +62,13 @@ export class Transaction {
   private readonly underWay = new Set<Promise<void>>();
   private readonly held = new HeldRows();
 
-  constructor(session: DriverSession, scope: Beginner | undefined) {
+  private readonly inTurn: InTurn;
+
+  /** `inTurn` holds back what svc writes while the BEGIN itself has to wait. */
+  constructor(session: DriverSession, scope: Beginner | undefined, inTurn: InTurn = (run) => run()) {
     this.session = session;
     this.scope = scope;
+    this.inTurn = inTurn;
   }
 
   get isOpen(): boolean {
@@ -120,7 +126,7 @@ export class Transaction {
     const statements = rows.map(({ statement }) => statement);
     let written: Promise<void> | undefined;
     try {
-      written = session.runAll?.(statements) ?? session.run(statements[0] as Statement);
+      written = this.inTurn(() => session.runAll?.(statements) ?? session.run(statements[0] as Statement));
     } catch (reason) {
       throw this.notTaken(rows, reason);
     }

@@ -6,6 +6,12 @@ export function toRecord(event: SerializedEvent, nowMs: number): BrokerRecord {
   return new EventRecord(event, nowMs);
 }
 
+/** The value of the record of an event that is stored now, for whoever needs nothing but these bytes. */
+export function valueBytesOf({ text }: SerializedEvent, nowMs: number): Buffer {
+  const publishedAt = new Date(nowMs).toISOString();
+  return Buffer.from(text.beforePublishedAt + publishedAt + text.afterPublishedAt.join(''));
+}
+
 /**
  * Its value stays text until somebody needs the bytes: a client that writes records into one buffer for a whole batch takes
  * them there at once. Buffers for each event would make Node collect garbage in the old generation twice a second under load.
