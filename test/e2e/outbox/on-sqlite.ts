@@ -39,6 +39,7 @@ export async function begin() {
   return { tx: db, commit: async () => db.exec('commit'), rollback: async () => rollBack() };
 }
 
+export const dataSource = async () => db;
 export const close = async () => void db.close();
 `;
 
@@ -68,6 +69,7 @@ export async function begin() {
   const tx = await db.transaction();
   return { tx, commit: () => tx.commit(), rollback: () => tx.rollback() };
 }
+export const dataSource = async () => db;
 export const close = () => db.destroy();
 `;
 
@@ -92,6 +94,7 @@ export async function begin() {
   const tx = await db.startTransaction().execute();
   return { tx, commit: () => tx.commit().execute(), rollback: () => tx.rollback().execute() };
 }
+export const dataSource = async () => db;
 export const close = () => db.destroy();
 `;
 
@@ -132,6 +135,7 @@ export async function begin() {
   db.run(sql\`BEGIN IMMEDIATE\`);
   return { tx: db, commit: async () => db.run(sql\`COMMIT\`), rollback: async () => rollBack() };
 }
+export const dataSource = async () => db;
 export const close = async () => void client.close();
 `;
 

@@ -98,6 +98,7 @@ export const transactionCases: readonly TransactionCase[] = [
     id: 'saved',
     title: 'outbox.save in eight transactions at once, half of them rolled back',
     rows: even('saved'),
+    needs: 'several connections',
   },
   {
     id: 'saved-savepoint',
@@ -114,11 +115,13 @@ export const transactionCases: readonly TransactionCase[] = [
     id: 'named',
     title: 'outbox.withTransaction in eight transactions at once, half of them rolled back',
     rows: even('named'),
+    needs: 'several connections',
   },
   {
     id: 'opened',
     title: 'outbox.runInTransaction, eight at once and half of them rolled back: the event has the result',
     rows: even('opened'),
+    needs: 'several connections',
   },
   {
     id: 'opened-refused',
