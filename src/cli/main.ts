@@ -22,7 +22,7 @@ Commands
   dlq recover      send them to the topics they were meant for
   backup list      list the events in the local backup, with --s3 in the bucket
   backup restore   send them to the topics they were meant for
-  outbox <command> the events in the table of the outbox: stats, list, replay, retry-failed, discard, ddl, migrate, check
+  outbox <command> the events in the table of the outbox: stats, list, replay, retry-failed, discard, ddl, migrate, check, debezium
                    (svc outbox --help)
   relay            send the events of the outbox without the application, until it is stopped (svc relay --help)
 
