@@ -102,7 +102,7 @@ requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
     return thrown;
   }
 
-  /** Each insert fails, and the COMMIT after it. */
+  /** Each COMMIT fails; and the call before it, where its row does not go with the COMMIT. */
   async function refuseAll(application: Application): Promise<unknown[]> {
     const payload = { ...plain, person: person() };
     const thrown: unknown[] = [];
@@ -189,7 +189,7 @@ requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
       const { statementsFile } = servers.postgres;
       const textOfLog = (): string => readFileSync(statementsFile ?? '', 'latin1');
       const before = textOfLog().length;
-      await assertSilentDatabase(await canaryPostgres(servers.postgres, settings), 4);
+      await assertSilentDatabase(await canaryPostgres(servers.postgres, settings), 2);
       const log = textOfLog().slice(before);
       assert.match(log, /Failing row contains/);
       assert.equal(/INSERT INTO orders/.test(log), settings.length > 1);
@@ -218,7 +218,8 @@ requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
           await servers[name].kill();
           return silent({ ...plain, person: person() }, plain.aggregateId);
         });
-        assert.equal(thrown.length, 2, inspect(thrown));
+        // With PostgreSQL the first to send something is the COMMIT, unless the end of the connection was seen before.
+        assert.ok(thrown.length === 2 || (name === 'postgres' && thrown.length === 1), inspect(thrown));
         await until(
           () => /outbox/.test(cage.log.filter((line) => /^(warn|error)/.test(line)).join()),
           'a line',
