@@ -188,8 +188,14 @@ describe('svc outbox', function () {
     [['list', '--status', 'SENT'], '--status takes PENDING, PUBLISHED, FAILED'],
     [['list', '--limit', '0'], '--limit takes a number of events, an integer from 1'],
     [['stats', '--type', 'X'], "Unknown option '--type'"],
-    [['drop'], 'svc outbox takes stats, list, replay, retry-failed, discard, ddl, migrate, check or debezium'],
-    [['toString'], 'svc outbox takes stats, list, replay, retry-failed, discard, ddl, migrate, check or debezium'],
+    [
+      ['drop'],
+      'svc outbox takes stats, list, replay, retry-failed, discard, ddl, migrate, check or debezium',
+    ],
+    [
+      ['toString'],
+      'svc outbox takes stats, list, replay, retry-failed, discard, ddl, migrate, check or debezium',
+    ],
     [['ddl', '--dialect', 'oracle'], '--dialect takes postgres, mysql or sqlite'],
     [['ddl', '--role', 'app=x'], 'SQLite has no roles: leave --role out'],
     [['ddl', '--from', '0'], '--from takes the version that the tables have'],

@@ -91,6 +91,7 @@ export const begin = () => new Promise((resolve, reject) => {
   });
 });
 
+export const dataSource = async () => pool;
 export const close = () => new Promise((resolve) => pool.end(resolve));
 `;
 
