@@ -44,10 +44,11 @@ export function intakeOfEvent(event: CheckedEvent): Intake {
 
 /** The key that stands in for none is the event id, which nobody has to look at. */
 export function textsInClear({ key, headers, aggregateId }: Intake): readonly ClearText[] | undefined {
-  const keys = aggregateId === undefined || aggregateId === key ? [key] : [key, aggregateId];
   if (headers === undefined && key === undefined && aggregateId === undefined) return undefined;
-  const texts: ClearText[] = Object.values(headers ?? {}).map((text) => ({ of: 'header', text }));
-  for (const text of keys) if (text !== undefined) texts.push({ of: 'key', text });
+  const texts: ClearText[] = [];
+  if (headers !== undefined) for (const text of Object.values(headers)) texts.push({ of: 'header', text });
+  if (key !== undefined) texts.push({ of: 'key', text: key });
+  if (aggregateId !== undefined && aggregateId !== key) texts.push({ of: 'key', text: aggregateId });
   return texts;
 }
 

@@ -27,8 +27,7 @@ export class Scope implements Beginner {
   pinned: Transaction | undefined;
   /** Something was written here that no transaction held, or one that has ended. */
   wroteOutside = false;
-  /** With whether something was written in it. */
-  private readonly transactions = new Map<Transaction, boolean>();
+  private used: Use[] = [];
 
   constructor(parent: Scope | undefined, isFollowUp = false) {
     this.parent = parent;
@@ -46,25 +45,31 @@ export class Scope implements Beginner {
   /** The open transactions it took part in: those it wrote in, where there are any. */
   open(): readonly Transaction[] {
     this.forgetEnded();
-    const all = [...this.transactions];
-    const written = all.filter(([, writes]) => writes);
-    return (written.length > 0 ? written : all).map(([transaction]) => transaction);
+    const written = this.used.filter(({ writes }) => writes);
+    return (written.length > 0 ? written : this.used).map(({ transaction }) => transaction);
   }
 
   private add(transaction: Transaction, writes: boolean): void {
-    const known = this.transactions.get(transaction);
-    if (known === true || known === writes) return;
-    if (known === undefined) this.forgetEnded();
-    this.transactions.set(transaction, writes);
+    const known = this.used.find((one) => one.transaction === transaction);
+    if (known !== undefined) {
+      known.writes ||= writes;
+      return;
+    }
+    this.forgetEnded();
+    this.used.push({ transaction, writes });
   }
 
   private forgetEnded(): void {
-    for (const [transaction, writes] of this.transactions) {
-      if (transaction.isOpen) continue;
-      this.transactions.delete(transaction);
-      if (writes) this.wroteOutside = true;
-    }
+    if (this.used.every(({ transaction }) => transaction.isOpen)) return;
+    if (this.used.some(({ transaction, writes }) => writes && !transaction.isOpen)) this.wroteOutside = true;
+    this.used = this.used.filter(({ transaction }) => transaction.isOpen);
   }
+}
+
+interface Use {
+  readonly transaction: Transaction;
+  /** Something was written in it. */
+  writes: boolean;
 }
 
 const storage = shared('transaction-scopes', () => new AsyncLocalStorage<Scope | undefined>());

@@ -255,7 +255,7 @@ describe('the transactions of a call', () => {
       transaction.hasEnded('committed');
     }
     scope.uses(newTransaction(), true);
-    assert.equal((scope as unknown as { transactions: Map<unknown, unknown> }).transactions.size, 1);
+    assert.equal((scope as unknown as { used: readonly unknown[] }).used.length, 1);
   });
 
   it('have rolled back where one of them has', async () => {

@@ -71,9 +71,9 @@ function textOf(config: unknown): string | undefined {
 
 /** A callback is called from the socket, where no context leads back to the caller. */
 function withScope(args: [unknown, unknown?, unknown?]): [unknown, unknown?, unknown?] {
-  const scope = currentScope();
-  const at = args.findIndex((each, index) => index > 0 && typeof each === 'function');
-  if (scope === undefined || at < 0) return args;
+  const at = typeof args[1] === 'function' ? 1 : typeof args[2] === 'function' ? 2 : 0;
+  const scope = at === 0 ? undefined : currentScope();
+  if (scope === undefined) return args;
   const callback = args[at] as Callback;
   return args.with(at, function (this: unknown, ...given: unknown[]): void {
     runInScope(scope, () => Reflect.apply(callback, this, given));

@@ -6,6 +6,7 @@ export interface PgWire {
   readonly stream: { readonly writable: boolean; write(bytes: Buffer): unknown };
   parse(message: { text: string; name?: string }): void;
   bind(message: { statement?: string; values?: readonly unknown[] }): void;
+  /** Without a limit: all rows. */
   execute(message: object): void;
   sync(): void;
 }
@@ -14,14 +15,14 @@ export interface PgWire {
 export interface RowPreparation {
   /** Nothing stands between this process and its backend, so that what is prepared is there the next time. */
   isDirect: boolean | undefined;
-  /** Of the statements that are prepared. */
-  readonly names: Set<string>;
+  /** Names of what is prepared, by its text. */
+  readonly names: Map<string, string>;
   /** Names of before are not used again: what has become of them is not known. */
   generation: number;
 }
 
 export function newPreparation(): RowPreparation {
-  return { isDirect: undefined, names: new Set(), generation: 0 };
+  return { isDirect: undefined, names: new Map(), generation: 0 };
 }
 
 export function forgetPrepared(preparation: RowPreparation): void {
@@ -47,6 +48,13 @@ export interface RowBatch {
 export interface Submitted {
   readonly text: string;
   submit(wire: PgWire): null;
+  handleDataRow(message: { readonly fields: readonly unknown[] }): void;
+  handleCommandComplete(message: unknown, wire: PgWire): void;
+  handleReadyForQuery(): void;
+  handleError(error: { readonly severity?: unknown; readonly code?: unknown }): void;
+  handleRowDescription(): void;
+  handleEmptyQuery(): void;
+  handlePortalSuspended(): void;
 }
 
 const backendOf: Statement = { text: 'SELECT pg_backend_pid()', values: [] };
@@ -61,7 +69,8 @@ const backendOf: Statement = { text: 'SELECT pg_backend_pid()', values: [] };
  */
 export function submitRows(batch: RowBatch): Submitted {
   const { commit, preparation } = batch;
-  let expected: readonly (Statement & { readonly name?: string })[] = [];
+  let expected = batch.statements;
+  let fresh: Map<string, string> | undefined;
   let done = 0;
 
   function statementsNow(): readonly Statement[] {
@@ -70,43 +79,51 @@ export function submitRows(batch: RowBatch): Submitted {
     return preparation.isDirect === undefined ? [backendOf, ...batch.statements] : batch.statements;
   }
 
+  /** Returns the name to bind; of what is not prepared the empty one. */
+  function parse(wire: PgWire, text: string): string {
+    const known = preparation.names.get(text) ?? fresh?.get(text);
+    if (known !== undefined) return known;
+    const name = preparation.isDirect === true ? nameOf(text, preparation.generation) : '';
+    wire.parse({ text, name });
+    if (name !== '') {
+      fresh ??= new Map();
+      fresh.set(text, name);
+    }
+    return name;
+  }
+
   function send(wire: PgWire): void {
-    const parsed = new Set(preparation.names);
-    for (const { text, values, name } of expected) {
-      if (name === undefined || !parsed.has(name)) wire.parse(name === undefined ? { text } : { text, name });
-      if (name !== undefined) parsed.add(name);
-      wire.bind(
-        name === undefined ? { values: values.map(asText) } : { statement: name, values: values.map(asText) },
-      );
-      wire.execute({});
+    for (const { text, values } of expected) {
+      const statement = parse(wire, text);
+      wire.bind({ statement, values: values.map(asText) });
+      wire.execute(all);
     }
     if (commit !== undefined) {
       wire.parse({ text: commit });
-      wire.bind({});
-      wire.execute({});
+      wire.bind(all);
+      wire.execute(all);
     }
     wire.sync();
   }
 
-  const submitted = {
+  return {
     text: commit ?? batch.statements[0]?.text ?? '',
-    submit(wire: PgWire): null {
-      expected = statementsNow().map((one) =>
-        preparation.isDirect === true ? { ...one, name: nameOf(one.text, preparation.generation) } : one,
-      );
+    submit(wire) {
+      expected = statementsNow();
       inOneWrite(wire, send);
       return null;
     },
-    handleDataRow({ fields }: { fields: readonly unknown[] }): void {
+    handleDataRow({ fields }) {
       if (expected[done] === backendOf) preparation.isDirect = String(fields[0]) === String(batch.processId);
     },
-    handleCommandComplete(message: unknown, wire: PgWire): void {
-      const { name } = expected[done] ?? {};
-      if (name !== undefined) preparation.names.add(name);
-      if (done++ >= expected.length) batch.onCommitted?.(message, wire);
+    handleCommandComplete(message, wire) {
+      const { text } = expected[done++] ?? {};
+      if (text === undefined) batch.onCommitted?.(message, wire);
+      const name = text && fresh?.get(text);
+      if (name) preparation.names.set(text, name);
     },
-    handleReadyForQuery: () => batch.onAnswered(),
-    handleError(error: { severity?: unknown; code?: unknown }): void {
+    handleReadyForQuery: batch.onAnswered,
+    handleError(error) {
       // What is not of the database says nothing of the rows: a connection that is gone, an answer that took too long.
       const isOfRow = typeof error.severity === 'string' && done < expected.length;
       if (isOfRow && preparation.isDirect) {
@@ -115,12 +132,15 @@ export function submitRows(batch: RowBatch): Submitted {
       }
       batch.onError(error, isOfRow);
     },
-    handleRowDescription() {},
-    handleEmptyQuery() {},
-    handlePortalSuspended() {},
+    handleRowDescription: nothing,
+    handleEmptyQuery: nothing,
+    handlePortalSuspended: nothing,
   };
-  return submitted;
 }
+
+const all = {};
+
+function nothing(): void {}
 
 /** SQLSTATE: there is no such prepared statement, or it is there already, or means something else by now. */
 const namesAreGone = (code: unknown): boolean => code === '26000' || code === '42P05' || code === '0A000';

@@ -6,7 +6,7 @@ import type {
   TransactionStatus,
   WatchedConnection,
 } from '../../transaction/driver.ts';
-import { forgetPrepared, newPreparation, type PgWire, submitRows } from './pg-rows.ts';
+import { forgetPrepared, newPreparation, type PgWire, type Submitted, submitRows } from './pg-rows.ts';
 
 export type Callback = (error: unknown, ...results: unknown[]) => void;
 export type Query = (this: PgClient, config: unknown, values?: unknown, callback?: unknown) => unknown;
@@ -73,7 +73,7 @@ export class PgSession implements DriverSession {
   commit(text: string, { statements, answered, refused }: RowsAhead, done: Callback): void {
     const { Query } = this.client.constructor as unknown as { Query: QueryClass };
     const result = new Query({ text }, undefined, (error, found) => submitted.callback?.(error, found));
-    const submitted: ReturnType<typeof submitRows> & { callback?: Callback } = submitRows({
+    const submitted: Submitted & { callback?: Callback } = submitRows({
       ...this.batch(statements),
       commit: text,
       onCommitted: (message, wire) => result.handleCommandComplete(message, wire),
