@@ -97,7 +97,8 @@ export class Transaction {
     const at = nextMoment();
     const ended = this.addPart(at, onEnd);
     // The database takes nothing more, and will roll back what is there.
-    if (this.session.status() === 'doomed' || this.end !== undefined) return { written: undefined, ended };
+    if (this.session.status() === 'doomed') return { written: undefined, ended };
+    if (this.end !== undefined) throw explain(new Error('the transaction is over'));
     const row = { statement, since, at, explain };
     if (this.session.runAll === undefined) return { written: this.write([row]), ended };
     this.held.add(row);

@@ -38,15 +38,18 @@ export interface RowBatch {
   /** The process id of the backend, as it was told when the client connected. */
   readonly processId: unknown;
   status(): TransactionStatus;
-  onAnswered(): void;
+  /** `as`: what `pg` has, which may be a copy of what it was given. */
+  onAnswered(as: Submitted): void;
   /** `isOfRow`: the database has refused a row, and run nothing after it. */
-  onError(error: unknown, isOfRow: boolean): void;
+  onError(error: unknown, isOfRow: boolean, as: Submitted): void;
   onCommitted?(message: unknown, wire: PgWire): void;
 }
 
 /** As `pg` takes it in place of a query. */
 export interface Submitted {
   readonly text: string;
+  /** `pg` puts it here, from the arguments of the query. */
+  callback?: (error: unknown, ...results: unknown[]) => void;
   submit(wire: PgWire): null;
   handleDataRow(message: { readonly fields: readonly unknown[] }): void;
   handleCommandComplete(message: unknown, wire: PgWire): void;
@@ -122,7 +125,9 @@ export function submitRows(batch: RowBatch): Submitted {
       const name = text && fresh?.get(text);
       if (name) preparation.names.set(text, name);
     },
-    handleReadyForQuery: batch.onAnswered,
+    handleReadyForQuery() {
+      batch.onAnswered(this);
+    },
     handleError(error) {
       // What is not of the database says nothing of the rows: a connection that is gone, an answer that took too long.
       const isOfRow = typeof error.severity === 'string' && done < expected.length;
@@ -130,7 +135,7 @@ export function submitRows(batch: RowBatch): Submitted {
         forgetPrepared(preparation);
         if (namesAreGone(error.code)) preparation.isDirect = false;
       }
-      batch.onError(error, isOfRow);
+      batch.onError(error, isOfRow, this);
     },
     handleRowDescription: nothing,
     handleEmptyQuery: nothing,

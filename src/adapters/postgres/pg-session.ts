@@ -6,7 +6,7 @@ import type {
   TransactionStatus,
   WatchedConnection,
 } from '../../transaction/driver.ts';
-import { forgetPrepared, newPreparation, type PgWire, type Submitted, submitRows } from './pg-rows.ts';
+import { forgetPrepared, newPreparation, type PgWire, submitRows } from './pg-rows.ts';
 
 export type Callback = (error: unknown, ...results: unknown[]) => void;
 export type Query = (this: PgClient, config: unknown, values?: unknown, callback?: unknown) => unknown;
@@ -72,19 +72,21 @@ export class PgSession implements DriverSession {
   /** A COMMIT of the application with rows ahead of it; `done` gets what it would have got without them. */
   commit(text: string, { statements, answered, refused }: RowsAhead, done: Callback): void {
     const { Query } = this.client.constructor as unknown as { Query: QueryClass };
-    const result = new Query({ text }, undefined, (error, found) => submitted.callback?.(error, found));
-    const submitted: Submitted & { callback?: Callback } = submitRows({
+    let onResult: Callback = () => {};
+    const result = new Query({ text }, undefined, (error, found) => onResult(error, found));
+    const submitted = submitRows({
       ...this.batch(statements),
       commit: text,
       onCommitted: (message, wire) => result.handleCommandComplete(message, wire),
-      onAnswered: () => {
+      onAnswered: (as) => {
         answered();
+        onResult = (error, found) => as.callback?.(error, found);
         result.handleReadyForQuery(this.client.connection);
       },
-      onError: (error, isOfRow) => {
+      onError: (error, isOfRow, as) => {
         if (!isOfRow) answered();
         const told: Promise<never> = isOfRow ? refused(error) : Promise.reject(error);
-        told.catch((reason: unknown) => submitted.callback?.(reason));
+        told.catch((reason: unknown) => as.callback?.(reason));
       },
     });
     Reflect.apply(this.query, this.client, [submitted, done]);
@@ -95,7 +97,7 @@ export class PgSession implements DriverSession {
     await new Promise<void>((resolve, reject) => {
       const submitted = submitRows({
         ...this.batch(statements),
-        onAnswered: resolve,
+        onAnswered: () => resolve(),
         onError: reject,
       });
       // With a time limit of the client `pg` calls it.

@@ -1,10 +1,23 @@
 import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
 import pg from 'pg';
 import { pgDriver } from '../../../src/adapters/postgres/pg-driver.ts';
 import { startOwnWork } from '../../../src/ground/lifecycle.ts';
 import { alarms, Captures, patchDriver } from '../../contract/captured.ts';
 import { startPostgres } from '../../support/postgres.ts';
 import { requiring } from '../../support/requires.ts';
+
+/** A copy of the driver that nothing has changed yet. */
+function anotherPg(): typeof pg {
+  const require = createRequire(import.meta.url);
+  const isOfPg = (path: string): boolean => /[/\\]node_modules[/\\]pg[/\\]/.test(path);
+  const kept = Object.entries(require.cache).filter(([path]) => isOfPg(path));
+  for (const [path] of kept) delete require.cache[path];
+  const other = require('pg') as typeof pg;
+  for (const path of Object.keys(require.cache)) if (isOfPg(path)) delete require.cache[path];
+  for (const [path, found] of kept) require.cache[path] = found;
+  return other;
+}
 
 requiring('postgres', 'pg', function () {
   this.timeout(30_000);
@@ -284,6 +297,30 @@ requiring('postgres', 'pg', function () {
       await commit;
       await behind;
       assert.deepEqual(await ids('orders'), ['behind']);
+    });
+
+    it('is not lost where a patch below that of svc hands a copy of the query on', async () => {
+      const other = anotherPg();
+      const { prototype } = other.Client as unknown as {
+        prototype: { query: (...args: unknown[]) => unknown };
+      };
+      const { query } = prototype;
+      let copied = 0;
+      // As `@opentelemetry/instrumentation-pg` with `addSqlCommenterCommentToQueries`.
+      prototype.query = function (this: unknown, given: unknown, ...rest: unknown[]) {
+        if (typeof given !== 'object' || given === null) return Reflect.apply(query, this, [given, ...rest]);
+        copied++;
+        return Reflect.apply(query, this, [{ ...given }, ...rest]);
+      };
+      patchDriver(pgDriver, other);
+      const client = new other.Client({ connectionString: url });
+      await client.connect();
+      opened.push(client);
+      assert.equal((await transact(client, 'a')).command, 'COMMIT');
+      assert.equal(copied, 1);
+      await outside("INSERT INTO events VALUES ('b')");
+      await assert.rejects(transact(client, 'b'), { code: 'SVC_OUTBOX_INSERT' });
+      assert.deepEqual(await captures.ends(), { a: 'outbox', b: 'rolled_back' });
     });
 
     it('does without it on a client that sends queries in a pipeline', async () => {
