@@ -117,11 +117,19 @@ async function runLibrary(library: Library): Promise<End> {
   };
 }
 
-/** What a library sends does not hang on OpenTelemetry or on patches of Node: the oldest and the newest line are run. */
-const isWhole = tested.isMatrix && tested.otel === 3 && /^(?:22\.(?!15\.)|26\.)/.test(tested.version);
+/**
+ * What a library sends does not hang on OpenTelemetry or on patches of Node: the newest line is run with all, the oldest with those on
+ * PostgreSQL.
+ */
+function isInMatrix({ server }: Library): boolean {
+  if (!tested.isMatrix || tested.otel !== 3) return false;
+  return /^26\./.test(tested.version) || (server === undefined && /^22\.(?!15\.)/.test(tested.version));
+}
 
-const runs = ({ isEveryday, form, needsNode = '22.0' }: Library): boolean =>
-  (isEveryday || isWhole) && (form !== 'ts' || tested.stripsTypes) && isFrom(needsNode);
+const runs = (library: Library): boolean =>
+  (library.isEveryday || isInMatrix(library)) &&
+  (library.form !== 'ts' || tested.stripsTypes) &&
+  isFrom(library.needsNode ?? '22.0');
 
 function isFrom(first: string): boolean {
   const [[major = 0, minor = 0], [firstMajor = 0, firstMinor = 0]] = [tested.version, first].map((version) =>
