@@ -93,12 +93,19 @@ function dayOfPartition(table: string, name: string): number | undefined {
 export function* addPartition(table: string, dayStartMs: number): Work<boolean> {
   const { rows } = tablesOf('postgres', table);
   if (!(yield* takeTurn(rows))) return false;
+  const partition = quoteTable('postgres', table, suffixOf(dayStartMs));
+  const [there] = yield* query(
+    'SELECT 1 AS found FROM pg_inherits WHERE inhparent = to_regclass(?) AND inhrelid = to_regclass(?)',
+    rows,
+    partition,
+  );
+  // By another instance, since this one has looked.
+  if (there !== undefined) return false;
   const [from, to] = bounds(dayStartMs);
   const [other] = yield* query(
     `SELECT 1 AS found FROM ${quoteTable('postgres', table, defaultSuffix)} WHERE created_at >= ${from} AND created_at < ${to} LIMIT 1`,
   );
   if (other !== undefined) return false;
-  const partition = quoteTable('postgres', table, suffixOf(dayStartMs));
   yield* command(
     `CREATE TABLE IF NOT EXISTS ${partition} (LIKE ${rows} INCLUDING DEFAULTS INCLUDING CONSTRAINTS)${rowSettings}`,
   );
