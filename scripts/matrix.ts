@@ -1,16 +1,26 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { pack } from '../test/support/packed.ts';
 import { ensureRuntime } from './runtimes.ts';
-import { addCounts, addFailure, type Counts, closingLine, failuresFile } from './test-results.ts';
+import { type Task, together } from './tasks.ts';
+import {
+  addCounts,
+  addFailure,
+  type Counts,
+  closingLine,
+  countsFileOf,
+  failuresFile,
+  totalCounts,
+} from './test-results.ts';
 
 const NODES = ['22.15.0', '22', '24.0.0', '24', '26'];
 /** The older line where it is most likely met: on the newest Node of each line. */
 const SECOND_LINE_NODES = ['22', '24', '26'];
-const RUN_TIMEOUT_MS = 15 * 60_000;
+const RUN_TIMEOUT_MS = 20 * 60_000;
+/** Most of these tests wait for one process. Each run has servers and folders of its own. */
+const AT_ONCE = 2;
 
 const HELP = `Usage: npm run test:matrix -- [options] [mocha arguments]
 
@@ -32,50 +42,46 @@ interface Combination {
   readonly otel: string;
 }
 
+/** Neighbours run side by side: where they are of different lines, they install different things. */
 function combinationsOf(nodes: readonly string[], otel: readonly string[] | undefined): Combination[] {
-  return nodes.flatMap((node) =>
-    (otel ?? (SECOND_LINE_NODES.includes(node) ? ['3', '2'] : ['3'])).map((line) => ({ node, otel: line })),
-  );
+  const linesOf = (node: string): readonly string[] =>
+    otel ?? (SECOND_LINE_NODES.includes(node) ? ['3', '2'] : ['3']);
+  const ofLine = (line: string): Combination[] =>
+    nodes.filter((node) => linesOf(node).includes(line)).map((node) => ({ node, otel: line }));
+  const [newer, older] = [ofLine('3'), ofLine('2')];
+  const places = Array.from({ length: Math.max(newer.length, older.length) }, (_, place) => place);
+  return places.flatMap((place) => [newer[place], older[place]].filter((each) => each !== undefined));
 }
 
-/** One mocha run; what it counted, or one failure where it did not come to counting. */
-function run(
-  title: string,
-  { node, otel }: Combination,
-  tarball: string,
-  mochaArguments: readonly string[],
-): Counts {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-matrix-'));
-  const counts = join(folder, 'counts.ndjson');
-  try {
-    const { status, error } = spawnSync(
-      'mocha',
-      ['--reporter', './test/support/reporter.ts', ...mochaArguments],
-      {
-        cwd: root,
-        stdio: 'inherit',
-        timeout: RUN_TIMEOUT_MS,
-        env: {
-          ...process.env,
-          PATH: `${join(root, 'node_modules', '.bin')}${delimiter}${process.env.PATH}`,
-          SVC_E2E_MATRIX: '1',
-          SVC_E2E_NODE: node,
-          SVC_E2E_OTEL: otel,
-          SVC_TARBALL: tarball,
-          SVC_TEST_COUNTS: counts,
-          SVC_TEST_FAILURES: failuresFile,
-          SVC_TEST_RUN: title,
-        },
-      },
-    );
-    const counted = existsSync(counts) ? (JSON.parse(readFileSync(counts, 'utf8')) as Counts) : undefined;
-    if (error) process.stderr.write(`${error.message}\n`);
-    if (counted !== undefined && (status === 0 || counted.failed > 0)) return counted;
-    addFailure({ run: title, title: 'mocha did not come to its end' });
-    return { passed: 0, skipped: 0, ...counted, failed: 1 };
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+/** One mocha run. */
+function taskOf({ node, otel }: Combination, tarball: string, mochaArguments: readonly string[]): Task {
+  const title = `Node ${node}, OpenTelemetry ${otel}.x`;
+  return {
+    title,
+    command: 'mocha',
+    args: ['--reporter', './test/support/reporter.ts', ...mochaArguments],
+    cwd: root,
+    timeoutMs: RUN_TIMEOUT_MS,
+    env: {
+      ...process.env,
+      PATH: `${join(root, 'node_modules', '.bin')}${delimiter}${process.env.PATH}`,
+      SVC_E2E_MATRIX: '1',
+      SVC_E2E_NODE: node,
+      SVC_E2E_OTEL: otel,
+      SVC_TARBALL: tarball,
+      SVC_TEST_COUNTS: countsFileOf(title),
+      SVC_TEST_FAILURES: failuresFile,
+      SVC_TEST_RUN: title,
+    },
+  };
+}
+
+/** What it counted, or one failure where it did not come to counting. */
+function countsOf(title: string, ok: boolean): Counts {
+  const counts = totalCounts(countsFileOf(title));
+  if (ok || counts.failed > 0) return counts;
+  addFailure({ run: title, title: 'mocha did not come to its end' });
+  return { ...counts, failed: 1 };
 }
 
 async function main(): Promise<void> {
@@ -90,20 +96,19 @@ async function main(): Promise<void> {
   const tarball = pack();
   const suites = positionals.length > 0 ? positionals : ['test/e2e/**/*.test.ts'];
 
+  const tasks = combinationsOf(nodes, values.otel?.split(',')).map((each) => taskOf(each, tarball, suites));
+  if (tasks.length === 0) throw new Error('nothing to run: --otel takes 2 and 3');
+  for (const { title } of tasks) rmSync(countsFileOf(title), { force: true });
+  const results = await together(tasks, { live: true, atOnce: AT_ONCE });
   const total: Counts = { passed: 0, failed: 0, skipped: 0 };
-  const summary: string[] = [];
-  for (const combination of combinationsOf(nodes, values.otel?.split(','))) {
-    const title = `Node ${combination.node}, OpenTelemetry ${combination.otel}.x`;
-    process.stdout.write(`\n== ${title}\n`);
-    const started = performance.now();
-    const counts = run(title, combination, tarball, suites);
-    const seconds = ((performance.now() - started) / 1000).toFixed(0);
+  const summary = results.map(({ ok, seconds }, index) => {
+    const { title } = tasks[index] as Task;
+    const counts = countsOf(title, ok);
     total.passed += counts.passed;
     total.failed += counts.failed;
     total.skipped += counts.skipped;
-    summary.push(`${title}: ${closingLine(counts)} in ${seconds} s`);
-    process.stdout.write(`== ${summary.at(-1)}\n`);
-  }
+    return `${title}: ${closingLine(counts)} in ${seconds} s`;
+  });
   addCounts(total);
   process.stdout.write(`\n${summary.join('\n')}\n${closingLine(total)}\n`);
   process.exitCode = total.failed === 0 ? 0 : 1;

@@ -7,47 +7,69 @@ export interface Task {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: NodeJS.ProcessEnv;
+  /** It is killed then. */
+  readonly timeoutMs?: number;
+}
+
+export interface TaskResult {
+  /** It ended with 0. */
+  readonly ok: boolean;
+  readonly seconds: string;
+}
+
+export interface Together {
+  /** Shows the first command while it runs. */
+  readonly live?: boolean;
+  /** Default: all. */
+  readonly atOnce?: number;
 }
 
 /**
- * Runs commands side by side and shows what each has said as one piece, in the order of the list: of `live` ones the first
- * while it runs, all others when they and those before them are done.
- * @returns for each whether it ended with 0
+ * Runs commands side by side and shows what each has said as one piece, in the order of the list, when it and those before it
+ * are done.
  */
-export async function together(tasks: readonly Task[], live = false): Promise<boolean[]> {
-  const running = tasks.map((task, index) => start(task, live && index === 0));
-  const results: boolean[] = [];
-  for (const { title, ended } of running) {
-    const { ok, output, seconds } = await ended;
+export async function together(
+  tasks: readonly Task[],
+  { live = false, atOnce = tasks.length }: Together = {},
+): Promise<TaskResult[]> {
+  const waiting = tasks.map((task, index) => ({
+    task,
+    isLive: live && index === 0,
+    ...Promise.withResolvers<End>(),
+  }));
+  const inTurn = waiting.values();
+  const work = async (): Promise<void> => {
+    for (const { task, isLive, resolve } of inTurn) resolve(await run(task, isLive));
+  };
+  for (let lane = 0; lane < atOnce; lane++) void work();
+  const results: TaskResult[] = [];
+  for (const { task, promise } of waiting) {
+    const { output, ...result } = await promise;
     process.stdout.write(output);
-    process.stdout.write(`== ${title}: ${ok ? 'ok' : 'FAILED'} in ${seconds} s\n`);
-    results.push(ok);
+    process.stdout.write(`== ${task.title}: ${result.ok ? 'ok' : 'FAILED'} in ${result.seconds} s\n`);
+    results.push(result);
   }
   return results;
 }
 
-interface End {
-  readonly ok: boolean;
+interface End extends TaskResult {
   /** Nothing, where it was shown live. */
   readonly output: Buffer;
-  readonly seconds: string;
 }
 
-function start(
-  { title, command, args, cwd, env }: Task,
-  live: boolean,
-): { title: string; ended: Promise<End> } {
+function run({ title, command, args, cwd, env, timeoutMs }: Task, isLive: boolean): Promise<End> {
   const started = performance.now();
   const output: Buffer[] = [];
-  const say = (chunk: Buffer): void => void (live ? process.stdout.write(chunk) : output.push(chunk));
+  const say = (chunk: Buffer): void => void (isLive ? process.stdout.write(chunk) : output.push(chunk));
   say(Buffer.from(`\n== ${title}\n`));
   const child = spawn(command, args, {
     ...{ cwd, env },
-    stdio: live ? 'inherit' : ['ignore', 'pipe', 'pipe'],
+    ...(timeoutMs === undefined ? {} : { timeout: timeoutMs, killSignal: 'SIGKILL' }),
+    stdio: isLive ? 'inherit' : ['ignore', 'pipe', 'pipe'],
   });
   child.stdout?.on('data', say);
   child.stderr?.on('data', say);
-  const ended = new Promise<End>((resolve) => {
+  return new Promise((resolve) => {
     const end = (ok: boolean): void => {
       const seconds = ((performance.now() - started) / 1000).toFixed(1);
       resolve({ ok, output: Buffer.concat(output), seconds });
@@ -56,7 +78,9 @@ function start(
       say(Buffer.from(`${message}\n`));
       end(false);
     });
-    child.once('close', (code) => end(code === 0));
+    child.once('close', (code, signal) => {
+      if (signal !== null) say(Buffer.from(`ended by ${signal}\n`));
+      end(code === 0);
+    });
   });
-  return { title, ended };
 }

@@ -60,7 +60,7 @@ function suite(title: string, ...args: string[]): Task {
 
 startResults();
 async function runChecks(some: readonly Task[]): Promise<void> {
-  for (const [index, ok] of (await together(some)).entries()) {
+  for (const [index, { ok }] of (await together(some)).entries()) {
     addCounts({ passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: 0 });
     if (!ok) addFailure({ title: (some[index] as Task).title });
   }
@@ -71,8 +71,8 @@ if (only.length === 0) {
   await runChecks(packageChecks);
 }
 const parts = suites();
-const results = await together(parts, true);
-for (const [index, ok] of results.entries()) {
+const results = await together(parts, { live: true });
+for (const [index, { ok }] of results.entries()) {
   const { title } = parts[index] as Task;
   const counts = totalCounts(countsFileOf(title));
   // Mocha that could not even start, or did not come to its end, has counted nothing.

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { installPacked } from '../../support/packed.ts';
-import { hostEnvironment } from '../support/run-app.ts';
+import { freshFolder, hostEnvironment } from '../support/run-app.ts';
 
 type Exports = Readonly<Record<string, unknown>>;
 type AnyClass = new (...args: string[]) => object;
@@ -20,14 +20,15 @@ const isClass = (value: unknown): value is AnyClass =>
 
 describe('both halves of the package, and two copies of it', function () {
   this.timeout(180_000);
+  let application: string;
   let folder: string;
   let entries: Record<string, { import: { default: string }; require: { default: string } }>;
 
   before(() => {
-    folder = installPacked('copies');
+    application = installPacked('copies');
+    folder = freshFolder(application, 'copies');
     const second = join(folder, 'second', 'node_modules', 'svc');
-    rmSync(second, { recursive: true, force: true });
-    cpSync(join(folder, 'node_modules', 'svc'), second, { recursive: true });
+    cpSync(join(application, 'node_modules', 'svc'), second, { recursive: true });
     entries = JSON.parse(readFileSync(join(second, 'package.json'), 'utf8')).exports;
   });
 
@@ -37,7 +38,7 @@ describe('both halves of the package, and two copies of it', function () {
       // `register` exports nothing, and starts svc.
       if (entry.import === undefined || subpath === './register') continue;
       const all: Exports[] = [];
-      for (const at of [folder, join(folder, 'second')]) {
+      for (const at of [application, join(folder, 'second')]) {
         const file = (name: string): string => join(at, 'node_modules', 'svc', name);
         all.push(await import(pathToFileURL(file(entry.import.default)).href));
         all.push(createRequire(import.meta.url)(file(entry.require.default)) as Exports);
@@ -64,7 +65,6 @@ describe('both halves of the package, and two copies of it', function () {
       const error = await publish({ odd: new Error('x') }).catch((reason) => reason);
       console.log(error.code, error instanceof SvcError, ...others.map((other) => error instanceof other));
     `;
-    mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, 'main.mjs'), main);
     const out = execFileSync(process.execPath, ['--import', 'svc/register', 'main.mjs'], {
       cwd: folder,
