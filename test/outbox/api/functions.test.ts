@@ -129,6 +129,21 @@ for (const { title, needs, isFollowed, open } of shopKinds) {
       assert.deepEqual(await shop.ids('events'), []);
     });
 
+    it('withTransaction: one may end before another in the same transaction', async () => {
+      await shop.transaction((tx) =>
+        Promise.all([
+          outbox.withTransaction(tx, () => place(tx, 'a')),
+          outbox.withTransaction(tx, () => pause(50).then(() => place(tx, 'b'))),
+          outbox.save(tx, [event('c')]),
+        ]),
+      );
+      assert.deepEqual(await both(), [
+        ['a', 'b'],
+        ['a', 'b', 'c'],
+      ]);
+      assert.deepEqual(await captures.ends(), { a: 'outbox', b: 'outbox', c: 'outbox' });
+    });
+
     it('runInTransaction: the event of the function that called it knows what it gave back', async () => {
       const placed = await captures.call('a', () =>
         run(async (tx) => {
