@@ -106,11 +106,15 @@ export class Transaction {
     // The database takes nothing more, and will roll back what is there.
     if (this.session.status() === 'doomed') return { written: undefined, ended };
     const row = { statement, since, at, explain };
-    if (this.session.runAll === undefined) return { written: this.write([row]), ended };
+    // Who reads rows of a query one by one would wait for what waits for the last of them: then the COMMIT tells of an error.
+    const isBusy = this.session.isBusy?.() === true;
+    if (this.session.runAll === undefined) {
+      const written = this.write([row]);
+      if (isBusy) written?.catch(nothing);
+      return { written: isBusy ? undefined : written, ended };
+    }
     this.held.add(row);
-    // Who reads rows of a query one by one would wait for what waits for the last of them.
-    const isLong = this.held.isFull && this.session.isBusy?.() !== true;
-    return { written: isLong ? this.writeHeld() : undefined, ended };
+    return { written: this.held.isFull && !isBusy ? this.writeHeld() : undefined, ended };
   }
 
   /** Its COMMIT is on its way: nothing that comes now can be in it. */
