@@ -127,6 +127,15 @@ requiring('postgres', 'pg', function () {
     await assert.rejects(call, { code: 'SVC_OUTBOX_NO_TRANSACTION' });
   });
 
+  it('a client of pg-native is left as it is, with the reason', () => {
+    const Query: unknown = createRequire(import.meta.url)('pg/lib/native/query');
+    const query = (): void => {};
+    // The package itself has to be compiled.
+    const Client = Object.assign(function Client() {}, { Query, prototype: { query } });
+    assert.throws(() => patchDriver(pgDriver, { Client }), /pg-native: leave NODE_PG_FORCE_NATIVE out/);
+    assert.equal(Client.prototype.query, query);
+  });
+
   it('functions side by side in one transaction each have their event', async () => {
     const client = await connect();
     await client.query('BEGIN');
