@@ -121,7 +121,7 @@ export class PgSession implements DriverSession {
   private async isFree(): Promise<boolean> {
     if (this.isBusy() && !this.hasEnded) await drained(this.client);
     if (this.known === 'none') throw new Error('the transaction is over');
-    // Known only now: `pg` tells an error before it has heard where the connection stands.
+    // Known only now: what was on its way may have failed.
     return this.known === 'open';
   }
 
@@ -137,6 +137,8 @@ export class PgSession implements DriverSession {
     });
     client.connection.prependListener('errorMessage', () => {
       hasFailed = true;
+      // The application hears of the error before the database says where the connection stands.
+      if (this.known === 'open') this.known = 'doomed';
     });
     client.connection.prependListener('readyForQuery', (message) => {
       const before = this.known;
