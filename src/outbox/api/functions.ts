@@ -178,9 +178,10 @@ function findPin(
     return transaction === undefined ? without(parts) : { transaction, isFirst: true };
   }
   if (handle !== undefined || isForeign) return foreign(executor);
-  return probe(executor).then((transaction) =>
-    transaction === undefined ? foreign(executor) : { transaction, isFirst: true },
-  );
+  return probe(executor).then(({ transaction, isSeen }) => {
+    if (transaction !== undefined) return { transaction, isFirst: true };
+    return isSeen ? without(parts) : foreign(executor);
+  });
 }
 
 function without({ mayAutocommit }: FunctionParts): undefined {
@@ -224,8 +225,13 @@ function openOn(handle: object, connections: Connections): Transaction | undefin
   }
 }
 
-/** The connection is within the library: a statement that does nothing shows which one it takes, where svc follows that. */
-async function probe({ execute }: Executor): Promise<Transaction | undefined> {
+/**
+ * The connection is within the library: a statement that does nothing shows which one it takes, where svc follows that. `isSeen`:
+ * svc does, whether there is a transaction on it or not.
+ */
+async function probe({
+  execute,
+}: Executor): Promise<{ transaction: Transaction | undefined; isSeen: boolean }> {
   const scope = new Scope(undefined);
   try {
     await runInScope(scope, () => execute('SELECT 1', []));
@@ -233,5 +239,6 @@ async function probe({ execute }: Executor): Promise<Transaction | undefined> {
     // A transaction that has failed takes no statement, and is the one all the same.
     if (scope.open().length === 0) throw error;
   }
-  return scope.open()[0];
+  const [transaction] = scope.open();
+  return { transaction, isSeen: transaction !== undefined || scope.sentOutside };
 }
