@@ -1,4 +1,5 @@
 import { isolate } from '../observe/isolate.ts';
+import { type Course, commitsIt, followSavepoint, isLeaving, isQuery } from './course.ts';
 import type {
   Admission,
   Connections,
@@ -13,19 +14,6 @@ import type { HeldRow } from './held-rows.ts';
 import { currentScope, enterFollowUp, type Scope } from './scope.ts';
 import { kindOf, type StatementKind } from './statements.ts';
 import { type CallbackResult, Transaction } from './transaction.ts';
-
-/** A transaction as it goes by on its connection: statements are called, and answered later. */
-interface Course {
-  readonly transaction: Transaction;
-  /** The database has said that it is open; before that, its BEGIN is on its way. */
-  isConfirmed: boolean;
-  commitIsSent: boolean;
-  /** COMMIT was called: it may still wait, and a BEGIN that is called now begins the next one. */
-  commitIsCalled: boolean;
-  rollbackIsSent: boolean;
-  /** SQLite's SAVEPOINT, whose RELEASE commits it; or any query, where the session begins by itself. */
-  readonly begunBy: 'begin' | 'savepoint' | 'query';
-}
 
 type Gate = ReturnType<WatchedConnection['sendsWithRows']>;
 
@@ -139,14 +127,13 @@ export class Connection implements WatchedConnection {
   }
 
   private add(scope: Scope | undefined, begunBy: Course['begunBy']): Course {
-    const transaction: Transaction = new Transaction(this.session, scope, (run) =>
-      this.atItsTurn(transaction, run),
-    );
-    const course = {
+    const transaction = new Transaction(this.session, scope, (run) => this.atItsTurn(course, run));
+    const course: Course = {
       transaction,
       isConfirmed: false,
       commitIsSent: false,
       commitIsCalled: false,
+      commitWaits: false,
       rollbackIsSent: false,
       begunBy,
     };
@@ -154,10 +141,19 @@ export class Connection implements WatchedConnection {
     return course;
   }
 
-  /** Of a transaction whose BEGIN still waits behind another's COMMIT, it does so too. */
-  private atItsTurn<R extends Promise<void> | undefined>(transaction: Transaction, run: () => R): R {
-    if (this.line === undefined || this.courses[0]?.transaction === transaction) return run();
-    return this.inLine(nothing).then(run) as R;
+  /**
+   * What svc writes. Of a transaction whose BEGIN still waits behind another's COMMIT, it does so too. `pg` has it wait until the
+   * connection is free: what the application sends after it must not come before it.
+   */
+  private atItsTurn<R extends Promise<void> | undefined>(course: Course, run: () => R): R {
+    const isFirst = this.courses[0] === course;
+    if (this.session.dialect !== 'postgres') {
+      return this.line === undefined || isFirst ? run() : (this.inLine(nothing).then(run) as R);
+    }
+    if (!isFirst || !course.commitWaits) return this.inLine(run as () => Promise<void>) as R;
+    const written = run();
+    this.holdLine(Promise.allSettled([this.line, written]).then(nothing));
+    return written;
   }
 
   private commits(course: Course, takesRows: boolean): Gate {
@@ -171,15 +167,18 @@ export class Connection implements WatchedConnection {
     }
     const send = (): void => {
       course.commitIsSent = true;
+      // Of the others, a statement that commits may fail, and the transaction goes on.
+      if (this.session.dialect === 'postgres') course.transaction.close();
     };
     if (waits !== undefined) {
       const written = waits;
+      course.commitWaits = true;
       // It may be long until its turn.
       written.catch(nothing);
       return this.inLine(() => written.then(send, (error) => this.refuse(course, error)));
     }
-    send();
     const rows = course.transaction.takeHeld();
+    send();
     return rows.length === 0 ? this.line && this.inLine(nothing) : this.ahead(course, rows);
   }
 
@@ -190,6 +189,10 @@ export class Connection implements WatchedConnection {
     return {
       statements: rows.map(({ statement }) => statement),
       answered,
+      unanswered: (error) => {
+        course.transaction.notTaken(rows, error);
+        answered();
+      },
       refused: (error) => {
         course.commitIsSent = false;
         const reason = course.transaction.notTaken(rows, error);
@@ -231,26 +234,6 @@ export class Connection implements WatchedConnection {
   }
 }
 
-function isLeaving({ commitIsCalled, rollbackIsSent }: Course): boolean {
-  return commitIsCalled || rollbackIsSent;
-}
-
-/** Of SQLite's transaction that is a savepoint, its RELEASE. */
-function commitsIt(kind: StatementKind, { begunBy, transaction }: Course): boolean {
-  if (kind.is === 'release') return begunBy === 'savepoint' && transaction.isOutermost(kind.name);
-  return kind.is === 'commit' || kind.is === 'implicit commit' || kind.is === 'prepare';
-}
-
-function followSavepoint(kind: StatementKind, transaction: Transaction): void {
-  if (kind.is === 'savepoint') transaction.savepoint(kind.name);
-  else if (kind.is === 'release') transaction.release(kind.name);
-  else if (kind.is === 'rollback to') transaction.rollbackTo(kind.name);
-}
-
-function isQuery({ is }: StatementKind): boolean {
-  return is === 'read' || is === 'write';
-}
-
 const rollbackStatement: Statement = { text: 'ROLLBACK', values: [] };
 
 /** What svc runs on it is its own work: not captured, not traced, not seen as the application's. */
@@ -258,6 +241,7 @@ function isolated(session: DriverSession): DriverSession {
   return {
     dialect: session.dialect,
     status: () => session.status(),
+    isBusy: () => session.isBusy?.() === true,
     beginsByItself: () => session.beginsByItself?.() === true,
     run: (statement) => isolate(() => session.run(statement)),
     ...(session.runAll && {

@@ -23,11 +23,13 @@ export type TransactionEnd = 'committed' | 'rolled_back' | 'unknown';
  * - `runAll`: the same for several, in one write; the first that the database does not take ends it. With it rows of svc wait for the
  *   application's next statement, and go with its COMMIT where that is one: only for a database that a failed statement dooms the
  *   transaction in.
+ * - `isBusy`: whether a statement of the application is on its way, which may not end before the application goes on.
  * - `beginsByItself`: whether the next query begins a transaction without BEGIN, as with MySQL's `autocommit = 0`.
  */
 export interface DriverSession {
   readonly dialect: Dialect;
   status(): TransactionStatus;
+  isBusy?(): boolean;
   beginsByItself?(): boolean;
   run(statement: Statement): Promise<void> | undefined;
   runAll?(statements: readonly Statement[]): Promise<void>;
@@ -41,6 +43,8 @@ export interface RowsAhead {
   readonly statements: readonly Statement[];
   /** The COMMIT has been answered, in whatever way. */
   answered(): void;
+  /** It was not, and may not have been sent: it cannot be sent again without them. */
+  unanswered(error: unknown): void;
   /** The database has not taken one of them, nor run the COMMIT. Rejects with the reason, when the transaction is rolled back. */
   refused(error: unknown): Promise<never>;
 }

@@ -9,6 +9,8 @@ export interface HeldRow {
   readonly at: number;
   /** Makes of the driver's error what the application may see. */
   readonly explain: (error: unknown) => unknown;
+  /** A rollback to a savepoint has undone its function, whatever the database says of the row. */
+  isForgiven?: true;
 }
 
 /** More than these are not kept in memory: the call that brings the last one waits until the database has them. */

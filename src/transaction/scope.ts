@@ -27,6 +27,8 @@ export class Scope implements Beginner {
   pinned: Transaction | undefined;
   /** Something was written here that no transaction held, or one that has ended. */
   wroteOutside = false;
+  /** The same of any statement. */
+  sentOutside = false;
   private used: Use[] = [];
 
   constructor(parent: Scope | undefined, isFollowUp = false) {
@@ -37,8 +39,12 @@ export class Scope implements Beginner {
   /** A statement was called here, or inside of it. */
   uses(transaction: Transaction | undefined, writes: boolean): void {
     for (let scope: Scope | undefined = this; scope !== undefined; scope = scope.parent) {
-      if (transaction !== undefined) scope.add(transaction, writes);
-      else if (writes) scope.wroteOutside = true;
+      if (transaction !== undefined) {
+        scope.add(transaction, writes);
+        continue;
+      }
+      scope.sentOutside = true;
+      if (writes) scope.wroteOutside = true;
     }
   }
 

@@ -61,6 +61,9 @@ export class Transaction {
   private failure: Failure | undefined;
   private readonly underWay = new Set<Promise<void>>();
   private readonly held = new HeldRows();
+  /** Rows that are written right now, until it is known whether the database has taken them. */
+  private readonly sent = new Set<HeldRow>();
+  private isClosed = false;
 
   private readonly inTurn: InTurn;
 
@@ -95,14 +98,28 @@ export class Transaction {
     onEnd?: (how: TransactionEnd) => void,
   ): Joined {
     const at = nextMoment();
+    if (this.end !== undefined || this.isClosed) {
+      onEnd?.('rolled_back');
+      throw explain(new Error('the transaction is over'));
+    }
     const ended = this.addPart(at, onEnd);
     // The database takes nothing more, and will roll back what is there.
     if (this.session.status() === 'doomed') return { written: undefined, ended };
-    if (this.end !== undefined) throw explain(new Error('the transaction is over'));
     const row = { statement, since, at, explain };
-    if (this.session.runAll === undefined) return { written: this.write([row]), ended };
+    // Who reads rows of a query one by one would wait for what waits for the last of them: then the COMMIT tells of an error.
+    const isBusy = this.session.isBusy?.() === true;
+    if (this.session.runAll === undefined) {
+      const written = this.write([row]);
+      if (isBusy) written?.catch(nothing);
+      return { written: isBusy ? undefined : written, ended };
+    }
     this.held.add(row);
-    return { written: this.held.isFull ? this.writeHeld() : undefined, ended };
+    return { written: this.held.isFull && !isBusy ? this.writeHeld() : undefined, ended };
+  }
+
+  /** Its COMMIT is on its way: nothing that comes now can be in it. */
+  close(): void {
+    this.isClosed = true;
   }
 
   /** Writes what is held. Rejects with the reason why the database has not taken it. */
@@ -118,7 +135,7 @@ export class Transaction {
   /** The database has not taken these rows. Returns what the application may see of the reason. */
   notTaken(rows: readonly HeldRow[], reason: unknown): unknown {
     const error = rows[0]?.explain(reason) ?? reason;
-    for (const { since } of rows) this.fail(error, since);
+    for (const { since, isForgiven } of rows) if (isForgiven !== true) this.fail(error, since);
     return error;
   }
 
@@ -132,11 +149,15 @@ export class Transaction {
       throw this.notTaken(rows, reason);
     }
     if (written === undefined) return undefined;
+    for (const row of rows) this.sent.add(row);
     const watched = written.catch((reason: unknown) => {
       throw this.notTaken(rows, reason);
     });
     this.underWay.add(watched);
-    const done = (): void => void this.underWay.delete(watched);
+    const done = (): void => {
+      for (const row of rows) this.sent.delete(row);
+      this.underWay.delete(watched);
+    };
     watched.then(done, done);
     return watched;
   }
@@ -153,6 +174,8 @@ export class Transaction {
   }
 
   savepoint(name: string): void {
+    // The database does not make it.
+    if (this.session.status() === 'doomed') return;
     this.savepoints.push({ name, at: nextMoment() });
   }
 
@@ -175,6 +198,7 @@ export class Transaction {
     this.held.dropSince(savepoint.at);
     for (const part of undone) part.end('rolled_back');
     if (this.failure !== undefined && this.failure.since > savepoint.at) this.failure = undefined;
+    for (const row of this.sent) if (row.since > savepoint.at) row.isForgiven = true;
   }
 
   /**

@@ -346,6 +346,24 @@ export function testDriver(get: () => DriverUnderTest): void {
     await holds({ [id]: true, [taken]: false }, { [taken]: true });
   });
 
+  it('an event that is not taken is forgiven, though the rollback to the savepoint did not wait for it', async () => {
+    const [connection, id] = [await connect(), newId()];
+    const taken = await takenId(connection);
+    await doing(
+      () => connection.begin(),
+      () => order(connection, id),
+      () => connection.run('SAVEPOINT before_it'),
+    );
+    const call = doing(() => captures.call(taken, () => {})).catch(() => {});
+    await doing(
+      () => connection.run('ROLLBACK TO SAVEPOINT before_it'),
+      () => connection.commit(),
+    );
+    await call;
+    await holds({ [id]: true }, { [taken]: true });
+    assert.deepEqual(await captures.ends(), { [taken]: traits.isSync ? 'refused' : 'rolled_back' });
+  });
+
   it('many events of one transaction are all there', async () => {
     const [connection, ids] = [await connect(), Array.from({ length: 120 }, newId)];
     await doing(

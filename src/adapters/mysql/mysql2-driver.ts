@@ -96,6 +96,7 @@ function patchConnection(prototype: Mysql2Connection, connections: Connections):
     } else {
       const kind = kindOf(text, session.dialect);
       hear(command, session, kind);
+      if (command.onResult === undefined) onEnd(command, session.beginsStream());
       const isGated = connection.current !== undefined && gated.has(kind.is);
       if (isGated)
         send = (): void => {

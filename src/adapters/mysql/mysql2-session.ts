@@ -37,6 +37,8 @@ export class Mysql2Session implements DriverSession, Hearer {
   private beginsAgain = false;
   /** Of statements of svc. A connection that is destroyed tells those who wait nothing. */
   private readonly unanswered = new Set<(error: unknown) => void>();
+  /** Queries whose rows the application reads as they come. */
+  private streams = 0;
 
   constructor(handle: Mysql2Connection, connection: WatchedConnection, add: Add, collect: Collect) {
     this.handle = handle;
@@ -55,6 +57,16 @@ export class Mysql2Session implements DriverSession, Hearer {
 
   status(): TransactionStatus {
     return this.isOpen ? 'open' : 'none';
+  }
+
+  isBusy(): boolean {
+    return this.streams > 0;
+  }
+
+  /** Returns what to call at its end. */
+  beginsStream(): () => void {
+    this.streams++;
+    return () => void this.streams--;
   }
 
   beginsByItself(): boolean {

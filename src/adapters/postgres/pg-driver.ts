@@ -5,7 +5,7 @@ import { currentScope, runInScope } from '../../transaction/scope.ts';
 import { type Callback, canFollowRows, type PgClient, PgSession, type Query } from './pg-session.ts';
 
 interface Pg {
-  readonly Client?: { readonly prototype: PgClient };
+  readonly Client?: { readonly prototype: PgClient; readonly Query?: { readonly prototype: object } };
   readonly Pool?: { readonly prototype: object };
 }
 
@@ -13,6 +13,11 @@ export const pgDriver: DriverPatch = {
   specifier: 'pg',
   patch(exports, connections) {
     const { Client, Pool } = exports as Pg;
+    // Its queries are answered by libpq, which tells nothing of transactions.
+    if (Client?.Query !== undefined && !('handleReadyForQuery' in Client.Query.prototype))
+      throw new Error(
+        'its client is pg-native: leave NODE_PG_FORCE_NATIVE out, or name transactions with outbox.withTransaction',
+      );
     if (Client !== undefined) patchOnce(Client.prototype, () => patchClient(Client.prototype, connections));
     // `pg.Pool` only hands its clients to the pool of `pg-pool`, which is a package of its own.
     const pool = Pool && (Object.getPrototypeOf(Pool.prototype) as { connect?: unknown });

@@ -8,6 +8,7 @@ export interface PgWire {
   bind(message: { statement?: string; values?: readonly unknown[] }): void;
   /** Without a limit: all rows. */
   execute(message: object): void;
+  close(message: { type: 'S'; name: string }): void;
   sync(): void;
 }
 
@@ -17,18 +18,10 @@ export interface RowPreparation {
   isDirect: boolean | undefined;
   /** Names of what is prepared, by its text. */
   readonly names: Map<string, string>;
-  /** Names of before are not used again: what has become of them is not known. */
-  generation: number;
 }
 
-export function newPreparation(): RowPreparation {
-  return { isDirect: undefined, names: new Map(), generation: 0 };
-}
-
-export function forgetPrepared(preparation: RowPreparation): void {
-  preparation.names.clear();
-  preparation.generation++;
-}
+/** `row`: the database has refused one, and run nothing after it. `driver`: the database has said nothing. */
+export type ErrorSource = 'row' | 'commit' | 'driver';
 
 export interface RowBatch {
   readonly statements: readonly Statement[];
@@ -40,8 +33,7 @@ export interface RowBatch {
   status(): TransactionStatus;
   /** `as`: what `pg` has, which may be a copy of what it was given. */
   onAnswered(as: Submitted): void;
-  /** `isOfRow`: the database has refused a row, and run nothing after it. */
-  onError(error: unknown, isOfRow: boolean, as: Submitted): void;
+  onError(error: unknown, from: ErrorSource, as: Submitted): void;
   onCommitted?(message: unknown, wire: PgWire): void;
 }
 
@@ -86,12 +78,14 @@ export function submitRows(batch: RowBatch): Submitted {
   function parse(wire: PgWire, text: string): string {
     const known = preparation.names.get(text) ?? fresh?.get(text);
     if (known !== undefined) return known;
-    const name = preparation.isDirect === true ? nameOf(text, preparation.generation) : '';
-    wire.parse({ text, name });
+    const name = preparation.isDirect === true ? nameOf(text) : '';
     if (name !== '') {
+      // It may be there from a time that it did not come to its end.
+      wire.close({ type: 'S', name });
       fresh ??= new Map();
       fresh.set(text, name);
     }
+    wire.parse({ text, name });
     return name;
   }
 
@@ -130,12 +124,13 @@ export function submitRows(batch: RowBatch): Submitted {
     },
     handleError(error) {
       // What is not of the database says nothing of the rows: a connection that is gone, an answer that took too long.
-      const isOfRow = typeof error.severity === 'string' && done < expected.length;
-      if (isOfRow && preparation.isDirect) {
-        forgetPrepared(preparation);
-        if (namesAreGone(error.code)) preparation.isDirect = false;
+      const isOfDatabase = typeof error.severity === 'string';
+      const from = !isOfDatabase ? 'driver' : done < expected.length ? 'row' : 'commit';
+      if (from === 'row' && preparation.isDirect && namesAreGone(error.code)) {
+        preparation.names.clear();
+        preparation.isDirect = false;
       }
-      batch.onError(error, isOfRow, this);
+      batch.onError(error, from, this);
     },
     handleRowDescription: nothing,
     handleEmptyQuery: nothing,
@@ -152,10 +147,10 @@ const namesAreGone = (code: unknown): boolean => code === '26000' || code === '4
 
 const checksums = new Map<string, string>();
 
-function nameOf(text: string, generation: number): string {
+function nameOf(text: string): string {
   const checksum = checksums.get(text) ?? crc32(text).toString(16);
   checksums.set(text, checksum);
-  return `svc_${checksum}_${generation}`;
+  return `svc_${checksum}`;
 }
 
 const asText = (value: unknown): unknown => (typeof value === 'number' ? String(value) : value);

@@ -6,7 +6,7 @@ import type {
   TransactionStatus,
   WatchedConnection,
 } from '../../transaction/driver.ts';
-import { forgetPrepared, newPreparation, type PgWire, submitRows } from './pg-rows.ts';
+import { type PgWire, type RowPreparation, submitRows } from './pg-rows.ts';
 
 export type Callback = (error: unknown, ...results: unknown[]) => void;
 export type Query = (this: PgClient, config: unknown, values?: unknown, callback?: unknown) => unknown;
@@ -46,8 +46,9 @@ export class PgSession implements DriverSession {
   private readonly client: PgClient;
   /** Unpatched. */
   private readonly query: Query;
-  private readonly preparation = newPreparation();
+  private readonly preparation: RowPreparation = { isDirect: undefined, names: new Map() };
   private known: TransactionStatus = 'none';
+  private hasEnded = false;
 
   constructor(client: PgClient, query: Query, connection: WatchedConnection) {
     this.client = client;
@@ -60,6 +61,10 @@ export class PgSession implements DriverSession {
     return this.known;
   }
 
+  isBusy(): boolean {
+    return this.client.readyForQuery === false;
+  }
+
   /** Not behind other statements: `pg` speaks of that as deprecated, and the status would be an old one. */
   async run({ text, values }: Statement): Promise<void> {
     if (!(await this.isFree()) && text !== 'ROLLBACK') return;
@@ -70,7 +75,7 @@ export class PgSession implements DriverSession {
   }
 
   /** A COMMIT of the application with rows ahead of it; `done` gets what it would have got without them. */
-  commit(text: string, { statements, answered, refused }: RowsAhead, done: Callback): void {
+  commit(text: string, { statements, answered, unanswered, refused }: RowsAhead, done: Callback): void {
     const { Query } = this.client.constructor as unknown as { Query: QueryClass };
     let onResult: Callback = () => {};
     const result = new Query({ text }, undefined, (error, found) => onResult(error, found));
@@ -83,9 +88,10 @@ export class PgSession implements DriverSession {
         onResult = (error, found) => as.callback?.(error, found);
         result.handleReadyForQuery(this.client.connection);
       },
-      onError: (error, isOfRow, as) => {
-        if (!isOfRow) answered();
-        const told: Promise<never> = isOfRow ? refused(error) : Promise.reject(error);
+      onError: (error, from, as) => {
+        if (from === 'driver') unanswered(error);
+        else if (from === 'commit') answered();
+        const told: Promise<never> = from === 'row' ? refused(error) : Promise.reject(error);
         told.catch((reason: unknown) => as.callback?.(reason));
       },
     });
@@ -113,9 +119,9 @@ export class PgSession implements DriverSession {
 
   /** Waits for what is on its way. `false`: the transaction will only be rolled back. Rejects where there is none. */
   private async isFree(): Promise<boolean> {
-    if (this.client.readyForQuery === false) await drained(this.client);
+    if (this.isBusy() && !this.hasEnded) await drained(this.client);
     if (this.known === 'none') throw new Error('the transaction is over');
-    // Known only now: `pg` tells an error before it has heard where the connection stands.
+    // Known only now: what was on its way may have failed.
     return this.known === 'open';
   }
 
@@ -127,10 +133,12 @@ export class PgSession implements DriverSession {
     client.connection.prependListener('commandComplete', ({ text }) => {
       if (text === 'COMMIT') ended = 'committed';
       else if (text === 'ROLLBACK') ended = 'rolled_back';
-      else if (text?.startsWith('D') && dropsPrepared.test(text)) forgetPrepared(this.preparation);
+      else if (text?.startsWith('D') && dropsPrepared.test(text)) this.preparation.names.clear();
     });
     client.connection.prependListener('errorMessage', () => {
       hasFailed = true;
+      // The application hears of the error before the database says where the connection stands.
+      if (this.known === 'open') this.known = 'doomed';
     });
     client.connection.prependListener('readyForQuery', (message) => {
       const before = this.known;
@@ -143,6 +151,7 @@ export class PgSession implements DriverSession {
     });
     client.on('end', () => {
       this.known = 'none';
+      this.hasEnded = true;
       connection.isLost();
     });
   }

@@ -25,22 +25,34 @@ export interface FunctionParts {
 /** A transaction that the application has named. */
 interface Pin {
   readonly transaction: Transaction;
-  /** svc sees its end by itself. */
-  readonly isFollowed: boolean;
+  /** Of one whose end svc does not see: who works in it. */
+  readonly users?: Users;
+  /** Who has named it first knows of its end, if anybody does. */
+  readonly isFirst: boolean;
+}
+
+interface Users {
+  count: number;
 }
 
 export function createOutboxFunctions(parts: FunctionParts): RunningOutbox {
-  const named = new WeakMap<object, Transaction>();
+  const named = new WeakMap<object, Pin>();
 
   /** `around`: the functions that may have opened it. */
   function pinOf(given: unknown, around?: Scope): ReturnType<typeof findPin> {
     const known = isShape(given) ? named.get(given) : undefined;
-    // Who has named it before sees to its end.
-    if (known?.isOpen) return { transaction: known, isFollowed: true };
+    if (known?.users !== undefined && known.transaction.isOpen) {
+      known.users.count++;
+      return { ...known, isFirst: false };
+    }
     const foreign = (executor: Executor): Pin => {
-      const transaction = foreignTransaction(executor, around);
-      named.set(given as object, transaction);
-      return { transaction, isFollowed: false };
+      const pin = {
+        transaction: foreignTransaction(executor, around),
+        users: { count: 1 },
+        isFirst: true,
+      };
+      named.set(given as object, pin);
+      return pin;
     };
     return findPin(executorOf(given), parts, foreign);
   }
@@ -118,7 +130,7 @@ async function runNamed<R>(
 ): Promise<R> {
   const value = await runInScope(scope, work);
   // Of one that svc follows, the COMMIT waits for them.
-  if (pin !== undefined && (isResult || !pin.isFollowed))
+  if (pin !== undefined && (isResult || pin.users?.count === 1))
     await pin.transaction.beforeCommit({ value, isResult });
   return value;
 }
@@ -140,7 +152,10 @@ async function endingWith<R>(
 }
 
 function leave(pin: Pin | undefined, end: TransactionEnd): void {
-  if (pin?.isFollowed === false) pin.transaction.hasEnded(end);
+  if (pin?.users === undefined) return;
+  pin.users.count--;
+  const isKnown = pin.isFirst && end !== 'unknown';
+  if (isKnown || pin.users.count === 0) pin.transaction.hasEnded(end);
 }
 
 /** The database has said no: a connection that is lost says nothing. */
@@ -160,12 +175,13 @@ function findPin(
   if (isOutside) return without(parts);
   if (handle !== undefined && isFollowed(handle)) {
     const transaction = openOn(handle, parts.connections);
-    return transaction === undefined ? without(parts) : { transaction, isFollowed: true };
+    return transaction === undefined ? without(parts) : { transaction, isFirst: true };
   }
   if (handle !== undefined || isForeign) return foreign(executor);
-  return probe(executor).then((transaction) =>
-    transaction === undefined ? foreign(executor) : { transaction, isFollowed: true },
-  );
+  return probe(executor).then(({ transaction, isSeen }) => {
+    if (transaction !== undefined) return { transaction, isFirst: true };
+    return isSeen ? without(parts) : foreign(executor);
+  });
 }
 
 function without({ mayAutocommit }: FunctionParts): undefined {
@@ -209,8 +225,13 @@ function openOn(handle: object, connections: Connections): Transaction | undefin
   }
 }
 
-/** The connection is within the library: a statement that does nothing shows which one it takes, where svc follows that. */
-async function probe({ execute }: Executor): Promise<Transaction | undefined> {
+/**
+ * The connection is within the library: a statement that does nothing shows which one it takes, where svc follows that. `isSeen`:
+ * svc does, whether there is a transaction on it or not.
+ */
+async function probe({
+  execute,
+}: Executor): Promise<{ transaction: Transaction | undefined; isSeen: boolean }> {
   const scope = new Scope(undefined);
   try {
     await runInScope(scope, () => execute('SELECT 1', []));
@@ -218,5 +239,6 @@ async function probe({ execute }: Executor): Promise<Transaction | undefined> {
     // A transaction that has failed takes no statement, and is the one all the same.
     if (scope.open().length === 0) throw error;
   }
-  return scope.open()[0];
+  const [transaction] = scope.open();
+  return { transaction, isSeen: transaction !== undefined || scope.sentOutside };
 }

@@ -401,6 +401,18 @@ for (const { name, title, start } of servers) {
       await holds(['a'], ['a']);
     });
 
+    it('rows of a query can be read one by one by functions that have events', async () => {
+      const connection = mysql.createConnection({ uri });
+      opened.push(connection.promise() as unknown as mysqlPromise.Connection);
+      connection.query('BEGIN');
+      const text =
+        'WITH RECURSIVE n AS (SELECT 1 AS id UNION ALL SELECT id + 1 FROM n WHERE id < 200) SELECT * FROM n';
+      for await (const { id } of connection.query(text).stream({ highWaterMark: 2 }))
+        await captures.call(`event ${id}`, () => Promise.resolve());
+      await connection.promise().query('COMMIT');
+      assert.equal((await ids('events')).length, 200);
+    });
+
     it('a connection of a pool is handed out where it was asked for', async () => {
       const pool = mysql.createPool({ uri, connectionLimit: 1 });
       const get = (): Promise<mysql.PoolConnection> =>

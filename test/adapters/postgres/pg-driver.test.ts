@@ -3,9 +3,9 @@ import { createRequire } from 'node:module';
 import pg from 'pg';
 import { pgDriver } from '../../../src/adapters/postgres/pg-driver.ts';
 import { startOwnWork } from '../../../src/ground/lifecycle.ts';
-import { alarms, Captures, patchDriver } from '../../contract/captured.ts';
-import { startPostgres } from '../../support/postgres.ts';
+import { type Captures, patchDriver } from '../../contract/captured.ts';
 import { requiring } from '../../support/requires.ts';
+import { usePg } from './pg-under-test.ts';
 
 /** A copy of the driver that nothing has changed yet. */
 function anotherPg(): typeof pg {
@@ -21,44 +21,17 @@ function anotherPg(): typeof pg {
 
 requiring('postgres', 'pg', function () {
   this.timeout(30_000);
-  let url: string;
-  let observer: pg.Client;
+  const tested = usePg();
+  const { outside, connect, ids, write } = tested;
   let captures: Captures;
-  let alarmsBefore: number;
-  const opened: pg.Client[] = [];
 
   before(async () => {
-    patchDriver(pgDriver, pg);
-    url = await (await startPostgres()).freshDatabase();
-    observer = new pg.Client({ connectionString: url });
-    await observer.connect();
-    await outside('CREATE TABLE orders (id text PRIMARY KEY); CREATE TABLE events (id text PRIMARY KEY)');
     await outside('CREATE TABLE lines (id text REFERENCES orders (id) DEFERRABLE INITIALLY DEFERRED)');
     await outside('CREATE PROCEDURE commits() LANGUAGE plpgsql AS $$ BEGIN COMMIT; END $$');
   });
-  after(() => observer?.end());
-  beforeEach(async () => {
-    captures = new Captures();
-    alarmsBefore = alarms.ungated;
-    await outside('DELETE FROM lines; DELETE FROM orders; DELETE FROM events');
+  beforeEach(() => {
+    captures = tested.captures;
   });
-  afterEach(async () => {
-    for (const client of opened.splice(0)) await client.end().catch(() => {});
-    assert.equal(alarms.ungated, alarmsBefore);
-  });
-
-  const outside = (text: string) => startOwnWork(() => observer.query<{ id: string }>(text));
-  const connect = async (): Promise<pg.Client> => {
-    const client = new pg.Client({ connectionString: url });
-    client.on('error', () => {});
-    await client.connect();
-    opened.push(client);
-    return client;
-  };
-  const ids = async (table: string): Promise<string[]> =>
-    (await outside(`SELECT id FROM ${table} ORDER BY id`)).rows.map(({ id }) => id);
-  const write = (client: pg.Client, id: string) =>
-    captures.call(id, async () => void (await client.query('INSERT INTO orders VALUES ($1)', [id])));
 
   it('a COMMIT that the database refuses has rolled its events back', async () => {
     const client = await connect();
@@ -154,6 +127,15 @@ requiring('postgres', 'pg', function () {
     await assert.rejects(call, { code: 'SVC_OUTBOX_NO_TRANSACTION' });
   });
 
+  it('a client of pg-native is left as it is, with the reason', () => {
+    const Query: unknown = createRequire(import.meta.url)('pg/lib/native/query');
+    const query = (): void => {};
+    // The package itself has to be compiled.
+    const Client = Object.assign(function Client() {}, { Query, prototype: { query } });
+    assert.throws(() => patchDriver(pgDriver, { Client }), /pg-native: leave NODE_PG_FORCE_NATIVE out/);
+    assert.equal(Client.prototype.query, query);
+  });
+
   it('functions side by side in one transaction each have their event', async () => {
     const client = await connect();
     await client.query('BEGIN');
@@ -164,7 +146,7 @@ requiring('postgres', 'pg', function () {
   });
 
   it('a client of a pool is handed out where it was asked for, and so are callbacks of a query', async () => {
-    const pool = new pg.Pool({ connectionString: url, max: 1 });
+    const pool = new pg.Pool({ connectionString: tested.url, max: 1 });
     const holder = await pool.connect();
     const asked = captures.call(
       'a',
@@ -266,7 +248,7 @@ requiring('postgres', 'pg', function () {
         assert.deepEqual(await ids('events'), ['a', 'b', 'c']);
       });
 
-    it('is prepared again, under another name, where its first one was not taken', async () => {
+    it('is prepared again where its first one was not taken', async () => {
       const client = await connect();
       await transact(client, 'a');
       await assert.rejects(transact(client, 'a'), { code: '23505' });
@@ -313,9 +295,7 @@ requiring('postgres', 'pg', function () {
         return Reflect.apply(query, this, [{ ...given }, ...rest]);
       };
       patchDriver(pgDriver, other);
-      const client = new other.Client({ connectionString: url });
-      await client.connect();
-      opened.push(client);
+      const client = await connect({}, other.Client);
       assert.equal((await transact(client, 'a')).command, 'COMMIT');
       assert.equal(copied, 1);
       await outside("INSERT INTO events VALUES ('b')");
@@ -324,18 +304,13 @@ requiring('postgres', 'pg', function () {
     });
 
     it('does without it on a client that sends queries in a pipeline', async () => {
-      const client = new pg.Client({ connectionString: url, pipeline: true } as pg.ClientConfig);
-      await client.connect();
-      opened.push(client);
+      const client = await connect({ pipeline: true });
       await transact(client, 'a');
       assert.deepEqual(await ids('events'), ['a']);
     });
 
     it('leaves a COMMIT that took longer than the client waits to its end', async () => {
-      const client = new pg.Client({ connectionString: url, query_timeout: 300 });
-      client.on('error', () => {});
-      await client.connect();
-      opened.push(client);
+      const client = await connect({ query_timeout: 300 });
       await outside(
         'CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1); RETURN NEW; END $$',
       );

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import type BetterSqlite3 from 'better-sqlite3';
+import type pg from 'pg';
 import type { OutboxEvent } from '../../../src/outbox/api/outbox-event.ts';
 import { transactionsOf } from '../../../src/outbox/api/run-transaction.ts';
 import type { RunningOutbox } from '../../../src/outbox/api/running-outbox.ts';
@@ -129,6 +130,21 @@ for (const { title, needs, isFollowed, open } of shopKinds) {
       assert.deepEqual(await shop.ids('events'), []);
     });
 
+    it('withTransaction: one may end before another in the same transaction', async () => {
+      await shop.transaction((tx) =>
+        Promise.all([
+          outbox.withTransaction(tx, () => place(tx, 'a')),
+          outbox.withTransaction(tx, () => pause(50).then(() => place(tx, 'b'))),
+          outbox.save(tx, [event('c')]),
+        ]),
+      );
+      assert.deepEqual(await both(), [
+        ['a', 'b'],
+        ['a', 'b', 'c'],
+      ]);
+      assert.deepEqual(await captures.ends(), { a: 'outbox', b: 'outbox', c: 'outbox' });
+    });
+
     it('runInTransaction: the event of the function that called it knows what it gave back', async () => {
       const placed = await captures.call('a', () =>
         run(async (tx) => {
@@ -210,6 +226,29 @@ describe('outbox.save in a transaction of better-sqlite3, which waits for nothin
     })();
     assert.deepEqual(await shop.ids('events'), ['a', 'b']);
     assert.deepEqual(await captures.ends(), { a: 'outbox', b: 'outbox' });
+    await shop.close();
+  });
+});
+
+requiring('postgres', 'outbox functions on a port over a driver that is followed', () => {
+  it('are refused outside of a transaction, and in it belong to that', async () => {
+    const shop = await shopKinds.find(({ title }) => title === 'pg')?.open();
+    assert.ok(shop);
+    const captures = new Captures();
+    const pool = shop.dataSource as pg.Pool;
+    const port = (on: pg.Pool | pg.ClientBase) => ({
+      dialect: 'postgres',
+      execute: (text: string, params: unknown[]) => on.query(text, params),
+    });
+    const code = 'SVC_OUTBOX_NO_TRANSACTION';
+    await assert.rejects(captures.functions().save(port(pool), [event('a')]), { code });
+    await captures
+      .functions()
+      .runInTransaction(transactionsOf(pool), (client) =>
+        captures.functions().save(port(client as pg.ClientBase), [event('b')]),
+      );
+    assert.deepEqual(await shop.ids('events'), ['b']);
+    assert.equal(captures.unconfirmed, 0);
     await shop.close();
   });
 });
