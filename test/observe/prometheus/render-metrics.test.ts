@@ -1,26 +1,177 @@
 import assert from 'node:assert/strict';
-import { renderMetrics as renderBefore } from '../../../src/observe/exposition.ts';
+import { readFileSync } from 'node:fs';
+import { durationBoundsSeconds } from '../../../src/observe/durations.ts';
+import { observedInstruments, publishDuration } from '../../../src/observe/instruments.ts';
+import type { MetricSources, OutboxState } from '../../../src/observe/metrics.ts';
+import type { MeasuredService } from '../../../src/observe/prometheus/collect-metrics.ts';
 import { renderMetrics } from '../../../src/observe/prometheus/render-metrics.ts';
 import { filledSources, metricSources } from '../metric-sources.ts';
-import { parsePrometheus } from './prometheus-text.ts';
+import { type Family, parsePrometheus } from './prometheus-text.ts';
 import { strangeSources } from './strange-sources.ts';
 
-describe('metrics as OpenTelemetry writes them', () => {
-  const service = { name: 'orders', version: '1.4.0' };
+const orders = { name: 'orders', version: '1.4.0' };
+const unknown = { name: null, version: null };
 
-  const manyTypes = () => {
-    const sources = filledSources();
-    for (let i = 0; i < 1_100; i++) sources.ledger.open(`T${i}`).close('published');
-    return sources;
+describe('the text of /metrics', () => {
+  const textOf = (sources: MetricSources, service: MeasuredService = orders) =>
+    renderMetrics(sources, service);
+  const lines = textOf(filledSources()).split('\n');
+  const value = (series: string): string | undefined =>
+    lines.find((line) => line.startsWith(`${series} `))?.slice(series.length + 1);
+
+  const expected: Record<string, string> = {
+    'svc_events_calls_total{eventType="ORDER_CREATED"}': '9',
+    'svc_events_published_total{eventType="ORDER_CREATED"}': '2',
+    'svc_events_published_total{eventType="ORDER_CANCELLED"}': '1',
+    'svc_events_failed_total{eventType="ORDER_CREATED"}': '4',
+    'svc_events_failed_total{eventType="ORDER_CANCELLED"}': '0',
+    'svc_events_dlq_total{eventType="ORDER_CREATED"}': '1',
+    'svc_dlq_events_total{eventType="ORDER_CREATED"}': '1',
+    'svc_events_backup_total{eventType="ORDER_CREATED"}': '1',
+    'svc_events_outbox_total{eventType="ORDER_CREATED"}': '1',
+    'svc_events_rolled_back_total{eventType="ORDER_CREATED"}': '1',
+    'svc_events_refused_total{eventType="ORDER_CREATED"}': '1',
+    'svc_events_lost_total{eventType="ORDER_CREATED"}': '1',
+    'svc_events_dlq_failed_total{eventType="ORDER_CREATED"}': '1',
+    'svc_events_retry_count_total{eventType="ORDER_CREATED"}': '1',
+    'svc_events_in_flight{eventType="ORDER_CREATED"}': '1',
+    'svc_events_in_flight{eventType="ORDER_CANCELLED"}': '0',
+    'svc_broker_errors_total{kind="retriable"}': '1',
+    'svc_broker_errors_total{kind="fatal"}': '0',
+    'svc_circuit_state{breaker="broker"}': '0',
+    'svc_circuit_state{breaker="outbox"}': '2',
+    svc_outbox_pending: '12',
+    svc_outbox_oldest_pending_age_seconds: '1.5',
+    'svc_outbox_processed_total{outcome="published"}': '40',
+    'svc_outbox_processed_total{outcome="failed"}': '2',
+    svc_outbox_unconfirmed_total: '1',
+    'svc_capture_targets{state="patched"}': '2',
+    'svc_capture_targets{state="failed"}': '1',
+    'svc_capture_calls_total{target="./src/orders.ts#createOrder",result="event"}': '4',
+    'svc_capture_calls_total{target="./src/orders.ts#createOrder",result="failed"}': '2',
+    'svc_capture_calls_total{target="./src/orders.ts#createOrder",result="skipped"}': '1',
   };
-  for (const make of [metricSources, filledSources, strangeSources, manyTypes]) {
-    it(`are those that svc wrote, and target_info: ${make.name}`, () => {
-      const sources = make();
-      const { target_info, ...now } = Object.fromEntries(parsePrometheus(renderMetrics(sources, service)));
-      assert.deepEqual(now, Object.fromEntries(parsePrometheus(renderBefore(sources))));
-      assert.deepEqual(target_info?.series, {
-        'target_info{"service_name":"orders","service_version":"1.4.0"}': 1,
-      });
-    });
+  for (const [series, count] of Object.entries(expected)) {
+    it(`${series} is ${count}`, () => assert.equal(value(series), count));
   }
+
+  it('has every instrument once, with its help and type before its values', () => {
+    const names = observedInstruments.flatMap((one) =>
+      [one.prometheusName, one.prometheusAlias ?? []].flat(),
+    );
+    const types = lines.filter((line) => line.startsWith('# TYPE ')).map((line) => line.split(' ')[2]);
+    assert.deepEqual(types, ['target_info', ...names, publishDuration.prometheusName]);
+    for (const name of types.slice(1)) {
+      const at = lines.findIndex((line) => line.startsWith(`# HELP ${name} `));
+      assert.match(lines[at] as string, /\.$/);
+      assert.match(lines[at + 1] as string, new RegExp(`^# TYPE ${name} (counter|gauge|histogram)$`));
+    }
+  });
+
+  it('has cumulative buckets that end in the count', () => {
+    const bucket = (bound: string) =>
+      value(`svc_events_publish_duration_seconds_bucket{eventType="ORDER_CREATED",le="${bound}"}`);
+    assert.equal(bucket('0.005'), '1');
+    assert.equal(bucket('0.1'), '1');
+    assert.equal(bucket('0.25'), '2');
+    assert.equal(bucket('10'), '2');
+    assert.equal(bucket('+Inf'), '3');
+    assert.equal(value('svc_events_publish_duration_seconds_count{eventType="ORDER_CREATED"}'), '3');
+    assert.equal(value('svc_events_publish_duration_seconds_sum{eventType="ORDER_CREATED"}'), '60.203');
+    assert.equal(lines.filter((line) => line.includes('_bucket{')).length, durationBoundsSeconds.length + 1);
+  });
+
+  it('has no series of an outbox where there is none', () => {
+    const values = textOf(metricSources())
+      .split('\n')
+      .filter((line) => /^svc_(outbox|circuit)/.test(line));
+    assert.deepEqual(values, ['svc_circuit_state{breaker="broker"} 0']);
+  });
+
+  const outboxLines = (outbox: Partial<OutboxState>): string[] => {
+    const { outbox: whole, ...sources } = filledSources();
+    const text = textOf({ ...sources, outbox: { ...(whole as OutboxState), ...outbox } });
+    return text.split('\n').filter((line) => /^svc_(outbox_(pending|oldest)|circuit)/.test(line));
+  };
+
+  it('an outbox that waits for nothing has an age of 0, and one that nobody can ask has none', () => {
+    const broker = 'svc_circuit_state{breaker="broker"} 0';
+    const of = (pending: number | null, oldest: number | null) =>
+      outboxLines({ pending: () => pending, oldestPendingMs: () => oldest, circuit: () => null });
+    assert.deepEqual(of(0, null), [
+      broker,
+      'svc_outbox_pending 0',
+      'svc_outbox_oldest_pending_age_seconds 0',
+    ]);
+    assert.deepEqual(of(1, 1), [
+      broker,
+      'svc_outbox_pending 1',
+      'svc_outbox_oldest_pending_age_seconds 0.001',
+    ]);
+    assert.deepEqual(of(null, null), [broker]);
+    assert.deepEqual(of(3, null), [broker, 'svc_outbox_pending 3']);
+  });
+
+  it('says what it said when svc wrote it itself, with every event type that a text could stumble over', () => {
+    const recorded = readFileSync(new URL('recorded-metrics.txt', import.meta.url), 'utf8');
+    const families = Object.fromEntries(parsePrometheus(textOf(strangeSources(), unknown)));
+    assert.deepEqual(families, Object.fromEntries(parsePrometheus(recorded)));
+    assert.equal(Object.keys(families).length, observedInstruments.length + 2);
+  });
+
+  describe('target_info', () => {
+    const labels = (service: MeasuredService): readonly string[] =>
+      Object.keys(parsePrometheus(textOf(metricSources(), service)).get('target_info')?.series ?? {});
+
+    it('has the name and version of the service, as far as they are known', () => {
+      assert.deepEqual(labels(orders), ['target_info{"service_name":"orders","service_version":"1.4.0"}']);
+      assert.deepEqual(labels({ ...orders, version: null }), ['target_info{"service_name":"orders"}']);
+      assert.deepEqual(labels({ ...orders, name: 'a"\\b\n' }).length, 1);
+    });
+
+    it('is not there where nothing is known', () => {
+      assert.deepEqual(labels(unknown), []);
+      assert.ok(!textOf(metricSources(), unknown).includes('target_info'));
+    });
+  });
+
+  it('has no labels of a scope and no units, which the specification does not have', () => {
+    assert.deepEqual(
+      lines.filter((line) => /otel_scope|# UNIT/.test(line)),
+      [],
+    );
+  });
+
+  it('writes numbers that are none as Prometheus does', () => {
+    const of = (circuit: number) => {
+      const { series } = parsePrometheus(textOf({ ...metricSources(), circuit: () => circuit })).get(
+        'svc_circuit_state',
+      ) as Family;
+      return series['svc_circuit_state{"breaker":"broker"}'];
+    };
+    for (const value of [Infinity, -Infinity, Number.NaN, 1e21, 0.1]) assert.equal(of(value), value);
+  });
+
+  it('ends in a line feed and is valid without any event', () => {
+    const text = textOf(metricSources());
+    assert.ok(text.endsWith('\n'));
+    assert.ok(!text.includes('\n\n'));
+    assert.ok(text.includes('svc_broker_errors_total{kind="unknown_outcome"} 0\n'));
+  });
+
+  it('escapes backslash, quote and line feed in label values, and nothing else', () => {
+    const sources = metricSources();
+    sources.ledger.open('a\\b"c\nd{}é=,').close('published');
+    const text = textOf(sources);
+    assert.ok(text.includes('svc_events_published_total{eventType="a\\\\b\\"c\\nd{}é=,"} 1\n'));
+  });
+
+  it('a value that a name cannot break out of stays on its line', () => {
+    const sources = metricSources();
+    sources.ledger.open('"} 1\nsvc_events_lost_total{eventType="fake').close('published');
+    const fake = textOf(sources)
+      .split('\n')
+      .filter((line) => line.startsWith('svc_events_lost_total{eventType="fake'));
+    assert.deepEqual(fake, []);
+  });
 });
