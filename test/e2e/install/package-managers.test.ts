@@ -3,26 +3,25 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Dependencies, pack } from '../../support/packed.ts';
-import { subject } from '../support/subject.ts';
+import { linesUnderTest, type OtelLine } from '../support/subject.ts';
 import { packageManagers, type Resolved } from './package-managers.ts';
 
 /** Applications with all that svc has as an optional peer of OpenTelemetry, and an exporter for Prometheus. */
-const applications: Readonly<Record<string, Dependencies>> = {
-  '3': {
+const applications: Readonly<Record<OtelLine, Dependencies>> = {
+  3: {
     '@opentelemetry/api': '1.10.0',
     '@opentelemetry/sdk-node': '0.301.0',
     '@opentelemetry/instrumentation': '0.301.1',
     '@opentelemetry/exporter-prometheus': '0.301.0',
   },
-  '2': {
+  2: {
     '@opentelemetry/api': '1.9.1',
     '@opentelemetry/sdk-node': '0.223.0',
     '@opentelemetry/instrumentation': '0.223.0',
     '@opentelemetry/exporter-prometheus': '0.223.0',
   },
 };
-const { otel, isMatrix } = await subject();
-const lines = isMatrix ? [String(otel)] : Object.keys(applications);
+const lines = await linesUnderTest();
 
 for (const [name, resolve] of Object.entries(packageManagers)) {
   describe(`svc in a tree of ${name}`, function () {
@@ -45,7 +44,7 @@ for (const [name, resolve] of Object.entries(packageManagers)) {
 
     for (const line of lines) {
       it(`OpenTelemetry ${line}.x: one API, no warning`, async () => {
-        const dependencies = applications[line] as Dependencies;
+        const dependencies = applications[line];
         assert.deepEqual(await resolved(dependencies), {
           complaints: '',
           apis: [dependencies['@opentelemetry/api']],

@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { ensurePromtool } from '../../../scripts/services/promtool.ts';
+import { ensurePrometheus, type PrometheusPrograms } from '../../../scripts/services/prometheus-programs.ts';
 import type { MetricSources } from '../../../src/observe/metrics.ts';
 import { renderMetrics } from '../../../src/observe/prometheus/render-metrics.ts';
 import { requiring } from '../../support/requires.ts';
 import { filledSources, metricSources } from '../metric-sources.ts';
 import { strangeSources } from './strange-sources.ts';
 
-requiring('promtool', 'metrics under promtool check metrics', () => {
+requiring('prometheus', 'metrics under promtool check metrics', () => {
   /** The label's name is the specification's; Prometheus' style would be `event_type`. Nothing else may be said. */
   const knownComplaint = /^svc_\w+ label names should be written in 'snake_case' not 'camelCase'$/;
   let promtool: string;
 
   before(async () => {
-    promtool = (await ensurePromtool()) as string;
+    ({ promtool } = (await ensurePrometheus()) as PrometheusPrograms);
   });
 
   function check(text: string): { code: number | null; complaints: string[] } {
