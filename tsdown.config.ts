@@ -1,4 +1,5 @@
 import { defineConfig, type UserConfig } from 'tsdown';
+import { thirdPartyNotices, withoutApi } from './scripts/bundled-packages.ts';
 
 const shared: UserConfig = {
   outDir: 'dist',
@@ -11,6 +12,7 @@ const shared: UserConfig = {
   // On its own: else it lands in a chunk that `register` must not load, before it knows its Node and whether svc is on.
   outputOptions: { codeSplitting: { groups: [{ name: 'runtime', test: /rolldown[\\/]runtime/ }] } },
   clean: false,
+  plugins: [withoutApi, thirdPartyNotices],
 };
 
 /** What applications import, as ESM and as CJS. State that must be single per process sits behind `Symbol.for('svc')`. */

@@ -154,7 +154,7 @@ describe('public API', () => {
 
 describe('what the built package loads', () => {
   // By these a process with svc would start slower, and an application that only imports a part of svc.
-  const later = /^(?:engine|prepare|rewrite-text|cli)\d*\.cjs$/;
+  const later = /^(?:engine|prepare|rewrite-text|cli|render-metrics)\d*\.cjs$/;
 
   it('`register` loads nothing before it knows its Node and whether svc is on', () => {
     assert.deepEqual(loadedBy('register.cjs').sort(), [
@@ -183,6 +183,39 @@ describe('what the built package loads', () => {
       );
     });
   }
+
+  it('what writes /metrics stands in one file, which needs no package and loads nothing that a scrape has not loaded', () => {
+    const serializing = readdirSync(join(root, 'dist')).filter(
+      (file) =>
+        /\.[cm]js$/.test(file) && readFileSync(join(root, 'dist', file), 'utf8').includes('le: upperBound'),
+    );
+    assert.deepEqual(serializing, ['render-metrics.cjs']);
+    const text = readFileSync(join(root, 'dist', 'render-metrics.cjs'), 'utf8');
+    assert.ok(text.length < 25_000, `${text.length} characters`);
+    const needed = [...text.matchAll(/\b(?:require|import)\("([^"]+)"\)/g)].map(([, name = '']) => name);
+    const parts = ['register.cjs', 'start.cjs', 'engine.cjs', 'management.cjs'];
+    const loaded = parts.flatMap((file) => loadedBy(file)).map((file) => `./${file}`);
+    assert.deepEqual(
+      needed.filter((name) => !loaded.includes(name)),
+      [],
+    );
+  });
+
+  it('names the licence of each package of which it has a part', () => {
+    const files = readdirSync(join(root, 'dist'), { recursive: true, encoding: 'utf8' });
+    const packages = files.flatMap((file) => {
+      if (!/\.[cm]js$/.test(file)) return [];
+      const text = readFileSync(join(root, 'dist', file), 'utf8');
+      return [...text.matchAll(/^\/\/#region .*node_modules\/((?:@[^/]+\/)?[^/]+)\//gm)].map(
+        ([, name]) => name,
+      );
+    });
+    const notices = readFileSync(join(root, 'dist', 'THIRD-PARTY-NOTICES.txt'), 'utf8');
+    const named = [...notices.matchAll(/^(\S+) \d\S* \(Apache-2\.0\), by \S/gm)].map(([, name]) => name);
+    assert.ok(packages.includes('@opentelemetry/exporter-prometheus'));
+    assert.deepEqual([...new Set(named)].sort(), [...new Set(packages)].sort());
+    assert.match(notices, /Apache License\s+Version 2\.0/);
+  });
 
   it('has a file for each part that is loaded later', () => {
     const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' });

@@ -86,13 +86,13 @@ export interface Info {
  * PORT: all that the management server may see of svc. `start.ts` implements it.
  *
  * - `health` never rejects and answers within a second whatever the broker does.
- * - `metricsText` and `info` are synchronous and cheap.
+ * - `info` is synchronous and cheap; `metricsText` loads its serializer when it is asked first.
  * - Nothing here ever holds payload values.
  */
 export interface Controls {
   health(): Promise<Health>;
   /** The Prometheus text format. */
-  metricsText(): string;
+  metricsText(): Promise<string>;
   info(): Info;
   /** Where there is an outbox. */
   readonly outbox?: OutboxControls | undefined;

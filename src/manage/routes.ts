@@ -1,5 +1,4 @@
 import type { EndpointId } from '../ground/management.ts';
-import { expositionContentType } from '../observe/exposition.ts';
 import type { Controls, Health } from './controls.ts';
 import type { JsonBody } from './json-body.ts';
 import { outboxStatistics, replayOutbox } from './outbox-endpoint.ts';
@@ -31,6 +30,8 @@ export interface Route {
   readonly link?: string;
   handle(context: RouteContext): Reply | Promise<Reply>;
 }
+
+const prometheusTextType = 'text/plain; version=0.0.4; charset=utf-8';
 
 const allRoutes: readonly Route[] = [
   { path: '/metrics', ids: ['prometheus', 'metrics'], method: 'GET', handle: metrics },
@@ -86,8 +87,8 @@ export function exposedRoutes(include: readonly string[]): readonly Route[] {
   );
 }
 
-function metrics({ controls }: RouteContext): Reply {
-  return { status: 200, contentType: expositionContentType, body: controls.metricsText() };
+async function metrics({ controls }: RouteContext): Promise<Reply> {
+  return { status: 200, contentType: prometheusTextType, body: await controls.metricsText() };
 }
 
 function index(context: RouteContext): Reply {

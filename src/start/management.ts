@@ -2,7 +2,6 @@ import type { Config } from '../config/config.ts';
 import type { Controls, Info, KeyHealth } from '../manage/controls.ts';
 import { cacheHealth } from '../manage/health-cache.ts';
 import { type ManagementServer, startManagementServer } from '../manage/server.ts';
-import { renderMetrics } from '../observe/exposition.ts';
 import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { MetricSources } from '../observe/metrics.ts';
@@ -41,7 +40,7 @@ export async function startManagement(
     },
     {
       health: healthOf(config, managed),
-      metricsText: () => renderMetrics(managed.sources),
+      metricsText: () => metricsText(managed),
       info: () => managed.info,
       outbox: managed.outbox,
     },
@@ -49,6 +48,12 @@ export async function startManagement(
   );
   if (started !== undefined) logger.info(`management on http://${hostOf(started)}/metrics`);
   return started;
+}
+
+/** What serializes is loaded at the first scrape: many applications are never scraped here. */
+async function metricsText({ sources, info }: Managed): Promise<string> {
+  const { renderMetrics } = await import('../observe/prometheus/render-metrics.ts');
+  return renderMetrics(sources, info.service);
 }
 
 function hostOf({ address, port }: ManagementServer): string {

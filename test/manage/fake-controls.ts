@@ -24,7 +24,7 @@ export const downHealth: Health = {
 export function fakeControls(overrides: Partial<Controls> = {}): Controls {
   return {
     health: async () => upHealth,
-    metricsText: () => '# TYPE svc_events_in_flight gauge\nsvc_events_in_flight{eventType="é"} 0\n',
+    metricsText: async () => '# TYPE svc_events_in_flight gauge\nsvc_events_in_flight{eventType="é"} 0\n',
     info: () => ({ service: { name: 'orders', version: '1.4.0' }, svc: { version: '0.1.0' } }),
     ...overrides,
   };

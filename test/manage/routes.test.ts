@@ -19,7 +19,7 @@ describe('management routes', () => {
         assert.equal(headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
         assert.equal(headers['cache-control'], 'no-store');
         assert.equal(headers['x-content-type-options'], 'nosniff');
-        assert.equal(body, fakeControls().metricsText());
+        assert.equal(body, await fakeControls().metricsText());
         assert.equal(Number(headers['content-length']), Buffer.byteLength(body));
       });
     }
@@ -143,7 +143,7 @@ describe('management routes', () => {
       const port = await start(
         {},
         fakeControls({
-          metricsText: () => {
+          metricsText: async () => {
             throw new Error('ledger broke');
           },
         }),

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
-import { renderMetrics } from '../../src/observe/exposition.ts';
+import type { MetricSources } from '../../src/observe/metrics.ts';
+import { renderMetrics } from '../../src/observe/prometheus/render-metrics.ts';
 import { addCounts, readCounts, withCounts } from '../../src/observe/thread-counts.ts';
 import { filledSources, metricSources } from './metric-sources.ts';
+
+const textOf = (sources: MetricSources) => renderMetrics(sources, { name: null, version: null });
 
 /** The numbers of an exposition, by line. */
 const numbers = (text: string): Map<string, number> =>
@@ -17,14 +20,14 @@ describe('counts of worker threads', () => {
 
   it('change nothing where there are none', () => {
     const own = filledSources();
-    assert.equal(renderMetrics(withCounts(own, () => undefined)), renderMetrics(own));
+    assert.equal(textOf(withCounts(own, () => undefined)), textOf(own));
   });
 
   it('are added to every counter and to the buffer; circuit and targets stay those of the main thread', () => {
     const own = filledSources();
     const other = readCounts(7, own);
-    const before = numbers(renderMetrics(own));
-    const after = numbers(renderMetrics(withCounts(own, () => addCounts(other, other))));
+    const before = numbers(textOf(own));
+    const after = numbers(textOf(withCounts(own, () => addCounts(other, other))));
     assert.ok(before.size > 30);
     for (const [line, number] of before) {
       assert.equal(after.get(line), state.test(line) ? number : 3 * number, line);
@@ -33,8 +36,8 @@ describe('counts of worker threads', () => {
 
   it('bring event types that the main thread never saw', () => {
     const other = readCounts(7, filledSources());
-    const merged = numbers(renderMetrics(withCounts(metricSources(), () => other)));
-    const alone = numbers(renderMetrics(filledSources()));
+    const merged = numbers(textOf(withCounts(metricSources(), () => other)));
+    const alone = numbers(textOf(filledSources()));
     for (const line of alone.keys()) {
       if (line.includes('eventType=')) assert.equal(merged.get(line), alone.get(line), line);
     }

@@ -9,7 +9,7 @@ import { ensureMoto } from '../../scripts/services/kms.ts';
 import { mariadb } from '../../scripts/services/mariadb.ts';
 import { mysql } from '../../scripts/services/mysql.ts';
 import { postgres } from '../../scripts/services/postgres.ts';
-import { ensurePromtool } from '../../scripts/services/promtool.ts';
+import { ensurePrometheus } from '../../scripts/services/prometheus-programs.ts';
 import { ensureVersitygw } from '../../scripts/services/s3.ts';
 import { Unavailable } from '../../scripts/services/unavailable.ts';
 import { findJdk } from './java.ts';
@@ -24,7 +24,8 @@ import { startVault } from './vault.ts';
  * What a suite needs besides Node:
  * - `kafka`: the shared Kafka, started when the suite begins;
  * - `own-kafka`, `secure-kafka`: that one can be started; the suite starts it;
- * - `promtool`: of Debian's package; where there is none CI builds it with Go, elsewhere that takes too long (up to 7 minutes).
+ * - `prometheus`: promtool, and the server, which the suite starts; of Debian's package; where there is none CI builds them with
+ *   Go, elsewhere that takes too long (up to 7 minutes);
  * - `kms`, `vault`: the shared server, started when the suite begins; `kms` with the AWS SDK, an optional peer;
  * - `own-kms`, `own-vault`: that one can be started; the suite starts it;
  * - `own-s3`: that one can be started, and the AWS SDK, an optional peer; the suite starts it;
@@ -58,7 +59,7 @@ export type Requirement =
   | 'superuser'
   | 'java'
   | 'own-debezium'
-  | 'promtool';
+  | 'prometheus';
 
 const LONGEST_PREPARATION_MS = 10 * 60_000;
 const log = (line: string): void => console.error(line);
@@ -115,12 +116,11 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
         'run it as the superuser, in a container',
       );
   },
-  promtool: async () => {
-    const path = await ensurePromtool({ log, build: isCi() });
-    if (path === null) {
+  prometheus: async () => {
+    if ((await ensurePrometheus({ log, build: isCi() })) === null) {
       throw new Unavailable(
-        'there is no promtool',
-        'install Prometheus, or let npx node scripts/services/promtool.ts build it with Go, once',
+        'there is no Prometheus',
+        'install it, or let npx node scripts/services/prometheus-programs.ts build it with Go, once',
       );
     }
   },

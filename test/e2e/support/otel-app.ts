@@ -6,6 +6,8 @@ export const telemetryDependencies: Readonly<Record<OtelLine, Dependencies>> = {
   3: {
     '@opentelemetry/api': '1.10.0',
     '@opentelemetry/sdk-node': '0.301.0',
+    '@opentelemetry/exporter-prometheus': '0.301.0',
+    '@opentelemetry/exporter-metrics-otlp-http': '0.301.0',
     '@opentelemetry/sdk-metrics': '3.1.1',
     '@opentelemetry/sdk-trace': '3.1.1',
     '@opentelemetry/instrumentation-kafkajs': '0.33.0',
@@ -13,6 +15,8 @@ export const telemetryDependencies: Readonly<Record<OtelLine, Dependencies>> = {
   2: {
     '@opentelemetry/api': '1.9.1',
     '@opentelemetry/sdk-node': '0.223.0',
+    '@opentelemetry/exporter-prometheus': '0.223.0',
+    '@opentelemetry/exporter-metrics-otlp-http': '0.223.0',
     '@opentelemetry/sdk-metrics': '2.12.0',
     '@opentelemetry/sdk-trace-base': '2.12.0',
     '@opentelemetry/instrumentation-kafkajs': '0.32.0',

@@ -38,6 +38,12 @@ export function subject(): Promise<Subject> {
   return known;
 }
 
+/** The line under test in the matrix, which runs with each; else both. */
+export async function linesUnderTest(): Promise<readonly OtelLine[]> {
+  const { otel, isMatrix } = await subject();
+  return isMatrix ? [otel] : [3, 2];
+}
+
 async function readSubject(asked: string | undefined, otel: string): Promise<Subject> {
   if (otel !== '2' && otel !== '3') throw new Error(`SVC_E2E_OTEL must be 2 or 3, not ${otel}`);
   const node = asked === undefined ? process.execPath : await ensureRuntime(asked);

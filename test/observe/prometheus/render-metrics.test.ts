@@ -1,12 +1,21 @@
 import assert from 'node:assert/strict';
-import { durationBoundsSeconds } from '../../src/observe/durations.ts';
-import { renderMetrics } from '../../src/observe/exposition.ts';
-import { observedInstruments, publishDuration } from '../../src/observe/instruments.ts';
-import type { OutboxState } from '../../src/observe/metrics.ts';
-import { filledSources, metricSources } from './metric-sources.ts';
+import { readFileSync } from 'node:fs';
+import { durationBoundsSeconds } from '../../../src/observe/durations.ts';
+import { observedInstruments, publishDuration } from '../../../src/observe/instruments.ts';
+import type { MetricSources, OutboxState } from '../../../src/observe/metrics.ts';
+import type { MeasuredService } from '../../../src/observe/prometheus/collect-metrics.ts';
+import { renderMetrics } from '../../../src/observe/prometheus/render-metrics.ts';
+import { filledSources, metricSources } from '../metric-sources.ts';
+import { type Family, parsePrometheus } from './prometheus-text.ts';
+import { strangeSources } from './strange-sources.ts';
 
-describe('exposition', () => {
-  const lines = renderMetrics(filledSources()).split('\n');
+const orders = { name: 'orders', version: '1.4.0' };
+const unknown = { name: null, version: null };
+
+describe('the text of /metrics', () => {
+  const textOf = (sources: MetricSources, service: MeasuredService = orders) =>
+    renderMetrics(sources, service);
+  const lines = textOf(filledSources()).split('\n');
   const value = (series: string): string | undefined =>
     lines.find((line) => line.startsWith(`${series} `))?.slice(series.length + 1);
 
@@ -51,8 +60,8 @@ describe('exposition', () => {
       [one.prometheusName, one.prometheusAlias ?? []].flat(),
     );
     const types = lines.filter((line) => line.startsWith('# TYPE ')).map((line) => line.split(' ')[2]);
-    assert.deepEqual(types, [...names, publishDuration.prometheusName]);
-    for (const name of types) {
+    assert.deepEqual(types, ['target_info', ...names, publishDuration.prometheusName]);
+    for (const name of types.slice(1)) {
       const at = lines.findIndex((line) => line.startsWith(`# HELP ${name} `));
       assert.match(lines[at] as string, /\.$/);
       assert.match(lines[at + 1] as string, new RegExp(`^# TYPE ${name} (counter|gauge|histogram)$`));
@@ -73,7 +82,7 @@ describe('exposition', () => {
   });
 
   it('has no series of an outbox where there is none', () => {
-    const values = renderMetrics(metricSources())
+    const values = textOf(metricSources())
       .split('\n')
       .filter((line) => /^svc_(outbox|circuit)/.test(line));
     assert.deepEqual(values, ['svc_circuit_state{breaker="broker"} 0']);
@@ -81,7 +90,7 @@ describe('exposition', () => {
 
   const outboxLines = (outbox: Partial<OutboxState>): string[] => {
     const { outbox: whole, ...sources } = filledSources();
-    const text = renderMetrics({ ...sources, outbox: { ...(whole as OutboxState), ...outbox } });
+    const text = textOf({ ...sources, outbox: { ...(whole as OutboxState), ...outbox } });
     return text.split('\n').filter((line) => /^svc_(outbox_(pending|oldest)|circuit)/.test(line));
   };
 
@@ -103,8 +112,48 @@ describe('exposition', () => {
     assert.deepEqual(of(3, null), [broker, 'svc_outbox_pending 3']);
   });
 
+  it('says what it said when svc wrote it itself, with every event type that a text could stumble over', () => {
+    const recorded = readFileSync(new URL('recorded-metrics.txt', import.meta.url), 'utf8');
+    const families = Object.fromEntries(parsePrometheus(textOf(strangeSources(), unknown)));
+    assert.deepEqual(families, Object.fromEntries(parsePrometheus(recorded)));
+    assert.equal(Object.keys(families).length, observedInstruments.length + 2);
+  });
+
+  describe('target_info', () => {
+    const labels = (service: MeasuredService): readonly string[] =>
+      Object.keys(parsePrometheus(textOf(metricSources(), service)).get('target_info')?.series ?? {});
+
+    it('has the name and version of the service, as far as they are known', () => {
+      assert.deepEqual(labels(orders), ['target_info{"service_name":"orders","service_version":"1.4.0"}']);
+      assert.deepEqual(labels({ ...orders, version: null }), ['target_info{"service_name":"orders"}']);
+      assert.deepEqual(labels({ ...orders, name: 'a"\\b\n' }).length, 1);
+    });
+
+    it('is not there where nothing is known', () => {
+      assert.deepEqual(labels(unknown), []);
+      assert.ok(!textOf(metricSources(), unknown).includes('target_info'));
+    });
+  });
+
+  it('has no labels of a scope and no units, which the specification does not have', () => {
+    assert.deepEqual(
+      lines.filter((line) => /otel_scope|# UNIT/.test(line)),
+      [],
+    );
+  });
+
+  it('writes numbers that are none as Prometheus does', () => {
+    const of = (circuit: number) => {
+      const { series } = parsePrometheus(textOf({ ...metricSources(), circuit: () => circuit })).get(
+        'svc_circuit_state',
+      ) as Family;
+      return series['svc_circuit_state{"breaker":"broker"}'];
+    };
+    for (const value of [Infinity, -Infinity, Number.NaN, 1e21, 0.1]) assert.equal(of(value), value);
+  });
+
   it('ends in a line feed and is valid without any event', () => {
-    const text = renderMetrics(metricSources());
+    const text = textOf(metricSources());
     assert.ok(text.endsWith('\n'));
     assert.ok(!text.includes('\n\n'));
     assert.ok(text.includes('svc_broker_errors_total{kind="unknown_outcome"} 0\n'));
@@ -113,14 +162,14 @@ describe('exposition', () => {
   it('escapes backslash, quote and line feed in label values, and nothing else', () => {
     const sources = metricSources();
     sources.ledger.open('a\\b"c\nd{}é=,').close('published');
-    const text = renderMetrics(sources);
+    const text = textOf(sources);
     assert.ok(text.includes('svc_events_published_total{eventType="a\\\\b\\"c\\nd{}é=,"} 1\n'));
   });
 
   it('a value that a name cannot break out of stays on its line', () => {
     const sources = metricSources();
     sources.ledger.open('"} 1\nsvc_events_lost_total{eventType="fake').close('published');
-    const fake = renderMetrics(sources)
+    const fake = textOf(sources)
       .split('\n')
       .filter((line) => line.startsWith('svc_events_lost_total{eventType="fake'));
     assert.deepEqual(fake, []);

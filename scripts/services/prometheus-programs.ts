@@ -10,32 +10,40 @@ const MODULE = 'github.com/prometheus/prometheus';
 const FETCH_TIMEOUT_MS = 2 * 60_000;
 const BUILD_TIMEOUT_MS = 9 * 60_000;
 
-export interface PromtoolOptions {
-  /** Build it with Go where it cannot be had otherwise: 3 to 7 minutes, 2.6 GB of memory, once. Default true. */
+const programs = ['promtool', 'prometheus'] as const;
+
+/** Paths of Prometheus' own checker, and of the server. */
+export type PrometheusPrograms = Readonly<Record<(typeof programs)[number], string>>;
+
+export interface PrometheusOptions {
+  /** Build them with Go where they cannot be had otherwise: 3 to 7 minutes, 2.6 GB of memory, once. Default true. */
   readonly build?: boolean;
   readonly log?: (line: string) => void;
 }
 
 /**
- * The path of `promtool`, Prometheus' own checker: what was fetched or built before, else the one in Debian's package, else
- * the one of the PATH, else built with Go now. `null` when there is none of them.
+ * The programs of Prometheus: what was fetched or built before, else those in Debian's package, else those of the PATH, else
+ * built with Go now. `null` when there are none of them.
  */
-export async function ensurePromtool(options: PromtoolOptions = {}): Promise<string | null> {
+export async function ensurePrometheus(options: PrometheusOptions = {}): Promise<PrometheusPrograms | null> {
   const log = options.log ?? (() => {});
   const attempts: [string, (folder: string) => Promise<void>][] = [
-    ['promtool-debian', (folder) => unpackDebianPackage(folder, log)],
+    ['prometheus-debian', (folder) => unpackDebianPackage(folder, log)],
   ];
-  const isOnPath = (await runCommand('promtool', ['--version'], { timeoutMs: 20_000 })).code === 0;
-  if (!isOnPath) attempts.push([`promtool-${VERSION}`, (folder) => build(folder, options.build, log)]);
+  const onPath = await Promise.all(
+    programs.map(async (name) => (await runCommand(name, ['--version'], { timeoutMs: 20_000 })).code === 0),
+  );
+  const isOnPath = onPath.every(Boolean);
+  if (!isOnPath) attempts.push([`prometheus-${VERSION}`, (folder) => build(folder, options.build, log)]);
   for (const [name, make] of attempts) {
-    const folder = cacheFolder(name);
     try {
-      return join(await ensureFolder(folder, make), 'promtool');
+      const folder = await ensureFolder(cacheFolder(name), make);
+      return { promtool: join(folder, 'promtool'), prometheus: join(folder, 'prometheus') };
     } catch (error) {
-      log(`promtool: ${(error as Error).message}`);
+      log(`prometheus: ${(error as Error).message}`);
     }
   }
-  return isOnPath ? 'promtool' : null;
+  return isOnPath ? { promtool: 'promtool', prometheus: 'prometheus' } : null;
 }
 
 /** Fetched and unpacked, not installed: 19 MB, about 2 seconds, and no rights but those of the folder. */
@@ -50,9 +58,10 @@ async function unpackDebianPackage(folder: string, log: (line: string) => void):
   const archive = (await readdir(folder)).find((file) => file.endsWith('.deb'));
   if (archive === undefined || !(await run('dpkg-deb', '-x', archive, 'unpacked')))
     throw new Error('dpkg-deb could not unpack the package prometheus');
-  await copyFile(join(folder, 'unpacked', 'usr', 'bin', 'promtool'), join(folder, 'promtool'));
+  for (const name of programs)
+    await copyFile(join(folder, 'unpacked', 'usr', 'bin', name), join(folder, name));
   await Promise.all([archive, 'unpacked'].map((name) => rm(join(folder, name), { recursive: true })));
-  log('promtool: taken from the Debian package prometheus');
+  log('prometheus: taken from the Debian package');
 }
 
 async function build(
@@ -63,7 +72,7 @@ async function build(
   if (isWanted === false) throw new Error('not built with Go yet');
   if ((await runCommand('go', ['version'], { timeoutMs: 20_000 })).code !== 0)
     throw new Error('there is no Go');
-  log(`promtool: building it with Go (3 to 7 minutes, once)`);
+  log('prometheus: building it with Go (3 to 7 minutes, once)');
   // In a module of its own: `go install` refuses Prometheus because of the replacements in its go.mod.
   const source = join(folder, 'source');
   await ensureFolder(source, (temporary) =>
@@ -72,18 +81,18 @@ async function build(
   const env = { ...process.env, GOFLAGS: '-buildvcs=false -mod=mod' };
   for (const args of [
     ['get', `${MODULE}@${VERSION}`],
-    ['build', '-o', 'promtool', `${MODULE}/cmd/promtool`],
+    ...programs.map((name) => ['build', '-o', name, `${MODULE}/cmd/${name}`]),
   ]) {
     const { code } = await runCommand('go', args, { cwd: source, env, timeoutMs: BUILD_TIMEOUT_MS });
     if (code !== 0) throw new Error(`go ${args[0]} failed (${code ?? 'time-out'})`);
   }
-  await rename(join(source, 'promtool'), join(folder, 'promtool'));
+  for (const name of programs) await rename(join(source, name), join(folder, name));
   await rm(source, { recursive: true, force: true });
-  log('promtool: built');
+  log('prometheus: built');
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const path = await ensurePromtool({ log: (line) => console.error(line) });
-  if (path === null) process.exitCode = 3;
-  else console.log(path);
+  const found = await ensurePrometheus({ log: (line) => console.error(line) });
+  if (found === null) process.exitCode = 3;
+  else console.log(`${found.promtool}\n${found.prometheus}`);
 }

@@ -1,18 +1,19 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { ensurePromtool } from '../../scripts/services/promtool.ts';
-import { renderMetrics } from '../../src/observe/exposition.ts';
-import type { MetricSources } from '../../src/observe/metrics.ts';
-import { requiring } from '../support/requires.ts';
-import { filledSources, metricSources } from './metric-sources.ts';
+import { ensurePrometheus, type PrometheusPrograms } from '../../../scripts/services/prometheus-programs.ts';
+import type { MetricSources } from '../../../src/observe/metrics.ts';
+import { renderMetrics } from '../../../src/observe/prometheus/render-metrics.ts';
+import { requiring } from '../../support/requires.ts';
+import { filledSources, metricSources } from '../metric-sources.ts';
+import { strangeSources } from './strange-sources.ts';
 
-requiring('promtool', 'exposition under promtool check metrics', () => {
+requiring('prometheus', 'metrics under promtool check metrics', () => {
   /** The label's name is the specification's; Prometheus' style would be `event_type`. Nothing else may be said. */
   const knownComplaint = /^svc_\w+ label names should be written in 'snake_case' not 'camelCase'$/;
   let promtool: string;
 
   before(async () => {
-    promtool = (await ensurePromtool()) as string;
+    ({ promtool } = (await ensurePrometheus()) as PrometheusPrograms);
   });
 
   function check(text: string): { code: number | null; complaints: string[] } {
@@ -20,30 +21,23 @@ requiring('promtool', 'exposition under promtool check metrics', () => {
     const complaints = stderr.split('\n').filter((line) => line !== '' && !knownComplaint.test(line));
     return { code: status, complaints };
   }
-  function strangeSources(): MetricSources {
-    const sources = filledSources();
-    for (const eventType of ['', 'a"b\\c\nd\re', '{}=,', '\u2028é😀', '# HELP x y', '\u0000']) {
-      sources.ledger.open(eventType).close('published');
-      sources.durations.record(eventType, 0.01);
-    }
-    return sources;
-  }
+  const textOf = (sources: MetricSources) => renderMetrics(sources, { name: 'orders', version: '1.4.0' });
 
   it('is valid, and nothing but the label eventType is not in Prometheus style', () => {
     // 3: understood, with remarks on style.
-    assert.deepEqual(check(renderMetrics(filledSources())), { code: 3, complaints: [] });
+    assert.deepEqual(check(textOf(filledSources())), { code: 3, complaints: [] });
   });
 
   it('is valid with any event type', () => {
-    assert.deepEqual(check(renderMetrics(strangeSources())), { code: 3, complaints: [] });
+    assert.deepEqual(check(textOf(strangeSources())), { code: 3, complaints: [] });
   });
 
   it('has no complaint at all before the first event type', () => {
-    assert.deepEqual(check(renderMetrics(metricSources())), { code: 0, complaints: [] });
+    assert.deepEqual(check(textOf(metricSources())), { code: 0, complaints: [] });
   });
 
   it('would complain: an unescaped quote, a family twice, a counter without total', () => {
-    const text = renderMetrics(filledSources());
+    const text = textOf(filledSources());
     assert.equal(check(text.replace('eventType="ORDER', 'eventType="OR"DER')).code, 1);
     assert.equal(check(text + text).code, 1);
     const named = check(text.replaceAll('svc_broker_errors_total', 'svc_broker_errors'));

@@ -1,0 +1,56 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type LocalServer, startLocalServer } from '../../scripts/services/local-server.ts';
+import { ensurePrometheus } from '../../scripts/services/prometheus-programs.ts';
+
+/** A series of an instant query: its labels, and its value now. */
+export interface Sample {
+  readonly metric: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+export interface TestPrometheus {
+  /** Evaluates an expression now. */
+  query(expression: string): Promise<readonly Sample[]>;
+  stop(): Promise<void>;
+}
+
+/** A Prometheus of your own that scrapes `/metrics` of one `host:port` five times a second. */
+export async function startPrometheus(target: string): Promise<TestPrometheus> {
+  const programs = await ensurePrometheus();
+  if (programs === null) throw new Error('there is no Prometheus; requiring() says how to get it');
+  const server = await startLocalServer({
+    name: 'prometheus',
+    async prepare(folder, port) {
+      const config = join(folder, 'prometheus.json');
+      await writeFile(config, JSON.stringify(configOf(target))); // JSON is YAML.
+      const listen = `--web.listen-address=127.0.0.1:${port}`;
+      const data = `--storage.tsdb.path=${join(folder, 'data')}`;
+      return { program: programs.prometheus, args: [`--config.file=${config}`, data, listen] };
+    },
+    address: (port) => `http://127.0.0.1:${port}`,
+    isReady: async (address) => {
+      const answer = await fetch(`${address}/-/ready`).catch(() => undefined);
+      return answer?.status === 200 ? null : `it answers ${answer?.status ?? 'nothing'}`;
+    },
+    portTaken: /address already in use/i,
+  });
+  return { query: (expression) => query(server, expression), stop: () => server.stop() };
+}
+
+function configOf(target: string): object {
+  const scrape = { job_name: 'svc', scrape_interval: '200ms', scrape_timeout: '200ms' };
+  return { scrape_configs: [{ ...scrape, static_configs: [{ targets: [target] }] }] };
+}
+
+async function query({ address }: LocalServer, expression: string): Promise<readonly Sample[]> {
+  const answer = await fetch(`${address}/api/v1/query?${new URLSearchParams({ query: expression })}`);
+  const { data, error } = (await answer.json()) as Answer;
+  if (data === undefined) throw new Error(`Prometheus does not evaluate ${expression}: ${error}`);
+  return data.result.map(({ metric, value: [, value] }) => ({ metric, value: Number(value) }));
+}
+
+interface Answer {
+  readonly data?: { readonly result: readonly { metric: Sample['metric']; value: [number, string] }[] };
+  readonly error?: string;
+}
