@@ -6,6 +6,7 @@ import { currentScope, type Scope } from '../transaction/scope.ts';
 import { nextMoment } from '../transaction/transaction.ts';
 import { insertError } from './insert-error.ts';
 import type { OutboxRow } from './outbox-row.ts';
+import { checkRow } from './row-limits.ts';
 import { type OnRowEnd, rowWatch } from './row-watch.ts';
 import type { SameTable } from './same-table.ts';
 
@@ -32,7 +33,7 @@ export interface JoinParts {
 }
 
 export interface OutboxJoin {
-  /** Writes a row into the transaction that a call took part in. Throws where there is none, or more than one. */
+  /** Writes a row into the transaction that a call took part in. Throws where there is none, or more than one, or it is too long. */
   store(row: OutboxRow, scope: Scope | undefined): Storing;
   /** An event that cannot be made: the transaction it belongs to must not commit. */
   refuse(reason: unknown, scope: Scope | undefined): void;
@@ -71,6 +72,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
 
   return {
     store(row, given) {
+      checkRow(row);
       const scope = given ?? currentScope();
       const [transaction, ...others] = findTransactions(scope);
       if (transaction === undefined) return storeAlone(row);
