@@ -378,7 +378,7 @@ interface ManagementEndpointsWeb {
 }
 
 interface ManagementEndpointsWebExposure {
-  /** Endpoints that are served. `*` is all of them, an empty list starts no server. `svc-metrics` has no route yet: requests for them get 404. Default: health,info,metrics,prometheus,svc-metrics,svc-outbox. */
+  /** Endpoints that are served. `*` is all of them, an empty list starts no server. Default: health,info,metrics,prometheus,svc-metrics,svc-outbox. */
   readonly include: readonly string[];
 }
 

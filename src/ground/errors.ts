@@ -64,6 +64,8 @@ export const errorCatalogue = {
   SVC_OUTBOX_DRIVER: 'What was given to outbox.watch() is no driver that svc follows.',
   SVC_OUTBOX_EVENT: 'outbox.save() was given an event that lacks a field, or has one that none can have.',
   SVC_OUTBOX_EXECUTOR: 'The outbox was given something that it cannot write through.',
+  SVC_OUTBOX_TOO_LONG:
+    'A text of an event is longer than the table of the outbox holds; the event is refused.',
   SVC_OUTBOX_NOT_RUNNING: 'outbox.save() was called where svc does not run, or has no outbox.',
   SVC_OUTBOX_NOT_ALLOWED:
     'The database does not allow svc what the outbox needs: to create tables, to insert, or to write at all.',

@@ -30,13 +30,13 @@ const ownNames = new Set([
   'originalcontenttype',
 ]);
 
-/** Bytes in UTF-8 of an aggregate's type and of its id: what a text of MySQL holds. Some of its modes cut what is longer, without a word. */
-export const longestAggregateText = 65_535;
+/** Bytes in UTF-8 of each text of an event in the outbox: what a text of MySQL holds. Some of its modes cut what is longer, without a word. */
+export const longestOutboxText = 65_535;
 
-export function fitsAggregate(text: string): boolean {
+export function fitsOutboxText(text: string): boolean {
   // No character is shorter than a byte, or longer than three by its UTF-16 units.
-  if (text.length * 3 <= longestAggregateText) return true;
-  return text.length <= longestAggregateText && Buffer.byteLength(text) <= longestAggregateText;
+  if (text.length * 3 <= longestOutboxText) return true;
+  return text.length <= longestOutboxText && Buffer.byteLength(text) <= longestOutboxText;
 }
 
 /** Why a header cannot have this name; `undefined` when it can. */

@@ -6,6 +6,3 @@ export const minTokenLength = 16;
 /** Ids of the specification; `management.endpoints.web.exposure.include` lists them, or `*`. */
 export const endpointIds = ['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox'] as const;
 export type EndpointId = (typeof endpointIds)[number];
-
-/** Those that no route serves in this version. */
-export const unservedIds: readonly EndpointId[] = ['svc-metrics'];

@@ -1,3 +1,5 @@
+import type { CircuitState, FlatMetricsReport, MetricsReport, OutboxSummary } from './metrics-shapes.ts';
+
 /** State of the connection to the broker, as `GET /actuator/health/svc` shows it. What is not known is `null`. */
 export interface Health {
   readonly status: 'UP' | 'DOWN';
@@ -35,15 +37,9 @@ export interface KeyHealth {
 }
 
 /** The outbox, with the publisher's part of the metrics summary. `null`: not known, or no relay runs in this process. */
-export interface OutboxHealth {
+export interface OutboxHealth extends OutboxSummary {
   /** DOWN: its database cannot be reached, or is not that of the application. That makes the whole DOWN. */
   readonly status: 'UP' | 'DOWN';
-  readonly circuitBreakerState: 'CLOSED' | 'OPEN' | 'HALF-OPEN' | null;
-  readonly consecutiveFailures: number | null;
-  readonly timeSinceLastSuccessMs: number | null;
-  /** As last counted, some seconds ago. */
-  readonly totalPending: number | null;
-  readonly totalFailed: number | null;
   /** Age of the oldest event that waits. */
   readonly oldestPendingMs: number | null;
   /** One line, present when DOWN. */
@@ -76,6 +72,20 @@ export interface OutboxControls {
   replay(request: { readonly since: string; readonly limit?: number }): Promise<OutboxReplay>;
 }
 
+/** A circuit breaker that was reset. */
+export interface BreakerReset {
+  readonly before: CircuitState;
+  readonly after: CircuitState;
+}
+
+/** What `POST /actuator/svc/circuit-breaker/reset` has done. `null`: there is no such breaker in this process. */
+export interface BreakerResets {
+  /** In front of what is sent directly. */
+  readonly broker: BreakerReset | null;
+  /** In front of what the relay of this process sends. */
+  readonly outbox: BreakerReset | null;
+}
+
 /** What `GET /actuator/info` shows. */
 export interface Info {
   readonly service: { readonly name: string | null; readonly version: string | null };
@@ -85,15 +95,18 @@ export interface Info {
 /**
  * PORT: all that the management server may see of svc. `start.ts` implements it.
  *
- * - `health` never rejects and answers within a second whatever the broker does.
- * - `info` is synchronous and cheap; `metricsText` loads its serializer when it is asked first.
+ * - `health` and the reports never reject and answer within a second whatever the broker and the database do.
+ * - `info` and `resetBreakers` are synchronous and cheap; `metricsText` loads its serializer when it is asked first.
  * - Nothing here ever holds payload values.
  */
 export interface Controls {
   health(): Promise<Health>;
   /** The Prometheus text format. */
   metricsText(): Promise<string>;
+  metricsReport(): Promise<MetricsReport>;
+  flatMetricsReport(): Promise<FlatMetricsReport>;
   info(): Info;
+  resetBreakers(): BreakerResets;
   /** Where there is an outbox. */
   readonly outbox?: OutboxControls | undefined;
 }

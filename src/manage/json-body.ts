@@ -5,6 +5,10 @@ import type { Reply } from './reply.ts';
 /** The JSON object of a request, or the answer to one that has none that can be read. */
 export type JsonBody = { readonly fields: Readonly<Record<string, unknown>> } | { readonly refusal: Reply };
 
+export function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length']) > 0;
+}
+
 /** No endpoint needs as much. */
 const mostBytes = 16 * 1024;
 const jsonTypes = /^application\/(?:json|vnd\.[\w.-]+\.actuator\.v3\+json)$/;

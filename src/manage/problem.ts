@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { Reply } from './reply.ts';
 
-/** Errors are problem details (RFC 9457). `detail` never repeats what the request held; `field` is that of its body. */
+/** Errors are problem details (RFC 9457). `detail` never repeats what the request held; `field` is that of its body, or of its query. */
 export function problem(
   status: number,
   detail: string,

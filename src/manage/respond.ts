@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Logger } from '../observe/logger.ts';
 import type { Controls } from './controls.ts';
 import { checkRequest, type GuardPolicy, mayNotAct, rightsOf, unauthorized } from './guard.ts';
-import { readJsonBody } from './json-body.ts';
+import { hasBody, readJsonBody } from './json-body.ts';
 import { problem } from './problem.ts';
 import type { Reply } from './reply.ts';
 import type { Route, ShowDetails } from './routes.ts';
@@ -34,7 +34,8 @@ export async function respond(
   const refusal = checkRequest(request, policy);
   if (refusal !== undefined) return refusal;
 
-  const path = (request.url as string).split('?', 1)[0];
+  const url = request.url as string;
+  const path = url.split('?', 1)[0] as string;
   const candidates = routes.filter((route) => route.path === path);
   const rights = rightsOf(request, policy);
   const { read: credentials } = rights;
@@ -54,6 +55,8 @@ export async function respond(
     return await route.handle({
       controls,
       routes,
+      query: new URLSearchParams(url.slice(path.length)),
+      hasBody: hasBody(request),
       readBody: () => readJsonBody(request, askForBody),
       readinessNeedsBroker: options.readinessNeedsBroker,
       showDetails: showDetails !== 'never' && trusted,

@@ -1,6 +1,8 @@
 import type { EndpointId } from '../ground/management.ts';
+import { resetBreakers } from './breaker-endpoint.ts';
 import type { Controls, Health } from './controls.ts';
 import type { JsonBody } from './json-body.ts';
+import { metricsEndpoint } from './metrics-endpoint.ts';
 import { outboxStatistics, replayOutbox } from './outbox-endpoint.ts';
 import { json, type Reply } from './reply.ts';
 
@@ -15,6 +17,9 @@ export interface RouteContext {
   readonly readinessNeedsBroker: boolean;
   /** `application/json`, or the versioned media type when the request asks for it. */
   readonly jsonType: string;
+  /** Of the request target, `?` and all that follows. */
+  readonly query: URLSearchParams;
+  readonly hasBody: boolean;
   /** Of a POST. */
   readonly readBody: () => Promise<JsonBody>;
 }
@@ -70,6 +75,20 @@ const allRoutes: readonly Route[] = [
     handle: readiness,
   },
   { path: '/actuator/info', ids: ['info'], method: 'GET', link: 'info', handle: info },
+  {
+    path: '/actuator/svc-metrics',
+    ids: ['svc-metrics'],
+    method: 'GET',
+    link: 'svc-metrics',
+    handle: metricsEndpoint,
+  },
+  {
+    path: '/actuator/svc/circuit-breaker/reset',
+    ids: ['svc-metrics'],
+    method: 'POST',
+    link: 'svc-circuit-breaker-reset',
+    handle: resetBreakers,
+  },
   {
     path: '/actuator/svc-outbox',
     ids: ['svc-outbox'],

@@ -1,16 +1,15 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import { hasBody } from './json-body.ts';
 import { problem } from './problem.ts';
 import type { Reply } from './reply.ts';
 
 /** Writes an answer, without its body for HEAD. */
 export function writeReply(request: IncomingMessage, response: ServerResponse, reply: Reply): void {
   // A body that nobody reads would be read up to its end to save the connection.
-  const hasBody =
-    request.headers['transfer-encoding'] !== undefined || Number(request.headers['content-length']) > 0;
   response.writeHead(reply.status, {
     ...commonHeaders(reply),
-    ...(hasBody ? { connection: 'close' } : {}),
+    ...(hasBody(request) ? { connection: 'close' } : {}),
   });
   response.end(reply.body);
 }

@@ -47,6 +47,8 @@ export interface Histogram {
   record(value: number): void;
   readonly count: number;
   readonly sum: number;
+  /** The largest of all; 0 where there is none. */
+  readonly max: number;
   /** One count per bound and one for what is above the last, not cumulative. */
   readonly buckets: readonly number[];
 }
@@ -56,6 +58,7 @@ export function createHistogram(bounds: readonly number[] = durationBoundsSecond
   const histogram = {
     count: 0,
     sum: 0,
+    max: 0,
     buckets,
     record(value: number): void {
       if (Number.isNaN(value)) return;
@@ -65,6 +68,7 @@ export function createHistogram(bounds: readonly number[] = durationBoundsSecond
       (buckets[index] as number)++;
       histogram.count++;
       histogram.sum += recorded;
+      if (recorded > histogram.max) histogram.max = recorded;
     },
   };
   return histogram;

@@ -52,7 +52,18 @@ export interface OutboxState {
   circuit(): number | null;
 }
 
-/** What the instruments read. */
+/** So many dead letters are remembered. */
+export const maxRecentDlqEvents = 10;
+
+/** An event in the dead letter topic. */
+export interface RecentDlqEvent {
+  readonly eventType: string;
+  /** Name of the root cause and one line for an operator. */
+  readonly failureReason: string;
+  readonly timestampMs: number;
+}
+
+/** What the instruments and the metrics report read. */
 export interface MetricSources {
   readonly ledger: Ledger;
   readonly durations: PublishDurations;
@@ -63,6 +74,10 @@ export interface MetricSources {
   /** `undefined` where ids have no worker id. */
   worker(): WorkerState | undefined;
   captureTargets(): readonly CaptureTarget[];
+  /** When the broker last acknowledged an event of a call; `null`: it has none yet. */
+  lastPublishedMs(): number | null;
+  /** The newest first, {@link maxRecentDlqEvents} at most. */
+  recentDlqEvents(): readonly RecentDlqEvent[];
   /** Only where there is an outbox. */
   readonly outbox?: OutboxState | undefined;
 }

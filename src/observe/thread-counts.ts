@@ -1,5 +1,12 @@
 import { durationBoundsSeconds } from './durations.ts';
-import type { BufferState, CaptureTarget, MetricSources, OutboxState } from './metrics.ts';
+import {
+  type BufferState,
+  type CaptureTarget,
+  type MetricSources,
+  maxRecentDlqEvents,
+  type OutboxState,
+  type RecentDlqEvent,
+} from './metrics.ts';
 import {
   type EventTypeCounts,
   type Outcome,
@@ -8,7 +15,7 @@ import {
   sendFailureKinds,
 } from './outcomes.ts';
 
-/** The counts of one worker thread, as they go to the main thread: numbers and names only. */
+/** The counts of one worker thread, as they go to the main thread: numbers, names and reasons only. */
 export interface ThreadCounts {
   readonly thread: number;
   readonly rows: readonly CountRow[];
@@ -17,6 +24,8 @@ export interface ThreadCounts {
   readonly buffer: BufferState;
   readonly calls: readonly TargetCalls[];
   readonly outbox: OutboxCounts;
+  readonly lastPublishedMs: number | null;
+  readonly recentDlqEvents: readonly RecentDlqEvent[];
 }
 
 /** All 0 where there is no outbox. */
@@ -33,6 +42,7 @@ interface DurationRow {
   readonly eventType: string;
   readonly count: number;
   readonly sum: number;
+  readonly max: number;
   readonly buckets: readonly number[];
 }
 
@@ -42,15 +52,17 @@ export function readCounts(thread: number, sources: MetricSources): ThreadCounts
     thread,
     rows: [...ledger.rows()].map(countsOf),
     brokerErrors: { ...ledger.brokerErrors() },
-    durations: [...durations.rows()].map(({ attributes, histogram: { count, sum, buckets } }) => ({
+    durations: [...durations.rows()].map(({ attributes, histogram: { count, sum, max, buckets } }) => ({
       ...attributes,
-      ...{ count, sum, buckets: [...buckets] },
+      ...{ count, sum, max, buckets: [...buckets] },
     })),
     buffer: sources.buffer(),
     calls: sources
       .captureTargets()
       .map(({ target, calls, failed, skipped }) => ({ target, calls, failed, skipped })),
     outbox: outboxCounts(sources.outbox),
+    lastPublishedMs: sources.lastPublishedMs(),
+    recentDlqEvents: sources.recentDlqEvents(),
   };
 }
 
@@ -64,6 +76,8 @@ export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts 
     buffer: addBuffers(one.buffer, other.buffer),
     calls: merged([...one.calls, ...other.calls], ({ target }) => target, addCalls),
     outbox: addOutboxes(one.outbox, other.outbox),
+    lastPublishedMs: later(one.lastPublishedMs, other.lastPublishedMs),
+    recentDlqEvents: newest(one.recentDlqEvents, other.recentDlqEvents),
   };
 }
 
@@ -99,6 +113,8 @@ export function withCounts(own: MetricSources, others: () => ThreadCounts | unde
       const calls = new Map(all().calls.map((each) => [each.target, each]));
       return own.captureTargets().map((target) => ({ ...target, ...calls.get(target.target) }));
     },
+    lastPublishedMs: () => all().lastPublishedMs,
+    recentDlqEvents: () => all().recentDlqEvents,
   };
 }
 
@@ -152,6 +168,7 @@ function addDurations(one: DurationRow, other: DurationRow): DurationRow {
     eventType: one.eventType,
     count: one.count + other.count,
     sum: one.sum + other.sum,
+    max: Math.max(one.max, other.max),
     buckets: durationBuckets.map((index) => (one.buckets[index] ?? 0) + (other.buckets[index] ?? 0)),
   };
 }
@@ -172,4 +189,13 @@ function addOutboxes(one: OutboxCounts, other: OutboxCounts): OutboxCounts {
     failed: one.failed + other.failed,
     unconfirmed: one.unconfirmed + other.unconfirmed,
   };
+}
+
+function later(one: number | null, other: number | null): number | null {
+  return one === null || other === null ? (one ?? other) : Math.max(one, other);
+}
+
+function newest(one: readonly RecentDlqEvent[], other: readonly RecentDlqEvent[]): readonly RecentDlqEvent[] {
+  const all = [...one, ...other].sort((a, b) => b.timestampMs - a.timestampMs);
+  return all.slice(0, maxRecentDlqEvents);
 }

@@ -6,12 +6,16 @@ import { currentScope, type Scope } from '../transaction/scope.ts';
 import { nextMoment } from '../transaction/transaction.ts';
 import { insertError } from './insert-error.ts';
 import type { OutboxRow } from './outbox-row.ts';
+import { checkRow } from './row-limits.ts';
 import { type OnRowEnd, rowWatch } from './row-watch.ts';
 import type { SameTable } from './same-table.ts';
 
 /** An event on its way into the outbox. */
 export interface Storing {
-  /** Resolves when the database has taken the row; `undefined`: it has. Rejects with the reason why it has not. */
+  /**
+   * Resolves when the database has taken the row, and rejects with the reason why it has not. `undefined`: nobody has to wait, as it has
+   * taken it already, or gets it before the next statement or with the COMMIT, which fails then where the row does.
+   */
   readonly written: Promise<void> | undefined;
   /** Never rejects: what was not written is rolled back. */
   readonly outcome: Promise<'outbox' | 'rolled_back'>;
@@ -32,7 +36,7 @@ export interface JoinParts {
 }
 
 export interface OutboxJoin {
-  /** Writes a row into the transaction that a call took part in. Throws where there is none, or more than one. */
+  /** Writes a row into the transaction that a call took part in. Throws where it cannot: then the caller refuses the event. */
   store(row: OutboxRow, scope: Scope | undefined): Storing;
   /** An event that cannot be made: the transaction it belongs to must not commit. */
   refuse(reason: unknown, scope: Scope | undefined): void;
@@ -71,18 +75,14 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
 
   return {
     store(row, given) {
+      checkRow(row);
       const scope = given ?? currentScope();
       const [transaction, ...others] = findTransactions(scope);
       if (transaction === undefined) return storeAlone(row);
       if (others.length > 0) throw severalTransactions();
       const { session } = transaction;
-      try {
-        const tell = parts.sameTable?.watch(session, row.eventId);
-        if (tell !== undefined) void transaction.follow().then((end) => tell(end === 'committed'));
-      } catch (error) {
-        transaction.fail(error, sinceOf(scope));
-        throw error;
-      }
+      const tell = parts.sameTable?.watch(session, row.eventId);
+      if (tell !== undefined) void transaction.follow().then((end) => tell(end === 'committed'));
       const statement = parts.insert(session.dialect, row);
       const since = sinceOf(scope);
       const { written, ended } = transaction.join(statement, since, insertError, watch.onRow?.(row));

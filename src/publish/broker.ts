@@ -30,6 +30,16 @@ export interface SendFailure {
 
 export type SendResult = { readonly ok: true } | { readonly ok: false; readonly failure: SendFailure };
 
+/** What a client knows of its connections to the cluster. */
+export interface BrokerTraffic {
+  /** Those that are open now, for sends and for questions. */
+  readonly connectionCount: number;
+  /** Sends that were written, and not answered yet. */
+  readonly inFlightRequests: number;
+  /** Milliseconds from writing a send to its answer, the mean of the last minute; `null`: there was none. */
+  readonly requestLatencyAvg: number | null;
+}
+
 /**
  * PORT: a client of a broker. One folder under `adapters/` implements it; `test/contract/broker.ts` is the suite it passes.
  *
@@ -58,6 +68,8 @@ export interface Broker {
   letGo?(): void;
   /** Number of partitions of a topic, or `undefined` where the broker does not know it. */
   partitionsFor(topic: string): Promise<number | undefined>;
+  /** Optional, of a client that has connections. At once; `undefined`: it is not loaded yet. */
+  traffic?(): BrokerTraffic | undefined;
   /** For health checks. Rejects with a one-line message when the cluster cannot be reached. */
   describe(): Promise<ClusterInfo>;
   close(deadlineMs: number): Promise<void>;

@@ -42,7 +42,11 @@ const brokers: Record<string, Load> = {
 
 /** A broker whose adapter and vendor are loaded at its first use, so that start-up pays for neither. */
 export function openBroker(name: string, settings: BrokerSettings): Broker {
-  const load = loadOnce(async () => watchForHangs(await (brokers[name] as Load)(settings), systemClock));
+  let opened: Broker | undefined;
+  const load = loadOnce(async () => {
+    opened = watchForHangs(await (brokers[name] as Load)(settings), systemClock);
+    return opened;
+  });
   const orFailure = async (use: (broker: Broker) => Promise<SendResult>): Promise<SendResult> => {
     try {
       return await use(await load());
@@ -63,6 +67,7 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
       ),
     partitionsFor: async (topic) => (await load()).partitionsFor(topic),
     describe: async () => (await load()).describe(),
+    traffic: () => opened?.traffic?.(),
     close: async (deadlineMs) => (await load.started())?.close(deadlineMs),
   };
 }

@@ -120,6 +120,11 @@ export function startEngine(
     worker: ids.worker,
     outbox: outbox?.state,
     captureTargets: () => report().map(({ id, ...target }) => ({ ...target, target: id })),
+    lastPublishedMs() {
+      const agoMs = queue.publishedMsAgo();
+      return agoMs === undefined ? null : clock.now() - agoMs;
+    },
+    recentDlqEvents: tiers.recentDlqEvents,
   };
   bindMeter(otelApi, sources, { version, logger });
   logger.info(whereTo(config));
@@ -134,6 +139,7 @@ export function startEngine(
     sources: all,
     info,
     outbox: outbox?.managed,
+    breakers: { broker: queue.breaker, ...(outbox && { outbox: outbox.breaker }) },
   });
   // Aside, and after it: what is wrong with the connection is said once.
   void connectEarly(broker, queue, logger).then(ids.lease);

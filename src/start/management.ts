@@ -1,11 +1,14 @@
 import type { Config } from '../config/config.ts';
-import type { Controls, Info, KeyHealth } from '../manage/controls.ts';
+import { systemClock } from '../ground/clock.ts';
+import type { BreakerReset, Controls, Info, KeyHealth } from '../manage/controls.ts';
 import { cacheHealth } from '../manage/health-cache.ts';
+import { flatMetricsReport, metricsReport, type ReportParts } from '../manage/metrics-report.ts';
 import { type ManagementServer, startManagementServer } from '../manage/server.ts';
 import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { MetricSources } from '../observe/metrics.ts';
 import type { Broker } from '../publish/broker.ts';
+import type { Breaker } from '../publish/main/breaker.ts';
 import type { LossAlert } from '../publish/tiers/loss-alert.ts';
 import type { ManagedOutbox } from './outbox/managed-outbox.ts';
 
@@ -18,7 +21,16 @@ export interface Managed {
   readonly sources: MetricSources;
   readonly info: Info;
   readonly outbox: ManagedOutbox | undefined;
+  readonly breakers: ManagedBreakers;
 }
+
+/** The circuit breakers of this process, each where there is one. */
+export interface ManagedBreakers {
+  readonly broker?: ResettableBreaker;
+  readonly outbox?: () => ResettableBreaker | undefined;
+}
+
+export type ResettableBreaker = Pick<Breaker, 'state' | 'reset'>;
 
 /** That of Prometheus exporters of OpenTelemetry as well: one in the same process has it before svc has. */
 const usualPort = { port: 9464, portTries: 10 };
@@ -41,7 +53,13 @@ export async function startManagement(
     {
       health: healthOf(config, managed),
       metricsText: () => metricsText(managed),
+      metricsReport: async () => metricsReport(await reportParts(managed)),
+      flatMetricsReport: async () => flatMetricsReport(await reportParts(managed)),
       info: () => managed.info,
+      resetBreakers: () => ({
+        broker: reset(managed.breakers.broker),
+        outbox: reset(managed.breakers.outbox?.()),
+      }),
       outbox: managed.outbox,
     },
     logger,
@@ -58,6 +76,18 @@ async function metricsText({ sources, info }: Managed): Promise<string> {
 
 function hostOf({ address, port }: ManagementServer): string {
   return `${address.includes(':') ? `[${address}]` : address}:${port}`;
+}
+
+async function reportParts({ sources, outbox, broker }: Managed): Promise<ReportParts> {
+  const health = await outbox?.health();
+  return { sources, outbox: health, traffic: broker.traffic?.(), nowMs: systemClock.now() };
+}
+
+function reset(breaker: ResettableBreaker | undefined): BreakerReset | null {
+  if (breaker === undefined) return null;
+  const before = breaker.state;
+  breaker.reset();
+  return { before, after: breaker.state };
 }
 
 function healthOf(

@@ -13,9 +13,10 @@ import { createSameTable } from '../outbox/same-table.ts';
 import type { Broker } from '../publish/broker.ts';
 import { type Dialect, dialectOf, dialects } from '../transaction/dialect.ts';
 import { openOutboxStore } from './adapters.ts';
+import type { ResettableBreaker } from './management.ts';
 import { type ManagedOutbox, manageOutbox } from './outbox/managed-outbox.ts';
 import { openRelay } from './outbox/open-relay.ts';
-import { outboxState } from './outbox/outbox-state.ts';
+import { breakerOf, outboxState } from './outbox/outbox-state.ts';
 import { prepareStore } from './outbox/prepare-store.ts';
 import { runRelay } from './outbox/relay-in-process.ts';
 import { tellOfRows } from './outbox/stored-rows.ts';
@@ -25,6 +26,8 @@ export interface StartedOutbox {
   readonly join: OutboxJoin;
   readonly state: OutboxState;
   readonly managed: ManagedOutbox;
+  /** Of the relay in this process. */
+  breaker(): ResettableBreaker | undefined;
   /** Whether `finish` has something to do. */
   isUnfinished(): boolean;
   /** Sends what is committed, acknowledges it, and lets other relays have its shards. Returns whether that is done. */
@@ -90,6 +93,7 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
   return {
     join,
     managed,
+    breaker: () => breakerOf(relay),
     state: outboxState({
       relay: () => relay?.state(),
       processed: () => relay?.processed() ?? { published: 0, failed: 0 },

@@ -15,6 +15,7 @@ import { createBackupTier } from '../publish/tiers/backup-tier.ts';
 import { createDlqTier } from '../publish/tiers/dlq-tier.ts';
 import { createKeptNotice } from '../publish/tiers/kept-notice.ts';
 import type { LossAlert } from '../publish/tiers/loss-alert.ts';
+import { createRecentDlqEvents, type RecentDlqEvents } from '../publish/tiers/recent-dlq.ts';
 import { createTierChain } from '../publish/tiers/tier-chain.ts';
 import { openLocalBackup, openLocalSource, openS3Backup } from './adapters.ts';
 import { tiersTimeMs } from './settings.ts';
@@ -39,6 +40,7 @@ export interface StartedTiers {
   saveLate(failed: FailedEvent): boolean;
   /** What waits in the local backup, and what was sent from there. */
   backup(): BackupState;
+  readonly recentDlqEvents: RecentDlqEvents['list'];
   close(deadlineMs: number): Promise<void>;
 }
 
@@ -84,9 +86,14 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
     logger,
     isolate,
   });
+  const recentDlq = createRecentDlqEvents(clock);
+  const sayKept = createKeptNotice(logger, clock);
   const chain = createTierChain({
     tiers: dlq === undefined ? [backupTier] : [dlq, backupTier],
-    onKept: createKeptNotice(logger, clock),
+    onKept(name, failed) {
+      sayKept(name, failed);
+      if (name === 'dlq') recentDlq.add(failed);
+    },
     onDlqFailed: ({ event }) => ledger.dlqFailed(event.eventType),
     onLost: ({ event, topic, failure }) => alert.lost(event, topic, failure),
   });
@@ -134,6 +141,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
     },
     published: () => drain?.published(),
     backup: () => ({ ...(local?.state() ?? nothingWaits), drained: drain?.count() ?? 0 }),
+    recentDlqEvents: recentDlq.list,
     save: (failed) => backupTier.storeSync([...new Set([...failed, ...chain.underWay()])]),
     saveLate(failed) {
       const isStored = backupTier.storeSync([failed]) === 1;

@@ -31,7 +31,10 @@ export function nextMoment(): number {
 
 /** What svc has written into a transaction of the application. */
 export interface Joined {
-  /** Resolves when the database has taken it; `undefined`: it has. Rejects with the error as it was explained. */
+  /**
+   * Resolves when the database has taken it, and rejects with the error as it was explained. `undefined`: it has taken it already, or it
+   * is held until the next statement or the COMMIT, which fails then where this does.
+   */
   readonly written: Promise<void> | undefined;
   /** What became of it. Resolves when the transaction, or the savepoint around it, has ended. */
   readonly ended: Promise<TransactionEnd>;
@@ -64,7 +67,6 @@ export class Transaction {
   /** Rows that are written right now, until it is known whether the database has taken them. */
   private readonly sent = new Set<HeldRow>();
   private isClosed = false;
-
   private readonly inTurn: InTurn;
 
   /** `inTurn` holds back what svc writes while the BEGIN itself has to wait. */

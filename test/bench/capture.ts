@@ -95,6 +95,8 @@ function captured(): {
       backup: () => ({ files: 0, events: 0, bytes: 0, drained: 0 }),
       worker: () => undefined,
       captureTargets: () => [],
+      lastPublishedMs: () => null,
+      recentDlqEvents: () => [],
     },
   };
 }

@@ -95,6 +95,10 @@ describe('svc relay', function () {
     assert.equal(typeof timeSinceLastSuccessMs, 'number');
     const statistics = (await (await fetch(`${address}/actuator/svc-outbox`)).json()) as object;
     assert.equal((statistics as { published: number }).published, 3);
+    const flat = await (await fetch(`${address}/actuator/svc-metrics?shape=flat`)).json();
+    const { lastPublishTime, ...counts } = flat as Record<string, unknown>;
+    assert.deepEqual(counts, { eventsPublished: 3, eventsFailed: 0, dlqEvents: 0, outboxPending: 0 });
+    assert.ok(Math.abs(Date.now() - Date.parse(String(lastPublishTime))) < 15_000);
 
     assert.equal(await relay.stop('SIGTERM'), 0);
     assert.match(relay.stderr(), /svc: relay: stops after the batch under way\n$/);

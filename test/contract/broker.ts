@@ -244,6 +244,37 @@ export function testBroker(get: () => BrokerUnderTest): void {
     else assert.equal(clusterId, null);
   });
 
+  it('tells of its connections and sends, and nothing where it has none', async () => {
+    const broker = open();
+    assert.equal(broker.traffic?.(), undefined, 'nothing is loaded before the first use');
+    const topic = await prepared();
+    const first = recordOf(1);
+    await broker.send(topic, 0, [first]);
+    const { isCluster } = get();
+    assert.equal(broker.traffic !== undefined, isCluster);
+    if (broker.traffic === undefined) return;
+    const idle = broker.traffic();
+    assert.ok((idle?.connectionCount ?? 0) >= 1);
+    assert.equal(idle?.inFlightRequests, 0);
+    const latency = idle?.requestLatencyAvg ?? Number.NaN;
+    assert.ok(latency >= 0 && latency < 10_000, String(latency));
+    let most = 0;
+    const sending = broker.send(topic, 0, [recordOf('x'.repeat(500_000))]).finally(() => {
+      sent = true;
+    });
+    let sent = false;
+    while (!sent) {
+      most = Math.max(most, broker.traffic()?.inFlightRequests ?? 0);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await sending;
+    assert.equal(most, 1);
+    assert.equal(broker.traffic()?.inFlightRequests, 0);
+    await broker.close(1_000);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    assert.equal(broker.traffic()?.connectionCount, 0);
+  });
+
   it('waits for sends under way when it closes', async () => {
     const topic = await prepared();
     const broker = open();

@@ -2,12 +2,12 @@ import { runOwnWork } from '../../src/ground/lifecycle.ts';
 import { createOutboxFunctions } from '../../src/outbox/api/functions.ts';
 import type { RunningOutbox } from '../../src/outbox/api/running-outbox.ts';
 import { createOutboxJoin, type JoinParts, type OutboxJoin, type Storing } from '../../src/outbox/join.ts';
-import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
 import { createConnections } from '../../src/transaction/connection.ts';
 import type { Dialect } from '../../src/transaction/dialect.ts';
 import type { DriverPatch } from '../../src/transaction/driver.ts';
 import { currentScope, runInScope, Scope } from '../../src/transaction/scope.ts';
 import type { CallbackResult } from '../../src/transaction/transaction.ts';
+import { outboxRow } from '../cli/outbox-folder.ts';
 
 /** How often svc was surprised by a commit. */
 export const alarms = { ungated: 0 };
@@ -104,7 +104,7 @@ export class Captures {
   private store(id: string, scope: Scope): Promise<void> | undefined {
     return runOwnWork(() => {
       try {
-        const { written, outcome } = this.join.store({ eventId: id } as OutboxRow, scope);
+        const { written, outcome } = this.join.store(outboxRow({ eventId: id }), scope);
         this.outcomes.set(id, outcome as never);
         return written;
       } catch (error) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { ddl, schemaVersion } from '../../src/adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
-import { longestAggregateText } from '../../src/ground/event-fields.ts';
+import { longestOutboxText } from '../../src/ground/event-fields.ts';
 import { quoteTable } from '../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import { newTable, type OutboxStoreUnderTest, rowOf } from './outbox-store.ts';
@@ -113,16 +113,20 @@ export function testOutboxSchema(get: () => OutboxStoreUnderTest): void {
     assert.equal((await open('never').claim('one', 1_000)).length, 64);
   });
 
-  it('takes the longest type and id of an aggregate that svc lets through', async () => {
+  it('takes the longest texts that svc lets through', async () => {
     const store = open('always');
     await store.prepare();
     const row = rowOf({
-      aggregateType: 'é'.repeat(longestAggregateText / 2),
-      aggregateId: 'x'.repeat(longestAggregateText),
+      aggregateType: 'é'.repeat(longestOutboxText / 2),
+      aggregateId: 'x'.repeat(longestOutboxText),
+      key: 'k'.repeat(longestOutboxText),
+      eventType: 't'.repeat(longestOutboxText),
+      topic: 'o'.repeat(longestOutboxText),
     });
     await store.insert([row]);
     const [found] = await store.read({}, 0, 1);
-    assert.ok(found?.aggregateType === row.aggregateType && found.aggregateId === row.aggregateId);
+    for (const name of ['aggregateType', 'aggregateId', 'key', 'eventType', 'topic'] as const)
+      assert.ok(found?.[name] === row[name], name);
     assert.equal(await store.holds(row.eventId, await store.lastId()), false);
     assert.equal(await store.holds(row.eventId, (await store.lastId()) - 1), true);
   });

@@ -1,4 +1,6 @@
-import type { Controls, Health } from '../../src/manage/controls.ts';
+import type { Controls, Health, OutboxHealth } from '../../src/manage/controls.ts';
+import { flatMetricsReport, metricsReport, type ReportParts } from '../../src/manage/metrics-report.ts';
+import { filledSources } from '../observe/metric-sources.ts';
 
 export const upHealth: Health = {
   status: 'UP',
@@ -21,11 +23,42 @@ export const downHealth: Health = {
   },
 };
 
+export const upOutbox: OutboxHealth = {
+  status: 'UP',
+  circuitBreakerState: 'HALF-OPEN',
+  consecutiveFailures: 5,
+  timeSinceLastSuccessMs: 61_000,
+  totalPending: 12,
+  totalFailed: 2,
+  oldestPendingMs: 1_500,
+};
+
+/** Its database does not answer, and no relay runs here. */
+export const downOutbox: OutboxHealth = {
+  status: 'DOWN',
+  circuitBreakerState: null,
+  consecutiveFailures: null,
+  timeSinceLastSuccessMs: null,
+  totalPending: null,
+  totalFailed: null,
+  oldestPendingMs: null,
+  error: 'the database cannot be reached',
+};
+
+export function reports(parts: ReportParts): Pick<Controls, 'metricsReport' | 'flatMetricsReport'> {
+  return {
+    metricsReport: async () => metricsReport(parts),
+    flatMetricsReport: async () => flatMetricsReport(parts),
+  };
+}
+
 export function fakeControls(overrides: Partial<Controls> = {}): Controls {
   return {
     health: async () => upHealth,
     metricsText: async () => '# TYPE svc_events_in_flight gauge\nsvc_events_in_flight{eventType="é"} 0\n',
     info: () => ({ service: { name: 'orders', version: '1.4.0' }, svc: { version: '0.1.0' } }),
+    ...reports({ sources: filledSources(), outbox: undefined, traffic: undefined, nowMs: 0 }),
+    resetBreakers: () => ({ broker: null, outbox: null }),
     ...overrides,
   };
 }

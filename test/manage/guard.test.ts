@@ -32,7 +32,8 @@ describe('management guard', () => {
       '/__proto__',
       '/constructor',
       '/actuator/health/../../metrics',
-      '/actuator/svc-metrics',
+      '/actuator/svc-metrics/',
+      '/actuator/svc/circuit-breaker',
       '/actuator/health/other',
     ]) {
       it(`404: ${path}`, async () => assert.equal((await ask(await start(), path)).status, 404));

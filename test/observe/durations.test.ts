@@ -67,6 +67,13 @@ describe('histogram', () => {
     assert.equal(histogram.buckets.at(-1), 1);
   });
 
+  it('knows the largest', () => {
+    const histogram = createHistogram();
+    assert.equal(histogram.max, 0);
+    for (const value of [0.2, 12, 3, Number.NaN, -1]) histogram.record(value);
+    assert.equal(histogram.max, 12);
+  });
+
   it('ignores what is not a number and counts a negative duration as zero', () => {
     const histogram = createHistogram();
     histogram.record(Number.NaN);

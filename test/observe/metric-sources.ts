@@ -12,6 +12,8 @@ export function metricSources(captureTargets: readonly CaptureTarget[] = []): Me
     backup: () => ({ files: 0, events: 0, bytes: 0, drained: 0 }),
     worker: () => ({ workerId: 17, source: 'kafka' }),
     captureTargets: () => captureTargets,
+    lastPublishedMs: () => null,
+    recentDlqEvents: () => [],
   };
 }
 

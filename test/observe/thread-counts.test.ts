@@ -43,6 +43,22 @@ describe('counts of worker threads', () => {
     }
   });
 
+  it('bring their largest duration, their last publication and their dead letters', () => {
+    const dead = (timestampMs: number) => ({ eventType: 'A', failureReason: 'why', timestampMs });
+    const one = { ...metricSources(), lastPublishedMs: () => 5, recentDlqEvents: () => [dead(9), dead(3)] };
+    const other = { ...metricSources(), lastPublishedMs: () => 7, recentDlqEvents: () => [dead(8)] };
+    one.durations.record('A', 1);
+    other.durations.record('A', 2);
+    const sources = withCounts(one, () => readCounts(7, other));
+    assert.equal([...sources.durations.rows()][0]?.histogram.max, 2);
+    assert.equal(sources.lastPublishedMs(), 7);
+    assert.deepEqual(sources.recentDlqEvents(), [dead(9), dead(8), dead(3)]);
+    const quiet = withCounts(metricSources(), () => readCounts(7, other));
+    assert.equal(quiet.lastPublishedMs(), 7);
+    assert.equal(withCounts(other, () => readCounts(7, metricSources())).lastPublishedMs(), 7);
+    assert.deepEqual(quiet.recentDlqEvents(), [dead(8)]);
+  });
+
   it('survive the way between threads', () => {
     const counts = readCounts(7, filledSources());
     assert.deepEqual(structuredClone(counts), counts);

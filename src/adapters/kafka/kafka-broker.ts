@@ -2,7 +2,14 @@
 
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
-import type { Broker, BrokerRecord, ClusterInfo, SendFailure, SendResult } from '../../publish/broker.ts';
+import type {
+  Broker,
+  BrokerRecord,
+  BrokerTraffic,
+  ClusterInfo,
+  SendFailure,
+  SendResult,
+} from '../../publish/broker.ts';
 import type { FailureScene } from './failure-lines.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import { createPatientSend } from './patient-send.ts';
@@ -18,6 +25,7 @@ export interface KafkaSession {
   /** `undefined` where Kafka does not know the topic. Never creates it. */
   partitionCount(topic: string): Promise<number | undefined>;
   describe(): Promise<ClusterInfo>;
+  traffic(): BrokerTraffic;
   /** At once. */
   close(): Promise<void>;
 }
@@ -63,7 +71,11 @@ export function createKafkaBroker({
     isReady: async (topic) => (await (await session()).partitionCount(topic)) !== undefined,
     limitMs: options.requestTimeoutMs,
   });
-  const session = loadOnce(load);
+  let opened: KafkaSession | undefined;
+  const session = loadOnce(async () => {
+    opened = await load();
+    return opened;
+  });
   let closed = false;
   let closing: Promise<void> | undefined;
 
@@ -117,6 +129,8 @@ export function createKafkaBroker({
         throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', toSendFailure(error, asking).message);
       }
     },
+
+    traffic: () => opened?.traffic(),
 
     close(deadlineMs) {
       closed = true;

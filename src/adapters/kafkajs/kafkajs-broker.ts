@@ -4,7 +4,7 @@ import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publis
 import { noSuchPartition } from '../kafka/failure-lines.ts';
 import { createKafkaBroker, failed, type KafkaSession } from '../kafka/kafka-broker.ts';
 import { adminOptions, createKafkajsAdmin } from './kafkajs-admin.ts';
-import { type KafkajsClientOptions, loadKafkajs, type OpenKafkajsClient } from './kafkajs-client.ts';
+import { type KafkajsClientOptions, type LoadedKafkajs, loadKafkajs } from './kafkajs-client.ts';
 import { toSendFailure } from './kafkajs-failure.ts';
 import { createLeaderScout } from './leader-scout.ts';
 import { createTopicProducers } from './topic-producers.ts';
@@ -24,7 +24,7 @@ export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
   });
 }
 
-function sessionOf(open: OpenKafkajsClient, options: KafkajsBrokerOptions): KafkaSession {
+function sessionOf(open: LoadedKafkajs, options: KafkajsBrokerOptions): KafkaSession {
   const producers = createTopicProducers(open, options);
   const admin = createKafkajsAdmin(open, options);
   const scout = createLeaderScout(open, () => [...options.brokers, ...admin.knownBrokers()]);
@@ -50,6 +50,7 @@ function sessionOf(open: OpenKafkajsClient, options: KafkajsBrokerOptions): Kafk
     send,
     partitionCount: admin.partitionCount,
     describe: admin.describe,
+    traffic: () => ({ connectionCount: open.connectionCount(), ...producers.traffic() }),
 
     async giveUpOn(topic, partition) {
       const send = producers.oldest(topic, partition);

@@ -46,8 +46,13 @@ export interface OpenOptions {
 /** Each client begins with another broker of the list: one that hangs there must not hold up all of them. */
 export type OpenKafkajsClient = (other?: OpenOptions) => KafkajsClient;
 
+export type LoadedKafkajs = OpenKafkajsClient & {
+  /** Of all clients that it has opened. */
+  connectionCount(): number;
+};
+
 /** Loads and patches kafkajs and reads the certificates; the result opens clients, which share nothing. */
-export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKafkajsClient> {
+export async function loadKafkajs(options: KafkajsClientOptions): Promise<LoadedKafkajs> {
   const vendor = (await import('kafkajs')).default;
   const [canCarry] = await Promise.all([patchProduce(), patchRequestQueue(options.logger)]);
   const certificates = options.tls && readCertificates(options.tls, options.logger);
@@ -66,7 +71,11 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
     ssl: certificates !== undefined,
   };
   let opened = 0;
-  return ({ brokers = options.brokers, requestTimeoutMs = options.requestTimeoutMs } = {}) => {
+  const connected = new Set<Socket>();
+  const open: OpenKafkajsClient = ({
+    brokers = options.brokers,
+    requestTimeoutMs = options.requestTimeoutMs,
+  } = {}) => {
     const sockets = new Map<Socket, Traffic>();
     // One for brokers of its own begins with them: it does not count among those that take turns.
     const first = brokers === options.brokers ? opened++ % brokers.length : 0;
@@ -76,7 +85,10 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
     const socketFactory = (target: SocketTarget): Socket => {
       // kafkajs reconnects by itself when its requests fail.
       if (destroyed) throw new Error('closed by svc');
-      return openSocket(target, certificates, sockets);
+      const socket = openSocket(target, certificates, sockets);
+      socket.once(certificates ? 'secureConnect' : 'connect', () => connected.add(socket));
+      socket.once('close', () => connected.delete(socket));
+      return socket;
     };
     return {
       kafka: new vendor.Kafka({
@@ -99,6 +111,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<OpenKa
       },
     };
   };
+  return Object.assign(open, { connectionCount: () => connected.size });
 }
 
 /** The configuration lets kafkajs have these two only. */

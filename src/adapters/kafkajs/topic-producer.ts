@@ -43,7 +43,12 @@ export interface TopicProducerOptions {
   readonly acks: number;
   /** As kafkajs numbers it. */
   readonly compression: number;
+  /** A produce request was answered, so many milliseconds after it was written. */
+  readonly onAnswer?: (ms: number) => void;
 }
+
+/** In Kafka's protocol. */
+const produceKey = 0;
 
 /**
  * A producer of its own for each topic: kafkajs asks for the metadata of all topics of a producer at once, so one topic
@@ -67,6 +72,9 @@ export function createTopicProducer(options: TopicProducerOptions): TopicProduce
         return partition;
       };
     },
+  });
+  producer.on(producer.events.REQUEST, ({ payload: { apiKey, duration } }) => {
+    if (apiKey === produceKey) options.onAnswer?.(duration);
   });
   let connecting: Promise<void> | undefined;
   let underWay = 0;

@@ -1,4 +1,6 @@
-import type { BrokerRecord } from '../../publish/broker.ts';
+import { systemClock } from '../../ground/clock.ts';
+import type { BrokerRecord, BrokerTraffic } from '../../publish/broker.ts';
+import { createAnswerTimes } from '../kafka/answer-times.ts';
 import { ackNumbers, codecNumbers } from '../kafka/records/protocol-numbers.ts';
 import type { KafkajsClientOptions, OpenKafkajsClient } from './kafkajs-client.ts';
 import { rootCause } from './kafkajs-failure.ts';
@@ -22,6 +24,7 @@ export interface TopicProducers {
   ): Promise<number>;
   /** The oldest send to a partition that is not given up. */
   oldest(topic: string, partition: number | undefined): SendUnderWay | undefined;
+  traffic(): Omit<BrokerTraffic, 'connectionCount'>;
   close(): Promise<void>;
 }
 
@@ -36,13 +39,15 @@ export interface SendUnderWay {
 export function createTopicProducers(open: OpenKafkajsClient, options: KafkajsClientOptions): TopicProducers {
   /** In the order of their last use. */
   const producers = new Map<string, TopicProducer>();
+  const answerTimes = createAnswerTimes(systemClock);
+  const onAnswer = answerTimes.record;
   const sends = new Set<SendUnderWay & { readonly topic: string; readonly partition: number | undefined }>();
 
   function producerFor(topic: string): TopicProducer {
     const known = producers.get(topic);
     producers.delete(topic);
     if (known === undefined && producers.size >= maxProducers) closeLeastUsed();
-    const producer = known ?? createTopicProducer({ topic, open, ...settingsOf(options) });
+    const producer = known ?? createTopicProducer({ topic, open, onAnswer, ...settingsOf(options) });
     producers.set(topic, producer);
     return producer;
   }
@@ -94,6 +99,10 @@ export function createTopicProducers(open: OpenKafkajsClient, options: KafkajsCl
         if (send.topic === topic && send.partition === partition && send.mark.givenUp !== true) return send;
       return undefined;
     },
+    traffic() {
+      const written = [...sends].filter(({ mark }) => mark.written && mark.givenUp !== true);
+      return { inFlightRequests: written.length, requestLatencyAvg: answerTimes.mean() };
+    },
     async close() {
       const open = [...producers.values()];
       producers.clear();
@@ -102,7 +111,9 @@ export function createTopicProducers(open: OpenKafkajsClient, options: KafkajsCl
   };
 }
 
-function settingsOf(options: KafkajsClientOptions): Omit<TopicProducerOptions, 'topic' | 'open'> {
+function settingsOf(
+  options: KafkajsClientOptions,
+): Omit<TopicProducerOptions, 'topic' | 'open' | 'onAnswer'> {
   const { brokers, requestTimeoutMs, acks = 'all', compression = 'none' } = options;
   return {
     seedCount: brokers.length,

@@ -12,6 +12,8 @@ export interface Connections {
   has(address: Address): boolean;
   /** Its requests under way fail, and the next one opens another. */
   drop(address: Address): void;
+  /** Those that are open and usable. */
+  count(): number;
   /** For good. */
   close(): void;
 }
@@ -59,6 +61,7 @@ export function createConnections(settings: ConnectionSettings): Connections {
       open.get(key)?.destroy();
       open.delete(key);
     },
+    count: () => [...open.values()].filter((connection) => connection.isUsable()).length,
     close() {
       closed = true;
       ending.abort(new Error('closed by svc'));

@@ -63,6 +63,7 @@ async function load(options: PlatformaticBrokerOptions): Promise<KafkaSession> {
     connect: topics.describe,
     partitionCount: topics.partitionCount,
     describe: topics.describe,
+    traffic: () => ({ connectionCount: toAsk.count() + toSend.count(), ...sends.traffic() }),
 
     async send(topic, partition, records) {
       if (!topicNamePattern.test(topic)) {

@@ -1,5 +1,6 @@
-import { within } from '../../ground/clock.ts';
-import type { BrokerRecord } from '../../publish/broker.ts';
+import { systemClock, within } from '../../ground/clock.ts';
+import type { BrokerRecord, BrokerTraffic } from '../../publish/broker.ts';
+import { createAnswerTimes } from '../kafka/answer-times.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { ackNumbers } from '../kafka/records/protocol-numbers.ts';
 import { type Compression, encodeCompressedBatch, encodeRecordBatch } from '../kafka/records/record-batch.ts';
@@ -18,6 +19,7 @@ export interface Sends {
   send(topic: string, partition: number, records: readonly BrokerRecord[], mark: WriteMark): Promise<boolean>;
   /** Drops the connection that a send to this partition waits on, where another broker leads it by now: the send rejects. */
   letGo(topic: string, partition: number): Promise<void>;
+  traffic(): Omit<BrokerTraffic, 'connectionCount'>;
 }
 
 export interface SendsParts {
@@ -41,6 +43,7 @@ export function createSends(
   options: KafkaClientOptions,
 ): Sends {
   const underWay = new Set<UnderWay>();
+  const answerTimes = createAnswerTimes(systemClock);
   const acks = ackNumbers[options.acks ?? 'all'];
   return {
     async send(topic, partition, records, mark) {
@@ -54,7 +57,9 @@ export function createSends(
           : encodeRecordBatch(records);
         underWay.add(entry);
         mark.written = true;
+        const sinceMs = systemClock.monotonic();
         await connection.produce({ topic, partition, acks, timeoutMs: options.requestTimeoutMs, batch });
+        answerTimes.record(systemClock.monotonic() - sinceMs);
         return true;
       } catch (error) {
         // Whatever it was: the next send asks who leads the partition.
@@ -64,6 +69,8 @@ export function createSends(
         underWay.delete(entry);
       }
     },
+
+    traffic: () => ({ inFlightRequests: underWay.size, requestLatencyAvg: answerTimes.mean() }),
 
     async letGo(topic, partition) {
       const isWaiting = (send: UnderWay) => send.topic === topic && send.partition === partition;

@@ -1,6 +1,6 @@
 import { isTooBig } from '../../ground/bounds.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { fitsAggregate, longestAggregateText } from '../../ground/event-fields.ts';
+import { fitsOutboxText, longestOutboxText } from '../../ground/event-fields.ts';
 import { callOwn } from './call-method.ts';
 import { parseExpression } from './compile.ts';
 import type { Fail } from './failure.ts';
@@ -80,8 +80,8 @@ export function aggregateIdSelector(
   const select = selector(spec, 'aggregateId', parameterNames);
   return (call) => {
     const { text, found } = asText(select(call));
-    if (text !== undefined && text !== '' && fitsAggregate(text)) return text;
-    const other = text === '' ? 'an empty text' : `more than ${longestAggregateText} bytes`;
+    if (text !== undefined && text !== '' && fitsOutboxText(text)) return text;
+    const other = text === '' ? 'an empty text' : `more than ${longestOutboxText} bytes`;
     const says = `${placeOf(spec, 'aggregateId')} gave ${found ?? other}; the id of an aggregate is a text that is not empty, a number or a boolean.`;
     throw new SvcError('SVC_OUTBOX_AGGREGATE_ID', says);
   };

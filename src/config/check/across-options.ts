@@ -1,7 +1,6 @@
 import { accessSync, constants } from 'node:fs';
 import { resolve } from 'node:path';
 import { isLoopback } from '../../ground/addresses.ts';
-import { unservedIds } from '../../ground/management.ts';
 import { variableOf } from '../schema/option.ts';
 import type { TargetConfig } from '../schema/target.ts';
 import type { CheckInput, CheckResult } from './check-input.ts';
@@ -54,11 +53,6 @@ export function checkAcrossOptions(input: CheckInput, targets: readonly TargetCo
     const fix = `Set the environment variable ${variableOf(name)}, or listen on 127.0.0.1`;
     problems.push({ name, message, where: where('management.server.address'), fix });
   }
-
-  const exposure = 'management.endpoints.web.exposure.include';
-  const named = isGiven(exposure) ? ((values.get(exposure) as readonly string[] | undefined) ?? []) : [];
-  for (const endpoint of unservedIds.filter((id) => named.includes(id)))
-    warn(exposure, `${endpoint} has no route in this version: requests for it get 404`, 'Leave it out');
 
   if (values.get('svc.broker.backup.s3-enabled') === true) {
     require('svc.broker.backup.s3-bucket', 's3Bucket is required when s3Enabled=true');

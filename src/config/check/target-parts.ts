@@ -1,7 +1,7 @@
 import {
-  fitsAggregate,
+  fitsOutboxText,
   headerNameProblem,
-  longestAggregateText,
+  longestOutboxText,
   maxHeaders,
 } from '../../ground/event-fields.ts';
 import { nearestName } from '../../ground/nearest-names.ts';
@@ -52,8 +52,8 @@ function optionOf(name: Name) {
 
 function checkAggregateType(value: unknown): Checked {
   const checked = checkValue(optionOf('aggregateType'), value);
-  if (!checked.ok || fitsAggregate(String(checked.value))) return checked;
-  return { ok: false, message: `must have at most ${longestAggregateText} bytes in UTF-8` };
+  if (!checked.ok || fitsOutboxText(String(checked.value))) return checked;
+  return { ok: false, message: `must have at most ${longestOutboxText} bytes in UTF-8` };
 }
 
 /** `outbox` of a target: its fields by themselves. `false`: none. */

@@ -1,4 +1,4 @@
-import { endpointIds, unservedIds } from '../../ground/management.ts';
+import { endpointIds } from '../../ground/management.ts';
 import type { Option } from './option.ts';
 
 /** The management server. */
@@ -46,7 +46,7 @@ export const managementOptions = [
     values: [...endpointIds, '*'],
     default: endpointIds,
     status: 'active',
-    description: `Endpoints that are served. \`*\` is all of them, an empty list starts no server. ${unservedIds.map((id) => `\`${id}\``).join(' and ')} has no route yet: requests for them get 404.`,
+    description: 'Endpoints that are served. `*` is all of them, an empty list starts no server.',
   },
   {
     name: 'management.endpoint.health.show-details',

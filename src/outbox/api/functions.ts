@@ -1,8 +1,8 @@
 import { SvcError } from '../../ground/errors.ts';
-import { shared } from '../../ground/lifecycle.ts';
 import { isolate } from '../../observe/isolate.ts';
 import type { Connections, DriverSession } from '../../transaction/driver.ts';
 import { findTransactions, pinnedOf } from '../../transaction/find-transaction.ts';
+import { isPatched } from '../../transaction/patch-once.ts';
 import { currentScope, runInScope, Scope } from '../../transaction/scope.ts';
 import { Transaction, type TransactionEnd } from '../../transaction/transaction.ts';
 import type { Executor } from './executor.ts';
@@ -205,11 +205,9 @@ function foreignTransaction({ dialect, execute }: Executor, around: Scope | unde
   return transaction;
 }
 
-const patched = shared('patched-drivers', () => new WeakSet<object>());
-
 function isFollowed(handle: object): boolean {
   for (let each: unknown = handle; each !== null; each = Object.getPrototypeOf(each))
-    if (patched.has(each as object)) return true;
+    if (isPatched(each as object)) return true;
   return false;
 }
 

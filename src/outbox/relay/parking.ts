@@ -17,6 +17,8 @@ export interface Parking {
   has(key: string): boolean;
   /** It took something. True: it was parked before. */
   free(key: string): boolean;
+  /** All are tried again from the next pass on, as if they never had been parked. */
+  forget(): void;
   /** A pass begins: what has waited long enough is tried again. */
   newPass(): void;
   /** Milliseconds until the next one is tried again; `Infinity`: there is none. */
@@ -47,6 +49,7 @@ export function createParking({ firstMs, longestMs, clock }: ParkingOptions): Pa
     free(key) {
       return places.size > 0 && !parked.has(key) && places.delete(key);
     },
+    forget: () => places.clear(),
     newPass() {
       const nowMs = clock.monotonic();
       for (const key of parked) if ((places.get(key)?.untilMs ?? 0) <= nowMs) parked.delete(key);

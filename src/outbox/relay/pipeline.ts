@@ -57,6 +57,8 @@ export interface Pipeline {
   knownIds(): readonly number[] | undefined;
   /** Nothing is sent while `work` runs, and what was sent is acknowledged before, as far as that comes in time. */
   between<T>(work: () => Promise<T>, patienceMs: number): Promise<T>;
+  /** Partitions that have failed are tried again in the next pass. */
+  retryPartitions(): void;
   /** What is not in a send stays. */
   drop(): void;
   /** Resolves when nothing is in memory any more. */
@@ -260,6 +262,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       }
     },
 
+    retryPartitions: partitions.forget,
     drop: lanes.drop,
     idle: () => until(() => known.size === 0),
     stop() {

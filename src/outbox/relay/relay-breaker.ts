@@ -21,6 +21,8 @@ export interface RelayBreaker {
   halfOpen(): boolean;
   answered(): void;
   failed(failure: SendFailure): void;
+  /** An operator says that the cluster is there: it is CLOSED, and nothing is counted any more. */
+  reset(): void;
 }
 
 export interface RelayBreakerOptions {
@@ -54,7 +56,7 @@ export function createRelayBreaker({ enabled, clock, logger, onOpen }: RelayBrea
   function changed(why: string): void {
     if (breaker.state === state) return;
     state = breaker.state;
-    if (state === 'CLOSED') logger.info('outbox: Circuit breaker is CLOSED: rows are sent again');
+    if (state === 'CLOSED') logger.info(`outbox: Circuit breaker is CLOSED${why}: rows are sent again`);
     if (state === 'HALF-OPEN')
       logger.info('outbox: Circuit breaker is HALF-OPEN: one batch tests the cluster');
     if (state !== 'OPEN') return;
@@ -63,11 +65,13 @@ export function createRelayBreaker({ enabled, clock, logger, onOpen }: RelayBrea
     onOpen();
   }
 
-  function answered(): void {
+  function close(why: string): void {
     consecutiveFailures = 0;
     breaker.answered();
-    changed('');
+    changed(why);
   }
+
+  const answered = (): void => close('');
 
   return {
     get state() {
@@ -83,6 +87,7 @@ export function createRelayBreaker({ enabled, clock, logger, onOpen }: RelayBrea
       return isProbe;
     },
     answered,
+    reset: () => close(' by a reset'),
     failed(failure) {
       if (scopeOf(failure) === 'cluster') {
         consecutiveFailures++;

@@ -68,6 +68,8 @@ export interface Relay {
   /** Whether the rows of this shard are its own to send at the moment. */
   holds(shard: number): boolean;
   state(): RelayState;
+  /** Closes its circuit breaker, and looks at the rows at once. */
+  resetBreaker(): void;
   /** Rejects as the store does. */
   summary(): Promise<RelaySummary>;
   readonly statistics: Statistics;
@@ -200,6 +202,11 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
     wake: reader.wake,
     holds,
     state,
+    resetBreaker() {
+      breaker.reset();
+      pipeline.retryPartitions();
+      reader.dueIn(0);
+    },
     async summary() {
       const { pending, failed } = await statistics.report();
       const { circuitBreakerState, consecutiveFailures, timeSinceLastSuccessMs } = state();

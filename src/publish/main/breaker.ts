@@ -22,6 +22,8 @@ export interface Breaker {
   silent(message: string): void;
   /** The probe ended without a send. */
   probeGone(): void;
+  /** An operator says that the cluster is there: it is CLOSED, and nothing is counted any more. */
+  reset(): void;
 }
 
 export interface BreakerSettings {
@@ -64,12 +66,12 @@ export function createBreaker(options: BreakerOptions): Breaker {
   let givenUpAny = false;
   let probedAtMs = 0;
 
-  function close(): void {
+  function close(why = ''): void {
     failures = 0;
     givenUpAny = false;
     if (state === 'CLOSED') return;
     state = 'CLOSED';
-    logger.info('Circuit breaker is CLOSED: events are sent to the cluster again');
+    logger.info(`Circuit breaker is CLOSED${why}: events are sent to the cluster again`);
   }
 
   function open(message: string): void {
@@ -94,7 +96,8 @@ export function createBreaker(options: BreakerOptions): Breaker {
       return 'probe';
     },
 
-    answered: close,
+    answered: () => close(),
+    reset: () => close(' by a reset'),
 
     failed({ kind, cause, message }, givenUp) {
       if (kind === 'too_large') return close();

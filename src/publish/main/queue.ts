@@ -59,6 +59,8 @@ export interface Queue extends Publisher {
   flush(): void;
   readonly breaker: Breaker;
   state(): QueueState;
+  /** Milliseconds since the cluster last took a batch; `undefined`: it has taken none. */
+  publishedMsAgo(): number | undefined;
   /** Somebody else has found the cluster away; `sinceMs`: when that was begun, on the monotonic clock. */
   clusterAway(message: string, sinceMs: number): void;
   /**
@@ -181,6 +183,7 @@ export function createQueue(options: QueueOptions): Queue {
   return {
     breaker,
     state: () => ({ events: memory.events, bytes: memory.bytes, overflows: memory.overflows }),
+    publishedMsAgo: line.storedMsAgo,
     clusterAway(message, sinceMs) {
       if (!line.hasStoredSince(sinceMs)) breaker.silent(message);
     },

@@ -35,6 +35,8 @@ export interface SendLine {
   afterFailure(topic: string, batch: Batch, failure: SendFailure): number | undefined;
   /** Whether the cluster has taken a batch since `atMs`, on the monotonic clock. */
   hasStoredSince(atMs: number): boolean;
+  /** Milliseconds since it has taken one; `undefined`: it has taken none. */
+  storedMsAgo(): number | undefined;
   /** Runs work outside of the context of any call: it is for many. */
   outside(work: () => void): void;
   close(): void;
@@ -83,6 +85,7 @@ export function createSendLine(options: SendLineOptions): SendLine {
     },
 
     hasStoredSince: (atMs) => storedAtMs >= atMs,
+    storedMsAgo: () => (Number.isFinite(storedAtMs) ? clock.monotonic() - storedAtMs : undefined),
     outside: (work) => context.runInAsyncScope(work),
     close() {
       isClosed = true;

@@ -1,6 +1,6 @@
 import type { OutboxState } from '../../observe/metrics.ts';
-import type { RelayState } from '../../outbox/relay/relay.ts';
-import { circuitStates } from '../../publish/main/breaker.ts';
+import type { Relay, RelayState } from '../../outbox/relay/relay.ts';
+import { type Breaker, circuitStates } from '../../publish/main/breaker.ts';
 
 export interface StateParts {
   /** `undefined`: no relay runs here. */
@@ -21,5 +21,19 @@ export function outboxState({ relay, processed, oldestPendingMs, unconfirmed }: 
       const state = relay();
       return state === undefined ? null : circuitStates.indexOf(state.circuitBreakerState);
     },
+  };
+}
+
+/** The breaker of a relay, as an operator sees it; `undefined`: no relay runs at the moment. */
+export function breakerOf(
+  relay: (Pick<Relay, 'resetBreaker'> & { state(): RelayState | undefined }) | undefined,
+): Pick<Breaker, 'state' | 'reset'> | undefined {
+  const isRunning = relay?.state() !== undefined;
+  if (relay === undefined || !isRunning) return undefined;
+  return {
+    get state() {
+      return relay.state()?.circuitBreakerState ?? 'CLOSED';
+    },
+    reset: relay.resetBreaker,
   };
 }

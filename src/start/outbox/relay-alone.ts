@@ -21,7 +21,7 @@ import { manageLater } from '../management-later.ts';
 import { brokerSettingsOf } from '../settings.ts';
 import { manageOutbox } from './managed-outbox.ts';
 import { openRelay } from './open-relay.ts';
-import { outboxState } from './outbox-state.ts';
+import { breakerOf, outboxState } from './outbox-state.ts';
 
 const holdMs = 60_000;
 const closeMs = 5_000;
@@ -43,6 +43,7 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
   const management = manageLater(config, logger, {
     ...{ broker, outbox, alert: createLossAlert(logger, systemClock) },
     onAway: () => {},
+    breakers: { outbox: () => breakerOf(relay) },
     keys: () => [],
     sources: sourcesOf(
       outboxState({
@@ -106,6 +107,8 @@ function sourcesOf(outbox: OutboxState): MetricSources {
     backup: () => ({ files: 0, events: 0, bytes: 0, drained: 0 }),
     worker: () => undefined,
     captureTargets: () => [],
+    lastPublishedMs: () => null,
+    recentDlqEvents: () => [],
     outbox,
   };
 }

@@ -11,6 +11,7 @@ export interface RelayInProcess {
   /** Whether it is the one that sends the rows of this shard. */
   holds(shard: number): boolean;
   state(): RelayState | undefined;
+  resetBreaker(): void;
   /** Over all relays that there were. */
   processed(): RelayState['processed'];
   /** Whether there is something to finish: shards that others wait for, or rows of this process that may not be sent. */
@@ -84,6 +85,7 @@ export function runRelay(open: () => Promise<Relay>, onFailed: (error: Error) =>
     },
     holds: (shard) => relay?.holds(shard) ?? false,
     state: () => relay?.state(),
+    resetBreaker: () => relay?.resetBreaker(),
     processed,
     isUnfinished: () => !isClosed && (relay !== undefined || hasStored),
     finish(deadlineMs) {

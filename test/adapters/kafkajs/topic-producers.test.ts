@@ -23,6 +23,8 @@ describe('topic producers', () => {
         return connect(fake);
       },
       disconnect: async () => {},
+      on: () => () => {},
+      events: {},
       send: ({ topic, acks, compression }: { topic: string; acks: number; compression: number }) => {
         fake.topics.add(topic);
         asked.push([acks, compression]);

@@ -216,9 +216,7 @@ management:
     assert.deepEqual(lines(include(['health', 'metric']).problems), [
       'management.endpoints.web.exposure.include: item 2 must be one of health, info, metrics, prometheus, svc-metrics, svc-outbox, *, got a string (code). Did you mean metrics?',
     ]);
-    assert.deepEqual(lines(include(['health', 'svc-metrics']).warnings), [
-      'management.endpoints.web.exposure.include: svc-metrics has no route in this version: requests for it get 404 (code). Leave it out.',
-    ]);
+    assert.deepEqual(include(['health', 'svc-metrics']).warnings, []);
     assert.deepEqual(loadCode({}).warnings, []);
     assert.deepEqual(include([]).config.management.endpoints.web.exposure.include, []);
     assert.deepEqual(include('health,*').config.management.endpoints.web.exposure.include, ['health', '*']);

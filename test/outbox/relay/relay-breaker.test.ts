@@ -76,6 +76,25 @@ describe('relay: circuit breaker', () => {
     assert.equal(relay.state().circuitBreakerState, 'CLOSED');
   });
 
+  it('is closed by a reset, and rows are sent at once', async () => {
+    const { relay, setFailure } = await opened();
+    setFailure(undefined);
+    relay.resetBreaker();
+    assert.deepEqual([relay.state().circuitBreakerState, relay.state().consecutiveFailures], ['CLOSED', 0]);
+    await its.time.tickAsync(1_000);
+    assert.equal(its.broker.stored.length, 30);
+    assert.equal(its.said().at(-1), 'info outbox: Circuit breaker is CLOSED by a reset: rows are sent again');
+  });
+
+  it('counts from zero after a reset while the cluster is away still', async () => {
+    const { relay } = await opened();
+    relay.resetBreaker();
+    await its.time.tickAsync(7_900);
+    assert.equal(relay.state().circuitBreakerState, 'CLOSED');
+    await its.time.tickAsync(30_000);
+    assert.deepEqual([relay.state().circuitBreakerState, relay.state().consecutiveFailures], ['OPEN', 5]);
+  });
+
   it('takes the refusal of one topic for an answer, and goes on with the others', async () => {
     const { relay } = await opened();
     its.broker.reply = ({ records }) => (records.length < 11 ? forbidden : undefined);

@@ -120,6 +120,29 @@ describe('breaker', () => {
     assert.equal(made.admit(), 'probe');
   });
 
+  it('is closed by a reset, from every state, and counts from zero', () => {
+    const { made, open, at, lines } = breaker();
+    for (let sends = 0; sends < 4; sends++) made.failed(away, true);
+    made.reset();
+    assert.deepEqual(lines, [], 'its state is the same');
+    for (let sends = 0; sends < 4; sends++) made.failed(away, true);
+    assert.equal(made.state, 'CLOSED');
+    open();
+    made.reset();
+    assert.deepEqual([made.state, made.admit()], ['CLOSED', 'send']);
+    assert.equal(
+      lines.at(-1),
+      'info Circuit breaker is CLOSED by a reset: events are sent to the cluster again',
+    );
+    open();
+    at(1_000);
+    made.admit();
+    made.reset();
+    made.failed(away, true);
+    made.probeGone();
+    assert.equal(made.state, 'CLOSED', 'the probe under way counts as any send');
+  });
+
   it('says when it opens and closes, and the steps between only at debug', () => {
     const { made, open, at, lines } = breaker();
     made.answered();

@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict';
+import { longestOutboxText } from '../../src/ground/event-fields.ts';
+import { checkRow } from '../../src/outbox/row-limits.ts';
+import { outboxRow } from '../cli/outbox-folder.ts';
+
+describe('texts of a row', () => {
+  for (const [field, name] of [
+    ['key', 'record key'],
+    ['eventType', 'event type'],
+    ['aggregateType', 'aggregate type'],
+    ['aggregateId', 'aggregate id'],
+    ['topic', 'topic'],
+  ] as const)
+    it(`${name}: 65,535 bytes are taken, one more is not, and its text is not told`, () => {
+      assert.equal(longestOutboxText, 65_535);
+      for (const [character, most] of [
+        ['x', 65_535],
+        ['é', 32_767],
+        ['€', 21_845],
+        ['𝄞', 16_383],
+      ] as const) {
+        checkRow(outboxRow({ [field]: character.repeat(most) }));
+        assert.throws(() => checkRow(outboxRow({ [field]: character.repeat(most + 1) })), {
+          code: 'SVC_OUTBOX_TOO_LONG',
+          message: `the event is not stored: its ${name} has more than 65535 bytes in UTF-8, and the table of the outbox holds no longer one; use a shorter ${name}`,
+        });
+      }
+    });
+});
