@@ -36,12 +36,15 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   ['ground', /src\/ground\//],
   [
     'state',
-    /src\/(?:observe\/(?:logger|own-logger|otel-api|outcomes|durations|spans|quiet-log)\.|capture\/declare\/declarations\.|context\/(?:context-store|request\/header-value)\.|publish\/api\/running-service\.|protect\/keys\/key-provider\.|transaction\/(?:dialect|scope|find-transaction)\.)/,
+    /src\/(?:observe\/(?:logger|own-logger|otel-api|outcomes|durations|spans|quiet-log)\.|capture\/declare\/declarations\.|context\/(?:context-store|source|baggage|request\/header-value)\.|publish\/api\/running-service\.|protect\/keys\/key-provider\.|transaction\/(?:dialect|scope|find-transaction)\.)/,
   ],
   ['config', /src\/config\/(?!define-config)/],
   ['ports', /src\/publish\/[^/]+$/],
   ['wrap', /src\/capture\/(?:wrap\/wrap\.|declare\/parameter-names)/],
-  ['prepare', /src\/capture\/(?:target-record|packages\/|source\/(?:locate|parse-text|find\/function-path))/],
+  [
+    'prepare',
+    /src\/capture\/(?:target-record|packages\/|source\/(?:node-hooks|locate|parse-text|find\/function-path))/,
+  ],
   [
     'keys',
     /src\/protect\/(?:keys\/(?:cipher|data|encrypt|encryption|key)[^/]*$|keys\/secret-key|own-text|field-path|marks\/path-states)/,
@@ -79,6 +82,7 @@ export default defineConfig([
       drivers: 'src/start/drivers.ts',
       engine: 'src/start/engine.ts',
       outbox: 'src/start/outbox.ts',
+      'node-sdk': 'src/preload/sdk/node-sdk.ts',
       'rewrite-text': 'src/capture/source/rewrite-text.ts',
       'inspect-targets': 'src/start/commands/inspect-targets.ts',
       cli: 'src/cli/main.ts',

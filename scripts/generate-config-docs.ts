@@ -16,6 +16,7 @@ const sections: readonly (readonly [prefix: string, title: string])[] = [
   ['svc.required', 'Switches'],
   ['svc.aop.', 'Switches'],
   ['svc.service.', 'Service'],
+  ['svc.telemetry.', 'OpenTelemetry'],
   ['svc.log.', 'Logging and the end of the process'],
   ['svc.shutdown.', 'Logging and the end of the process'],
   ['svc.id-generator.', 'Event ids'],

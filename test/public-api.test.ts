@@ -154,7 +154,7 @@ describe('public API', () => {
 
 describe('what the built package loads', () => {
   // By these a process with svc would start slower, and an application that only imports a part of svc.
-  const later = /^(?:engine|prepare|rewrite-text|cli|render-metrics)\d*\.cjs$/;
+  const later = /^(?:engine|node-sdk|prepare|rewrite-text|cli|render-metrics)\d*\.cjs$/;
 
   it('`register` loads nothing before it knows its Node and whether svc is on', () => {
     assert.deepEqual(loadedBy('register.cjs').sort(), [
@@ -164,7 +164,7 @@ describe('what the built package loads', () => {
     ]);
   });
 
-  it('a start loads neither what publishes nor what finds functions', () => {
+  it('a start loads neither what publishes, nor what finds functions, nor what starts an SDK', () => {
     const loaded = [...loadedBy('preload.cjs'), ...loadedBy('start.cjs')];
     assert.ok(loaded.includes('config.cjs'));
     assert.deepEqual(

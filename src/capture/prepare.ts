@@ -13,7 +13,7 @@ import { hookSource, type SourceHookEvents, type SourceHooks, whyNoModules } fro
 import { isEsModule } from './source/is-es-module.ts';
 import { whyTooLate } from './source/late-start.ts';
 import { locate } from './source/locate.ts';
-import { hasSoundSyncHooks, isRequiredPreload } from './source/node-hooks.ts';
+import { preloadedBy } from './source/node-hooks.ts';
 import type { SourceTarget } from './source/rewrite-text.ts';
 import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
@@ -63,10 +63,7 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
       hookPackages(
         packages,
         packageEvents(records),
-        {
-          // Asked only where it matters: it reads `module.parent`, of which `--pending-deprecation` would speak.
-          preloadedBy: !hasSoundSyncHooks() && isRequiredPreload() ? 'require' : 'import',
-        },
+        { preloadedBy: preloadedBy() },
         options.patches?.map((patch) => patchedPackage(patch, options.baseDir)),
       ),
     (reason) => {

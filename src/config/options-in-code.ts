@@ -14,6 +14,7 @@ interface Svc {
   readonly required: boolean;
   readonly aop: SvcAop;
   readonly service: SvcService;
+  readonly telemetry: SvcTelemetry;
   readonly log: SvcLog;
   readonly shutdown: SvcShutdown;
   readonly idGenerator: SvcIdGenerator;
@@ -35,6 +36,11 @@ interface SvcService {
   readonly name: string;
   /** Version of the service in `metadata.source.serviceVersion`. In YAML in quotes when it looks like a number. Default: service.version of OTEL_RESOURCE_ATTRIBUTES, version in package.json of the application. */
   readonly version: string;
+}
+
+interface SvcTelemetry {
+  /** `node`: svc starts `@opentelemetry/sdk-node`, as the variables `OTEL_*` say, with the application's instrumentations. `none`: spans and metrics go to the SDK that the application starts, if any. Default: none. */
+  readonly sdk: 'none' | 'node';
 }
 
 interface SvcLog {

@@ -7,6 +7,7 @@ import { formatProblem } from '../config/check/problem.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
 import { shared } from '../ground/lifecycle.ts';
+import { loadChunk } from '../ground/load-chunk.ts';
 import { notStartedExitCode } from '../ground/version.ts';
 import { consoleLogger, type LogFormat, type Logger, stderrLogger } from '../observe/logger.ts';
 import { runningOutbox } from '../outbox/api/running-outbox.ts';
@@ -15,6 +16,7 @@ import type * as Inspect from '../start/commands/inspect-targets.ts';
 import type * as Start from '../start/start.ts';
 import { isLauncher } from './is-launcher.ts';
 import { watchProcessEnd } from './process-end.ts';
+import type * as Sdk from './sdk/node-sdk.ts';
 import { answerMainThread, watchWorkerEnds } from './worker-end.ts';
 
 const loading = shared('preload', () => ({ done: false }));
@@ -48,9 +50,11 @@ export function preload(): void {
   }
   // Worker threads have what their main thread was started with.
   if (config.required && isMainThread) checkTargets(config, logger, targetProblems.length);
+  const sdk = startSdk(config, logger);
   // Loaded here, so that an application in which svc is switched off loads nothing else.
   const { start } = createRequire(import.meta.url)('./start.cjs') as typeof Start;
   const service = start(config, logger);
+  sdk?.hookImports();
   runningService.current = service;
   runningOutbox.current = service.outbox;
   reportLater(service, logger);
@@ -62,14 +66,25 @@ export function preload(): void {
   const workers = isMainThread ? watchWorkerEnds() : answerMainThread(report);
   watchProcessEnd({
     pending: service.pending,
-    isRelaying: service.isRelaying,
-    finish: service.finish,
+    isBusy: () => service.isRelaying() || sdk?.isRunning() === true,
+    finish: sdk?.finishAfter(service.finish) ?? service.finish,
     deadlineMs: config.shutdown.timeoutMs,
     report() {
       report();
       workers?.lastWords();
     },
   });
+}
+
+/** Before svc's own start, whose spans go there too. */
+function startSdk(config: Config, logger: Logger): Sdk.RunningSdk | undefined {
+  if (config.telemetry.sdk === 'none') return undefined;
+  const { startNodeSdk } = loadChunk(import.meta.url, './sdk/node-sdk.ts') as typeof Sdk;
+  const sdk = startNodeSdk(config, logger);
+  if (!(sdk instanceof Error)) return sdk;
+  logger.error(sdk.message, { code: sdk.code });
+  if (config.required && isMainThread) refuse(config, 'the OpenTelemetry SDK cannot be started');
+  return undefined;
 }
 
 /** For what is said where svc could not start. `isRequired`: the process must not run without svc. */

@@ -1,12 +1,15 @@
 import { isMainThread } from 'node:worker_threads';
 
+/** `handled`: the application has listeners for the signal, and decides when to end. */
+export type EndKind = 'handled' | 'signal' | 'natural';
+
 export interface ProcessEnd {
   /** Events without an outcome yet. */
   readonly pending: () => number;
-  /** Whether the relay of the outbox has something to finish. */
-  readonly isRelaying: () => boolean;
+  /** Whether something else has work to finish: the relay of the outbox, an SDK that svc has started. */
+  readonly isBusy: () => boolean;
   /** Waits until every event has its outcome, up to the deadline, and says whether each has; intake stays open. */
-  readonly finish: (deadlineMs: number) => Promise<boolean>;
+  readonly finish: (deadlineMs: number, end: EndKind) => Promise<boolean>;
   /** Last, synchronous words: what was left, what was never called. */
   readonly report: () => void;
   /** Milliseconds that events in flight may take once the process was told to end. */
@@ -34,12 +37,12 @@ export function watchProcessEnd(end: ProcessEnd): () => void {
 
   async function onSignal(signal: NodeJS.Signals): Promise<void> {
     if (process.pid === 1 || process.listenerCount(signal) - 1 > signalExitListenerCount()) {
-      await end.finish(end.deadlineMs);
+      await end.finish(end.deadlineMs, 'handled');
       return;
     }
     if (ending) return leave(signal);
     ending = true;
-    await end.finish(end.deadlineMs);
+    await end.finish(end.deadlineMs, 'signal');
     leave(signal);
   }
 
@@ -53,9 +56,9 @@ export function watchProcessEnd(end: ProcessEnd): () => void {
   let reported = false;
   let waited = false;
   function onBeforeExit(): void {
-    if (waited || (end.pending() === 0 && !end.isRelaying())) return;
+    if (waited || (end.pending() === 0 && !end.isBusy())) return;
     waited = true;
-    void end.finish(end.deadlineMs).then((isFinished) => {
+    void end.finish(end.deadlineMs, 'natural').then((isFinished) => {
       // Node asks again when the wait is over: what is left after the deadline is not waited for a second time. Events that
       // whoever waited for these has made since are new.
       waited = !isFinished;

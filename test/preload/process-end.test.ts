@@ -10,10 +10,10 @@ describe('watchProcessEnd', () => {
       finished.push(deadlineMs);
       return isFinished;
     };
-    const isRelaying = (): boolean => false;
+    const isBusy = (): boolean => false;
     return {
       finished,
-      unwatch: watchProcessEnd({ pending, isRelaying, finish, deadlineMs: 700, report: () => {} }),
+      unwatch: watchProcessEnd({ pending, isBusy, finish, deadlineMs: 700, report: () => {} }),
     };
   };
   const beforeExit = async (): Promise<void> => {
@@ -39,14 +39,14 @@ describe('watchProcessEnd', () => {
   });
 
   it('waits for a relay that has something to finish, and no longer than it has', async () => {
-    let isRelaying = true;
+    let isBusy = true;
     const finished: number[] = [];
     const unwatch = watchProcessEnd({
       pending: () => 0,
-      isRelaying: () => isRelaying,
+      isBusy: () => isBusy,
       async finish(deadlineMs) {
         finished.push(deadlineMs);
-        isRelaying = false;
+        isBusy = false;
         return true;
       },
       deadlineMs: 700,
@@ -89,7 +89,7 @@ describe('watchProcessEnd', () => {
     const done: string[] = [];
     const unwatch = watchProcessEnd({
       pending: () => 0,
-      isRelaying: () => false,
+      isBusy: () => false,
       finish: async () => done.push('finish') > 0,
       deadlineMs: 700,
       report: () => done.push('report'),

@@ -1,13 +1,10 @@
-import { createRequire, register } from 'node:module';
+import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
-import { shared } from '../../ground/lifecycle.ts';
 import type { HookedPackage, PackageHookOptions } from './hooked-package.ts';
+import { includeImports, installLoader, withoutQuery } from './import-loader.ts';
 import { type ExportTarget, patchNamespace } from './patch-exports.ts';
 
 const load = createRequire(import.meta.url);
-
-/** A loader can be installed once: a second start only adds names. */
-const loader = shared('package-loader', () => ({ isInstalled: false, included: new Set<string>() }));
 
 type Namespace = Record<string, unknown>;
 
@@ -34,37 +31,8 @@ export function hookImports(
     }
   };
   addHook(hook);
-  for (const key of wanted.keys()) loader.included.add(key);
-  if (!loader.isInstalled) loader.isInstalled = installLoader(options);
-  if (!loader.isInstalled)
-    onUnreachable(
-      `import does not reach it with --require on Node ${process.versions.node}; use --import svc/register`,
-    );
+  includeImports(wanted.keys());
+  const reason = installLoader(options);
+  if (reason !== undefined) onUnreachable(reason);
   return () => removeHook(hook);
-}
-
-/** Only what targets name goes through the loader: every other module is loaded as if it were not there. */
-function installLoader(options: PackageHookOptions): boolean {
-  const { supportsSyncHooks } = load(
-    'import-in-the-middle/supports-sync-hooks.mjs',
-  ) as typeof import('import-in-the-middle/register-hooks.mjs');
-  const { included } = loader;
-  if (supportsSyncHooks()) {
-    const hooks = load(
-      'import-in-the-middle/register-hooks.mjs',
-    ) as typeof import('import-in-the-middle/register-hooks.mjs');
-    const shouldInclude = (url: string, specifier: string) =>
-      included.has(specifier) || included.has(withoutQuery(url));
-    // The option is in the code and not in the types of 3.6.
-    hooks.register({ shouldInclude } as Parameters<typeof hooks.register>[0]);
-    return true;
-  }
-  if (options.preloadedBy === 'require') return false;
-  register('import-in-the-middle/hook.mjs', import.meta.url, { data: { include: [...included] } });
-  return true;
-}
-
-function withoutQuery(url: string): string {
-  const end = url.search(/[?#]/);
-  return end < 0 ? url : url.slice(0, end);
 }

@@ -43,3 +43,8 @@ function withoutDeprecations<T>(read: () => T): T {
     else process.noDeprecation = before;
   }
 }
+
+/** Asked only where it matters: it reads `module.parent`, of which `--pending-deprecation` would speak. */
+export function preloadedBy(): 'import' | 'require' {
+  return !hasSoundSyncHooks() && isRequiredPreload() ? 'require' : 'import';
+}

@@ -44,6 +44,15 @@ export const serviceOptions = [
       'Version of the service in `metadata.source.serviceVersion`. In YAML in quotes when it looks like a number.',
   },
   {
+    name: 'svc.telemetry.sdk',
+    type: 'enum',
+    values: ['none', 'node'],
+    default: 'none',
+    status: 'active',
+    description:
+      "`node`: svc starts `@opentelemetry/sdk-node`, as the variables `OTEL_*` say, with the application's instrumentations. `none`: spans and metrics go to the SDK that the application starts, if any.",
+  },
+  {
     name: 'svc.log.level',
     type: 'enum',
     values: ['debug', 'info', 'warn', 'error', 'off'],

@@ -13,6 +13,8 @@ export interface Manifest {
   readonly main: string | undefined;
   readonly exports: unknown;
   readonly imports: unknown;
+  /** The names of what it depends on, for development too. */
+  readonly dependencyNames: readonly string[];
 }
 
 /** The nearest package.json that is wanted, from a folder upwards. */
@@ -42,6 +44,9 @@ export function readManifest(folder: string): Manifest | undefined {
       main: text('main'),
       exports: raw.exports,
       imports: raw.imports,
+      dependencyNames: ['dependencies', 'devDependencies', 'optionalDependencies'].flatMap((field) =>
+        Object.keys(raw[field] ?? {}),
+      ),
     };
   } catch {
     return undefined;

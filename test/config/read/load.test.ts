@@ -18,6 +18,7 @@ describe('loadConfig', () => {
       required: false,
       aop: { enabled: true },
       service: { name: null, version: null },
+      telemetry: { sdk: 'none' },
       log: { level: 'info', format: 'text' },
       broker: {
         client: 'file',

@@ -1,6 +1,6 @@
 import { installPacked } from '../../support/packed.ts';
 import { telemetryDependencies } from './otel-app.ts';
-import { type OtelLine, subject } from './subject.ts';
+import { type OtelLine, otelPackages, subject } from './subject.ts';
 
 /** An application without OpenTelemetry. signal-exit: what many tools bring along; fastify: what the example needs. */
 export function plainApp(): string {
@@ -16,4 +16,9 @@ export function platformaticApp(): string {
 export async function telemetryApp(line?: OtelLine): Promise<string> {
   const otel = line ?? (await subject()).otel;
   return installPacked(`otel-${otel}`, telemetryDependencies[otel]);
+}
+
+/** An application with the auto-instrumentations of one line. */
+export function autoInstrumentedApp(otel: OtelLine): string {
+  return installPacked(`auto-otel-${otel}`, { ...otelPackages[otel].auto, knex: '3.3.0', pg: '^8.23.1' });
 }

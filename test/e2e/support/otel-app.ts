@@ -10,6 +10,7 @@ export const telemetryDependencies: Readonly<Record<OtelLine, Dependencies>> = {
     '@opentelemetry/exporter-metrics-otlp-http': '0.301.0',
     '@opentelemetry/sdk-metrics': '3.1.1',
     '@opentelemetry/sdk-trace': '3.1.1',
+    '@opentelemetry/instrumentation-http': '0.301.0',
     '@opentelemetry/instrumentation-kafkajs': '0.33.0',
   },
   2: {
@@ -19,6 +20,7 @@ export const telemetryDependencies: Readonly<Record<OtelLine, Dependencies>> = {
     '@opentelemetry/exporter-metrics-otlp-http': '0.223.0',
     '@opentelemetry/sdk-metrics': '2.12.0',
     '@opentelemetry/sdk-trace-base': '2.12.0',
+    '@opentelemetry/instrumentation-http': '0.223.0',
     '@opentelemetry/instrumentation-kafkajs': '0.32.0',
   },
 };

@@ -1,16 +1,15 @@
-import { installPacked } from '../../support/packed.ts';
 import { describeGroup } from '../forms/describe-group.ts';
 import type { FormKind } from '../forms/form.ts';
 import { formsOf } from '../forms/forms.ts';
 import { type Group, makeGroup } from '../forms/group.ts';
 import { exceptionOn } from '../forms/reached.ts';
-import { otelPackages, subject } from '../support/subject.ts';
+import { autoInstrumentedApp } from '../support/apps.ts';
+import { subject } from '../support/subject.ts';
 
 import { otelWays } from './neighbours.ts';
 
 const tested = await subject();
 const { node, otel, isMatrix } = tested;
-const application = () => installPacked(`auto-otel-${otel}`, { ...otelPackages[otel].auto, knex: '3.3.0' });
 
 const env = {
   OTEL_TRACES_EXPORTER: 'none',
@@ -30,7 +29,7 @@ describe(`beside the auto-instrumentations of OpenTelemetry line ${otel}`, () =>
     const forms = kinds.flatMap(formsOf);
     let group: Group | undefined;
     const make = () => {
-      group ??= makeGroup(application(), `otel-${kinds[0]}`, node, forms);
+      group ??= makeGroup(autoInstrumentedApp(otel), `otel-${kinds[0]}`, node, forms);
       return group;
     };
     for (const { id, title, bare, captured, isEveryday, isRequired } of otelWays) {

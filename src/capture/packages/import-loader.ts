@@ -1,0 +1,71 @@
+import { createRequire, register } from 'node:module';
+import { pathToFileURL } from 'node:url';
+import { shared } from '../../ground/lifecycle.ts';
+import type { PackageHookOptions } from './hooked-package.ts';
+
+const load = createRequire(import.meta.url);
+
+/** A loader can be installed once: a second start only adds names. */
+const loader = shared('package-loader', () => ({ isInstalled: false, included: new Set<string>() }));
+
+/**
+ * Names and URLs of what the loader is to hand to hooks: every other module is loaded as if it were not there. Where Node has
+ * no sound synchronous hooks, only what is named before the loader is installed.
+ */
+export function includeImports(keys: Iterable<string>): void {
+  for (const key of keys) loader.included.add(key);
+}
+
+/** Returns why that is not possible here. */
+export function installLoader(options: PackageHookOptions): string | undefined {
+  if (loader.isInstalled) return undefined;
+  const reason = installCopy(load, loader.included, options);
+  loader.isInstalled = reason === undefined;
+  return reason;
+}
+
+/** The copy of `import-in-the-middle` that `user` loads: hooks of one copy hear nothing from the loader of another. */
+export function isOwnCopy(user: NodeJS.Require): boolean {
+  return user.resolve('import-in-the-middle') === load.resolve('import-in-the-middle');
+}
+
+/** For instrumentations that have a copy of their own. Returns why that is not possible here. */
+export function installOtherLoader(user: NodeJS.Require, included: ReadonlySet<string>): string | undefined {
+  if (!supportsSyncHooks(load)) return 'they have another copy of import-in-the-middle than svc';
+  return installCopy(user, included, { preloadedBy: 'import' });
+}
+
+function installCopy(
+  from: NodeJS.Require,
+  included: ReadonlySet<string>,
+  options: PackageHookOptions,
+): string | undefined {
+  if (supportsSyncHooks(from)) {
+    const hooks = from(
+      'import-in-the-middle/register-hooks.mjs',
+    ) as typeof import('import-in-the-middle/register-hooks.mjs');
+    const shouldInclude = (url: string, specifier: string) =>
+      included.has(specifier) || included.has(withoutQuery(url));
+    // The option is in the code and not in the types of 3.6.
+    hooks.register({ shouldInclude } as Parameters<typeof hooks.register>[0]);
+    return undefined;
+  }
+  if (options.preloadedBy === 'require')
+    return `import does not reach it with --require on Node ${process.versions.node}; use --import svc/register`;
+  register(pathToFileURL(from.resolve('import-in-the-middle/hook.mjs')), {
+    data: { include: [...included] },
+  });
+  return undefined;
+}
+
+function supportsSyncHooks(from: NodeJS.Require): boolean {
+  const module = from(
+    'import-in-the-middle/supports-sync-hooks.mjs',
+  ) as typeof import('import-in-the-middle/register-hooks.mjs');
+  return module.supportsSyncHooks();
+}
+
+export function withoutQuery(url: string): string {
+  const end = url.search(/[?#]/);
+  return end < 0 ? url : url.slice(0, end);
+}
