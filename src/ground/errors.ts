@@ -86,6 +86,8 @@ export const errorCatalogue = {
   SVC_PIPELINE_NO_OUTBOX:
     'A target with an outbox was called in a process that has none; its event is not sent directly instead, and the call fails.',
   SVC_PIPELINE_UNEXPECTED: 'Something outside svc threw while an event was prepared; the event is refused.',
+  SVC_PRELOAD_INSTRUMENTATION:
+    'SvcInstrumentation does nothing, because @opentelemetry/instrumentation is missing or too old.',
   SVC_PROTECT_BUDGET:
     'A payload has more to protect, or takes longer to read, than one event may; its event is refused.',
   SVC_PROTECT_CIPHERTEXT: 'A ciphertext is damaged: not Base64, cut off, or in no known layout.',

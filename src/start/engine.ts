@@ -14,7 +14,7 @@ import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import { bindMeter } from '../observe/meter.ts';
 import type { MetricSources } from '../observe/metrics.ts';
-import { otelApi } from '../observe/otel-api.ts';
+import { meterProvider } from '../observe/otel-api.ts';
 import type { Ledger } from '../observe/outcomes.ts';
 import { createQuietLog } from '../observe/quiet-log.ts';
 import { tellMainThread, type WorkerCounts } from '../observe/thread-channel.ts';
@@ -121,7 +121,7 @@ export function startEngine(
     outbox: outbox?.state,
     captureTargets: () => report().map(({ id, ...target }) => ({ ...target, target: id })),
   };
-  bindMeter(otelApi, sources, { version, logger });
+  const meter = bindMeter(meterProvider, sources, { version, logger });
   logger.info(whereTo(config));
   const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
   const stopTelling = workers === undefined ? tellMainThread(sources) : undefined;
@@ -168,6 +168,7 @@ export function startEngine(
       await protection.close();
       stopTelling?.();
       await management.close();
+      meter.close();
     },
   };
 }

@@ -1,0 +1,63 @@
+import { isMainThread } from 'node:worker_threads';
+import { shared } from '../ground/lifecycle.ts';
+import type * as Start from '../start/start.ts';
+import { watchProcessEnd } from './process-end.ts';
+import { answerMainThread, type WorkerEnds, watchWorkerEnds } from './worker-end.ts';
+
+/** One svc whose events the end of the process waits for. */
+export interface Ending {
+  readonly service: Pick<Start.Service, 'pending' | 'isRelaying' | 'finish'>;
+  /** Milliseconds that its events may take once the process was told to end. */
+  readonly deadlineMs: number;
+  readonly report: () => void;
+}
+
+interface Endings {
+  /** More than one while one ends and the next has begun. */
+  readonly all: Set<Ending>;
+  readonly reported: WeakSet<Ending>;
+  unwatch: (() => void) | undefined;
+  /** Asked once: worker threads that run already know nobody else. */
+  workers: { readonly ends: WorkerEnds | undefined } | undefined;
+}
+
+const endings = shared<Endings>('endings', () => ({
+  all: new Set(),
+  reported: new WeakSet(),
+  unwatch: undefined,
+  workers: undefined,
+}));
+
+/** Until the returned function is called. One watch for all: several would each take the others for the application. */
+export function endWithProcess(ending: Ending): () => void {
+  const { all, reported } = endings;
+  all.add(ending);
+  const reportAll = (): void => {
+    for (const one of all) {
+      if (!reported.has(one)) one.report();
+      reported.add(one);
+    }
+  };
+  endings.workers ??= { ends: isMainThread ? watchWorkerEnds() : void answerMainThread(reportAll) };
+  endings.unwatch ??= watchProcessEnd({
+    pending: () => [...all].reduce((sum, { service }) => sum + service.pending(), 0),
+    isRelaying: () => [...all].some(({ service }) => service.isRelaying()),
+    finish: async (deadlineMs) => {
+      const finished = await Promise.all([...all].map(({ service }) => service.finish(deadlineMs)));
+      return finished.every(Boolean);
+    },
+    get deadlineMs() {
+      return Math.max(0, ...[...all].map((one) => one.deadlineMs));
+    },
+    report() {
+      reportAll();
+      endings.workers?.ends?.lastWords();
+    },
+  });
+  return () => {
+    all.delete(ending);
+    if (all.size > 0) return;
+    endings.unwatch?.();
+    endings.unwatch = undefined;
+  };
+}
