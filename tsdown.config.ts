@@ -21,6 +21,7 @@ const publicEntries = {
   register: 'src/register.ts',
   testing: 'src/testing.ts',
   consumer: 'src/consumer.ts',
+  instrumentation: 'src/instrumentation.ts',
   'adapters/aws-kms': 'src/adapters/aws-kms/aws-kms-key-provider.ts',
   'adapters/vault': 'src/adapters/vault/vault-key-provider.ts',
 };
@@ -77,6 +78,7 @@ export default defineConfig([
     entry: {
       ...publicEntries,
       preload: 'src/preload/preload.ts',
+      control: 'src/preload/instrumentation/control.ts',
       start: 'src/start/start.ts',
       prepare: 'src/capture/prepare.ts',
       drivers: 'src/start/drivers.ts',

@@ -28,7 +28,7 @@ const folders = [
   'testing',
 ] as const;
 /** What a package.json of an application can name. */
-const entries = ['index.ts', 'register.ts', 'testing.ts', 'consumer.ts'];
+const entries = ['index.ts', 'register.ts', 'testing.ts', 'consumer.ts', 'instrumentation.ts'];
 /** About fifteen: more of them side by side are two rooms. */
 const mostFiles = 16;
 

@@ -120,6 +120,7 @@ const entries: Readonly<Record<string, Names>> = {
       'StaticKeyProvider',
     ],
   },
+  './instrumentation': { values: ['SvcInstrumentation'], types: ['SvcInstrumentationConfig'] },
   './aws-kms': { values: ['createAwsKmsKeyProvider'], types: ['AwsKmsOptions'] },
   './vault': { values: ['createVaultKeyProvider'], types: ['VaultKeyProviderOptions'] },
 };

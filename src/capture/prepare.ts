@@ -7,6 +7,7 @@ import type { PackagePatch } from './packages/hooked-package.ts';
 import type { PackageTarget, PatchEvents } from './packages/package-target.ts';
 import { patchedPackage } from './packages/patched-package.ts';
 import type { TargetReport } from './report.ts';
+import { layDown, pickUp } from './resting-slots.ts';
 import { runtimeTargets } from './source/capture-runtime.ts';
 import { parseFunctionPath } from './source/find/function-path.ts';
 import { hookSource, type SourceHookEvents, type SourceHooks, whyNoModules } from './source/hook-source.ts';
@@ -49,7 +50,11 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
     if (records.has(target.id)) {
       doubles.push(record);
       record.failed('this target is configured more than once');
-    } else records.set(target.id, record);
+      continue;
+    }
+    records.set(target.id, record);
+    const slot = pickUp(target, options.baseDir);
+    if (slot !== undefined) record.resume(slot);
   }
   const { files, packages } = sort(records, options.baseDir);
   const source = guarded(
@@ -90,6 +95,8 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
     close() {
       for (const [id, record] of records) {
         record.setOnCall(null);
+        const slot = record.resting();
+        if (slot !== undefined) layDown(record.target, options.baseDir, slot);
         runtimeTargets().delete(id);
       }
       source?.close();
@@ -133,7 +140,7 @@ function sort(
         files.set(file, [...(files.get(file) ?? []), { id, functionPath }]);
         // Stays in the list: a require hook may compile it to CommonJS all the same, or it is loaded again.
         const reason = whyTooLate(file) ?? (isEsModule(file) ? unreachable : undefined);
-        if (reason !== undefined) record.failed(reason);
+        if (reason !== undefined && record.state !== 'patched') record.failed(reason);
       }
       runtimeTargets().set(id, {
         functionPath,

@@ -2,6 +2,7 @@ import type { OnCall } from './call.ts';
 import { captureNotes } from './notes.ts';
 import type { CapturePlan } from './plan.ts';
 import type { TargetReport, TargetState } from './report.ts';
+import type { RestingSlot } from './resting-slots.ts';
 import { type CallCounts, type CaptureSlot, createSlot } from './slot.ts';
 
 /** One publish target of the configuration. */
@@ -26,6 +27,7 @@ export class TargetRecord {
   #reason: string | undefined;
   readonly #notes = new Set<string>();
   #slot: CaptureSlot | undefined;
+  #parameterNames: readonly string[] | undefined;
   #onCall: OnCall | null = null;
 
   constructor(target: CaptureTarget, onChange: () => void) {
@@ -39,8 +41,30 @@ export class TargetRecord {
 
   /** One slot, made when the function is found. Throws what `makePlan` throws, until it does not. */
   slotFor(parameterNames: readonly string[] | undefined): CaptureSlot {
-    this.#slot ??= createSlot(this.target.makePlan(parameterNames), this.#onCall);
+    if (this.#slot === undefined) {
+      this.#slot = createSlot(this.target.makePlan(parameterNames), this.#onCall);
+      this.#parameterNames = parameterNames;
+    }
     return this.#slot;
+  }
+
+  /** The wrappers of an earlier start are those of this target from now on. */
+  resume({ slot, parameterNames }: RestingSlot): void {
+    try {
+      slot.plan = this.target.makePlan(parameterNames);
+    } catch (error) {
+      this.failed(error instanceof Error ? error.message : 'unknown error');
+      return;
+    }
+    this.#slot = Object.assign(slot, notCalled, { onCall: this.#onCall });
+    this.#parameterNames = parameterNames;
+    this.patched();
+  }
+
+  /** What a later start can resume. */
+  resting(): RestingSlot | undefined {
+    if (this.#slot === undefined || this.#state !== 'patched') return undefined;
+    return { slot: this.#slot, parameterNames: this.#parameterNames };
   }
 
   setOnCall(onCall: OnCall | null): void {

@@ -88,6 +88,8 @@ export const errorCatalogue = {
   SVC_PIPELINE_NO_OUTBOX:
     'A target with an outbox was called in a process that has none; its event is not sent directly instead, and the call fails.',
   SVC_PIPELINE_UNEXPECTED: 'Something outside svc threw while an event was prepared; the event is refused.',
+  SVC_PRELOAD_INSTRUMENTATION:
+    'SvcInstrumentation does nothing, because @opentelemetry/instrumentation is missing or too old.',
   SVC_PRELOAD_SDK:
     'svc.telemetry.sdk is node, and the OpenTelemetry SDK cannot be started; the message says why, and names the package to install.',
   SVC_PROTECT_BUDGET:

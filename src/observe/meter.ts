@@ -3,6 +3,7 @@ import { durationBoundsSeconds } from './durations.ts';
 import { observedInstruments, publishDuration } from './instruments.ts';
 import type { Logger } from './logger.ts';
 import { exportedNames, type MetricSources, type ObservedInstrument } from './metrics.ts';
+import { listenToMeters } from './otel-api.ts';
 
 /** How often the provider is looked up while no event comes by. */
 const lookupIntervalMs = 10_000;
@@ -26,10 +27,10 @@ export interface MeterOptions {
  * An instrument of the API's no-op provider stays deaf for ever, and the API tells nobody when a provider is registered:
  * so the provider is compared at each event (9 ns) and every ten seconds, and all instruments are made anew when it changed.
  *
- * `api` answers `undefined` as long as nothing is registered, so that the API need not be loaded for nobody.
+ * `providerNow` answers `undefined` as long as there is none, so that the API need not be loaded for nobody.
  */
 export function bindMeter(
-  api: () => Pick<typeof OpenTelemetry, 'metrics'> | undefined,
+  providerNow: () => OpenTelemetry.MeterProvider | undefined,
   sources: MetricSources,
   options: MeterOptions,
 ): MeterBinding {
@@ -49,7 +50,7 @@ export function bindMeter(
     }
   };
   const refresh = (): void => {
-    const current = api()?.metrics.getMeterProvider();
+    const current = providerNow();
     if (current === undefined || current === provider) return;
     provider = current;
     duration = undefined;
@@ -67,11 +68,14 @@ export function bindMeter(
     }),
   );
   guarded(refresh);
+  // What is handed over need not wait for the next event.
+  listenToMeters(() => guarded(refresh));
   const timer = setInterval(() => guarded(refresh), lookupIntervalMs);
   timer.unref();
   return {
     close: () => {
       clearInterval(timer);
+      listenToMeters(undefined);
       sources.durations.listen(undefined);
       guarded(release);
     },

@@ -1,5 +1,7 @@
 import { createRequire } from 'node:module';
 import type * as OpenTelemetry from '@opentelemetry/api';
+import type { MeterProvider, TracerProvider } from '@opentelemetry/api';
+import { shared } from '../ground/lifecycle.ts';
 
 export type OtelApi = typeof OpenTelemetry;
 
@@ -29,4 +31,67 @@ export function loadOtelApi(): OtelApi | undefined {
     }
   }
   return api;
+}
+
+/** What an application has handed to `SvcInstrumentation`: it goes before what is registered for the whole process. */
+interface HandedOver {
+  tracers: TracerProvider | undefined;
+  meters: MeterProvider | undefined;
+  /** Told when the meter provider changes, which the API tells nobody. */
+  onMeters: (() => void) | undefined;
+}
+
+const handedOver = shared<HandedOver>('providers', () => ({
+  tracers: undefined,
+  meters: undefined,
+  onMeters: undefined,
+}));
+
+/** Spans go to this provider from now on; `undefined`: to the registered one. */
+export function handOverTracers(tracers: TracerProvider | undefined): void {
+  loadOtelApi();
+  handedOver.tracers = tracers;
+}
+
+/** Instruments go to this provider from now on; `undefined`: to the registered one. */
+export function handOverMeters(meters: MeterProvider | undefined): void {
+  handedOver.meters = meters;
+  handedOver.onMeters?.();
+}
+
+export function listenToMeters(listener: (() => void) | undefined): void {
+  handedOver.onMeters = listener;
+}
+
+/** Handed over, and known to stand for somebody: asked once, not for each event. */
+let settled: TracerProvider | undefined;
+
+/** The one that was handed over, else the registered one; `undefined` as long as there is neither. */
+export function tracerProvider(): TracerProvider | undefined {
+  const { tracers } = handedOver;
+  if (tracers !== undefined && tracers !== settled && hasDelegate(tracers)) settled = tracers;
+  return tracers !== undefined && tracers === settled ? tracers : otelApi()?.trace.getTracerProvider();
+}
+
+/** As `tracerProvider`. Nothing registered: the API's own, which keeps nothing. */
+export function meterProvider(): MeterProvider | undefined {
+  return handedOver.meters ?? otelApi()?.metrics.getMeterProvider();
+}
+
+/**
+ * False for the API's proxy while it stands for nobody. An SDK that starts hands that over first, and the one that is registered
+ * later may belong to another copy of the API.
+ */
+export function hasDelegate(provider: TracerProvider): boolean {
+  const { getDelegateTracer } = provider as { getDelegateTracer?: (name: string) => unknown };
+  return typeof getDelegateTracer !== 'function' || getDelegateTracer.call(provider, 'svc') !== undefined;
+}
+
+/** The API's no-op hands out the same meter for every name. An SDK that starts hands that over first. */
+export function keepsNothing(meters: MeterProvider): boolean {
+  // Only what looks like it is asked: a provider keeps every name that it is asked for.
+  const isBare =
+    Object.keys(meters).length === 0 &&
+    Object.getOwnPropertyNames(Object.getPrototypeOf(meters)).length === 2;
+  return isBare && meters.getMeter('svc') === meters.getMeter('svc', 'none');
 }

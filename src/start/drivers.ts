@@ -7,7 +7,7 @@ import { nodeSqliteDriver } from '../adapters/sqlite/node-sqlite-driver.ts';
 import { prepareSqliteAtOnce } from '../adapters/sqlite/prepare-at-once.ts';
 import type { PackagePatch } from '../capture/packages/hooked-package.ts';
 import type { Config } from '../config/config.ts';
-import { runOwnWork } from '../ground/lifecycle.ts';
+import { runOwnWork, shared } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
 import { watchDriver } from '../outbox/api/watch-driver.ts';
 import { createConnections } from '../transaction/connection.ts';
@@ -32,13 +32,23 @@ export interface Following {
   watch(driver: unknown): void;
 }
 
+/** A driver is patched once: what it tells its first start of svc, it tells the later ones. */
+const followed = shared('followed', () => {
+  const state: { logger: Logger | undefined; readonly connections: Connections } = {
+    logger: undefined,
+    connections: createConnections(() =>
+      state.logger?.error(
+        'a transaction was committed before its event was stored, in a way that svc does not see: let the application send COMMIT as a statement of its own',
+      ),
+    ),
+  };
+  return state;
+});
+
 /** Through the driver of this database, or of all that are known. */
 export function followDrivers(dialect: Dialect | undefined, logger: Logger): Following {
-  const connections = createConnections(() =>
-    logger.error(
-      'a transaction was committed before its event was stored, in a way that svc does not see: let the application send COMMIT as a statement of its own',
-    ),
-  );
+  const { connections } = followed;
+  followed.logger = logger;
   const wanted = dialect === undefined ? all : drivers[dialect];
   const ofDrivers = wanted.map(({ specifier, patch }) => ({
     specifier,

@@ -14,7 +14,7 @@ import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import { bindMeter } from '../observe/meter.ts';
 import type { MetricSources } from '../observe/metrics.ts';
-import { otelApi } from '../observe/otel-api.ts';
+import { meterProvider } from '../observe/otel-api.ts';
 import type { Ledger } from '../observe/outcomes.ts';
 import { createQuietLog } from '../observe/quiet-log.ts';
 import { tellMainThread, type WorkerCounts } from '../observe/thread-channel.ts';
@@ -126,7 +126,7 @@ export function startEngine(
     },
     recentDlqEvents: tiers.recentDlqEvents,
   };
-  bindMeter(otelApi, sources, { version, logger });
+  const meter = bindMeter(meterProvider, sources, { version, logger });
   logger.info(whereTo(config));
   const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
   const stopTelling = workers === undefined ? tellMainThread(sources) : undefined;
@@ -174,6 +174,7 @@ export function startEngine(
       await protection.close();
       stopTelling?.();
       await management.close();
+      meter.close();
     },
   };
 }

@@ -46,6 +46,9 @@ export interface Service {
   save(): number;
   /** What else the report at the end says, a line each. */
   remarks(): readonly string[];
+  /** Captures nothing until `resume`: calls of captured functions are plain calls. What is under way goes on. */
+  pause(): void;
+  resume(): void;
   /** Stops intake, flushes up to the deadline, disconnects and closes the management server. */
   stop(deadlineMs: number): Promise<void>;
 }
@@ -75,6 +78,8 @@ export function start(config: Config, logger: Logger): Service {
   const early: Parameters<Protection['addRules']>[] = [];
   let engine: Engines.Engine | undefined;
   let isOver = false;
+  let isPaused = false;
+  let isStopped = false;
   // The first event may start it: its timers and connections must not keep the context of that one call.
   const outside = new AsyncResource('svc');
   const running = (): Engines.Engine => {
@@ -88,8 +93,12 @@ export function start(config: Config, logger: Logger): Service {
     return engine;
   };
 
+  const onCall: CaptureSlot['onCall'] = (call) => running().pipeline.onCall(call);
+  const setOnCall = (to: CaptureSlot['onCall']): void => {
+    capture.setOnCall(to);
+    for (const slot of declared) slot.onCall = to;
+  };
   if (config.aop.enabled) {
-    const onCall: CaptureSlot['onCall'] = (call) => running().pipeline.onCall(call);
     capture.setOnCall(onCall);
     connectDeclarations(
       (declaration) => {
@@ -99,7 +108,7 @@ export function start(config: Config, logger: Logger): Service {
         const rules = declaredRules(declaration.options, config);
         if (engine === undefined) early.push([plan.eventType, rules, plan.id]);
         else engine.protection.addRules(plan.eventType, rules, plan.id);
-        const slot = createSlot(plan, onCall);
+        const slot = createSlot(plan, isPaused ? null : onCall);
         declared.push(slot);
         return slot;
       },
@@ -111,6 +120,7 @@ export function start(config: Config, logger: Logger): Service {
   // Whoever requires svc hears of what fails before the application does anything.
   if (config.required) running();
   setImmediate(() => {
+    if (isStopped) return;
     try {
       running();
     } catch (error) {
@@ -139,9 +149,18 @@ export function start(config: Config, logger: Logger): Service {
       return engine?.save() ?? 0;
     },
     remarks: () => engine?.protection.remarks() ?? [],
+    pause() {
+      isPaused = true;
+      setOnCall(null);
+    },
+    resume() {
+      isPaused = false;
+      if (config.aop.enabled) setOnCall(onCall);
+    },
     async stop(deadlineMs) {
+      isStopped = true;
+      setOnCall(null);
       capture.close();
-      for (const slot of declared) slot.onCall = null;
       disconnectDeclarations();
       workers?.close();
       uninstallContext();

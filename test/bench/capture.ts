@@ -126,7 +126,7 @@ export const bench: Bench = async (progress) => {
   const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 60_000 });
   metrics.setGlobalMeterProvider(new MeterProvider({ readers: [reader] }));
   const logger = { debug() {}, info() {}, warn() {}, error() {} };
-  const meter = bindMeter(() => ({ metrics }), sources, { version: 'bench', logger });
+  const meter = bindMeter(() => metrics.getMeterProvider(), sources, { version: 'bench', logger });
   const parent = tracers.getTracer('bench').startSpan('request');
   const on = await context.with(trace.setSpan(context.active(), parent), () =>
     runWithContext({ userId: 'u-17', correlationId: 'c-1' }, () => cpuPerCall(fn)),

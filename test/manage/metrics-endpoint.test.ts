@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { renderMetrics } from '../../src/observe/exposition.ts';
 import type { MetricSources } from '../../src/observe/metrics.ts';
+import { renderMetrics } from '../../src/observe/prometheus/render-metrics.ts';
 import { filledSources, metricSources } from '../observe/metric-sources.ts';
 import { downOutbox, fakeControls, reports, upOutbox } from './fake-controls.ts';
 import { ask } from './http-client.ts';
@@ -60,7 +60,7 @@ describe('/actuator/svc-metrics', () => {
   it('counts what /metrics counts', async () => {
     const sources = filled();
     const { summary, events } = await bodyOf(await startWith({ sources }));
-    const text = renderMetrics(sources);
+    const text = renderMetrics(sources, { name: null, version: null });
     const sum = (name: string): number =>
       [...text.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (.*)$`, 'gm'))].reduce(
         (total, [, value]) => total + Number(value),

@@ -44,7 +44,7 @@ describe('meter', () => {
     return reader;
   }
   const bind = (sources = filledSources(), logger: Logger = silent) => {
-    binding = bindMeter(() => api, sources, { version: '1.2.3', logger });
+    binding = bindMeter(() => api.metrics.getMeterProvider(), sources, { version: '1.2.3', logger });
     return sources;
   };
 
@@ -125,7 +125,10 @@ describe('meter', () => {
     const reader = register();
     let loaded: typeof api | undefined;
     const sources = filledSources();
-    binding = bindMeter(() => loaded, sources, { version: '1.2.3', logger: silent });
+    binding = bindMeter(() => loaded?.metrics.getMeterProvider(), sources, {
+      version: '1.2.3',
+      logger: silent,
+    });
     sources.durations.record('ORDER_CREATED', 0.1);
     assert.equal((await reader.values()).size, 0);
     loaded = api;

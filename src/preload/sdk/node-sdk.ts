@@ -31,6 +31,8 @@ export interface RunningSdk {
   hookImports(): void;
   /** False once it is shut down. */
   isRunning(): boolean;
+  /** Milliseconds that events and spans may take once the process was told to end. */
+  readonly deadlineMs: number;
   /** svc's events first, whose spans end with them; then the SDK, in what is left of the time. */
   finishAfter(finish: ProcessEnd['finish']): ProcessEnd['finish'];
 }
@@ -94,6 +96,7 @@ function started(application: Application, config: Config, logger: Logger): Runn
   return {
     hookImports,
     isRunning: () => isRunning,
+    deadlineMs: config.shutdown.timeoutMs,
     finishAfter: (finish) => finishBeforeSdk(finish, shutDown, logger),
   };
 }

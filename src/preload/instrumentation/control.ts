@@ -1,0 +1,214 @@
+import { isAbsolute, resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import type { DiagLogger, MeterProvider, TracerProvider } from '@opentelemetry/api';
+import { flatten } from '../../config/check/flatten.ts';
+import { loadConfig } from '../../config/read/load.ts';
+import type { SvcError } from '../../ground/errors.ts';
+import { shared } from '../../ground/lifecycle.ts';
+import { loadChunk } from '../../ground/load-chunk.ts';
+import { notStartedExitCode, unsupportedNode } from '../../ground/version.ts';
+import { consoleLogger, type LogFields, stderrLogger } from '../../observe/logger.ts';
+import { handOverMeters, handOverTracers, keepsNothing } from '../../observe/otel-api.ts';
+import type * as Preload from '../preload.ts';
+import type { SvcInstrumentationConfig } from './config.ts';
+
+// Not as an import: what both would share were a file more that `svc/register` loads.
+const { isLauncher, lastResort, run, running } = loadChunk(
+  import.meta.url,
+  '../preload.ts',
+) as typeof Preload;
+type Running = Preload.Running;
+
+/** What one SvcInstrumentation was given, for the time that it is in charge. */
+interface Given {
+  tracers?: TracerProvider;
+  meters?: MeterProvider;
+  /** What svc was started or joined with. */
+  code?: object | undefined;
+  diag?: DiagLogger | undefined;
+}
+
+interface Instrumentations {
+  /** The one that svc runs for. Others do nothing. */
+  inCharge: object | undefined;
+  readonly given: WeakMap<object, Given>;
+}
+
+const state = shared<Instrumentations>('instrumentations', () => ({
+  inCharge: undefined,
+  given: new WeakMap(),
+}));
+
+export interface Around {
+  /** Why this instrumentation cannot do anything. */
+  readonly problem: SvcError | undefined;
+  readonly diag: DiagLogger | undefined;
+}
+
+/** Starts svc for this instrumentation, goes on with one that is paused, or joins the one that `svc/register` has started. */
+export function enable(who: object, config: SvcInstrumentationConfig, { problem, diag }: Around): void {
+  if (isLauncher(process.argv[1])) return;
+  const code = codeOf(config);
+  const given = givenTo(who);
+  given.diag = diag;
+  try {
+    const tooOld = unsupportedNode(process.versions.node);
+    if (problem !== undefined) sayNotStarted(problem.message, code, { code: problem.code });
+    else if (tooOld !== undefined) sayNotStarted(tooOld, code);
+    else if (getRunning(who, given, code)) {
+      takeCharge(who, given);
+      given.code = code;
+    }
+  } catch (error) {
+    sayNotStarted(`could not start: ${error instanceof Error ? error.message : 'unknown error'}`, code);
+  }
+}
+
+/** Whether svc runs for this instrumentation now. */
+function getRunning(who: object, given: Given, code: object | undefined): boolean {
+  const current = running();
+  if (current === undefined || current.isPaused) return startOrGoOn(current, given, code);
+  if (state.inCharge !== undefined) {
+    sayOccupied(who, current, given, code);
+    return false;
+  }
+  join(current, given, code);
+  return true;
+}
+
+/** Whoever has started it: after this nothing is captured. */
+export function disable(who: object): void {
+  if (state.inCharge !== who) return;
+  state.inCharge = undefined;
+  const current = running();
+  if (current === undefined || current.isPaused) return;
+  const { logger } = current;
+  const { diag } = givenTo(who);
+  const count = current.pending();
+  logger.info(
+    `switched off by disable()${count === 0 ? '' : `: ${count} ${count === 1 ? 'event' : 'events'} under way go on`}`,
+  );
+  diag?.debug('disabled');
+  void current.pause().then(() => {
+    if (current.hasEnded) logger.info('ended after disable()');
+  });
+}
+
+/** After `setConfig`. */
+export function configure(who: object, config: SvcInstrumentationConfig): void {
+  const current = running();
+  if (state.inCharge !== who || current === undefined) return;
+  const given = givenTo(who);
+  const names = changedNames(given.code, codeOf(config));
+  if (names.length > 0)
+    warn(current, given, `setConfig(): ${names.join(', ')} will count after disable() and enable()`);
+}
+
+export function setTracerProvider(who: object, provider: TracerProvider): void {
+  givenTo(who).tracers = provider;
+  if (state.inCharge === who) handOverTracers(provider);
+}
+
+export function setMeterProvider(who: object, provider: MeterProvider): void {
+  const given = givenTo(who);
+  // An SDK hands it over before it has one of its own: the registered one counts, once there is one.
+  if (keepsNothing(provider)) delete given.meters;
+  else given.meters = provider;
+  if (state.inCharge === who) handOverMeters(given.meters);
+}
+
+/** Files, absolute, and packages that targets name. */
+export function modulesOf(config: SvcInstrumentationConfig): string[] {
+  const code = codeOf(config);
+  const { targets, baseDir } = running()?.config ?? loadConfig(code === undefined ? {} : { code }).config;
+  const isFile = (module: string): boolean => /^\.{1,2}\//.test(module) || isAbsolute(module);
+  return [...new Set(targets.map(({ module }) => (isFile(module) ? resolve(baseDir, module) : module)))];
+}
+
+/** False where svc does not start; why is said then. */
+function startOrGoOn(current: Running | undefined, given: Given, code: object | undefined): boolean {
+  if (current !== undefined && isDeepStrictEqual(code, given.code) && current.resume()) {
+    current.logger.info('goes on after enable()');
+    given.diag?.debug('enabled again');
+    return true;
+  }
+  // What it has under way it brings to its end aside.
+  void current?.end();
+  const onDebug = (message: string): void => given.diag?.debug(message);
+  const started = run(loadConfig(code === undefined ? {} : { code }), { onDebug, isInSdk: true });
+  given.diag?.debug(started === undefined ? 'not started' : 'enabled');
+  return started !== undefined;
+}
+
+function join(current: Running, given: Given, code: object | undefined): void {
+  const names = changedNames(undefined, code);
+  if (names.length > 0)
+    warn(
+      current,
+      given,
+      `SvcInstrumentation joins what svc/register has started, and what it says of ${names.join(', ')} does not count: write it into svc.config.*, or leave svc/register out`,
+    );
+  given.diag?.debug('joins what svc/register has started');
+}
+
+function sayOccupied(who: object, current: Running, given: Given, code: object | undefined): void {
+  if (state.inCharge === who) {
+    warn(current, given, 'enable() was called while svc runs: nothing to do');
+    return;
+  }
+  const names = changedNames(undefined, code);
+  const loss = names.length === 0 ? '' : `, and what it says of ${names.join(', ')} does not count`;
+  warn(current, given, `there is more than one SvcInstrumentation: this one does nothing${loss}`);
+}
+
+function takeCharge(who: object, { tracers, meters }: Given): void {
+  state.inCharge = who;
+  handOverTracers(tracers);
+  handOverMeters(meters);
+}
+
+function givenTo(who: object): Given {
+  const known = state.given.get(who) ?? {};
+  state.given.set(who, known);
+  return known;
+}
+
+/** Both where operators look: in svc's log, and in that of OpenTelemetry, as `OTEL_LOG_LEVEL` says. */
+function warn({ logger }: Running, { diag }: Given, message: string): void {
+  logger.warn(message);
+  diag?.warn(message);
+}
+
+/** Nothing but `enabled`: as if there were no code. */
+function codeOf({ enabled: _, ...code }: SvcInstrumentationConfig): object | undefined {
+  return Object.keys(code).length === 0 ? undefined : code;
+}
+
+/** Names of options whose values differ. */
+function changedNames(before: object | undefined, after: object | undefined): string[] {
+  const [old, now] = [settingsOf(before), settingsOf(after)];
+  const names = new Set([...old.keys(), ...now.keys()]);
+  return [...names].filter((name) => !isDeepStrictEqual(old.get(name), now.get(name))).sort();
+}
+
+function settingsOf(code: object | undefined): Map<string, unknown> {
+  try {
+    const { settings } = flatten(code ?? {}, () => 'code');
+    return new Map([...settings.values()].map(({ name, value }) => [name, value]));
+  } catch {
+    // A getter of it throws, as is said where it is read for a start.
+    return new Map();
+  }
+}
+
+function sayNotStarted(reason: string, code: object | undefined, fields?: LogFields): void {
+  const { isRequired, format } = lastResort(code);
+  if (isRequired) {
+    stderrLogger('error', format).error(
+      `${reason}; the process does not start, because svc.required is true`,
+      fields,
+    );
+    process.exit(notStartedExitCode);
+  }
+  consoleLogger('error', format).error(`${reason}; the application runs without it`, fields);
+}

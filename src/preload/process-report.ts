@@ -1,0 +1,32 @@
+import { formatEndReport, formatReport } from '../capture/report.ts';
+import type { Logger } from '../observe/logger.ts';
+import type * as Start from '../start/start.ts';
+
+/** How long the report waits for the application's modules to load. What loads later is reported when it does. */
+const reportAfterMs = 1_000;
+
+export function reportLater(service: Start.Service, logger: Logger): void {
+  const timer = setTimeout(() => {
+    const reports = service.report();
+    if (reports.length > 0) logger.info(formatReport(reports));
+  }, reportAfterMs);
+  timer.unref();
+}
+
+export function reportEnd(service: Start.Service, logger: Logger): void {
+  const left = service.pending();
+  const saved = service.save();
+  if (left > 0) {
+    if (saved > 0)
+      logger.warn('the process ended before all events were acknowledged: written to the backup', {
+        events: saved,
+      });
+    if (left > saved)
+      logger.error('the process ended before all events were acknowledged: they may be lost', {
+        events: left - saved,
+      });
+  }
+  const text = formatEndReport(service.report());
+  if (text !== '') logger.info(text);
+  for (const remark of service.remarks()) logger.info(remark);
+}
