@@ -69,13 +69,13 @@ export function bindMeter(
   );
   guarded(refresh);
   // What is handed over need not wait for the next event.
-  listenToMeters(() => guarded(refresh));
+  const stopListening = listenToMeters(() => guarded(refresh));
   const timer = setInterval(() => guarded(refresh), lookupIntervalMs);
   timer.unref();
   return {
     close: () => {
       clearInterval(timer);
-      listenToMeters(undefined);
+      stopListening();
       sources.durations.listen(undefined);
       guarded(release);
     },

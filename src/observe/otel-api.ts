@@ -59,8 +59,12 @@ export function handOverMeters(meters: MeterProvider | undefined): void {
   handedOver.onMeters?.();
 }
 
-export function listenToMeters(listener: (() => void) | undefined): void {
+/** One at a time: the last one hears. Returns what ends it. */
+export function listenToMeters(listener: () => void): () => void {
   handedOver.onMeters = listener;
+  return () => {
+    if (handedOver.onMeters === listener) handedOver.onMeters = undefined;
+  };
 }
 
 /** Handed over, and known to stand for somebody: asked once, not for each event. */

@@ -119,14 +119,16 @@ export function start(config: Config, logger: Logger): Service {
   // Without an event so far, the broker and the management server start once the application's first turn is over.
   // Whoever requires svc hears of what fails before the application does anything.
   if (config.required) running();
-  setImmediate(() => {
-    if (isStopped) return;
-    try {
-      running();
-    } catch (error) {
-      logger.error(`could not start: ${error instanceof Error ? error.message : 'unknown error'}`);
-    }
-  }).unref();
+  const startSoon = (): void =>
+    void setImmediate(() => {
+      if (isPaused || isStopped) return;
+      try {
+        running();
+      } catch (error) {
+        logger.error(`could not start: ${error instanceof Error ? error.message : 'unknown error'}`);
+      }
+    }).unref();
+  startSoon();
 
   return {
     producer: { publish: (payload, options) => running().pipeline.producer.publish(payload, options) },
@@ -156,6 +158,7 @@ export function start(config: Config, logger: Logger): Service {
     resume() {
       isPaused = false;
       if (config.aop.enabled) setOnCall(onCall);
+      startSoon();
     },
     async stop(deadlineMs) {
       isStopped = true;

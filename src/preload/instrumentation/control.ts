@@ -90,7 +90,9 @@ export function disable(who: object): void {
   );
   diag?.debug('disabled');
   void current.pause().then(() => {
-    if (current.hasEnded) logger.info('ended after disable()');
+    if (!current.hasEnded) return;
+    logger.info('ended after disable()');
+    if (state.inCharge === undefined) handOver({});
   });
 }
 
@@ -161,8 +163,12 @@ function sayOccupied(who: object, current: Running, given: Given, code: object |
   warn(current, given, `there is more than one SvcInstrumentation: this one does nothing${loss}`);
 }
 
-function takeCharge(who: object, { tracers, meters }: Given): void {
+function takeCharge(who: object, given: Given): void {
   state.inCharge = who;
+  handOver(given);
+}
+
+function handOver({ tracers, meters }: Given): void {
   handOverTracers(tracers);
   handOverMeters(meters);
 }

@@ -2,6 +2,7 @@
 
 import type { MeterProvider, TracerProvider } from '@opentelemetry/api';
 import type { InstrumentationModuleDefinition } from '@opentelemetry/instrumentation';
+import { shared } from '../../ground/lifecycle.ts';
 import { loadChunk } from '../../ground/load-chunk.ts';
 import { version } from '../../ground/version.ts';
 import { findBaseClass } from './base-class.ts';
@@ -12,6 +13,9 @@ const { BaseClass, problem } = findBaseClass();
 
 /** CommonJS on purpose, and one per process: loaded synchronously, when the first one is enabled. */
 const control = () => loadChunk(import.meta.url, './control.ts') as typeof Engine;
+
+/** Those of this process, of whichever copy of the package. */
+const made = shared('made-instrumentations', () => new WeakSet<object>());
 
 /**
  * svc for `new NodeSDK({ instrumentations: [new SvcInstrumentation({ … })] })`. It runs what `--import svc/register` runs, once per
@@ -24,6 +28,12 @@ export class SvcInstrumentation extends BaseClass {
 
   constructor(config: SvcInstrumentationConfig = {}) {
     super('svc', version, config);
+    made.add(this);
+  }
+
+  /** ES modules and CommonJS have a class each. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && made.has(value);
   }
 
   /** Captures from now on, also again after `disable()`. */
@@ -39,7 +49,7 @@ export class SvcInstrumentation extends BaseClass {
   }
 
   /** While svc runs, what it says takes effect with `disable()` and `enable()`. */
-  override setConfig(config: SvcInstrumentationConfig = {}): void {
+  override setConfig(config: SvcInstrumentationConfig): void {
     super.setConfig(config);
     // The base class calls it before svc can run.
     if (this._diag !== undefined) control().configure(this, config);

@@ -8,11 +8,12 @@ import { installPacked } from '../../support/packed.ts';
 import { freshFolder, hostEnvironment } from '../support/run-app.ts';
 
 type Exports = Readonly<Record<string, unknown>>;
-type AnyClass = new (...args: string[]) => object;
+type AnyClass = new (...args: unknown[]) => object;
 
 /** How an instance of each exported class is made: one without a row here fails. */
 const instances: Readonly<Record<string, (made: AnyClass) => object>> = {
   SvcError: (SvcError) => new SvcError('SVC_PUBLISH_LOST', 'lost'),
+  SvcInstrumentation: (SvcInstrumentation) => new SvcInstrumentation({ enabled: false }),
 };
 
 const isClass = (value: unknown): value is AnyClass =>
@@ -54,7 +55,7 @@ describe('both halves of the package, and two copies of it', function () {
           for (const other of values as AnyClass[]) assert.ok(make(one) instanceof other, name);
       }
     }
-    assert.deepEqual(seen, ['SvcError']);
+    assert.deepEqual(seen.sort(), ['SvcError', 'SvcInstrumentation']);
   });
 
   it('an error of the running svc is an SvcError in ES modules, in CommonJS and in the other copy', () => {

@@ -7,7 +7,15 @@ import { telemetryDependencies } from '../support/otel-app.ts';
 import { endOf } from '../support/start-app.ts';
 import { configOf } from '../support/topic-config.ts';
 
-const subpaths = ['svc', 'svc/register', 'svc/testing', 'svc/consumer', 'svc/aws-kms', 'svc/vault'];
+const subpaths = [
+  'svc',
+  'svc/register',
+  'svc/testing',
+  'svc/consumer',
+  'svc/instrumentation',
+  'svc/aws-kms',
+  'svc/vault',
+];
 
 const applications: readonly [
   title: string,

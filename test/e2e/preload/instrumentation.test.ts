@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { telemetryApp } from '../support/apps.ts';
+import { plainApp, telemetryApp } from '../support/apps.ts';
 import { otelEnvironment, type SdkSeen } from '../support/otel-app.ts';
 import { type AppEnd, type AppOptions, endOf } from '../support/start-app.ts';
 import { configOf } from '../support/topic-config.ts';
@@ -107,6 +107,122 @@ describe('SvcInstrumentation', function () {
       assert.doesNotMatch(end.stderr, /warn:|error:/);
     });
   }
+
+  it('says what it joins in vain where svc/register came first, and publishes once', async () => {
+    const end = await run([...register, '--import', './sdk.mjs', 'main.mjs'], {
+      ...sdk(JSON.stringify(configOf([target], { broker: { topic: 'others' } }))),
+      'svc.config.json': configOf([target]),
+    });
+    seenBy(end);
+    assert.deepEqual(
+      Object.entries(end.topics).map(([topic, { length }]) => [topic, length]),
+      [['events', 1]],
+    );
+    assert.match(
+      end.stderr,
+      /warn: SvcInstrumentation joins what svc\/register has started, and what it says of svc\.broker\.topic, svc\.targets does not count: write it into svc\.config\.\*/,
+    );
+  });
+
+  it('takes file and environment in, under what it is given', async () => {
+    const end = await run(
+      ['--import', './sdk.mjs', 'main.mjs'],
+      {
+        ...sdk(JSON.stringify({ svc: { broker: { topic: 'from-code' } } })),
+        'svc.config.json': configOf([target]),
+      },
+      { SVC_BROKER_TOPIC: 'from-env', SVC_SERVICE_NAME: 'from-env' },
+    );
+    seenBy(end);
+    assert.deepEqual(Object.keys(end.topics), ['from-code']);
+    assert.equal(end.topics['from-code']?.[0]?.value.metadata.source.serviceName, 'from-env');
+  });
+
+  it('names what was loaded before it, and the way out', async () => {
+    const end = await run(['late.mjs'], {
+      ...sdk(JSON.stringify(configOf([{ ...target, module: './orders.mjs' }]))),
+      'orders.mjs': 'export const order = async (id) => ({ id });',
+      'late.mjs': `import './sdk.mjs'; import { order } from './orders.mjs';${call}`,
+    });
+    seenBy(end);
+    assert.deepEqual(end.topics, {});
+    assert.match(
+      end.stderr,
+      /orders\.mjs#order .*was loaded before svc, or never: .*start with node --import svc\/register/,
+    );
+  });
+
+  it('speaks to the log of OpenTelemetry too, at its level', async () => {
+    const files = {
+      ...sdk(inCode),
+      'twice.mjs': `import './sdk.mjs'; globalThis.svcInstrumentation.enable(); globalThis.svcInstrumentation.disable();`,
+    };
+    const [loud, quiet] = await Promise.all([
+      run(['twice.mjs'], files, { OTEL_LOG_LEVEL: 'debug' }),
+      run(['twice.mjs'], files),
+    ]);
+    assert.match(loud.stdout + loud.stderr, /svc enable\(\) was called while svc runs: nothing to do/);
+    assert.match(loud.stdout + loud.stderr, /svc disabled/);
+    assert.doesNotMatch(quiet.stdout + quiet.stderr, /svc disabled/);
+  });
+
+  it('is switched off by OTEL_NODE_DISABLED_INSTRUMENTATIONS, whoever starts it', async () => {
+    for (const args of [
+      ['--import', './sdk.mjs', 'main.mjs'],
+      [...register, '--import', './sdk.mjs', 'main.mjs'],
+    ]) {
+      const end = await run(
+        args,
+        { ...sdk(''), 'svc.config.json': configOf([target]) },
+        { OTEL_NODE_DISABLED_INSTRUMENTATIONS: 'http, svc' },
+      );
+      assert.deepEqual([seenBy(end).spans, end.topics], [[], {}]);
+      assert.match(end.stderr, /not started, because OTEL_NODE_DISABLED_INSTRUMENTATIONS names svc/);
+    }
+  });
+
+  it('waits at the end of the process for events under way, also after disable()', async () => {
+    const end = await run(['busy.cjs'], {
+      ...sdk(JSON.stringify(configOf([target], { broker: { asyncMode: true } }))),
+      'busy.cjs': `
+        require('./sdk.cjs');
+        const { order } = require('./orders.cjs');
+        for (let id = 0; id < 500; id++) order(id);
+        setImmediate(() => globalThis.svcInstrumentation.disable());`,
+    });
+    assert.equal(end.code, 0, end.stderr);
+    assert.equal(new Set(end.topics.events?.map(({ value }) => value.payload.id)).size, 500);
+    assert.equal(end.topics.events?.length, 500);
+  });
+});
+
+describe('SvcInstrumentation without @opentelemetry/instrumentation', function () {
+  this.timeout(180_000);
+  const files = {
+    'main.mjs': `
+      import { SvcInstrumentation } from 'svc/instrumentation';
+      const instrumentation = new SvcInstrumentation(${inCode});
+      instrumentation.setTracerProvider({});
+      instrumentation.setMeterProvider({});
+      instrumentation.disable();
+      console.log(instrumentation.getConfig().enabled, instrumentation.instrumentationName);`,
+  };
+  const told =
+    /error: SvcInstrumentation does nothing, because @opentelemetry\/instrumentation cannot be loaded: npm install @opentelemetry\/instrumentation, .*SVC_PRELOAD_INSTRUMENTATION/;
+
+  it('says what is missing, and the application runs', async () => {
+    const end = await endOf({ app: plainApp(), args: ['main.mjs'], files });
+    assert.equal(end.code, 0, end.stderr);
+    assert.equal(end.stdout, 'true svc\n');
+    assert.match(end.stderr, told);
+    assert.equal(end.stderr.trim().split('\n').length, 1, end.stderr);
+  });
+
+  it('ends the process where svc is required', async () => {
+    const end = await endOf({ app: plainApp(), args: ['main.mjs'], files, env: { SVC_REQUIRED: 'true' } });
+    assert.equal(end.code, 78, end.stderr);
+    assert.match(end.stderr, /the process does not start, because svc\.required is true/);
+  });
 });
 
 function seenBy(end: AppEnd): SdkSeen {

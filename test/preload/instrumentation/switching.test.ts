@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { runningService } from '../../../src/publish/api/running-service.ts';
+import { type InstrumentedApp, instrumentedApp } from './instrumented-app.ts';
+
+describe('SvcInstrumentation, switched on and off', () => {
+  let app: InstrumentedApp;
+  beforeEach(() => {
+    app = instrumentedApp();
+  });
+  afterEach(() => app.remove());
+
+  it('captures from its construction on', async () => {
+    app.make();
+    await app.load()(1);
+    assert.deepEqual(app.published(), [1]);
+  });
+
+  it('captures from enable() on where it is constructed with enabled: false', async () => {
+    const instrumentation = app.make({ ...app.config(), enabled: false });
+    assert.equal(runningService.current, undefined);
+    instrumentation.enable();
+    await app.load()(1);
+    assert.deepEqual(app.published(), [1]);
+  });
+
+  it('disable(): calls are plain calls at once, and svc ends', async () => {
+    const instrumentation = app.make();
+    const order = app.load();
+    await order(1);
+    instrumentation.disable();
+    assert.equal(runningService.current, undefined);
+    assert.deepEqual(await order(2), { id: 2 });
+    await app.ended();
+    assert.deepEqual(await order(3), { id: 3 });
+    assert.deepEqual(app.published(), [1]);
+  });
+
+  it('disable() under load: each event under way is published once', async () => {
+    const instrumentation = app.make(
+      app.config({ broker: { client: 'memory', topic: 'orders', asyncMode: true } }),
+    );
+    const order = app.load();
+    const ids = Array.from({ length: 2_000 }, (_, id) => id);
+    await Promise.all(ids.map((id) => order(id)));
+    assert.ok(app.published().length < ids.length, 'some are under way');
+    instrumentation.disable();
+    await order(-1);
+    await app.ended();
+    assert.deepEqual(
+      app.published().sort((a, b) => a - b),
+      ids,
+    );
+    assert.match(app.lines.join('\n'), /info: switched off by disable\(\): \d+ events under way go on/);
+  });
+
+  it('enable() after disable() has ended: captures again what was loaded before', async () => {
+    const instrumentation = app.make();
+    const order = app.load();
+    await order(1);
+    instrumentation.disable();
+    await app.ended();
+    await order(2);
+    instrumentation.enable();
+    await order(3);
+    assert.deepEqual(app.published(), [1, 3]);
+  });
+
+  it('enable() right after disable(): goes on, and nothing is lost or told twice', async () => {
+    const instrumentation = app.make();
+    const order = app.load();
+    const calls = [order(1)];
+    await Promise.all(calls);
+    instrumentation.disable();
+    await order(2);
+    instrumentation.enable();
+    await order(3);
+    instrumentation.disable();
+    instrumentation.enable();
+    await order(4);
+    assert.deepEqual(app.published(), [1, 3, 4]);
+    assert.ok(!app.lines.includes('info: ended after disable()'));
+  });
+
+  it('enable() while svc runs says so, and nothing happens twice', async () => {
+    const instrumentation = app.make();
+    instrumentation.enable();
+    await app.load()(1);
+    assert.deepEqual(app.published(), [1]);
+    assert.ok(app.lines.includes('warn: enable() was called while svc runs: nothing to do'));
+  });
+
+  it('a second one does nothing and says so, with what it was given in vain', async () => {
+    const first = app.make();
+    const second = app.make(app.config({ broker: { client: 'memory', topic: 'others' } }));
+    const order = app.load();
+    await order(1);
+    second.disable();
+    await order(2);
+    assert.deepEqual([app.published(), app.published('others')], [[1, 2], []]);
+    const line = app.lines.find((one) => one.includes('more than one SvcInstrumentation'));
+    assert.match(
+      line ?? '',
+      /^warn: .*this one does nothing, and what it says of .*svc\.broker\.topic.* does not count$/,
+    );
+    first.disable();
+    await app.ended();
+    second.disable();
+    second.enable();
+    await order(3);
+    assert.deepEqual([app.published(), app.published('others')], [[1, 2], [3]]);
+  });
+
+  it('setConfig() counts after disable() and enable(), and says so', async () => {
+    const instrumentation = app.make();
+    const order = app.load();
+    const config = app.config({ broker: { ...app.config().svc?.broker, topic: 'others' } });
+    instrumentation.setConfig(config);
+    assert.equal(instrumentation.getConfig().svc, config.svc);
+    await order(1);
+    assert.ok(
+      app.lines.includes('warn: setConfig(): svc.broker.topic will count after disable() and enable()'),
+    );
+    instrumentation.disable();
+    instrumentation.enable();
+    await order(2);
+    assert.deepEqual([app.published(), app.published('others')], [[1], [2]]);
+  });
+
+  it('names the files and packages of its targets, and patches nothing through them', () => {
+    const instrumentation = app.make();
+    assert.deepEqual(instrumentation.getModuleDefinitions(), [
+      { name: app.file, supportedVersions: ['*'], files: [] },
+    ]);
+  });
+
+  it('names a file that was loaded before it, and the way out', () => {
+    app.load();
+    app.make();
+    const line = app.lines.find((one) => one.includes('is not captured'));
+    assert.match(line ?? '', /was loaded before svc started: start with node --import svc\/register/);
+  });
+});
