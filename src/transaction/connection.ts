@@ -86,6 +86,7 @@ export class Connection implements WatchedConnection {
       // Without BEGIN there may have been nothing to commit. SQLite answers at once: its BEGIN has failed.
       const isOver = this.session.dialect === 'sqlite' || (ended !== undefined && first.begunBy === 'query');
       if (first.isConfirmed || isOver) this.end(first, ended);
+      else queueMicrotask(() => this.forgetUnbegun());
       return;
     }
     // COMMIT AND CHAIN: the next one is open already. The answer to ROLLBACK TO is the same as to ROLLBACK.
@@ -124,6 +125,14 @@ export class Connection implements WatchedConnection {
     const course = this.add(enterFollowUp(), begunBy);
     gate?.catch(() => this.end(course, 'rolled_back'));
     return gate;
+  }
+
+  /** `pg` has all answers now, that to BEGIN among them, and it has opened nothing. */
+  private forgetUnbegun(): void {
+    const [first] = this.courses;
+    if (first === undefined || first.isConfirmed || this.line !== undefined) return;
+    if (this.session.dialect === 'postgres' && this.session.isBusy?.() === false)
+      this.end(first, 'rolled_back');
   }
 
   private add(scope: Scope | undefined, begunBy: Course['begunBy']): Course {
@@ -241,9 +250,9 @@ function isolated(session: DriverSession): DriverSession {
   return {
     dialect: session.dialect,
     status: () => session.status(),
-    isBusy: () => session.isBusy?.() === true,
     beginsByItself: () => session.beginsByItself?.() === true,
     run: (statement) => isolate(() => session.run(statement)),
+    ...(session.isBusy && { isBusy: () => session.isBusy?.() === true }),
     ...(session.runAll && {
       runAll: (statements) => isolate(() => session.runAll?.(statements) ?? Promise.resolve()),
     }),

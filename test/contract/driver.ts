@@ -91,6 +91,13 @@ export function testDriver(get: () => DriverUnderTest): void {
     await (traits.holdsRows ? call : assert.rejects(call, { code: 'SVC_OUTBOX_INSERT' }));
   }
 
+  const orderBeforeSavepoint = (connection: TestConnection, id: string): Promise<void> =>
+    doing(
+      () => connection.begin(),
+      () => order(connection, id),
+      () => connection.run('SAVEPOINT before_it'),
+    );
+
   /** An event whose row the table does not take: there is one of its name. */
   async function takenId(connection: TestConnection): Promise<string> {
     const id = newId();
@@ -333,11 +340,7 @@ export function testDriver(get: () => DriverUnderTest): void {
   it('an event that is not taken is forgiven by a rollback to a savepoint from before its function', async () => {
     const [connection, id] = [await connect(), newId()];
     const taken = await takenId(connection);
-    await doing(
-      () => connection.begin(),
-      () => order(connection, id),
-      () => connection.run('SAVEPOINT before_it'),
-    );
+    await orderBeforeSavepoint(connection, id);
     await writeRefused(connection, taken);
     await doing(
       () => connection.run('ROLLBACK TO SAVEPOINT before_it'),
@@ -349,11 +352,7 @@ export function testDriver(get: () => DriverUnderTest): void {
   it('an event that is not taken is forgiven, though the rollback to the savepoint did not wait for it', async () => {
     const [connection, id] = [await connect(), newId()];
     const taken = await takenId(connection);
-    await doing(
-      () => connection.begin(),
-      () => order(connection, id),
-      () => connection.run('SAVEPOINT before_it'),
-    );
+    await orderBeforeSavepoint(connection, id);
     const call = doing(() => captures.call(taken, () => {})).catch(() => {});
     await doing(
       () => connection.run('ROLLBACK TO SAVEPOINT before_it'),

@@ -164,8 +164,8 @@ export function canFollowRows(client: PgClient, [config, values]: readonly unkno
     return false;
   if (Array.isArray(values) && values.length > 0) return false;
   if (typeof config === 'string') return true;
-  const { submit, name, rows, callback, values: own } = config as Record<string, unknown>;
-  const asksForMore = [submit, name, rows, callback].some((each) => each !== undefined);
+  const { submit, name, rows, callback, query_timeout, values: own } = config as Record<string, unknown>;
+  const asksForMore = [submit, name, rows, callback, query_timeout].some((each) => each !== undefined);
   return !asksForMore && (own === undefined || (Array.isArray(own) && own.length === 0));
 }
 

@@ -109,6 +109,33 @@ requiring('postgres', 'pg', function () {
     assert.equal(captures.unconfirmed, 1);
   });
 
+  it('a BEGIN that fails has begun nothing', async () => {
+    const client = await connect();
+    await assert.rejects(client.query('BEGIN ISOLATION LEVEL NO_SUCH'));
+    await assert.rejects(write(client, 'a'), { code: 'SVC_OUTBOX_NO_TRANSACTION' });
+    await client.query('SELECT 1');
+    assert.deepEqual([await ids('orders'), await captures.ends()], [['a'], { a: 'refused' }]);
+  });
+
+  it('a COMMIT with a time limit of its own keeps to it', async () => {
+    const client = await connect();
+    await outside(
+      'CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.4); RETURN NULL; END $$',
+    );
+    await outside(
+      'CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON orders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()',
+    );
+    try {
+      await client.query('BEGIN');
+      await write(client, 'a');
+      const limited = { text: 'COMMIT', query_timeout: 100 } as pg.QueryConfig;
+      await assert.rejects(client.query(limited), /Query read timeout/);
+      assert.deepEqual(await captures.ends(), { a: 'outbox' });
+    } finally {
+      await outside('DROP TRIGGER slow ON orders');
+    }
+  });
+
   it('several statements in one text are held as a whole, strings and comments apart', async () => {
     const client = await connect();
     await captures.call('a', async () => {
