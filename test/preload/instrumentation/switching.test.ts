@@ -15,6 +15,16 @@ describe('SvcInstrumentation, switched on and off', () => {
     assert.deepEqual(app.published(), [1]);
   });
 
+  it('starts no SDK: it belongs to one', async () => {
+    app.make(app.config({ telemetry: { sdk: 'node' } }));
+    await app.load()(1);
+    assert.deepEqual(app.published(), [1]);
+    assert.match(
+      app.lines.join('\n'),
+      /warn: svc\.telemetry\.sdk: node does not count for SvcInstrumentation/,
+    );
+  });
+
   it('captures from enable() on where it is constructed with enabled: false', async () => {
     const instrumentation = app.make({ ...app.config(), enabled: false });
     assert.equal(runningService.current, undefined);
