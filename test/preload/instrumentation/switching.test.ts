@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { loadConfig } from '../../../src/config/read/load.ts';
+import { outbox as outboxApi } from '../../../src/outbox/api/outbox.ts';
 import { run, running } from '../../../src/preload/running.ts';
 import { runningService } from '../../../src/publish/api/running-service.ts';
 import { type InstrumentedApp, instrumentedApp } from './instrumented-app.ts';
@@ -168,11 +169,14 @@ describe('SvcInstrumentation, switched on and off', () => {
     instrumentation.enable();
     await buy(3, 'COMMIT');
     await buy(4, 'ROLLBACK');
+    shop.exec('BEGIN');
+    await outboxApi.save(shop, { ...outbox, aggregateId: '5', eventType: 'ORDERED', payload: {} });
+    shop.exec('COMMIT');
     const rows = shop.prepare('SELECT aggregate_id FROM svc_outbox_events ORDER BY aggregate_id').all();
     shop.close();
     assert.deepEqual(
       rows.map(({ aggregate_id: id }) => id),
-      ['1', '3'],
+      ['1', '3', '5'],
     );
   });
 
