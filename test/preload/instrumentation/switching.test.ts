@@ -1,11 +1,22 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { createRequire } from 'node:module';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { outbox as outboxApi } from '../../../src/outbox/api/outbox.ts';
 import { run, running } from '../../../src/preload/running.ts';
 import { runningService } from '../../../src/publish/api/running-service.ts';
 import { type InstrumentedApp, instrumentedApp } from './instrumented-app.ts';
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
 
 describe('SvcInstrumentation, switched on and off', () => {
   let app: InstrumentedApp;
@@ -113,6 +124,30 @@ describe('SvcInstrumentation, switched on and off', () => {
     second.enable();
     await order(3);
     assert.deepEqual([app.published(), app.published('others')], [[1, 2], [3]]);
+  });
+
+  it('gives the port of the management server back, and takes it again', async () => {
+    const port = await freePort();
+    const withServer = (name: string) => ({
+      ...app.config({ service: { name } }),
+      management: { server: { port }, endpoints: { web: { exposure: { include: ['info'] } } } },
+    });
+    const nameNow = async (): Promise<string> => {
+      const answer = await fetch(`http://127.0.0.1:${port}/actuator/info`).catch(() => undefined);
+      return answer?.ok ? ((await answer.json()) as { service: { name: string } }).service.name : '';
+    };
+    const isServed = async (name: string): Promise<void> => {
+      while ((await nameNow()) !== name) await new Promise((resolve) => setTimeout(resolve, 10));
+    };
+    const instrumentation = app.make(withServer('first'));
+    await isServed('first');
+    instrumentation.disable();
+    instrumentation.setConfig(withServer('second'));
+    instrumentation.enable();
+    await isServed('second');
+    instrumentation.disable();
+    await app.ended();
+    assert.equal(await nameNow(), '');
   });
 
   it('setConfig() counts after disable() and enable(), and says so', async () => {
