@@ -174,6 +174,14 @@ describe('what the built package loads', () => {
     );
   });
 
+  it('`register` and a start load nothing of the instrumentation', () => {
+    for (const file of ['register.cjs', 'preload.cjs', 'start.cjs', 'engine.cjs'])
+      assert.deepEqual(
+        loadedBy(file).filter((each) => /^(?:control|instrumentation)/.test(each)),
+        [],
+      );
+  });
+
   for (const [subpath, entry] of Object.entries(manifest.exports)) {
     if (entry.require === undefined) continue;
     it(`${subpath} loads nothing of the running svc`, () => {

@@ -5,12 +5,14 @@ import type * as Start from '../start/start.ts';
 /** How long the report waits for the application's modules to load. What loads later is reported when it does. */
 const reportAfterMs = 1_000;
 
-export function reportLater(service: Start.Service, logger: Logger): void {
+/** Returns what takes it back. */
+export function reportLater(service: Start.Service, logger: Logger): () => void {
   const timer = setTimeout(() => {
     const reports = service.report();
     if (reports.length > 0) logger.info(formatReport(reports));
   }, reportAfterMs);
   timer.unref();
+  return () => clearTimeout(timer);
 }
 
 export function reportEnd(service: Start.Service, logger: Logger): void {

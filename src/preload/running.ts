@@ -29,7 +29,7 @@ export interface Running {
   /** False where it has ended, or is about to. */
   resume(): boolean;
   /** Ends at once what `pause` has begun: from now on, another one may run beside what is left of it. */
-  end(): Promise<void>;
+  end(deadlineMs?: number): Promise<void>;
 }
 
 export interface RunOptions {
@@ -80,16 +80,19 @@ function keepRunning(service: Start.Service, config: Config, logger: Logger): Ru
     runningOutbox.current = service.outbox;
   };
   offer();
-  reportLater(service, logger);
+  const dropReport = reportLater(service, logger);
 
-  async function close(): Promise<void> {
+  async function close(deadlineMs: number): Promise<void> {
+    await guarded(() => service.stop(deadlineMs));
+    hasEnded = true;
+    isOver();
+  }
+  async function guarded(work: () => Promise<unknown>): Promise<void> {
     try {
-      await service.stop(closeMs);
+      await work();
     } catch (error) {
       logger.error(`svc did not end in order: ${error instanceof Error ? error.message : 'unknown error'}`);
     }
-    hasEnded = true;
-    isOver();
   }
   const current: Running = {
     config,
@@ -109,9 +112,10 @@ function keepRunning(service: Start.Service, config: Config, logger: Logger): Ru
       service.pause();
       if (runningService.current === service) runningService.current = undefined;
       if (runningOutbox.current === service.outbox) runningOutbox.current = undefined;
-      await service.finish(config.shutdown.timeoutMs);
+      await guarded(() => service.finish(config.shutdown.timeoutMs));
       // Resumed meanwhile, and paused again: that is the turn of the later one.
-      if (phase === 'paused' && mine === pauses) await current.end();
+      if (phase === 'paused' && mine === pauses) await current.end(closeMs);
+      return ending;
     },
     resume() {
       if (phase !== 'paused') return false;
@@ -120,10 +124,11 @@ function keepRunning(service: Start.Service, config: Config, logger: Logger): Ru
       offer();
       return true;
     },
-    end() {
+    end(deadlineMs = config.shutdown.timeoutMs) {
       phase = 'ended';
+      dropReport();
       if (state.current === current) state.current = undefined;
-      ending ??= close();
+      ending ??= close(deadlineMs);
       return ending;
     },
   };

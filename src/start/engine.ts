@@ -166,6 +166,8 @@ export function startEngine(
     save: () => tiers.save(queue.surrender(shutDown, tiers.saveLate)),
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;
+      // First: the next start of this process may want its port.
+      const managementClosed = management.close();
       await queue.close(deadlineMs);
       await tiers.close(Math.max(0, end - clock.monotonic()));
       await outbox?.close(Math.max(0, end - clock.monotonic()));
@@ -173,7 +175,7 @@ export function startEngine(
       await Promise.all([broker.close(restMs), ids.close(restMs)]);
       await protection.close();
       stopTelling?.();
-      await management.close();
+      await managementClosed;
       meter.close();
     },
   };

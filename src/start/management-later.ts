@@ -5,9 +5,15 @@ import type { Managed } from './management.ts';
 
 const managementAfterMs = 50;
 
+/** The server of an earlier start gives its port back before the next one takes it. */
+let closing: Promise<void> | undefined;
+
 /** Aside: what the application waits for at its start comes first, and a script that is over by then needs no server. */
 export function manageLater(config: Config, logger: Logger, managed: Managed): { close(): Promise<void> } {
-  const open = async () => (await import('./management.ts')).startManagement(config, logger, managed);
+  const open = async () => {
+    await closing;
+    return (await import('./management.ts')).startManagement(config, logger, managed);
+  };
   let opening: ReturnType<typeof open> | undefined;
   // Not even loaded where it would serve nothing.
   if (!isMainThread || config.management.endpoints.web.exposure.include.length === 0)
@@ -18,9 +24,11 @@ export function manageLater(config: Config, logger: Logger, managed: Managed): {
   }, managementAfterMs);
   timer.unref();
   return {
-    async close() {
+    close() {
       clearTimeout(timer);
-      await (await opening?.catch(() => undefined))?.close();
+      const ending = async () => (await opening?.catch(() => undefined))?.close();
+      closing = ending();
+      return closing;
     },
   };
 }

@@ -192,19 +192,19 @@ function codeOf({ enabled: _, ...code }: SvcInstrumentationConfig): object | und
 
 /** Names of options whose values differ. */
 function changedNames(before: object | undefined, after: object | undefined): string[] {
-  const [old, now] = [settingsOf(before), settingsOf(after)];
-  const names = new Set([...old.keys(), ...now.keys()]);
-  return [...names].filter((name) => !isDeepStrictEqual(old.get(name), now.get(name))).sort();
+  try {
+    const [old, now] = [settingsOf(before), settingsOf(after)];
+    const names = new Set([...old.keys(), ...now.keys()]);
+    return [...names].filter((name) => !isDeepStrictEqual(old.get(name), now.get(name))).sort();
+  } catch {
+    // A getter of it throws, as is said where it is read for a start.
+    return [];
+  }
 }
 
 function settingsOf(code: object | undefined): Map<string, unknown> {
-  try {
-    const { settings } = flatten(code ?? {}, () => 'code');
-    return new Map([...settings.values()].map(({ name, value }) => [name, value]));
-  } catch {
-    // A getter of it throws, as is said where it is read for a start.
-    return new Map();
-  }
+  const { settings } = flatten(code ?? {}, () => 'code');
+  return new Map([...settings.values()].map(({ name, value }) => [name, value]));
 }
 
 function sayNotStarted(reason: string, code: object | undefined, fields?: LogFields): void {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { plainApp, telemetryApp } from '../support/apps.ts';
 import { otelEnvironment, type SdkSeen } from '../support/otel-app.ts';
 import { type AppEnd, type AppOptions, endOf } from '../support/start-app.ts';
+import { subject } from '../support/subject.ts';
 import { configOf } from '../support/topic-config.ts';
 
 const target = { module: './orders.cjs', function: 'order', eventType: 'ORDERED' };
@@ -55,7 +56,35 @@ const call = `
 const inCode = JSON.stringify(configOf([target]));
 const register = ['--import', 'svc/register'];
 
+/** The 3.x line has a function beside the class, which never hands its tracer provider over. */
+const { otel } = await subject();
+const startFunctions: [string, string[], AppOptions['files']][] =
+  otel === 2
+    ? []
+    : [
+        [
+          'startNodeSdk',
+          ['--import', './sdk.mjs', 'main.mjs'],
+          {
+            'sdk.mjs':
+              sdk(inCode)
+                ['sdk.mjs']?.replaceAll('NodeSDK', 'startNodeSdk')
+                .replace(/new (startNodeSdk)/, '$1')
+                .replace('sdk.start();', '') ?? '',
+          },
+        ],
+      ];
+
 const ways: readonly [title: string, args: readonly string[], files: AppOptions['files']][] = [
+  [
+    'an ES module preload, the target an ES module',
+    ['--import', './sdk.mjs', 'modules.mjs'],
+    {
+      ...sdk(JSON.stringify(configOf([{ ...target, module: './orders.mjs' }]))),
+      'orders.mjs': 'export const order = async (id) => ({ id });',
+      'modules.mjs': `import { order } from './orders.mjs';${call}`,
+    },
+  ],
   ['an ES module preload', ['--import', './sdk.mjs', 'main.mjs'], sdk(inCode)],
   ['a CommonJS preload', ['--require', './sdk.cjs', 'main.cjs'], sdk(inCode)],
   ['the first line of a CommonJS application', ['late.cjs'], sdk(inCode)],
@@ -69,6 +98,7 @@ const ways: readonly [title: string, args: readonly string[], files: AppOptions[
     ['--import', './sdk.mjs', ...register, 'main.mjs'],
     { ...sdk(''), 'svc.config.json': configOf([target]) },
   ],
+  ...startFunctions,
 ];
 
 describe('SvcInstrumentation', function () {

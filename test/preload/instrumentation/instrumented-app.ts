@@ -12,6 +12,7 @@ export type Order = (id: number) => Promise<{ id: number }>;
 
 /** An application in this process: a module of its own, events in memory, and the lines that svc writes. */
 export interface InstrumentedApp {
+  readonly folder: string;
   readonly file: string;
   readonly lines: readonly string[];
   /** What its SvcInstrumentation is given, beside `more` of `svc`. */
@@ -36,6 +37,7 @@ export function instrumentedApp(): InstrumentedApp {
   const made: SvcInstrumentation[] = [];
   sharedMemoryStore().clear();
   const app: InstrumentedApp = {
+    folder,
     file,
     lines,
     config: (more = {}) => ({

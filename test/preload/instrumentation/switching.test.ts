@@ -1,6 +1,22 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createRequire } from 'node:module';
+import { type AddressInfo, createServer } from 'node:net';
+import { join } from 'node:path';
+import { loadConfig } from '../../../src/config/read/load.ts';
+import { outbox as outboxApi } from '../../../src/outbox/api/outbox.ts';
+import { run, running } from '../../../src/preload/running.ts';
 import { runningService } from '../../../src/publish/api/running-service.ts';
 import { type InstrumentedApp, instrumentedApp } from './instrumented-app.ts';
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
 
 describe('SvcInstrumentation, switched on and off', () => {
   let app: InstrumentedApp;
@@ -120,6 +136,30 @@ describe('SvcInstrumentation, switched on and off', () => {
     assert.deepEqual([app.published(), app.published('others')], [[1, 2], [3]]);
   });
 
+  it('gives the port of the management server back, and takes it again', async () => {
+    const port = await freePort();
+    const withServer = (name: string) => ({
+      ...app.config({ service: { name } }),
+      management: { server: { port }, endpoints: { web: { exposure: { include: ['info'] } } } },
+    });
+    const nameNow = async (): Promise<string> => {
+      const answer = await fetch(`http://127.0.0.1:${port}/actuator/info`).catch(() => undefined);
+      return answer?.ok ? ((await answer.json()) as { service: { name: string } }).service.name : '';
+    };
+    const isServed = async (name: string): Promise<void> => {
+      while ((await nameNow()) !== name) await new Promise((resolve) => setTimeout(resolve, 10));
+    };
+    const instrumentation = app.make(withServer('first'));
+    await isServed('first');
+    instrumentation.disable();
+    instrumentation.setConfig(withServer('second'));
+    instrumentation.enable();
+    await isServed('second');
+    instrumentation.disable();
+    await app.ended();
+    assert.equal(await nameNow(), '');
+  });
+
   it('setConfig() counts after disable() and enable(), and says so', async () => {
     const instrumentation = app.make();
     const order = app.load();
@@ -134,6 +174,55 @@ describe('SvcInstrumentation, switched on and off', () => {
     instrumentation.enable();
     await order(2);
     assert.deepEqual([app.published(), app.published('others')], [[1], [2]]);
+  });
+
+  it('joins what svc/register has started, and switches that off', async () => {
+    run(loadConfig({ env: {}, code: app.config() }));
+    const instrumentation = app.make({});
+    const order = app.load();
+    await order(1);
+    instrumentation.disable();
+    await order(2);
+    await app.ended();
+    assert.deepEqual(app.published(), [1]);
+    assert.equal(running(), undefined);
+  });
+
+  it('goes on in transactions after disable() and enable(), although a driver is patched once', async () => {
+    const url = `sqlite:${join(app.folder, 'shop.db')}`;
+    const target = { module: app.file, function: 'order', eventType: 'ORDERED' };
+    const outbox = { aggregateType: 'Order', aggregateId: '#id' };
+    const instrumentation = app.make(
+      app.config({
+        targets: [{ ...target, outbox }],
+        outbox: { enabled: true, datasource: { url }, publisherEnabled: false },
+      }),
+    );
+    // As an application gets it: hooks have seen how it was loaded.
+    const { DatabaseSync } = createRequire(app.file)('node:sqlite') as typeof import('node:sqlite');
+    const shop = new DatabaseSync(join(app.folder, 'shop.db'));
+    const order = app.load();
+    const buy = async (id: number, end: 'COMMIT' | 'ROLLBACK'): Promise<void> => {
+      shop.exec('BEGIN');
+      await order(id);
+      shop.exec(end);
+    };
+    await buy(1, 'COMMIT');
+    instrumentation.disable();
+    await app.ended();
+    await buy(2, 'COMMIT');
+    instrumentation.enable();
+    await buy(3, 'COMMIT');
+    await buy(4, 'ROLLBACK');
+    shop.exec('BEGIN');
+    await outboxApi.save(shop, { ...outbox, aggregateId: '5', eventType: 'ORDERED', payload: {} });
+    shop.exec('COMMIT');
+    const rows = shop.prepare('SELECT aggregate_id FROM svc_outbox_events ORDER BY aggregate_id').all();
+    shop.close();
+    assert.deepEqual(
+      rows.map(({ aggregate_id: id }) => id),
+      ['1', '3', '5'],
+    );
   });
 
   it('names the files and packages of its targets, and patches nothing through them', () => {
