@@ -4,7 +4,7 @@ import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 import { plainApp, telemetryApp } from '../support/apps.ts';
 import { telemetryDependencies } from '../support/otel-app.ts';
-import { endOf } from '../support/start-app.ts';
+import { endOf, startApp } from '../support/start-app.ts';
 import { configOf } from '../support/topic-config.ts';
 
 const subpaths = [
@@ -88,6 +88,21 @@ describe('svc where @opentelemetry/api is missing', function () {
   after(() => rmSync(copy, { recursive: true, force: true }));
 
   it('captures and publishes, with ids of its own', () => publishesOneEvent(copy));
+
+  it('answers /metrics, though what writes it comes from OpenTelemetry', async () => {
+    const running = await startApp({
+      app: copy,
+      files: {
+        'svc.config.json': configOf([{ module: './main.mjs', function: 'order', eventType: 'ORDERED' }]),
+        'main.mjs': 'function order() {} order(); setTimeout(() => {}, 15_000);',
+      },
+    });
+    const [, url] = await running.waitFor(/management on (http:\S+)/);
+    const answer = await fetch(url as string);
+    assert.equal(answer.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8');
+    assert.match(await answer.text(), /^svc_events_calls_total\{eventType="ORDERED"\} 1$/m);
+    await running.kill('SIGKILL');
+  });
 });
 
 describe('svc loaded as ES module and as CommonJS in one process', function () {

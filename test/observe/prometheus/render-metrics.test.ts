@@ -152,6 +152,15 @@ describe('the text of /metrics', () => {
     for (const value of [Infinity, -Infinity, Number.NaN, 1e21, 0.1]) assert.equal(of(value), value);
   });
 
+  it('counts the event types that are too many to tell apart as one', () => {
+    const sources = metricSources();
+    for (let type = 0; type < 1_003; type++) sources.ledger.open(`T${type}`).close('published');
+    const published = parsePrometheus(textOf(sources)).get('svc_events_published_total')?.series ?? {};
+    assert.equal(Object.keys(published).length, 1_001);
+    assert.equal(published['svc_events_published_total{"eventType":"T999"}'], 1);
+    assert.equal(published['svc_events_published_total{"eventType":"other"}'], 3);
+  });
+
   it('ends in a line feed and is valid without any event', () => {
     const text = textOf(metricSources());
     assert.ok(text.endsWith('\n'));
