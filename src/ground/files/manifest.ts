@@ -13,6 +13,8 @@ export interface Manifest {
   readonly main: string | undefined;
   readonly exports: unknown;
   readonly imports: unknown;
+  /** The names of `dependencies`. */
+  readonly dependencies: readonly string[];
 }
 
 /** The nearest package.json that is wanted, from a folder upwards. */
@@ -42,10 +44,15 @@ export function readManifest(folder: string): Manifest | undefined {
       main: text('main'),
       exports: raw.exports,
       imports: raw.imports,
+      dependencies: namesOf(raw.dependencies),
     };
   } catch {
     return undefined;
   }
+}
+
+function namesOf(value: unknown): string[] {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.keys(value) : [];
 }
 
 /** Whether there is one, readable or not. */
