@@ -4,6 +4,7 @@ import { type DeclaredFunction, findDeclared } from '../capture/source/find/decl
 import { formatProblem, type Problem } from '../config/check/problem.ts';
 import { loadConfig } from '../config/read/load.ts';
 import { unsupportedNode } from '../ground/version.ts';
+import { inspectDrivers } from '../start/commands/inspect-drivers.ts';
 import { inspectTargets } from '../start/commands/inspect-targets.ts';
 import { checkOnline, formatOnline } from './check-online.ts';
 import { printableJson } from './printable.ts';
@@ -44,6 +45,7 @@ export async function runCheck(args: readonly string[]): Promise<number> {
     id,
     reason: why.map(formatProblem).join('; '),
   }));
+  const remarks = [...warnings.map(formatProblem), ...inspectDrivers(config)];
   const failed =
     reports.some((report) => report.state === 'failed') || refused.length > 0 || problems.length > 0;
 
@@ -57,14 +59,14 @@ export async function runCheck(args: readonly string[]): Promise<number> {
       targets: [...reports, ...refused.map(({ id, reason }) => ({ id, state: 'failed', reason }))],
       declared,
       problems: problems.map(formatProblem),
-      warnings: warnings.map(formatProblem),
+      warnings: remarks,
       ...(answer !== undefined && { online: answer }),
     };
     process.stdout.write(`${printableJson(document, 2)}\n`);
     return isWell ? 0 : 1;
   }
   if (config.file !== undefined) process.stdout.write(`configuration ${config.file}\n`);
-  for (const warning of warnings) process.stdout.write(`warning: ${formatProblem(warning)}\n`);
+  for (const remark of remarks) process.stdout.write(`warning: ${remark}\n`);
   for (const problem of problems) process.stdout.write(`error: ${formatProblem(problem)}\n`);
   for (const { id, reason } of refused) process.stdout.write(`error: target ${id}: ${reason}\n`);
   process.stdout.write(`${formatReport(reports)}\n${formatDeclared(declared)}`);

@@ -10,6 +10,7 @@ export function reportLater(service: Start.Service, logger: Logger): () => void 
   const timer = setTimeout(() => {
     const reports = service.report();
     if (reports.length > 0) logger.info(formatReport(reports));
+    for (const remark of service.startRemarks()) logger.info(remark);
   }, reportAfterMs);
   timer.unref();
   return () => clearTimeout(timer);

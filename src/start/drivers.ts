@@ -7,12 +7,13 @@ import { nodeSqliteDriver } from '../adapters/sqlite/node-sqlite-driver.ts';
 import { prepareSqliteAtOnce } from '../adapters/sqlite/prepare-at-once.ts';
 import type { PackagePatch } from '../capture/packages/hooked-package.ts';
 import type { Config } from '../config/config.ts';
-import { runOwnWork, shared } from '../ground/lifecycle.ts';
+import { isOwnWork, runOwnWork, shared } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
 import { watchDriver } from '../outbox/api/watch-driver.ts';
 import { createConnections } from '../transaction/connection.ts';
 import { type Dialect, dialectOf } from '../transaction/dialect.ts';
 import type { Connections, DriverPatch } from '../transaction/driver.ts';
+import { foreignDrivers, foreignText } from './outbox/foreign-drivers.ts';
 
 export { createOutboxFunctions } from '../outbox/api/functions.ts';
 
@@ -30,12 +31,15 @@ export interface Following {
   readonly connections: Connections;
   /** Follows a driver that no hook has seen. Throws where it is none that is known, or cannot be followed. */
   watch(driver: unknown): void;
+  /** A line for each loaded driver that is not followed, or that there is none that is. */
+  remarks(): readonly string[];
 }
 
 /** A driver is patched once: what it tells its first start of svc, it tells the later ones. */
 const followed = shared('followed', () => {
-  const state: { logger: Logger | undefined; readonly connections: Connections } = {
+  const state: { logger: Logger | undefined; isFollowing: boolean; readonly connections: Connections } = {
     logger: undefined,
+    isFollowing: false,
     connections: createConnections(() =>
       state.logger?.error(
         'a transaction was committed before its event was stored, in a way that svc does not see: let the application send COMMIT as a statement of its own',
@@ -50,6 +54,7 @@ export function followDrivers(dialect: Dialect | undefined, logger: Logger): Fol
   const { connections } = followed;
   followed.logger = logger;
   const wanted = dialect === undefined ? all : drivers[dialect];
+  const foreign = new Set<string>();
   const ofDrivers = wanted.map(({ specifier, patch }) => ({
     specifier,
     patch(exports: object) {
@@ -57,42 +62,48 @@ export function followDrivers(dialect: Dialect | undefined, logger: Logger): Fol
       if ('default' in exports) return;
       try {
         patch(exports, connections);
+        // svc loads one for itself, too, wherever that of the application is.
+        if (!isOwnWork()) followed.isFollowing = true;
       } catch (error) {
         logger.error(`transactions through ${specifier} cannot be followed: ${reasonOf(error)}`);
       }
     },
   }));
-  const others = foreignDrivers.map((one) => foreignPatch(one, dialect, logger));
+  const others = foreignDrivers
+    .filter((one) => dialect === undefined || one.dialect === dialect)
+    .map(({ specifier }) => foreignPatch(specifier, foreign, logger));
   return {
     patches: [...ofDrivers, ...others, ...ormPatches.map((orm) => ormPatch(orm, logger))],
     connections,
-    watch: (driver) => watchDriver(driver, all, connections),
+    watch(driver) {
+      watchDriver(driver, all, connections);
+      followed.isFollowing = true;
+    },
+    remarks() {
+      const lines = [...foreign].map((specifier) => `outbox: ${inUse(specifier)}`);
+      return lines.length === 0 && !followed.isFollowing ? [noneFollowed(wanted)] : lines;
+    },
   };
 }
 
-/** Those that applications use, and that svc cannot follow. */
-const foreignDrivers: readonly { readonly specifier: string; readonly dialect: Dialect }[] = [
-  { specifier: 'postgres', dialect: 'postgres' },
-  { specifier: 'mariadb', dialect: 'mysql' },
-];
-
 /** Only says so, where the application loads it. */
-function foreignPatch(
-  { specifier, dialect }: (typeof foreignDrivers)[number],
-  wanted: Dialect | undefined,
-  logger: Logger,
-): PackagePatch {
-  let isSaid = wanted !== undefined && wanted !== dialect;
+function foreignPatch(specifier: string, foreign: Set<string>, logger: Logger): PackagePatch {
   return {
     specifier,
     patch() {
-      if (!isSaid)
-        logger.warn(
-          `svc does not follow transactions of the driver ${specifier}: run what makes events for the outbox within outbox.withTransaction(transaction, fn), or open it with outbox.runInTransaction`,
-        );
-      isSaid = true;
+      if (!foreign.has(specifier)) logger.warn(foreignText(specifier));
+      foreign.add(specifier);
     },
   };
+}
+
+function inUse(specifier: string): string {
+  return `the driver ${specifier} is in use, and its transactions are not followed: what makes events runs within outbox.withTransaction(transaction, fn) or outbox.runInTransaction`;
+}
+
+function noneFollowed(wanted: readonly DriverPatch[]): string {
+  const names = [...new Set(wanted.map(({ specifier }) => specifier.split('/', 1)[0]))].join(' or ');
+  return `outbox: svc follows no driver so far, as the application has loaded none that it knows (${names}): where it is in a bundle, hand it to outbox.watch at the start; with another one, run what makes events within outbox.withTransaction(transaction, fn)`;
 }
 
 /**

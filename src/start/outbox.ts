@@ -71,7 +71,8 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
     return written;
   }
 
-  const stored = tellOfRows(relay, store.notices);
+  // A connector reads the log of the database: nobody listens.
+  const stored = tellOfRows(relay, erases ? undefined : store.notices);
   const sameTable = createSameTable({
     ...{ store, table, isolate, logger, deletesAtOnce: retentionDays === 0 },
     dialect: dialectOf(datasource.url) ?? 'postgres',

@@ -44,6 +44,8 @@ export interface Service {
    * each event of the application's own exit handlers. Returns how many were written now.
    */
   save(): number;
+  /** What is not as events for the outbox need it, a line each; for the report at the start. */
+  startRemarks(): readonly string[];
   /** What else the report at the end says, a line each. */
   remarks(): readonly string[];
   /** Captures nothing until `resume`: calls of captured functions are plain calls. What is under way goes on. */
@@ -149,6 +151,12 @@ export function start(config: Config, logger: Logger): Service {
     save: () => {
       isOver = true;
       return engine?.save() ?? 0;
+    },
+    startRemarks: () => {
+      const wantsTransactions =
+        config.targets.some((target) => target.outbox !== undefined) ||
+        declared.some(({ plan }) => plan.outbox !== undefined);
+      return isMainThread && wantsTransactions ? (following?.remarks() ?? []) : [];
     },
     remarks: () => engine?.protection.remarks() ?? [],
     pause() {

@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { loadConfig } from '../../src/config/read/load.ts';
 import type { MetricsReport } from '../../src/manage/metrics-shapes.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
-import { start } from '../../src/start/start.ts';
 import { outboxRow } from '../cli/outbox-folder.ts';
+import { startSvc } from './started-svc.ts';
 
 const token = 'a-token-of-some-length';
 const table = 'svc_outbox_events';
@@ -28,23 +27,10 @@ describe('a reset of the circuit breakers while the broker is away', function ()
       ),
     );
     await store.close(1_000);
-    const { config, problems } = loadConfig({
-      env: {},
-      cwd: folder,
-      code: {
-        svc: {
-          broker: {
-            ...{ client: 'kafkajs', bootstrapServers: ['127.0.0.1:1'], topic: 'orders' },
-            dlqBackupPath: join(folder, 'backup'),
-          },
-          retry: { enabled: false },
-          outbox: { enabled: true, datasource: { url } },
-        },
-        management: { server: { port: 0, token } },
-      },
-    });
-    assert.deepEqual(problems, []);
-    const service = start(config, { debug() {}, info: say, warn: say, error: say });
+    const { service, end } = startSvc(
+      { client: 'kafkajs', bootstrapServers: ['127.0.0.1:1'] },
+      { outbox: { datasource: { url } }, token, logger: { debug() {}, info: say, warn: say, error: say } },
+    );
     const until = async (isSo: () => Promise<boolean> | boolean): Promise<void> => {
       for (const endMs = performance.now() + 15_000; !(await isSo()); ) {
         assert.ok(performance.now() < endMs, `it did not come in time\n${lines.join('\n')}`);
@@ -89,7 +75,7 @@ describe('a reset of the circuit breakers while the broker is away', function ()
       );
       await until(() => lines.filter((line) => isOpen(line) && line.startsWith('outbox')).length === 2);
     } finally {
-      await service.stop(2_000);
+      await end();
       rmSync(folder, { recursive: true, force: true });
     }
   });

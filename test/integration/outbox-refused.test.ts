@@ -17,7 +17,7 @@ const table = 'svc_outbox_events';
 const application = {
   'orders.mjs': `export async function place(client, id, aggregate) {
     await client.query('INSERT INTO orders (id) VALUES ($1)', [id]);
-    return { id, aggregate };
+    return { id, aggregate, key: id === 'longKey' ? 'x'.repeat(70_000) : id };
   }`,
   'main.mjs': `import pg from 'pg';
   import { place } from './orders.mjs';
@@ -65,6 +65,7 @@ requiring(
           targets: [
             {
               ...{ module: './orders.mjs', function: 'place', eventType: 'ORDERED', payload: '#result.id' },
+              key: '#result.key',
               outbox: { aggregateType: 'Order', aggregateId: '#result.aggregate' },
             },
           ],
@@ -104,6 +105,12 @@ requiring(
       const { ends } = await run(url, 'none', 'empty', 'long', 'good');
       const code = 'SVC_OUTBOX_AGGREGATE_ID';
       assert.deepEqual(ends, { none: code, empty: code, long: code, good: 'committed' });
+      assert.deepEqual([await ids(), await events()], [['good'], ['good']]);
+    });
+
+    it('a record key that is too long', async () => {
+      const { ends } = await run(url, 'longKey', 'good');
+      assert.deepEqual(ends, { longKey: 'SVC_OUTBOX_TOO_LONG', good: 'committed' });
       assert.deepEqual([await ids(), await events()], [['good'], ['good']]);
     });
 

@@ -16,8 +16,16 @@ export interface StartedSvc {
   end(): Promise<void>;
 }
 
+export interface StartOptions {
+  readonly logger?: Logger;
+  readonly retry?: object;
+  readonly outbox?: object;
+  /** Of the management server. */
+  readonly token?: string;
+}
+
 /** Topic `orders`, no retries, and the local backup in the folder, unless `broker` says otherwise. */
-export function startSvc(broker: object, options: { logger?: Logger; retry?: object } = {}): StartedSvc {
+export function startSvc(broker: object, options: StartOptions = {}): StartedSvc {
   const folder = mkdtempSync(join(tmpdir(), 'svc-started-'));
   const lines: string[] = [];
   const say =
@@ -31,8 +39,9 @@ export function startSvc(broker: object, options: { logger?: Logger; retry?: obj
       svc: {
         broker: { topic: 'orders', dlqBackupPath: join(folder, 'backup'), ...broker },
         retry: options.retry ?? { enabled: false },
+        ...(options.outbox && { outbox: { enabled: true, ...options.outbox } }),
       },
-      management: { server: { port: 0 } },
+      management: { server: { port: 0, ...(options.token && { token: options.token }) } },
     },
   });
   assert.deepEqual(problems, []);

@@ -13,8 +13,10 @@ export interface Manifest {
   readonly main: string | undefined;
   readonly exports: unknown;
   readonly imports: unknown;
-  /** The names of what it depends on, for development too. */
-  readonly dependencyNames: readonly string[];
+  /** The names of `dependencies` and `optionalDependencies`. */
+  readonly dependencies: readonly string[];
+  /** The names of `devDependencies`. */
+  readonly devDependencies: readonly string[];
 }
 
 /** The nearest package.json that is wanted, from a folder upwards. */
@@ -44,13 +46,16 @@ export function readManifest(folder: string): Manifest | undefined {
       main: text('main'),
       exports: raw.exports,
       imports: raw.imports,
-      dependencyNames: ['dependencies', 'devDependencies', 'optionalDependencies'].flatMap((field) =>
-        Object.keys(raw[field] ?? {}),
-      ),
+      dependencies: [...namesOf(raw.dependencies), ...namesOf(raw.optionalDependencies)],
+      devDependencies: namesOf(raw.devDependencies),
     };
   } catch {
     return undefined;
   }
+}
+
+function namesOf(value: unknown): string[] {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.keys(value) : [];
 }
 
 /** Whether there is one, readable or not. */

@@ -1,3 +1,4 @@
+import type { Manifest } from '../../ground/files/manifest.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Application } from './application.ts';
 
@@ -28,9 +29,7 @@ export function findInstrumentations(application: Application, logger: Logger): 
     const resourceDetectors = isAsked ? auto.getResourceDetectors?.() : undefined;
     return { instrumentations, ...(resourceDetectors && { resourceDetectors }) };
   }
-  const named = (application.manifest?.dependencyNames ?? []).filter((name) =>
-    name.startsWith(packagePrefix),
-  );
+  const named = namesIn(application.manifest).filter((name) => name.startsWith(packagePrefix));
   const instrumentations = named
     .filter((name) => isWanted(name.slice(packagePrefix.length)))
     .flatMap((name) => instancesOf(name, application, logger));
@@ -41,15 +40,19 @@ export function findInstrumentations(application: Application, logger: Logger): 
   return { instrumentations };
 }
 
+function namesIn(manifest: Manifest | undefined): readonly string[] {
+  return manifest === undefined ? [] : [...manifest.dependencies, ...manifest.devDependencies];
+}
+
 /** The variables of the auto-instrumentations, for packages that are installed one by one. */
 function isWanted(shortName: string): boolean {
-  const namesIn = (variable: string): string[] =>
+  const listed = (variable: string): string[] =>
     (process.env[variable] ?? '')
       .split(',')
       .map((name) => name.trim())
       .filter(Boolean);
-  const enabled = namesIn('OTEL_NODE_ENABLED_INSTRUMENTATIONS');
-  const disabled = namesIn('OTEL_NODE_DISABLED_INSTRUMENTATIONS');
+  const enabled = listed('OTEL_NODE_ENABLED_INSTRUMENTATIONS');
+  const disabled = listed('OTEL_NODE_DISABLED_INSTRUMENTATIONS');
   return (enabled.length === 0 || enabled.includes(shortName)) && !disabled.includes(shortName);
 }
 

@@ -23,6 +23,10 @@ describe('package.json', () => {
     assert.deepEqual([manifest?.folder, manifest?.name, manifest?.version], [app, 'app', undefined]);
     assert.deepEqual(manifest?.exports, { '.': './a.js' });
     assert.deepEqual(manifest?.fieldNames, ['name', 'version', 'exports', 'private']);
+    assert.deepEqual(manifest?.dependencies, []);
+    const shop = folder('shop', '{"dependencies":{"pg":"^8","mysql2":"^3"}}');
+    assert.deepEqual(readManifest(shop)?.dependencies, ['pg', 'mysql2']);
+    assert.deepEqual(readManifest(folder('odd-list', '{"dependencies":["pg"]}'))?.dependencies, []);
   });
 
   it('that cannot be read is there, and says nothing', () => {
