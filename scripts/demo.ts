@@ -2,11 +2,15 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { startOtlpReceiver } from '../test/support/otlp-receiver.ts';
+import { traceLines } from './demo-trace.ts';
 
 // `npm run demo`: an application that knows nothing of svc, started under the preload, publishes events.
 // On the `file` broker by default; `npm run demo -- --kafka` on a real Kafka, with an outage; `-- --outbox` with SQLite.
 const root = resolve(import.meta.dirname, '..');
 const example = join(root, 'examples/orders');
+/** Of the first request, as another service would send it. */
+const trace = { id: '4bf92f3577b34da6a3ce929d0e0e4736', parentSpanId: '00f067aa0ba902b7' };
 const onKafka = process.argv.includes('--kafka');
 const bold = (text: string) => (process.stdout.isTTY ? `\x1b[1m${text}\x1b[0m` : text);
 const say = (text = '') => process.stdout.write(`${text}\n`);
@@ -62,7 +66,7 @@ async function sendTraffic(address: string): Promise<void> {
       headers: { 'content-type': 'application/json', 'x-user-id': 'u-17', ...headers },
       body: JSON.stringify(body),
     });
-  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  const traceparent = `00-${trace.id}-${trace.parentSpanId}-01`;
   for (const [index, product] of ['bicycle', 'helmet', 'bell', 'lamp'].entries()) {
     await post(
       '/orders',
@@ -114,7 +118,10 @@ async function main(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-demo-'));
   const topics = join(folder, 'topics');
   const backupFolder = join(folder, 'dlq-backup');
+  const collector = await startOtlpReceiver();
   const env: NodeJS.ProcessEnv = {
+    OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
+    OTEL_BSP_SCHEDULE_DELAY: '100',
     ORDERS_DB: join(folder, 'orders.db'),
     SVC_BROKER_FILE_PATH: topics,
     SVC_BROKER_DLQ_BACKUP_PATH: backupFolder,
@@ -131,6 +138,7 @@ async function main(): Promise<void> {
     title('Six HTTP requests');
     await sendTraffic(address);
     say('   four orders, one with quantity 0 (the application refuses it: no event), one cancellation');
+    say(`   the first one belongs to the trace ${trace.id}`);
 
     title('What svc patched');
     const report = await until('the patch report', () =>
@@ -154,6 +162,14 @@ async function main(): Promise<void> {
           )
         : await kafka.readFirst(topic);
     say(JSON.stringify(JSON.parse(record), null, 2).replace(/^/gm, '   '));
+
+    title('The trace of that request, as the collector of the demo has it');
+    // The request, and an event on each of two topics.
+    const spans = await until('the spans', () => {
+      const found = traceLines(collector.spans, trace.id);
+      return found.length >= 3 ? found : undefined;
+    });
+    say(spans.map((line) => `   ${line}`).join('\n'));
 
     title(`What ${management}/metrics counts`);
     const metrics = await until('the counts', async () => {
@@ -185,17 +201,18 @@ async function main(): Promise<void> {
   } finally {
     await end(application?.process);
     await kafka?.stop();
+    await collector.close();
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
 async function end(child: ChildProcess | undefined): Promise<void> {
   if (child === undefined || child.exitCode !== null) return;
-  const ended = new Promise((resume) => child.once('exit', resume));
+  // An end that was asked for is no failure.
   child.removeAllListeners('exit');
-  child.once('exit', () => {});
+  const ended = new Promise((resume) => child.once('exit', resume));
   child.kill('SIGTERM');
-  await Promise.race([ended, new Promise((resume) => setTimeout(resume, 12_000))]);
+  await Promise.race([ended, new Promise((resume) => setTimeout(resume, 12_000).unref())]);
 }
 
 main().catch((error: unknown) => {

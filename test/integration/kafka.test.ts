@@ -39,7 +39,12 @@ requiring('kafka', 'the example on a real Kafka', function () {
       node: process.execPath, // It runs TypeScript, which the oldest Node that svc supports cannot.
       args: ['--import', 'svc/register', 'src/server.ts'],
       files: { ...exampleFiles(), 'package.json': '{ "type": "module" }' },
-      env: { KAFKA_BROKERS: kafka.brokers.join(','), SVC_BROKER_TOPIC: topic, PORT: '0' },
+      env: {
+        KAFKA_BROKERS: kafka.brokers.join(','),
+        SVC_BROKER_TOPIC: topic,
+        SVC_TELEMETRY_SDK: 'none',
+        PORT: '0',
+      },
       timeoutMs: 120_000,
     });
     address = (await orders.waitFor(/listening on (http:\S+)/))[1] ?? '';
