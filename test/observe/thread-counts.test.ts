@@ -18,26 +18,26 @@ const numbers = (text: string): Map<string, number> =>
 describe('counts of worker threads', () => {
   const state = /^svc_(circuit_state|worker_id|capture_targets|outbox_pending|outbox_oldest)/;
 
-  it('change nothing where there are none', () => {
+  it('change nothing where there are none', async () => {
     const own = filledSources();
-    assert.equal(textOf(withCounts(own, () => undefined)), textOf(own));
+    assert.equal(await textOf(withCounts(own, () => undefined)), await textOf(own));
   });
 
-  it('are added to every counter and to the buffer; circuit and targets stay those of the main thread', () => {
+  it('are added to every counter and to the buffer; circuit and targets stay those of the main thread', async () => {
     const own = filledSources();
     const other = readCounts(7, own);
-    const before = numbers(textOf(own));
-    const after = numbers(textOf(withCounts(own, () => addCounts(other, other))));
+    const before = numbers(await textOf(own));
+    const after = numbers(await textOf(withCounts(own, () => addCounts(other, other))));
     assert.ok(before.size > 30);
     for (const [line, number] of before) {
       assert.equal(after.get(line), state.test(line) ? number : 3 * number, line);
     }
   });
 
-  it('bring event types that the main thread never saw', () => {
+  it('bring event types that the main thread never saw', async () => {
     const other = readCounts(7, filledSources());
-    const merged = numbers(textOf(withCounts(metricSources(), () => other)));
-    const alone = numbers(textOf(filledSources()));
+    const merged = numbers(await textOf(withCounts(metricSources(), () => other)));
+    const alone = numbers(await textOf(filledSources()));
     for (const line of alone.keys()) {
       if (line.includes('eventType=')) assert.equal(merged.get(line), alone.get(line), line);
     }

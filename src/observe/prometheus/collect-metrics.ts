@@ -73,9 +73,11 @@ function descriptorOf(
   name: string,
   { description }: { readonly description: string },
 ): MetricData['descriptor'] {
-  return { name, description, unit: '', valueType: 1 };
+  return { name, description, unit: '', valueType: double };
 }
 
 /** The text has no times: Prometheus knows when it scraped. */
 const times: Pick<DataPoint<number>, 'startTime' | 'endTime'> = { startTime: [0, 0], endTime: [0, 0] };
 const cumulative = { aggregationTemporality: AggregationTemporality.CUMULATIVE };
+/** `ValueType.DOUBLE` of the API, which need not be there. */
+const double = 1;

@@ -23,21 +23,21 @@ requiring('prometheus', 'metrics under promtool check metrics', () => {
   }
   const textOf = (sources: MetricSources) => renderMetrics(sources, { name: 'orders', version: '1.4.0' });
 
-  it('is valid, and nothing but the label eventType is not in Prometheus style', () => {
+  it('is valid, and nothing but the label eventType is not in Prometheus style', async () => {
     // 3: understood, with remarks on style.
-    assert.deepEqual(check(textOf(filledSources())), { code: 3, complaints: [] });
+    assert.deepEqual(check(await textOf(filledSources())), { code: 3, complaints: [] });
   });
 
-  it('is valid with any event type', () => {
-    assert.deepEqual(check(textOf(strangeSources())), { code: 3, complaints: [] });
+  it('is valid with any event type', async () => {
+    assert.deepEqual(check(await textOf(strangeSources())), { code: 3, complaints: [] });
   });
 
-  it('has no complaint at all before the first event type', () => {
-    assert.deepEqual(check(textOf(metricSources())), { code: 0, complaints: [] });
+  it('has no complaint at all before the first event type', async () => {
+    assert.deepEqual(check(await textOf(metricSources())), { code: 0, complaints: [] });
   });
 
-  it('would complain: an unescaped quote, a family twice, a counter without total', () => {
-    const text = textOf(filledSources());
+  it('would complain: an unescaped quote, a family twice, a counter without total', async () => {
+    const text = await textOf(filledSources());
     assert.equal(check(text.replace('eventType="ORDER', 'eventType="OR"DER')).code, 1);
     assert.equal(check(text + text).code, 1);
     const named = check(text.replaceAll('svc_broker_errors_total', 'svc_broker_errors'));

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import sinon from 'sinon';
 import { durationBoundsSeconds } from '../../../src/observe/durations.ts';
 import { observedInstruments, publishDuration } from '../../../src/observe/instruments.ts';
 import type { MetricSources, OutboxState } from '../../../src/observe/metrics.ts';
@@ -15,7 +16,12 @@ const unknown = { name: null, version: null };
 describe('the text of /metrics', () => {
   const textOf = (sources: MetricSources, service: MeasuredService = orders) =>
     renderMetrics(sources, service);
-  const lines = textOf(filledSources()).split('\n');
+  afterEach(() => sinon.restore());
+
+  let lines: string[];
+  before(async () => {
+    lines = (await textOf(filledSources())).split('\n');
+  });
   const value = (series: string): string | undefined =>
     lines.find((line) => line.startsWith(`${series} `))?.slice(series.length + 1);
 
@@ -81,104 +87,137 @@ describe('the text of /metrics', () => {
     assert.equal(lines.filter((line) => line.includes('_bucket{')).length, durationBoundsSeconds.length + 1);
   });
 
-  it('has no series of an outbox where there is none', () => {
-    const values = textOf(metricSources())
+  it('has no series of an outbox where there is none', async () => {
+    const values = (await textOf(metricSources()))
       .split('\n')
       .filter((line) => /^svc_(outbox|circuit)/.test(line));
     assert.deepEqual(values, ['svc_circuit_state{breaker="broker"} 0']);
   });
 
-  const outboxLines = (outbox: Partial<OutboxState>): string[] => {
+  const outboxLines = async (outbox: Partial<OutboxState>): Promise<string[]> => {
     const { outbox: whole, ...sources } = filledSources();
-    const text = textOf({ ...sources, outbox: { ...(whole as OutboxState), ...outbox } });
+    const text = await textOf({ ...sources, outbox: { ...(whole as OutboxState), ...outbox } });
     return text.split('\n').filter((line) => /^svc_(outbox_(pending|oldest)|circuit)/.test(line));
   };
 
-  it('an outbox that waits for nothing has an age of 0, and one that nobody can ask has none', () => {
+  it('an outbox that waits for nothing has an age of 0, and one that nobody can ask has none', async () => {
     const broker = 'svc_circuit_state{breaker="broker"} 0';
     const of = (pending: number | null, oldest: number | null) =>
       outboxLines({ pending: () => pending, oldestPendingMs: () => oldest, circuit: () => null });
-    assert.deepEqual(of(0, null), [
+    assert.deepEqual(await of(0, null), [
       broker,
       'svc_outbox_pending 0',
       'svc_outbox_oldest_pending_age_seconds 0',
     ]);
-    assert.deepEqual(of(1, 1), [
+    assert.deepEqual(await of(1, 1), [
       broker,
       'svc_outbox_pending 1',
       'svc_outbox_oldest_pending_age_seconds 0.001',
     ]);
-    assert.deepEqual(of(null, null), [broker]);
-    assert.deepEqual(of(3, null), [broker, 'svc_outbox_pending 3']);
+    assert.deepEqual(await of(null, null), [broker]);
+    assert.deepEqual(await of(3, null), [broker, 'svc_outbox_pending 3']);
   });
 
-  it('says what it said when svc wrote it itself, with every event type that a text could stumble over', () => {
+  it('says what it said when svc wrote it itself, with every event type that a text could stumble over', async () => {
     const recorded = readFileSync(new URL('recorded-metrics.txt', import.meta.url), 'utf8');
-    const families = Object.fromEntries(parsePrometheus(textOf(strangeSources(), unknown)));
+    const families = Object.fromEntries(parsePrometheus(await textOf(strangeSources(), unknown)));
     assert.deepEqual(families, Object.fromEntries(parsePrometheus(recorded)));
     assert.equal(Object.keys(families).length, observedInstruments.length + 2);
   });
 
   describe('target_info', () => {
-    const labels = (service: MeasuredService): readonly string[] =>
-      Object.keys(parsePrometheus(textOf(metricSources(), service)).get('target_info')?.series ?? {});
+    const labels = async (service: MeasuredService): Promise<readonly string[]> =>
+      Object.keys(parsePrometheus(await textOf(metricSources(), service)).get('target_info')?.series ?? {});
 
-    it('has the name and version of the service, as far as they are known', () => {
-      assert.deepEqual(labels(orders), ['target_info{"service_name":"orders","service_version":"1.4.0"}']);
-      assert.deepEqual(labels({ ...orders, version: null }), ['target_info{"service_name":"orders"}']);
-      assert.deepEqual(labels({ ...orders, name: 'a"\\b\n' }).length, 1);
+    it('has the name and version of the service, as far as they are known', async () => {
+      assert.deepEqual(await labels(orders), [
+        'target_info{"service_name":"orders","service_version":"1.4.0"}',
+      ]);
+      assert.deepEqual(await labels({ ...orders, version: null }), ['target_info{"service_name":"orders"}']);
+      assert.equal((await labels({ ...orders, name: 'a"\\b\n' })).length, 1);
     });
 
-    it('is not there where nothing is known', () => {
-      assert.deepEqual(labels(unknown), []);
-      assert.ok(!textOf(metricSources(), unknown).includes('target_info'));
+    it('is not there where nothing is known', async () => {
+      assert.deepEqual(await labels(unknown), []);
+      assert.ok(!(await textOf(metricSources(), unknown)).includes('target_info'));
     });
   });
 
-  it('has no labels of a scope and no units, which the specification does not have', () => {
+  it('has no labels of a scope and no units, which the specification does not have', async () => {
     assert.deepEqual(
       lines.filter((line) => /otel_scope|# UNIT/.test(line)),
       [],
     );
   });
 
-  it('writes numbers that are none as Prometheus does', () => {
-    const of = (circuit: number) => {
-      const { series } = parsePrometheus(textOf({ ...metricSources(), circuit: () => circuit })).get(
+  it('writes numbers that are none as Prometheus does', async () => {
+    const of = async (circuit: number) => {
+      const { series } = parsePrometheus(await textOf({ ...metricSources(), circuit: () => circuit })).get(
         'svc_circuit_state',
       ) as Family;
       return series['svc_circuit_state{"breaker":"broker"}'];
     };
-    for (const value of [Infinity, -Infinity, Number.NaN, 1e21, 0.1]) assert.equal(of(value), value);
+    for (const value of [Infinity, -Infinity, Number.NaN, 1e21, 0.1]) assert.equal(await of(value), value);
   });
 
-  it('counts the event types that are too many to tell apart as one', () => {
+  it('lets the application go on while it writes, and tells of one moment', async () => {
     const sources = metricSources();
-    for (let type = 0; type < 1_003; type++) sources.ledger.open(`T${type}`).close('published');
-    const published = parsePrometheus(textOf(sources)).get('svc_events_published_total')?.series ?? {};
+    for (let type = 0; type < 1_000; type++) sources.ledger.open(`T${type}`).close('published');
+    let now = 0;
+    sinon.stub(performance, 'now').callsFake(() => {
+      now += 10;
+      return now;
+    });
+    let isWritten = false;
+    let turns = 0;
+    const goOn = (): void => {
+      turns++;
+      sources.ledger.open('T1').close('published');
+      if (!isWritten) setImmediate(goOn);
+    };
+    setImmediate(goOn);
+    const families = parsePrometheus(await textOf(sources));
+    isWritten = true;
+    // Each of 12 counters of 1,000 event types is written in ten turns.
+    assert.ok(turns > 100, `${turns} turns`);
+    for (const name of ['svc_events_calls_total', 'svc_events_published_total'])
+      assert.equal(families.get(name)?.series[`${name}{"eventType":"T1"}`], 1);
+    assert.equal(families.get('svc_events_in_flight')?.series['svc_events_in_flight{"eventType":"T1"}'], 0);
+  });
+
+  it('counts the event types that are too many to tell apart as one', async () => {
+    const sources = metricSources();
+    for (let type = 0; type < 1_003; type++) {
+      sources.ledger.open(`T${type}`).close('published');
+      sources.durations.record(`T${type}`, 0.01);
+    }
+    const families = parsePrometheus(await textOf(sources));
+    const published = families.get('svc_events_published_total')?.series ?? {};
+    const durations = families.get(publishDuration.prometheusName)?.series ?? {};
+    assert.equal(Object.keys(durations).length, 1_001 * (durationBoundsSeconds.length + 3));
     assert.equal(Object.keys(published).length, 1_001);
     assert.equal(published['svc_events_published_total{"eventType":"T999"}'], 1);
     assert.equal(published['svc_events_published_total{"eventType":"other"}'], 3);
   });
 
-  it('ends in a line feed and is valid without any event', () => {
-    const text = textOf(metricSources());
+  it('ends in a line feed and is valid without any event', async () => {
+    const text = await textOf(metricSources());
     assert.ok(text.endsWith('\n'));
     assert.ok(!text.includes('\n\n'));
     assert.ok(text.includes('svc_broker_errors_total{kind="unknown_outcome"} 0\n'));
   });
 
-  it('escapes backslash, quote and line feed in label values, and nothing else', () => {
+  it('escapes backslash, quote and line feed in label values, and nothing else', async () => {
     const sources = metricSources();
     sources.ledger.open('a\\b"c\nd{}é=,').close('published');
-    const text = textOf(sources);
+    const text = await textOf(sources);
     assert.ok(text.includes('svc_events_published_total{eventType="a\\\\b\\"c\\nd{}é=,"} 1\n'));
   });
 
-  it('a value that a name cannot break out of stays on its line', () => {
+  it('a value that a name cannot break out of stays on its line', async () => {
     const sources = metricSources();
     sources.ledger.open('"} 1\nsvc_events_lost_total{eventType="fake').close('published');
-    const fake = textOf(sources)
+    const fake = (await textOf(sources))
       .split('\n')
       .filter((line) => line.startsWith('svc_events_lost_total{eventType="fake'));
     assert.deepEqual(fake, []);
