@@ -60,7 +60,7 @@ describe('/actuator/svc-metrics', () => {
   it('counts what /metrics counts', async () => {
     const sources = filled();
     const { summary, events } = await bodyOf(await startWith({ sources }));
-    const text = renderMetrics(sources, { name: null, version: null });
+    const text = await renderMetrics(sources, { name: null, version: null });
     const sum = (name: string): number =>
       [...text.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (.*)$`, 'gm'))].reduce(
         (total, [, value]) => total + Number(value),

@@ -1,12 +1,22 @@
 /** Where every copy of the API, of any 1.x, keeps what was registered. */
 const globalsKey = Symbol.for('opentelemetry.js.api.1');
 
-type Registered = Readonly<Record<string, unknown>>;
+interface Registered {
+  diag?: DiagLogger | undefined;
+  readonly [part: string]: unknown;
+}
+
+type DiagLogger = Readonly<Record<(typeof levels)[number], (...args: unknown[]) => void>>;
+
+const levels = ['error', 'warn', 'info', 'debug', 'verbose'] as const;
 
 const globals = globalThis as unknown as Record<symbol, Registered | undefined>;
 
 /** What an SDK registers; a logger for diagnostics alone is none. */
 const sdkParts = ['trace', 'metrics', 'context', 'propagation', 'logs'];
+
+/** What the API says of a registration that it does not take: of a second one, and of one by an API of another version. */
+const notTaken = /duplicate registration of API|does not match previously registered API/;
 
 /** Whether the application has started an SDK, or a part of one. */
 export function isSdkRegistered(): boolean {
@@ -15,41 +25,37 @@ export function isSdkRegistered(): boolean {
 }
 
 /**
- * Calls back, once, when something else is registered in the place of what is there. The API tells only its diagnostic
- * logger, which mostly nobody has set; but it writes this global before each attempt, from any of its copies. An attempt
- * after which it holds the same as before has failed.
+ * Calls back, once, when something else is registered in the place of what is there. The API, in each of its copies, says so
+ * to its diagnostic logger alone, which mostly nobody has set: so svc listens to whichever there is. Nothing that runs often
+ * reads it.
  */
 export function watchLaterSdks(onAttempt: () => void): void {
-  let registered = globals[globalsKey];
-  let before: Registered | undefined;
-  const shown = { configurable: true, enumerable: true };
-  let isOver = false;
-  const look = (): void => {
-    const hasFailed = before !== undefined && hasSame(before, registered);
-    before = undefined;
-    if (!hasFailed) return;
-    isOver = true;
-    Object.defineProperty(globals, globalsKey, { ...shown, writable: true, value: registered });
+  const registered = globals[globalsKey];
+  if (registered === undefined) return;
+  let isTold = false;
+  const hear = (message: unknown): void => {
+    if (isTold || !notTaken.test(String(message))) return;
+    isTold = true;
     onAttempt();
   };
-  Object.defineProperty(globals, globalsKey, {
-    ...shown,
-    get: () => registered,
-    set(next: Registered | undefined) {
-      // What became of an earlier attempt of the same turn shows by now.
-      look();
-      if (isOver) {
-        globals[globalsKey] = next;
-        return;
-      }
-      registered = next;
-      before = { ...next };
-      queueMicrotask(look);
+  let logger = heard(registered.diag, hear);
+  Object.defineProperty(registered, 'diag', {
+    configurable: true,
+    enumerable: true,
+    get: () => logger,
+    set(next: DiagLogger | undefined) {
+      logger = heard(next, hear);
     },
   });
 }
 
-function hasSame(before: Registered, now: Registered | undefined): boolean {
-  const names = Object.keys(now ?? {});
-  return names.length === Object.keys(before).length && names.every((name) => before[name] === now?.[name]);
+/** A logger that tells `hear` of errors, whatever the level of the one that it hands them on to. */
+function heard(logger: DiagLogger | undefined, hear: (message: unknown) => void): DiagLogger {
+  const at = (level: (typeof levels)[number]) => {
+    return (...args: unknown[]): void => {
+      if (level === 'error') hear(args[0]);
+      logger?.[level](...args);
+    };
+  };
+  return Object.fromEntries(levels.map((level) => [level, at(level)])) as DiagLogger;
 }

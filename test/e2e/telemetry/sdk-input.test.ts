@@ -37,6 +37,12 @@ async function run(
   return { end, tree: treeOf(receiver.spans), ownSpans: printed };
 }
 
+const diagFile = {
+  'diag.mjs': `
+    import { diag, DiagConsoleLogger, DiagLogLevel } from '@opentelemetry/api';
+    diag.setLogger(new DiagConsoleLogger(), DiagLogLevel.ERROR);
+    diag.setLogger(new DiagConsoleLogger(), { logLevel: DiagLogLevel.NONE, suppressOverrideMessage: true });`,
+};
 const whole = 'CLIENT GET (SERVER GET (PRODUCER send events))';
 
 describe('svc.telemetry.sdk: node, and what stands in its way', function () {
@@ -59,23 +65,18 @@ describe('svc.telemetry.sdk: node, and what stands in its way', function () {
   });
 
   it('an SDK that the application starts later: svc says that it receives nothing, once, and what to do', async () => {
-    const args = ['--import', 'svc/register', '--import', './sdk.mjs', 'main.mjs'];
-    const { end, tree, ownSpans } = await run({ app, args, files: otelFiles });
+    // It is heard even where the application has a logger that says nothing.
+    const args = ['--import', 'svc/register', '--import', './diag.mjs', '--import', './sdk.mjs', 'main.mjs'];
+    const { end, tree, ownSpans } = await run({ app, args, files: { ...otelFiles, ...diagFile } });
     const said =
       /error: the application starts an OpenTelemetry SDK of its own, which receives nothing.*set svc\.telemetry\.sdk: none/g;
     assert.equal(end.stderr.match(said)?.length, 1, end.stderr);
     assert.deepEqual([end.code, tree, ownSpans], [0, whole, []]);
   });
 
-  it('a logger for diagnostics and a later meter provider of a free place are no second SDK', async () => {
-    const files = {
-      'diag.mjs': `
-        import { diag, DiagConsoleLogger, DiagLogLevel } from '@opentelemetry/api';
-        diag.setLogger(new DiagConsoleLogger(), DiagLogLevel.ERROR);
-        diag.setLogger(new DiagConsoleLogger(), { logLevel: DiagLogLevel.NONE, suppressOverrideMessage: true });`,
-    };
+  it('a logger for diagnostics that the application sets is no SDK', async () => {
     const args = ['--import', 'svc/register', '--import', './diag.mjs', 'main.mjs'];
-    const { end, tree } = await run({ app, args, files });
+    const { end, tree } = await run({ app, args, files: diagFile });
     assert.doesNotMatch(end.stderr, /of its own/);
     assert.equal(tree, whole);
   });

@@ -8,7 +8,7 @@ import { endOf } from '../support/start-app.ts';
 import { subject } from '../support/subject.ts';
 import { startWebApp, treeOf } from './sdk-app.ts';
 
-const { otel } = await subject();
+const { otel, hasSoundSyncHooks } = await subject();
 
 describe('svc.telemetry.sdk: node', function () {
   this.timeout(180_000);
@@ -33,6 +33,8 @@ describe('svc.telemetry.sdk: node', function () {
       await run.get('/', { traceparent: record?.headers.traceparent ?? '' });
       const end = await run.app.kill('SIGTERM');
       assert.equal(end.signal, 'SIGTERM');
+      const hasNoImports = args[0] === '--require' && !hasSoundSyncHooks;
+      assert.equal(/do not see what ES modules import/.test(end.stderr), hasNoImports, end.stderr);
 
       const { spans, metrics } = run.receiver;
       const [server, read] = spans.filter(({ kind }) => kind === 'SERVER');
