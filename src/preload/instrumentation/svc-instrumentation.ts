@@ -33,6 +33,9 @@ export class SvcInstrumentation extends BaseClass {
 
   /** ES modules and CommonJS have a class each. */
   static override [Symbol.hasInstance](value: unknown): boolean {
+    // biome-ignore-start lint/complexity/noThisInStatic: a subclass inherits this, and asks for its own
+    if (this !== SvcInstrumentation) return Function.prototype[Symbol.hasInstance].call(this, value);
+    // biome-ignore-end lint/complexity/noThisInStatic: as above
     return typeof value === 'object' && value !== null && made.has(value);
   }
 

@@ -211,6 +211,19 @@ describe('SvcInstrumentation', function () {
     }
   });
 
+  it('publishes without spans where OTEL_SDK_DISABLED leaves the SDK out', async () => {
+    const end = await run(
+      ['--import', './sdk.mjs', 'plain.mjs'],
+      { ...sdk(inCode), 'plain.mjs': `import { order } from './orders.cjs'; await order(1);` },
+      { OTEL_SDK_DISABLED: 'true' },
+    );
+    assert.equal(end.code, 0, end.stderr);
+    assert.deepEqual(
+      end.topics.events?.map(({ value }) => value.payload),
+      [{ id: 1 }],
+    );
+  });
+
   it('waits at the end of the process for events under way, also after disable()', async () => {
     const end = await run(['busy.cjs'], {
       ...sdk(JSON.stringify(configOf([target], { broker: { asyncMode: true } }))),
