@@ -18,12 +18,29 @@ export interface ReceivedSpan {
   readonly endNano: bigint;
 }
 
+/** A metric as OTLP/HTTP with JSON carries it; of protobuf only the name is read. */
+export interface ReceivedMetric {
+  readonly name: string;
+  readonly unit?: string;
+  readonly sum?: { readonly isMonotonic: boolean; readonly dataPoints: readonly ReceivedPoint[] };
+  readonly gauge?: { readonly dataPoints: readonly ReceivedPoint[] };
+  readonly histogram?: { readonly dataPoints: readonly ReceivedPoint[] };
+}
+
+export interface ReceivedPoint {
+  readonly attributes: readonly { readonly key: string; readonly value: { readonly stringValue?: string } }[];
+  readonly asInt?: number | string;
+  readonly asDouble?: number;
+  readonly count?: number | string;
+  readonly explicitBounds?: readonly number[];
+}
+
 export interface OtlpReceiver {
   /** For `OTEL_EXPORTER_OTLP_ENDPOINT`. */
   readonly endpoint: string;
   readonly spans: readonly ReceivedSpan[];
-  /** Names of metrics, by the scope that measures them. */
-  readonly metrics: ReadonlyMap<string, ReadonlySet<string>>;
+  /** The metrics of a scope as they were sent last, by name. */
+  metricsOf(scope: string): Readonly<Record<string, ReceivedMetric>>;
   close(): Promise<void>;
 }
 
@@ -68,7 +85,7 @@ interface Metrics {
   readonly resourceMetrics?: readonly {
     readonly scopeMetrics?: readonly {
       readonly scope?: { readonly name: string };
-      readonly metrics: readonly { readonly name: string }[];
+      readonly metrics: readonly ReceivedMetric[];
     }[];
   }[];
 }
@@ -77,19 +94,30 @@ interface Metrics {
 export async function startOtlpReceiver(): Promise<OtlpReceiver> {
   const { root } = protobuf.parse(definitions);
   const spans: ReceivedSpan[] = [];
-  const metrics = new Map<string, Set<string>>();
+  const scopes: Record<string, Record<string, ReceivedMetric>> = {};
   const take = (request: IncomingMessage, body: Buffer): void => {
     const isJson = request.headers['content-type'] === 'application/json';
     const read = (type: string): unknown => (isJson ? JSON.parse(body.toString()) : decode(root, type, body));
     if (request.url === '/v1/traces') spans.push(...spansOf(read('Traces') as Traces));
-    if (request.url === '/v1/metrics')
-      for (const { scope, names } of namesOf(read('Metrics') as Metrics))
-        metrics.set(scope, new Set([...(metrics.get(scope) ?? []), ...names]));
+    if (request.url !== '/v1/metrics') return;
+    const { resourceMetrics = [] } = read('Metrics') as Metrics;
+    for (const { scope, metrics } of resourceMetrics.flatMap(({ scopeMetrics = [] }) => scopeMetrics)) {
+      const name = scope?.name ?? '';
+      scopes[name] = {
+        ...scopes[name],
+        ...Object.fromEntries(metrics.map((metric) => [metric.name, metric])),
+      };
+    }
   };
   const server = createServer((request, response) => void receive(request, response, take));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
-  return { endpoint: `http://127.0.0.1:${port}`, spans, metrics, close: () => closed(server) };
+  return {
+    endpoint: `http://127.0.0.1:${port}`,
+    spans,
+    metricsOf: (scope) => scopes[scope] ?? {},
+    close: () => closed(server),
+  };
 }
 
 async function receive(
@@ -134,13 +162,4 @@ function spansOf({ resourceSpans = [] }: Traces): ReceivedSpan[] {
       })),
     );
   });
-}
-
-function namesOf({ resourceMetrics = [] }: Metrics): { scope: string; names: string[] }[] {
-  return resourceMetrics.flatMap(({ scopeMetrics = [] }) =>
-    scopeMetrics.map(({ scope, metrics }) => ({
-      scope: scope?.name ?? '',
-      names: metrics.map(({ name }) => name),
-    })),
-  );
 }

@@ -3,12 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { observedInstruments, publishDuration } from '../../../src/observe/instruments.ts';
 import { exportedNames } from '../../../src/observe/metrics.ts';
 import { type Family, parsePrometheus } from '../../observe/prometheus/prometheus-text.ts';
+import { type OtlpReceiver, type ReceivedMetric, startOtlpReceiver } from '../../support/otlp-receiver.ts';
 import { telemetryApp } from '../support/apps.ts';
 import { otelEnvironment } from '../support/otel-app.ts';
 import { type RunningApp, startApp } from '../support/start-app.ts';
 import { linesUnderTest } from '../support/subject.ts';
 import { configOf } from '../support/topic-config.ts';
-import { type OtlpMetric, type OtlpReceiver, startOtlpReceiver } from './otlp-receiver.ts';
 
 /** The SDK of an application with two exporters, the same on both lines. */
 const telemetry = `
@@ -60,7 +60,7 @@ for (const line of await linesUnderTest()) {
         app: await telemetryApp(line),
         timeoutMs: 90_000,
         args: ['--import', './telemetry.mjs', '--import', 'svc/register', 'main.mjs'],
-        env: { ...otelEnvironment, OTLP_URL: receiver.url, SVC_BROKER_CLIENT: 'memory' },
+        env: { ...otelEnvironment, OTLP_URL: `${receiver.endpoint}/v1/metrics`, SVC_BROKER_CLIENT: 'memory' },
         files: {
           'svc.config.json': configOf([{ module: './main.mjs', function: 'order', eventType: 'ORDERED' }]),
           'telemetry.mjs': telemetry,
@@ -73,7 +73,7 @@ for (const line of await linesUnderTest()) {
     });
     after(async () => {
       await app?.kill('SIGKILL');
-      receiver?.close();
+      await receiver?.close();
     });
 
     const scrape = async (url: string): Promise<Map<string, Family>> => {
@@ -109,7 +109,7 @@ for (const line of await linesUnderTest()) {
     });
 
     it('OTLP carries every instrument: counters that only grow, gauges, and the histogram with its bounds', async () => {
-      const count = (metric: OtlpMetric | undefined): number =>
+      const count = (metric: ReceivedMetric | undefined): number =>
         Number(metric?.sum?.dataPoints[0]?.asInt ?? metric?.sum?.dataPoints[0]?.asDouble);
       const metrics = await until(
         () => receiver.metricsOf('svc'),
