@@ -1,51 +1,15 @@
 import assert from 'node:assert/strict';
 import { plainApp, telemetryApp } from '../support/apps.ts';
-import { otelEnvironment, type SdkSeen } from '../support/otel-app.ts';
+import { otelEnvironment, type SdkSeen, sdkFiles } from '../support/otel-app.ts';
 import { type AppEnd, type AppOptions, endOf } from '../support/start-app.ts';
 import { subject } from '../support/subject.ts';
 import { configOf } from '../support/topic-config.ts';
 
 const target = { module: './orders.cjs', function: 'order', eventType: 'ORDERED' };
 const orders = 'exports.order = async (id) => { await null; return { id }; };';
-/** `code`: what the instrumentation is given. In both module systems the same lines, but for how packages come in. */
-const sdkText = (code: string): string => `
-  const spans = [];
-  const keep = (span) => spans.push({
-    name: span.name, kind: span.kind, ...span.spanContext(), attributes: span.attributes,
-    scope: (span.instrumentationScope ?? span.instrumentationLibrary).name,
-    parentSpanId: span.parentSpanContext?.spanId ?? null,
-  });
-  const exporter = new metrics.InMemoryMetricExporter(metrics.AggregationTemporality.CUMULATIVE);
-  const reader = new metrics.PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 });
-  globalThis.svcInstrumentation = new SvcInstrumentation(${code});
-  const sdk = new NodeSDK({
-    serviceName: 'orders',
-    metricReaders: [reader],
-    logRecordProcessors: [],
-    instrumentations: [globalThis.svcInstrumentation],
-    spanProcessors: [{ onStart() {}, onEnd: keep, forceFlush: async () => {}, shutdown: async () => {} }],
-  });
-  sdk.start();
-  globalThis.sdkSeen = async () => {
-    await reader.forceFlush();
-    const found = {};
-    for (const { scopeMetrics } of exporter.getMetrics())
-      for (const { scope, metrics } of scopeMetrics)
-        if (scope.name === 'svc') for (const { descriptor, dataPoints } of metrics) found[descriptor.name] = dataPoints.map(({ attributes, value }) => ({ attributes, value }));
-    return { spans, metrics: found };
-  };`;
-const sdk = (code: string): Record<string, string> => ({
-  'sdk.mjs': `
-    import { NodeSDK } from '@opentelemetry/sdk-node';
-    import * as metrics from '@opentelemetry/sdk-metrics';
-    import { SvcInstrumentation } from 'svc/instrumentation';
-    ${sdkText(code)}`,
-  'sdk.cjs': `
-    const { NodeSDK } = require('@opentelemetry/sdk-node');
-    const metrics = require('@opentelemetry/sdk-metrics');
-    const { SvcInstrumentation } = require('svc/instrumentation');
-    ${sdkText(code)}`,
-});
+/** `code`: what the instrumentation is given. */
+const sdk = (code: string): Readonly<Record<string, string>> =>
+  sdkFiles('SvcInstrumentation', 'svc/instrumentation', `new SvcInstrumentation(${code})`);
 const call = `
   const main = async () => {
     await order(1);
@@ -185,7 +149,7 @@ describe('SvcInstrumentation', function () {
   it('speaks to the log of OpenTelemetry too, at its level', async () => {
     const files = {
       ...sdk(inCode),
-      'twice.mjs': `import './sdk.mjs'; globalThis.svcInstrumentation.enable(); globalThis.svcInstrumentation.disable();`,
+      'twice.mjs': `import './sdk.mjs'; globalThis.sdkInstrumentation.enable(); globalThis.sdkInstrumentation.disable();`,
     };
     const [loud, quiet] = await Promise.all([
       run(['twice.mjs'], files, { OTEL_LOG_LEVEL: 'debug' }),
@@ -231,7 +195,7 @@ describe('SvcInstrumentation', function () {
         require('./sdk.cjs');
         const { order } = require('./orders.cjs');
         for (let id = 0; id < 500; id++) order(id);
-        setImmediate(() => globalThis.svcInstrumentation.disable());`,
+        setImmediate(() => globalThis.sdkInstrumentation.disable());`,
     });
     assert.equal(end.code, 0, end.stderr);
     assert.equal(new Set(end.topics.events?.map(({ value }) => value.payload.id)).size, 500);

@@ -25,11 +25,8 @@ export const telemetryDependencies: Readonly<Record<OtelLine, Dependencies>> = {
   },
 };
 
-/**
- * An OpenTelemetry SDK as an application starts it, in a file of its own that each case imports, requires or preloads.
- * It has the same few lines in both module systems and on both lines of OpenTelemetry: the span processor is made by hand.
- */
-const startSdk = `
+/** It has the same few lines in both module systems and on both lines of OpenTelemetry: the span processor is made by hand. */
+const startSdk = (instrumentation: string): string => `
   const spans = [];
   const keep = (span) => spans.push({
     name: span.name, kind: span.kind, ...span.spanContext(), attributes: span.attributes, status: span.status.code,
@@ -38,11 +35,12 @@ const startSdk = `
   });
   const exporter = new metrics.InMemoryMetricExporter(metrics.AggregationTemporality.CUMULATIVE);
   const reader = new metrics.PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 });
+  const instrumentation = ${instrumentation};
   const sdk = new NodeSDK({
     serviceName: 'orders',
     metricReaders: [reader],
     logRecordProcessors: [],
-    instrumentations: [new KafkaJsInstrumentation()],
+    instrumentations: [instrumentation],
     spanProcessors: [{ onStart() {}, onEnd: keep, forceFlush: async () => {}, shutdown: async () => {} }],
   });
   sdk.start();
@@ -54,20 +52,37 @@ const startSdk = `
         if (scope.name === 'svc') for (const { descriptor, dataPoints } of metrics) found[descriptor.name] = dataPoints.map(({ attributes, value }) => ({ attributes, value }));
     return { spans, metrics: found };
   };
-  globalThis.sdkSeen = seen;`;
+  globalThis.sdkSeen = seen;
+  globalThis.sdkInstrumentation = instrumentation;`;
 
-export const otelFiles: Readonly<Record<string, string>> = {
-  'sdk.mjs': `
+/**
+ * An OpenTelemetry SDK as an application starts it, in a file of its own that each case imports, requires or preloads, with one
+ * instrumentation: `className` of the package, made by the text `instrumentation`.
+ */
+export function sdkFiles(
+  className: string,
+  packageName: string,
+  instrumentation: string,
+): Readonly<Record<string, string>> {
+  return {
+    'sdk.mjs': `
     import { NodeSDK } from '@opentelemetry/sdk-node';
     import * as metrics from '@opentelemetry/sdk-metrics';
-    import { KafkaJsInstrumentation } from '@opentelemetry/instrumentation-kafkajs';
-    ${startSdk}`,
-  'sdk.cjs': `
+    import { ${className} } from '${packageName}';
+    ${startSdk(instrumentation)}`,
+    'sdk.cjs': `
     const { NodeSDK } = require('@opentelemetry/sdk-node');
     const metrics = require('@opentelemetry/sdk-metrics');
-    const { KafkaJsInstrumentation } = require('@opentelemetry/instrumentation-kafkajs');
-    ${startSdk}`,
-};
+    const { ${className} } = require('${packageName}');
+    ${startSdk(instrumentation)}`,
+  };
+}
+
+export const otelFiles: Readonly<Record<string, string>> = sdkFiles(
+  'KafkaJsInstrumentation',
+  '@opentelemetry/instrumentation-kafkajs',
+  'new KafkaJsInstrumentation()',
+);
 
 /** Errors of the SDK on standard error, no exporter that calls home. */
 export const otelEnvironment: Readonly<Record<string, string>> = {
