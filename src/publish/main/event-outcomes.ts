@@ -2,6 +2,7 @@ import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { SendFailure } from '../broker.ts';
+import type { KeyOrder } from '../order/key-order.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import { nameOf } from './failures.ts';
 import type { Intake } from './intake.ts';
@@ -11,6 +12,7 @@ import { toRecord } from './record.ts';
 export interface EventOutcomesOptions {
   readonly intake: Pick<Intake, 'release'>;
   readonly next: NextTier;
+  readonly order: Pick<KeyOrder, 'leaving' | 'decided'>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly onPublished: () => void;
@@ -22,6 +24,8 @@ export interface EventOutcomes {
   outcomeOf(queued: QueuedEvent): Promise<Outcome>;
   /** The same of an event that was not taken in. */
   outcomeOfRefused(failed: FailedEvent): Promise<Outcome>;
+  /** An event that is not in the queue yet, and not with the next tier. Returns what to call when it is either. */
+  hold(): () => void;
   /** Ends an event in the queue: published, or failed and handed to the next tier. The first end counts. */
   settle(queued: QueuedEvent, failure: SendFailure | undefined): void;
   /** Resolves when every event so far has its outcome. */
@@ -34,7 +38,7 @@ export interface EventOutcomes {
 }
 
 export function createEventOutcomes(options: EventOutcomesOptions): EventOutcomes {
-  const { intake, next, clock, logger, onPublished } = options;
+  const { intake, next, order, clock, logger, onPublished } = options;
   const onTheirWay = new Set<FailedEvent>();
   let takenOver: FailedEvent[] | undefined;
   /** In the queue, or with the next tier. */
@@ -67,6 +71,7 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
       logger.error('a tier failed against its promise', { error: nameOf(error) });
       return 'lost';
     } finally {
+      order.decided(failed);
       end();
     }
   }
@@ -83,6 +88,7 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
     const failed = queued.toFailed(failure);
     if (takenOver === undefined) {
       onTheirWay.add(failed);
+      order.leaving(failed);
       queued.failed(failed);
     } else {
       queued.silenced();
@@ -97,7 +103,12 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
     },
     outcomeOfRefused(failed) {
       pending++;
+      order.leaving(failed);
       return toNextTier(failed);
+    },
+    hold() {
+      pending++;
+      return end;
     },
     settle(queued, failure) {
       if (queued.isSettled) return;
