@@ -194,6 +194,7 @@ export function openLocalBackup(options: LocalBackups.LocalBackupOptions): Omit<
     },
     state: () => loaded?.state(),
     finishSegments: async () => (await loading).finishSegments(),
+    journal: async () => (await loading).journal(),
     recount: async () => (await loading).recount(),
     close: async (deadlineMs) => (await loading).close(deadlineMs),
   };

@@ -7,7 +7,7 @@ import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
 import type { MemoryLimits } from '../memory-limits.ts';
-import { behindBackup, type KeyOrder, noOrder } from '../order/key-order.ts';
+import { behindBackup, behindUnlessFull, type KeyOrder, noOrder } from '../order/key-order.ts';
 import type { Publisher } from '../publisher.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import type { BatchSettings } from './batch.ts';
@@ -189,7 +189,19 @@ export function createQueue(options: QueueOptions): Queue {
   function goInOrder(event: SerializedEvent, topic: string): Promise<Outcome> {
     const way = line.isClosed ? 'direct' : order.wayOf(event, topic);
     if (way === 'direct') return goDirect(event, topic);
-    if (way === 'behind') return refused(event, topic, behindBackup);
+    return way === 'behind' ? goBehind(event, topic) : waitInOrder(event, topic);
+  }
+
+  /** Where the backup is full, it waits in memory: the drain makes room, or comes to its end. */
+  async function goBehind(event: SerializedEvent, topic: string): Promise<Outcome> {
+    const end = outcomes.hold();
+    const outcome = await refused(event, topic, behindUnlessFull);
+    const known = outcome === 'lost' ? waitInOrder(event, topic) : outcome;
+    end();
+    return known;
+  }
+
+  function waitInOrder(event: SerializedEvent, topic: string): Promise<Outcome> {
     const end = outcomes.hold();
     return new Promise((resolve) => {
       const go = (known: 'direct' | 'behind'): void => {

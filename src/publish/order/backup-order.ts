@@ -110,15 +110,18 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
 
   function wayOf({ key }: SerializedEvent, topic: string): Way {
     if (start === 'unknown') return 'wait';
-    if (start === 'behind' || leftTopics.has(topic)) return 'behind';
+    if (start === 'behind' || leftTopics.has(topic)) return heldAtStart.length > 0 ? 'wait' : 'behind';
     const lane = lanes.find(topic, key);
     if (lane === undefined) return 'direct';
-    return lane.isBehind && !lane.isEnding ? 'behind' : 'wait';
+    const hasRoom = lane.isBehind && !lane.isEnding && lane.held.length === 0;
+    return hasRoom ? 'behind' : 'wait';
   }
 
   function holdBack(held: Held): void {
-    if (start === 'unknown') heldAtStart.push(held);
-    else lanes.find(held.topic, held.event.key)?.held.push(held);
+    const lane = lanes.find(held.topic, held.event.key);
+    if (start !== 'known' || leftTopics.has(held.topic)) heldAtStart.push(held);
+    else if (lane === undefined) release([held], 'direct');
+    else lane.held.push(held);
   }
 
   /** Some may have gone to the backup already, for want of room: each is asked for anew. */

@@ -55,6 +55,13 @@ export const behindBackup: SendFailure = {
   message: 'earlier events of its partition wait in the backup',
 };
 
+/** The same, of one that waits in memory where the backup has no room: it is not lost yet when no tier takes it. */
+export const behindUnlessFull: SendFailure = { ...behindBackup };
+
+export function isBehindBackup({ cause }: SendFailure): boolean {
+  return cause === behindBackup.cause;
+}
+
 /** Nothing is kept in order with the backup: `svc.broker.backup.drain.order: none`, or no drain at all. */
 export const noOrder: KeyOrder = {
   isGuarding: false,

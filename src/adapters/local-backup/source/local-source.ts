@@ -12,7 +12,7 @@ import type {
 } from '../../../publish/recovery-source.ts';
 import { decodeRecord } from '../../../publish/stored-record.ts';
 import { openBackupDirectory } from '../backup-directory.ts';
-import { codeOf, missing, unreadableBecause } from '../backup-failure.ts';
+import { isDiskFull, missing, unreadableBecause } from '../backup-failure.ts';
 import { type DirectoryLock, lockDirectory } from '../directory-lock.ts';
 import {
   doneFile,
@@ -28,7 +28,7 @@ import { isEventFile } from '../usage.ts';
 import { checkFolder, makeFolderSync, syncDirectory } from '../write-exclusive.ts';
 import { createLineIndex, type LineIndex } from './line-index.ts';
 import { withOneLineErrors } from './one-line-errors.ts';
-import { maxEventBytes, sizeOf } from './open-stored.ts';
+import { bytesIn, maxEventBytes, sizeOf } from './open-stored.ts';
 import { bySegment, type Entry, inOrder, readPlaces, sortNames } from './ordered-entries.ts';
 import { readEventFile } from './read-event-file.ts';
 import { countLines } from './read-lines.ts';
@@ -37,6 +37,8 @@ import { gone, isThere, whyNot } from './still-there.ts';
 
 export interface LocalSourceOptions {
   readonly directory: string;
+  /** Only these segments, which nobody else reads: the journal of this process. */
+  readonly own?: (() => Promise<readonly string[]>) | undefined;
   /** Only this file of the folder, an event file or a segment. */
   readonly file?: string | undefined;
   /** Of all that is set aside. Default: 1 GiB. */
@@ -71,8 +73,10 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   const progress = new Map<string, Progress>();
   let real = directory;
   let lock: DirectoryLock | undefined;
+  let isTaking = false;
 
-  async function names(): Promise<{ files: string[]; segments: string[] }> {
+  async function names(): Promise<{ files: readonly string[]; segments: readonly string[] }> {
+    if (options.own !== undefined) return { files: [], segments: await options.own() };
     const all = await readdir(real);
     const wanted =
       options.file === undefined ? all : all.filter((name) => name === basename(options.file as string));
@@ -127,7 +131,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
 
   async function moveFinished(name: string, state: Progress): Promise<void> {
     const { done, unreadable, lineCount, isMoved } = state;
-    if (lock === undefined || isMoved || lineCount === undefined || unreadable > 0) return;
+    if (!isTaking || isMoved || lineCount === undefined || unreadable > 0) return;
     if (done.size() < lineCount) return;
     state.isMoved = true;
     await move(name);
@@ -135,8 +139,9 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   }
 
   async function move(name: string, to = recoveredFolder): Promise<string> {
-    const isTaken = (await whyNot(join(real, to, name))) !== gone;
-    const moved = isTaken ? `${now()}-${name}` : name;
+    const final = name.endsWith(openSuffix) ? name.slice(0, -openSuffix.length) : name;
+    const isTaken = (await whyNot(join(real, to, final))) !== gone;
+    const moved = isTaken ? `${now()}-${final}` : final;
     await rename(join(real, name), join(real, to, moved));
     return moved;
   }
@@ -158,7 +163,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       state.unnoted.clear();
     } catch (error) {
       // On a full disk this process goes on, for it remembers; whoever comes after it would send these once more.
-      if (!isFull(error)) throw error;
+      if (!isDiskFull(error)) throw error;
     }
     await moveFinished(name, state);
   }
@@ -179,8 +184,9 @@ function createSource(options: LocalSourceOptions): RecoverySource {
         if (!isEventFile(name) && !segmentName.test(name))
           throw missing(`"${name}" is neither an event file (.json) nor a segment`);
       }
+      isTaking = forRecovery;
       if (!forRecovery) return;
-      lock = lockDirectory(real);
+      if (options.own === undefined) lock = lockDirectory(real);
       makeFolderSync(join(real, recoveredFolder));
       makeFolderSync(join(real, recoveredFolder, routesFolder));
     },
@@ -272,6 +278,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     async close() {
       lock?.release();
       lock = undefined;
+      isTaking = false;
     },
   };
 }
@@ -287,13 +294,4 @@ function lineOf({ place }: Pick<StoredEvent, 'place'>): (string | undefined)[] {
 
 function toBackupEvent({ topic = '', reason = '', storedAt, ...event }: StoredEvent): BackupEvent {
   return { ...event, topic, reason, backedUpAt: storedAt };
-}
-
-async function bytesIn(directory: string): Promise<number> {
-  const sizes = (await readdir(directory)).map((name) => sizeOf(join(directory, name)));
-  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
-}
-
-function isFull(error: unknown): boolean {
-  return ['ENOSPC', 'EDQUOT'].includes(codeOf(error));
 }
