@@ -149,7 +149,7 @@ describe('order of keys over outages', () => {
         }
         clock.reset();
       }),
-      { numRuns: Number(process.env.ORDER_RUNS ?? 200) },
+      { numRuns: Number(process.env.ORDER_RUNS ?? 150) },
     );
   }).timeout(120_000);
 });
