@@ -2,7 +2,7 @@ import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { SendFailure } from '../broker.ts';
-import type { KeyOrder } from '../order/key-order.ts';
+import { behindUnlessFull, type KeyOrder } from '../order/key-order.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import { nameOf } from './failures.ts';
 import type { Intake } from './intake.ts';
@@ -22,7 +22,10 @@ export interface EventOutcomesOptions {
 export interface EventOutcomes {
   /** Resolves with where the event ended; never rejects. Its work runs in the AsyncLocalStorage context of its call. */
   outcomeOf(queued: QueuedEvent): Promise<Outcome>;
-  /** The same of an event that was not taken in. */
+  /**
+   * The same of an event that was not taken in. Of one that is `behindUnlessFull` and comes back as `lost` the order has not
+   * been told yet.
+   */
   outcomeOfRefused(failed: FailedEvent): Promise<Outcome>;
   /** An event that is not in the queue yet, and not with the next tier. Returns what to call when it is either. */
   hold(): () => void;
@@ -65,15 +68,16 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
   }
 
   async function toNextTier(failed: FailedEvent): Promise<Outcome> {
+    let outcome: Outcome = 'lost';
     try {
-      return await next(failed);
+      outcome = await next(failed);
     } catch (error) {
       logger.error('a tier failed against its promise', { error: nameOf(error) });
-      return 'lost';
-    } finally {
-      order.decided(failed);
-      end();
     }
+    // One that found the backup full waits again first: nothing may come between.
+    if (outcome !== 'lost' || failed.failure !== behindUnlessFull) order.decided(failed);
+    end();
+    return outcome;
   }
 
   /** In the context of one event of the batch, whose id it names. */

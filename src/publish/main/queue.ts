@@ -7,7 +7,7 @@ import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
 import type { MemoryLimits } from '../memory-limits.ts';
-import { behindBackup, behindUnlessFull, type KeyOrder, noOrder } from '../order/key-order.ts';
+import { behindBackup, behindUnlessFull, type KeyOrder, noOrder, type Release } from '../order/key-order.ts';
 import type { Publisher } from '../publisher.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import type { BatchSettings } from './batch.ts';
@@ -174,10 +174,14 @@ export function createQueue(options: QueueOptions): Queue {
     return taken;
   }
 
-  function refused(event: SerializedEvent, topic: string, failure: SendFailure): Promise<Outcome> {
+  function refusedOf(event: SerializedEvent, topic: string, failure: SendFailure): FailedEvent {
     const record = toRecord(event, clock.now());
     const deadlineAtMs = clock.monotonic() + deliveryTimeoutMs;
-    return outcomes.outcomeOfRefused({ event, topic, attempts: 0, failure, record, deadlineAtMs });
+    return { event, topic, attempts: 0, failure, record, deadlineAtMs };
+  }
+
+  function refused(event: SerializedEvent, topic: string, failure: SendFailure): Promise<Outcome> {
+    return outcomes.outcomeOfRefused(refusedOf(event, topic, failure));
   }
 
   function goDirect(event: SerializedEvent, topic: string): Promise<Outcome> {
@@ -195,8 +199,10 @@ export function createQueue(options: QueueOptions): Queue {
   /** Where the backup is full, it waits in memory: the drain makes room, or comes to its end. */
   async function goBehind(event: SerializedEvent, topic: string): Promise<Outcome> {
     const end = outcomes.hold();
-    const outcome = await refused(event, topic, behindUnlessFull);
+    const failed = refusedOf(event, topic, behindUnlessFull);
+    const outcome = await outcomes.outcomeOfRefused(failed);
     const known = outcome === 'lost' ? waitInOrder(event, topic) : outcome;
+    order.decided(failed);
     end();
     return known;
   }
@@ -204,8 +210,9 @@ export function createQueue(options: QueueOptions): Queue {
   function waitInOrder(event: SerializedEvent, topic: string): Promise<Outcome> {
     const end = outcomes.hold();
     return new Promise((resolve) => {
-      const go = (known: 'direct' | 'behind'): void => {
-        resolve(known === 'direct' ? goDirect(event, topic) : refused(event, topic, behindBackup));
+      const go = (known: Release): void => {
+        if (known === 'direct') resolve(goDirect(event, topic));
+        else resolve(known === 'behind' ? goBehind(event, topic) : refused(event, topic, behindBackup));
         end();
       };
       order.wait({ event, topic }, AsyncResource.bind(go));

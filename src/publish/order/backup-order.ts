@@ -1,12 +1,13 @@
 import type { Clock } from '../../ground/clock.ts';
+import { orderOf } from '../../ground/event-id.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { createQuietLog } from '../../observe/quiet-log.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import { createUnderWay, type Generation } from '../api/under-way.ts';
 import { createMemory, type MemoryLimits } from '../memory-limits.ts';
 import type { FailedEvent } from '../tier.ts';
-import type { KeyOrder, OrderedQueue, Standing, Way } from './key-order.ts';
-import { createLanes, type Held, heldBytes, type Lane } from './lanes.ts';
+import type { KeyOrder, OrderedQueue, Release, Standing, Way } from './key-order.ts';
+import { createLanes, type Held, heldBytes, insertInOrder, type Lane } from './lanes.ts';
 
 export interface BackupOrderOptions {
   readonly partitionOfKey: (key: string, partitionCount: number) => number;
@@ -18,6 +19,7 @@ export interface BackupOrderOptions {
 
 /** An event as far as its lane is concerned. */
 export interface Placed {
+  readonly eventId: string;
   readonly topic: string | undefined;
   readonly key: string | null;
 }
@@ -74,7 +76,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
   }
 
   /** In their order, and each before anything else can come. */
-  function release(held: Held[], way: 'direct' | 'behind'): void {
+  function release(held: Held[], way: Release): void {
     for (const { bytes, go } of held.splice(0)) {
       memory.give(bytes);
       go(way);
@@ -119,9 +121,9 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
 
   function holdBack(held: Held): void {
     const lane = lanes.find(held.topic, held.event.key);
-    if (start !== 'known' || leftTopics.has(held.topic)) heldAtStart.push(held);
+    if (start !== 'known' || leftTopics.has(held.topic)) insertInOrder(heldAtStart, held);
     else if (lane === undefined) release([held], 'direct');
-    else lane.held.push(held);
+    else insertInOrder(lane.held, held);
   }
 
   /** Some may have gone to the backup already, for want of room: each is asked for anew. */
@@ -134,8 +136,11 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
   }
 
   function giveUpWaiting(): void {
-    release(heldAtStart, 'behind');
-    for (const lane of lanes.all()) if (lane.held.length > 0) fallBehind(lane);
+    release(heldAtStart, 'last');
+    for (const lane of lanes.all()) {
+      release(lane.held, 'last');
+      if (lane.isEnding) fallBehind(lane);
+    }
   }
 
   function isReady(lane: Lane): boolean {
@@ -157,7 +162,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       else {
         // Those before it go the same way.
         giveUpWaiting();
-        go('behind');
+        go('last');
       }
     },
 
@@ -184,6 +189,8 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       const lane = lanes.make(topic, event.key, queue?.countOf(topic));
       isGuarding = true;
       lane.undecided++;
+      const id = orderOf(event.eventId);
+      if (id > lane.latest) lane.latest = id;
       onTheirWay.set(failed, { lane, generation: underWay.begin() });
     },
 
@@ -211,16 +218,24 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
     isBehind: () => [...lanes.all()].some(({ isBehind }) => isBehind),
 
     async beginRound() {
-      const ready = new Set<Lane>();
+      /** With the last event of each that this round is about. */
+      const ready = new Map<Lane, bigint>();
       for (const lane of lanes.all()) {
         if (!lane.isBehind || !isReady(lane)) continue;
-        ready.add(lane);
+        // Those for which there was no room.
+        release(lane.held, 'behind');
+        ready.set(lane, lane.latest);
         lane.isEnding = lane.stored - lane.storedBefore <= lastEvents;
       }
       const beganMs = clock.monotonic();
       await underWay.soFar();
-      for (const lane of ready) lane.storedBefore = lane.stored;
+      for (const lane of ready.keys()) lane.storedBefore = lane.stored;
       const failed = new Set<Lane>();
+      const unfinished = new Set<Lane>();
+      const mayBeSent = (lane: Lane, id: bigint): boolean => {
+        const [waiting] = lane.held;
+        return id <= (ready.get(lane) as bigint) && !(waiting && orderOf(waiting.event.eventId) < id);
+      };
       const laneOf = ({ topic, key }: Placed): Lane | undefined =>
         topic === undefined ? undefined : lanes.find(topic, key);
 
@@ -229,18 +244,21 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
           const lane = laneOf(event);
           // Without a lane it is what its topic did not take when all others of its partition were through.
           if (lane === undefined) return start === 'known' && !leftTopics.has(event.topic ?? '');
-          return ready.has(lane) && !failed.has(lane);
+          if (!ready.has(lane) || failed.has(lane)) return false;
+          const isAccepted = mayBeSent(lane, orderOf(event.eventId));
+          if (!isAccepted) unfinished.add(lane);
+          return isAccepted;
         },
         failed(event) {
           const lane = laneOf(event);
           if (lane !== undefined) failed.add(lane);
         },
         end(isComplete) {
-          for (const lane of ready) {
+          for (const lane of ready.keys()) {
             const isThrough = isComplete && !failed.has(lane);
             if (isThrough) lane.sinceMs = beganMs;
             if (!lane.isEnding) continue;
-            if (isThrough && lane.undecided === 0) open(lane);
+            if (isThrough && !unfinished.has(lane) && lane.undecided === 0) open(lane);
             else fallBehind(lane);
           }
         },

@@ -7,6 +7,9 @@ import type { FailedEvent } from '../tier.ts';
 /** Of a new event: to its topic; to the backup, behind others of its partition; or that is not known yet. */
 export type Way = 'direct' | 'behind' | 'wait';
 
+/** Where an event goes that has waited. `last`: to the backup, and where that is full, it waits no longer. */
+export type Release = 'direct' | 'behind' | 'last';
+
 /** Of what is in the queue already: may be sent; waits until others have their outcome; goes to the backup. */
 export type Standing = 'open' | 'undecided' | 'behind';
 
@@ -35,8 +38,8 @@ export interface KeyOrder {
   readonly isGuarding: boolean;
   wayOf(event: SerializedEvent, topic: string): Way;
   /** An event whose way is `wait`. `go` is called once, in the order of arrival. */
-  wait(waiting: WaitingEvent, go: (way: 'direct' | 'behind') => void): void;
-  /** All that wait go to the backup. */
+  wait(waiting: WaitingEvent, go: (way: Release) => void): void;
+  /** All that wait go to the backup, and wait no more. */
   giveUpWaiting(): void;
   /** At the very end of the process: those that wait, for whoever calls it to store. */
   takeWaiting(): readonly WaitingEvent[];

@@ -1,9 +1,10 @@
+import { orderOf } from '../../ground/event-id.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
-import type { WaitingEvent } from './key-order.ts';
+import type { Release, WaitingEvent } from './key-order.ts';
 
 export interface Held extends WaitingEvent {
   readonly bytes: number;
-  readonly go: (way: 'direct' | 'behind') => void;
+  readonly go: (way: Release) => void;
 }
 
 /** Events of one topic partition some of which left for the backup. It is there from then until all is in order again. */
@@ -21,6 +22,9 @@ export interface Lane {
   storedBefore: number;
   /** When what is still in the backup began to wait, on the monotonic clock. */
   sinceMs: number;
+  /** The latest that left for the backup. */
+  latest: bigint;
+  /** In their order. */
   readonly held: Held[];
 }
 
@@ -78,7 +82,7 @@ export function createLanes(partitionOfKey: (key: string, count: number) => numb
       let lane = known.lanes.get(number);
       if (lane === undefined) {
         const counts = { undecided: 0, stored: 0, storedBefore: 0, sinceMs: 0 };
-        lane = { topic, number, ...counts, isBehind: false, isEnding: false, held: [] };
+        lane = { topic, number, ...counts, isBehind: false, isEnding: false, latest: 0n, held: [] };
         known.lanes.set(number, lane);
         size++;
       }
@@ -91,6 +95,14 @@ export function createLanes(partitionOfKey: (key: string, count: number) => numb
       if (known.lanes.size === 0) topics.delete(topic);
     },
   };
+}
+
+/** Nearly always the last one of them. */
+export function insertInOrder(held: Held[], one: Held): void {
+  const order = orderOf(one.event.eventId);
+  let at = held.length;
+  while (at > 0 && orderOf((held[at - 1] as Held).event.eventId) > order) at--;
+  held.splice(at, 0, one);
 }
 
 /** Roughly what an event takes in memory while it waits. */
