@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import { systemClock, within } from '../ground/clock.ts';
@@ -148,6 +149,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
         return journal.length > 0;
       },
       left: source,
+      mayHaveLeft: mayHoldEvents(dlqBackupPath),
       hasLeft: hasEvents,
       onAnswered,
     });
@@ -166,7 +168,11 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
       drained: drain?.count() ?? 0,
       oldestMs: order?.oldestMs() ?? 0,
     }),
-    save: (failed) => backupTier.storeSync([...new Set([...failed, ...chain.underWay()])]),
+    save(failed) {
+      const count = backupTier.storeSync([...new Set([...failed, ...chain.underWay()])]);
+      local?.endSync();
+      return count;
+    },
     saveLate(failed) {
       const isStored = backupTier.storeSync([failed]) === 1;
       if (!isStored) alert.lost(failed.event, failed.topic, failed.failure);
@@ -181,4 +187,13 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
       if (draining !== undefined) await within(Math.max(0, end - clock.monotonic()), draining);
     },
   };
+}
+
+/** Whether another process may have left something: looked for at once, so that no event waits where nothing is. */
+function mayHoldEvents(path: string): boolean {
+  try {
+    return readdirSync(path).some((name) => /\.(json|ndjson)(\.open)?$/.test(name));
+  } catch {
+    return false;
+  }
 }

@@ -2,11 +2,11 @@ import { readdirSync } from 'node:fs';
 import { utimes } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { ownStamp } from '../../ground/claims/process-stamp.ts';
-import { finishSegment, type JournalOwner, nextGeneration, segmentName } from './segment.ts';
+import { finishSegment, type JournalOwner, nextGeneration } from './segment.ts';
 import { gone, whyNot } from './source/still-there.ts';
 import { startUnpacking, type Unpacking } from './source/unpack.ts';
 import type { BackupFormat } from './store-files.ts';
-import { isEventFile, type Usage } from './usage.ts';
+import type { Usage } from './usage.ts';
 
 /** Segments that this process has written and not handed over yet. */
 export interface EndedSegments {
@@ -17,6 +17,8 @@ export interface EndedSegments {
   isEmpty(): boolean;
   /** The next few events become files, as far as there is room. False: there is nothing to do. */
   unpackSome(directory: string): Promise<boolean>;
+  /** All of them are somebody else's from now on. */
+  take(): readonly string[];
   /** Names of those that are still there: a drain moves what it has sent. */
   names(): Promise<readonly string[]>;
   /** Hands all of them to the readers. */
@@ -55,6 +57,7 @@ export function createEndedSegments(format: BackupFormat, maxFiles: number, usag
     },
     isEmpty: () => unpacking === undefined && paths.length === 0,
     unpackSome,
+    take: () => paths.splice(0),
     async names() {
       const reasons = await Promise.all(paths.map(whyNot));
       paths = paths.filter((_, index) => reasons[index] !== gone);
@@ -76,11 +79,4 @@ export function createEndedSegments(format: BackupFormat, maxFiles: number, usag
 /** A journal begins: whatever is in the folder comes before it. */
 export function newOwner(directory: string, nowMs: number): JournalOwner {
   return { generation: nextGeneration(readdirSync(directory), nowMs), stamp: ownStamp() };
-}
-
-/** Whether nothing is in the folder but these segments: their events may become files, which are of no generation. */
-export function areAlone(directory: string, names: readonly string[]): boolean {
-  return readdirSync(directory).every(
-    (name) => names.includes(name) || !(isEventFile(name) || segmentName.test(name)),
-  );
 }

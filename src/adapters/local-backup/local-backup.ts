@@ -5,11 +5,12 @@ import type { Logger } from '../../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from '../../publish/backup-strategy.ts';
 import { checkBackupDirectory, type DirectoryOptions, openBackupDirectory } from './backup-directory.ts';
 import { failed, full, toSvcError } from './backup-failure.ts';
-import { areAlone, createEndedSegments } from './ended-segments.ts';
+import { createEndedSegments } from './ended-segments.ts';
+import { endJournalSync, storedNames } from './journal-end.ts';
 import { removeOldTemporaries } from './old-temporaries.ts';
 import { createSegmentWriter } from './segment-writer.ts';
 import { gone, whyNot } from './source/still-there.ts';
-import { takeBatch } from './source/take-batch.ts';
+import { takeBatch, type Waiting } from './source/take-batch.ts';
 import {
   type BackupFormat,
   checkedLine,
@@ -37,6 +38,8 @@ export interface LocalBackupOptions extends DirectoryOptions {
 
 export interface LocalBackup extends EventBackupStrategy {
   storeSync(events: readonly BackupEvent[]): void;
+  /** The last turn of the process: what this one has stored is handed to the readers. */
+  endSync(): void;
   close(deadlineMs: number): Promise<void>;
   /** What lies in the folder as far as this process knows: event files and segments, what they hold, and their size. */
   state(): { readonly files: number; readonly events: number; readonly bytes: number };
@@ -48,18 +51,12 @@ export interface LocalBackup extends EventBackupStrategy {
   recount(): Promise<void>;
 }
 
-interface Waiting {
-  readonly event: BackupEvent;
-  readonly resolve: () => void;
-  readonly reject: (error: Error) => void;
-}
-
 /** So few at once are written as files right away; more go to a segment first, with one fsync for all of them. */
 const fewEvents = 16;
 const fewAtTheEnd = 64;
 /** In memory, behind a disk that is too slow. */
 const maxWaitingBytes = 64 * 1024 * 1024;
-/** Nothing new for so long: the segment is ended, and its events become files as far as there is room. */
+/** Nothing new for so long: the segment is ended and unpacked. */
 const quietMs = 200;
 /** Others empty the folder, too. */
 const recountMs = 60_000;
@@ -77,6 +74,8 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   let waitingBytes = 0;
   let real: string | undefined;
   const ended = createEndedSegments(format, maxFiles, usage);
+  /** Events of this process belong behind it. */
+  const before = new Set(isJournal ? storedNames(options.directory) : []);
   const writer = createSegmentWriter({ usage, ended, isJournal, clock });
   /** Unpacking stops, for the rest is to be handed over. */
   let isEnding = false;
@@ -232,11 +231,15 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     return result as Promise<T>;
   }
 
-  /** The few that are left, where nothing belongs before them. */
+  /** Files are of no generation: a journal ends as such where nothing belongs before it, and little is left. */
+  function endsAsFiles(directory: string, events: number): boolean {
+    if (events > fewAtTheEnd || !isJournal) return events <= fewAtTheEnd;
+    return !storedNames(directory).some((name) => before.has(name));
+  }
+
   async function unpackLast(): Promise<void> {
-    const names = await ended.names();
-    if (!isJournal || real === undefined || names.length === 0 || usage.lines() > fewAtTheEnd) return;
-    if (areAlone(real, names)) while (await unpackSome(real)) {}
+    if (!isJournal || real === undefined || (await ended.names()).length === 0) return;
+    if (endsAsFiles(real, usage.lines())) while (await unpackSome(real)) {}
   }
 
   checkBackupDirectory(options.directory, options).catch(({ message }: Error) => logger.error(message));
@@ -259,12 +262,18 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     storeSync(events) {
       try {
         const directory = openBackupDirectory(options.directory, options);
-        if (events.length <= fewAtTheEnd && (!isJournal || areAlone(directory, [])))
-          storeFilesSync(directory, format, events);
-        else storeSegmentSync(directory, events, clock.now(), writer.ownerIn(directory));
+        const asFiles = endsAsFiles(directory, events.length + (isJournal ? usage.lines() : 0));
+        if (asFiles) return storeFilesSync(directory, format, events);
+        storeSegmentSync(directory, events, clock.now(), writer.ownerIn(directory));
+        usage.add({ lines: events.length });
       } catch (error) {
         throw toSvcError(error, options.directory);
       }
+    },
+    endSync() {
+      const paths = [...ended.take(), writer.take()].filter((path) => path !== undefined);
+      if (!isJournal || real === undefined || paths.length === 0) return;
+      endJournalSync(real, paths, format, endsAsFiles(real, usage.lines()));
     },
     state: () => ({
       files: usage.files() + usage.segments(),

@@ -18,6 +18,8 @@ export interface SegmentWriter {
   append(directory: string, text: string, lineCount: number): Promise<void>;
   /** Ends the segment that is written to. */
   end(): Promise<void>;
+  /** Lets go of it: its path. */
+  take(): string | undefined;
   /** Of a journal: its owner from now on. */
   ownerIn(directory: string): JournalOwner | undefined;
   close(): void;
@@ -72,6 +74,11 @@ export function createSegmentWriter({ usage, ended, isJournal, clock }: SegmentW
     },
 
     end,
+    take() {
+      const path = segment?.path;
+      segment = undefined;
+      return path;
+    },
     ownerIn,
     close: () => clearInterval(beat),
   };

@@ -108,14 +108,19 @@ export async function createSegment(
 
 /** Hands the segment over to readers. Returns its new path. */
 export async function finishSegment(path: string): Promise<string> {
-  const final = path.slice(0, -openSuffix.length);
+  const final = finalName(path);
   await rename(path, final);
   return final;
 }
 
 /** Where the lines that are done are noted: beside the segment, under the name that it has when finished. */
 export function doneFile(segment: string): string {
-  return `${segment.endsWith(openSuffix) ? segment.slice(0, -openSuffix.length) : segment}.done`;
+  return `${finalName(segment)}.done`;
+}
+
+/** The same before and after it is handed to the readers. */
+export function finalName(path: string): string {
+  return path.endsWith(openSuffix) ? path.slice(0, -openSuffix.length) : path;
 }
 
 /** A text says why the note is not believed: then nothing of the segment counts as done, and events are sent twice rather than never. */

@@ -16,6 +16,8 @@ export interface OrderedDrainOptions
   readonly hasOwn: () => Promise<boolean>;
   /** What processes have left that are gone. One process at a time opens it. */
   readonly left: RecoverySource;
+  /** Whether there may have been any at the start: until they are known, all events wait. */
+  readonly mayHaveLeft: boolean;
   /** Whether the folder holds anything at all. */
   readonly hasLeft: () => Promise<boolean>;
   /** For what is old and has nobody waiting behind it. */
@@ -212,7 +214,8 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
     await left.close();
   }
 
-  loops.left.within(0);
+  if (options.mayHaveLeft) loops.left.within(0);
+  else loops.left.within(nothingLeft());
   return {
     published() {},
     stored: () => loops.own.within(firstPauseMs),

@@ -132,13 +132,21 @@ describe('journal of the local backup', () => {
     const backup = backupIn(directory, { isJournal: true });
     await store(backup, 1_005);
     backup.storeSync([backupEvent('1006')]);
-    assert.ok(namesIn(directory).every((name) => name.startsWith('segment-')));
-    exchange(directory, ofDead);
-    assert.deepEqual((await leftIn(directory)).ids, [1_005, 1_006]);
-    await backup.close(1_000);
-    const empty = freshPath();
-    backupIn(empty, { isJournal: true }).storeSync([backupEvent('1')]);
-    assert.deepEqual(namesIn(empty), ['1.json']);
+    backup.endSync();
+    backup.storeSync([backupEvent('1007')]);
+    assert.deepEqual(namesIn(directory), ['1005.json', '1006.json', '1007.json']);
+
+    const later = backupIn(directory, { isJournal: true });
+    await store(later, 900);
+    later.storeSync([backupEvent('901')]);
+    later.endSync();
+    assert.deepEqual((await leftIn(directory)).ids, [1_005, 1_006, 1_007, 900, 901]);
+
+    const full = freshPath();
+    const many = backupIn(full, { isJournal: true });
+    many.storeSync(range(1_000, 65).map((id) => backupEvent(String(id))));
+    many.storeSync([backupEvent('1065')]);
+    assert.deepEqual((await leftIn(full)).ids, range(1_000, 66));
   });
 
   it('a generation is greater than all in the folder, and than none of what has none', () => {

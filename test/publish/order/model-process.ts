@@ -49,6 +49,7 @@ export function startProcess(
   const drain = createOrderedDrain({
     ...{ order, clock, logger, ratePerSecond: 500 },
     ...{ own: own.source, hasOwn: own.hasOwn, left: left.source, hasLeft: left.hasLeft },
+    mayHaveLeft: folder.waiting() > 0,
     send: broker.send,
     partitionsFor: (topic) => broker.partitionsFor(topic),
     partitionOf,

@@ -16,6 +16,7 @@ import { isDiskFull, missing, unreadableBecause } from '../backup-failure.ts';
 import { type DirectoryLock, lockDirectory } from '../directory-lock.ts';
 import {
   doneFile,
+  finalName,
   finishSegment,
   isAbandoned,
   openSuffix,
@@ -139,7 +140,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   }
 
   async function move(name: string, to = recoveredFolder): Promise<string> {
-    const final = name.endsWith(openSuffix) ? name.slice(0, -openSuffix.length) : name;
+    const final = finalName(name);
     const isTaken = (await whyNot(join(real, to, final))) !== gone;
     const moved = isTaken ? `${now()}-${final}` : final;
     await rename(join(real, name), join(real, to, moved));
