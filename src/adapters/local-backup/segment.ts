@@ -171,3 +171,18 @@ export async function isAbandoned(path: string, nowMs: number): Promise<boolean>
 }
 
 const abandonedMs = 60_000;
+
+/**
+ * Tells whether a journal in use is doubtful: its process is, or was, on another host or in another container, and has not
+ * touched it since this was first asked.
+ */
+export function createDoubt(): (path: string) => Promise<boolean> {
+  const seen = new Map<string, number>();
+  return async (path) => {
+    const [, , , , space] = segmentName.exec(basename(path)) ?? [];
+    if (space === undefined || space === ownStamp().space) return false;
+    const { mtimeMs = 0 } = (await lstat(path).catch(() => undefined)) ?? {};
+    if (!seen.has(path)) seen.set(path, mtimeMs);
+    return seen.get(path) === mtimeMs;
+  };
+}

@@ -35,6 +35,8 @@ const lookMs = 60_000;
 /** After a refusal, doubling. */
 const firstPauseMs = 500;
 const longestPauseMs = 10_000;
+/** While it is not known whether another process lives. */
+const doubtMs = 2_000;
 /** In a row, of the folder itself, until new events wait no longer for what an earlier process has left there. */
 const mostFailures = 5;
 /** While events that belong before are in the queue still. */
@@ -190,6 +192,8 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
     leftFailures = 0;
     await sum(report);
     if (report.stoppedBy !== undefined || report.isInterrupted) return askMs;
+    // A journal of another container, which may be that of the process before this one, comes first if it is.
+    if (waitsForLeft === 'all' && report.unreadable.some(({ isDoubtful }) => isDoubtful)) return doubtMs;
     // Where nobody waits for it, it need not begin to.
     if (isAwaited) known(topics);
     if (topics.size === 0) leftPauseMs = firstPauseMs;

@@ -82,7 +82,13 @@ describe('journal of the local backup', () => {
     const backup = backupIn(directory, { isJournal: true });
     await store(backup, 1_001);
     const [name = ''] = exchange(directory, ofOtherHost);
-    assert.equal((await leftIn(directory)).unreadable[0]?.isInUse, true);
+    const source = createLocalSource({ directory, now: Date.now });
+    const [doubtful] = (await readAll(source)).unreadable;
+    assert.deepEqual([doubtful?.isInUse, doubtful?.isDoubtful], [true, true]);
+    const beat = new Date(Date.now() - 1_000);
+    utimesSync(join(directory, name), beat, beat);
+    const [alive] = (await readAll(source)).unreadable;
+    assert.deepEqual([alive?.isInUse, alive?.isDoubtful], [true, undefined]);
     const old = new Date(Date.now() - 61_000);
     utimesSync(join(directory, name), old, old);
     assert.deepEqual((await leftIn(directory)).ids, [1_001]);

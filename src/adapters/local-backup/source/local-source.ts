@@ -15,6 +15,7 @@ import { openBackupDirectory } from '../backup-directory.ts';
 import { isDiskFull, missing, unreadableBecause } from '../backup-failure.ts';
 import { type DirectoryLock, lockDirectory } from '../directory-lock.ts';
 import {
+  createDoubt,
   doneFile,
   finalName,
   finishSegment,
@@ -29,7 +30,7 @@ import { isEventFile } from '../usage.ts';
 import { checkFolder, makeFolderSync, syncDirectory } from '../write-exclusive.ts';
 import { createLineIndex, type LineIndex } from './line-index.ts';
 import { withOneLineErrors } from './one-line-errors.ts';
-import { bytesIn, maxEventBytes, sizeOf } from './open-stored.ts';
+import { bytesIn, plannedBytes } from './open-stored.ts';
 import { bySegment, type Entry, inOrder, readPlaces, sortNames } from './ordered-entries.ts';
 import { readEventFile } from './read-event-file.ts';
 import { countLines } from './read-lines.ts';
@@ -73,6 +74,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   const { directory, now, maxAsideBytes = usualAsideBytes } = options;
   const progress = new Map<string, Progress>();
   let real = directory;
+  const isInDoubt = createDoubt();
   let lock: DirectoryLock | undefined;
   let isTaking = false;
 
@@ -96,7 +98,8 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     if (reason !== undefined && !(isOpen && reason === gone)) return { place, reason };
     if (!isOpen) return place;
     if (reason === undefined && (await isAbandoned(path, now()))) return basename(await finishSegment(path));
-    return { place, reason: inUse, isInUse: true };
+    const isDoubtful = await isInDoubt(path);
+    return { place, reason: inUse, isInUse: true, ...(isDoubtful && { isDoubtful }) };
   }
 
   async function scan(name: string, segment: number, index: LineIndex): Promise<readonly Unreadable[]> {
@@ -282,11 +285,6 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       isTaking = false;
     },
   };
-}
-
-async function plannedBytes(path: string): Promise<number> {
-  const bytes = await sizeOf(path);
-  return bytes > maxEventBytes ? 0 : bytes;
 }
 
 function lineOf({ place }: Pick<StoredEvent, 'place'>): (string | undefined)[] {

@@ -101,6 +101,12 @@ export async function sizeOf(path: string): Promise<number> {
   );
 }
 
+/** Of an event file; what is larger than any is not read. */
+export async function plannedBytes(path: string): Promise<number> {
+  const bytes = await sizeOf(path);
+  return bytes > maxEventBytes ? 0 : bytes;
+}
+
 /** Of all files of a folder. */
 export async function bytesIn(directory: string): Promise<number> {
   const sizes = (await readdir(directory)).map((name) => sizeOf(join(directory, name)));
