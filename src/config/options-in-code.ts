@@ -193,8 +193,10 @@ interface SvcBrokerBackup {
 interface SvcBrokerBackupDrain {
   /** When the cluster is back, a running process sends its local backup to the original topics by itself. Default: true. */
   readonly enabled: boolean;
-  /** How many events of the backup are sent a second. In events/s. Default: 500. */
+  /** How many events of the backup are sent a second. With `drain.order: key` only those that a process left which is gone, and that no new event waits behind; the others are sent as fast as the cluster takes them. In events/s. Default: 500. */
   readonly rate: number;
+  /** Whether events keep the order of their key over an outage. `key`: while events of a partition wait in the local backup, later ones of it go behind them. `none`: later ones go to the topic at once, and those in the backup arrive after them. Default: key. */
+  readonly order: 'key' | 'none';
 }
 
 interface SvcRetry {

@@ -150,6 +150,16 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     read: ({ backup }, observe) => observe(backup().drained, none),
   },
   {
+    name: 'svc.backup.oldest.age',
+    prometheusName: 'svc_backup_oldest_age_seconds',
+    kind: 'gauge',
+    unit: 's',
+    description:
+      'How long the oldest event has waited in the local backup that new events wait behind; 0 where none does.',
+    attributeKeys: [],
+    read: ({ backup }, observe) => observe(backup().oldestMs / 1000, none),
+  },
+  {
     name: 'svc.outbox.pending',
     prometheusName: 'svc_outbox_pending',
     kind: 'gauge',

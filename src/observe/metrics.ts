@@ -29,6 +29,8 @@ export interface BackupState {
   readonly bytes: number;
   /** Events that this process sent to their topics from there. */
   readonly drained: number;
+  /** How long the oldest event has waited that new ones wait behind, in milliseconds; 0 where none does. */
+  readonly oldestMs: number;
 }
 
 /** What event ids carry at the moment. */

@@ -22,6 +22,8 @@ export interface Unreadable {
   readonly reason: string;
   /** Nothing is wrong with it: whoever writes it is still at it. */
   readonly isInUse?: true;
+  /** Nobody here can tell whether that one lives: it shows within a minute. */
+  readonly isDoubtful?: true;
 }
 
 export interface StoredBatch {

@@ -197,8 +197,10 @@ export function openLocalBackup(options: LocalBackups.LocalBackupOptions): Omit<
       loaded ??= loadLocalBackups().createLocalBackup(options);
       loaded.storeSync(events);
     },
+    endSync: () => loaded?.endSync(),
     state: () => loaded?.state(),
     finishSegments: async () => (await loading).finishSegments(),
+    journal: async () => (await loading).journal(),
     recount: async () => (await loading).recount(),
     close: async (deadlineMs) => (await loading).close(deadlineMs),
   };

@@ -68,7 +68,8 @@ export function startEngine(
   ledger.declare(eventTypesOf(config));
   const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
   const isAway = (): boolean => queue.breaker.state !== 'CLOSED';
-  const tiers = startTiers(config, { broker, ledger, alert, logger, isAway });
+  const onAnswered = (): void => queue.breaker.answered();
+  const tiers = startTiers(config, { broker, ledger, alert, logger, isAway, onAnswered });
   const queue: Queue = createQueue({
     ...queueSettingsOf(config),
     broker,
@@ -76,6 +77,7 @@ export function startEngine(
     logger,
     isolate,
     next: tiers.next,
+    order: tiers.order,
     onPublished() {
       alert.recovered();
       tiers.published();

@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import { systemClock, within } from '../ground/clock.ts';
@@ -7,9 +8,12 @@ import type { BackupState } from '../observe/metrics.ts';
 import type { Ledger } from '../observe/outcomes.ts';
 import { registeredBackupStrategies } from '../publish/backup-strategy.ts';
 import type { Broker } from '../publish/broker.ts';
-import { partitionOf } from '../publish/main/partitioner.ts';
+import { partitionOf, partitionOfKey } from '../publish/main/partitioner.ts';
+import { createBackupOrder } from '../publish/order/backup-order.ts';
+import type { KeyOrder } from '../publish/order/key-order.ts';
 import { createDrain, type Drain } from '../publish/recovery/drain.ts';
 import { lazySource } from '../publish/recovery/lazy-source.ts';
+import { createOrderedDrain } from '../publish/recovery/ordered-drain.ts';
 import type { FailedEvent, NextTier } from '../publish/tier.ts';
 import { createBackupTier } from '../publish/tiers/backup-tier.ts';
 import { createDlqTier } from '../publish/tiers/dlq-tier.ts';
@@ -27,11 +31,15 @@ export interface TiersParts {
   readonly logger: Logger;
   /** While the cluster is known to be away, the dead letter topic in it is not tried. */
   readonly isAway: () => boolean;
+  /** The cluster has taken events out of the backup. */
+  readonly onAnswered: () => void;
 }
 
 /** What is behind the main topic: dead letter topic, backup, lost; and the way back. */
 export interface StartedTiers {
   readonly next: NextTier;
+  /** Keeps what is published in order with what is in the backup. `undefined`: nothing does. */
+  readonly order: KeyOrder | undefined;
   /** The main topic took an event. */
   published(): void;
   /** At the end of the process, synchronously: these, and what is on its way through the tiers. Returns how many are stored. */
@@ -47,7 +55,7 @@ export interface StartedTiers {
 const nothingWaits = { files: 0, events: 0, bytes: 0 };
 
 export function startTiers(config: Config, parts: TiersParts): StartedTiers {
-  const { broker, ledger, alert, logger } = parts;
+  const { broker, ledger, alert, logger, onAnswered } = parts;
   const { dlqTopic, dlqFormat, dlqBackupPath, backup } = config.broker;
   const clock = systemClock;
 
@@ -76,12 +84,16 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
         })
       : undefined;
   const { format, maxFiles, maxBytes } = backup;
+  const isJournal = backup.localEnabled && backup.drain.enabled && backup.drain.order === 'key';
   const local = backup.localEnabled
-    ? openLocalBackup({ directory: dlqBackupPath, format, maxFiles, maxBytes, clock, logger })
+    ? openLocalBackup({ directory: dlqBackupPath, format, maxFiles, maxBytes, isJournal, clock, logger })
     : undefined;
+  const order = isJournal ? createBackupOrder({ partitionOfKey, clock, logger }) : undefined;
   const configured = [s3, local].filter((strategy) => strategy !== undefined);
   const backupTier = createBackupTier({
     strategies: () => [...registeredBackupStrategies(), ...configured],
+    drained: local,
+    onDrainable: order?.stored,
     clock,
     logger,
     isolate,
@@ -100,36 +112,53 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
   const drain = local !== undefined && backup.drain.enabled ? startDrain(local) : undefined;
 
   function startDrain(files: NonNullable<typeof local>): Drain {
-    const source = lazySource('local files', () =>
-      openLocalSource({
-        directory: dlqBackupPath,
-        // A tenth more than what the backup may hold anyway.
-        maxAsideBytes: maxBytes / 10,
-        now: clock.now,
-      }),
-    );
-    return createDrain({
-      source,
-      send: (topic, partition, records) => isolate(() => broker.send(topic, partition, records)),
-      partitionsFor: (topic) => isolate(() => broker.partitionsFor(topic)).catch(() => undefined),
+    const open = (own?: () => Promise<readonly string[]>) =>
+      lazySource('local files', () =>
+        openLocalSource({
+          directory: dlqBackupPath,
+          // A tenth more than what the backup may hold anyway.
+          maxAsideBytes: maxBytes / 10,
+          now: clock.now,
+          own,
+        }),
+      );
+    const source = open();
+    const means = {
+      send: (...sent: Parameters<Broker['send']>) => isolate(() => broker.send(...sent)),
+      partitionsFor: (topic: string) => isolate(() => broker.partitionsFor(topic)).catch(() => undefined),
       partitionOf,
-      sleep: (ms) => sleep(ms, undefined, { ref: false }),
+      sleep: (ms: number) => sleep(ms, undefined, { ref: false }),
       ratePerSecond: backup.drain.rate,
-      async hasEvents() {
-        // Others fill and empty the folder, too.
-        await files.recount();
-        return source.hasEvents();
-      },
       // Not by the breaker: without new events nobody tests the cluster for it, and it stays open.
       isReachable: () =>
         isolate(() => broker.describe()).then(
           () => true,
           () => false,
         ),
-      prepare: files.finishSegments,
       onDrained: files.recount,
       clock,
       logger,
+    };
+    async function hasEvents(): Promise<boolean> {
+      // Others fill and empty the folder, too.
+      await files.recount();
+      return source.hasEvents();
+    }
+    if (order === undefined)
+      return createDrain({ ...means, source, hasEvents, prepare: files.finishSegments });
+    let journal: readonly string[] = [];
+    return createOrderedDrain({
+      ...means,
+      order,
+      own: open(async () => journal),
+      async hasOwn() {
+        journal = await files.journal();
+        return journal.length > 0;
+      },
+      left: source,
+      mayHaveLeft: mayHoldEvents(dlqBackupPath),
+      hasLeft: hasEvents,
+      onAnswered,
     });
   }
 
@@ -139,10 +168,19 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
       if (outcome === 'backup') drain?.stored();
       return outcome;
     },
+    order,
     published: () => drain?.published(),
-    backup: () => ({ ...(local?.state() ?? nothingWaits), drained: drain?.count() ?? 0 }),
+    backup: () => ({
+      ...(local?.state() ?? nothingWaits),
+      drained: drain?.count() ?? 0,
+      oldestMs: order?.oldestMs() ?? 0,
+    }),
     recentDlqEvents: recentDlq.list,
-    save: (failed) => backupTier.storeSync([...new Set([...failed, ...chain.underWay()])]),
+    save(failed) {
+      const count = backupTier.storeSync([...new Set([...failed, ...chain.underWay()])]);
+      local?.endSync();
+      return count;
+    },
     saveLate(failed) {
       const isStored = backupTier.storeSync([failed]) === 1;
       if (!isStored) alert.lost(failed.event, failed.topic, failed.failure);
@@ -151,8 +189,19 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;
       const draining = drain?.close();
-      await chain.close(deadlineMs);
+      // What it has under way is noted before the files are handed over.
+      if (order !== undefined && draining !== undefined) await within(deadlineMs / 2, draining);
+      await chain.close(Math.max(0, end - clock.monotonic()));
       if (draining !== undefined) await within(Math.max(0, end - clock.monotonic()), draining);
     },
   };
+}
+
+/** Whether another process may have left something: looked for at once, so that no event waits where nothing is. */
+function mayHoldEvents(path: string): boolean {
+  try {
+    return readdirSync(path).some((name) => /\.(json|ndjson)(\.open)?$/.test(name));
+  } catch {
+    return false;
+  }
 }

@@ -44,8 +44,8 @@ requiring('own-s3', 'svc and a store that does not let it in, while Kafka is awa
       const { outcome, eventId } = await svc.service.producer.publish({ n: 1 }, { eventType: 'KEPT' });
       assert.equal(outcome, 'backup');
       assert.deepEqual(
-        svc.backup().map(({ name, event }) => [name, event.payload]),
-        [[`${eventId}.json`, { n: 1 }]],
+        svc.backup().map((event) => [event.eventId, event.payload]),
+        [[eventId, { n: 1 }]],
       );
       const errors = svc.lines.filter((line) => line.startsWith('error: backup '));
       assert.equal(errors.length, 1, svc.lines.join('\n'));

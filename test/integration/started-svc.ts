@@ -11,8 +11,8 @@ export interface StartedSvc {
   readonly service: Service;
   readonly folder: string;
   readonly lines: readonly string[];
-  /** Event files of the local backup. */
-  backup(): { name: string; event: { payload: unknown } }[];
+  /** What is in the local backup, in files or in the journal. */
+  backup(): { eventId: string; payload: unknown }[];
   end(): Promise<void>;
 }
 
@@ -53,8 +53,10 @@ export function startSvc(broker: object, options: StartOptions = {}): StartedSvc
     lines,
     backup: () =>
       readdirSync(join(folder, 'backup'))
-        .filter((name) => name.endsWith('.json'))
-        .map((name) => ({ name, event: JSON.parse(readFileSync(join(folder, 'backup', name), 'utf8')) })),
+        .filter((name) => name.endsWith('.json') || name.includes('.ndjson'))
+        .flatMap((name) => readFileSync(join(folder, 'backup', name), 'utf8').split(/\n(?=.)/))
+        .map((text) => JSON.parse(text))
+        .map((line) => (typeof line.value === 'string' ? JSON.parse(line.value) : line)),
     async end() {
       await service.stop(5_000);
       rmSync(folder, { recursive: true, force: true });

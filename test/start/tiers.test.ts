@@ -17,27 +17,34 @@ const logger = { debug() {}, info() {}, warn() {}, error() {} };
 describe('the tiers as they are started', () => {
   afterEach(removeFolders);
 
-  it('empty the backup when the cluster answers, although no new event has closed the breaker', async function () {
-    this.timeout(15_000);
-    const directory = freshPath();
-    const backup = backupIn(directory);
-    await backup.store(backupEvent('1'));
-    await backup.close(1_000);
-    const { broker, sends, reply } = fakeCluster();
-    reply.current = () => undefined;
-    const code = { svc: { broker: { topic: 'orders', dlqBackupPath: directory } } };
-    const { config } = loadConfig({ env: {}, code });
-    const tiers = startTiers(config, {
-      ...{ broker, logger, ledger: createLedger(), alert: {} as LossAlert },
-      isAway: () => true,
+  for (const order of ['key', 'none'] as const) {
+    it(`order ${order}: empty the backup when the cluster answers, although no new event has closed the breaker`, async function () {
+      this.timeout(15_000);
+      const directory = freshPath();
+      const backup = backupIn(directory);
+      await backup.store(backupEvent('1'));
+      await backup.close(1_000);
+      const { broker, sends, reply } = fakeCluster();
+      reply.current = () => undefined;
+      const code = {
+        svc: { broker: { topic: 'orders', dlqBackupPath: directory, backup: { drain: { order } } } },
+      };
+      const { config } = loadConfig({ env: {}, code });
+      let answered = 0;
+      const tiers = startTiers(config, {
+        ...{ broker, logger, ledger: createLedger(), alert: {} as LossAlert },
+        isAway: () => true,
+        onAnswered: () => void answered++,
+      });
+      for (const end = Date.now() + 10_000; sends.length === 0 && Date.now() < end; )
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      await tiers.close(1_000);
+      assert.deepEqual(
+        sends.map(({ ids }) => ids),
+        [['1']],
+      );
+      assert.deepEqual(namesIn(directory), []);
+      assert.equal(answered, order === 'key' ? 1 : 0);
     });
-    for (const end = Date.now() + 10_000; sends.length === 0 && Date.now() < end; )
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    await tiers.close(1_000);
-    assert.deepEqual(
-      sends.map(({ ids }) => ids),
-      [['1']],
-    );
-    assert.deepEqual(namesIn(directory), []);
-  });
+  }
 });

@@ -29,6 +29,10 @@ export function codeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException | undefined)?.code ?? 'unknown error';
 }
 
+export function isDiskFull(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT'].includes(codeOf(error));
+}
+
 const diskFull = 'the disk is full';
 const hints: Readonly<Record<string, string>> = {
   ENOSPC: diskFull,

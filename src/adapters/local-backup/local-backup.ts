@@ -5,11 +5,12 @@ import type { Logger } from '../../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from '../../publish/backup-strategy.ts';
 import { checkBackupDirectory, type DirectoryOptions, openBackupDirectory } from './backup-directory.ts';
 import { failed, full, toSvcError } from './backup-failure.ts';
+import { createEndedSegments } from './ended-segments.ts';
+import { endJournalSync, storedNames } from './journal-end.ts';
 import { removeOldTemporaries } from './old-temporaries.ts';
-import { createSegment, finishSegment, type Segment, segmentTaken } from './segment.ts';
+import { createSegmentWriter } from './segment-writer.ts';
 import { gone, whyNot } from './source/still-there.ts';
-import { takeBatch } from './source/take-batch.ts';
-import { startUnpacking, type Unpacking } from './source/unpack.ts';
+import { takeBatch, type Waiting } from './source/take-batch.ts';
 import {
   type BackupFormat,
   checkedLine,
@@ -26,34 +27,36 @@ export interface LocalBackupOptions extends DirectoryOptions {
   readonly maxFiles: number;
   /** Of all that waits in the folder. One event more is refused. */
   readonly maxBytes: number;
+  /**
+   * Events go to segments alone, which nobody else reads while this process lives: what keeps their order is who sends them.
+   * The few that are left at its end become files all the same, where nothing else is in the folder.
+   */
+  readonly isJournal?: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 export interface LocalBackup extends EventBackupStrategy {
   storeSync(events: readonly BackupEvent[]): void;
+  /** The last turn of the process: what this one has stored is handed to the readers. */
+  endSync(): void;
   close(deadlineMs: number): Promise<void>;
   /** What lies in the folder as far as this process knows: event files and segments, what they hold, and their size. */
   state(): { readonly files: number; readonly events: number; readonly bytes: number };
   /** Hands the segments that this process writes to the readers. */
   finishSegments(): Promise<void>;
+  /** Names of the segments of the journal, with all that is stored until now. */
+  journal(): Promise<readonly string[]>;
   /** Counts the folder anew: somebody took events out of it. */
   recount(): Promise<void>;
-}
-
-interface Waiting {
-  readonly event: BackupEvent;
-  readonly resolve: () => void;
-  readonly reject: (error: Error) => void;
 }
 
 /** So few at once are written as files right away; more go to a segment first, with one fsync for all of them. */
 const fewEvents = 16;
 const fewAtTheEnd = 64;
-const maxSegmentBytes = 16 * 1024 * 1024;
 /** In memory, behind a disk that is too slow. */
 const maxWaitingBytes = 64 * 1024 * 1024;
-/** Nothing new for so long: the segment is ended, and its events become files as far as there is room. */
+/** Nothing new for so long: the segment is ended and unpacked. */
 const quietMs = 200;
 /** Others empty the folder, too. */
 const recountMs = 60_000;
@@ -65,15 +68,15 @@ const recountSoonMs = 10_000;
  * they are unpacked to files of their own, up to `maxFiles` of them.
  */
 export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
-  const { clock, logger, format, maxFiles, maxBytes } = options;
+  const { clock, logger, format, maxFiles, maxBytes, isJournal = false } = options;
   const usage = createUsage(() => clock.monotonic());
   const waiting: Waiting[] = [];
   let waitingBytes = 0;
   let real: string | undefined;
-  let segment: Segment | undefined;
-  /** Ended segments of this process whose events may still become files. */
-  const toUnpack: string[] = [];
-  let unpacking: Unpacking | undefined;
+  const ended = createEndedSegments(format, maxFiles, usage);
+  /** Events of this process belong behind it. */
+  const before = new Set(isJournal ? storedNames(options.directory) : []);
+  const writer = createSegmentWriter({ usage, ended, isJournal, clock });
   /** Unpacking stops, for the rest is to be handed over. */
   let isEnding = false;
   let working: Promise<void> | undefined;
@@ -84,8 +87,8 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     // Somebody may have removed the folder: it is made and checked again.
     if (real !== undefined && (await whyNot(real)) === gone) {
       real = undefined;
-      await endSegment();
-      toUnpack.length = 0;
+      await writer.end();
+      ended.forget();
     }
     if (real === undefined) {
       real = openBackupDirectory(options.directory, options);
@@ -108,7 +111,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       const fitting = batch.filter((one) => fits(one));
       if (fitting.length === 0) return;
       const isFew = fitting.length <= fewEvents && usage.files() + fitting.length <= maxFiles;
-      if (isFew) await writeFiles(directory, fitting);
+      if (isFew && !isJournal) await writeFiles(directory, fitting);
       else await writeLines(directory, fitting);
     } catch (error) {
       const reason = toSvcError(error, options.directory);
@@ -165,36 +168,13 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   }
 
   async function appendLines(directory: string, batch: readonly Waiting[], text: string): Promise<void> {
-    if (segment !== undefined && segment.bytes() >= maxSegmentBytes) await endSegment();
     try {
-      segment ??= await newSegment(directory);
-      await segment.append(text, batch.length);
+      await writer.append(directory, text, batch.length);
     } catch (error) {
-      await endSegment();
-      if ((error as NodeJS.ErrnoException).code !== segmentTaken) {
-        for (const { event } of batch) usage.add({ bytes: -event.value.length });
-        throw error;
-      }
-      segment = await newSegment(directory);
-      await segment.append(text, batch.length);
+      for (const { event } of batch) usage.add({ bytes: -event.value.length });
+      throw error;
     }
-    usage.add({ lines: batch.length });
-    usage.learn(segment.path, segment.bytes(), segment.lines());
     for (const { resolve } of batch) resolve();
-  }
-
-  async function newSegment(directory: string): Promise<Segment> {
-    const made = await createSegment(directory, clock.now());
-    usage.add({ segments: 1 });
-    return made;
-  }
-
-  async function endSegment(): Promise<void> {
-    const ended = segment;
-    segment = undefined;
-    if (ended === undefined) return;
-    await ended.end().catch(() => {});
-    toUnpack.push(ended.path);
   }
 
   async function work(): Promise<void> {
@@ -204,7 +184,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       if (waiting.length === 0) await new Promise(setImmediate);
     }
     working = undefined;
-    if (segment !== undefined || unpacking !== undefined || toUnpack.length > 0) {
+    if (!isJournal && (writer.isWriting() || !ended.isEmpty())) {
       quiet = setTimeout(() => start(tidy), quietMs);
       quiet.unref();
     }
@@ -212,24 +192,8 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
 
   /** When it is quiet: segments become files, a few at a time, for as long as nothing new comes. */
   async function tidy(): Promise<void> {
-    await endSegment();
-    while (waiting.length === 0 && !isEnding && real !== undefined) {
-      const path = toUnpack[0];
-      if (unpacking === undefined && path === undefined) break;
-      try {
-        if (unpacking === undefined) {
-          toUnpack.shift();
-          unpacking = await startUnpacking(real, path as string, format);
-        }
-        const unpacked = await unpacking.step(maxFiles - usage.files());
-        usage.add({ files: unpacked, lines: -unpacked });
-        if (unpacking.isRemoved()) usage.add({ segments: -1 });
-        if (unpacking.isFinished()) unpacking = undefined;
-      } catch (error) {
-        unpacking = undefined;
-        logger.debug(`backup: a segment stays as it is: ${toSvcError(error, options.directory).message}`);
-      }
-    }
+    await writer.end();
+    while (waiting.length === 0 && !isEnding && real !== undefined) if (!(await unpackSome(real))) break;
     working = undefined;
     if (waiting.length > 0) start(work);
   }
@@ -240,20 +204,42 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     working = job();
   }
 
-  async function finishSegments(): Promise<void> {
+  async function unpackSome(directory: string): Promise<boolean> {
+    try {
+      return await ended.unpackSome(directory);
+    } catch (error) {
+      logger.debug(`backup: a segment stays as it is: ${toSvcError(error, options.directory).message}`);
+      return true;
+    }
+  }
+
+  /** With all that is stored until now in ended segments, and nothing being written. */
+  async function withEnded<T>(job: () => Promise<T>): Promise<T> {
     clearTimeout(quiet);
     isEnding = true;
     while (working !== undefined) await working;
+    let result: Promise<T> | undefined;
     working = (async () => {
-      await endSegment();
-      await unpacking?.stop().catch(() => {});
-      unpacking = undefined;
+      await writer.end();
       isEnding = false;
-      for (const path of toUnpack.splice(0)) await finishSegment(path).catch(() => {});
+      result = job();
+      await result.catch(() => {});
       working = undefined;
       if (waiting.length > 0) start(work);
     })();
     await working;
+    return result as Promise<T>;
+  }
+
+  /** Files are of no generation: a journal ends as such where nothing belongs before it, and little is left. */
+  function endsAsFiles(directory: string, events: number): boolean {
+    if (events > fewAtTheEnd || !isJournal) return events <= fewAtTheEnd;
+    return !storedNames(directory).some((name) => before.has(name));
+  }
+
+  async function unpackLast(): Promise<void> {
+    if (!isJournal || real === undefined || (await ended.names()).length === 0) return;
+    if (endsAsFiles(real, usage.lines())) while (await unpackSome(real)) {}
   }
 
   checkBackupDirectory(options.directory, options).catch(({ message }: Error) => logger.error(message));
@@ -276,24 +262,37 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     storeSync(events) {
       try {
         const directory = openBackupDirectory(options.directory, options);
-        if (events.length <= fewAtTheEnd) storeFilesSync(directory, format, events);
-        else storeSegmentSync(directory, events, clock.now());
+        const asFiles = endsAsFiles(directory, events.length + (isJournal ? usage.lines() : 0));
+        if (asFiles) return storeFilesSync(directory, format, events);
+        storeSegmentSync(directory, events, clock.now(), writer.ownerIn(directory));
+        usage.add({ lines: events.length });
       } catch (error) {
         throw toSvcError(error, options.directory);
       }
+    },
+    endSync() {
+      const paths = [...ended.take(), writer.take()].filter((path) => path !== undefined);
+      if (!isJournal || real === undefined || paths.length === 0) return;
+      endJournalSync(real, paths, format, endsAsFiles(real, usage.lines()));
     },
     state: () => ({
       files: usage.files() + usage.segments(),
       events: usage.files() + usage.lines(),
       bytes: usage.bytes(),
     }),
-    finishSegments,
+    finishSegments: () => withEnded(ended.handOver),
+    journal: () => withEnded(ended.names),
     recount: async () => {
       await usage.refresh(real ?? options.directory, 0).catch(() => {});
     },
     async close(deadlineMs) {
       closed = true;
-      await within(deadlineMs, finishSegments());
+      writer.close();
+      const finish = withEnded(async () => {
+        await unpackLast();
+        await ended.handOver();
+      });
+      await within(deadlineMs, finish);
     },
   };
 }

@@ -3,7 +3,7 @@ import { lstat, open, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { parseBounded } from '../../ground/bounds.ts';
 import { nodeCrypto } from '../../ground/builtins.ts';
-import { isRunning } from '../../ground/claims/process-stamp.ts';
+import { isAlive, isRunning, ownStamp, type ProcessStamp } from '../../ground/claims/process-stamp.ts';
 import { createRanges, type Ranges, rangesWithin } from '../../ground/ranges.ts';
 import { maxDoneBytes, readStored } from './source/open-stored.ts';
 import { gone } from './source/still-there.ts';
@@ -11,7 +11,12 @@ import { syncDirectory, temporaryName } from './write-exclusive.ts';
 
 /** A segment that its process still writes to. Readers leave it alone, unless that process is gone. */
 export const openSuffix = '.open';
-export const segmentName = /^segment-(\d{13})-(\d{1,10})-([0-9a-f]{8})\.ndjson(\.open)?$/;
+/**
+ * `segment-<epoch millis>-<pid>-<random>`, and of a journal `-<space>-<task>-<began>` of the thread that writes it. There the
+ * first number is its generation.
+ */
+export const segmentName =
+  /^segment-(\d{13})-(\d{1,10})-([0-9a-f]{8})(?:-([0-9a-f]{8})-(\d{1,10})-(\d{1,19}))?\.ndjson(\.open)?$/;
 
 export const segmentTaken = 'SEGMENT_TAKEN';
 
@@ -33,12 +38,36 @@ export interface Segment {
   end(): Promise<void>;
 }
 
-export function newSegmentName(nowMs: number): string {
-  return `segment-${String(nowMs).padStart(13, '0')}-${process.pid}-${nodeCrypto().randomBytes(4).toString('hex')}.ndjson`;
+/** Who keeps a journal: all its segments have the same generation, and what comes later in the folder has a greater one. */
+export interface JournalOwner {
+  readonly generation: number;
+  readonly stamp: ProcessStamp;
 }
 
-export async function createSegment(directory: string, nowMs: number): Promise<Segment> {
-  const path = join(directory, newSegmentName(nowMs) + openSuffix);
+/** `names`: all that is in the folder. A clock that went back since changes nothing. */
+export function nextGeneration(names: readonly string[], nowMs: number): number {
+  return names.reduce((most, name) => Math.max(most, generationOf(name) + 1), nowMs);
+}
+
+/** Which comes first of what several processes left, one after the other; 0 of what is in no journal. */
+export function generationOf(name: string): number {
+  const [, generation, , , space] = segmentName.exec(name) ?? [];
+  return space === undefined ? 0 : Number(generation);
+}
+
+export function newSegmentName(nowMs: number, owner?: JournalOwner): string {
+  const number = String(owner?.generation ?? nowMs).padStart(13, '0');
+  const { space, task, began } = owner?.stamp ?? {};
+  const stamp = owner === undefined ? '' : `-${space}-${task}-${began}`;
+  return `segment-${number}-${process.pid}-${nodeCrypto().randomBytes(4).toString('hex')}${stamp}.ndjson`;
+}
+
+export async function createSegment(
+  directory: string,
+  nowMs: number,
+  owner?: JournalOwner,
+): Promise<Segment> {
+  const path = join(directory, newSegmentName(nowMs, owner) + openSuffix);
   const file = await open(path, newFile, 0o600);
   let bytes = 0;
   let lines = 0;
@@ -79,14 +108,19 @@ export async function createSegment(directory: string, nowMs: number): Promise<S
 
 /** Hands the segment over to readers. Returns its new path. */
 export async function finishSegment(path: string): Promise<string> {
-  const final = path.slice(0, -openSuffix.length);
+  const final = finalName(path);
   await rename(path, final);
   return final;
 }
 
 /** Where the lines that are done are noted: beside the segment, under the name that it has when finished. */
 export function doneFile(segment: string): string {
-  return `${segment.endsWith(openSuffix) ? segment.slice(0, -openSuffix.length) : segment}.done`;
+  return `${finalName(segment)}.done`;
+}
+
+/** The same before and after it is handed to the readers. */
+export function finalName(path: string): string {
+  return path.endsWith(openSuffix) ? path.slice(0, -openSuffix.length) : path;
 }
 
 /** A text says why the note is not believed: then nothing of the segment counts as done, and events are sent twice rather than never. */
@@ -120,13 +154,35 @@ export async function writeDone(directory: string, segment: string, done: Ranges
   }
 }
 
-/** The process that wrote it is gone, or the file has not been touched for a minute and its writer thus ended it. */
+/**
+ * The process that wrote it is gone, or the file has not been touched for a minute and its writer thus ended it. The one of a
+ * journal touches it as long as it lives, which is what tells where it runs on another host, or in another container.
+ */
 export async function isAbandoned(path: string, nowMs: number): Promise<boolean> {
-  const [, , pid] = segmentName.exec(basename(path)) ?? [];
-  if (pid !== undefined && Number(pid) !== process.pid && !isRunning(Number(pid))) return true;
+  const [, , pid, , space, task, began] = segmentName.exec(basename(path)) ?? [];
+  if (space !== undefined) {
+    const own = ownStamp();
+    const stamp = { space, pid: Number(pid), task: Number(task), began: Number(began) };
+    if (space === own.space) return !isAlive(stamp, own);
+  } else if (pid !== undefined && Number(pid) !== process.pid && !isRunning(Number(pid))) return true;
   const found = await lstat(path).catch(() => undefined);
   // A time to come is none of its writer's.
   return found !== undefined && Math.abs(nowMs - found.mtimeMs) > abandonedMs;
 }
 
 const abandonedMs = 60_000;
+
+/**
+ * Tells whether a journal in use is doubtful: its process is, or was, on another host or in another container, and has not
+ * touched it since this was first asked.
+ */
+export function createDoubt(): (path: string) => Promise<boolean> {
+  const seen = new Map<string, number>();
+  return async (path) => {
+    const [, , , , space] = segmentName.exec(basename(path)) ?? [];
+    if (space === undefined || space === ownStamp().space) return false;
+    const { mtimeMs = 0 } = (await lstat(path).catch(() => undefined)) ?? {};
+    if (!seen.has(path)) seen.set(path, mtimeMs);
+    return seen.get(path) === mtimeMs;
+  };
+}

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type BackupEvent, backupName } from '../../publish/backup-strategy.ts';
 import { encodeLine, encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
 import { tooLarge } from './backup-failure.ts';
-import { newSegmentName } from './segment.ts';
+import { type JournalOwner, newSegmentName } from './segment.ts';
 import { maxEventBytes, maxRouteBytes } from './source/open-stored.ts';
 import {
   makeFolderSync,
@@ -78,9 +78,14 @@ export function storeFilesSync(
 }
 
 /** Many events at the end of the process: one finished segment. */
-export function storeSegmentSync(directory: string, events: readonly BackupEvent[], nowMs: number): void {
+export function storeSegmentSync(
+  directory: string,
+  events: readonly BackupEvent[],
+  nowMs: number,
+  owner?: JournalOwner,
+): void {
   const lines = events.map((event) => checkedLine(event));
-  writeNewSync(join(directory, newSegmentName(nowMs)), Buffer.from(lines.join('')));
+  writeNewSync(join(directory, newSegmentName(nowMs, owner)), Buffer.from(lines.join('')));
   syncDirectorySync(directory);
 }
 

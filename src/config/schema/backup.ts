@@ -119,6 +119,16 @@ export const backupOptions = [
     max: 1_000_000,
     default: 500,
     status: 'active',
-    description: 'How many events of the backup are sent a second.',
+    description:
+      'How many events of the backup are sent a second. With `drain.order: key` only those that a process left which is gone, and that no new event waits behind; the others are sent as fast as the cluster takes them.',
+  },
+  {
+    name: 'svc.broker.backup.drain.order',
+    type: 'enum',
+    values: ['key', 'none'],
+    default: 'key',
+    status: 'active',
+    description:
+      'Whether events keep the order of their key over an outage. `key`: while events of a partition wait in the local backup, later ones of it go behind them. `none`: later ones go to the topic at once, and those in the backup arrive after them.',
   },
 ] as const satisfies readonly Option[];

@@ -2,6 +2,7 @@ import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { SendFailure } from '../broker.ts';
+import { behindUnlessFull, type KeyOrder } from '../order/key-order.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import { nameOf } from './failures.ts';
 import type { Intake } from './intake.ts';
@@ -11,6 +12,7 @@ import { toRecord } from './record.ts';
 export interface EventOutcomesOptions {
   readonly intake: Pick<Intake, 'release'>;
   readonly next: NextTier;
+  readonly order: Pick<KeyOrder, 'leaving' | 'decided'>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly onPublished: () => void;
@@ -20,8 +22,13 @@ export interface EventOutcomesOptions {
 export interface EventOutcomes {
   /** Resolves with where the event ended; never rejects. Its work runs in the AsyncLocalStorage context of its call. */
   outcomeOf(queued: QueuedEvent): Promise<Outcome>;
-  /** The same of an event that was not taken in. */
+  /**
+   * The same of an event that was not taken in. Of one that is `behindUnlessFull` and comes back as `lost` the order has not
+   * been told yet.
+   */
   outcomeOfRefused(failed: FailedEvent): Promise<Outcome>;
+  /** An event that is not in the queue yet, and not with the next tier. Returns what to call when it is either. */
+  hold(): () => void;
   /** Ends an event in the queue: published, or failed and handed to the next tier. The first end counts. */
   settle(queued: QueuedEvent, failure: SendFailure | undefined): void;
   /** Resolves when every event so far has its outcome. */
@@ -34,7 +41,7 @@ export interface EventOutcomes {
 }
 
 export function createEventOutcomes(options: EventOutcomesOptions): EventOutcomes {
-  const { intake, next, clock, logger, onPublished } = options;
+  const { intake, next, order, clock, logger, onPublished } = options;
   const onTheirWay = new Set<FailedEvent>();
   let takenOver: FailedEvent[] | undefined;
   /** In the queue, or with the next tier. */
@@ -61,14 +68,16 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
   }
 
   async function toNextTier(failed: FailedEvent): Promise<Outcome> {
+    let outcome: Outcome = 'lost';
     try {
-      return await next(failed);
+      outcome = await next(failed);
     } catch (error) {
       logger.error('a tier failed against its promise', { error: nameOf(error) });
-      return 'lost';
-    } finally {
-      end();
     }
+    // One that found the backup full waits again first: nothing may come between.
+    if (outcome !== 'lost' || failed.failure !== behindUnlessFull) order.decided(failed);
+    end();
+    return outcome;
   }
 
   /** In the context of one event of the batch, whose id it names. */
@@ -83,6 +92,7 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
     const failed = queued.toFailed(failure);
     if (takenOver === undefined) {
       onTheirWay.add(failed);
+      order.leaving(failed);
       queued.failed(failed);
     } else {
       queued.silenced();
@@ -97,7 +107,12 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
     },
     outcomeOfRefused(failed) {
       pending++;
+      order.leaving(failed);
       return toNextTier(failed);
+    },
+    hold() {
+      pending++;
+      return end;
     },
     settle(queued, failure) {
       if (queued.isSettled) return;

@@ -1,5 +1,6 @@
 import type { SendFailure } from '../broker.ts';
 import { countForBatch } from '../cut-batches.ts';
+import { behindBackup, type Standing } from '../order/key-order.ts';
 import {
   type Batch,
   type BatchSettings,
@@ -48,6 +49,10 @@ export interface PartitionQueue {
   /** Ends all events that are not in a send, or all of them. */
   abandon(reason: SendFailure, alsoInFlight: boolean): void;
   isIdle(): boolean;
+  /** Whether events without an outcome are here. */
+  holds(): boolean;
+  /** Others of this partition have left for the backup, or what became of them is known: looks what that means here. */
+  heed(): void;
 }
 
 /** Milliseconds until a batch may leave that waited `lingerMs` for company. Asked once for each. */
@@ -86,8 +91,8 @@ function lingerFor(lastBatchEvents: number, { lingerMs, isAwaited }: BatchSettin
   return lastBatchEvents > 1 ? lingerMs : Math.min(lingerMs, aloneLingerMs);
 }
 
-/** `leaving`: at the end of this turn of the event loop. */
-type State = 'idle' | 'lingering' | 'leaving' | 'waiting for a slot' | 'sending' | 'pausing';
+/** `leaving`: at the end of this turn of the event loop. `held`: until others of the partition have their outcome. */
+type State = 'idle' | 'lingering' | 'leaving' | 'waiting for a slot' | 'sending' | 'pausing' | 'held';
 
 export function createPartitionQueue(options: PartitionQueueOptions): PartitionQueue {
   const { topic, partition, batch: settings, line, outcomes } = options;
@@ -151,7 +156,15 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     line.slots.take(start);
   }
 
+  const standing = (): Standing => (line.order.isGuarding ? line.order.standingOf(topic, partition) : 'open');
+
   function start(): void {
+    if (standing() !== 'open') {
+      line.slots.give();
+      state = 'held';
+      heed();
+      return;
+    }
     const next = nextBatch();
     if (next === undefined) {
       line.slots.give();
@@ -185,7 +198,8 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   }
 
   function onFailure(batch: Batch, failure: SendFailure): void {
-    const waitMs = line.afterFailure(topic, batch, failure);
+    const wait = line.afterFailure(topic, batch, failure);
+    const waitMs = standing() === 'behind' ? undefined : wait;
     if (failure.kind === 'too_large' && batch.events.length > 1) {
       batches.unshift(...splitBatch(batch));
     } else if (waitMs === undefined) {
@@ -198,6 +212,28 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       state = 'pausing';
       cancelTimer = onTimeout(askForSlot, waitMs);
     }
+  }
+
+  function heed(): void {
+    const now = standing();
+    if (now === 'behind') abandon(behindBackup, false);
+    else if (now === 'open' && state === 'held') askForSlot();
+  }
+
+  function abandon(reason: SendFailure, alsoInFlight: boolean): void {
+    if (alsoInFlight && inFlight !== undefined) {
+      const why = finalFailure({ ...inFlight, maybeStored: true }, reason);
+      for (const event of inFlight.events) outcomes.settle(event, why);
+    }
+    for (const batch of batches.splice(0)) {
+      const why = finalFailure(batch, reason);
+      for (const event of batch.events) outcomes.settle(event, why);
+    }
+    const left = waiting;
+    waiting = [];
+    waitingBytes = 0;
+    for (const event of left) outcomes.settle(event, reason);
+    if (isGathering() || state === 'pausing' || state === 'held') proceed(false);
   }
 
   return {
@@ -234,22 +270,13 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       return undefined;
     },
 
-    abandon(reason, alsoInFlight) {
-      if (alsoInFlight && inFlight !== undefined) {
-        const why = finalFailure({ ...inFlight, maybeStored: true }, reason);
-        for (const event of inFlight.events) outcomes.settle(event, why);
-      }
-      for (const batch of batches.splice(0)) {
-        const why = finalFailure(batch, reason);
-        for (const event of batch.events) outcomes.settle(event, why);
-      }
-      for (const event of waiting) outcomes.settle(event, reason);
-      waiting = [];
-      waitingBytes = 0;
-      if (isGathering() || state === 'pausing') proceed(false);
-    },
-
+    abandon,
+    heed,
     isIdle: () => state === 'idle',
+    holds: () =>
+      [inFlight?.events ?? [], ...batches.map(({ events }) => events), waiting].some((events) =>
+        events.some((event) => !event.isSettled),
+      ),
   };
 }
 

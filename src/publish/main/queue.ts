@@ -1,10 +1,13 @@
 // main/: the main topic: intake, topic, partition, line to the broker, outcome.
 
+import { AsyncResource } from 'node:async_hooks';
 import { type Clock, within } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
+import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
 import type { MemoryLimits } from '../memory-limits.ts';
+import { behindBackup, behindUnlessFull, type KeyOrder, noOrder, type Release } from '../order/key-order.ts';
 import type { Publisher } from '../publisher.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import type { BatchSettings } from './batch.ts';
@@ -40,6 +43,8 @@ export interface QueueOptions {
   /** Where an event goes that was not published. Called in the context of the event's call. */
   readonly next: NextTier;
   readonly onPublished: () => void;
+  /** Keeps events in order with those that are in the backup. Default: nothing does. */
+  readonly order?: KeyOrder | undefined;
   /** A send failed, of any number of events. */
   readonly onSendFailed: (kind: SendFailureKind) => void;
   /** An event is sent once more. */
@@ -92,11 +97,11 @@ const maxIdleTopics = 100;
  * Each is given the parts behind it. Here is what concerns all events at once: their deadlines, giving up, the end.
  */
 export function createQueue(options: QueueOptions): Queue {
-  const { broker, clock, logger, deliveryTimeoutMs, isolate } = options;
+  const { broker, clock, logger, deliveryTimeoutMs, isolate, order = noOrder } = options;
   const breaker = createBreaker({ ...options.breaker, clock, logger, onOpen: giveUpWaiting });
   const intake = createIntake({ ...options, breaker, onProbeFailed: giveUpWaiting });
   const { memory } = intake;
-  const outcomes = createEventOutcomes({ ...options, intake });
+  const outcomes = createEventOutcomes({ ...options, intake, order });
   const counts = createPartitionCounts((topic) => isolate(() => broker.partitionsFor(topic)), clock);
   const silence = createSilenceWatch({
     clock,
@@ -104,8 +109,13 @@ export function createQueue(options: QueueOptions): Queue {
     ask: () => isolate(async () => broker.describe()),
     onSilent: () => breaker.silent('it does not answer'),
   });
-  const line = createSendLine({ ...options, counts, breaker, silence });
+  const line = createSendLine({ ...options, counts, breaker, silence, order });
   const topics = new Map<string, TopicQueue>();
+  order.attach({
+    countOf: counts.known,
+    holds: (topic, partition) => topics.get(topic)?.holds(partition) === true,
+    heed: (topic) => line.outside(() => topics.get(topic)?.heed()),
+  });
   let expiry: NodeJS.Timeout | undefined;
   let storeLate: ((failed: FailedEvent) => boolean) | undefined;
 
@@ -166,6 +176,51 @@ export function createQueue(options: QueueOptions): Queue {
     return taken;
   }
 
+  function refusedOf(event: SerializedEvent, topic: string, failure: SendFailure): FailedEvent {
+    const record = toRecord(event, clock.now());
+    const deadlineAtMs = clock.monotonic() + deliveryTimeoutMs;
+    return { event, topic, attempts: 0, failure, record, deadlineAtMs };
+  }
+
+  function refused(event: SerializedEvent, topic: string, failure: SendFailure): Promise<Outcome> {
+    return outcomes.outcomeOfRefused(refusedOf(event, topic, failure));
+  }
+
+  function goDirect(event: SerializedEvent, topic: string): Promise<Outcome> {
+    const taken = take(event, topic);
+    return taken instanceof QueuedEvent ? outcomes.outcomeOf(taken) : refused(event, topic, taken);
+  }
+
+  /** Where events of its partition may be in the backup. */
+  function goInOrder(event: SerializedEvent, topic: string): Promise<Outcome> {
+    const way = line.isClosed ? 'direct' : order.wayOf(event, topic);
+    if (way === 'direct') return goDirect(event, topic);
+    return way === 'behind' ? goBehind(event, topic) : waitInOrder(event, topic);
+  }
+
+  /** Where the backup is full, it waits in memory: the drain makes room, or comes to its end. */
+  async function goBehind(event: SerializedEvent, topic: string): Promise<Outcome> {
+    const end = outcomes.hold();
+    const failed = refusedOf(event, topic, behindUnlessFull);
+    const outcome = await outcomes.outcomeOfRefused(failed);
+    const known = outcome === 'lost' ? waitInOrder(event, topic) : outcome;
+    order.decided(failed);
+    end();
+    return known;
+  }
+
+  function waitInOrder(event: SerializedEvent, topic: string): Promise<Outcome> {
+    const end = outcomes.hold();
+    return new Promise((resolve) => {
+      const go = (known: Release): void => {
+        if (known === 'direct') resolve(goDirect(event, topic));
+        else resolve(known === 'behind' ? goBehind(event, topic) : refused(event, topic, behindBackup));
+        end();
+      };
+      order.wait({ event, topic }, AsyncResource.bind(go));
+    });
+  }
+
   function flush(): void {
     for (const topic of topics.values()) topic.flush();
   }
@@ -176,6 +231,7 @@ export function createQueue(options: QueueOptions): Queue {
     const isFinished = await within(deadlineMs - Math.min(deadlineMs / 4, longestReserveMs), outcomes.idle());
     // Events that came after the last one was through have their time still.
     if (isFinished) return true;
+    order.giveUpWaiting();
     giveUp(shutDown, true);
     return within(Math.max(0, end - clock.monotonic()), outcomes.idle());
   }
@@ -192,7 +248,11 @@ export function createQueue(options: QueueOptions): Queue {
       storeLate = late;
       const left = outcomes.takeOver();
       giveUp(reason, true);
-      return left;
+      const waiting = order.takeWaiting().map(({ event, topic }): FailedEvent => {
+        const record = toRecord(event, clock.now());
+        return { event, topic, attempts: 0, failure: reason, record };
+      });
+      return [...left, ...waiting];
     },
     publish(event) {
       const topic = event.topic ?? options.topic;
@@ -201,11 +261,7 @@ export function createQueue(options: QueueOptions): Queue {
         const isStored = storeLate({ event, topic, attempts: 0, failure: shutDown, record });
         return Promise.resolve(isStored ? 'backup' : 'lost');
       }
-      const taken = take(event, topic);
-      if (taken instanceof QueuedEvent) return outcomes.outcomeOf(taken);
-      const record = toRecord(event, clock.now());
-      const deadlineAtMs = clock.monotonic() + deliveryTimeoutMs;
-      return outcomes.outcomeOfRefused({ event, topic, attempts: 0, failure: taken, record, deadlineAtMs });
+      return order.isGuarding ? goInOrder(event, topic) : goDirect(event, topic);
     },
 
     flush,

@@ -2,6 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import type { Clock } from '../../ground/clock.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
 import { createSendSlots, type SendSlots } from '../memory-limits.ts';
+import type { KeyOrder } from '../order/key-order.ts';
 import type { Batch } from './batch.ts';
 import type { Breaker } from './breaker.ts';
 import { brokenPromise } from './failures.ts';
@@ -13,6 +14,7 @@ import type { SilenceWatch } from './silence-watch.ts';
 export interface SendLineOptions {
   readonly broker: Pick<Broker, 'send'>;
   readonly maxInFlight: number;
+  readonly order: KeyOrder;
   readonly counts: PartitionCounts;
   readonly breaker: Breaker;
   readonly silence: Pick<SilenceWatch, 'heard'>;
@@ -26,6 +28,8 @@ export interface SendLineOptions {
 /** The one line to the broker, for the batches of all partitions of all topics. */
 export interface SendLine {
   readonly slots: SendSlots;
+  /** What must not be sent yet, or not from here. */
+  readonly order: KeyOrder;
   /** Nothing may wait for company any more. */
   readonly isClosed: boolean;
   nowMs(): number;
@@ -50,6 +54,7 @@ export function createSendLine(options: SendLineOptions): SendLine {
 
   return {
     slots: createSendSlots(options.maxInFlight),
+    order: options.order,
     get isClosed() {
       return isClosed;
     },

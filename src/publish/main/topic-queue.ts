@@ -1,3 +1,5 @@
+import type { SendFailure } from '../broker.ts';
+import { behindBackup } from '../order/key-order.ts';
 import type { BatchSettings } from './batch.ts';
 import type { EventOutcomes } from './event-outcomes.ts';
 import { timedOut } from './failures.ts';
@@ -18,7 +20,10 @@ export interface TopicQueueOptions {
 }
 
 /** Finds the partition of each event of one topic, and has a queue for each. Methods as those of a `PartitionQueue`. */
-export type TopicQueue = PartitionQueue;
+export interface TopicQueue extends Omit<PartitionQueue, 'holds'> {
+  /** `undefined`: in any partition. */
+  holds(partition: number | undefined): boolean;
+}
 
 /**
  * As long as nobody knows how many partitions the topic has (it is just being made, or the cluster is away), its events
@@ -100,15 +105,29 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
       return earliest([...deadlines, unplaced[0]?.deadlineAtMs]);
     },
 
-    abandon(reason, alsoInFlight) {
-      // What waits for its place came last.
-      const last = unplaced.splice(0);
-      for (const queue of partitions.values()) queue.abandon(reason, alsoInFlight);
-      for (const event of last) outcomes.settle(event, reason);
+    abandon,
+
+    heed() {
+      for (const queue of partitions.values()) queue.heed();
+      if (unplaced.length > 0 && line.order.standingOf(topic, undefined) === 'behind')
+        for (const event of unplaced.splice(0)) outcomes.settle(event, behindBackup);
+    },
+
+    holds(partition) {
+      if (unplaced.some((event) => !event.isSettled) || partitions.get(undefined)?.holds()) return true;
+      if (partition !== undefined) return partitions.get(partition)?.holds() === true;
+      return [...partitions.values()].some((queue) => queue.holds());
     },
 
     isIdle,
   };
+
+  function abandon(reason: SendFailure, alsoInFlight: boolean): void {
+    // What waits for its place came last.
+    const last = unplaced.splice(0);
+    for (const queue of partitions.values()) queue.abandon(reason, alsoInFlight);
+    for (const event of last) outcomes.settle(event, reason);
+  }
 }
 
 export function earliest(times: readonly (number | undefined)[]): number | undefined {

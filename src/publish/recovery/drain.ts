@@ -154,7 +154,7 @@ export function createDrain(options: DrainOptions): Drain {
   };
 }
 
-function reasonOf(error: unknown): string {
+export function reasonOf(error: unknown): string {
   if (error instanceof SvcError) return error.message;
   return (error as NodeJS.ErrnoException)?.code ?? (error instanceof Error ? error.name : 'unknown error');
 }

@@ -18,6 +18,13 @@ export interface RecoverOptions {
   readonly accept: (event: StoredEvent) => boolean;
   /** Where events go whose topic is not known. Without it they stay. */
   readonly fallbackTopic?: string | undefined;
+  /**
+   * What was not sent holds up all that comes after it in its partition, and no other: partitions are sent to side by side,
+   * and one that fails does not end the run while others get through. An event that its topic never takes holds up nothing.
+   */
+  readonly keepsOrder?: boolean;
+  /** With `keepsOrder`: an event that holds up those after it. */
+  readonly onHeldUp?: (event: StoredEvent) => void;
   /** Events a second; 0: as fast as the broker takes them. */
   readonly ratePerSecond: number;
   /** Waits before further tries of a failed send. Default: 1 s, 2 s, 4 s. */
@@ -58,6 +65,8 @@ export interface RecoverReport {
 }
 
 const maxBatchCount = 500;
+/** Read at once where partitions are sent to side by side. */
+const maxReadCount = 1_000;
 const maxSendBytes = 512 * 1024;
 const usualWaitsMs = [1_000, 2_000, 4_000];
 
@@ -82,7 +91,8 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
   const counts = new Map<string, number>();
   /** Topics that take nothing in this run, and why: a wrong password is not tried with each event. */
   const refusals = new Map<string, string>();
-  const size = ratePerSecond > 0 ? Math.min(maxBatchCount, Math.ceil(ratePerSecond)) : maxBatchCount;
+  const most = options.keepsOrder === true ? maxReadCount : maxBatchCount;
+  const size = ratePerSecond > 0 ? Math.min(most, Math.ceil(ratePerSecond)) : most;
 
   for await (const { events, unreadable } of source.read(size)) {
     report.unreadable.push(...unreadable);
@@ -100,13 +110,19 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
   async function sendBatch(events: readonly StoredEvent[]): Promise<void> {
     const startedMs = clock.monotonic();
     const sent: StoredEvent[] = [];
+    const sendGroup = async (group: Group): Promise<void> => {
+      // Of a topic of which nothing is known, one record a send: a send never spans partitions.
+      const maxEvents = group.partition === undefined ? 1 : maxBatchCount;
+      for (const part of cutBatches(group.events, bytesOf, { maxEvents, maxBytes: maxSendBytes })) {
+        sent.push(...(await sendPart(group, part)));
+      }
+    };
     try {
-      for (const group of await byPartition(events)) {
-        // Of a topic of which nothing is known, one record a send: a send never spans partitions.
-        const maxEvents = group.partition === undefined ? 1 : maxBatchCount;
-        for (const part of cutBatches(group.events, bytesOf, { maxEvents, maxBytes: maxSendBytes })) {
-          sent.push(...(await sendPart(group.topic, group.partition, part)));
-        }
+      const groups = await byPartition(events);
+      if (options.keepsOrder !== true) for (const group of groups) await sendGroup(group);
+      else {
+        await Promise.all(groups.map(sendGroup));
+        if (sent.length === 0) report.stoppedBy = groups.find(({ away }) => away !== undefined)?.away;
       }
     } finally {
       if (sent.length > 0) await source.done(sent);
@@ -130,7 +146,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
       const count = counts.get(topic);
       const partition = count === undefined ? undefined : options.partitionOf(event.key, count);
       const id = `${topic} ${partition}`;
-      const group = groups.get(id) ?? { topic, partition, events: [] };
+      const group = groups.get(id) ?? { topic, partition, events: [], away: undefined, heldUp: undefined };
       groups.set(id, group);
       group.events.push(event);
     }
@@ -147,11 +163,9 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
   }
 
   /** The events that are acknowledged. */
-  async function sendPart(
-    topic: string,
-    partition: number | undefined,
-    events: readonly StoredEvent[],
-  ): Promise<readonly StoredEvent[]> {
+  async function sendPart(group: Group, events: readonly StoredEvent[]): Promise<readonly StoredEvent[]> {
+    const { topic, partition } = group;
+    if (group.heldUp !== undefined) return holdUp(group, events, group.heldUp);
     if (report.stoppedBy !== undefined) {
       fail(events, report.stoppedBy.message);
       return [];
@@ -164,18 +178,31 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     const result = await sendWithRetries(topic, partition, events);
     if (result.ok) return events;
     const { failure } = result;
-    if (failure.kind === 'too_large' && events.length > 1) {
+    const isOfOne = failure.kind === 'too_large' || (options.keepsOrder === true && ofOne.has(failure.cause));
+    if (isOfOne && events.length > 1) {
       const sent: StoredEvent[] = [];
-      for (const half of halvesOf(events)) sent.push(...(await sendPart(topic, partition, half)));
+      for (const half of halvesOf(events)) sent.push(...(await sendPart(group, half)));
       return sent;
     }
     if (failure.kind === 'too_large' && (await isSetAside(events, failure))) return [];
+    if (options.keepsOrder === true && !isOfOne && !(await isOnlyTooLarge(events, failure))) {
+      if (failure.kind !== 'fatal' && !isGone(failure)) group.away = failure;
+      return holdUp(group, events, failure.message);
+    }
     fail(events, failure.message);
+    if (options.keepsOrder === true) return [];
     if (await isOnlyTooLarge(events, failure)) return [];
     // A topic that is gone keeps its events, and no others. What comes later of it must not overtake them.
     if (isGone(failure) || (failure.kind === 'fatal' && partition === undefined))
       refusals.set(topic, failure.message);
     else if (failure.kind === 'retriable' || failure.kind === 'unknown_outcome') report.stoppedBy = failure;
+    return [];
+  }
+
+  function holdUp(group: Group, events: readonly StoredEvent[], reason: string): readonly StoredEvent[] {
+    group.heldUp = reason;
+    fail(events, reason);
+    for (const event of events) options.onHeldUp?.(event);
     return [];
   }
 
@@ -229,6 +256,12 @@ interface Group {
   readonly topic: string;
   readonly partition: number | undefined;
   readonly events: StoredEvent[];
+  /** With `keepsOrder`: the cluster did not take a part of it, and why what is behind that part was not sent. */
+  away: SendFailure | undefined;
+  heldUp: string | undefined;
 }
+
+/** Refusals of one record among those of a send. */
+const ofOne = new Set(['INVALID_RECORD', 'INVALID_TIMESTAMP']);
 
 const bytesOf = ({ value }: StoredEvent): number => value.length;

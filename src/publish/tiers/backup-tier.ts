@@ -5,11 +5,16 @@ import { createQuietLog, type QuietLog } from '../../observe/quiet-log.ts';
 import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
 import { nameOf } from '../main/failures.ts';
 import { createMemory, createSendSlots, type Memory } from '../memory-limits.ts';
+import { isBehindBackup } from '../order/key-order.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
 
 export interface BackupTierOptions {
   /** In the order in which they are tried; asked for each event, for applications register theirs at any time. */
   readonly strategies: () => readonly EventBackupStrategy[];
+  /** The one whose events are drained: what goes behind events that wait there is given to it first, however busy it is. */
+  readonly drained?: EventBackupStrategy | undefined;
+  /** It has stored an event. */
+  readonly onDrainable?: ((failed: FailedEvent) => void) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Runs a store as svc's own work. */
@@ -93,28 +98,40 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
 
   async function store(failed: FailedEvent): Promise<boolean> {
     const event = toBackupEvent(failed, clock.now());
-    const strategies = options.strategies();
+    const { drained } = options;
+    const isFirst = isBehindBackup(failed.failure) ? drained : undefined;
+    const strategies = inOrder(options.strategies(), isFirst);
     for (const [index, strategy] of strategies.entries()) {
       const isLast = index === strategies.length - 1;
       const standing = standingOf(strategy);
       const isBusy = standing.underWay.events >= maxUnderWay || clock.monotonic() < standing.pausedUntilMs;
-      if (isBusy && !isLast) continue;
-      if (await tryOne(strategy, event)) return true;
+      if (isBusy && !isLast && strategy !== isFirst) continue;
+      if (!(await tryOne(strategy, event))) continue;
+      if (strategy === drained) options.onDrainable?.(failed);
+      return true;
     }
-    return strategies.length > 1 && tryAgain(strategies.slice(0, -1), event);
+    return strategies.length > 1 && tryAgain(strategies.slice(0, -1), event, failed);
   }
 
   /**
    * Before an event is lost, those before the last one are asked once more, a few events at a time: they were busy, or had
    * so much to do that they did not answer in time.
    */
-  async function tryAgain(strategies: readonly EventBackupStrategy[], event: BackupEvent): Promise<boolean> {
+  async function tryAgain(
+    strategies: readonly EventBackupStrategy[],
+    event: BackupEvent,
+    failed: FailedEvent,
+  ): Promise<boolean> {
     const size = event.value.length;
     if (!waiting.take(size)) return false;
     await new Promise<void>((resolve) => secondTries.take(resolve));
     waiting.give(size);
     try {
-      for (const strategy of strategies) if (await tryOne(strategy, event)) return true;
+      for (const strategy of strategies) {
+        if (!(await tryOne(strategy, event))) continue;
+        if (strategy === options.drained) options.onDrainable?.(failed);
+        return true;
+      }
       return false;
     } finally {
       secondTries.give();
@@ -152,6 +169,14 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
       await within(rest, Promise.all(closing));
     },
   };
+}
+
+function inOrder(
+  strategies: readonly EventBackupStrategy[],
+  first: EventBackupStrategy | undefined,
+): readonly EventBackupStrategy[] {
+  if (first === undefined) return strategies;
+  return [first, ...strategies.filter((strategy) => strategy !== first)];
 }
 
 function toBackupEvent({ event, topic, record, failure }: FailedEvent, nowMs: number): BackupEvent {

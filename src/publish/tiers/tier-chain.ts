@@ -1,6 +1,7 @@
 // tiers/: where events go that their topic did not take: dead letters, then backups, then the alert.
 
 import { shutDown } from '../main/failures.ts';
+import { behindUnlessFull, isBehindBackup } from '../order/key-order.ts';
 import type { FailedEvent, NextTier, Tier } from '../tier.ts';
 
 export interface TierChainOptions {
@@ -25,7 +26,9 @@ export function createTierChain(options: TierChainOptions): TierChain {
   const underWay = new Set<FailedEvent>();
 
   async function firstThatStores(failed: FailedEvent): Promise<Tier['name'] | 'lost'> {
-    for (const tier of options.tiers) {
+    const isBehind = isBehindBackup(failed.failure);
+    // Behind others in the backup, and nowhere else, unless it would be lost.
+    for (const tier of isBehind ? options.tiers.toReversed() : options.tiers) {
       // A process that ends has no time for a topic: what it does not send now is sent from the backup.
       if (tier.name === 'dlq' && failed.failure === shutDown && options.tiers.length > 1) continue;
       if (await tier.store(failed).catch(() => false)) {
@@ -34,7 +37,7 @@ export function createTierChain(options: TierChainOptions): TierChain {
       }
       if (tier.name === 'dlq') options.onDlqFailed(failed);
     }
-    options.onLost(failed);
+    if (failed.failure !== behindUnlessFull) options.onLost(failed);
     return 'lost';
   }
 

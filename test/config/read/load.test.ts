@@ -49,7 +49,7 @@ describe('loadConfig', () => {
           format: 'event',
           maxFiles: 10_000,
           maxBytes: 10_737_418_240,
-          drain: { enabled: true, rate: 500 },
+          drain: { enabled: true, rate: 500, order: 'key' },
         },
         tls: {
           enabled: false,

@@ -160,14 +160,15 @@ describe('backup and its way back', function () {
     });
     await running.waitFor(/event kept in the backup/);
     await new Promise((resolve) => setTimeout(resolve, 500));
-    assert.equal(filesIn(running.folder).length, 2);
+    // While it runs, its events stand in its journal.
+    assert.match(filesIn(running.folder).join(), /^segment-[^,]*\.ndjson\.open$/);
     const [, metrics] = await running.waitFor(/management on (http:\S+\/metrics)/);
     const backup = async (): Promise<Record<string, number>> => {
       const text = await (await fetch(metrics as string)).text();
       const values = [...text.matchAll(/^svc_backup_(events|files|drained_total) (\d+)$/gm)];
       return Object.fromEntries(values.map(([, name, value]) => [name, Number(value)]));
     };
-    assert.deepEqual(await backup(), { events: 2, files: 2, drained_total: 0 });
+    assert.deepEqual(await backup(), { events: 2, files: 1, drained_total: 0 });
     await running.waitFor(/events of the backup were sent to their topics events=2/);
     assert.deepEqual(filesIn(running.folder), []);
     for (const end = Date.now() + 5_000; (await backup()).events !== 0; )

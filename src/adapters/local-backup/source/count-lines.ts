@@ -1,4 +1,4 @@
-import { openSuffix, readDone } from '../segment.ts';
+import { finalName, readDone } from '../segment.ts';
 import { countLines } from './read-lines.ts';
 
 /** Counts the lines of segments that are still to be done. What a segment had at a size is remembered: it only grows. */
@@ -32,9 +32,4 @@ export function createLineCounts(): LineCounts {
       counts = new Map([...counts].filter(([path]) => kept.has(path)));
     },
   };
-}
-
-/** The same before and after it is handed to the readers. */
-function finalName(path: string): string {
-  return path.endsWith(openSuffix) ? path.slice(0, -openSuffix.length) : path;
 }

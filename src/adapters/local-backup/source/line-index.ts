@@ -15,9 +15,21 @@ export interface IndexedLine {
 
 /** The lines of many segments in the order of their event ids: 28 bytes a line, so that a million of them fit. */
 export interface LineIndex {
-  add(line: IndexedLine): void;
+  /** `generation`: those of a lower one come first, whatever their ids. Default: 0. */
+  add(line: IndexedLine, generation?: number): void;
   /** In order. Those whose ids are equal stay as they were added. */
-  sorted(): Generator<IndexedLine, undefined>;
+  sorted(): Generator<OrderedLine, undefined>;
+}
+
+export interface OrderedLine extends IndexedLine {
+  readonly generation: number;
+}
+
+/** Lines that were added in their order. Segments are, nearly: a few runs, merged as they are read, hold nobody up. */
+interface Run {
+  readonly generation: number;
+  at: number;
+  end: number;
 }
 
 export function createLineIndex(): LineIndex {
@@ -26,6 +38,13 @@ export function createLineIndex(): LineIndex {
   // Segment, number, bytes.
   let rest = new Uint32Array(3 * 1_024);
   let count = 0;
+  const runs: Run[] = [];
+
+  function comesFirst(a: Run, b: Run): boolean {
+    if (a.generation !== b.generation) return a.generation < b.generation;
+    const [first, second] = [ids[a.at] as bigint, ids[b.at] as bigint];
+    return first === second ? a.at < b.at : first < second;
+  }
 
   function grow(): void {
     const [oldIds, oldStarts, oldRest] = [ids, starts, rest];
@@ -38,24 +57,57 @@ export function createLineIndex(): LineIndex {
   }
 
   return {
-    add({ id, start, segment, number, bytes }) {
+    add({ id, start, segment, number, bytes }, generation = 0) {
       if (count === ids.length) grow();
+      const run = runs.at(-1);
+      const goesOn = run !== undefined && run.generation === generation && (ids[count - 1] as bigint) <= id;
+      if (goesOn) run.end++;
+      else runs.push({ generation, at: count, end: count + 1 });
       ids[count] = id;
       starts[count] = start;
       rest.set([segment, number, bytes], 3 * count);
       count++;
     },
     *sorted() {
-      const order = new Uint32Array(count).map((_, index) => index);
-      order.sort((a, b) => {
-        const [first, second] = [ids[a] as bigint, ids[b] as bigint];
-        return first === second ? a - b : first < second ? -1 : 1;
-      });
-      for (const at of order) {
+      const heap = createHeap(runs, comesFirst);
+      for (let run = heap.first(); run !== undefined; run = heap.first()) {
+        const at = run.at++;
         const [segment = 0, number = 0, bytes = 0] = rest.subarray(3 * at, 3 * at + 3);
-        yield { id: ids[at] as bigint, start: starts[at] as number, segment, number, bytes };
+        const { generation } = run;
+        heap.sink(run.at < run.end);
+        yield { id: ids[at] as bigint, start: starts[at] as number, segment, number, bytes, generation };
       }
       return undefined;
+    },
+  };
+}
+
+/** The smallest of many that grow one at a time. */
+function createHeap<T>(
+  items: readonly T[],
+  comesFirst: (a: T, b: T) => boolean,
+): { first(): T | undefined; sink(isKept: boolean): void } {
+  const heap = [...items];
+
+  function sinkFrom(at: number): void {
+    for (let parent = at; ; ) {
+      const left = 2 * parent + 1;
+      let child = left;
+      if (left + 1 < heap.length && comesFirst(heap[left + 1] as T, heap[left] as T)) child = left + 1;
+      if (child >= heap.length || !comesFirst(heap[child] as T, heap[parent] as T)) return;
+      [heap[parent], heap[child]] = [heap[child] as T, heap[parent] as T];
+      parent = child;
+    }
+  }
+
+  for (let at = (heap.length >> 1) - 1; at >= 0; at--) sinkFrom(at);
+  return {
+    first: () => heap[0],
+    /** The first one has grown, or is at its end. */
+    sink(isKept) {
+      const last = isKept ? undefined : heap.pop();
+      if (last !== undefined && heap.length > 0) heap[0] = last;
+      sinkFrom(0);
     },
   };
 }

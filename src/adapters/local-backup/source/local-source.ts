@@ -12,10 +12,12 @@ import type {
 } from '../../../publish/recovery-source.ts';
 import { decodeRecord } from '../../../publish/stored-record.ts';
 import { openBackupDirectory } from '../backup-directory.ts';
-import { codeOf, missing, unreadableBecause } from '../backup-failure.ts';
+import { isDiskFull, missing, unreadableBecause } from '../backup-failure.ts';
 import { type DirectoryLock, lockDirectory } from '../directory-lock.ts';
 import {
+  createDoubt,
   doneFile,
+  finalName,
   finishSegment,
   isAbandoned,
   openSuffix,
@@ -28,7 +30,7 @@ import { isEventFile } from '../usage.ts';
 import { checkFolder, makeFolderSync, syncDirectory } from '../write-exclusive.ts';
 import { createLineIndex, type LineIndex } from './line-index.ts';
 import { withOneLineErrors } from './one-line-errors.ts';
-import { maxEventBytes, sizeOf } from './open-stored.ts';
+import { bytesIn, plannedBytes } from './open-stored.ts';
 import { bySegment, type Entry, inOrder, readPlaces, sortNames } from './ordered-entries.ts';
 import { readEventFile } from './read-event-file.ts';
 import { countLines } from './read-lines.ts';
@@ -37,6 +39,8 @@ import { gone, isThere, whyNot } from './still-there.ts';
 
 export interface LocalSourceOptions {
   readonly directory: string;
+  /** Only these segments, which nobody else reads: the journal of this process. */
+  readonly own?: (() => Promise<readonly string[]>) | undefined;
   /** Only this file of the folder, an event file or a segment. */
   readonly file?: string | undefined;
   /** Of all that is set aside. Default: 1 GiB. */
@@ -70,9 +74,12 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   const { directory, now, maxAsideBytes = usualAsideBytes } = options;
   const progress = new Map<string, Progress>();
   let real = directory;
+  const isInDoubt = createDoubt();
   let lock: DirectoryLock | undefined;
+  let isTaking = false;
 
-  async function names(): Promise<{ files: string[]; segments: string[] }> {
+  async function names(): Promise<{ files: readonly string[]; segments: readonly string[] }> {
+    if (options.own !== undefined) return { files: [], segments: await options.own() };
     const all = await readdir(real);
     const wanted =
       options.file === undefined ? all : all.filter((name) => name === basename(options.file as string));
@@ -91,7 +98,8 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     if (reason !== undefined && !(isOpen && reason === gone)) return { place, reason };
     if (!isOpen) return place;
     if (reason === undefined && (await isAbandoned(path, now()))) return basename(await finishSegment(path));
-    return { place, reason: inUse, isInUse: true };
+    const isDoubtful = await isInDoubt(path);
+    return { place, reason: inUse, isInUse: true, ...(isDoubtful && { isDoubtful }) };
   }
 
   async function scan(name: string, segment: number, index: LineIndex): Promise<readonly Unreadable[]> {
@@ -127,7 +135,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
 
   async function moveFinished(name: string, state: Progress): Promise<void> {
     const { done, unreadable, lineCount, isMoved } = state;
-    if (lock === undefined || isMoved || lineCount === undefined || unreadable > 0) return;
+    if (!isTaking || isMoved || lineCount === undefined || unreadable > 0) return;
     if (done.size() < lineCount) return;
     state.isMoved = true;
     await move(name);
@@ -135,8 +143,9 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   }
 
   async function move(name: string, to = recoveredFolder): Promise<string> {
-    const isTaken = (await whyNot(join(real, to, name))) !== gone;
-    const moved = isTaken ? `${now()}-${name}` : name;
+    const final = finalName(name);
+    const isTaken = (await whyNot(join(real, to, final))) !== gone;
+    const moved = isTaken ? `${now()}-${final}` : final;
     await rename(join(real, name), join(real, to, moved));
     return moved;
   }
@@ -158,7 +167,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       state.unnoted.clear();
     } catch (error) {
       // On a full disk this process goes on, for it remembers; whoever comes after it would send these once more.
-      if (!isFull(error)) throw error;
+      if (!isDiskFull(error)) throw error;
     }
     await moveFinished(name, state);
   }
@@ -179,8 +188,9 @@ function createSource(options: LocalSourceOptions): RecoverySource {
         if (!isEventFile(name) && !segmentName.test(name))
           throw missing(`"${name}" is neither an event file (.json) nor a segment`);
       }
+      isTaking = forRecovery;
       if (!forRecovery) return;
-      lock = lockDirectory(real);
+      if (options.own === undefined) lock = lockDirectory(real);
       makeFolderSync(join(real, recoveredFolder));
       makeFolderSync(join(real, recoveredFolder, routesFolder));
     },
@@ -272,13 +282,9 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     async close() {
       lock?.release();
       lock = undefined;
+      isTaking = false;
     },
   };
-}
-
-async function plannedBytes(path: string): Promise<number> {
-  const bytes = await sizeOf(path);
-  return bytes > maxEventBytes ? 0 : bytes;
 }
 
 function lineOf({ place }: Pick<StoredEvent, 'place'>): (string | undefined)[] {
@@ -287,13 +293,4 @@ function lineOf({ place }: Pick<StoredEvent, 'place'>): (string | undefined)[] {
 
 function toBackupEvent({ topic = '', reason = '', storedAt, ...event }: StoredEvent): BackupEvent {
   return { ...event, topic, reason, backedUpAt: storedAt };
-}
-
-async function bytesIn(directory: string): Promise<number> {
-  const sizes = (await readdir(directory)).map((name) => sizeOf(join(directory, name)));
-  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
-}
-
-function isFull(error: unknown): boolean {
-  return ['ENOSPC', 'EDQUOT'].includes(codeOf(error));
 }

@@ -1,5 +1,6 @@
 import { constants, type Stats } from 'node:fs';
-import { type FileHandle, lstat, open } from 'node:fs/promises';
+import { type FileHandle, lstat, open, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { codeOf, missing } from '../backup-failure.ts';
 import { gone, notFile, whyNot } from './still-there.ts';
 
@@ -98,6 +99,18 @@ export async function sizeOf(path: string): Promise<number> {
     ({ size }) => size,
     () => 0,
   );
+}
+
+/** Of an event file; what is larger than any is not read. */
+export async function plannedBytes(path: string): Promise<number> {
+  const bytes = await sizeOf(path);
+  return bytes > maxEventBytes ? 0 : bytes;
+}
+
+/** Of all files of a folder. */
+export async function bytesIn(directory: string): Promise<number> {
+  const sizes = (await readdir(directory)).map((name) => sizeOf(join(directory, name)));
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
 }
 
 /** Of what is open, why it is not read. */

@@ -31,13 +31,13 @@ function byNumber(a: string, b: string): number {
   return a.length - b.length || (a < b ? -1 : 1);
 }
 
-/** @param files names in their order */
+/** Files are of no journal. @param files names in their order */
 export function* inOrder(files: readonly string[], index: LineIndex): Generator<Entry> {
   const lines = index.sorted();
   let line = lines.next().value;
   for (const file of files) {
     const id = idOf(file);
-    while (line !== undefined && line.id < id) {
+    while (line !== undefined && line.generation === 0 && line.id < id) {
       yield line;
       line = lines.next().value;
     }
@@ -60,6 +60,18 @@ export function bySegment(entries: readonly Entry[]): Map<number, IndexedLine[]>
   return lines;
 }
 
+/** Lines that are read at once, for they stand one behind the other. */
+function adjacent(lines: readonly IndexedLine[]): IndexedLine[][] {
+  const groups: IndexedLine[][] = [];
+  let end = -1;
+  for (const line of lines) {
+    if (line.start === end) groups.at(-1)?.push(line);
+    else groups.push([line]);
+    end = line.start + line.bytes + 1;
+  }
+  return groups;
+}
+
 /** The texts of lines of one file, or why it is not read. */
 export async function readPlaces(path: string, lines: readonly IndexedLine[]): Promise<string[] | string> {
   const opened = await openStored(path, maxSegmentBytes);
@@ -67,8 +79,11 @@ export async function readPlaces(path: string, lines: readonly IndexedLine[]): P
   const { file } = opened;
   try {
     const texts: string[] = [];
-    for (const { start, bytes } of lines) {
-      texts.push((await readAt(file, start, bytes)).toString());
+    for (const some of adjacent(lines)) {
+      const [{ start }, last] = [some[0] as IndexedLine, some.at(-1) as IndexedLine];
+      const piece = await readAt(file, start, last.start + last.bytes - start);
+      for (const line of some)
+        texts.push(piece.toString('utf8', line.start - start, line.start - start + line.bytes));
     }
     return texts;
   } finally {

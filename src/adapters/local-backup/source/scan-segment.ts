@@ -3,7 +3,7 @@ import { orderOf } from '../../../ground/event-id.ts';
 import { createRanges, type Ranges } from '../../../ground/ranges.ts';
 import type { Unreadable } from '../../../publish/recovery-source.ts';
 import { missing, unreadableBecause } from '../backup-failure.ts';
-import { doneFile, readDone } from '../segment.ts';
+import { doneFile, generationOf, readDone } from '../segment.ts';
 import { eventIdIn, type LineIndex } from './line-index.ts';
 import { countLines, readLines } from './read-lines.ts';
 
@@ -43,6 +43,7 @@ export async function scanSegment(
   unnoted: Set<number> | undefined,
 ): Promise<Scan> {
   const path = join(directory, name);
+  const generation = generationOf(name);
   const unreadable: Unreadable[] = [];
   let unnamed = 0;
   let count = 0;
@@ -75,7 +76,7 @@ export async function scanSegment(
       count++;
       if (progress.done.has(number)) continue;
       const id = text === undefined ? undefined : eventIdIn(text);
-      if (id !== undefined) index.add({ segment, number, start, bytes, id: orderOf(id) });
+      if (id !== undefined) index.add({ segment, number, start, bytes, id: orderOf(id) }, generation);
       else {
         progress.unreadable++;
         const reason = text === undefined ? 'the line is longer than any event' : 'it holds no event';

@@ -1,14 +1,21 @@
 import type { BackupEvent } from '../../../publish/backup-strategy.ts';
 
+/** An event on its way to the disk, and whom to tell. */
+export interface Waiting {
+  readonly event: BackupEvent;
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
+
 const maxBatchCount = 1_000;
 const maxBatchBytes = 4 * 1024 * 1024;
 
 /** What is written at once, out of what waits: at least one event. */
-export function takeBatch<Waiting extends { readonly event: BackupEvent }>(waiting: Waiting[]): Waiting[] {
+export function takeBatch<One extends Pick<Waiting, 'event'>>(waiting: One[]): One[] {
   let bytes = 0;
   let count = 0;
   while (count < waiting.length && count < maxBatchCount && (count === 0 || bytes < maxBatchBytes)) {
-    bytes += (waiting[count++] as Waiting).event.value.length;
+    bytes += (waiting[count++] as One).event.value.length;
   }
   return waiting.splice(0, count);
 }

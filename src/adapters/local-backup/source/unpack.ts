@@ -104,7 +104,8 @@ export async function startUnpacking(
   };
 }
 
-function toBackupEvent(text: string): BackupEvent | undefined {
+/** The event of a line; `undefined` where it is none. */
+export function toBackupEvent(text: string): BackupEvent | undefined {
   const stored = decodeRecord(text, '');
   if (stored?.topic === undefined) return undefined;
   const { eventId, eventType, topic, key, headers, value, storedAt, reason = '' } = stored;

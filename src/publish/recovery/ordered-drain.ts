@@ -1,0 +1,233 @@
+import { inTime } from '../../ground/clock.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { createQuietLog } from '../../observe/quiet-log.ts';
+import type { BackupOrder } from '../order/backup-order.ts';
+import type { RecoverySource } from '../recovery-source.ts';
+import { type Drain, type DrainOptions, reasonOf } from './drain.ts';
+import { type RecoverReport, recover } from './recover.ts';
+import { createWorkLoop } from './work-loop.ts';
+
+export interface OrderedDrainOptions
+  extends Omit<DrainOptions, 'prepare' | 'source' | 'hasEvents' | 'ratePerSecond'> {
+  readonly order: BackupOrder;
+  /** What this process has put into the backup. */
+  readonly own: RecoverySource;
+  /** Whether there is any of it; what `own` reads next is what there is now. */
+  readonly hasOwn: () => Promise<boolean>;
+  /** What processes have left that are gone. One process at a time opens it. */
+  readonly left: RecoverySource;
+  /** Whether there may have been any at the start: until they are known, all events wait. */
+  readonly mayHaveLeft: boolean;
+  /** Whether the folder holds anything at all. */
+  readonly hasLeft: () => Promise<boolean>;
+  /** For what is old and has nobody waiting behind it. */
+  readonly ratePerSecond: number;
+  /** The cluster has taken events. */
+  readonly onAnswered: () => void;
+}
+
+/** How often a cluster that is away is asked. */
+const askMs = 750;
+/** How long it may take to say that it is there. */
+const answerMs = 1_000;
+/** How often what other processes left behind is looked for. */
+const lookMs = 60_000;
+/** After a refusal, doubling. */
+const firstPauseMs = 500;
+const longestPauseMs = 10_000;
+/** While it is not known whether another process lives. */
+const doubtMs = 2_000;
+/** In a row, of the folder itself, until new events wait no longer for what an earlier process has left there. */
+const mostFailures = 5;
+/** While events that belong before are in the queue still. */
+const notReadyMs = 100;
+/** A line about one trouble, and about what was sent. */
+const sayMs = 60_000;
+const saySentMs = 10_000;
+
+/**
+ * Empties the local backup in the order of its events: first what an earlier process has left, with all that is new behind
+ * it, then what this one has stored itself, in rounds, until new events can go to their topics directly again.
+ */
+export function createOrderedDrain(options: OrderedDrainOptions): Drain {
+  const { order, own, left, clock, logger } = options;
+  const say = createQuietLog(logger, clock, { level: 'warn', intervalMs: sayMs, saysLeftOut: false });
+  const loops = {
+    own: createWorkLoop(clock.monotonic, ownRound),
+    left: createWorkLoop(clock.monotonic, look),
+  };
+  let isClosed = false;
+  let drained = 0;
+  let unsaid = 0;
+  let saidAtMs = clock.monotonic();
+  let ownPauseMs = firstPauseMs;
+  let leftPauseMs = firstPauseMs;
+  /** New events go behind what is left; the topics that wait for it, when all others are through. */
+  let waitsForLeft: 'all' | ReadonlySet<string> | 'unknown' = 'unknown';
+  let isLeftOpen = false;
+  let leftFailures = 0;
+
+  function isReachable(): Promise<boolean> {
+    return inTime(options.isReachable(), { limitMs: answerMs, keepsAlive: false, late: () => false });
+  }
+
+  /** What all runs have in common. */
+  function sendAll(
+    source: RecoverySource,
+    some: Pick<Parameters<typeof recover>[0], 'accept' | 'onHeldUp' | 'ratePerSecond'>,
+  ): Promise<RecoverReport> {
+    return recover({
+      ...options,
+      ...some,
+      isReachable,
+      source,
+      keepsOrder: true,
+      // The next round is the next try.
+      retryWaitsMs: [],
+      dryRun: false,
+      setsAside: true,
+      isStopped: () => isClosed,
+    });
+  }
+
+  async function sum(report: RecoverReport): Promise<void> {
+    drained += report.sent;
+    unsaid += report.sent;
+    for (const [reason, events] of report.problems)
+      say(reason, `events stay in the backup: ${reason}`, { events });
+    for (const { place, reason, isInUse } of report.unreadable)
+      if (isInUse !== true) say(place, `backup: ${place}: ${reason}`);
+    if (report.sent > 0) {
+      options.onAnswered();
+      await options.onDrained();
+    }
+    sayKept();
+  }
+
+  function sayKept(): void {
+    const nowMs = clock.monotonic();
+    if (unsaid === 0 || (order.isBehind() && nowMs - saidAtMs < saySentMs)) return;
+    logger.info('events of the backup were sent to their topics', { events: unsaid });
+    unsaid = 0;
+    saidAtMs = nowMs;
+  }
+
+  /** What this process has stored itself. */
+  async function ownRound(): Promise<number | undefined> {
+    if (waitsForLeft === 'unknown' || waitsForLeft === 'all') return notReadyMs;
+    if (!(await isReachable())) return askMs;
+    const round = await order.beginRound();
+    try {
+      const report = (await options.hasOwn()) ? await sendOwn(round) : undefined;
+      const isAway = report?.stoppedBy !== undefined;
+      round.end(!isAway && report?.isInterrupted !== true);
+      if (report !== undefined) await sum(report);
+      if (!order.isBehind()) {
+        ownPauseMs = firstPauseMs;
+        return undefined;
+      }
+      if (isAway) return askMs;
+      if (report !== undefined && report.failed > 0) return pause();
+      ownPauseMs = firstPauseMs;
+      return report === undefined || report.sent === 0 ? notReadyMs : 0;
+    } catch (error) {
+      round.end(false);
+      say('own', `the backup could not be drained: ${reasonOf(error)}`);
+      return pause();
+    }
+  }
+
+  async function sendOwn(round: Awaited<ReturnType<BackupOrder['beginRound']>>): Promise<RecoverReport> {
+    await own.open(true);
+    try {
+      return await sendAll(own, { accept: round.accepts, onHeldUp: round.failed, ratePerSecond: 0 });
+    } finally {
+      await own.close();
+    }
+  }
+
+  function pause(): number {
+    const nextMs = ownPauseMs;
+    ownPauseMs = Math.min(ownPauseMs * 2, longestPauseMs);
+    return nextMs;
+  }
+
+  /** What others have left. */
+  async function look(): Promise<number> {
+    try {
+      if (!isLeftOpen) {
+        if (!(await options.hasLeft())) return nothingLeft();
+        await left.open(true);
+        isLeftOpen = true;
+      }
+    } catch (error) {
+      // Another process is at it, or the folder cannot be used, which those who write to it have said already.
+      if (!(error instanceof SvcError)) say('left', `the backup is not drained: ${reasonOf(error)}`);
+      return nothingLeft();
+    }
+    if (waitsForLeft === 'unknown') {
+      waitsForLeft = 'all';
+      order.leftovers('first');
+    }
+    try {
+      return (await isReachable()) ? await sendLeft() : askMs;
+    } catch (error) {
+      say('left', `the backup could not be drained: ${reasonOf(error)}`);
+      // What cannot be read must not hold up what comes for ever.
+      if (++leftFailures >= mostFailures) return nothingLeft();
+      return leftPauseMs;
+    } finally {
+      if (waitsForLeft !== 'all') await closeLeft();
+    }
+  }
+
+  async function sendLeft(): Promise<number> {
+    const topics = new Set<string>();
+    const isAwaited = waitsForLeft === 'all' || (waitsForLeft as ReadonlySet<string>).size > 0;
+    const report = await sendAll(left, {
+      accept: () => true,
+      onHeldUp: ({ topic }) => void (topic !== undefined && topics.add(topic)),
+      ratePerSecond: isAwaited ? 0 : options.ratePerSecond,
+    });
+    leftFailures = 0;
+    await sum(report);
+    if (report.stoppedBy !== undefined || report.isInterrupted) return askMs;
+    // A journal of another container, which may be that of the process before this one, comes first if it is.
+    if (waitsForLeft === 'all' && report.unreadable.some(({ isDoubtful }) => isDoubtful)) return doubtMs;
+    // Where nobody waits for it, it need not begin to.
+    if (isAwaited) known(topics);
+    if (topics.size === 0) leftPauseMs = firstPauseMs;
+    else leftPauseMs = Math.min(leftPauseMs * 2, longestPauseMs);
+    return isAwaited && topics.size > 0 ? leftPauseMs : lookMs;
+  }
+
+  function known(topics: ReadonlySet<string>): void {
+    waitsForLeft = topics;
+    order.leftovers({ topics });
+    loops.own.within(0);
+  }
+
+  function nothingLeft(): number {
+    if (waitsForLeft === 'unknown' || waitsForLeft === 'all' || waitsForLeft.size > 0) known(new Set());
+    return lookMs;
+  }
+
+  async function closeLeft(): Promise<void> {
+    if (!isLeftOpen) return;
+    isLeftOpen = false;
+    await left.close();
+  }
+
+  if (options.mayHaveLeft) loops.left.within(0);
+  else loops.left.within(nothingLeft());
+  return {
+    published() {},
+    stored: () => loops.own.within(firstPauseMs),
+    count: () => drained,
+    async close() {
+      isClosed = true;
+      await Promise.all([loops.own.close(), loops.left.close()]);
+      await closeLeft();
+    },
+  };
+}

@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict';
+import { readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { LocalBackup } from '../../../src/adapters/local-backup/local-backup.ts';
+import { generationOf, nextGeneration } from '../../../src/adapters/local-backup/segment.ts';
+import { createLocalSource } from '../../../src/adapters/local-backup/source/local-source.ts';
+import type { RecoverySource, Unreadable } from '../../../src/publish/recovery-source.ts';
+import { backupEvent, backupIn, freshPath, namesIn, removeFolders } from './backup-folder.ts';
+
+const store = (backup: LocalBackup, ...ids: number[]): Promise<unknown> =>
+  Promise.all(ids.map((id) => backup.store(backupEvent(String(id)))));
+const range = (from: number, count: number): number[] => Array.from({ length: count }, (_, n) => from + n);
+
+async function readAll(source: RecoverySource, marks = true) {
+  const ids: number[] = [];
+  const unreadable: Unreadable[] = [];
+  await source.open(true);
+  for await (const batch of source.read(10)) {
+    ids.push(...batch.events.map(({ eventId }) => Number(eventId)));
+    unreadable.push(...batch.unreadable);
+    if (marks && batch.events.length > 0) await source.done(batch.events);
+  }
+  await source.close();
+  return { ids, unreadable };
+}
+
+const leftIn = (directory: string) => readAll(createLocalSource({ directory, now: Date.now }));
+const ownOf = (directory: string, backup: LocalBackup) =>
+  readAll(createLocalSource({ directory, now: Date.now, own: backup.journal }));
+
+/** As if another process had written it: `pid` and the like in the names, whose writer thus is gone or elsewhere. */
+function exchange(directory: string, change: (name: string) => string): string[] {
+  for (const name of namesIn(directory)) renameSync(join(directory, name), join(directory, change(name)));
+  return namesIn(directory);
+}
+const stamp = /-(\d+)-([0-9a-f]{8})-([0-9a-f]{8})-(\d+)-(\d+)\.ndjson/;
+const ofDead = (name: string): string => name.replace(stamp, '-$1-$2-$3-$4-1.ndjson');
+const ofOtherHost = (name: string): string => name.replace(stamp, '-$1-$2-00000000-$4-$5.ndjson');
+
+describe('journal of the local backup', () => {
+  afterEach(removeFolders);
+
+  it('is read by its own process alone, in the order of the ids, and what is done is not read again', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory, { isJournal: true });
+    await store(backup, 1_005, 1_006);
+    await store(backup, 1_001, 1_007);
+    assert.match(
+      namesIn(directory).join(),
+      /^segment-\d{13}-\d+-[0-9a-f]{8}-[0-9a-f]{8}-\d+-\d+\.ndjson\.open$/,
+    );
+    const others = await leftIn(directory);
+    assert.deepEqual([others.ids, others.unreadable.map(({ isInUse }) => isInUse)], [[], [true]]);
+    assert.deepEqual((await ownOf(directory, backup)).ids, [1_001, 1_005, 1_006, 1_007]);
+    await store(backup, 1_008);
+    assert.deepEqual((await ownOf(directory, backup)).ids, [1_008]);
+    assert.deepEqual(namesIn(directory), []);
+    assert.ok(namesIn(join(directory, 'recovered')).every((name) => name.endsWith('.ndjson')));
+    await backup.close(1_000);
+  });
+
+  it('of a process that is gone is taken over as a whole, before what comes later, whatever the clock says', async () => {
+    const directory = freshPath();
+    const first = backupIn(directory, { isJournal: true });
+    await store(first, ...range(5_000, 20));
+    exchange(directory, ofDead);
+    const clock = { now: () => Date.now() - 86_400_000, monotonic: () => performance.now() };
+    const second = backupIn(directory, { isJournal: true, clock });
+    await store(second, ...range(1_000, 20));
+    exchange(directory, ofDead);
+    const [one = '', other = ''] = namesIn(directory);
+    assert.equal(generationOf(other), generationOf(one) + 1);
+    const third = backupIn(directory, { isJournal: true, clock });
+    await store(third, 500);
+    assert.deepEqual((await leftIn(directory)).ids, [...range(5_000, 20), ...range(1_000, 20)]);
+    assert.deepEqual((await ownOf(directory, third)).ids, [500]);
+    for (const backup of [first, second, third]) await backup.close(1_000);
+  });
+
+  it('of another host or container counts as in use for a minute after its last beat', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory, { isJournal: true });
+    await store(backup, 1_001);
+    const [name = ''] = exchange(directory, ofOtherHost);
+    const source = createLocalSource({ directory, now: Date.now });
+    const [doubtful] = (await readAll(source)).unreadable;
+    assert.deepEqual([doubtful?.isInUse, doubtful?.isDoubtful], [true, true]);
+    const beat = new Date(Date.now() - 1_000);
+    utimesSync(join(directory, name), beat, beat);
+    const [alive] = (await readAll(source)).unreadable;
+    assert.deepEqual([alive?.isInUse, alive?.isDoubtful], [true, undefined]);
+    const old = new Date(Date.now() - 61_000);
+    utimesSync(join(directory, name), old, old);
+    assert.deepEqual((await leftIn(directory)).ids, [1_001]);
+    await backup.close(1_000);
+  });
+
+  it('a segment that is damaged in its middle: the rest goes on in order, the lines are named', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory, { isJournal: true });
+    await store(backup, ...range(1_000, 9));
+    const [name = ''] = namesIn(directory);
+    const lines = readFileSync(join(directory, name), 'utf8').split('\n');
+    lines[4] = '\0\0\0{"eventId"';
+    writeFileSync(join(directory, name), lines.join('\n'));
+    const { ids, unreadable } = await ownOf(directory, backup);
+    assert.deepEqual(ids, [...range(1_000, 4), ...range(1_005, 4)]);
+    assert.deepEqual(unreadable, [{ place: `${name}:5`, reason: 'it holds no event' }]);
+    assert.deepEqual((await ownOf(directory, backup)).ids, []);
+    await backup.close(1_000);
+  });
+
+  it('at the end the few that are left become files, unless something belongs before them', async () => {
+    const alone = freshPath();
+    const backup = backupIn(alone, { isJournal: true });
+    await store(backup, ...range(1_000, 64));
+    await backup.close(5_000);
+    assert.deepEqual(
+      namesIn(alone),
+      range(1_000, 64).map((id) => `${id}.json`),
+    );
+
+    const behind = backupIn(alone, { isJournal: true });
+    await store(behind, 900);
+    await behind.close(5_000);
+    assert.equal(namesIn(alone).filter((name) => /^segment-.*\.ndjson$/.test(name)).length, 1);
+    assert.deepEqual((await leftIn(alone)).ids, [...range(1_000, 64), 900]);
+
+    const many = freshPath();
+    const full = backupIn(many, { isJournal: true });
+    await store(full, ...range(1_000, 65));
+    await full.close(5_000);
+    assert.equal(namesIn(many).length, 1);
+  });
+
+  it('at exit the events in memory come behind those on the disk', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory, { isJournal: true });
+    await store(backup, 1_005);
+    backup.storeSync([backupEvent('1006')]);
+    backup.endSync();
+    backup.storeSync([backupEvent('1007')]);
+    assert.deepEqual(namesIn(directory), ['1005.json', '1006.json', '1007.json']);
+
+    const later = backupIn(directory, { isJournal: true });
+    await store(later, 900);
+    later.storeSync([backupEvent('901')]);
+    later.endSync();
+    assert.deepEqual((await leftIn(directory)).ids, [1_005, 1_006, 1_007, 900, 901]);
+
+    const full = freshPath();
+    const many = backupIn(full, { isJournal: true });
+    many.storeSync(range(1_000, 65).map((id) => backupEvent(String(id))));
+    many.storeSync([backupEvent('1065')]);
+    assert.deepEqual((await leftIn(full)).ids, range(1_000, 66));
+  });
+
+  it('a generation is greater than all in the folder, and than none of what has none', () => {
+    const journal = 'segment-1795299716250-7-00000001-0000000a-7-5.ndjson';
+    assert.equal(generationOf(journal), 1_795_299_716_250);
+    assert.equal(generationOf('segment-1795299716250-7-00000001.ndjson'), 0);
+    assert.equal(nextGeneration([journal, 'x.json'], 5), 1_795_299_716_251);
+    assert.equal(nextGeneration([journal], 1_800_000_000_000), 1_800_000_000_000);
+    assert.equal(nextGeneration([], 5), 5);
+  });
+});

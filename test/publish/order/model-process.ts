@@ -1,0 +1,84 @@
+import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
+import { partitionOf, partitionOfKey } from '../../../src/publish/main/partitioner.ts';
+import type { Queue } from '../../../src/publish/main/queue.ts';
+import { createBackupOrder } from '../../../src/publish/order/backup-order.ts';
+import { createOrderedDrain } from '../../../src/publish/recovery/ordered-drain.ts';
+import { createBackupTier } from '../../../src/publish/tiers/backup-tier.ts';
+import { createTierChain } from '../../../src/publish/tiers/tier-chain.ts';
+import { queueOver } from '../fake-cluster.ts';
+import type { ModelCluster } from './model-cluster.ts';
+import type { ModelFolder, Owner } from './model-folder.ts';
+
+export interface ModelProcess extends Owner {
+  readonly queue: Queue;
+  readonly lines: string[];
+  readonly lost: string[];
+  oldestMs(): number;
+  close(): Promise<void>;
+}
+
+const clock = { now: () => Date.now(), monotonic: () => performance.now() };
+
+/** The queue, the tiers and the drain as a process has them, over a cluster and a folder of the model. */
+export function startProcess(
+  generation: number,
+  folder: ModelFolder,
+  cluster: ModelCluster,
+  options: Parameters<typeof queueOver>[1] = {},
+): ModelProcess {
+  const owner: Owner = { generation, isDead: false };
+  const lines: string[] = [];
+  const lost: string[] = [];
+  const say = (message: string): void => void lines.push(message);
+  const logger = { debug() {}, info: say, warn: say, error: say };
+  const broker = cluster.brokerOf(owner);
+  const order = createBackupOrder({ partitionOfKey, clock, logger });
+  const strategy = folder.strategyOf(owner);
+  const backup = createBackupTier({
+    ...{ strategies: () => [strategy], drained: strategy, onDrainable: order.stored },
+    ...{ clock, logger, isolate: (work) => work() },
+  });
+  const chain = createTierChain({
+    tiers: [backup],
+    onKept() {},
+    onDlqFailed() {},
+    onLost: ({ event }) => void (owner.isDead || lost.push(event.eventId)),
+  });
+  const own = folder.own(owner);
+  const left = folder.left(owner);
+  const drain = createOrderedDrain({
+    ...{ order, clock, logger, ratePerSecond: 500 },
+    ...{ own: own.source, hasOwn: own.hasOwn, left: left.source, hasLeft: left.hasLeft },
+    mayHaveLeft: folder.waiting() > 0,
+    send: broker.send,
+    partitionsFor: (topic) => broker.partitionsFor(topic),
+    partitionOf,
+    sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+    isReachable: () =>
+      broker.describe().then(
+        () => true,
+        () => false,
+      ),
+    onDrained: async () => {},
+    onAnswered: () => queue.breaker.answered(),
+  });
+  const { queue } = queueOver(broker, {
+    breaker: defaultBreaker,
+    deliveryTimeoutMs: 8_000,
+    order,
+    async next(failed) {
+      const outcome = await chain.next(failed);
+      if (outcome === 'backup') drain.stored();
+      return outcome;
+    },
+    ...options,
+  });
+  return Object.assign(owner, {
+    ...{ queue, lines, lost, oldestMs: order.oldestMs },
+    async close() {
+      await queue.close(5_000);
+      await drain.close();
+      await chain.close(1_000);
+    },
+  });
+}

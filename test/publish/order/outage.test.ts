@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import sinon from 'sinon';
+import type { Outcome } from '../../../src/observe/outcomes.ts';
+import { shutDown } from '../../../src/publish/main/failures.ts';
+import { event } from '../fake-cluster.ts';
+import { createModelCluster } from './model-cluster.ts';
+import { createModelFolder } from './model-folder.ts';
+import { type ModelProcess, startProcess } from './model-process.ts';
+
+describe('an outage, with the order of keys', () => {
+  let clock: sinon.SinonFakeTimers;
+  let next = 1_000;
+  beforeEach(() => {
+    clock = sinon.useFakeTimers({ now: 1_700_000_000_000 });
+  });
+  afterEach(() => clock.restore());
+
+  function publish({ queue }: ModelProcess, key: string, topic = 'orders'): Promise<Outcome> {
+    const eventId = String(next++);
+    return queue.publish(event(eventId, { key, topic, headers: { eventId } }));
+  }
+
+  async function behind(options: Parameters<typeof startProcess>[3] = {}) {
+    const cluster = createModelCluster();
+    const folder = createModelFolder();
+    const process = startProcess(1, folder, cluster, options);
+    cluster.weather = 'away';
+    process.queue.clusterAway('away', performance.now());
+    void publish(process, 'k');
+    await clock.tickAsync(20);
+    return { cluster, folder, process };
+  }
+
+  it('a caller has the outcome "backup" at once, and it goes behind those that wait there', async () => {
+    const { cluster, process } = await behind();
+    cluster.weather = 'up';
+    const outcome = publish(process, 'k');
+    await clock.tickAsync(5);
+    assert.equal(await outcome, 'backup');
+    assert.equal(cluster.stored.length, 0);
+    assert.ok(process.oldestMs() >= 20);
+  });
+
+  it('an idle process sends within two seconds after the cluster answers, however long it was away', async () => {
+    const { cluster, folder, process } = await behind();
+    for (const awayMs of [1_000, 3_600_000]) {
+      await clock.tickAsync(awayMs);
+      cluster.weather = 'up';
+      await clock.tickAsync(2_000);
+      assert.deepEqual([folder.waiting(), process.oldestMs()], [0, 0]);
+      assert.equal(await Promise.race([publish(process, 'k'), clock.tickAsync(50)]), 'published');
+      cluster.weather = 'away';
+      process.queue.clusterAway('away', performance.now());
+      void publish(process, 'k');
+      await clock.tickAsync(20);
+    }
+  });
+
+  it('one line says when a topic waits behind its backup, and one when it no longer does', async () => {
+    const { cluster, process } = await behind();
+    for (let n = 0; n < 20; n++) void publish(process, `k${n}`);
+    await clock.tickAsync(1_000);
+    cluster.weather = 'up';
+    await clock.tickAsync(5_000);
+    assert.deepEqual(
+      process.lines.filter((line) => line.startsWith('topic ')),
+      [
+        'topic "orders": events go behind earlier ones of their partition that wait in the backup',
+        'topic "orders": nothing waits in the backup any more, events go to the topic again',
+      ],
+    );
+  });
+
+  it('a topic that is refused holds up no other', async () => {
+    const { cluster, folder, process } = await behind();
+    void publish(process, 'k', 'refused');
+    cluster.weather = 'refuses refused';
+    await clock.tickAsync(5_000);
+    const [one, other] = [publish(process, 'k'), publish(process, 'k', 'refused')];
+    await clock.tickAsync(20);
+    assert.deepEqual([await one, await other, folder.waiting()], ['published', 'backup', 2]);
+    cluster.weather = 'up';
+    await clock.tickAsync(12_000);
+    assert.deepEqual([folder.waiting(), process.oldestMs()], [0, 0]);
+  });
+
+  it('memory stays flat however much goes to the backup', async () => {
+    const { folder, process } = await behind();
+    for (let n = 0; n < 2_000; n++) {
+      void publish(process, `k${n % 7}`);
+      if (n % 100 === 0) await clock.tickAsync(150);
+      assert.ok(process.queue.state().events <= 1);
+    }
+    await clock.tickAsync(60_000);
+    assert.equal(folder.waiting(), 2_001);
+  });
+
+  it('what waits for its way is handed out in the last turn of the process', async () => {
+    const { folder, process } = await behind();
+    folder.room = 0;
+    void publish(process, 'k');
+    await clock.tickAsync(20);
+    const left = process.queue.surrender(shutDown, () => true);
+    assert.deepEqual(
+      left.map(({ event: one }) => one.eventId),
+      [String(next - 1)],
+    );
+  });
+
+  it('where the backup is full, an event waits in memory and goes on in its place', async () => {
+    const { cluster, folder, process } = await behind();
+    folder.room = 0;
+    const full = publish(process, 'k');
+    await clock.tickAsync(5_000);
+    assert.deepEqual(process.lost, []);
+    cluster.weather = 'up';
+    await clock.tickAsync(3_000);
+    assert.equal(await full, 'published');
+    assert.deepEqual(
+      cluster.stored.map(({ id }) => Number(id)),
+      [next - 2, next - 1],
+    );
+  });
+});
