@@ -57,10 +57,13 @@ setInterval(() => {
   const due = ((performance.now() - started) / 1000) * setup.perSecond;
   for (; calls < due; calls++) {
     const key = `k${calls % 60}`;
-    service.producer.publish({ call: calls }, { eventType: 'ORDERED', key }).then(({ outcome }) => {
-      if (outcome !== last) say('outcome', outcome);
-      last = outcome;
-    }, () => {});
+    service.producer.publish({ call: calls }, { eventType: 'ORDERED', key }).then(
+      ({ outcome }) => {
+        if (outcome !== last) say('outcome', outcome);
+        last = outcome;
+      },
+      () => {},
+    );
   }
 }, 10);
 setInterval(() => say('connections', String(connections)), 1_000);

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import kafkajs from 'kafkajs';
-import { type KafkaCluster, startKafkaCluster } from '../../../scripts/services/kafka-cluster.ts';
 import { startKafkaServer } from '../../../scripts/services/kafka.ts';
+import { type KafkaCluster, startKafkaCluster } from '../../../scripts/services/kafka-cluster.ts';
 import { createKafkajsBroker } from '../../../src/adapters/kafkajs/kafkajs-broker.ts';
 import { createPlatformaticBroker } from '../../../src/adapters/platformatic/platformatic-broker.ts';
 import type { AppSaid, AppSetup } from './app.ts';
@@ -45,6 +45,7 @@ interface Timeline {
   readonly leaders?: number;
   readonly described?: number;
   readonly firstRecord?: number;
+  readonly lastPartition?: number;
   readonly firstAck?: number;
   readonly closed?: number;
   readonly connectionsPerSecond: number;
@@ -87,8 +88,8 @@ const clientOf = (brokers: readonly string[]): kafkajs.Kafka =>
   new kafkajs.Kafka({ brokers: [...brokers], clientId: 'comeback', logLevel: kafkajs.logLevel.NOTHING });
 const adminOf = (brokers: readonly string[]): kafkajs.Admin => clientOf(brokers).admin();
 
-/** Append time of the first record after `since`. */
-async function firstRecord(brokers: readonly string[], topic: string, since: number): Promise<number | undefined> {
+/** Append times after `since`: of the very first record, and of the first one of the partition that got it last. */
+async function firstRecords(brokers: readonly string[], topic: string, since: number) {
   const admin = adminOf(brokers);
   await admin.connect();
   const offsets = await admin.fetchTopicOffsetsByTimestamp(topic, since);
@@ -107,7 +108,8 @@ async function firstRecord(brokers: readonly string[], topic: string, since: num
   for (const { partition, offset } of offsets) consumer.seek({ topic, partition, offset });
   for (let tries = 0; tries < 100 && found.size < partitions; tries++) await sleep(100);
   await consumer.disconnect();
-  return found.size === 0 ? undefined : Math.min(...found.values());
+  const times = [...found.values()].sort((a, b) => a - b);
+  return { first: times[0], last: found.size < partitions ? undefined : times.at(-1) };
 }
 
 async function measure(stage: Stage, client: string, outageMs: number): Promise<Timeline> {
@@ -143,11 +145,16 @@ async function measure(stage: Stage, client: string, outageMs: number): Promise<
     await until(() => prober.firsts.has('leaders'), 30_000);
     await launched;
     prober.stop();
+    // Long enough for a partition whose sends wait for their second retry.
+    await sleep(5_000);
     const at = (what: Probe['what']): number | undefined => since(prober.firsts.get(what)?.at);
-    const since = (ms: number | undefined): number | undefined => (ms === undefined ? undefined : ms - launchedAt);
-    const record = await firstRecord(stage.brokers, topic, launchedAt);
+    const since = (ms: number | undefined): number | undefined =>
+      ms === undefined ? undefined : ms - launchedAt;
+    const records = await firstRecords(stage.brokers, topic, launchedAt);
     const closed = said.find(({ at, text }) => at >= launchedAt && text.includes('breaker is CLOSED'));
-    const counts = said.filter(({ what, at }) => what === 'connections' && at > killedAt + 1_000 && at < launchedAt);
+    const counts = said.filter(
+      ({ what, at }) => what === 'connections' && at > killedAt + 1_000 && at < launchedAt,
+    );
     const [first, last] = [counts[0], counts.at(-1)];
     const connectionsPerSecond =
       first && last && last.at > first.at
@@ -160,8 +167,19 @@ async function measure(stage: Stage, client: string, outageMs: number): Promise<
       for (const file of stage.logFiles) kafkaLines(file, launchedAt);
     }
     const timeline = {
-      ...{ client, port: at('port'), versions: at('versions'), metadata: at('metadata'), leaders: at('leaders') },
-      ...{ described: since(await described), firstRecord: since(record), closed: since(closed?.at) },
+      ...{
+        client,
+        port: at('port'),
+        versions: at('versions'),
+        metadata: at('metadata'),
+        leaders: at('leaders'),
+      },
+      ...{
+        described: since(await described),
+        firstRecord: since(records.first),
+        lastPartition: since(records.last),
+        closed: since(closed?.at),
+      },
       ...{ firstAck: since(outcome('published', launchedAt)?.at), connectionsPerSecond },
     } as Timeline;
     return timeline;
@@ -184,7 +202,10 @@ function describer(client: string, brokers: readonly string[]) {
     once: () => broker.describe(),
     async until(): Promise<number | undefined> {
       while (!closed) {
-        const isThere = await broker.describe().then(() => true, () => false);
+        const isThere = await broker.describe().then(
+          () => true,
+          () => false,
+        );
         if (isThere) return Date.now();
         await sleep(500);
       }
