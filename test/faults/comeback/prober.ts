@@ -121,8 +121,12 @@ function metadataRequest(topic: string): Buffer {
 
 function readAnswer(bytes: Buffer, minInSync: number): Answer {
   let at = 4;
-  const int32 = (): number => bytes.readInt32BE((at += 4) - 4);
-  const int16 = (): number => bytes.readInt16BE((at += 2) - 2);
+  const skip = (length: number): number => {
+    at += length;
+    return at - length;
+  };
+  const int32 = (): number => bytes.readInt32BE(skip(4));
+  const int16 = (): number => bytes.readInt16BE(skip(2));
   const text = (): void => {
     const length = int16();
     at += Math.max(0, length);
