@@ -26,7 +26,7 @@ export function queueSettingsOf(
   return {
     ...{ topic, batch, buffer, maxInFlight, deliveryTimeoutMs },
     retry: createRetryPolicy({ ...retry, initialIntervalMs, maxIntervalMs }),
-    breaker: defaultBreaker,
+    breaker: { ...defaultBreaker, random: Math.random },
   };
 }
 

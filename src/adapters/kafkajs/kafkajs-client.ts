@@ -1,8 +1,9 @@
-import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { connect as connectTcp, isIP, Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { ICustomPartitioner, Kafka, KafkaConfig, LogEntry } from 'kafkajs';
 import { systemClock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
+import { createDialPace, type DialPace } from '../kafka/dial-pace.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { type Certificates, readCertificates } from '../kafka/read-certificates.ts';
 import type { Compression } from '../kafka/records/record-batch.ts';
@@ -71,6 +72,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<Loaded
     ssl: certificates !== undefined,
   };
   let opened = 0;
+  const pace = createDialPace<NodeJS.ErrnoException>(systemClock);
   const connected = new Set<Socket>();
   const open: OpenKafkajsClient = ({
     brokers = options.brokers,
@@ -85,7 +87,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<Loaded
     const socketFactory = (target: SocketTarget): Socket => {
       // kafkajs reconnects by itself when its requests fail.
       if (destroyed) throw new Error('closed by svc');
-      const socket = openSocket(target, certificates, sockets);
+      const socket = openSocket(target, certificates, sockets, pace);
       socket.once(certificates ? 'secureConnect' : 'connect', () => connected.add(socket));
       socket.once('close', () => connected.delete(socket));
       return socket;
@@ -133,11 +135,17 @@ function openSocket(
   { host, port, onConnect }: SocketTarget,
   certificates: Certificates | undefined,
   sockets: Map<Socket, Traffic>,
+  pace: DialPace<NodeJS.ErrnoException>,
 ): Socket {
+  const address = `${host}:${port}`;
+  const refusal = pace.refusal(address);
+  if (refusal !== undefined) return refusedSocket(refusal);
   const servername = isIP(host) ? {} : { servername: host };
   const socket = certificates
     ? connectTls({ host, port, ...servername, ...certificates() }, onConnect)
     : connectTcp({ host, port }, onConnect);
+  socket.once('connect', pace.connected);
+  socket.once('error', (error: NodeJS.ErrnoException) => pace.failed(address, error.code, error));
   socket.setKeepAlive(true, 60_000);
   socket.setNoDelay(true);
   socket.unref();
@@ -148,6 +156,13 @@ function openSocket(
   });
   sockets.set(socket, traffic);
   socket.once('close', () => sockets.delete(socket));
+  return socket;
+}
+
+/** One that fails at once, as the last try did. */
+function refusedSocket(refusal: Error): Socket {
+  const socket = new Socket();
+  process.nextTick(() => socket.destroy(refusal));
   return socket;
 }
 

@@ -1,9 +1,12 @@
+import { systemClock } from '../../ground/clock.ts';
+import { createDialPace, type DialPace } from '../kafka/dial-pace.ts';
 import {
   type Address,
   type BrokerConnection,
   type ConnectionSettings,
   openConnection,
 } from './platformatic-connection.ts';
+import { socketCodeIn } from './platformatic-failure.ts';
 
 /** One connection for each broker, opened when it is asked for. */
 export interface Connections {
@@ -18,7 +21,11 @@ export interface Connections {
   close(): void;
 }
 
-export function createConnections(settings: ConnectionSettings): Connections {
+/** @param pace shared with others who connect to the same brokers */
+export function createConnections(
+  settings: ConnectionSettings,
+  pace: DialPace<unknown> = createDialPace(systemClock),
+): Connections {
   const open = new Map<string, BrokerConnection>();
   const opening = new Map<string, Promise<BrokerConnection>>();
   const ending = new AbortController();
@@ -34,7 +41,11 @@ export function createConnections(settings: ConnectionSettings): Connections {
 
   async function openNew(key: string, address: Address): Promise<BrokerConnection> {
     try {
-      const connection = await openConnection(settings, address, ending.signal);
+      const connection = await openConnection(settings, address, ending.signal).catch((error: unknown) => {
+        pace.failed(key, socketCodeIn(error), error);
+        throw error;
+      });
+      pace.connected();
       if (closed) connection.destroy();
       else open.set(key, connection);
       return connection;
@@ -50,6 +61,8 @@ export function createConnections(settings: ConnectionSettings): Connections {
       if (known !== undefined) return known;
       let started = opening.get(key);
       if (started === undefined) {
+        const refusal = pace.refusal(key);
+        if (refusal !== undefined && !closed) return Promise.reject(refusal);
         started = closed ? Promise.reject(new Error('closed by svc')) : openNew(key, address);
         if (!closed) opening.set(key, started);
       }

@@ -1,7 +1,9 @@
 // platformatic/: Kafka through @platformatic/kafka: connections, topics and sends are its parts.
 
+import { systemClock } from '../../ground/clock.ts';
 import { topicNamePattern } from '../../ground/event-fields.ts';
 import type { Broker, BrokerRecord, SendResult } from '../../publish/broker.ts';
+import { createDialPace } from '../kafka/dial-pace.ts';
 import { invalidTopic, noSuchPartition } from '../kafka/failure-lines.ts';
 import { createKafkaBroker, failed, type KafkaSession } from '../kafka/kafka-broker.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
@@ -32,7 +34,8 @@ async function load(options: PlatformaticBrokerOptions): Promise<KafkaSession> {
   const signIn = options.sasl && (await createSignIn(vendor, options.sasl, options.connectionTimeoutMs));
   const certificates = options.tls && readCertificates(options.tls, options.logger);
   // A broker answers the requests of a connection in turn: questions do not wait behind slow sends.
-  const open = (): Connections => createConnections({ vendor, options, certificates, signIn });
+  const pace = createDialPace(systemClock);
+  const open = (): Connections => createConnections({ vendor, options, certificates, signIn }, pace);
   const [toAsk, toSend] = [open(), open()];
   const topics = createTopics(toAsk, options);
   const compression = await compressionOf(vendor, options.compression);

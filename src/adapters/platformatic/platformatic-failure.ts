@@ -45,6 +45,9 @@ export const protocolErrorIn = (error: unknown): string | undefined => protocolE
 const protocolError = (causes: readonly Cause[]): string | undefined =>
   causes.find(({ apiId }) => apiId !== undefined)?.apiId;
 
+/** What Node says of the connection. */
+export const socketCodeIn = (error: unknown): string | undefined => socketCode(allOf(error));
+
 const socketCode = (causes: readonly Cause[]): string | undefined =>
   causes.find(({ code }) => typeof code === 'string' && !code.startsWith(ownCodes))?.code as
     | string

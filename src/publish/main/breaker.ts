@@ -1,6 +1,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { SendFailure } from '../broker.ts';
+import { spread } from './retry.ts';
 
 /** As reports show it; `svc.circuit.state` is its position in this list. */
 export const circuitStates = ['CLOSED', 'OPEN', 'HALF-OPEN'] as const;
@@ -31,6 +32,10 @@ export interface BreakerSettings {
   readonly threshold: number;
   /** Time from one probe to the next. */
   readonly probeIntervalMs: number;
+  /** The same where the cluster has answered the last one, with a refusal that passes. Default: `probeIntervalMs`. */
+  readonly passingIntervalMs?: number;
+  /** 0 to below 1: makes these times up to 20 % shorter or longer, so that many processes do not ask at once. Default: as given. */
+  readonly random?: () => number;
 }
 
 export interface BreakerOptions extends BreakerSettings {
@@ -40,7 +45,11 @@ export interface BreakerOptions extends BreakerSettings {
   readonly onOpen: () => void;
 }
 
-export const defaultBreaker: BreakerSettings = { threshold: 5, probeIntervalMs: 1_000 };
+export const defaultBreaker: BreakerSettings = {
+  threshold: 5,
+  probeIntervalMs: 1_000,
+  passingIntervalMs: 250,
+};
 
 /** What every event is told that finds it open. */
 export const breakerOpen: SendFailure = {
@@ -51,6 +60,13 @@ export const breakerOpen: SendFailure = {
 
 /** Refusals of one topic by the cluster, which is there then. */
 const answers = new Set(['UNKNOWN_TOPIC_OR_PARTITION', 'TOPIC_AUTHORIZATION_FAILED']);
+/** Of a cluster that is starting: leaders are found and replicas catch up in a moment, and nothing of the send was stored. */
+const passing = new Set([
+  'LEADER_NOT_AVAILABLE',
+  'NOT_LEADER_OR_FOLLOWER',
+  'NOT_LEADER_FOR_PARTITION',
+  'NOT_ENOUGH_REPLICAS',
+]);
 /** Refusals of one topic, too, but the client gives them without asking the cluster: they say nothing about it. */
 const known = new Set(['UNKNOWN_PARTITION', 'INVALID_TOPIC_EXCEPTION']);
 
@@ -61,10 +77,11 @@ const known = new Set(['UNKNOWN_PARTITION', 'INVALID_TOPIC_EXCEPTION']);
  */
 export function createBreaker(options: BreakerOptions): Breaker {
   const { threshold, probeIntervalMs, clock, logger, onOpen } = options;
+  const { passingIntervalMs = probeIntervalMs, random = () => 0.5 } = options;
   let state: CircuitState = 'CLOSED';
   let failures = 0;
   let givenUpAny = false;
-  let probedAtMs = 0;
+  let nextProbeAtMs = 0;
 
   function close(why = ''): void {
     failures = 0;
@@ -74,9 +91,13 @@ export function createBreaker(options: BreakerOptions): Breaker {
     logger.info(`Circuit breaker is CLOSED${why}: events are sent to the cluster again`);
   }
 
-  function open(message: string): void {
+  function probeAfter(intervalMs: number): void {
     state = 'OPEN';
-    probedAtMs = clock.monotonic();
+    nextProbeAtMs = clock.monotonic() + spread(intervalMs, random);
+  }
+
+  function open(message: string): void {
+    probeAfter(probeIntervalMs);
     logger.warn(
       `Circuit breaker is OPEN: new events go to the next tier until the cluster answers (${message})`,
     );
@@ -90,7 +111,7 @@ export function createBreaker(options: BreakerOptions): Breaker {
 
     admit() {
       if (state === 'CLOSED') return 'send';
-      if (state === 'HALF-OPEN' || clock.monotonic() - probedAtMs < probeIntervalMs) return 'refused';
+      if (state === 'HALF-OPEN' || clock.monotonic() < nextProbeAtMs) return 'refused';
       state = 'HALF-OPEN';
       logger.debug('Circuit breaker is HALF-OPEN: one event tests the cluster');
       return 'probe';
@@ -108,8 +129,7 @@ export function createBreaker(options: BreakerOptions): Breaker {
       givenUpAny ||= givenUp;
       if (state === 'OPEN' || (state === 'CLOSED' && !(givenUpAny && failures >= threshold))) return;
       if (state === 'CLOSED') return open(message);
-      state = 'OPEN';
-      probedAtMs = clock.monotonic();
+      probeAfter(passing.has(cause) ? passingIntervalMs : probeIntervalMs);
       logger.debug('Circuit breaker is OPEN: the cluster is still away', { cause });
     },
 
@@ -118,9 +138,7 @@ export function createBreaker(options: BreakerOptions): Breaker {
     },
 
     probeGone() {
-      if (state !== 'HALF-OPEN') return;
-      state = 'OPEN';
-      probedAtMs = clock.monotonic();
+      if (state === 'HALF-OPEN') probeAfter(probeIntervalMs);
     },
   };
 }

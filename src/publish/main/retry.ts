@@ -18,6 +18,11 @@ export interface RetryPolicy {
 
 const jitterShare = 0.2;
 
+/** Up to 20 % shorter or longer. `random`: 0 to below 1. */
+export function spread(waitMs: number, random: () => number): number {
+  return waitMs * (1 - jitterShare + 2 * jitterShare * random());
+}
+
 /** Waits of 1 s, 2 s, 4 s by default. An unknown outcome is retried as well: a duplicate is better than a loss. */
 export function createRetryPolicy(settings: RetrySettings, random: () => number = Math.random): RetryPolicy {
   const { enabled, maxAttempts, initialIntervalMs, multiplier, maxIntervalMs, jitter } = settings;
@@ -25,7 +30,7 @@ export function createRetryPolicy(settings: RetrySettings, random: () => number 
     waitMs(retries, { kind }) {
       if (!enabled || retries >= maxAttempts || kind === 'fatal' || kind === 'too_large') return undefined;
       const wait = Math.min(initialIntervalMs * multiplier ** retries, maxIntervalMs);
-      return jitter ? wait * (1 - jitterShare + 2 * jitterShare * random()) : wait;
+      return jitter ? spread(wait, random) : wait;
     },
   };
 }

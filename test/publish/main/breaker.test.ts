@@ -3,13 +3,13 @@ import { circuitStates, createBreaker, defaultBreaker } from '../../../src/publi
 import { away, forbidden, noAnswer, tooLarge } from '../fake-cluster.ts';
 
 describe('breaker', () => {
-  function breaker() {
+  function breaker(random?: () => number) {
     let nowMs = 0;
     const lines: string[] = [];
     let opened = 0;
     const say = (level: string) => (message: string) => void lines.push(`${level} ${message}`);
     const made = createBreaker({
-      ...defaultBreaker,
+      ...{ ...defaultBreaker, ...(random && { random }) },
       clock: { now: () => nowMs, monotonic: () => nowMs },
       logger: { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') },
       onOpen: () => opened++,
@@ -85,6 +85,43 @@ describe('breaker', () => {
     assert.equal(made.admit(), 'probe');
     made.answered();
     assert.deepEqual([made.state, made.admit()], ['CLOSED', 'send']);
+  });
+
+  it('tries again after a quarter of a second where the cluster answers that it is starting', () => {
+    for (const [cause, waitMs] of [
+      ['LEADER_NOT_AVAILABLE', 250],
+      ['NOT_LEADER_OR_FOLLOWER', 250],
+      ['NOT_LEADER_FOR_PARTITION', 250],
+      ['NOT_ENOUGH_REPLICAS', 250],
+      // It stores the record each time.
+      ['NOT_ENOUGH_REPLICAS_AFTER_APPEND', 1_000],
+      ['ECONNREFUSED', 1_000],
+    ] as const) {
+      const { made, open, at } = breaker();
+      open();
+      at(1_000);
+      made.admit();
+      made.failed({ ...away, cause }, true);
+      at(1_000 + waitMs - 1);
+      assert.equal(made.admit(), 'refused', cause);
+      at(1_000 + waitMs);
+      assert.equal(made.admit(), 'probe', cause);
+    }
+  });
+
+  it('spreads the probes of many processes by a fifth to each side', () => {
+    for (const [random, waitMs] of [
+      [0, 800],
+      [0.5, 1_000],
+      [0.75, 1_100],
+    ] as const) {
+      const { made, open, at } = breaker(() => random);
+      open();
+      at(waitMs - 1);
+      assert.equal(made.admit(), 'refused');
+      at(waitMs);
+      assert.equal(made.admit(), 'probe');
+    }
   });
 
   it('closes when the cluster answers a probe that the topic is refused or missing, not when nobody asked it', () => {
