@@ -105,7 +105,6 @@ export const clusterFaults: readonly ClusterFault[] = [
     title: 'all brokers away for 25 s; S3 answers, then with 500, then not at all',
     rate: 300,
     s3: true,
-    mixesBackups: true,
     broker: { backup: { drain: { rate: 5_000 } } },
     async run(scene) {
       const { s3, say } = scene;
@@ -126,7 +125,6 @@ export const clusterFaults: readonly ClusterFault[] = [
     title: 'all brokers away for 15 s, the disk of the backup full, S3 beside it',
     rate: 300,
     s3: true,
-    mixesBackups: true,
     backupBytes: 256 * 1024,
     run: (scene) => outage(scene, 15_000),
   },

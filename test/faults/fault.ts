@@ -52,8 +52,6 @@ export interface ClusterFault extends AnyFault {
   readonly backupBytes?: number;
   /** There is no place left for some events: they are lost, and each one is counted. Default false: none may be. */
   readonly losesEvents?: boolean;
-  /** Events of one key go to more than one backup, at their own pace: what is drained has no order then. */
-  readonly mixesBackups?: boolean;
   run(scene: ClusterScene): Promise<void>;
 }
 

@@ -78,7 +78,7 @@ export async function runFault(fault: Fault, options: RunOptions): Promise<Fault
       const end = await app.end();
       const records = await stage.read();
       const account = settleAccounts({
-        ...{ numbers, ledger, loadFrom, loadUntil, drained: local, mixesBackups: stage.mixesBackups },
+        ...{ numbers, ledger, loadFrom, loadUntil, drained: local },
         topic: records.filter((record) => record.topic === topic),
         dlq: records.filter((record) => record.topic === dlqTopic),
         backup: [...local, ...stage.stored()],

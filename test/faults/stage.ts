@@ -31,7 +31,6 @@ export interface Stage {
   readonly env: Readonly<Record<string, string>>;
   readonly mounts: string | undefined;
   readonly losesEvents: boolean;
-  readonly mixesBackups: boolean;
   readonly knowsAppendTime: boolean;
   run(scene: Scene): Promise<void>;
   /** Where the local backup lies, seen from here. */
@@ -69,7 +68,6 @@ async function clusterStage(fault: ClusterFault, options: StageOptions): Promise
         ? undefined
         : `mount -t tmpfs -o size=${fault.backupBytes},mode=700 svc '${backup}'`,
     losesEvents: fault.losesEvents ?? false,
-    mixesBackups: fault.mixesBackups ?? false,
     knowsAppendTime: true,
     run: (scene) =>
       fault.run({
@@ -98,7 +96,7 @@ async function mockStage(fault: MockFault, options: StageOptions): Promise<Stage
   return {
     broker: { 'bootstrap-servers': mock.brokers, ...fault.broker },
     ...{ env: {}, mounts: undefined, losesEvents: false },
-    ...{ mixesBackups: false, knowsAppendTime: false },
+    knowsAppendTime: false,
     run: (scene) => fault.run({ ...scene, mock }),
     backupFolder: () => join(folder, 'dlq-backup'),
     async read() {
