@@ -17,7 +17,7 @@ describe('settings of the queue', () => {
       maxInFlight: 8,
       // Of 30,000: two seconds are for the tiers behind.
       deliveryTimeoutMs: 28_000,
-      breaker: { threshold: 5, probeIntervalMs: 1_000 },
+      breaker: { threshold: 5, probeIntervalMs: 1_000, passingIntervalMs: 250, random: Math.random },
     });
     const failure = { kind: 'retriable', cause: 'C', message: 'm' } as const;
     assert.deepEqual(

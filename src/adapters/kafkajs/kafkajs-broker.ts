@@ -1,8 +1,10 @@
 // kafkajs/: Kafka through kafkajs: sending, questions about topics, reading dead letters.
 
+import { systemClock } from '../../ground/clock.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 import { noSuchPartition } from '../kafka/failure-lines.ts';
 import { createKafkaBroker, failed, type KafkaSession } from '../kafka/kafka-broker.ts';
+import { createSilence } from '../kafka/silence.ts';
 import { adminOptions, createKafkajsAdmin } from './kafkajs-admin.ts';
 import { type KafkajsClientOptions, type LoadedKafkajs, loadKafkajs } from './kafkajs-client.ts';
 import { toSendFailure } from './kafkajs-failure.ts';
@@ -27,6 +29,7 @@ export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
 function sessionOf(open: LoadedKafkajs, options: KafkajsBrokerOptions): KafkaSession {
   const producers = createTopicProducers(open, options);
   const admin = createKafkajsAdmin(open, options);
+  const silence = createSilence(systemClock, producers.renew);
   const scout = createLeaderScout(open, () => [...options.brokers, ...admin.knownBrokers()]);
 
   async function send(
@@ -49,7 +52,7 @@ function sessionOf(open: LoadedKafkajs, options: KafkajsBrokerOptions): KafkaSes
     connect: admin.connect,
     send,
     partitionCount: admin.partitionCount,
-    describe: admin.describe,
+    describe: () => silence.notice(admin.describe()),
     traffic: () => ({ connectionCount: open.connectionCount(), ...producers.traffic() }),
 
     async giveUpOn(topic, partition) {
@@ -67,6 +70,10 @@ function sessionOf(open: LoadedKafkajs, options: KafkajsBrokerOptions): KafkaSes
         send.giveUp();
         return noMetadata(topic);
       }
+      if (send.sinceMs <= silence.lastAtMs()) {
+        send.giveUp();
+        return connectionDead(topic);
+      }
       if (partition === undefined || mark.target === undefined || leader === mark.target) return undefined;
       send.giveUp();
       return leaderMoved(topic, partition, mark.target, leader);
@@ -81,6 +88,11 @@ function sessionOf(open: LoadedKafkajs, options: KafkajsBrokerOptions): KafkaSes
 function noMetadata(topic: string): SendFailure {
   const message = `a broker does not answer the question who leads topic "${topic}": the next try asks another one`;
   return { kind: 'retriable', cause: 'TimeoutException', message };
+}
+
+function connectionDead(topic: string): SendFailure {
+  const message = `the cluster was silent and is back, and a send to topic "${topic}" from before has no answer: the next one takes a fresh connection`;
+  return { kind: 'unknown_outcome', cause: 'TimeoutException', message };
 }
 
 function leaderMoved(topic: string, partition: number, from: number, to: number): SendFailure {

@@ -24,12 +24,16 @@ export interface TopicProducers {
   ): Promise<number>;
   /** The oldest send to a partition that is not given up. */
   oldest(topic: string, partition: number | undefined): SendUnderWay | undefined;
+  /** The next sends begin with fresh connections; those under way are left on theirs. */
+  renew(): void;
   traffic(): Omit<BrokerTraffic, 'connectionCount'>;
   close(): Promise<void>;
 }
 
 export interface SendUnderWay {
   readonly mark: WriteMark;
+  /** When it began, on the monotonic clock. */
+  readonly sinceMs: number;
   /** Not connected yet. */
   isConnecting(): boolean;
   /** Nothing is written of it any more; its producer drops what does not answer, and makes room for a new one. */
@@ -77,6 +81,7 @@ export function createTopicProducers(open: OpenKafkajsClient, options: KafkajsCl
       });
       const send = {
         ...{ topic, partition, mark, isConnecting: producer.isConnecting },
+        sinceMs: systemClock.monotonic(),
         giveUp() {
           mark.givenUp = true;
           replace();
@@ -98,6 +103,11 @@ export function createTopicProducers(open: OpenKafkajsClient, options: KafkajsCl
       for (const send of sends)
         if (send.topic === topic && send.partition === partition && send.mark.givenUp !== true) return send;
       return undefined;
+    },
+    renew() {
+      const before = [...producers.values()];
+      producers.clear();
+      for (const producer of before) producer.retire();
     },
     traffic() {
       const written = [...sends].filter(({ mark }) => mark.written && mark.givenUp !== true);

@@ -1,5 +1,6 @@
 import { systemClock } from '../../ground/clock.ts';
 import { createDialPace, type DialPace } from '../kafka/dial-pace.ts';
+import { silentMs } from '../kafka/silence.ts';
 import {
   type Address,
   type BrokerConnection,
@@ -15,10 +16,18 @@ export interface Connections {
   has(address: Address): boolean;
   /** Its requests under way fail, and the next one opens another. */
   drop(address: Address): void;
+  /** None of these is used for another request: what is under way goes on, or fails. What takes long to open is given up. */
+  renew(underWay: 'goes on' | 'fails'): void;
   /** Those that are open and usable. */
   count(): number;
   /** For good. */
   close(): void;
+}
+
+interface Opening {
+  readonly connection: Promise<BrokerConnection>;
+  readonly ending: AbortController;
+  readonly sinceMs: number;
 }
 
 /** @param pace shared with others who connect to the same brokers */
@@ -27,8 +36,7 @@ export function createConnections(
   pace: DialPace<unknown> = createDialPace(systemClock),
 ): Connections {
   const open = new Map<string, BrokerConnection>();
-  const opening = new Map<string, Promise<BrokerConnection>>();
-  const ending = new AbortController();
+  const opening = new Map<string, Opening>();
   let closed = false;
 
   const usable = (key: string): BrokerConnection | undefined => {
@@ -39,19 +47,30 @@ export function createConnections(
     return undefined;
   };
 
-  async function openNew(key: string, address: Address): Promise<BrokerConnection> {
-    try {
-      const connection = await openConnection(settings, address, ending.signal).catch((error: unknown) => {
-        pace.failed(key, socketCodeIn(error), error);
-        throw error;
-      });
-      pace.connected();
-      if (closed) connection.destroy();
-      else open.set(key, connection);
-      return connection;
-    } finally {
-      opening.delete(key);
-    }
+  function begin(key: string, address: Address): Promise<BrokerConnection> {
+    const ending = new AbortController();
+    const started = {
+      ending,
+      sinceMs: systemClock.monotonic(),
+      connection: openNew(key, address, ending.signal),
+    };
+    opening.set(key, started);
+    const end = (): void => {
+      if (opening.get(key) === started) opening.delete(key);
+    };
+    started.connection.then(end, end);
+    return started.connection;
+  }
+
+  async function openNew(key: string, address: Address, signal: AbortSignal): Promise<BrokerConnection> {
+    const connection = await openConnection(settings, address, signal).catch((error: unknown) => {
+      pace.failed(key, socketCodeIn(error), error);
+      throw error;
+    });
+    pace.connected();
+    if (closed) connection.destroy();
+    else open.set(key, connection);
+    return connection;
   }
 
   return {
@@ -59,14 +78,11 @@ export function createConnections(
       const key = keyOf(address);
       const known = usable(key);
       if (known !== undefined) return known;
-      let started = opening.get(key);
-      if (started === undefined) {
-        const refusal = pace.refusal(key);
-        if (refusal !== undefined && !closed) return Promise.reject(refusal);
-        started = closed ? Promise.reject(new Error('closed by svc')) : openNew(key, address);
-        if (!closed) opening.set(key, started);
-      }
-      return started;
+      const started = opening.get(key);
+      if (started !== undefined) return started.connection;
+      if (closed) return Promise.reject(new Error('closed by svc'));
+      const refusal = pace.refusal(key);
+      return refusal === undefined ? begin(key, address) : Promise.reject(refusal);
     },
     has: (address) => usable(keyOf(address)) !== undefined,
     drop(address) {
@@ -74,10 +90,19 @@ export function createConnections(
       open.get(key)?.destroy();
       open.delete(key);
     },
+    renew(underWay) {
+      const nowMs = systemClock.monotonic();
+      for (const [key, { ending, sinceMs }] of opening)
+        if (nowMs - sinceMs >= silentMs && opening.delete(key)) ending.abort(new Error('closed by svc'));
+      for (const connection of open.values())
+        if (underWay === 'goes on') connection.retire();
+        else connection.destroy();
+      open.clear();
+    },
     count: () => [...open.values()].filter((connection) => connection.isUsable()).length,
     close() {
       closed = true;
-      ending.abort(new Error('closed by svc'));
+      for (const { ending } of opening.values()) ending.abort(new Error('closed by svc'));
       for (const connection of open.values()) connection.destroy();
       open.clear();
     },

@@ -9,6 +9,7 @@ import { createKafkaBroker, failed, type KafkaSession } from '../kafka/kafka-bro
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { loadPlatformatic } from '../kafka/platformatic-module.ts';
 import { readCertificates } from '../kafka/read-certificates.ts';
+import { createSilence } from '../kafka/silence.ts';
 import { compressionOf } from './compression.ts';
 import { type Connections, createConnections } from './connections.ts';
 import { toSendFailure } from './platformatic-failure.ts';
@@ -39,7 +40,12 @@ async function load(options: PlatformaticBrokerOptions): Promise<KafkaSession> {
   const [toAsk, toSend] = [open(), open()];
   const topics = createTopics(toAsk, options);
   const compression = await compressionOf(vendor, options.compression);
-  const sends = createSends({ connections: toSend, topics, compression }, options);
+  const silence = createSilence(systemClock, () => {
+    toAsk.renew('fails');
+    toSend.renew('goes on');
+  });
+  const parts = { connections: toSend, topics, silentAtMs: silence.lastAtMs, compression };
+  const sends = createSends(parts, options);
 
   async function sendTo(
     topic: string,
@@ -65,7 +71,7 @@ async function load(options: PlatformaticBrokerOptions): Promise<KafkaSession> {
   return {
     connect: topics.describe,
     partitionCount: topics.partitionCount,
-    describe: topics.describe,
+    describe: () => silence.notice(topics.describe()),
     traffic: () => ({ connectionCount: toAsk.count() + toSend.count(), ...sends.traffic() }),
 
     async send(topic, partition, records) {

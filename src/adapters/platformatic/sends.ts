@@ -5,7 +5,7 @@ import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { ackNumbers } from '../kafka/records/protocol-numbers.ts';
 import { type Compression, encodeCompressedBatch, encodeRecordBatch } from '../kafka/records/record-batch.ts';
 import { type Connections, keyOf } from './connections.ts';
-import type { Address } from './platformatic-connection.ts';
+import type { Address, BrokerConnection } from './platformatic-connection.ts';
 import type { Topics } from './topics.ts';
 
 /** Whether a produce request may have left for the broker. */
@@ -17,7 +17,10 @@ export interface WriteMark {
 export interface Sends {
   /** Resolves with `false` where there is no such partition. Rejects with the errors of the package. */
   send(topic: string, partition: number, records: readonly BrokerRecord[], mark: WriteMark): Promise<boolean>;
-  /** Drops the connection that a send to this partition waits on, where another broker leads it by now: the send rejects. */
+  /**
+   * Drops the connection that a send to this partition waits on, where another broker leads it by now, or where the cluster
+   * was silent since it began, and answers again: the send rejects.
+   */
   letGo(topic: string, partition: number): Promise<void>;
   traffic(): Omit<BrokerTraffic, 'connectionCount'>;
 }
@@ -25,6 +28,8 @@ export interface Sends {
 export interface SendsParts {
   readonly connections: Connections;
   readonly topics: Topics;
+  /** When the cluster was last silent, on the monotonic clock. */
+  readonly silentAtMs: () => number;
   /** Default: none. */
   readonly compression?: Compression | undefined;
 }
@@ -36,10 +41,12 @@ interface UnderWay {
   readonly topic: string;
   readonly partition: number;
   readonly address: Address;
+  readonly connection: BrokerConnection;
+  readonly sinceMs: number;
 }
 
 export function createSends(
-  { connections, topics, compression }: SendsParts,
+  { connections, topics, silentAtMs, compression }: SendsParts,
   options: KafkaClientOptions,
 ): Sends {
   const underWay = new Set<UnderWay>();
@@ -49,15 +56,16 @@ export function createSends(
     async send(topic, partition, records, mark) {
       const leader = await leaderOf(topics, topic, partition);
       if (leader === undefined) return false;
-      const entry = { topic, partition, address: leader };
+      let entry: UnderWay | undefined;
       try {
         const connection = await connections.get(leader);
         const batch = compression
           ? await encodeCompressedBatch(records, compression)
           : encodeRecordBatch(records);
+        const sinceMs = systemClock.monotonic();
+        entry = { topic, partition, address: leader, connection, sinceMs };
         underWay.add(entry);
         mark.written = true;
-        const sinceMs = systemClock.monotonic();
         await connection.produce({ topic, partition, acks, timeoutMs: options.requestTimeoutMs, batch });
         answerTimes.record(systemClock.monotonic() - sinceMs);
         return true;
@@ -66,7 +74,7 @@ export function createSends(
         topics.forget(topic);
         throw error;
       } finally {
-        underWay.delete(entry);
+        if (entry !== undefined) underWay.delete(entry);
       }
     },
 
@@ -85,7 +93,10 @@ export function createSends(
       );
       await within(options.connectionTimeoutMs + answerMs, asking);
       const isElsewhere = leader !== undefined && keyOf(leader) !== keyOf(send.address);
-      if (isElsewhere && underWay.has(send)) connections.drop(send.address);
+      if (!underWay.has(send)) return;
+      if (isElsewhere) connections.drop(send.address);
+      // It may be one that is not given out any more.
+      if (isElsewhere || (leader !== undefined && send.sinceMs <= silentAtMs())) send.connection.destroy();
     },
   };
 }

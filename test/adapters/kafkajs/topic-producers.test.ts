@@ -66,6 +66,27 @@ describe('topic producers', () => {
     );
   });
 
+  it('leaves a send under way on its client when it is renewed, and begins the next one with another', async () => {
+    const { promise, resolve } = Promise.withResolvers<object[]>();
+    answer = () => promise;
+    const producers = create();
+    const before = sendTo(producers, 'a');
+    producers.renew();
+    assert.equal(producers.oldest('a', 0)?.mark.givenUp, undefined);
+    const after = sendTo(producers, 'a');
+    assert.deepEqual(
+      fakes.map(({ closed }) => closed),
+      [false, false],
+    );
+    resolve([{}]);
+    assert.deepEqual([await before, await after], [1, 1]);
+    await new Promise(setImmediate);
+    assert.deepEqual(
+      fakes.map(({ closed }) => closed),
+      [true, false],
+    );
+  });
+
   it('asks for the acks and the compression that are configured, as Kafka numbers them', async () => {
     const settings = [{}, { acks: 'all', compression: 'none' }, { acks: '1', compression: 'gzip' }] as const;
     for (const each of [...settings, { acks: '0', compression: 'zstd' } as const])

@@ -23,6 +23,7 @@ describe('sends of platformatic', () => {
   let answer: (produce: { partition: number }) => Promise<void>;
   let failHanging: (error: Error) => void;
   let refresh: () => Promise<void>;
+  let silentAtMs: number;
 
   beforeEach(() => {
     leaders = [first, first];
@@ -31,6 +32,7 @@ describe('sends of platformatic', () => {
     dropped = [];
     answer = async () => {};
     refresh = async () => {};
+    silentAtMs = Number.NEGATIVE_INFINITY;
   });
 
   const create = () => {
@@ -48,7 +50,10 @@ describe('sends of platformatic', () => {
     };
     const connections = {
       get: () =>
-        ({ produce: (produce: { partition: number }) => answer(produce) }) as unknown as BrokerConnection,
+        ({
+          produce: (produce: { partition: number }) => answer(produce),
+          destroy: () => failHanging(new Error('Connection closed')),
+        }) as unknown as BrokerConnection,
       drop: (address: Address) => {
         dropped.push(address);
         failHanging(new Error('Connection closed'));
@@ -58,6 +63,7 @@ describe('sends of platformatic', () => {
       {
         connections: connections as unknown as Connections,
         topics: topics as unknown as Topics,
+        silentAtMs: () => silentAtMs,
       },
       kafkaOptions(['one:1']),
     );
@@ -83,6 +89,28 @@ describe('sends of platformatic', () => {
     await assert.rejects(sent, /Connection closed/);
     assert.equal(mark.written, true);
     assert.equal(forgotten, 1);
+  });
+
+  it('lets go of a connection from before the cluster was silent, once it says again who leads', async () => {
+    answer = hangs;
+    const sends = create();
+    const sent = sends.send('t', 1, [textRecord('x')], { written: false });
+    sent.catch(() => {});
+    await turn();
+    await sends.letGo('t', 1);
+    assert.equal(sends.traffic().inFlightRequests, 1, 'it was not silent');
+    silentAtMs = performance.now();
+    leaders = [first, undefined];
+    await sends.letGo('t', 1);
+    assert.equal(sends.traffic().inFlightRequests, 1, 'nobody leads it yet');
+    leaders = [first, first];
+    await sends.letGo('t', 1);
+    await assert.rejects(sent, /Connection closed/);
+    answer = hangs;
+    sends.send('t', 1, [textRecord('x')], { written: false }).catch(() => {});
+    await turn();
+    await sends.letGo('t', 1);
+    assert.equal(sends.traffic().inFlightRequests, 1, 'it began after that');
   });
 
   it('keeps a connection whose answer came while it asked', async () => {

@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import sinon from 'sinon';
+import { createSilence } from '../../../src/adapters/kafka/silence.ts';
+
+describe('silence of the cluster', () => {
+  let clock: sinon.SinonFakeTimers;
+  beforeEach(() => {
+    clock = sinon.useFakeTimers();
+  });
+  afterEach(() => clock.restore());
+
+  const setUp = () => {
+    const heard: number[] = [];
+    const silence = createSilence({ now: Date.now, monotonic: Date.now }, () => heard.push(Date.now()));
+    return { silence, heard };
+  };
+
+  it('is a question without an answer for 2 s, and is told of once', async () => {
+    const { silence, heard } = setUp();
+    const { promise, resolve } = Promise.withResolvers<string>();
+    const asked = silence.notice(promise);
+    await clock.tickAsync(1_999);
+    assert.deepEqual([heard, silence.lastAtMs()], [[], Number.NEGATIVE_INFINITY]);
+    await clock.tickAsync(1);
+    assert.deepEqual([heard, silence.lastAtMs()], [[2_000], 2_000]);
+    await clock.tickAsync(10_000);
+    resolve('late');
+    assert.equal(await asked, 'late');
+    assert.deepEqual(heard, [2_000]);
+  });
+
+  it('is none where the cluster answers, or says no at once', async () => {
+    const { silence, heard } = setUp();
+    assert.equal(await silence.notice(Promise.resolve('here')), 'here');
+    await assert.rejects(silence.notice(Promise.reject(new Error('refused'))), /refused/);
+    await clock.tickAsync(10_000);
+    assert.deepEqual([heard, clock.countTimers()], [[], 0]);
+  });
+});

@@ -1,0 +1,96 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { type KafkaCluster, startKafkaCluster } from '../../../scripts/services/kafka-cluster.ts';
+import { createTopic } from '../cluster-admin.ts';
+import type { AppSaid, AppSetup } from './app.ts';
+
+// How soon is svc back after an outage that leaves all its connections dead without a word, as where a network or the
+// machines were lost?
+//   node test/faults/comeback/dead.ts --client kafkajs,platformatic --outage 4,15,60 [--verbose]
+
+const { values } = parseArgs({
+  options: {
+    client: { type: 'string', default: 'kafkajs,platformatic' },
+    outage: { type: 'string', default: '4,15' },
+    verbose: { type: 'boolean', default: false },
+  },
+});
+
+/** Connections of an earlier time pass on nothing any more; those made during an outage never do. */
+function startNetwork({ nodes }: KafkaCluster) {
+  let time = 0;
+  let isAway = false;
+  const brokers = nodes.map(({ proxied }) => {
+    const server = createServer((client) => {
+      const mine = time;
+      client.on('error', () => {});
+      if (isAway) return;
+      const [host, port] = proxied.address.split(':');
+      const broker = connect(Number(port), host);
+      const pass = (from: Socket, to: Socket): void => {
+        from.on('data', (bytes) => mine === time && to.write(bytes));
+        from.on('close', () => mine === time && to.destroy());
+        from.on('error', () => {});
+      };
+      pass(client, broker);
+      pass(broker, client);
+    });
+    server.listen(proxied.advertisedPort, '127.0.0.1');
+    return `127.0.0.1:${proxied.advertisedPort}`;
+  });
+  const turn = (away: boolean): void => {
+    isAway = away;
+    time++;
+  };
+  return { brokers, turn };
+}
+
+async function measure(client: string, outageMs: number): Promise<number | undefined> {
+  const topic = `dead-${client}-${Date.now()}`;
+  await createTopic(cluster.nodes, topic);
+  const folder = mkdtempSync(join(tmpdir(), 'svc-dead-'));
+  const setup: AppSetup = {
+    ...{ client, brokers: network.brokers, topic, perSecond: 50 },
+    backupFolder: join(folder, 'backup'),
+  };
+  const app = fork(join(import.meta.dirname, 'app.ts'), [JSON.stringify(setup)]);
+  const said: AppSaid[] = [];
+  app.on('message', (each: AppSaid) => said.push(each));
+  const published = (sinceMs: number): number | undefined =>
+    said.find(({ at, what, text }) => what === 'outcome' && text === 'published' && at >= sinceMs)?.at;
+  const until = async (isSo: () => unknown): Promise<void> => {
+    for (const end = Date.now() + 60_000; !isSo() && Date.now() < end; ) await sleep(20);
+  };
+  await until(() => published(0));
+  await sleep(2_000);
+  network.turn(true);
+  await sleep(outageMs);
+  network.turn(false);
+  const backAtMs = Date.now();
+  await until(() => published(backAtMs));
+  for (const { at, what, text } of said)
+    if (values.verbose && what !== 'connections')
+      console.log(`  ${at - backAtMs}: ${what} ${text.slice(0, 160)}`);
+  app.disconnect();
+  await once(app, 'exit');
+  rmSync(folder, { recursive: true, force: true });
+  const at = published(backAtMs);
+  return at && at - backAtMs;
+}
+
+const cluster = await startKafkaCluster({ log: console.error });
+const network = startNetwork(cluster);
+try {
+  for (const seconds of values.outage.split(',').map(Number))
+    for (const client of values.client.split(','))
+      console.log(JSON.stringify({ client, seconds, backAfterMs: await measure(client, seconds * 1_000) }));
+} finally {
+  await cluster.stop();
+}
+process.exit();
