@@ -35,6 +35,10 @@ const lookMs = 60_000;
 /** After a refusal, doubling. */
 const firstPauseMs = 500;
 const longestPauseMs = 10_000;
+/** What is refused may be much, and is read each time: a fifth of the time at most. */
+const mostReading = 5;
+/** How often what is in the folder is counted while it is sent. */
+const countMs = 5_000;
 /** While it is not known whether another process lives. */
 const doubtMs = 2_000;
 /** In a row, of the folder itself, until new events wait no longer for what an earlier process has left there. */
@@ -65,6 +69,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   /** New events go behind what is left; the topics that wait for it, when all others are through. */
   let waitsForLeft: 'all' | ReadonlySet<string> | 'unknown' = 'unknown';
   let isLeftOpen = false;
+  let countedAtMs = clock.monotonic();
   let leftFailures = 0;
 
   function isReachable(): Promise<boolean> {
@@ -87,20 +92,31 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
       dryRun: false,
       setsAside: true,
       isStopped: () => isClosed,
+      onProgress: progress,
     });
   }
 
+  const underWay = new Map<RecoverReport, number>();
+
+  function progress(report: RecoverReport): void {
+    if (report.sent === (underWay.get(report) ?? 0)) return;
+    drained += report.sent - (underWay.get(report) ?? 0);
+    underWay.set(report, report.sent);
+    options.onAnswered();
+    if (clock.monotonic() - countedAtMs < countMs) return;
+    countedAtMs = clock.monotonic();
+    void options.onDrained();
+  }
+
   async function sum(report: RecoverReport): Promise<void> {
-    drained += report.sent;
+    progress(report);
+    underWay.delete(report);
     unsaid += report.sent;
     for (const [reason, events] of report.problems)
       say(reason, `events stay in the backup: ${reason}`, { events });
     for (const { place, reason, isInUse } of report.unreadable)
       if (isInUse !== true) say(place, `backup: ${place}: ${reason}`);
-    if (report.sent > 0) {
-      options.onAnswered();
-      await options.onDrained();
-    }
+    if (report.sent > 0) await options.onDrained();
     sayKept();
   }
 
@@ -116,6 +132,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   async function ownRound(): Promise<number | undefined> {
     if (waitsForLeft === 'unknown' || waitsForLeft === 'all') return notReadyMs;
     if (!(await isReachable())) return askMs;
+    const beganMs = clock.monotonic();
     const round = await order.beginRound();
     try {
       const report = (await options.hasOwn()) ? await sendOwn(round) : undefined;
@@ -127,7 +144,8 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
         return undefined;
       }
       if (isAway) return askMs;
-      if (report !== undefined && report.failed > 0) return pause();
+      if (report !== undefined && report.sent === 0 && report.failed > 0)
+        return Math.max(pause(), mostReading * (clock.monotonic() - beganMs));
       ownPauseMs = firstPauseMs;
       return report === undefined || report.sent === 0 ? notReadyMs : 0;
     } catch (error) {

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import type { BackupEvent, EventBackupStrategy } from '../../../src/publish/backup-strategy.ts';
+import { behindBackup, behindUnlessFull } from '../../../src/publish/order/key-order.ts';
+import type { FailedEvent, Tier } from '../../../src/publish/tier.ts';
+import { createBackupTier } from '../../../src/publish/tiers/backup-tier.ts';
+import { createTierChain } from '../../../src/publish/tiers/tier-chain.ts';
+import { failedEvent } from '../failed-event.ts';
+
+const clock = { now: () => 0, monotonic: () => 0 };
+const logger = { debug() {}, info() {}, warn() {}, error() {} };
+const behind: FailedEvent = { ...failedEvent('1'), failure: behindBackup };
+
+describe('an event that goes behind others in the backup', () => {
+  function tier(name: Tier['name'], takes: boolean, asked: string[]): Tier {
+    return { name, store: async () => asked.push(name) > 0 && takes, close: async () => {} };
+  }
+
+  for (const [takes, outcome, order] of [
+    [{ backup: true, dlq: true }, 'backup', ['backup']],
+    [{ backup: false, dlq: true }, 'dlq', ['backup', 'dlq']],
+    [{ backup: false, dlq: false }, 'lost', ['backup', 'dlq']],
+  ] as const) {
+    it(`ends as ${outcome}: the backup is asked before the dead letter topic`, async () => {
+      const asked: string[] = [];
+      const lost: FailedEvent[] = [];
+      const chain = createTierChain({
+        tiers: [tier('dlq', takes.dlq, asked), tier('backup', takes.backup, asked)],
+        onKept() {},
+        onDlqFailed() {},
+        onLost: (failed) => void lost.push(failed),
+      });
+      assert.equal(await chain.next(behind), outcome);
+      assert.deepEqual(asked, order);
+      assert.equal(lost.length, outcome === 'lost' ? 1 : 0);
+      // It waits in memory, and is asked for again.
+      await chain.next({ ...behind, failure: behindUnlessFull });
+      assert.equal(lost.length, outcome === 'lost' ? 1 : 0);
+    });
+  }
+
+  it('goes to the place that is drained first, and only that one is told of', async () => {
+    const stored: string[] = [];
+    const place = (name: string): EventBackupStrategy => ({
+      name,
+      store: async ({ eventId }: BackupEvent) => void stored.push(`${name} ${eventId}`),
+    });
+    const [s3, local] = [place('s3'), place('local')];
+    const drainable: FailedEvent[] = [];
+    const backup = createBackupTier({
+      ...{ strategies: () => [s3, local], drained: local, clock, logger, isolate: (work) => work() },
+      onDrainable: (failed) => void drainable.push(failed),
+    });
+    await backup.store(failedEvent('1'));
+    await backup.store(behind);
+    assert.deepEqual(stored, ['s3 1', 'local 1']);
+    assert.deepEqual(drainable, [behind]);
+  });
+});
