@@ -50,7 +50,10 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
     'keys',
     /src\/protect\/(?:keys\/(?:cipher|data|encrypt|encryption|key)[^/]*$|keys\/secret-key|own-text|field-path|marks\/path-states)/,
   ],
-  ['engine', /src\/(?:start\/(?:plans|tiers|keys|adapters|ids|settings)|observe\/(?:metrics|instruments))\./],
+  [
+    'engine',
+    /src\/(?:start\/(?:plans|tiers\/start-tiers|keys|adapters|ids|settings)|observe\/(?:metrics|instruments))\./,
+  ],
 ];
 const groups = rooms.map(([name, files], index) => ({
   name,
@@ -84,6 +87,7 @@ export default defineConfig([
       drivers: 'src/start/drivers.ts',
       engine: 'src/start/engine.ts',
       outbox: 'src/start/outbox.ts',
+      drains: 'src/start/tiers/drains.ts',
       'node-sdk': 'src/preload/sdk/node-sdk.ts',
       'rewrite-text': 'src/capture/source/rewrite-text.ts',
       'inspect-targets': 'src/start/commands/inspect-targets.ts',

@@ -34,7 +34,7 @@ import { eventTypeOf, eventTypesOf } from './plans.ts';
 import { type Protection, startProtection } from './protection.ts';
 import { savedRules } from './saved-rules.ts';
 import { brokerSettingsOf, queueSettingsOf } from './settings.ts';
-import { startTiers } from './tiers.ts';
+import { startTiers } from './tiers/start-tiers.ts';
 
 export { declaredRules } from '../capture/declare/declared-rules.ts';
 export { planOfDeclaration, planOfTarget } from './plans.ts';

@@ -1,28 +1,29 @@
+// tiers/: what is behind the main topic, and the way back, built of the configuration.
+
 import { readdirSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { Config } from '../config/config.ts';
-import { systemClock, within } from '../ground/clock.ts';
-import { isolate } from '../observe/isolate.ts';
-import type { Logger } from '../observe/logger.ts';
-import type { BackupState } from '../observe/metrics.ts';
-import type { Ledger } from '../observe/outcomes.ts';
-import { registeredBackupStrategies } from '../publish/backup-strategy.ts';
-import type { Broker } from '../publish/broker.ts';
-import { partitionOf, partitionOfKey } from '../publish/main/partitioner.ts';
-import { createBackupOrder } from '../publish/order/backup-order.ts';
-import type { KeyOrder } from '../publish/order/key-order.ts';
-import { createDrain, type Drain } from '../publish/recovery/drain.ts';
-import { lazySource } from '../publish/recovery/lazy-source.ts';
-import { createOrderedDrain } from '../publish/recovery/ordered-drain.ts';
-import type { FailedEvent, NextTier } from '../publish/tier.ts';
-import { createBackupTier } from '../publish/tiers/backup-tier.ts';
-import { createDlqTier } from '../publish/tiers/dlq-tier.ts';
-import { createKeptNotice } from '../publish/tiers/kept-notice.ts';
-import type { LossAlert } from '../publish/tiers/loss-alert.ts';
-import { createRecentDlqEvents, type RecentDlqEvents } from '../publish/tiers/recent-dlq.ts';
-import { createTierChain } from '../publish/tiers/tier-chain.ts';
-import { openLocalBackup, openLocalSource, openS3Backup } from './adapters.ts';
-import { tiersTimeMs } from './settings.ts';
+import type { Config } from '../../config/config.ts';
+import { systemClock, within } from '../../ground/clock.ts';
+import { loadChunk } from '../../ground/load-chunk.ts';
+import { isolate } from '../../observe/isolate.ts';
+import type { Logger } from '../../observe/logger.ts';
+import type { BackupState } from '../../observe/metrics.ts';
+import type { Ledger } from '../../observe/outcomes.ts';
+import { registeredBackupStrategies } from '../../publish/backup-strategy.ts';
+import type { Broker } from '../../publish/broker.ts';
+import { partitionOf, partitionOfKey } from '../../publish/main/partitioner.ts';
+import { createBackupOrder } from '../../publish/order/backup-order.ts';
+import type { KeyOrder } from '../../publish/order/key-order.ts';
+import type { Drain } from '../../publish/recovery/drain.ts';
+import type { FailedEvent, NextTier } from '../../publish/tier.ts';
+import { createBackupTier } from '../../publish/tiers/backup-tier.ts';
+import { createDlqTier } from '../../publish/tiers/dlq-tier.ts';
+import { createKeptNotice } from '../../publish/tiers/kept-notice.ts';
+import type { LossAlert } from '../../publish/tiers/loss-alert.ts';
+import { createRecentDlqEvents, type RecentDlqEvents } from '../../publish/tiers/recent-dlq.ts';
+import { createTierChain } from '../../publish/tiers/tier-chain.ts';
+import { openLocalBackup, openS3Backup } from '../adapters.ts';
+import { tiersTimeMs } from '../settings.ts';
+import type * as Drains from './drains.ts';
 
 export interface TiersParts {
   readonly broker: Broker;
@@ -55,7 +56,7 @@ export interface StartedTiers {
 const nothingWaits = { files: 0, events: 0, bytes: 0 };
 
 export function startTiers(config: Config, parts: TiersParts): StartedTiers {
-  const { broker, ledger, alert, logger, onAnswered } = parts;
+  const { broker, ledger, alert, logger } = parts;
   const { dlqTopic, dlqFormat, dlqBackupPath, backup } = config.broker;
   const clock = systemClock;
 
@@ -109,58 +110,14 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
     onDlqFailed: ({ event }) => ledger.dlqFailed(event.eventType),
     onLost: ({ event, topic, failure }) => alert.lost(event, topic, failure),
   });
-  const drain = local !== undefined && backup.drain.enabled ? startDrain(local) : undefined;
-
-  function startDrain(files: NonNullable<typeof local>): Drain {
-    const open = (own?: () => Promise<readonly string[]>) =>
-      lazySource('local files', () =>
-        openLocalSource({
-          directory: dlqBackupPath,
-          // A tenth more than what the backup may hold anyway.
-          maxAsideBytes: maxBytes / 10,
-          now: clock.now,
-          own,
-        }),
-      );
-    const source = open();
-    const means = {
-      send: (...sent: Parameters<Broker['send']>) => isolate(() => broker.send(...sent)),
-      partitionsFor: (topic: string) => isolate(() => broker.partitionsFor(topic)).catch(() => undefined),
-      partitionOf,
-      sleep: (ms: number) => sleep(ms, undefined, { ref: false }),
-      ratePerSecond: backup.drain.rate,
-      // Not by the breaker: without new events nobody tests the cluster for it, and it stays open.
-      isReachable: () =>
-        isolate(() => broker.describe()).then(
-          () => true,
-          () => false,
-        ),
-      onDrained: files.recount,
-      clock,
-      logger,
-    };
-    async function hasEvents(): Promise<boolean> {
-      // Others fill and empty the folder, too.
-      await files.recount();
-      return source.hasEvents();
-    }
-    if (order === undefined)
-      return createDrain({ ...means, source, hasEvents, prepare: files.finishSegments });
-    let journal: readonly string[] = [];
-    return createOrderedDrain({
-      ...means,
-      order,
-      own: open(async () => journal),
-      async hasOwn() {
-        journal = await files.journal();
-        return journal.length > 0;
-      },
-      left: source,
-      mayHaveLeft: mayHoldEvents(dlqBackupPath),
-      hasLeft: hasEvents,
-      onAnswered,
-    });
-  }
+  const drain =
+    local !== undefined && backup.drain.enabled
+      ? drainLater(
+          mayHoldEvents(dlqBackupPath),
+          (mayHaveLeft) => drainParts().startDrain(config.broker, local, { ...parts, order, mayHaveLeft }),
+          () => order?.leftovers({ topics: new Set() }),
+        )
+      : undefined;
 
   return {
     async next(failed) {
@@ -204,4 +161,40 @@ function mayHoldEvents(path: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** How soon what other processes leave is looked for where there was nothing at the start. */
+const firstLookMs = 60_000;
+
+/** Most processes never have anything in the backup: what empties it is loaded with the first event there. */
+function drainLater(
+  mayHaveLeft: boolean,
+  start: (mayHaveLeft: boolean) => Drain,
+  nothingLeft: () => void,
+): Drain {
+  let drain: Drain | undefined;
+  let isClosed = false;
+  const started = (): Drain => {
+    drain ??= start(mayHaveLeft);
+    return drain;
+  };
+  if (mayHaveLeft) started();
+  else nothingLeft();
+  const timer = setTimeout(started, firstLookMs).unref();
+  return {
+    published: () => drain?.published(),
+    stored() {
+      if (!isClosed) started().stored();
+    },
+    count: () => drain?.count() ?? 0,
+    async close() {
+      isClosed = true;
+      clearTimeout(timer);
+      await drain?.close();
+    },
+  };
+}
+
+function drainParts(): typeof Drains {
+  return loadChunk(import.meta.url, './drains.ts') as typeof Drains;
 }

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
-import { loadConfig } from '../../src/config/read/load.ts';
-import { createLedger } from '../../src/observe/outcomes.ts';
-import type { LossAlert } from '../../src/publish/tiers/loss-alert.ts';
-import { startTiers } from '../../src/start/tiers.ts';
+import { loadConfig } from '../../../src/config/read/load.ts';
+import { createLedger } from '../../../src/observe/outcomes.ts';
+import type { LossAlert } from '../../../src/publish/tiers/loss-alert.ts';
+import { startTiers } from '../../../src/start/tiers/start-tiers.ts';
 import {
   backupEvent,
   backupIn,
   freshPath,
   namesIn,
   removeFolders,
-} from '../adapters/local-backup/backup-folder.ts';
-import { fakeCluster } from '../publish/fake-cluster.ts';
+} from '../../adapters/local-backup/backup-folder.ts';
+import { fakeCluster } from '../../publish/fake-cluster.ts';
 
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
 

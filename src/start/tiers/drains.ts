@@ -1,0 +1,80 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../../config/config.ts';
+import { systemClock } from '../../ground/clock.ts';
+import { isolate } from '../../observe/isolate.ts';
+import type { Logger } from '../../observe/logger.ts';
+import type { Broker } from '../../publish/broker.ts';
+import { partitionOf } from '../../publish/main/partitioner.ts';
+import type { BackupOrder } from '../../publish/order/backup-order.ts';
+import { createDrain, type Drain } from '../../publish/recovery/drain.ts';
+import { lazySource } from '../../publish/recovery/lazy-source.ts';
+import { createOrderedDrain } from '../../publish/recovery/ordered-drain.ts';
+import { type openLocalBackup, openLocalSource } from '../adapters.ts';
+
+export interface DrainParts {
+  readonly broker: Broker;
+  readonly logger: Logger;
+  /** The cluster has taken events out of the backup. */
+  readonly onAnswered: () => void;
+  /** `undefined`: what is sent from there is in no order with new events. */
+  readonly order: BackupOrder | undefined;
+  /** Whether an earlier process may have left something. */
+  readonly mayHaveLeft: boolean;
+}
+
+/** What empties the local backup into the topics. */
+export function startDrain(
+  { dlqBackupPath, backup }: Config['broker'],
+  files: ReturnType<typeof openLocalBackup>,
+  { broker, logger, onAnswered, order, mayHaveLeft }: DrainParts,
+): Drain {
+  const { maxBytes } = backup;
+  const clock = systemClock;
+  const open = (own?: () => Promise<readonly string[]>) =>
+    lazySource('local files', () =>
+      openLocalSource({
+        directory: dlqBackupPath,
+        // A tenth more than what the backup may hold anyway.
+        maxAsideBytes: maxBytes / 10,
+        now: clock.now,
+        own,
+      }),
+    );
+  const source = open();
+  const means = {
+    send: (...sent: Parameters<Broker['send']>) => isolate(() => broker.send(...sent)),
+    partitionsFor: (topic: string) => isolate(() => broker.partitionsFor(topic)).catch(() => undefined),
+    partitionOf,
+    sleep: (ms: number) => sleep(ms, undefined, { ref: false }),
+    ratePerSecond: backup.drain.rate,
+    // Not by the breaker: without new events nobody tests the cluster for it, and it stays open.
+    isReachable: () =>
+      isolate(() => broker.describe()).then(
+        () => true,
+        () => false,
+      ),
+    onDrained: files.recount,
+    clock,
+    logger,
+  };
+  async function hasEvents(): Promise<boolean> {
+    // Others fill and empty the folder, too.
+    await files.recount();
+    return source.hasEvents();
+  }
+  if (order === undefined) return createDrain({ ...means, source, hasEvents, prepare: files.finishSegments });
+  let journal: readonly string[] = [];
+  return createOrderedDrain({
+    ...means,
+    order,
+    own: open(async () => journal),
+    async hasOwn() {
+      journal = await files.journal();
+      return journal.length > 0;
+    },
+    left: source,
+    mayHaveLeft,
+    hasLeft: hasEvents,
+    onAnswered,
+  });
+}
