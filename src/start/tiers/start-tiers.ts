@@ -1,5 +1,6 @@
 // tiers/: what is behind the main topic, and the way back, built of the configuration.
 
+import { AsyncResource } from 'node:async_hooks';
 import { readdirSync } from 'node:fs';
 import type { Config } from '../../config/config.ts';
 import { systemClock, within } from '../../ground/clock.ts';
@@ -172,6 +173,8 @@ function drainLater(
   start: (mayHaveLeft: boolean) => Drain,
   nothingLeft: () => void,
 ): Drain {
+  // An event may start it: its timers and sends must not keep the context of that one call.
+  const outside = new AsyncResource('svc');
   let drain: Drain | undefined;
   let isClosed = false;
   const started = (): Drain => {
@@ -184,7 +187,7 @@ function drainLater(
   return {
     published: () => drain?.published(),
     stored() {
-      if (!isClosed) started().stored();
+      if (!isClosed) outside.runInAsyncScope(() => started().stored());
     },
     count: () => drain?.count() ?? 0,
     async close() {

@@ -67,13 +67,20 @@ const lines = (output: string, complaint: RegExp): string =>
     .filter((line) => complaint.test(line))
     .join('\n');
 
+/** Of the way to the registry, which says nothing of the tree. */
+const connectionLost = /ERR_SOCKET|ECONNRESET|ETIMEDOUT|EAI_AGAIN/;
+const tries = 3;
+
 async function run(cwd: string, program: string, args: readonly string[], env = {}): Promise<string> {
-  const { stdout, stderr } = await runCommand(program, [...args], {
-    cwd,
-    timeoutMs,
-    env: { ...process.env, ...env },
-  });
-  return `${stdout}\n${stderr}`;
+  for (let left = tries - 1; ; left--) {
+    const { stdout, stderr } = await runCommand(program, [...args], {
+      cwd,
+      timeoutMs,
+      env: { ...process.env, ...env },
+    });
+    const output = `${stdout}\n${stderr}`;
+    if (left === 0 || !connectionLost.test(output)) return output;
+  }
 }
 
 /** One that npm fetches into the cache, where it keeps what it fetches itself; the registry is npm's. */

@@ -36,7 +36,7 @@ const countOf = (family: Family | undefined, suffix = ''): number | undefined =>
 
 /** The exporter adds no units to names. */
 const unitless = <T>(named: T): T =>
-  JSON.parse(JSON.stringify(named).replaceAll('_duration_seconds', '_duration'));
+  JSON.parse(JSON.stringify(named).replaceAll(/_(duration|age)_seconds/g, '_$1'));
 
 const withoutScope = (family: Family): Family['series'] =>
   Object.fromEntries(

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { plainApp, telemetryApp } from '../support/apps.ts';
+import { aloneApp, telemetryApp } from '../support/apps.ts';
 import { otelEnvironment, type SdkSeen, sdkFiles } from '../support/otel-app.ts';
 import { type AppEnd, type AppOptions, endOf } from '../support/start-app.ts';
-import { subject } from '../support/subject.ts';
+import { isAtLeast, subject } from '../support/subject.ts';
 import { configOf } from '../support/topic-config.ts';
 
 const target = { module: './orders.cjs', function: 'order', eventType: 'ORDERED' };
@@ -21,7 +21,7 @@ const inCode = JSON.stringify(configOf([target]));
 const register = ['--import', 'svc/register'];
 
 /** The 3.x line has a function beside the class, which never hands its tracer provider over. */
-const { otel } = await subject();
+const { otel, version } = await subject();
 const startFunctions: [string, string[], AppOptions['files']][] =
   otel === 2
     ? []
@@ -203,6 +203,59 @@ describe('SvcInstrumentation', function () {
   });
 });
 
+describe('SvcInstrumentation and the outbox', function () {
+  this.timeout(180_000);
+
+  // Of an older Node svc cannot follow the transactions of node:sqlite.
+  if (isAtLeast(version, '22.16.0'))
+    it('goes on in transactions after disable() and enable(), although a driver is patched once', async () => {
+      const outbox = { aggregateType: 'Order', aggregateId: '#id' };
+      const config = configOf([{ ...target, outbox }], {
+        outbox: { enabled: true, datasource: { url: 'sqlite:shop.db' }, publisherEnabled: false },
+      });
+      const end = await endOf({
+        app: await telemetryApp(),
+        args: ['main.cjs'],
+        files: {
+          'orders.cjs': orders,
+          'main.cjs': `
+            const { SvcInstrumentation } = require('svc/instrumentation');
+            const instrumentation = new SvcInstrumentation(${JSON.stringify(config)});
+            const { DatabaseSync } = require('node:sqlite');
+            const { setTimeout: sleep } = require('node:timers/promises');
+            const { outbox } = require('svc');
+            const { order } = require('./orders.cjs');
+            const shop = new DatabaseSync('shop.db');
+            const buy = async (id, end) => {
+              shop.exec('BEGIN');
+              await order(id);
+              shop.exec(end);
+            };
+            async function main() {
+              await buy(1, 'COMMIT');
+              instrumentation.disable();
+              await sleep(1000);
+              await buy(2, 'COMMIT');
+              instrumentation.enable();
+              await buy(3, 'COMMIT');
+              await buy(4, 'ROLLBACK');
+              shop.exec('BEGIN');
+              await outbox.save(shop, { aggregateType: 'Order', aggregateId: '5', eventType: 'ORDERED', payload: {} });
+              shop.exec('COMMIT');
+              console.log(JSON.stringify(shop.prepare('SELECT aggregate_id FROM svc_outbox_events ORDER BY aggregate_id').all()));
+            }
+            main();`,
+        },
+      });
+      assert.equal(end.code, 0, end.stderr);
+      assert.match(end.stderr, /ended after disable\(\)/);
+      assert.deepEqual(
+        JSON.parse(end.stdout).map(({ aggregate_id: id }: { aggregate_id: string }) => id),
+        ['1', '3', '5'],
+      );
+    });
+});
+
 describe('SvcInstrumentation without @opentelemetry/instrumentation', function () {
   this.timeout(180_000);
   const files = {
@@ -218,7 +271,7 @@ describe('SvcInstrumentation without @opentelemetry/instrumentation', function (
     /error: SvcInstrumentation does nothing, because @opentelemetry\/instrumentation cannot be loaded: npm install @opentelemetry\/instrumentation, .*SVC_PRELOAD_INSTRUMENTATION/;
 
   it('says what is missing, and the application runs', async () => {
-    const end = await endOf({ app: plainApp(), args: ['main.mjs'], files });
+    const end = await endOf({ app: aloneApp(), args: ['main.mjs'], files });
     assert.equal(end.code, 0, end.stderr);
     assert.equal(end.stdout, 'true svc\n');
     assert.match(end.stderr, told);
@@ -226,7 +279,7 @@ describe('SvcInstrumentation without @opentelemetry/instrumentation', function (
   });
 
   it('ends the process where svc is required', async () => {
-    const end = await endOf({ app: plainApp(), args: ['main.mjs'], files, env: { SVC_REQUIRED: 'true' } });
+    const end = await endOf({ app: aloneApp(), args: ['main.mjs'], files, env: { SVC_REQUIRED: 'true' } });
     assert.equal(end.code, 78, end.stderr);
     assert.match(end.stderr, /the process does not start, because svc\.required is true/);
   });

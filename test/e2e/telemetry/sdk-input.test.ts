@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { startOtlpReceiver } from '../../support/otlp-receiver.ts';
-import { plainApp, telemetryApp } from '../support/apps.ts';
+import { aloneApp, telemetryApp } from '../support/apps.ts';
 import { otelFiles } from '../support/otel-app.ts';
 import { type AppEnd, type AppOptions, endOf } from '../support/start-app.ts';
 import { configOf } from '../support/topic-config.ts';
@@ -84,7 +84,7 @@ describe('svc.telemetry.sdk: node, and what stands in its way', function () {
   });
 
   it('no package: a line with its code and what to install, and the application runs', async () => {
-    const { end } = await run({ app: plainApp() });
+    const { end } = await run({ app: aloneApp() });
     assert.match(
       end.stderr,
       /error: .* needs the package @opentelemetry\/sdk-node, .* npm install @opentelemetry\/sdk-node .* code="SVC_PRELOAD_SDK"/,
@@ -93,7 +93,7 @@ describe('svc.telemetry.sdk: node, and what stands in its way', function () {
   });
 
   it('no package, and svc.required: the process does not start', async () => {
-    const { end } = await run({ app: plainApp() }, { required: true });
+    const { end } = await run({ app: aloneApp() }, { required: true });
     assert.match(end.stderr, /npm install @opentelemetry\/sdk-node/);
     assert.deepEqual([end.code, end.stdout], [78, '']);
   });

@@ -1,10 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createRequire } from 'node:module';
 import { type AddressInfo, createServer } from 'node:net';
-import { join } from 'node:path';
 import { loadConfig } from '../../../src/config/read/load.ts';
-import { outbox as outboxApi } from '../../../src/outbox/api/outbox.ts';
 import { run, running } from '../../../src/preload/running.ts';
 import { runningService } from '../../../src/publish/api/running-service.ts';
 import { type InstrumentedApp, instrumentedApp } from './instrumented-app.ts';
@@ -186,43 +183,6 @@ describe('SvcInstrumentation, switched on and off', () => {
     await app.ended();
     assert.deepEqual(app.published(), [1]);
     assert.equal(running(), undefined);
-  });
-
-  it('goes on in transactions after disable() and enable(), although a driver is patched once', async () => {
-    const url = `sqlite:${join(app.folder, 'shop.db')}`;
-    const target = { module: app.file, function: 'order', eventType: 'ORDERED' };
-    const outbox = { aggregateType: 'Order', aggregateId: '#id' };
-    const instrumentation = app.make(
-      app.config({
-        targets: [{ ...target, outbox }],
-        outbox: { enabled: true, datasource: { url }, publisherEnabled: false },
-      }),
-    );
-    // As an application gets it: hooks have seen how it was loaded.
-    const { DatabaseSync } = createRequire(app.file)('node:sqlite') as typeof import('node:sqlite');
-    const shop = new DatabaseSync(join(app.folder, 'shop.db'));
-    const order = app.load();
-    const buy = async (id: number, end: 'COMMIT' | 'ROLLBACK'): Promise<void> => {
-      shop.exec('BEGIN');
-      await order(id);
-      shop.exec(end);
-    };
-    await buy(1, 'COMMIT');
-    instrumentation.disable();
-    await app.ended();
-    await buy(2, 'COMMIT');
-    instrumentation.enable();
-    await buy(3, 'COMMIT');
-    await buy(4, 'ROLLBACK');
-    shop.exec('BEGIN');
-    await outboxApi.save(shop, { ...outbox, aggregateId: '5', eventType: 'ORDERED', payload: {} });
-    shop.exec('COMMIT');
-    const rows = shop.prepare('SELECT aggregate_id FROM svc_outbox_events ORDER BY aggregate_id').all();
-    shop.close();
-    assert.deepEqual(
-      rows.map(({ aggregate_id: id }) => id),
-      ['1', '3', '5'],
-    );
   });
 
   it('names the files and packages of its targets, and patches nothing through them', () => {
