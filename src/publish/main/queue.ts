@@ -176,10 +176,13 @@ export function createQueue(options: QueueOptions): Queue {
     return taken;
   }
 
+  /** Never sent. At the end of the process it has no deadline any more. */
+  function unsent(event: SerializedEvent, topic: string, failure: SendFailure): FailedEvent {
+    return { event, topic, attempts: 0, failure, record: toRecord(event, clock.now()) };
+  }
+
   function refusedOf(event: SerializedEvent, topic: string, failure: SendFailure): FailedEvent {
-    const record = toRecord(event, clock.now());
-    const deadlineAtMs = clock.monotonic() + deliveryTimeoutMs;
-    return { event, topic, attempts: 0, failure, record, deadlineAtMs };
+    return { ...unsent(event, topic, failure), deadlineAtMs: clock.monotonic() + deliveryTimeoutMs };
   }
 
   function refused(event: SerializedEvent, topic: string, failure: SendFailure): Promise<Outcome> {
@@ -248,17 +251,12 @@ export function createQueue(options: QueueOptions): Queue {
       storeLate = late;
       const left = outcomes.takeOver();
       giveUp(reason, true);
-      const waiting = order.takeWaiting().map(({ event, topic }): FailedEvent => {
-        const record = toRecord(event, clock.now());
-        return { event, topic, attempts: 0, failure: reason, record };
-      });
-      return [...left, ...waiting];
+      return [...left, ...order.takeWaiting().map(({ event, topic }) => unsent(event, topic, reason))];
     },
     publish(event) {
       const topic = event.topic ?? options.topic;
       if (storeLate !== undefined) {
-        const record = toRecord(event, clock.now());
-        const isStored = storeLate({ event, topic, attempts: 0, failure: shutDown, record });
+        const isStored = storeLate(unsent(event, topic, shutDown));
         return Promise.resolve(isStored ? 'backup' : 'lost');
       }
       return order.isGuarding ? goInOrder(event, topic) : goDirect(event, topic);

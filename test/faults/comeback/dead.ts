@@ -1,14 +1,9 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { type KafkaCluster, startKafkaCluster } from '../../../scripts/services/kafka-cluster.ts';
 import { createTopic } from '../cluster-admin.ts';
-import type { AppSaid, AppSetup } from './app.ts';
+import { startMeasuredApp } from './measured-app.ts';
 
 // How soon is svc back after an outage that leaves all its connections dead without a word, as where a network or the
 // machines were lost?
@@ -21,6 +16,8 @@ const { values } = parseArgs({
     verbose: { type: 'boolean', default: false },
   },
 });
+
+const limitMs = 60_000;
 
 /** Connections of an earlier time pass on nothing any more; those made during an outage never do. */
 function startNetwork({ nodes }: KafkaCluster) {
@@ -54,33 +51,19 @@ function startNetwork({ nodes }: KafkaCluster) {
 async function measure(client: string, outageMs: number): Promise<number | undefined> {
   const topic = `dead-${client}-${Date.now()}`;
   await createTopic(cluster.nodes, topic);
-  const folder = mkdtempSync(join(tmpdir(), 'svc-dead-'));
-  const setup: AppSetup = {
-    ...{ client, brokers: network.brokers, topic, perSecond: 50 },
-    backupFolder: join(folder, 'backup'),
-  };
-  const app = fork(join(import.meta.dirname, 'app.ts'), [JSON.stringify(setup)]);
-  const said: AppSaid[] = [];
-  app.on('message', (each: AppSaid) => said.push(each));
-  const published = (sinceMs: number): number | undefined =>
-    said.find(({ at, what, text }) => what === 'outcome' && text === 'published' && at >= sinceMs)?.at;
-  const until = async (isSo: () => unknown): Promise<void> => {
-    for (const end = Date.now() + 60_000; !isSo() && Date.now() < end; ) await sleep(20);
-  };
-  await until(() => published(0));
+  const app = startMeasuredApp(client, network.brokers, topic);
+  await app.until(() => app.publishedAt(0), limitMs);
   await sleep(2_000);
   network.turn(true);
   await sleep(outageMs);
   network.turn(false);
   const backAtMs = Date.now();
-  await until(() => published(backAtMs));
-  for (const { at, what, text } of said)
+  await app.until(() => app.publishedAt(backAtMs), limitMs);
+  for (const { at, what, text } of app.said)
     if (values.verbose && what !== 'connections')
       console.log(`  ${at - backAtMs}: ${what} ${text.slice(0, 160)}`);
-  app.disconnect();
-  await once(app, 'exit');
-  rmSync(folder, { recursive: true, force: true });
-  const at = published(backAtMs);
+  await app.end();
+  const at = app.publishedAt(backAtMs);
   return at && at - backAtMs;
 }
 

@@ -1,7 +1,4 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -10,7 +7,7 @@ import { startKafkaServer } from '../../../scripts/services/kafka.ts';
 import { type KafkaCluster, startKafkaCluster } from '../../../scripts/services/kafka-cluster.ts';
 import { createKafkajsBroker } from '../../../src/adapters/kafkajs/kafkajs-broker.ts';
 import { createPlatformaticBroker } from '../../../src/adapters/platformatic/platformatic-broker.ts';
-import type { AppSaid, AppSetup } from './app.ts';
+import { startMeasuredApp } from './measured-app.ts';
 import { type Probe, startProber } from './prober.ts';
 
 // How soon is svc back after an outage, and what of it is Kafka's, the client's, and svc's?
@@ -115,23 +112,11 @@ async function firstRecords(brokers: readonly string[], topic: string, since: nu
 async function measure(stage: Stage, client: string, outageMs: number): Promise<Timeline> {
   const topic = `back-${client}-${Date.now()}`;
   await createTopic(stage.brokers, topic);
-  const folder = mkdtempSync(join(tmpdir(), 'svc-comeback-'));
-  const setup: AppSetup = {
-    ...{ client, brokers: stage.brokers, topic, perSecond: 50 },
-    backupFolder: join(folder, 'backup'),
-  };
-  const app = fork(join(import.meta.dirname, 'app.ts'), [JSON.stringify(setup)]);
-  const said: AppSaid[] = [];
-  app.on('message', (each: AppSaid) => said.push(each));
-  const until = async (isSo: () => unknown, limitMs: number): Promise<void> => {
-    for (const end = Date.now() + limitMs; !isSo() && Date.now() < end; ) await sleep(20);
-  };
-  const outcome = (text: string, since: number) =>
-    said.find((each) => each.what === 'outcome' && each.text === text && each.at >= since);
+  const app = startMeasuredApp(client, stage.brokers, topic);
   const expected = { partitions, minInSync: Math.min(2, stage.brokers.length) };
   const asked = describer(client, stage.brokers);
   try {
-    await until(() => outcome('published', 0), 30_000);
+    await app.until(() => app.publishedAt(0), 30_000);
     await sleep(1_500);
     await asked.once();
     await stage.kill();
@@ -141,8 +126,8 @@ async function measure(stage: Stage, client: string, outageMs: number): Promise<
     const prober = startProber(stage.brokers, topic, expected);
     const described = asked.until();
     const launched = stage.launch();
-    await until(() => outcome('published', launchedAt), 120_000);
-    await until(() => prober.firsts.has('leaders'), 30_000);
+    await app.until(() => app.publishedAt(launchedAt), 120_000);
+    await app.until(() => prober.firsts.has('leaders'), 30_000);
     await launched;
     prober.stop();
     // Long enough for a partition whose sends wait for their second retry.
@@ -151,8 +136,8 @@ async function measure(stage: Stage, client: string, outageMs: number): Promise<
     const since = (ms: number | undefined): number | undefined =>
       ms === undefined ? undefined : ms - launchedAt;
     const records = await firstRecords(stage.brokers, topic, launchedAt);
-    const closed = said.find(({ at, text }) => at >= launchedAt && text.includes('breaker is CLOSED'));
-    const counts = said.filter(
+    const closed = app.said.find(({ at, text }) => at >= launchedAt && text.includes('breaker is CLOSED'));
+    const counts = app.said.filter(
       ({ what, at }) => what === 'connections' && at > killedAt + 1_000 && at < launchedAt,
     );
     const [first, last] = [counts[0], counts.at(-1)];
@@ -161,7 +146,7 @@ async function measure(stage: Stage, client: string, outageMs: number): Promise<
         ? ((Number(last.text) - Number(first.text)) * 1000) / (last.at - first.at)
         : 0;
     if (values.verbose) {
-      for (const each of said)
+      for (const each of app.said)
         if (each.at >= launchedAt - 5_000 && each.what !== 'connections')
           console.log(`  app ${each.at - launchedAt}: ${each.what} ${each.text.slice(0, 200)}`);
       for (const file of stage.logFiles) kafkaLines(file, launchedAt);
@@ -180,15 +165,12 @@ async function measure(stage: Stage, client: string, outageMs: number): Promise<
         lastPartition: since(records.last),
         closed: since(closed?.at),
       },
-      ...{ firstAck: since(outcome('published', launchedAt)?.at), connectionsPerSecond },
+      ...{ firstAck: since(app.publishedAt(launchedAt)), connectionsPerSecond },
     } as Timeline;
     return timeline;
   } finally {
-    app.disconnect();
-    await Promise.race([once(app, 'exit'), sleep(5_000)]);
-    app.kill('SIGKILL');
+    await app.end();
     await asked.close();
-    rmSync(folder, { recursive: true, force: true });
   }
 }
 
