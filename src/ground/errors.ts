@@ -61,7 +61,8 @@ export const errorCatalogue = {
     'A call of a target with an outbox has no aggregate id: it is empty, missing, or no text; the call fails.',
   SVC_OUTBOX_DATA_SOURCE:
     'outbox.runInTransaction() was given something that it cannot open a transaction on.',
-  SVC_OUTBOX_DRIVER: 'What was given to outbox.watch() is no driver that svc follows.',
+  SVC_OUTBOX_DRIVER:
+    'A driver that svc does not follow: given to outbox.watch(), or a second SQLite in the process.',
   SVC_OUTBOX_EVENT: 'outbox.save() was given an event that lacks a field, or has one that none can have.',
   SVC_OUTBOX_EXECUTOR: 'The outbox was given something that it cannot write through.',
   SVC_OUTBOX_TOO_LONG:

@@ -5,6 +5,7 @@ export type StoreFault =
   | 'unreachable'
   | 'late'
   | 'closed'
+  | 'otherCopy'
   | 'signIn'
   | 'notAllowed'
   | 'notOwner'
@@ -42,6 +43,11 @@ export function storeError(fault: StoreFault, details: StoreFaultDetails): SvcEr
       );
     case 'closed':
       return new SvcError('SVC_OUTBOX_UNREACHABLE', `the connection of the outbox to ${database} is closed`);
+    case 'otherCopy':
+      return new SvcError(
+        'SVC_OUTBOX_DRIVER',
+        `svc does not open ${database} beside the driver that the application uses${because}: two copies of SQLite in one process undo each other's locks, which damages the file. Set svc.outbox.publisher-enabled to false here, and run "npx svc relay"`,
+      );
     case 'signIn':
       return new SvcError(
         'SVC_OUTBOX_SIGN_IN',

@@ -5,6 +5,7 @@ import { pgDriver } from '../adapters/postgres/pg-driver.ts';
 import { betterSqlite3Driver } from '../adapters/sqlite/better-sqlite3-driver.ts';
 import { nodeSqliteDriver } from '../adapters/sqlite/node-sqlite-driver.ts';
 import { prepareSqliteAtOnce } from '../adapters/sqlite/prepare-at-once.ts';
+import { foreignSqliteIsLoaded } from '../adapters/sqlite/used-driver.ts';
 import type { PackagePatch } from '../capture/packages/hooked-package.ts';
 import type { Config } from '../config/config.ts';
 import { isOwnWork, runOwnWork, shared } from '../ground/lifecycle.ts';
@@ -13,7 +14,7 @@ import { watchDriver } from '../outbox/api/watch-driver.ts';
 import { createConnections } from '../transaction/connection.ts';
 import { type Dialect, dialectOf } from '../transaction/dialect.ts';
 import type { Connections, DriverPatch } from '../transaction/driver.ts';
-import { foreignDrivers, foreignText } from './outbox/foreign-drivers.ts';
+import { type ForeignDriver, foreignDrivers, foreignText } from './outbox/foreign-drivers.ts';
 
 export { createOutboxFunctions } from '../outbox/api/functions.ts';
 
@@ -71,7 +72,7 @@ export function followDrivers(dialect: Dialect | undefined, logger: Logger): Fol
   }));
   const others = foreignDrivers
     .filter((one) => dialect === undefined || one.dialect === dialect)
-    .map(({ specifier }) => foreignPatch(specifier, foreign, logger));
+    .map((driver) => foreignPatch(driver, foreign, logger));
   return {
     patches: [...ofDrivers, ...others, ...ormPatches.map((orm) => ormPatch(orm, logger))],
     connections,
@@ -87,12 +88,17 @@ export function followDrivers(dialect: Dialect | undefined, logger: Logger): Fol
 }
 
 /** Only says so, where the application loads it. */
-function foreignPatch(specifier: string, foreign: Set<string>, logger: Logger): PackagePatch {
+function foreignPatch(
+  { specifier, dialect }: ForeignDriver,
+  foreign: Set<string>,
+  logger: Logger,
+): PackagePatch {
   return {
     specifier,
     patch() {
       if (!foreign.has(specifier)) logger.warn(foreignText(specifier));
       foreign.add(specifier);
+      if (dialect === 'sqlite') foreignSqliteIsLoaded(specifier);
     },
   };
 }

@@ -3,12 +3,15 @@ import type { Connections, DriverPatch, WatchedConnection } from '../../transact
 import { patchOnce } from '../../transaction/patch-once.ts';
 import { currentScope, runInScope, Scope } from '../../transaction/scope.ts';
 import { ownStatements } from './own-statements.ts';
+import { type DatabaseClass, driverOf, type SqliteDriver } from './sqlite-handle.ts';
 import { openSession, tellStatement } from './told-statement.ts';
-import { usedDriver } from './used-driver.ts';
+import { driverIsLoaded, driverIsUsed } from './used-driver.ts';
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 
 interface Database {
+  /** The path, as the application gave it. */
+  readonly name: string;
   readonly inTransaction: boolean;
 }
 
@@ -39,27 +42,27 @@ const variants = ['default', 'deferred', 'immediate', 'exclusive'] as const;
 export const betterSqlite3Driver: DriverPatch = {
   specifier: 'better-sqlite3',
   patch(exports, connections) {
+    const driver = driverOf(exports as DatabaseClass);
+    driverIsLoaded(driver);
     const { prototype } = exports as { readonly prototype: DatabaseMethods };
-    patchOnce(prototype, () => {
-      usedDriver.name = 'better-sqlite3';
-      patchDatabase(prototype, connections);
-    });
+    patchOnce(prototype, () => patchDatabase(prototype, driver, connections));
   },
 };
 
-function patchDatabase(prototype: DatabaseMethods, connections: Connections): void {
+function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connections: Connections): void {
   const { exec, prepare, close, transaction } = prototype;
   const runOwn = ownStatements<Database>(prepare);
   const connectionOf = (handle: Database): WatchedConnection =>
-    connections.of(handle, (made) =>
-      openSession(
+    connections.of(handle, (made) => {
+      driverIsUsed(driver, handle.name);
+      return openSession(
         {
           isInTransaction: () => handle.inTransaction,
           run: (statement) => runOwn(handle, statement),
         },
         made,
-      ),
-    );
+      );
+    });
   const tell = (handle: Database, text: unknown, send: () => unknown): unknown =>
     isOwnWork() || typeof text !== 'string' ? send() : tellStatement(connectionOf(handle), text, send);
 

@@ -2,8 +2,9 @@ import { isOwnWork } from '../../ground/lifecycle.ts';
 import type { Connections, DriverPatch, WatchedConnection } from '../../transaction/driver.ts';
 import { patchOnce } from '../../transaction/patch-once.ts';
 import { ownStatements } from './own-statements.ts';
+import { type DatabaseClass, driverOf, type SqliteDriver } from './sqlite-handle.ts';
 import { openSession, tellStatement } from './told-statement.ts';
-import { usedDriver } from './used-driver.ts';
+import { driverIsLoaded, driverIsUsed } from './used-driver.ts';
 
 type Method = (this: object, ...args: unknown[]) => unknown;
 type Methods = Record<string, Method>;
@@ -11,6 +12,7 @@ type Methods = Record<string, Method>;
 interface DatabaseSync {
   /** From Node 22.16 on. */
   readonly isTransaction?: boolean;
+  location?(): string | null;
 }
 
 interface NodeSqlite {
@@ -25,14 +27,15 @@ export const nodeSqliteDriver: DriverPatch = {
   patch(exports, connections) {
     const { DatabaseSync, StatementSync } = exports as NodeSqlite;
     const prototype = DatabaseSync.prototype as Methods;
+    const driver = driverOf(DatabaseSync as unknown as DatabaseClass);
+    driverIsLoaded(driver);
     patchOnce(prototype, () => {
       using probe = new DatabaseSync(':memory:');
       if (typeof probe.isTransaction !== 'boolean')
         throw new Error(
           `node:sqlite does not tell about transactions before Node 22.16, and this is ${process.versions.node}: use a later Node, or better-sqlite3`,
         );
-      usedDriver.name = 'node:sqlite';
-      patch(prototype, StatementSync.prototype as Methods, connections);
+      patch(prototype, StatementSync.prototype as Methods, driver, connections);
     });
   },
 };
@@ -43,20 +46,21 @@ interface Prepared {
   readonly text: string;
 }
 
-function patch(database: Methods, statement: Methods, connections: Connections): void {
+function patch(database: Methods, statement: Methods, driver: SqliteDriver, connections: Connections): void {
   const { exec, prepare } = database as { exec: Method; prepare: Method };
   const prepared = new WeakMap<object, Prepared>();
   const runOwn = ownStatements(prepare);
   const connectionOf = (handle: object): WatchedConnection =>
-    connections.of(handle, (made) =>
-      openSession(
+    connections.of(handle, (made) => {
+      driverIsUsed(driver, fileOf(handle));
+      return openSession(
         {
           isInTransaction: () => (handle as DatabaseSync).isTransaction === true,
           run: (statement) => runOwn(handle, statement),
         },
         made,
-      ),
-    );
+      );
+    });
   const tell = (handle: object, text: unknown, send: () => unknown): unknown =>
     isOwnWork() || typeof text !== 'string' ? send() : tellStatement(connectionOf(handle), text, send);
 
@@ -78,6 +82,15 @@ function patch(database: Methods, statement: Methods, connections: Connections):
   }
   for (const name of ['close', Symbol.dispose]) endWith(database, name, connectionOf);
   if (database.createTagStore !== undefined) patchTagStores(database, tell);
+}
+
+/** `null`: in memory, or closed. */
+function fileOf(handle: DatabaseSync): string | null {
+  try {
+    return handle.location?.() ?? null;
+  } catch {
+    return null;
+  }
 }
 
 /** What was not committed goes with the handle. */

@@ -1,6 +1,5 @@
 import type { SqlValue } from '../../outbox/insert-row.ts';
 import type { SqlRow, Statement, StatementResult } from '../sql/statement.ts';
-import { usedDriver } from './used-driver.ts';
 
 /** One connection to a file, with either driver. Everything is done when it returns. */
 export interface SqliteHandle {
@@ -22,6 +21,9 @@ interface Database {
   exec(sql: string): unknown;
   close(): unknown;
 }
+
+/** The class that a driver exports. */
+export type DatabaseClass = new (path: string, options: { readonly timeout: number }) => Database;
 
 /** Statements that are kept prepared; those of operators' commands differ from call to call. */
 const mostPrepared = 50;
@@ -47,26 +49,31 @@ function handleOf(database: Database): SqliteHandle {
   };
 }
 
+const ofClass = new WeakMap<DatabaseClass, SqliteDriver>();
+
+/** The same one for the same class. */
+export function driverOf(Class: DatabaseClass): SqliteDriver {
+  const driver = ofClass.get(Class) ?? { open: (path) => handleOf(new Class(path, { timeout: 0 })) };
+  ofClass.set(Class, driver);
+  return driver;
+}
+
 // Not written into the import: the package is an optional peer, which type checkers and bundlers must not insist on.
 const packageName: string = 'better-sqlite3';
 
 /** Rejects where the package is not installed, or not made for this Node. */
 export async function loadBetterSqlite(): Promise<SqliteDriver> {
-  const { default: Better } = (await import(packageName)) as {
-    default: new (path: string, options: object) => Database;
-  };
-  return { open: (path) => handleOf(new Better(path, { timeout: 0 })) };
+  const { default: Class } = (await import(packageName)) as { default: DatabaseClass };
+  return driverOf(Class);
 }
 
 export function loadNodeSqlite(): SqliteDriver {
   const { DatabaseSync } = withoutWarning(() => process.getBuiltinModule('node:sqlite'));
-  return { open: (path) => handleOf(new DatabaseSync(path) as unknown as Database) };
+  return driverOf(DatabaseSync as unknown as DatabaseClass);
 }
 
-/** The one that the application uses; where it uses none in this process, `better-sqlite3` where that is installed. */
-export async function loadSqlite(): Promise<SqliteDriver> {
-  if (usedDriver.name === 'node:sqlite') return loadNodeSqlite();
-  if (usedDriver.name === 'better-sqlite3') return loadBetterSqlite();
+/** `better-sqlite3` where that is installed. */
+export function loadSqlite(): Promise<SqliteDriver> {
   return loadBetterSqlite().catch(loadNodeSqlite);
 }
 

@@ -14,22 +14,22 @@ import { runWorkAtOnce, type Work } from '../sql/statement.ts';
 import { isBusy, toSqliteError } from './sqlite-failure.ts';
 import { loadSqlite, type SqliteDriver, type SqliteHandle } from './sqlite-handle.ts';
 import { pathOf } from './sqlite-path.ts';
+import { foreignSqlite, onOtherDriver, usedDriver } from './used-driver.ts';
 
 /** Between two tries while somebody else has the file: the first and the longest wait. */
 const firstWaitMs = 2;
 const longestWaitMs = 50;
 
 /**
- * `better-sqlite3` where it is installed, else `node:sqlite`. Each transaction is done in one go, without a turn of the event
+ * With the driver of the application; while it has loaded none, `better-sqlite3` where that is installed, else `node:sqlite`. Each transaction is done in one go, without a turn of the event
  * loop: nothing of the application comes in between. While somebody else holds the lock svc waits on a timer and never
  * in SQLite, as that would block the thread in which the application is about to give the lock back.
  *
- * `load`: the driver that the application opens the same file with, if it is known. Two copies of SQLite in one process undo each
- * other's locks (sqlite.org/howtocorrupt.html, 2.2.1).
+ * `load`: another driver than that.
  */
 export function createSqliteStore(
   options: SqlStoreOptions,
-  load: () => SqliteDriver | Promise<SqliteDriver> = loadSqlite,
+  load?: () => SqliteDriver | Promise<SqliteDriver>,
 ): OutboxStore {
   const path = pathOf(options.url);
   const details: StoreFaultDetails = {
@@ -44,29 +44,48 @@ function openLater(
   path: string,
   { initializeSchema, timeoutMs = defaultTimeoutMs }: SqlStoreOptions,
   details: StoreFaultDetails,
-  load: () => SqliteDriver | Promise<SqliteDriver>,
+  load?: () => SqliteDriver | Promise<SqliteDriver>,
 ): SqlDatabase {
   let driver: Promise<SqliteDriver> | undefined;
-  let handle: SqliteHandle | undefined;
+  let open: { readonly by: SqliteDriver; readonly handle: SqliteHandle } | undefined;
   let isClosed = false;
   const underWay = new Set<Promise<unknown>>();
+  // Before the application goes on: it is about to use the file.
+  const stopListening = onOtherDriver(() => {
+    if (open === undefined || load !== undefined) return;
+    const isTheirs = (usedDriver(path) ?? open.by) === open.by;
+    if (!isTheirs || foreignSqlite(path) !== undefined) letGo();
+  });
+
+  function letGo(): void {
+    const last = open?.handle;
+    open = undefined;
+    try {
+      last?.close();
+    } catch {
+      // Nobody needs it.
+    }
+  }
 
   function opened(made: SqliteDriver): SqliteHandle {
-    if (handle !== undefined) return handle;
+    if (open !== undefined) return open.handle;
+    const beside = load === undefined ? foreignSqlite(path) : undefined;
+    if (beside !== undefined) throw storeError('otherCopy', { ...details, code: beside });
     // Opening makes an empty file.
     if (initializeSchema === 'never' && !existsSync(path)) throw storeError('tableMissing', details);
-    const fresh = made.open(path);
+    const by = load === undefined ? (usedDriver(path) ?? made) : made;
+    const handle = by.open(path);
     try {
-      fresh.exec('PRAGMA busy_timeout = 0');
-      fresh.exec('PRAGMA journal_mode = WAL');
+      handle.exec('PRAGMA busy_timeout = 0');
+      handle.exec('PRAGMA journal_mode = WAL');
       // NORMAL may lose the last commits with the power, and so do events whose transaction has committed.
-      fresh.exec('PRAGMA synchronous = FULL');
+      handle.exec('PRAGMA synchronous = FULL');
     } catch (error) {
-      fresh.close();
+      handle.close();
       throw error;
     }
-    handle = fresh;
-    return fresh;
+    open = { by, handle };
+    return handle;
   }
 
   /** Without an `await`: see above. */
@@ -88,12 +107,7 @@ function openLater(
       database.exec('ROLLBACK');
     } catch {
       // SQLite has done so already, or the handle is of no use any more: the next call opens another.
-      handle = undefined;
-      try {
-        database.close();
-      } catch {
-        // Nobody needs it.
-      }
+      letGo();
     }
   }
 
@@ -112,7 +126,7 @@ function openLater(
 
   return {
     async run(work, { as = 'transaction', limitMs = timeoutMs } = {}) {
-      driver ??= Promise.resolve().then(load);
+      driver ??= Promise.resolve().then(load ?? loadSqlite);
       const made = await driver.catch((error: unknown) => {
         driver = undefined;
         throw packageMissing('better-sqlite3', error as NodeJS.ErrnoException);
@@ -134,8 +148,8 @@ function openLater(
     async close(deadlineMs) {
       await within(deadlineMs, Promise.allSettled(underWay));
       isClosed = true;
-      handle?.close();
-      handle = undefined;
+      stopListening();
+      letGo();
     },
   };
 }
