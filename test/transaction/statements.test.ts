@@ -92,7 +92,14 @@ const everywhere: Table = {
     'SELECT 1; INSERT INTO a VALUES (1)',
     '',
   ],
-  savepoint: ['SAVEPOINT/* a */é', 'SAVEPOINT"a"', 'SAVEPOINT a', 'savepoint "A b"', 'savepoint `a`', '/* */ SAVEPOINT a;'],
+  savepoint: [
+    'SAVEPOINT/* a */é',
+    'SAVEPOINT"a"',
+    'SAVEPOINT a',
+    'savepoint "A b"',
+    'savepoint `a`',
+    '/* */ SAVEPOINT a;',
+  ],
   release: ['RELEASE a', 'release savepoint a', 'RELEASE "A b"'],
   'rollback to': [
     'ROLLBACK TO a',
