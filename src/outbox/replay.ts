@@ -5,6 +5,7 @@ import { brokenPromise, timedOut } from '../publish/main/failures.ts';
 import { partitionOf } from '../publish/main/partitioner.ts';
 import { recover } from '../publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../publish/recovery-source.ts';
+import { pagesOf } from './batches.ts';
 import type { OutboxStore, RowFilter, StoredRow } from './outbox-store.ts';
 
 /** On each record that is sent again, beside its own headers. */
@@ -56,8 +57,6 @@ export interface ReplayOptions {
   /** Between the tries of a send. Default: a timer that holds no process. */
   readonly sleep?: (ms: number) => Promise<void>;
 }
-
-const pageRows = 500;
 
 export function createReplay(options: ReplayOptions): Replay {
   const { store, broker, sendTimeoutMs, clock, isolate } = options;
@@ -143,21 +142,6 @@ function check({ since, limit = defaultReplayLimit, filter, dryRun = false }: Re
 
 function wrong(message: string): SvcError {
   return new SvcError('SVC_OUTBOX_REPLAY_OPTIONS', message);
-}
-
-async function* pagesOf(
-  store: ReplayOptions['store'],
-  filter: RowFilter,
-  limit: number,
-): AsyncGenerator<readonly StoredRow[], undefined> {
-  let lastId = 0;
-  for (let left = limit; left > 0; ) {
-    const page = await store.read(filter, lastId, Math.min(left, pageRows));
-    if (page.length === 0) return;
-    yield page;
-    left -= page.length;
-    lastId = page.at(-1)?.id ?? lastId;
-  }
 }
 
 function toStoredEvent({ id, eventId, eventType, topic, key, headers, payload }: StoredRow): StoredEvent {

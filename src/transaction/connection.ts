@@ -46,6 +46,7 @@ export class Connection implements WatchedConnection {
   private admits(text: string, takesRows: boolean): Gate {
     const kind = kindOf(text, this.session.dialect);
     const all = kind.all ?? [kind];
+    const before = this.courses.at(-1);
     const gate = this.begins(kind);
     const course = this.courses.at(-1);
     const writes = all.some(({ is }) => is === 'write');
@@ -57,7 +58,9 @@ export class Connection implements WatchedConnection {
         const isAlone = kind.is === 'commit' && kind.all === undefined && this.line === undefined;
         return this.commits(course, takesRows && isAlone);
       }
-      if (kind.is === 'rollback') course.rollbackIsSent = true;
+      // ROLLBACK; BEGIN in one text: the next one is told by the answer.
+      if (kind.is === 'rollback' || (course === before && all.some(({ is }) => is === 'rollback')))
+        course.rollbackIsSent = true;
       for (const one of all) followSavepoint(one, course.transaction);
       if (kind.is !== 'rollback') return this.afterHeld(course, kind.is === 'rollback to');
     }

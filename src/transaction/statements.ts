@@ -1,4 +1,5 @@
 import type { Dialect } from './dialect.ts';
+import { statementsOf } from './statement-text.ts';
 
 /** What a statement means for the transaction it is called in. The database tells the rest by its status. */
 export type StatementKind = {
@@ -21,22 +22,24 @@ const prepare: StatementKind = { is: 'prepare' };
 const implicit: StatementKind = { is: 'implicit commit' };
 const rollback: StatementKind = { is: 'rollback' };
 
-const blank = /(?:\s+|--[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)*/y;
-const name = '((?:"(?:[^"]|"")*"|`(?:[^`]|``)*`|[\\w$]+))';
+/** What is none of these may have a comment between its words. */
+const changing = /^\s*(?:select|insert|update|delete|replace|merge|with|values)\b/i;
+const name =
+  '((?:u&)?"(?:[^"]|"")*"|`(?:[^`]|``)*`|\'(?:[^\']|\'\')*\'|\\[[^\\]]*\\]|[\\w$\\u0080-\\uffff]+)';
 const reading =
   'select|show|values|explain|set|describe|desc|table|pragma|use|fetch|declare|close|move|listen|unlisten|discard|reset|deallocate|prepare';
 const words = [
   '(?<begin>begin(?!\\s+not\\s+atomic\\b)|start\\s+transaction)\\b',
   '(?<commit>commit|end)\\b(?!\\s+prepared\\b)',
-  `rollback(?:\\s+(?:work|transaction))?\\s+to(?:\\s+savepoint)?\\s+(?<back>${name})`,
+  `rollback(?:\\s+(?:work|transaction))?\\s+to\\b(?:\\s*savepoint\\b)?\\s*(?<back>${name})?`,
   '(?<rollback>rollback|abort)\\b(?!\\s+prepared\\b)',
   '(?<prepare>prepare\\s+transaction)\\b',
-  `savepoint\\s+(?<savepoint>${name})`,
-  `release(?:\\s+savepoint)?\\s+(?<release>${name})`,
+  `savepoint\\b\\s*(?<savepoint>${name})`,
+  `release\\b(?:\\s*savepoint\\b)?\\s*(?<release>${name})`,
   `[(\\s]*(?<read>${reading})\\b`,
   '(?<with>with)\\b',
 ];
-const control = new RegExp(words.join('|'), 'iy');
+const control = new RegExp(`^(?:${words.join('|')})`, 'i');
 
 /** The chapter "Statements That Cause an Implicit Commit" of MySQL's manual, and the transactions of XA. */
 const mysqlWords = [
@@ -53,11 +56,12 @@ const mysqlWords = [
     '(?:cache|load)\\s+index',
     'start\\s+(?:slave|replica|group_replication)',
     'set\\s+password',
-    "set\\b[^;]*?\\bautocommit\\s*:?=\\s*'?(?:1|on|true|default)",
+    // Any value but that which switches it off: it may be that of a variable.
+    'set\\b[^;]*?\\bautocommit[\\s`]*:?=\\s*(?!\\s|[\'"]?(?:0|off|false)\\b)[^\\w;]*\\w+',
   ].join('|')})\\b`,
   '(?<write>set\\s+statement)\\b',
 ];
-const mysqlControl = new RegExp(mysqlWords.join('|'), 'iy');
+const mysqlControl = new RegExp(`^(?:${mysqlWords.join('|')})`, 'i');
 
 const longestKept = 500;
 const mostKept = 1_000;
@@ -85,70 +89,41 @@ export function kindOf(text: string, dialect: Dialect): StatementKind {
 }
 
 function readKind(text: string, dialect: Dialect): StatementKind {
-  const first = kindAt(text, 0, dialect);
   const end = text.indexOf(';');
-  if (end < 0 || isBlank(text, end + 1)) return first;
-  const all = statementStarts(text, dialect).map((at) => kindAt(text, at, dialect));
+  const isOne = end < 0 || isBlank(text, end + 1);
+  if (isOne && (changing.test(text) || !/--|#|\/\*/.test(text))) return kindAt(text.trimStart(), dialect);
+  const all = statementsOf(text, dialect).map((statement) => kindAt(statement, dialect));
+  if (all.length < 2) return all[0] ?? write;
   const told = ['commit', 'prepare', 'implicit commit', 'begin', 'rollback', 'write']
     .map((is) => all.find((one) => one.is === is))
     .find((found) => found !== undefined);
-  const other = all.find(({ is }) => is !== 'read') ?? first;
+  const other = all.find(({ is }) => is !== 'read') ?? (all[0] as StatementKind);
   return { ...(told ?? other), all };
 }
 
-function kindAt(text: string, start: number, dialect: Dialect): StatementKind {
-  const at = afterBlank(text, start);
+function kindAt(statement: string, dialect: Dialect): StatementKind {
   const found =
-    (dialect === 'mysql' ? groupsAt(mysqlControl, text, at) : undefined) ?? groupsAt(control, text, at);
+    (dialect === 'mysql' ? mysqlControl.exec(statement)?.groups : undefined) ??
+    control.exec(statement)?.groups;
   if (found === undefined || found.write !== undefined) return write;
   if (found.read !== undefined) return read;
-  if (found.with !== undefined) return /\b(?:insert|update|delete|merge)\b/i.test(text) ? write : read;
+  if (found.with !== undefined) return /\b(?:insert|update|delete|merge)\b/i.test(statement) ? write : read;
   if (found.begin !== undefined) return begin;
   if (found.commit !== undefined) return commit;
   if (found.prepare !== undefined) return prepare;
   if (found.implicit !== undefined) return implicit;
   if (found.rollback !== undefined) return rollback;
-  if (found.savepoint !== undefined) return { is: 'savepoint', name: plain(found.savepoint) };
-  if (found.release !== undefined) return { is: 'release', name: plain(found.release) };
-  return { is: 'rollback to', name: plain(found.back ?? '') };
+  if (found.savepoint !== undefined) return { is: 'savepoint', name: plain(found.savepoint, dialect) };
+  if (found.release !== undefined) return { is: 'release', name: plain(found.release, dialect) };
+  return { is: 'rollback to', name: plain(found.back ?? '', dialect) };
 }
 
-function groupsAt(words: RegExp, text: string, at: number): Partial<Record<string, string>> | undefined {
-  words.lastIndex = at;
-  return words.exec(text)?.groups;
-}
-
-/** Unquoted names are the same in any case. */
-function plain(given: string): string {
-  return /^["`]/.test(given) ? given.slice(1, -1) : given.toLowerCase();
-}
-
-function afterBlank(text: string, at: number): number {
-  blank.lastIndex = at;
-  blank.exec(text);
-  return blank.lastIndex;
+/** Only PostgreSQL knows a quoted name by its case. */
+function plain(given: string, dialect: Dialect): string {
+  const name = /^["`'[]/.test(given) ? given.slice(1, -1) : given;
+  return name !== given && dialect === 'postgres' ? name : name.toLowerCase();
 }
 
 function isBlank(text: string, from: number): boolean {
   return /^[\s;]*$/.test(text.slice(from));
-}
-
-const quoted = /"(?:[^"]|"")*"|`(?:[^`]|``)*`|--[^\n]*|\/\*[\s\S]*?\*\/|;/.source;
-const opaque: Readonly<Record<Dialect, RegExp>> = {
-  postgres: new RegExp(
-    `\\b[eE]'(?:[^'\\\\]|''|\\\\[\\s\\S])*'|'(?:[^']|'')*'|\\$(\\w*)\\$[\\s\\S]*?\\$\\1\\$|${quoted}`,
-    'g',
-  ),
-  mysql: new RegExp(
-    `'(?:[^'\\\\]|''|\\\\[\\s\\S])*'|"(?:[^"\\\\]|""|\\\\[\\s\\S])*"|#[^\\n]*|${quoted}`,
-    'g',
-  ),
-  sqlite: new RegExp(`'(?:[^']|'')*'|${quoted}`, 'g'),
-};
-
-/** Where statements begin, semicolons within texts, names and comments apart. */
-function statementStarts(text: string, dialect: Dialect): number[] {
-  const starts = [0];
-  for (const { 0: found, index } of text.matchAll(opaque[dialect])) if (found === ';') starts.push(index + 1);
-  return starts.filter((at) => !isBlank(text, at));
 }

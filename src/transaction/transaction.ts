@@ -141,6 +141,14 @@ export class Transaction {
     return error;
   }
 
+  /** They are nowhere, however the transaction ends. */
+  private notWritten(rows: readonly HeldRow[], reason: unknown): unknown {
+    const lost = new Set(rows.map(({ at }) => at));
+    for (const part of this.parts) if (lost.has(part.at)) part.end('rolled_back');
+    this.parts = this.parts.filter(({ at }) => !lost.has(at));
+    return this.notTaken(rows, reason);
+  }
+
   private write(rows: readonly HeldRow[]): Promise<void> | undefined {
     const { session } = this;
     const statements = rows.map(({ statement }) => statement);
@@ -148,12 +156,12 @@ export class Transaction {
     try {
       written = this.inTurn(() => session.runAll?.(statements) ?? session.run(statements[0] as Statement));
     } catch (reason) {
-      throw this.notTaken(rows, reason);
+      throw this.notWritten(rows, reason);
     }
     if (written === undefined) return undefined;
     for (const row of rows) this.sent.add(row);
     const watched = written.catch((reason: unknown) => {
-      throw this.notTaken(rows, reason);
+      throw this.notWritten(rows, reason);
     });
     this.underWay.add(watched);
     const done = (): void => {

@@ -104,7 +104,7 @@ export class Captures {
   private store(id: string, scope: Scope): Promise<void> | undefined {
     return runOwnWork(() => {
       try {
-        const { written, outcome } = this.join.store(outboxRow({ eventId: id }), scope);
+        const { written, outcome } = this.join.store(outboxRow({ eventId: id, aggregateId: id }), scope);
         this.outcomes.set(id, outcome as never);
         return written;
       } catch (error) {

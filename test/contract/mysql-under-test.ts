@@ -23,6 +23,7 @@ export function mysqlUnderTest(server: OwnDatabase): ServerUnderTest {
     makeUser: (name, password) => [`CREATE USER ${name} IDENTIFIED BY '${password}'`],
     lockTable: (table) => `SELECT * FROM ${table} FOR UPDATE`,
     takeLock: (name) => `SELECT GET_LOCK(${mysqlLock.replace('?', `'${name}'`)}, 0)`,
+    setReadOnly: (_url, isReadOnly) => `SET GLOBAL transaction_read_only = ${isReadOnly ? 1 : 0}`,
     connectionsOfSvc:
       'SELECT COUNT(*) AS found FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()',
     makeSchema: (name) => `CREATE DATABASE ${name}`,

@@ -59,6 +59,8 @@ requiring('own-postgres', 'outbox store on a server that can be hurt: postgres',
       makeUser: (name, password) => [`CREATE ROLE ${name} LOGIN PASSWORD '${password}'`],
       lockTable: (table) => `LOCK TABLE ${table}`,
       takeLock: (name) => `SELECT pg_advisory_xact_lock(${lockKeys(name).join(', ')})`,
+      setReadOnly: (url, isReadOnly) =>
+        `ALTER DATABASE "${new URL(url).pathname.slice(1)}" SET default_transaction_read_only = ${isReadOnly ? 'on' : 'off'}`,
       connectionsOfSvc: `SELECT count(*) AS found FROM pg_stat_activity WHERE application_name = 'svc-outbox'`,
       makeSchema: (name) => `CREATE SCHEMA ${name}`,
       store: { file: 'postgres/postgres-store.ts', name: 'createPostgresStore' },

@@ -29,6 +29,8 @@ export interface ServerUnderTest {
   lockTable(table: string): string;
   /** Takes the lock of an operation, as another instance does. */
   takeLock(name: string): string;
+  /** Makes sessions read-only that begin from now on, or none any more. */
+  setReadOnly(url: string, isReadOnly: boolean): string;
   /** How many connections svc has, as the server sees it. */
   readonly connectionsOfSvc: string;
   /** Makes a place for tables, and where it is told. */
@@ -315,6 +317,24 @@ export function testServerStore(get: () => ServerUnderTest): void {
     }
     await sleep(100);
     await store.countPending();
+  });
+
+  it('a server that takes no writes any more is left for the one that its address leads to then', async () => {
+    await open().prepare();
+    const { server, setReadOnly } = get();
+    const store = open();
+    await server.query(server.url, setReadOnly(url, true));
+    try {
+      await assert.rejects(store.claim('one', 1_000), {
+        code: 'SVC_OUTBOX_NOT_ALLOWED',
+        message: /read-only/,
+      });
+      await assert.rejects(store.insert([rowOf()]), { code: 'SVC_OUTBOX_NOT_ALLOWED' });
+    } finally {
+      await server.query(server.url, setReadOnly(url, false));
+    }
+    assert.equal((await store.claim('one', 1_000)).length, 64);
+    await store.insert([rowOf()]);
   });
 
   it('a server that died is told, and used again when it is back, without what was not committed', async () => {

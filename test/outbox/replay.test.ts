@@ -61,6 +61,20 @@ describe('outbox replay', () => {
     }
   });
 
+  it('reads fewer rows at once where those that are large do not come in time', async () => {
+    const ids = [...(await rows(200)), ...(await rows(200))];
+    const { read } = its.store;
+    its.store.read = async (filter, afterId, limit) => {
+      const found = await read(filter, afterId, limit);
+      if (found.filter(({ id }) => id > 200).length > 10) throw new Error('late');
+      return found;
+    };
+    const result = await replay().run({ since: at(0), limit: 1_600 });
+    assert.deepEqual([result.total, result.success], [ids.length, ids.length]);
+    its.store.read = () => Promise.reject(new Error('away'));
+    await assert.rejects(replay().run({ since: at(0) }), /away/);
+  });
+
   it('takes 1,000 rows by default, and those that a filter names', async () => {
     await rows(1_200);
     assert.equal((await replay().run({ since: at(0), dryRun: true })).total, 1_000);

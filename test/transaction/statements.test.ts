@@ -14,7 +14,6 @@ const everywhere: Table = {
     'start  transaction read only',
     '/* a */ BEGIN',
     '/* a\n * b */-- c\nBEGIN;',
-    '# d\nBEGIN',
     'BEGIN; INSERT INTO a VALUES (1)',
     'SELECT 1; BEGIN',
   ],
@@ -37,6 +36,13 @@ const everywhere: Table = {
     'SELECT "a;b" FROM c; COMMIT',
     'SELECT 1 -- it; ROLLBACK\n; COMMIT',
     'SELECT 1 /* ; ROLLBACK; */; COMMIT',
+    ';COMMIT',
+    '; ;\n-- a\n;COMMIT;',
+    'COMMIT;--',
+    'COMMIT-- ;',
+    'END/* a */WORK',
+    '/**/COMMIT/* a */AND/* b */CHAIN',
+    '/*/ ; */ COMMIT',
   ],
   rollback: [
     'ROLLBACK',
@@ -45,6 +51,8 @@ const everywhere: Table = {
     'abort',
     '-- a\nrollback;',
     'ROLLBACK; SELECT 1',
+    'ROLLBACK /* TO a */',
+    'ROLLBACK -- TO a',
   ],
   read: [
     'SELECT 1',
@@ -77,18 +85,32 @@ const everywhere: Table = {
     'ending',
     'beginning',
     'COMMIT PREPARED',
+    'COMMIT/* a */PREPARED',
+    '/* COMMIT',
     'ROLLBACK PREPARED',
     "INSERT INTO a VALUES ('; COMMIT')",
     'SELECT 1; INSERT INTO a VALUES (1)',
     '',
   ],
-  savepoint: ['SAVEPOINT a', 'savepoint "A b"', 'savepoint `a`', '/* */ SAVEPOINT a;'],
+  savepoint: [
+    'SAVEPOINT/* a */é',
+    'SAVEPOINT"a"',
+    'SAVEPOINT a',
+    'savepoint "A b"',
+    'savepoint `a`',
+    '/* */ SAVEPOINT a;',
+  ],
   release: ['RELEASE a', 'release savepoint a', 'RELEASE "A b"'],
   'rollback to': [
     'ROLLBACK TO a',
     'rollback to savepoint a',
     'ROLLBACK TRANSACTION TO SAVEPOINT a',
     'rollback work to `a`',
+    'ROLLBACK TO é',
+    'ROLLBACK TO"a"',
+    'ROLLBACK/* a */TO/* b */SAVEPOINT/* c */a',
+    'ROLLBACK -- a\n TO a',
+    'ROLLBACK TO ?',
   ],
 };
 
@@ -101,8 +123,14 @@ const special: Readonly<Record<Dialect, Table>> = {
       'SELECT $$; ROLLBACK$$; COMMIT',
       'SELECT $a$; $$ ; ROLLBACK$a$; COMMIT',
       "SELECT a #> '{b}'; COMMIT",
+      '/* a /* b */ */ COMMIT',
+      '/* /* /* a */ */ ; */COMMIT/* b */',
+      '-- a\rCOMMIT',
+      'SELECT $é$; ROLLBACK;$é$; COMMIT',
+      'SELECT 1 AS a$b, $$; ROLLBACK$$; COMMIT',
     ],
-    read: ['SELECT $$; COMMIT;$$', 'SELECT $a$; COMMIT;$a$'],
+    read: ['SELECT $$; COMMIT;$$', 'SELECT $a$; COMMIT;$a$', 'SELECT 1 /* /* */; COMMIT */'],
+    'rollback to': ['ROLLBACK TO U&"d\\0061"'],
     write: [
       'DO $$ BEGIN PERFORM 1; COMMIT; END $$',
       'CREATE TABLE a (b int)',
@@ -111,13 +139,19 @@ const special: Readonly<Record<Dialect, Table>> = {
     ],
   },
   mysql: {
-    begin: ["XA START 'a'", "xa begin 'a'"],
+    begin: ["XA START 'a'", "xa begin 'a'", '# d\nBEGIN', '/*!50000 START TRANSACTION */'],
     prepare: ["XA END 'a'", "XA PREPARE 'a'"],
     commit: [
       "XA COMMIT 'a'",
       "XA COMMIT 'a' ONE PHASE",
       "SELECT 'a\\'; ROLLBACK'; COMMIT",
       'SELECT "a\\"; ROLLBACK"; COMMIT',
+      '/* a /* b */ COMMIT',
+      '/*!50000 COMMIT */;',
+      '/*M!100100 COMMIT*/',
+      'UPDATE a SET b = 2--1; COMMIT',
+      'SELECT 2*/* a; */3; COMMIT',
+      '/*! SELECT 1 /* a */ */; COMMIT',
     ],
     rollback: ["XA ROLLBACK 'a'"],
     read: [
@@ -125,6 +159,8 @@ const special: Readonly<Record<Dialect, Table>> = {
       'SET NAMES utf8mb4',
       'SET autocommit = 0',
       'SET @@autocommit=0',
+      "SET autocommit = 'off'",
+      'SET @OLD_AUTOCOMMIT=@@AUTOCOMMIT, AUTOCOMMIT=0',
       'DESC a',
       'SELECT 1 # ; COMMIT',
     ],
@@ -144,6 +180,10 @@ const special: Readonly<Record<Dialect, Table>> = {
       'SET autocommit = 1',
       'SET @@session.autocommit=ON',
       'set names utf8, autocommit := 1',
+      "SET autocommit = '1'",
+      'SET `autocommit` = 1',
+      'SET AUTOCOMMIT=@OLD_AUTOCOMMIT',
+      '/*!40000 ALTER TABLE a DISABLE KEYS */;',
       'SET PASSWORD = 1',
       'START REPLICA',
       'INSERT INTO a VALUES (1); CREATE TABLE b (c INT)',
@@ -176,10 +216,13 @@ describe('what a statement means for its transaction', () => {
     }
   }
 
-  it('names of savepoints are the same in any case, quoted ones as they are', () => {
-    const names = ['SAVEPOINT Ab', 'RELEASE aB', 'ROLLBACK TO AB', 'SAVEPOINT "Ab"', 'SAVEPOINT `\t_x.\t`'];
-    const found = names.map((text) => (kindOf(text, 'sqlite') as { name?: string }).name);
-    assert.deepEqual(found, ['ab', 'ab', 'ab', 'Ab', '\t_x.\t']);
+  it('names of savepoints are the same in any case, in PostgreSQL but where they are quoted', () => {
+    const texts = ['SAVEPOINT Ab', 'RELEASE aB', 'ROLLBACK TO AB', 'SAVEPOINT "Ab"', 'SAVEPOINT `\t_X.\t`'];
+    const names = (dialect: Dialect) =>
+      texts.map((text) => (kindOf(text, dialect) as { name?: string }).name);
+    assert.deepEqual(names('postgres').slice(0, 4), ['ab', 'ab', 'ab', 'Ab']);
+    for (const dialect of ['mysql', 'sqlite'] as const)
+      assert.deepEqual(names(dialect), ['ab', 'ab', 'ab', 'ab', '\t_x.\t']);
   });
 
   it('of several statements, all are told in their order', () => {

@@ -66,3 +66,7 @@ function faultOf({ code, errno, fatal }: MysqlError): StoreFault {
 export function isPassingInMysql(error: unknown): boolean {
   return (error as MysqlError | undefined)?.errno === deadlock;
 }
+
+export function isReadOnlyInMysql(error: unknown): boolean {
+  return faults[Number((error as MysqlError | undefined)?.errno)] === 'readOnly';
+}

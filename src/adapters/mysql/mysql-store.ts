@@ -5,7 +5,7 @@ import { badUrl, type StoreFaultDetails, storeError } from '../../outbox/store-e
 import { createServerDatabase } from '../sql/server-database.ts';
 import { createSqlStore, defaultTimeoutMs, type SqlStoreOptions } from '../sql/sql-store.ts';
 import { connectMysql, loadMysql } from './mysql-connection.ts';
-import { isPassingInMysql, toMysqlError } from './mysql-failure.ts';
+import { isPassingInMysql, isReadOnlyInMysql, toMysqlError } from './mysql-failure.ts';
 
 /**
  * Through the package `mysql2`, which the application installs; it is loaded at the first call. MySQL 8.0.13 and later, MariaDB
@@ -27,6 +27,7 @@ export function createMysqlStore(options: SqlStoreOptions): OutboxStore {
       timeoutMs,
       toError: (error) => toMysqlError(error, details),
       isPassing: isPassingInMysql,
+      isReadOnly: isReadOnlyInMysql,
       late: () => storeError('late', details),
       closed: () => storeError('closed', details),
     }),

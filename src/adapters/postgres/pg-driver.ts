@@ -35,7 +35,7 @@ function patchClient(prototype: PgClient, connections: Connections): void {
       sessions.set(made, session);
       return session;
     });
-    const text = textOf(args[0]);
+    const text = textOf(args[0], this);
     const admission = admit(connection, text, canFollowRows(this, args));
     const bound = withScope(args);
     if (admission === undefined) return Reflect.apply(original, this, bound);
@@ -66,11 +66,15 @@ function commitWith(rows: RowsAhead, session: PgSession, text: string, args: rea
   });
 }
 
-function textOf(config: unknown): string | undefined {
+function textOf(config: unknown, { connection }: PgClient): string | undefined {
   if (typeof config === 'string') return config;
-  // A cursor keeps its text to itself.
-  const { text, cursor } = (config ?? {}) as { text?: unknown; cursor?: { text?: unknown } };
-  const given = text ?? cursor?.text;
+  // A cursor keeps its text to itself; what was prepared by a name may be sent by that alone.
+  const { text, cursor, name } = (config ?? {}) as {
+    text?: unknown;
+    cursor?: { text?: unknown };
+    name?: unknown;
+  };
+  const given = text ?? cursor?.text ?? connection.parsedStatements?.[String(name)];
   return typeof given === 'string' ? given : undefined;
 }
 

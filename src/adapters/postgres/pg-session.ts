@@ -12,6 +12,8 @@ export type Callback = (error: unknown, ...results: unknown[]) => void;
 export type Query = (this: PgClient, config: unknown, values?: unknown, callback?: unknown) => unknown;
 
 interface PgConnection extends PgWire {
+  /** By their names. */
+  readonly parsedStatements?: Readonly<Record<string, unknown>>;
   prependListener(event: string, listener: (message: { status?: string; text?: string }) => void): void;
 }
 
@@ -37,6 +39,7 @@ type QueryClass = new (config: unknown, values: unknown, callback: Callback) => 
 
 /** What the application prepared is gone with it, and what svc did. */
 const dropsPrepared = /^(?:DISCARD ALL|DEALLOCATE)/;
+const begins = /^(?:BEGIN|START TRANSACTION)$/;
 const statuses: Readonly<Record<string, TransactionStatus>> = { I: 'none', T: 'open', E: 'doomed' };
 
 /** One client of the application, as its socket tells of it. */
@@ -128,12 +131,15 @@ export class PgSession implements DriverSession {
   private listen(connection: WatchedConnection): void {
     const { client } = this;
     let ended: TransactionEnd | undefined;
+    let isNext = false;
     let hasFailed = false;
     // Before the client's own listeners: they call the application back.
     client.connection.prependListener('commandComplete', ({ text }) => {
-      if (text === 'COMMIT') ended = 'committed';
-      else if (text === 'ROLLBACK') ended = 'rolled_back';
+      // Of several statements in one text, the rest is another transaction's. ROLLBACK TO is answered like ROLLBACK, and ends none.
+      if (!isNext && text === 'COMMIT') ended = 'committed';
+      else if (!isNext && text === 'ROLLBACK') ended = 'rolled_back';
       else if (text?.startsWith('D') && dropsPrepared.test(text)) this.preparation.names.clear();
+      isNext ||= ended === 'committed' || (ended !== undefined && begins.test(text ?? ''));
     });
     client.connection.prependListener('errorMessage', () => {
       hasFailed = true;
@@ -147,6 +153,7 @@ export class PgSession implements DriverSession {
       if (hasFailed && before !== 'none' && this.known === 'none') ended ??= 'rolled_back';
       connection.answered(this.known, ended);
       ended = undefined;
+      isNext = false;
       hasFailed = false;
     });
     client.on('end', () => {

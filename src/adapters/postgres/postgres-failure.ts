@@ -43,3 +43,7 @@ export function isPassingInPostgres(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown };
   return code === '40001' || code === '40P01';
 }
+
+export function isReadOnlyInPostgres(error: unknown): boolean {
+  return faults[String((error as { code?: unknown } | undefined)?.code)] === 'readOnly';
+}

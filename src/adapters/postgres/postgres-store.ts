@@ -5,7 +5,7 @@ import { badUrl, type StoreFaultDetails, storeError } from '../../outbox/store-e
 import { createServerDatabase } from '../sql/server-database.ts';
 import { createSqlStore, defaultTimeoutMs, type SqlStoreOptions } from '../sql/sql-store.ts';
 import { connectPostgres, loadPg } from './postgres-connection.ts';
-import { isPassingInPostgres, toPostgresError } from './postgres-failure.ts';
+import { isPassingInPostgres, isReadOnlyInPostgres, toPostgresError } from './postgres-failure.ts';
 import { postgresNotices } from './postgres-notices.ts';
 
 /**
@@ -21,6 +21,7 @@ export function createPostgresStore(options: SqlStoreOptions): OutboxStore {
     timeoutMs,
     toError: (error) => toPostgresError(error, details),
     isPassing: isPassingInPostgres,
+    isReadOnly: isReadOnlyInPostgres,
     late: () => storeError('late', details),
     closed: () => storeError('closed', details),
   });

@@ -27,6 +27,8 @@ export interface ServerDatabaseOptions {
   readonly toError: (error: unknown) => SvcError;
   /** A deadlock and the like: all is rolled back, and may be done once more. */
   readonly isPassing: (error: unknown) => boolean;
+  /** It takes no writes, as one that another has taken over from: a new connection may lead to that. */
+  readonly isReadOnly: (error: unknown) => boolean;
   readonly late: () => SvcError;
   readonly closed: () => SvcError;
 }
@@ -113,6 +115,9 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
         if (isLate) throw options.late();
         if (as !== 'statement') return await transaction(taken, work(), limitMs);
         return await runWork(work(), (statement) => taken.run(statement));
+      } catch (error) {
+        if (options.isReadOnly(error)) taken.destroy();
+        throw error;
       } finally {
         giveBack(taken);
       }

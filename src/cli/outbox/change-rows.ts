@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { consoleLogger } from '../../observe/logger.ts';
-import type { OutboxStore, RowFilter, StoredRow } from '../../outbox/outbox-store.ts';
+import { pagesOf } from '../../outbox/batches.ts';
+import type { OutboxStore, RowFilter } from '../../outbox/outbox-store.ts';
 import { useOutbox } from '../../start/outbox/use-outbox.ts';
 import { printableJson } from '../printable.ts';
 import { WrongUse } from '../recovery-options.ts';
@@ -10,8 +11,6 @@ import { type OutboxOptions, parseOutboxOptions } from './outbox-options.ts';
 import { createCounter, eventsOf, rowDocument, rowHead, rowLine } from './row-output.ts';
 import { sayStopping, stoppable } from './stoppable.ts';
 
-/** Rows that are read and changed at once, with their payloads: what is interrupted stands after each. */
-const pageRows = 200;
 const listLimit = 1_000;
 
 /** `svc outbox list`. */
@@ -55,6 +54,7 @@ async function changeRows(
     try {
       await useOutbox(config, consoleLogger('warn'), async (store) => {
         for await (const rows of pagesOf(store, filter, limit)) {
+          await nextTurn();
           if (isStopped()) return;
           count += await change(store, { ...filter, ids: rows.map(({ id }) => id) });
           counter.show(`${eventsOf(count)} ${done}`);
@@ -90,6 +90,8 @@ export async function listRows(options: OutboxOptions, filter: RowFilter, limit:
       await useOutbox(config, consoleLogger('warn'), async (store) => {
         // One more than is shown: whether there are more.
         for await (const rows of pagesOf(store, filter, limit + 1)) {
+          // With SQLite all is done at once: a signal is heard of in between only.
+          await nextTurn();
           if (isStopped()) break;
           for (const row of rows) {
             if (count === limit) hasMore = true;
@@ -114,21 +116,4 @@ export async function listRows(options: OutboxOptions, filter: RowFilter, limit:
     );
   }
   return isInterrupted ? 1 : 0;
-}
-
-async function* pagesOf(
-  store: OutboxStore,
-  filter: RowFilter,
-  limit: number,
-): AsyncGenerator<readonly StoredRow[]> {
-  let lastId = 0;
-  for (let left = limit; left > 0; ) {
-    const rows = await store.read(filter, lastId, Math.min(left, pageRows));
-    if (rows.length > 0) yield rows;
-    // With SQLite all is done at once: a signal is heard of in between only.
-    await nextTurn();
-    if (rows.length < Math.min(left, pageRows)) return;
-    left -= rows.length;
-    lastId = rows.at(-1)?.id ?? lastId;
-  }
 }

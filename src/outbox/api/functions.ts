@@ -74,7 +74,7 @@ export function createOutboxFunctions(parts: FunctionParts): RunningOutbox {
         // Who asks for it by name is told at once whether the database has them.
         return pin?.transaction.writeHeld();
       };
-      await endingWith(pin, 'unknown', () => saveFrom(0));
+      await endingWith(pin, () => saveFrom(0), afterRefusal);
     },
 
     async withTransaction(given, work) {
@@ -82,7 +82,7 @@ export function createOutboxFunctions(parts: FunctionParts): RunningOutbox {
       const found = pinOf(given, scope.parent);
       const pin = found instanceof Promise ? await found : found;
       scope.pinned = pin?.transaction;
-      return endingWith(pin, 'unknown', () => runNamed(scope, pin, work, false));
+      return endingWith(pin, () => runNamed(scope, pin, work, false));
     },
 
     async runInTransaction(run, work) {
@@ -138,17 +138,27 @@ async function runNamed<R>(
 /** What svc cannot see the end of ends with the work, as far as it knows. */
 async function endingWith<R>(
   pin: Pin | undefined,
-  end: TransactionEnd,
   work: () => R | PromiseLike<R>,
+  afterError: (error: unknown, pin: Pin | undefined) => TransactionEnd = () => 'rolled_back',
 ): Promise<Awaited<R>> {
   try {
     const result = await work();
-    leave(pin, end);
+    leave(pin, 'unknown');
     return result;
   } catch (error) {
-    leave(pin, 'rolled_back');
+    leave(pin, afterError(error, pin));
     throw error;
   }
+}
+
+/**
+ * An application can commit what was stored before an event that was refused. Not after an error that reaches it as it is, which ends
+ * a transaction, nor in PostgreSQL after any of the database.
+ */
+function afterRefusal(error: unknown, pin: Pin | undefined): TransactionEnd {
+  if (!(error instanceof SvcError)) return 'rolled_back';
+  const isDoomed = error.code === 'SVC_OUTBOX_INSERT' && pin?.transaction.session.dialect === 'postgres';
+  return isDoomed ? 'rolled_back' : 'unknown';
 }
 
 function leave(pin: Pin | undefined, end: TransactionEnd): void {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { QuietLog } from '../../observe/quiet-log.ts';
+import { bytesOf, createBatchSize } from '../batches.ts';
 import type { OutboxStore } from '../outbox-store.ts';
-import { createBatchSize } from './batch-size.ts';
 import type { Pipeline } from './pipeline.ts';
 import type { RelayBreaker } from './relay-breaker.ts';
 import {
@@ -112,13 +112,15 @@ export function createReader(options: ReaderOptions): Reader {
     pipeline.startReading();
     const known = pipeline.knownIds();
     const except = known === undefined ? { upToId: lastId, ids: [] } : { upToId: 0, ids: known };
-    const rows = await store.pending([...holds.keys()], except, limit);
+    const rows = await store.pending([...holds.keys()], except, limit).catch((error: unknown) => {
+      size.failed();
+      throw error;
+    });
     if (isStopped) return;
     failures = 0;
     lastId = Math.max(lastId, rows.at(-1)?.id ?? 0);
     const isFull = rows.length >= limit;
-    const bytes = rows.reduce((sum, { payload }) => sum + payload.length, 0);
-    if (!isTesting()) size.read(rows.length, bytes);
+    if (!isTesting()) size.read(rows.length, bytesOf(rows));
     const taken = await pipeline.add(rows, holds);
     if (isFull && taken === 0) {
       idleMs += clock.monotonic() - nowMs;

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import mysql from 'mysql2';
 import mysqlPromise from 'mysql2/promise';
 import { mysql2Drivers } from '../../../src/adapters/mysql/mysql2-driver.ts';
@@ -282,6 +283,89 @@ for (const { name, title, start } of servers) {
         assert.equal(alarms.ungated, alarmsBefore + 1);
         await holds(['a'], []);
       });
+    });
+
+    it('knows statements of transactions however they are written', async () => {
+      const wrong: Record<string, unknown> = {};
+      const check = async (text: string, expected: unknown, work: () => Promise<unknown>) => {
+        captures = new Captures();
+        for (const table of ['orders', 'events']) await outside(`DELETE FROM ${table}`);
+        const error: unknown = await work().then(
+          () => undefined,
+          ({ code, message }) => code ?? message,
+        );
+        for (const connection of opened.splice(0)) connection.destroy();
+        const found = [await ids('orders'), await ids('events'), await captures.ends()];
+        if (error !== undefined || !isDeepStrictEqual(found, expected)) wrong[text] = error ?? found;
+      };
+      const several = { multipleStatements: true };
+      for (const text of [
+        '/* a /* b */ COMMIT',
+        '/*!50000 COMMIT */',
+        'COMMIT/* a */AND NO CHAIN',
+        'COMMIT -- a',
+        '# a\nCOMMIT',
+        'SELECT 2--1; COMMIT',
+        '/*!50000 TRUNCATE TABLE counts */',
+        'CREATE/* TEMPORARY */TABLE IF NOT EXISTS counts (id INT)',
+        'SELECT 1; COMMIT; BEGIN',
+        'COMMIT AND CHAIN; ROLLBACK',
+        'START TRANSACTION',
+      ])
+        await check(text, [['a'], ['a'], { a: 'outbox' }], async () => {
+          const connection = await connect(several);
+          await captures.call('a', async () => {
+            await connection.query('BEGIN');
+            await order(connection, 'a');
+            await connection.query(text);
+          });
+          await connection.query('ROLLBACK');
+        });
+      for (const text of [
+        'SET @@autocommit = @was',
+        'SET `autocommit` = 1',
+        "SET NAMES utf8mb4, autocommit='ON'",
+      ])
+        await check(text, [['a'], ['a'], { a: 'outbox' }], async () => {
+          const connection = await connect(several);
+          await connection.query('SET @was = @@autocommit; SET autocommit = 0');
+          await captures.call('a', async () => {
+            await order(connection, 'a');
+            await connection.query(text);
+          });
+        });
+      for (const text of ['ROLLBACK; BEGIN', '/*! ROLLBACK */', 'ROLLBACK/* a */AND CHAIN', 'XX; ROLLBACK'])
+        await check(text, [['b'], ['b'], { a: 'rolled_back', b: 'outbox' }], async () => {
+          const connection = await connect(several);
+          await connection.query('BEGIN');
+          await write(connection, 'a');
+          await connection.query(text.replace('XX', 'SELECT 1'));
+          await connection.query('BEGIN');
+          await write(connection, 'b');
+          await connection.query('COMMIT');
+        });
+      for (const [set, back] of [
+        ['SAVEPOINT `One`', 'ROLLBACK TO one'],
+        ['SAVEPOINT é', 'ROLLBACK TO SAVEPOINT é'],
+        ['SAVEPOINT/* a */b', 'ROLLBACK /* a */ TO/* b */b'],
+        ['SAVEPOINT a', '/*!50000 ROLLBACK TO a */'],
+      ] as const)
+        await check(
+          back,
+          [['a', 'c'], ['a', 'c'], { a: 'outbox', b: 'rolled_back', c: 'outbox' }],
+          async () => {
+            const connection = await connect();
+            await connection.query('BEGIN');
+            await write(connection, 'a');
+            await connection.query(set);
+            await write(connection, 'b');
+            await connection.query(back);
+            await write(connection, 'c');
+            await connection.query('COMMIT');
+          },
+        );
+      assert.deepEqual(wrong, {});
+      noAlarm();
     });
 
     it('XA: the events are written before XA END, and their end is not known after XA PREPARE', async () => {

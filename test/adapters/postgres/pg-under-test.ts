@@ -9,6 +9,8 @@ import { startPostgres } from '../../support/postgres.ts';
 export interface PgUnderTest {
   readonly url: string;
   readonly captures: Captures;
+  /** As at the beginning of a test. */
+  renew(): Captures;
   outside(text: string): Promise<pg.QueryResult<{ id: string }>>;
   connect(config?: object, Client?: typeof pg.Client): Promise<pg.Client>;
   ids(table: 'orders' | 'events'): Promise<string[]>;
@@ -48,6 +50,10 @@ export function usePg(): PgUnderTest {
       return url;
     },
     get captures() {
+      return captures;
+    },
+    renew() {
+      captures = new Captures();
       return captures;
     },
     outside,

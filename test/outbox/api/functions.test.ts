@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import type BetterSqlite3 from 'better-sqlite3';
+import type mysqlPromise from 'mysql2/promise';
 import type pg from 'pg';
+import { startOwnWork } from '../../../src/ground/lifecycle.ts';
 import type { OutboxEvent } from '../../../src/outbox/api/outbox-event.ts';
 import { transactionsOf } from '../../../src/outbox/api/run-transaction.ts';
 import type { RunningOutbox } from '../../../src/outbox/api/running-outbox.ts';
 import { Captures } from '../../contract/captured.ts';
 import { requiring } from '../../support/requires.ts';
-import { type Shop, shopKinds } from './shops.ts';
+import { type Shop, type ShopKind, shopKinds } from './shops.ts';
 
 const event = (aggregateId: string): OutboxEvent => ({
   eventType: 'ORDERED',
@@ -78,6 +80,20 @@ for (const { title, needs, isFollowed, open } of shopKinds) {
       });
       await assert.rejects(ended, { code: 'SVC_OUTBOX_INSERT' });
       assert.deepEqual(await both(), [[], []]);
+    });
+
+    it('save: an application that goes on after a refusal has committed what was stored before it, unless svc keeps it', async () => {
+      const tooLong = 'x'.repeat(65_536);
+      const ended = shop.transaction(async (tx) => {
+        await shop.order(tx, 'a');
+        await outbox.save(tx, [event('a'), event(tooLong), event('c')]).catch(() => {});
+      });
+      if (isFollowed) await assert.rejects(ended, { code: 'SVC_OUTBOX_TOO_LONG' });
+      else await ended;
+      assert.deepEqual(await both(), isFollowed ? [[], []] : [['a'], ['a']]);
+      const a = isFollowed ? 'rolled_back' : 'outbox';
+      assert.deepEqual(await captures.ends(), { a, [tooLong]: 'refused' });
+      assert.equal(captures.unconfirmed, isFollowed ? 0 : 1);
     });
 
     it('withTransaction: functions in it, and what they save, are in the transaction', async () => {
@@ -250,5 +266,34 @@ requiring('postgres', 'outbox functions on a port over a driver that is followed
     assert.deepEqual(await shop.ids('events'), ['b']);
     assert.equal(captures.unconfirmed, 0);
     await shop.close();
+  });
+});
+
+const overMysql = shopKinds.find(({ title }) => title === 'mysql2/promise') as ShopKind;
+requiring('mariadb', 'outbox functions over a connection of MariaDB that is not followed', () => {
+  it('an event that the database has refused is not counted with those that are committed', async () => {
+    const captures = new Captures();
+    const shop = await overMysql.open();
+    try {
+      await startOwnWork(() =>
+        shop.transaction(async (tx) => {
+          const { execute } = tx as mysqlPromise.Connection;
+          const port = {
+            dialect: 'mysql' as const,
+            execute: (text: string, params: unknown[]) => Reflect.apply(execute, tx, [text, params]),
+          };
+          await captures.functions().save(port, [event('a')]);
+          await captures
+            .functions()
+            .save(port, [event('b'), event('a')])
+            .catch(() => {});
+        }),
+      );
+      assert.deepEqual(await shop.ids('events'), ['a', 'b']);
+      assert.deepEqual(await captures.ends(), { a: 'rolled_back', b: 'outbox' });
+      assert.equal(captures.unconfirmed, 2);
+    } finally {
+      await shop.close();
+    }
   });
 });

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import { createPostgresStore } from '../../../src/adapters/postgres/postgres-store.ts';
+import { insertColumns } from '../../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../../src/outbox/outbox-store.ts';
-import { startOwnPostgres } from '../../support/postgres.ts';
+import { startOwnPostgres, startPostgres } from '../../support/postgres.ts';
 import { requiring } from '../../support/requires.ts';
 import { collectLines, createFakeBroker, inversions, relayOver, rowOf, until } from './relay-under-test.ts';
 
@@ -55,5 +57,39 @@ requiring('own-postgres', 'relay: over PostgreSQL', function () {
     await Promise.all(relays.map((relay) => relay.stop(2_000)));
     await Promise.all(stores.map((store) => store.close(1_000)));
     await server.stop();
+  });
+});
+
+requiring('postgres', 'relay: rows of PostgreSQL that are large', function () {
+  this.timeout(60_000);
+
+  it('are read in smaller batches where those of the setting do not come in time', async () => {
+    const url = await (await startPostgres()).freshDatabase();
+    const open = (timeoutMs: number): OutboxStore =>
+      createPostgresStore({ url, table: 'svc_outbox_events', initializeSchema: 'always', timeoutMs });
+    const [writer, store] = [open(10_000), open(300)];
+    await writer.prepare();
+    const payload = Buffer.alloc(500_000, 'x');
+    await writer.insert([rowOf('a0', 0, { payload })]);
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    const columns = insertColumns.filter((column) => column !== 'aggregate_id').join(', ');
+    const others = `SELECT 'a' || n, ${columns} FROM svc_outbox_events, generate_series(1, 79) AS n`;
+    await client.query(`INSERT INTO svc_outbox_events (aggregate_id, ${columns}) ${others}`);
+    await client.end();
+    const broker = createFakeBroker(() => performance.now(), 5);
+    const limits: number[] = [];
+    const { pending } = store;
+    store.pending = (shards, except, limit) => {
+      limits.push(limit);
+      return pending(shards, except, limit);
+    };
+    const relay = relayOver({ store, broker }, { batchSize: 80 });
+    relay.start();
+    await until(() => broker.stored.length >= 80, 30_000);
+    assert.equal(limits[0], 80);
+    assert.ok(Math.min(...limits) < 80, limits.join());
+    await relay.stop(2_000);
+    await Promise.all([writer.close(1_000), store.close(1_000)]);
   });
 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createBatchSize } from '../../../src/outbox/relay/batch-size.ts';
+import { createBatchSize } from '../../../src/outbox/batches.ts';
 import { onFakeTime } from './fake-time.ts';
 import { invalid, rowOf } from './relay-under-test.ts';
 
@@ -27,6 +27,39 @@ describe('relay: reading', () => {
     const large = createBatchSize({ batchSize: 100, dynamicBatching: true });
     large.read(100, 5 * 1024 * 1024);
     assert.equal(large.rows, 100);
+  });
+
+  it('makes batches smaller while rows are large, or do not come in time, and large again afterwards', () => {
+    const size = createBatchSize({ batchSize: 500, dynamicBatching: false });
+    const after = (work: () => void): number => {
+      work();
+      return size.rows;
+    };
+    const megabyte = 1024 * 1024;
+    assert.deepEqual([after(size.failed), after(size.failed)], [250, 125]);
+    assert.equal(
+      after(() => size.read(125, 125 * megabyte)),
+      16,
+    );
+    assert.equal(
+      after(() => size.read(16, 16 * megabyte)),
+      16,
+    );
+    assert.equal(
+      after(() => size.read(3, 3 * megabyte)),
+      16,
+    );
+    assert.equal(
+      after(() => size.read(16, 100)),
+      32,
+    );
+    assert.equal(
+      after(() => size.read(1, 17 * megabyte)),
+      1,
+    );
+    assert.equal(after(size.failed), 1);
+    for (let batches = 0; batches < 20; batches++) size.read(size.rows, 100);
+    assert.equal(size.rows, 500);
   });
 
   it('reads on while it sends, with a bounded number of rows in memory', async () => {
