@@ -143,8 +143,9 @@ export function startEngine(
     outbox: outbox?.managed,
     breakers: { broker: queue.breaker, ...(outbox && { outbox: outbox.breaker }) },
   });
+  let isClosing = false;
   // Aside, and after it: what is wrong with the connection is said once.
-  void connectEarly(broker, queue, logger).then(ids.lease);
+  void connectEarly(broker, queue, logger, () => isClosing).then(ids.lease);
 
   return {
     pipeline,
@@ -168,6 +169,7 @@ export function startEngine(
     save: () => tiers.save(queue.surrender(shutDown, tiers.saveLate)),
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;
+      isClosing = true;
       // First: the next start of this process may want its port.
       const managementClosed = management.close();
       await queue.close(deadlineMs);
@@ -198,10 +200,16 @@ function whereTo({ broker }: Config): string {
 }
 
 /** So that a wrong password is said at start, not at the first event. */
-async function connectEarly(broker: Broker, queue: Queue, logger: Logger): Promise<void> {
+async function connectEarly(
+  broker: Broker,
+  queue: Queue,
+  logger: Logger,
+  isClosing: () => boolean,
+): Promise<void> {
   const sinceMs = systemClock.monotonic();
   const result = await isolate(() => broker.connect());
-  if (result.ok) return;
+  // What svc closes itself tells nothing of the broker.
+  if (result.ok || isClosing()) return;
   const { kind, message, cause } = result.failure;
   logger.error(`broker: ${message}`, { cause });
   // Events that are there already have their retries.
