@@ -17,7 +17,7 @@ import type { MetricSources } from '../observe/metrics.ts';
 import { meterProvider } from '../observe/otel-api.ts';
 import type { Ledger } from '../observe/outcomes.ts';
 import { createQuietLog } from '../observe/quiet-log.ts';
-import { tellMainThread, type WorkerCounts } from '../observe/thread-channel.ts';
+import { hearReset, tellMainThread, type WorkerCounts } from '../observe/thread-channel.ts';
 import { withCounts } from '../observe/thread-counts.ts';
 import type { Broker } from '../publish/broker.ts';
 import { circuitStates } from '../publish/main/breaker.ts';
@@ -132,6 +132,13 @@ export function startEngine(
   logger.info(whereTo(config));
   const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
   const stopTelling = workers === undefined ? tellMainThread(sources) : undefined;
+  const stopHearing =
+    workers === undefined
+      ? hearReset(() => {
+          queue.breaker.reset();
+          outbox?.breaker()?.reset();
+        })
+      : undefined;
   const all = workers === undefined ? sources : withCounts(sources, workers.counts);
   const management = manageLater(config, logger, {
     broker,
@@ -179,6 +186,7 @@ export function startEngine(
       await Promise.all([broker.close(restMs), ids.close(restMs)]);
       await protection.close();
       stopTelling?.();
+      stopHearing?.();
       await managementClosed;
       meter.close();
     },
