@@ -57,7 +57,8 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
 ];
 const groups = rooms.map(([name, files], index) => ({
   name,
-  test: (id: string) => files.test(id.replaceAll('\\', '/')),
+  // Declarations have chunks of their own: in one of these they would be lost.
+  test: (id: string) => !/\.d\.[cm]?ts$/.test(id) && files.test(id.replaceAll('\\', '/')),
   priority: rooms.length - index,
 }));
 

@@ -1,5 +1,6 @@
 // manage/: health and metrics over HTTP. Sees svc through `controls.ts` only.
 
+import { EventEmitter } from 'node:events';
 import {
   createServer,
   type IncomingMessage,
@@ -115,6 +116,8 @@ function createManagementServer(respondOptions: RespondOptions): Server {
     ).catch(() => response.destroy());
   };
   const server = createServer(serverLimits, onRequest);
+  // Instrumentations of HTTP patch `emit` of the class: scrapes and probes are no requests of the application.
+  server.emit = EventEmitter.prototype.emit;
   server.maxConnections = 64;
   // No endpoint reads a body before it has looked at the headers, and it asks for it itself.
   server.on('checkContinue', onRequest);

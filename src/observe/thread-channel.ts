@@ -3,6 +3,7 @@ import type { MetricSources } from './metrics.ts';
 import { addCounts, readCounts, type ThreadCounts } from './thread-counts.ts';
 
 const channelName = 'svc.counts';
+const resetChannelName = 'svc.reset';
 const everyMs = 1_000;
 
 /** Node's, which the types of browsers do not know whole. */
@@ -70,6 +71,20 @@ export function listenToWorkers(): WorkerCounts {
       channel?.close();
     },
   };
+}
+
+/** The main thread: its circuit breakers are reset, and so are to be those of its worker threads. */
+export function tellReset(): void {
+  const channel = openChannel(resetChannelName);
+  channel.postMessage(null);
+  channel.close();
+}
+
+/** Worker threads. Returns what stops it. */
+export function hearReset(reset: () => void): () => void {
+  const channel = openChannel(resetChannelName);
+  channel.onmessage = reset;
+  return () => channel.close();
 }
 
 /** It never keeps a thread alive. */

@@ -55,6 +55,12 @@ export function running(): Running | undefined {
 export function run(loaded: LoadedConfig, options: RunOptions = {}): Running | undefined {
   const { config } = loaded;
   const logger = loggerOf(config, options);
+  if (isDisabledInstrumentation(loaded, process.env)) {
+    logger.info('not started, because OTEL_NODE_DISABLED_INSTRUMENTATIONS names svc');
+    // It names one instrumentation, not the SDK.
+    if (loaded.problems.length === 0) startSdk(config, options, logger)?.hookImports();
+    return undefined;
+  }
   if (!isFit(loaded, logger)) return undefined;
   const sdk = startSdk(config, options, logger);
   // Loaded here, so that an application in which svc is switched off loads nothing else.
@@ -157,10 +163,6 @@ function isFit(loaded: LoadedConfig, logger: Logger): boolean {
     return false;
   }
   if (!config.enabled) return false;
-  if (isDisabledInstrumentation(process.env)) {
-    logger.info('not started, because OTEL_NODE_DISABLED_INSTRUMENTATIONS names svc');
-    return false;
-  }
   if (config.file !== undefined) logger.info(`configuration ${config.file}`);
   for (const warning of warnings) logger.warn(formatProblem(warning));
   for (const problem of problems) logger.error(formatProblem(problem));
@@ -178,9 +180,11 @@ function isFit(loaded: LoadedConfig, logger: Logger): boolean {
 }
 
 /** OpenTelemetry's own list of what is not to run. It knows its own instrumentations only: svc reads it itself. */
-function isDisabledInstrumentation({
-  OTEL_NODE_DISABLED_INSTRUMENTATIONS: list = '',
-}: NodeJS.ProcessEnv): boolean {
+function isDisabledInstrumentation(
+  { config, notFound }: LoadedConfig,
+  { OTEL_NODE_DISABLED_INSTRUMENTATIONS: list = '' }: NodeJS.ProcessEnv,
+): boolean {
+  if (notFound !== undefined || !config.enabled) return false;
   return list.split(',').some((name) => name.trim() === 'svc');
 }
 

@@ -17,7 +17,7 @@ import type { MetricSources } from '../observe/metrics.ts';
 import { meterProvider } from '../observe/otel-api.ts';
 import type { Ledger } from '../observe/outcomes.ts';
 import { createQuietLog } from '../observe/quiet-log.ts';
-import { tellMainThread, type WorkerCounts } from '../observe/thread-channel.ts';
+import { hearReset, tellMainThread, type WorkerCounts } from '../observe/thread-channel.ts';
 import { withCounts } from '../observe/thread-counts.ts';
 import type { Broker } from '../publish/broker.ts';
 import { circuitStates } from '../publish/main/breaker.ts';
@@ -132,6 +132,13 @@ export function startEngine(
   logger.info(whereTo(config));
   const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
   const stopTelling = workers === undefined ? tellMainThread(sources) : undefined;
+  const stopHearing =
+    workers === undefined
+      ? hearReset(() => {
+          queue.breaker.reset();
+          outbox?.breaker()?.reset();
+        })
+      : undefined;
   const all = workers === undefined ? sources : withCounts(sources, workers.counts);
   const management = manageLater(config, logger, {
     broker,
@@ -143,8 +150,9 @@ export function startEngine(
     outbox: outbox?.managed,
     breakers: { broker: queue.breaker, ...(outbox && { outbox: outbox.breaker }) },
   });
+  let isClosing = false;
   // Aside, and after it: what is wrong with the connection is said once.
-  void connectEarly(broker, queue, logger).then(ids.lease);
+  void connectEarly(broker, queue, logger, () => isClosing).then(ids.lease);
 
   return {
     pipeline,
@@ -168,6 +176,7 @@ export function startEngine(
     save: () => tiers.save(queue.surrender(shutDown, tiers.saveLate)),
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;
+      isClosing = true;
       // First: the next start of this process may want its port.
       const managementClosed = management.close();
       await queue.close(deadlineMs);
@@ -177,6 +186,7 @@ export function startEngine(
       await Promise.all([broker.close(restMs), ids.close(restMs)]);
       await protection.close();
       stopTelling?.();
+      stopHearing?.();
       await managementClosed;
       meter.close();
     },
@@ -198,10 +208,16 @@ function whereTo({ broker }: Config): string {
 }
 
 /** So that a wrong password is said at start, not at the first event. */
-async function connectEarly(broker: Broker, queue: Queue, logger: Logger): Promise<void> {
+async function connectEarly(
+  broker: Broker,
+  queue: Queue,
+  logger: Logger,
+  isClosing: () => boolean,
+): Promise<void> {
   const sinceMs = systemClock.monotonic();
   const result = await isolate(() => broker.connect());
-  if (result.ok) return;
+  // What svc closes itself tells nothing of the broker.
+  if (result.ok || isClosing()) return;
   const { kind, message, cause } = result.failure;
   logger.error(`broker: ${message}`, { cause });
   // Events that are there already have their retries.

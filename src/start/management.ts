@@ -7,6 +7,7 @@ import { type ManagementServer, startManagementServer } from '../manage/server.t
 import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { MetricSources } from '../observe/metrics.ts';
+import { tellReset } from '../observe/thread-channel.ts';
 import type { Broker } from '../publish/broker.ts';
 import type { Breaker } from '../publish/main/breaker.ts';
 import type { LossAlert } from '../publish/tiers/loss-alert.ts';
@@ -56,10 +57,11 @@ export async function startManagement(
       metricsReport: async () => metricsReport(await reportParts(managed)),
       flatMetricsReport: async () => flatMetricsReport(await reportParts(managed)),
       info: () => managed.info,
-      resetBreakers: () => ({
-        broker: reset(managed.breakers.broker),
-        outbox: reset(managed.breakers.outbox?.()),
-      }),
+      resetBreakers() {
+        tellReset();
+        const { broker, outbox } = managed.breakers;
+        return { broker: reset(broker), outbox: reset(outbox?.()) };
+      },
       outbox: managed.outbox,
     },
     logger,

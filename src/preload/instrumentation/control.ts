@@ -39,6 +39,9 @@ const state = shared<Instrumentations>('instrumentations', () => ({
   given: new WeakMap(),
 }));
 
+/** Whose end is said: each `disable()` waits for it. */
+const ended = new WeakSet<Running>();
+
 export interface Around {
   /** Why this instrumentation cannot do anything. */
   readonly problem: SvcError | undefined;
@@ -90,7 +93,8 @@ export function disable(who: object): void {
   );
   diag?.debug('disabled');
   void current.pause().then(() => {
-    if (!current.hasEnded) return;
+    if (!current.hasEnded || ended.has(current)) return;
+    ended.add(current);
     logger.info('ended after disable()');
     if (state.inCharge === undefined) handOver({});
   });

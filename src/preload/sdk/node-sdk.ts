@@ -10,21 +10,7 @@ import { finishBeforeSdk } from './finish-before-sdk.ts';
 import { hookSdkImports } from './hook-sdk-imports.ts';
 import { findInstrumentations } from './instrumentations.ts';
 import { isSdkRegistered, watchLaterSdks } from './registrations.ts';
-
-/** What is used of `NodeSDK`, which both lines of the SDK have. */
-export interface NodeSdk {
-  start(): void;
-  /** Rejects where the collector takes nothing. */
-  shutdown(): Promise<void>;
-}
-
-interface SdkModule {
-  readonly NodeSDK: new (options: {
-    readonly serviceName?: string;
-    readonly instrumentations: readonly unknown[];
-    readonly resourceDetectors?: readonly unknown[];
-  }) => NodeSdk;
-}
+import { type SdkModule, startSdk } from './start-sdk.ts';
 
 export interface RunningSdk {
   /** Lets the instrumentations see what ES modules import. After svc has set its own hooks: Node takes the loader once. */
@@ -68,16 +54,12 @@ export function startNodeSdk(config: Config, logger: Logger): RunningSdk | SvcEr
 }
 
 function started(application: Application, config: Config, logger: Logger): RunningSdk {
-  const { NodeSDK } = application.load(packageName) as SdkModule;
-  const { instrumentations, resourceDetectors } = findInstrumentations(application, logger);
+  const instruments = findInstrumentations(application, logger);
+  const { instrumentations } = instruments;
   // The name that the events carry.
   const { serviceName } = readSource(config.service);
-  const sdk = new NodeSDK({
-    instrumentations,
-    ...(serviceName !== null && { serviceName }),
-    ...(resourceDetectors !== undefined && { resourceDetectors }),
-  });
-  sdk.start();
+  const options = { ...instruments, ...(serviceName !== null && { serviceName }) };
+  const sdk = startSdk(application.load(packageName) as SdkModule, options, logger);
   const hookImports = hookSdkImports(
     instrumentations,
     application.fileOf(packageName) ?? packageName,

@@ -146,6 +146,28 @@ describe('SvcInstrumentation', function () {
     );
   });
 
+  it('has an instance in each worker thread, whose disable() is its own', async () => {
+    const end = await run(['--import', './sdk.mjs', 'threads.mjs'], {
+      ...sdk(inCode),
+      'threads.mjs': `
+        import { isMainThread, Worker } from 'node:worker_threads';
+        import { order } from './orders.cjs';
+        await order(isMainThread ? 'main' : 'thread');
+        if (isMainThread) {
+          globalThis.sdkInstrumentation.disable();
+          await new Promise((done) => new Worker(new URL(import.meta.url)).once('exit', done));
+          await order('switched off');
+        } else console.log(JSON.stringify(await globalThis.sdkSeen()));`,
+    });
+    const { spans, metrics } = seenBy(end);
+    assert.deepEqual(
+      end.topics.events?.map(({ value }) => value.payload.id),
+      ['main', 'thread'],
+    );
+    assert.equal(spans.filter(({ scope }) => scope === 'svc').length, 1);
+    assert.deepEqual(metrics['svc.events.published'], [{ attributes: { eventType: 'ORDERED' }, value: 1 }]);
+  });
+
   it('speaks to the log of OpenTelemetry too, at its level', async () => {
     const files = {
       ...sdk(inCode),

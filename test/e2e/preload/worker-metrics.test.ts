@@ -70,3 +70,37 @@ describe('metrics of worker threads', function () {
     assert.equal(await value('svc_events_published_total{eventType="ORDERED"} '), 6);
   });
 });
+
+describe('the circuit breaker of a worker thread', function () {
+  this.timeout(180_000);
+
+  it('is closed by the reset of the main thread', async () => {
+    const token = 'a-token-of-some-length';
+    const target = { module: './main.cjs', function: 'order', eventType: 'ORDERED' };
+    const app = await startApp({
+      app: plainApp(),
+      timeoutMs: 60_000,
+      args: ['--import', 'svc/register', 'main.cjs'],
+      env: { MANAGEMENT_SERVER_TOKEN: token, SVC_LOG_LEVEL: 'debug' },
+      files: {
+        'svc.config.json': configOf([target], { broker: { 'bootstrap-servers': '127.0.0.1:1' } }),
+        'main.cjs': `
+          const { Worker, isMainThread } = require('node:worker_threads');
+          if (isMainThread) new Worker(__filename);
+          setTimeout(() => {}, 30_000);`,
+      },
+    });
+    try {
+      const url = (await app.waitFor(/management on (http:\S+)\/metrics/))[1] as string;
+      // One of each thread: the broker refuses them.
+      await app.waitFor(/Circuit breaker is OPEN[\s\S]*Circuit breaker is OPEN/);
+      const answer = await fetch(`${url}/actuator/svc/circuit-breaker/reset`, {
+        ...{ method: 'POST', headers: { authorization: `Bearer ${token}` } },
+      });
+      assert.deepEqual(await answer.json(), { broker: { before: 'OPEN', after: 'CLOSED' }, outbox: null });
+      await app.waitFor(/is CLOSED by a reset[\s\S]*is CLOSED by a reset/);
+    } finally {
+      await app.kill('SIGKILL');
+    }
+  });
+});

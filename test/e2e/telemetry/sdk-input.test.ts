@@ -134,6 +134,13 @@ describe('svc.telemetry.sdk: node, and what stands in its way', function () {
     assert.match(tree, /SERVER GET/);
   });
 
+  it('OTEL_NODE_DISABLED_INSTRUMENTATIONS=svc: no event, and the SDK runs with the other instrumentations', async () => {
+    const { end, tree } = await run({ app, env: { OTEL_NODE_DISABLED_INSTRUMENTATIONS: 'svc' } });
+    assert.match(end.stderr, /not started, because OTEL_NODE_DISABLED_INSTRUMENTATIONS names svc/);
+    assert.match(tree, /SERVER GET\)?$/);
+    assert.deepEqual([end.code, end.topics], [0, {}]);
+  });
+
   it('OTEL_NODE_DISABLED_INSTRUMENTATIONS is heard; without any instrumentation svc says what to install', async () => {
     const env = { OTEL_NODE_DISABLED_INSTRUMENTATIONS: 'http' };
     assert.equal((await run({ app, env })).tree, 'PRODUCER send events');

@@ -53,6 +53,17 @@ describe('svc.telemetry.sdk: node', function () {
     });
   }
 
+  it('scrapes and probes of the management server make no spans, as they are no requests of the application', async () => {
+    const run = await startWebApp('main.mjs', { app });
+    const [, url = ''] = await run.app.waitFor(/management on (\S+)/);
+    assert.match(await (await fetch(url)).text(), /svc_events_calls_total/);
+    assert.equal((await fetch(new URL('/actuator/health/liveness', url))).status, 200);
+    await run.get('/orders');
+    await run.app.kill('SIGTERM');
+    assert.equal(treeOf(run.receiver.spans), 'SERVER GET (PRODUCER send events)');
+    await run.receiver.close();
+  });
+
   it('none: nothing of an SDK is loaded', async () => {
     const end = await endOf({
       app,

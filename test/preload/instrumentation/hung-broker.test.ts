@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { running } from '../../../src/preload/running.ts';
+import { type SilentServer, startSilentServer } from '../../support/silent-server.ts';
+import { type InstrumentedApp, instrumentedApp, until } from './instrumented-app.ts';
+
+describe('SvcInstrumentation, switched off while the broker hangs', () => {
+  let app: InstrumentedApp;
+  let silent: SilentServer;
+  beforeEach(async () => {
+    app = instrumentedApp();
+    silent = await startSilentServer();
+  });
+  afterEach(async () => {
+    await app.remove();
+    silent.close();
+  });
+
+  const config = () =>
+    app.config({
+      broker: {
+        topic: 'orders',
+        bootstrapServers: silent.address,
+        dlqBackupPath: join(app.folder, 'backup'),
+        asyncMode: true,
+      },
+      shutdown: { timeoutMs: 600 },
+    });
+  const kept = (): number =>
+    readdirSync(join(app.folder, 'backup')).filter((name) => name.endsWith('.json')).length;
+  const count = (pattern: RegExp): number => app.lines.filter((line) => pattern.test(line)).length;
+
+  it('keeps each event in the backup once the time is over, and says nothing of what it has closed itself', async () => {
+    const instrumentation = app.make(config());
+    const order = app.load();
+    for (const id of [1, 2, 3]) await order(id);
+    await silent.spokenTo;
+    const startedAt = performance.now();
+    instrumentation.disable();
+    assert.deepEqual(await order(4), { id: 4 });
+    await app.ended();
+    assert.ok(performance.now() - startedAt < 4_000, `${performance.now() - startedAt} ms`);
+    assert.equal(kept(), 3);
+    await until(() => silent.connections() === 0);
+    assert.deepEqual(
+      app.lines.filter((line) => /closed by svc|Circuit breaker/.test(line)),
+      [],
+    );
+  });
+
+  it('goes on with enable() before the end, and ends once after the second disable()', async () => {
+    const instrumentation = app.make(config());
+    const order = app.load();
+    await order(1);
+    await silent.spokenTo;
+    instrumentation.disable();
+    instrumentation.enable();
+    await order(2);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const current = running();
+    instrumentation.disable();
+    await until(() => current?.hasEnded === true);
+    await until(() => silent.connections() === 0);
+    assert.equal(kept(), 2);
+    assert.equal(count(/^info: ended after disable\(\)$/), 1);
+  });
+});
