@@ -41,17 +41,26 @@ const packageChecks = [
   task('types of the package', 'attw', '--pack', '.', '--profile', 'strict', '--quiet'),
 ].map((check) => ({ ...check, env: { ...env, npm_config_ignore_scripts: 'true' } }));
 
-/** Two runs of mocha side by side, as most tests wait for servers and processes; each run has servers of its own. */
+/** Runs of mocha side by side, as most tests wait for servers and processes; each run has servers of its own. */
 function suites(): Task[] {
   if (only.length > 0) return [suite('suite', ...only)];
-  // About half of the time; files of a new folder go to the other half.
-  const folders = ['adapters/kafka', 'e2e', 'integration/worker-ids', 'support'];
-  const half = folders.map((folder) => `test/${folder}/**/*.test.ts`);
+  // What does little but wait for leases to end, and for brokers that hang.
+  const waiting = filesOf('adapters/kafka/group', 'integration/worker-ids').concat(
+    ['adapters/kafkajs/topic-reader-hang', 'e2e/preload/hung-broker', 'integration/caller-waits'].map(
+      (file) => `test/${file}.test.ts`,
+    ),
+  );
+  // About half of the rest; files of a new folder go to the other half.
+  const half = filesOf('adapters/kafka', 'contract', 'e2e', 'support');
   return [
-    suite('suite, first half', ...half),
-    suite('suite, second half', 'test/**/*.test.ts', ...half.flatMap((files) => ['--ignore', files])),
+    suite('suite, first half', ...half, ...without(waiting)),
+    suite('suite, second half', 'test/**/*.test.ts', ...without([...half, ...waiting])),
+    suite('suite, what waits', ...waiting),
   ];
 }
+
+const filesOf = (...folders: string[]): string[] => folders.map((folder) => `test/${folder}/**/*.test.ts`);
+const without = (files: readonly string[]): string[] => files.flatMap((each) => ['--ignore', each]);
 
 function suite(title: string, ...args: string[]): Task {
   const one = task(title, 'mocha', '--reporter', './test/support/reporter.ts', ...args);

@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Instance } from './instances.ts';
+import { ensureKafkaArchive } from './kafka-archive.ts';
 import { makeKafkaData } from './kafka-data.ts';
 import { ensureKafkaJars, type KafkaJars } from './kafka-jars.ts';
 import { createKafkaNode } from './kafka-node.ts';
@@ -59,6 +60,7 @@ async function startNodes(jars: KafkaJars, starting: StartingInstance, keep: boo
     ];
     return { id: index + 1, broker, controller, proxied, advertised };
   });
+  const archive = await ensureKafkaArchive(jars);
   let clusterId: string | undefined;
   for (const { id } of settings) {
     const folder = join(starting.folder, `node${id}`);
@@ -75,7 +77,7 @@ async function startNodes(jars: KafkaJars, starting: StartingInstance, keep: boo
   const nodes = settings.map(({ id, broker, proxied, advertised }): ClusterNode & { pid: number } => {
     const address = `127.0.0.1:${broker}`;
     const folder = join(starting.folder, `node${id}`);
-    const node = createKafkaNode({ jars, guard, folder, address, maxHeapMb: 256 });
+    const node = createKafkaNode({ jars, guard, folder, address, maxHeapMb: 256, archive });
     return {
       id,
       address,

@@ -4,7 +4,34 @@ import { join } from 'node:path';
 import { cacheFolder, ensureFolder } from './cache.ts';
 import { lastLines, runCommand } from './commands.ts';
 import { KAFKA_VERSION, type KafkaJars } from './kafka-jars.ts';
-import { loggingProperties, serverProperties } from './kafka-settings.ts';
+import {
+  type KafkaPorts,
+  type KafkaSecurity,
+  loggingProperties,
+  serverProperties,
+} from './kafka-settings.ts';
+import { freePorts } from './ports.ts';
+
+export interface PreparedNode {
+  readonly ports: { broker: number; controller: number; secure?: number };
+  /** `host:port` on which it will answer. */
+  readonly address: string;
+  readonly clusterId: string;
+}
+
+/** Writes what a node that is a cluster by itself needs into its folder: settings, with free ports, and data. */
+export async function prepareKafkaNode(
+  jars: KafkaJars,
+  folder: string,
+  security?: KafkaSecurity,
+): Promise<PreparedNode> {
+  const [broker, controller, secure] = (await freePorts(3)) as [number, number, number];
+  const ports: KafkaPorts = security ? { broker, controller, secure } : { broker, controller };
+  await writeFile(join(folder, 'server.properties'), serverProperties(folder, ports, security));
+  await writeFile(join(folder, 'log4j2.properties'), loggingProperties('info'));
+  const clusterId = await makeKafkaData(jars, join(folder, 'data'), security?.users);
+  return { ports: { ...ports }, address: `127.0.0.1:${broker}`, clusterId };
+}
 
 /**
  * Makes the data folder that a new node needs. Kafka's own StorageTool formats one once and it is copied from then on,

@@ -1,16 +1,9 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { makeKafkaData } from './kafka-data.ts';
+import { ensureKafkaArchive } from './kafka-archive.ts';
+import { prepareKafkaNode } from './kafka-data.ts';
 import { ensureKafkaJars, type KafkaJars } from './kafka-jars.ts';
 import { createKafkaNode, FAST_JVM } from './kafka-node.ts';
 import type { KafkaServer, StartOptions } from './kafka-server.ts';
-import {
-  type KafkaPorts,
-  type KafkaSecurity,
-  loggingProperties,
-  serverProperties,
-} from './kafka-settings.ts';
-import { freePorts } from './ports.ts';
+import type { KafkaSecurity } from './kafka-settings.ts';
 import { type StartingInstance, startInstance } from './start-instance.ts';
 
 /** Starts one node of Apache Kafka on Java, with ports, data and log of its own. Throws Unavailable without Java or Maven. */
@@ -49,17 +42,12 @@ async function startNode(
   security?: KafkaSecurity,
 ): Promise<KafkaServer> {
   const { folder, guard } = starting;
-  const [broker, controller, secure] = (await freePorts(3)) as [number, number, number];
-  const ports: KafkaPorts = security ? { broker, controller, secure } : { broker, controller };
-  const address = `127.0.0.1:${broker}`;
-  await writeFile(join(folder, 'server.properties'), serverProperties(folder, ports, security));
-  await writeFile(join(folder, 'log4j2.properties'), loggingProperties('info'));
-  const clusterId = await makeKafkaData(jars, join(folder, 'data'), security?.users);
-
-  const node = createKafkaNode({ jars, guard, folder, address, maxHeapMb: 512 });
+  const archive = await ensureKafkaArchive(jars);
+  const { ports, address, clusterId } = await prepareKafkaNode(jars, folder, security);
+  const node = createKafkaNode({ jars, guard, folder, address, maxHeapMb: 512, archive });
   node.launch();
-  const secureBroker = security ? `127.0.0.1:${secure}` : null;
-  await starting.save({ pid: node.pid, ports: { ...ports }, address: secureBroker ?? address });
+  const secureBroker = security ? `127.0.0.1:${ports.secure}` : null;
+  await starting.save({ pid: node.pid, ports, address: secureBroker ?? address });
   await node.ready({ clusterId });
   await starting.done(keep);
   return {

@@ -21,6 +21,10 @@ export interface KafkaNodeOptions {
   /** `host:port` on which it answers. */
   readonly address: string;
   readonly maxHeapMb: number;
+  /** Of `ensureKafkaArchive`. */
+  readonly archive?: string | null;
+  /** More options of the JVM. */
+  readonly jvm?: readonly string[];
 }
 
 /** One process of Apache Kafka. */
@@ -32,19 +36,30 @@ export interface KafkaNode {
   ready(options: Pick<WaitOptions, 'clusterId' | 'brokerCount'>): Promise<void>;
   /** Ends it at once (SIGKILL), and waits for the end. */
   kill(): Promise<void>;
+  /** Ends it in order (SIGTERM), and waits for the end. */
+  end(): Promise<void>;
   /** Freezes it (SIGSTOP): once this resolves, connections stay open and nothing answers. */
   pause(): Promise<void>;
   /** Ends `pause` (SIGCONT). */
   resume(): void;
 }
 
-export function createKafkaNode({ jars, guard, folder, address, maxHeapMb }: KafkaNodeOptions): KafkaNode {
+export function createKafkaNode(options: KafkaNodeOptions): KafkaNode {
+  const { jars, guard, folder, address, maxHeapMb, archive } = options;
   const logFile = join(folder, 'kafka.log');
   let child: ChildProcess | undefined;
   const isRunning = (): boolean =>
     child !== undefined && child.exitCode === null && child.signalCode === null;
   const signal = (name: NodeJS.Signals): void => {
     if (child?.pid !== undefined) signalGroup(child.pid, name);
+  };
+
+  const endBy = async (name: NodeJS.Signals): Promise<void> => {
+    if (child === undefined || !isRunning()) return;
+    const ended = once(child, 'exit');
+    child.ref();
+    signal(name);
+    await ended;
   };
 
   return {
@@ -56,13 +71,14 @@ export function createKafkaNode({ jars, guard, folder, address, maxHeapMb }: Kaf
     },
     launch() {
       const logging = `-Dlog4j2.configurationFile=${join(folder, 'log4j2.properties')}`;
-      const jvm = ['-Xms128m', `-Xmx${maxHeapMb}m`, ...FAST_JVM, logging, '-cp', jars.classPath];
+      const more = [...(archive ? [`-XX:SharedArchiveFile=${archive}`] : []), ...(options.jvm ?? [])];
+      const jvm = ['-Xms128m', `-Xmx${maxHeapMb}m`, ...FAST_JVM, ...more, logging, '-cp', jars.classPath];
       child = guard.start(jars.java, [...jvm, 'kafka.Kafka', join(folder, 'server.properties')], logFile);
     },
-    async ready(options) {
+    async ready(wait) {
       try {
         const failed = (): string | null => (isRunning() ? null : 'Kafka ended while it started');
-        await waitForKafka(address, { timeoutMs: READY_TIMEOUT_MS, failed, ...options });
+        await waitForKafka(address, { timeoutMs: READY_TIMEOUT_MS, failed, ...wait });
       } catch (error) {
         signal('SIGKILL');
         const output = await readFile(logFile, 'utf8').catch(() => '');
@@ -71,13 +87,8 @@ export function createKafkaNode({ jars, guard, folder, address, maxHeapMb }: Kaf
         throw new Error(`${(error as Error).message}; the end of its log:\n${lastLines(output)}`);
       }
     },
-    async kill() {
-      if (child === undefined || !isRunning()) return;
-      const ended = once(child, 'exit');
-      child.ref();
-      signal('SIGKILL');
-      await ended;
-    },
+    kill: () => endBy('SIGKILL'),
+    end: () => endBy('SIGTERM'),
     async pause() {
       if (child?.pid !== undefined) await pauseGroup(child.pid);
     },

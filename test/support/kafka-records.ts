@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { lastLines, runCommand } from '../../scripts/services/commands.ts';
+import { ensureKafkaJars } from '../../scripts/services/kafka-jars.ts';
 import type { KafkaServer } from '../../scripts/services/kafka-server.ts';
+import { type ReadRequest, type RecordReader, startRecordReader } from './record-reader.ts';
 
-/** A record as Kafka's own console consumer printed it. */
+/** A record as Kafka's own consumer gave it. */
 export interface ReadRecord {
   readonly partition: number;
   readonly offset: number;
@@ -14,15 +16,31 @@ export interface ReadRecord {
   readonly valueBytes: Buffer | null;
 }
 
+let reader: RecordReader | undefined;
+
 /**
- * Reads `count` records of a topic from its beginning with Kafka's console consumer (a client svc has nothing to do with),
- * in the order of partitions and offsets. Takes about two seconds, most of them for the start of a JVM.
+ * Reads `count` records of a topic from its beginning with Kafka's own consumer (a client svc has nothing to do with), in the
+ * order of partitions and offsets.
  */
 export async function readRecords(
   server: KafkaServer,
-  topic: string,
-  count: number,
-  timeoutMs: number,
+  request: Omit<ReadRequest, 'brokers'>,
+): Promise<ReadRecord[]> {
+  // In Docker there need not be a Java here.
+  if (server.how === 'docker') return readByConsole(server, request);
+  if (!reader?.isRunning) reader = startRecordReader(await ensureKafkaJars(() => {}));
+  return inOrder(await reader.read({ ...request, brokers: server.brokers }));
+}
+
+/** Ends what `readRecords` has started. */
+export function closeReader(): void {
+  reader?.close();
+}
+
+/** The same with Kafka's console consumer. Takes about two seconds, most of them for the start of a JVM. */
+export async function readByConsole(
+  server: KafkaServer,
+  { topic, count, timeoutMs }: Omit<ReadRequest, 'brokers'>,
 ): Promise<ReadRecord[]> {
   const mark = randomBytes(6).toString('hex');
   const marks = { field: `<${mark}F>`, record: `<${mark}R>`, header: `<${mark}H>`, none: `<${mark}N>` };
@@ -45,6 +63,10 @@ export async function readRecords(
       `${records.length} of ${count} records of ${topic} were read (exit code ${code})\n${lastLines(stderr, 4)}`,
     );
   }
+  return inOrder(records);
+}
+
+function inOrder(records: ReadRecord[]): ReadRecord[] {
   return records.sort((a, b) => a.partition - b.partition || a.offset - b.offset);
 }
 

@@ -44,7 +44,8 @@ requiring('kafka', 'startKafka', () => {
         { partition: 1, key: '', value: Buffer.from([0, 0xff, 0x0a, 0x80]) },
       ],
     });
-    const [first, tombstone, binary] = await kafka.read(topic, { count: 3 });
+    const records = await kafka.read(topic, { count: 3 });
+    const [first, tombstone, binary] = records;
     assert.deepEqual(
       { ...first, valueBytes: first?.valueBytes?.toString() },
       {
@@ -55,6 +56,7 @@ requiring('kafka', 'startKafka', () => {
     assert.deepEqual([tombstone?.key, tombstone?.value, tombstone?.valueBytes], [null, null, null]);
     assert.deepEqual([binary?.partition, binary?.key, binary?.headers], [1, '', {}]);
     assert.deepEqual(binary?.valueBytes, Buffer.from([0, 0xff, 0x0a, 0x80]));
+    assert.deepEqual(await kafka.read(topic, { byConsole: true }), records);
     await assert.rejects(
       kafka.read(topic, { count: 4, timeoutMs: 300 }),
       /holds 3 records after 300 ms, not 4/,

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs, { type Admin } from 'kafkajs';
 import { startKafkaServer, startSecureKafkaServer, useGivenKafka } from '../../scripts/services/kafka.ts';
 import type { KafkaControls, KafkaServer } from '../../scripts/services/kafka-server.ts';
-import { type ReadRecord, readRecords } from './kafka-records.ts';
+import { closeReader, type ReadRecord, readByConsole, readRecords } from './kafka-records.ts';
 
 export type { ReadRecord };
 
@@ -18,9 +18,12 @@ export interface TestKafka {
   count(topic: string): Promise<number>;
   /**
    * Waits until a topic holds at least `count` records (default 0) and reads ALL it then holds, so that one too many shows,
-   * with Kafka's own console consumer. In the order of partitions and offsets. Rejects after `timeoutMs` (default 15 s).
+   * with Kafka's own consumer, or its console consumer. In the order of partitions and offsets. Rejects after `timeoutMs` (default 15 s).
    */
-  read(topic: string, options?: { count?: number; timeoutMs?: number }): Promise<ReadRecord[]>;
+  read(
+    topic: string,
+    options?: { count?: number; timeoutMs?: number; byConsole?: boolean },
+  ): Promise<ReadRecord[]>;
   /** Ends the broker and removes its data. The shared one goes on until the end of the run. */
   stop(): Promise<void>;
 }
@@ -95,7 +98,7 @@ function testKafka(server: KafkaServer): TestKafka {
         }),
       );
     },
-    async read(topic, { count: least = 0, timeoutMs = 15_000 } = {}) {
+    async read(topic, { count: least = 0, timeoutMs = 15_000, byConsole = false } = {}) {
       const end = Date.now() + timeoutMs;
       let there = await count(topic);
       while (there < least) {
@@ -104,7 +107,8 @@ function testKafka(server: KafkaServer): TestKafka {
         await sleep(50);
         there = await count(topic);
       }
-      return there === 0 ? [] : readRecords(server, topic, there, timeoutMs);
+      if (there === 0) return [];
+      return (byConsole ? readByConsole : readRecords)(server, { topic, count: there, timeoutMs });
     },
   };
 }
@@ -138,6 +142,7 @@ function isPassing({ retriable = false, type, errors = [] }: KafkaJSError): bool
 // At the end of the run, whoever used it first. A run that is killed leaves nothing either: see scripts/services/guard.ts.
 if (typeof after === 'function') {
   after('stop Kafka', async () => {
+    closeReader();
     const servers = [...own, ...(shared ? [await shared.catch(() => null)] : [])];
     await Promise.all(servers.map((server) => server?.stop()));
   });

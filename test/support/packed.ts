@@ -2,12 +2,15 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   existsSync,
+  linkSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -26,23 +29,29 @@ export type Dependencies = Readonly<Record<string, string>>;
  */
 export function installPacked(name: string, dependencies: Dependencies = {}): string {
   const tarball = pack();
-  const key = createHash('sha256')
-    .update(readFileSync(tarball))
-    .update(JSON.stringify(dependencies))
-    .digest('hex')
-    .slice(0, 16);
-  const folder = join(cache, 'packed', `${name}-${key}`);
-  if (existsSync(folder)) {
-    utimesSync(folder, new Date(), new Date());
-    return folder;
-  }
-  prune(name);
-  const making = `${folder}.${process.pid}`;
-  mkdirSync(making, { recursive: true });
-  const manifest = { name, private: true, dependencies: { ...dependencies, svc: `file:${tarball}` } };
-  writeFileSync(join(making, 'package.json'), JSON.stringify(manifest, null, 2));
+  const wanted = JSON.stringify(dependencies);
+  return once('packed', name, [readFileSync(tarball), wanted], (folder) => {
+    // What npm makes of the manifests is the same for each build of svc: its files are all that is exchanged.
+    const manifest = execFileSync('tar', ['-xOf', tarball, 'package/package.json']);
+    link(
+      once('packed-trees', name, [manifest, wanted], (tree) => install(tree, name, dependencies)),
+      folder,
+    );
+    const svc = join(folder, 'node_modules', 'svc');
+    rmSync(svc, { recursive: true });
+    mkdirSync(svc);
+    execFileSync('tar', ['-xf', tarball, '-C', svc, '--strip-components=1']);
+    // npm goes by its list of the tree only where nothing there is newer.
+    utimesSync(join(folder, 'node_modules', '.package-lock.json'), new Date(), new Date());
+  });
+}
+
+function install(folder: string, name: string, dependencies: Dependencies): void {
+  mkdirSync(folder);
+  const manifest = { name, private: true, dependencies: { ...dependencies, svc: `file:${pack()}` } };
+  writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest, null, 2));
   npm(
-    making,
+    folder,
     'install',
     '--no-audit',
     '--no-fund',
@@ -50,6 +59,26 @@ export function installPacked(name: string, dependencies: Dependencies = {}): st
     '--prefer-offline',
     '--loglevel=error',
   );
+}
+
+/** The folder below `kind` that is made out of this content; `make` makes it, unless it is there. */
+function once(
+  kind: string,
+  name: string,
+  content: readonly (string | Buffer)[],
+  make: (folder: string) => void,
+): string {
+  const hash = createHash('sha256');
+  for (const part of content) hash.update(part);
+  const folder = join(cache, kind, `${name}-${hash.digest('hex').slice(0, 16)}`);
+  if (existsSync(folder)) {
+    utimesSync(folder, new Date(), new Date());
+    return folder;
+  }
+  prune(kind, name);
+  mkdirSync(join(cache, kind), { recursive: true });
+  const making = `${folder}.${process.pid}`;
+  make(making);
   try {
     renameSync(making, folder);
   } catch {
@@ -58,11 +87,22 @@ export function installPacked(name: string, dependencies: Dependencies = {}): st
   return folder;
 }
 
+/** A tree of folders with the same files, not copies of them: nobody writes into the packages of an application. */
+function link(from: string, to: string): void {
+  mkdirSync(to);
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
+    const [source, target] = [join(from, entry.name), join(to, entry.name)];
+    if (entry.isDirectory()) link(source, target);
+    else if (entry.isSymbolicLink()) symlinkSync(readlinkSync(source), target);
+    else linkSync(source, target);
+  }
+}
+
 const unusedMs = 60 * 60_000;
 
 /** Removes the same application with other builds of svc, once nobody has used them for an hour: each may take 100 MB. */
-function prune(name: string): void {
-  const parent = join(cache, 'packed');
+function prune(kind: string, name: string): void {
+  const parent = join(cache, kind);
   if (!existsSync(parent)) return;
   const own = new RegExp(`^${name}-[0-9a-f]{16}(\\.\\d+)?$`);
   for (const entry of readdirSync(parent).filter((each) => own.test(each))) {
