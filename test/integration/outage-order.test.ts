@@ -35,6 +35,11 @@ requiring('own-kafka', 'the order of keys over an outage of a real Kafka', funct
     return count;
   }
 
+  async function read(topic: string, count = 0): Promise<{ key: string; turn: number }[]> {
+    const records = await kafka.read(topic, { count, timeoutMs: 60_000 });
+    return records.map(({ key, headers }) => ({ key: String(key), turn: Number(headers.n) }));
+  }
+
   async function startClient(client: string) {
     const topic = `orders-${client}`;
     await kafka.createTopic(topic, { partitions: 3 });
@@ -69,19 +74,9 @@ requiring('own-kafka', 'the order of keys over an outage of a real Kafka', funct
     for (const [index, { svc, topic, client }] of clients.entries()) {
       const count = (await counts)[index] as number;
       await svc.end();
-      const seen = new Set<number>();
-      const last = new Map<string, number>();
-      for (const { key, headers } of await kafka.read(topic, { count, timeoutMs: 60_000 })) {
-        const n = Number(headers.n);
-        if (seen.has(n)) continue;
-        seen.add(n);
-        assert.ok(
-          n > (last.get(String(key)) ?? -1),
-          `${client}: ${n} after ${last.get(String(key))} of ${key}`,
-        );
-        last.set(String(key), n);
-      }
-      assert.equal(seen.size, count);
+      const records = await read(topic, count);
+      assert.deepEqual([client, ...outOfOrder(records).slice(0, 5)], [client]);
+      assert.equal(new Set(records.map(({ turn }) => turn)).size, count);
     }
   });
 
@@ -121,10 +116,7 @@ requiring('own-kafka', 'the order of keys over an outage of a real Kafka', funct
     next.tell('end');
     await next.ended;
 
-    const records = (await kafka.read(topic, { timeoutMs: 60_000 })).map(({ key, headers }) => ({
-      key: String(key),
-      turn: Number(headers.n),
-    }));
+    const records = await read(topic);
     const found = new Set(records.map(({ key, turn }) => `${key} ${turn}`));
     const isThere = (name: string, n: number): boolean => found.has(`${name}-${n % 6} ${n}`);
     const numbers = (from: number, to: number) => Array.from({ length: to - from }, (_, n) => from + n);
@@ -133,16 +125,8 @@ requiring('own-kafka', 'the order of keys over an outage of a real Kafka', funct
       ...numbers(0, other.safeUpTo).filter((n) => !isThere('other', n)),
       ...numbers(1_000_000, next.safeUpTo).filter((n) => !isThere('other', n)),
     ];
-    console.error({
-      sent,
-      left,
-      twice: records.length - found.size,
-      gone: gone.safeUpTo,
-      other: other.safeUpTo,
-      all: records.length,
-    });
-    assert.deepEqual(lost, []);
-    assert.deepEqual(outOfOrder(records), []);
+    assert.deepEqual(lost.slice(0, 5), []);
+    assert.deepEqual(outOfOrder(records).slice(0, 5), []);
     // The batch that was under way when the draining one was killed.
     assert.ok(records.length - found.size <= 1_000, `${records.length - found.size} are there twice`);
     rmSync(backupFolder, { recursive: true });
