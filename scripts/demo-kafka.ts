@@ -1,20 +1,21 @@
 import { execFile, execFileSync } from 'node:child_process';
+import type { TopicEvent } from './demo-ledger.ts';
 import { startKafkaServer } from './services/kafka.ts';
 
 export interface DemoKafka {
   readonly brokers: readonly string[];
   /** The first record of a topic, as JSON, read by Kafka's own console consumer. */
   readFirst(topic: string): Promise<string>;
-  /** How many different events lie in these topics, read by Kafka's own console consumer. Fails where one is there twice. */
-  countEvents(topics: readonly string[], expected: number): Promise<number>;
+  /** The first `most` records of these topics, in the order of each partition, read by Kafka's own console consumer. */
+  readEvents(topics: readonly string[], most: number): Promise<TopicEvent[]>;
   /** Ends the broker as a crash does. */
   kill(): Promise<void>;
   restart(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** How long the consumer waits for one record more than there should be. */
-const oneMoreMs = 4_000;
+/** How long the consumer waits for one record more. */
+const nextMs = 4_000;
 
 /** A real Kafka for the demo, of its own: it is to be hurt. It ends with the demo. */
 export async function startDemoKafka(say: (text: string) => void): Promise<DemoKafka> {
@@ -27,20 +28,21 @@ export async function startDemoKafka(say: (text: string) => void): Promise<DemoK
     kill: () => controls.kill(),
     restart: () => controls.restart(),
     stop: () => kafka.stop(),
-    async countEvents(topics, expected) {
+    async readEvents(topics, most) {
       const { program, args } = kafka.consoleConsumer([
         ...['--bootstrap-server', kafka.brokers.join(','), '--include', topics.join('|'), '--from-beginning'],
-        ...['--max-messages', String(expected + 1), '--timeout-ms', String(oneMoreMs)],
-        ...['--formatter-property', 'print.headers=true', '--formatter-property', 'print.value=false'],
+        ...['--max-messages', String(most), '--timeout-ms', String(nextMs)],
+        ...['--formatter-property', 'print.headers=true', '--formatter-property', 'print.key=true'],
+        ...['--formatter-property', 'print.value=false'],
       ]);
       // It ends with an error when nothing more comes, which is what is hoped for.
       const output = await new Promise<string>((resolve) =>
         execFile(program, args, { timeout: 30_000 }, (_, stdout) => resolve(stdout)),
       );
-      const ids = [...output.matchAll(/\beventId:(\d+)/g)].map(([, id]) => id);
-      const different = new Set(ids).size;
-      if (different < ids.length) throw new Error(`${ids.length - different} events are in Kafka twice`);
-      return different;
+      return [...output.matchAll(/\beventId:(\d+)\S*\t(.*)$/gm)].map(([, id = '', key = '']) => ({
+        id,
+        key,
+      }));
     },
     async readFirst(topic) {
       const { program, args } = kafka.consoleConsumer([

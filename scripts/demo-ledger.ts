@@ -1,3 +1,7 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { outOfOrder } from '../test/support/key-order.ts';
+
 /** What became of the events so far, as `/metrics` counts them. */
 export interface Ledger {
   readonly calls: number;
@@ -34,6 +38,47 @@ export async function readLedger(management: string): Promise<Ledger> {
   ) as unknown as Ledger;
 }
 
+/** A record of a topic. The ids count up with the calls. */
+export interface TopicEvent {
+  readonly id: string;
+  readonly key: string;
+}
+
+/** What lies in the topics at last, and which of it came through the backup. */
+export interface TopicAccount {
+  readonly events: number;
+  readonly keys: number;
+  readonly throughBackup: number;
+  /** Behind a later event of their key. */
+  readonly outOfOrder: number;
+  readonly repeated: number;
+  /** Were in the backup, and are not in the topics. */
+  readonly missing: number;
+}
+
+/** @param found in the order of each partition @param backedUp ids of what was taken out of the backup */
+export function accountOf(found: readonly TopicEvent[], backedUp: ReadonlySet<string>): TopicAccount {
+  const ids = new Set(found.map(({ id }) => id));
+  const throughBackup = [...backedUp].filter((id) => ids.has(id)).length;
+  return {
+    events: ids.size,
+    keys: new Set(found.map(({ key }) => key)).size,
+    throughBackup,
+    outOfOrder: outOfOrder(found.map(({ id, key }) => ({ key, turn: BigInt(id) }))).length,
+    repeated: found.length - ids.size,
+    missing: backedUp.size - throughBackup,
+  };
+}
+
+/** Ids of the events that lie in files and segments of a folder. */
+export function idsIn(folder: string): Set<string> {
+  const names = readdirSync(folder).filter((name) => /\.(json|ndjson|open)$/.test(name));
+  const ids = names.flatMap((name) =>
+    [...readFileSync(join(folder, name), 'utf8').matchAll(/^\{"eventId":"(\d+)"/gm)].map(([, id = '']) => id),
+  );
+  return new Set(ids);
+}
+
 /** One moment of the demo: the ledger, and what lies in Kafka where that was looked at. */
 export interface Moment {
   readonly name: string;
@@ -58,15 +103,25 @@ export function ledgerTable(moments: readonly Moment[]): string[] {
   );
 }
 
+/** The order of the keys, as a line of text. */
+export function orderLine({ events, keys, throughBackup, outOfOrder: late }: TopicAccount): string {
+  return `${events} events over ${keys} keys in the topics, ${throughBackup} of them through the backup: ${late} out of order`;
+}
+
 /** What does not add up at the end; empty when everything does. */
-export function problemsOf({ ledger, inKafka }: Moment): string[] {
+export function problemsOf(ledger: Ledger, inTopics: TopicAccount): string[] {
   const { calls, published, backup, drained, refused, lost, inFlight, waiting } = ledger;
+  const { events, throughBackup, repeated, missing } = inTopics;
   const checks: [boolean, string][] = [
     [calls === published + backup + refused + lost && inFlight === 0, 'an event has no outcome, or two'],
     [backup > 0, 'the outage was over before an event noticed it'],
     [drained === backup && waiting === 0, 'the backup is not empty'],
     [refused + lost === 0, 'events were refused or lost'],
-    [inKafka === calls, `Kafka holds ${inKafka} different events, not ${calls}`],
+    [events === calls, `Kafka holds ${events} different events, not ${calls}`],
+    [repeated === 0, `${repeated} events are in Kafka twice`],
+    [missing === 0, `${missing} events of the backup are not in Kafka`],
+    [throughBackup === drained, `${throughBackup} events of the backup are in Kafka, not ${drained}`],
+    [inTopics.outOfOrder === 0, `${inTopics.outOfOrder} events are behind later ones of their key`],
   ];
   return checks.filter(([holds]) => !holds).map(([, problem]) => problem);
 }

@@ -1,6 +1,15 @@
 import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import type { DemoKafka } from './demo-kafka.ts';
-import { ledgerTable, type Moment, problemsOf, readLedger } from './demo-ledger.ts';
+import {
+  accountOf,
+  idsIn,
+  ledgerTable,
+  type Moment,
+  orderLine,
+  problemsOf,
+  readLedger,
+} from './demo-ledger.ts';
 
 export interface OutageScene {
   readonly kafka: DemoKafka;
@@ -16,30 +25,26 @@ export interface OutageScene {
 
 const ordersDuringOutage = 6;
 
-/** The broker goes and comes back; every event is accounted for, or this rejects. */
+/** The broker goes and comes back; every event is accounted for and in its order, or this rejects. */
 export async function showOutage(scene: OutageScene): Promise<void> {
-  const { kafka, address, management, say, title, until } = scene;
-  const at = async (name: string, counted: boolean): Promise<Moment> => {
-    const ledger = await readLedger(management);
-    const inKafka = counted
-      ? await kafka.countEvents(scene.topics, ledger.published + ledger.drained)
-      : undefined;
-    return { name, ledger, inKafka };
-  };
-  const order = async (product: string): Promise<void> => {
-    const body = JSON.stringify({ customer: 'Ada', product, quantity: 1 });
+  const { kafka, address, management, backupFolder, say, title, until } = scene;
+  const ledger = () => readLedger(management);
+  const post = async (path: string, body: unknown): Promise<{ readonly id: number }> => {
     const headers = { 'content-type': 'application/json' };
-    const { status } = await fetch(`${address}/orders`, { method: 'POST', headers, body });
-    if (status !== 201) throw new Error(`the application answered ${status}`);
+    const answer = await fetch(address + path, { method: 'POST', headers, body: JSON.stringify(body) });
+    if (!answer.ok) throw new Error(`the application answered ${answer.status}`);
+    return (await answer.json()) as { id: number };
   };
-  const isSettled = async (): Promise<true | undefined> =>
-    (await readLedger(management)).inFlight === 0 || undefined;
-  const moments = [await at('before', true)];
+  const order = () => post('/orders', { customer: 'Ada', product: 'umbrella', quantity: 1 });
+  const isSettled = async (): Promise<true | undefined> => (await ledger()).inFlight === 0 || undefined;
+  const atFirst = await ledger();
+  const first = await kafka.readEvents(scene.topics, atFirst.published);
+  const before: Moment = { name: 'before', ledger: atFirst, inKafka: accountOf(first, new Set()).events };
 
   title('The broker goes: its process is killed');
   await kafka.kill();
   const started = Date.now();
-  await Promise.all(Array.from({ length: ordersDuringOutage }, () => order('umbrella')));
+  const orders = await Promise.all(Array.from({ length: ordersDuringOutage }, order));
   const seconds = ((Date.now() - started) / 1000).toFixed(1);
   say(
     `   ${ordersDuringOutage} more orders were accepted, after ${seconds} s: nobody waits longer than 2 s for an event`,
@@ -50,45 +55,56 @@ export async function showOutage(scene: OutageScene): Promise<void> {
   await until('every event in its place', isSettled, 20_000);
   say('   Now svc knows that the cluster is away: the next order is not held up by it.');
   const quick = Date.now();
-  await order('umbrella');
-  say(`   One more order: ${Date.now() - quick} ms. Its events are files, as all that were not published:`);
+  orders.push(await order());
+  say(
+    `   One more order: ${Date.now() - quick} ms. Its events are on the disk, as all that were not published:`,
+  );
   await until('the last event in its place', isSettled, 20_000);
-  const files = readdirSync(scene.backupFolder).filter((name) => name.endsWith('.json'));
-  for (const name of files.slice(0, 3)) say(`   ${scene.backupFolder}/${name}`);
-  say(`   … ${files.length} files in all`);
+  const names = readdirSync(backupFolder).filter((name) => name.startsWith('segment-'));
+  for (const name of names) say(`   ${join(backupFolder, name)}`);
+  say(`   ${idsIn(backupFolder).size} events in all`);
   const health = await (await fetch(`${management}/actuator/health/svc`)).text();
   say(`   health: ${health}`);
-  moments.push(await at('broker away', false));
+  const away: Moment = { name: 'broker away', ledger: await ledger(), inKafka: undefined };
 
   title('The broker is back');
   await kafka.restart();
-  const before = (moments[1] as Moment).ledger.published;
-  await until(
-    'an event in Kafka',
-    async () => {
-      await order('bell');
-      return (await readLedger(management)).published > before ? true : undefined;
-    },
-    20_000,
+  await Promise.all(orders.map(({ id }) => post(`/orders/${id}/cancel`, { reason: 'it rains no more' })));
+  say(
+    `   These ${orders.length} orders are cancelled at once. No event overtakes an earlier one of its key:`,
   );
-  say('   The next order reached it. That is the sign for svc to send what lies in the backup.');
+  say('   it goes behind those in the backup, which svc sends first.');
   await until(
     'an empty backup',
     async () => {
-      const { backup, drained, waiting } = await readLedger(management);
+      const { backup, drained, waiting } = await ledger();
       return drained === backup && waiting === 0 ? true : undefined;
     },
     40_000,
   );
-  const last = await at('broker back', true);
-  moments.push(last);
+  await until(
+    'an event that goes to Kafka at once',
+    async () => {
+      await order();
+      return (await ledger()).published > away.ledger.published || undefined;
+    },
+    20_000,
+  );
+  say('   Nothing is left there: the next order goes to its topic at once again.');
+  await until('every event in its place', isSettled, 20_000);
+  const atLast = await ledger();
+  // One more than there should be would show.
+  const found = await kafka.readEvents(scene.topics, atLast.calls + 1);
+  const account = accountOf(found, idsIn(join(backupFolder, 'recovered')));
+  const last: Moment = { name: 'broker back', ledger: atLast, inKafka: account.events };
 
   title('The ledger');
-  for (const line of ledgerTable(moments)) say(`   ${line}`);
-  const problems = problemsOf(last);
+  for (const line of ledgerTable([before, away, last])) say(`   ${line}`);
+  say(`\n   ${orderLine(account)}`);
+  const problems = problemsOf(atLast, account);
   if (problems.length > 0) throw new Error(`the ledger does not add up: ${problems.join('; ')}`);
-  const { calls, published, backup } = last.ledger;
+  const { calls, published, backup } = atLast;
   say(
-    `\n   ${calls} events = ${published} published at once + ${backup} through the backup. Nothing is missing, nothing is there twice.`,
+    `   ${calls} events = ${published} published at once + ${backup} through the backup. Nothing is missing, nothing is there twice.`,
   );
 }

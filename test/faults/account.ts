@@ -1,3 +1,4 @@
+import { outOfOrder } from '../support/key-order.ts';
 import type { Ledger } from './load-app.ts';
 import type { FoundRecord } from './read-topics.ts';
 import type { StoredEvent } from './stored-events.ts';
@@ -94,19 +95,10 @@ function idsPerCall(found: readonly (Call & { eventId: string })[]): number {
   return double.size;
 }
 
-/** Events of a key that stand behind a later one of it; repetitions do not count. */
 function disorder(records: readonly FoundRecord[]): string[] {
-  const seen = new Set<string>();
-  const last = new Map<string, number>();
-  const found: string[] = [];
-  for (const record of records) {
-    const name = nameOf(record);
-    if (seen.has(name)) continue;
-    seen.add(name);
-    const before = last.get(record.key);
-    if (before !== undefined && record.number < before) found.push(`${name} behind ${record.key}/${before}`);
-    else last.set(record.key, record.number);
-  }
+  const found = outOfOrder(records.map(({ key, number }) => ({ key, turn: number }))).map(
+    ([late, before]) => `${late.key}/${late.turn} behind ${before.key}/${before.turn}`,
+  );
   if (found.length === 0) return [];
   return [`${found.length} events out of order: ${found.slice(0, 5).join(', ')}`];
 }

@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createLineCounts } from '../../src/adapters/local-backup/source/count-lines.ts';
 import { type OwnKafka, startOwnKafka } from '../support/kafka.ts';
+import { outOfOrder } from '../support/key-order.ts';
 import { requiring } from '../support/requires.ts';
+import type { BacklogOrder, BacklogSaid, BacklogSetup } from './backlog-app.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -25,6 +33,11 @@ requiring('own-kafka', 'the order of keys over an outage of a real Kafka', funct
       }
     }
     return count;
+  }
+
+  async function read(topic: string, count = 0): Promise<{ key: string; turn: number }[]> {
+    const records = await kafka.read(topic, { count, timeoutMs: 60_000 });
+    return records.map(({ key, headers }) => ({ key: String(key), turn: Number(headers.n) }));
   }
 
   async function startClient(client: string) {
@@ -61,19 +74,98 @@ requiring('own-kafka', 'the order of keys over an outage of a real Kafka', funct
     for (const [index, { svc, topic, client }] of clients.entries()) {
       const count = (await counts)[index] as number;
       await svc.end();
-      const seen = new Set<number>();
-      const last = new Map<string, number>();
-      for (const { key, headers } of await kafka.read(topic, { count, timeoutMs: 60_000 })) {
-        const n = Number(headers.n);
-        if (seen.has(n)) continue;
-        seen.add(n);
-        assert.ok(
-          n > (last.get(String(key)) ?? -1),
-          `${client}: ${n} after ${last.get(String(key))} of ${key}`,
-        );
-        last.set(String(key), n);
-      }
-      assert.equal(seen.size, count);
+      const records = await read(topic, count);
+      assert.deepEqual([client, ...outOfOrder(records).slice(0, 5)], [client]);
+      assert.equal(new Set(records.map(({ turn }) => turn)).size, count);
     }
   });
+
+  it('of two processes in one folder, both killed, one of them while it drains: all is sent in order by the next one', async () => {
+    const topic = 'orders-of-two';
+    const backlog = 6_000;
+    await kafka.createTopic(topic, { partitions: 3 });
+    const backupFolder = mkdtempSync(join(tmpdir(), 'svc-shared-'));
+    const setup = { brokers: kafka.brokers, topic, backupFolder, firstNumber: 0 };
+    const gone = startApp({ ...setup, name: 'gone' });
+    const other = startApp({ ...setup, name: 'other' });
+    const both = [gone, other];
+    for (const app of both) app.tell({ publish: 500 });
+    await Promise.all(both.map((app) => app.safe(500)));
+
+    await kafka.kill();
+    for (const app of both) app.tell({ publish: backlog });
+    await Promise.all(both.map((app) => app.safe(500 + backlog)));
+    gone.tell({ publish: backlog });
+    gone.child.kill('SIGKILL');
+    await gone.killed();
+    other.tell('die in drain');
+    await kafka.restart();
+    other.tell({ publish: 10 * backlog });
+    await other.killed();
+    const { sent, left } = await linesIn(backupFolder);
+    assert.ok(sent > 0 && left > backlog, `${sent} were sent and ${left} left when it was killed`);
+    const next = startApp({ ...setup, name: 'other', firstNumber: 1_000_000 });
+    next.tell({ publish: 1_000 });
+    await next.safe(1_001_000);
+    await until(
+      'an empty backup',
+      () => !readdirSync(backupFolder).some((name) => name.startsWith('segment-')),
+    );
+    next.tell({ publish: 10 });
+    await next.safe(1_001_010);
+    next.tell('end');
+    await next.ended;
+
+    const records = await read(topic);
+    const found = new Set(records.map(({ key, turn }) => `${key} ${turn}`));
+    const isThere = (name: string, n: number): boolean => found.has(`${name}-${n % 6} ${n}`);
+    const numbers = (from: number, to: number) => Array.from({ length: to - from }, (_, n) => from + n);
+    const lost = [
+      ...numbers(0, gone.safeUpTo).filter((n) => !isThere('gone', n)),
+      ...numbers(0, other.safeUpTo).filter((n) => !isThere('other', n)),
+      ...numbers(1_000_000, next.safeUpTo).filter((n) => !isThere('other', n)),
+    ];
+    assert.deepEqual(lost.slice(0, 5), []);
+    assert.deepEqual(outOfOrder(records).slice(0, 5), []);
+    // The batch that was under way when the draining one was killed.
+    assert.ok(records.length - found.size <= 1_000, `${records.length - found.size} are there twice`);
+    rmSync(backupFolder, { recursive: true });
+  });
 });
+
+/** A process that shares the folder of its backup with others. */
+function startApp(setup: BacklogSetup) {
+  const child = fork(join(import.meta.dirname, 'backlog-app.ts'), [JSON.stringify(setup)]);
+  const app = { child, safeUpTo: setup.firstNumber };
+  child.on('message', ({ safeUpTo }: BacklogSaid) => {
+    app.safeUpTo = safeUpTo;
+  });
+  const ended = once(child, 'exit');
+  return Object.assign(app, {
+    tell: (order: BacklogOrder) => void child.send(order),
+    safe: (number: number) => until(`${number} events of ${setup.name}`, () => app.safeUpTo >= number),
+    async killed() {
+      const [, signal] = await ended;
+      assert.equal(signal, 'SIGKILL');
+    },
+    ended,
+  });
+}
+
+async function until(what: string, isSo: () => boolean): Promise<void> {
+  for (const endMs = performance.now() + 60_000; !isSo(); await sleep(10))
+    assert.ok(performance.now() < endMs, `gave up waiting for ${what}`);
+}
+
+/** Lines of the segments in a folder, by the notes of what is done. */
+async function linesIn(folder: string): Promise<{ sent: number; left: number }> {
+  const names = readdirSync(folder).filter((name) => /^segment-.*\.ndjson(\.open)?$/.test(name));
+  const read = (name: string): string => readFileSync(join(folder, name), 'utf8');
+  const lines = names.reduce((sum, name) => sum + read(name).split('\n').length - 1, 0);
+  const counts = createLineCounts();
+  const waiting = await Promise.all(
+    names.map((name) => counts.waitingIn(join(folder, name), Number.MAX_SAFE_INTEGER)),
+  );
+  const left = waiting.reduce((sum, count) => sum + count, 0);
+  return { sent: lines - left, left };
+}

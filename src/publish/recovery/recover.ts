@@ -91,6 +91,8 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
   const counts = new Map<string, number>();
   /** Topics that take nothing in this run, and why: a wrong password is not tried with each event. */
   const refusals = new Map<string, string>();
+  /** With `keepsOrder`: by group, why nothing more of it is sent in this run. */
+  const heldUp = new Map<string, string>();
   const most = options.keepsOrder === true ? maxReadCount : maxBatchCount;
   const size = ratePerSecond > 0 ? Math.min(most, Math.ceil(ratePerSecond)) : most;
 
@@ -146,7 +148,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
       const count = counts.get(topic);
       const partition = count === undefined ? undefined : options.partitionOf(event.key, count);
       const id = `${topic} ${partition}`;
-      const group = groups.get(id) ?? { topic, partition, events: [], away: undefined, heldUp: undefined };
+      const group = groups.get(id) ?? { id, topic, partition, events: [], away: undefined };
       groups.set(id, group);
       group.events.push(event);
     }
@@ -165,7 +167,8 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
   /** The events that are acknowledged. */
   async function sendPart(group: Group, events: readonly StoredEvent[]): Promise<readonly StoredEvent[]> {
     const { topic, partition } = group;
-    if (group.heldUp !== undefined) return holdUp(group, events, group.heldUp);
+    const before = heldUp.get(group.id) ?? heldUp.get(`${topic} ${undefined}`);
+    if (before !== undefined) return holdUp(group, events, before);
     if (report.stoppedBy !== undefined) {
       fail(events, report.stoppedBy.message);
       return [];
@@ -200,7 +203,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
   }
 
   function holdUp(group: Group, events: readonly StoredEvent[], reason: string): readonly StoredEvent[] {
-    group.heldUp = reason;
+    heldUp.set(group.id, reason);
     fail(events, reason);
     for (const event of events) options.onHeldUp?.(event);
     return [];
@@ -253,12 +256,12 @@ function isGone({ cause }: SendFailure): boolean {
 }
 
 interface Group {
+  readonly id: string;
   readonly topic: string;
   readonly partition: number | undefined;
   readonly events: StoredEvent[];
-  /** With `keepsOrder`: the cluster did not take a part of it, and why what is behind that part was not sent. */
+  /** With `keepsOrder`: the cluster did not take a part of it. */
   away: SendFailure | undefined;
-  heldUp: string | undefined;
 }
 
 /** Refusals of one record among those of a send. */

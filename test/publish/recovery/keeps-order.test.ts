@@ -83,4 +83,16 @@ describe('recovery that keeps the order', () => {
     const { report, done, heldUp } = await run(40, (id) => (id === 7 ? invalid : undefined));
     assert.deepEqual([report.failed, done.length, heldUp], [1, 39, []]);
   });
+
+  it('a partition that fails once is left alone for the rest of the run: nothing later overtakes, the others go on', async () => {
+    let isFirst = true;
+    const failsOnce = (id: number): SendFailure | undefined => {
+      if (id % 2 !== 0 || !isFirst) return undefined;
+      isFirst = false;
+      return away;
+    };
+    const { done, report } = await run(3_000, failsOnce, { accept: () => true });
+    assert.deepEqual([done.length, done.some((id) => id % 2 === 0)], [1_500, false]);
+    assert.deepEqual([report.failed, report.stoppedBy], [1_500, undefined]);
+  });
 });
