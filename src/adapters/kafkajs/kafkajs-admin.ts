@@ -1,5 +1,7 @@
 import type { Admin } from 'kafkajs';
 import type { ClusterInfo } from '../../publish/broker.ts';
+import { firstAnswer } from '../kafka/first-answer.ts';
+import type { Silence } from '../kafka/silence.ts';
 import type { KafkajsClient, KafkajsClientOptions, OpenKafkajsClient } from './kafkajs-client.ts';
 import { connectThroughSeeds, disconnectWithin } from './kafkajs-connect.ts';
 import { rootCause } from './kafkajs-failure.ts';
@@ -38,7 +40,12 @@ export function adminOptions<T extends KafkajsClientOptions>(options: T): T {
   return { ...options, requestTimeoutMs: Math.min(options.requestTimeoutMs, longestAnswerMs) };
 }
 
-export function createKafkajsAdmin(open: OpenKafkajsClient, options: KafkajsClientOptions): KafkajsAdmin {
+/** @param notice hears of the first try of each question */
+export function createKafkajsAdmin(
+  open: OpenKafkajsClient,
+  options: KafkajsClientOptions,
+  notice: Silence['notice'] = (question) => question,
+): KafkajsAdmin {
   const { brokers, requestTimeoutMs } = adminOptions(options);
   let connection: Connection | undefined;
   let lastSeen: ClusterInfo | undefined;
@@ -50,20 +57,32 @@ export function createKafkajsAdmin(open: OpenKafkajsClient, options: KafkajsClie
     dropped.client.destroySockets();
   };
 
-  const ask = async <T>(question: (admin: Admin) => Promise<T>): Promise<T> => {
-    if (connection === undefined) {
-      const client = open({ requestTimeoutMs });
-      const admin = client.kafka.admin({ retry: { retries: 0 } });
-      connection = { client, admin, connected: connectThroughSeeds(admin, brokers.length) };
-    }
-    const used = connection;
+  const connect = (): Connection => {
+    const client = open({ requestTimeoutMs });
+    const admin = client.kafka.admin({ retry: { retries: 0 } });
+    return { client, admin, connected: connectThroughSeeds(admin, brokers.length) };
+  };
+
+  const askOver = async <T>(used: Connection, question: (admin: Admin) => Promise<T>): Promise<T> => {
     try {
       await used.connected;
       return await question(used.admin);
     } catch (error) {
-      if (!topicProblems.has(rootCause(error).type ?? '')) void drop(used);
+      if (connection === used && !topicProblems.has(rootCause(error).type ?? '')) connection = undefined;
       throw error;
+    } finally {
+      if (used !== connection) void drop(used);
     }
+  };
+
+  const ask = <T>(question: (admin: Admin) => Promise<T>): Promise<T> => {
+    let last: Connection | undefined;
+    return firstAnswer((_, isAgain) => {
+      // The one that was asked may be dead without a word.
+      if (connection === undefined || connection === last) connection = connect();
+      last = connection;
+      return isAgain ? askOver(last, question) : notice(askOver(last, question));
+    });
   };
 
   const describe = async (): Promise<ClusterInfo> => {
