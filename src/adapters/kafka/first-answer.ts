@@ -9,12 +9,16 @@ const mostAgain = 2;
  * further try has a second and a half. Rejects as the first one does, when the others have had their time.
  *
  * @param ask `signal` is aborted when nobody waits for this try any more; `isAgain`: others are without an answer
+ * @param isAnswer whether an error is what the cluster says: then no other try would say anything else
  */
-export function firstAnswer<T>(ask: (signal: AbortSignal, isAgain: boolean) => Promise<T>): Promise<T> {
+export function firstAnswer<T>(
+  ask: (signal: AbortSignal, isAgain: boolean) => Promise<T>,
+  isAnswer: (error: unknown) => boolean,
+): Promise<T> {
   return new Promise((resolve, reject) => {
     const underWay = new Set<AbortController>();
     const again: AbortController[] = [];
-    let failure: { readonly error: unknown } | undefined;
+    let firstFailure: { readonly error: unknown } | undefined;
 
     function end(): void {
       clearInterval(timer);
@@ -22,9 +26,12 @@ export function firstAnswer<T>(ask: (signal: AbortSignal, isAgain: boolean) => P
     }
 
     function over(one: AbortController): void {
-      if (!underWay.delete(one) || underWay.size > 0) return;
+      if (underWay.delete(one) && underWay.size === 0) fail(firstFailure?.error);
+    }
+
+    function fail(error: unknown): void {
       end();
-      reject(failure?.error);
+      reject(error);
     }
 
     function begin(isAgain: boolean): AbortController {
@@ -36,17 +43,18 @@ export function firstAnswer<T>(ask: (signal: AbortSignal, isAgain: boolean) => P
           resolve(answer);
         },
         (error: unknown) => {
-          if (!isAgain) failure = { error };
-          over(one);
+          if (!isAgain) firstFailure = { error };
+          if (isAnswer(error)) fail(error);
+          else over(one);
         },
       );
       return one;
     }
 
     const timer = setInterval(() => {
-      if (failure === undefined) again.push(begin(true));
+      if (firstFailure === undefined) again.push(begin(true));
       const [oldest] = again;
-      if (oldest === undefined || (failure === undefined && again.length <= mostAgain)) return;
+      if (oldest === undefined || (firstFailure === undefined && again.length <= mostAgain)) return;
       again.shift();
       oldest.abort();
       over(oldest);

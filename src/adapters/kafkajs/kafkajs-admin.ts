@@ -1,6 +1,7 @@
 import type { Admin } from 'kafkajs';
+import { systemClock } from '../../ground/clock.ts';
 import type { ClusterInfo } from '../../publish/broker.ts';
-import { firstAnswer } from '../kafka/first-answer.ts';
+import { askAgainMs, firstAnswer } from '../kafka/first-answer.ts';
 import type { Silence } from '../kafka/silence.ts';
 import type { KafkajsClient, KafkajsClientOptions, OpenKafkajsClient } from './kafkajs-client.ts';
 import { connectThroughSeeds, disconnectWithin } from './kafkajs-connect.ts';
@@ -22,6 +23,10 @@ interface Connection {
   readonly client: KafkajsClient;
   readonly admin: Admin;
   readonly connected: Promise<void>;
+  /** Questions without an answer. */
+  pending: number;
+  /** Since when it owes an answer, where it does: it has given none after that. */
+  owesSinceMs: number;
 }
 
 /** What a broker answers about a topic, and no trouble of the connection. */
@@ -31,6 +36,8 @@ const topicProblems = new Set([
   'TOPIC_AUTHORIZATION_FAILED',
   'LEADER_NOT_AVAILABLE',
 ]);
+
+const isAnswer = (error: unknown): boolean => rootCause(error).type !== undefined;
 
 /** Any broker has the answers at hand: one that takes longer is not worth waiting for. */
 const longestAnswerMs = 5_000;
@@ -60,10 +67,12 @@ export function createKafkajsAdmin(
   const connect = (): Connection => {
     const client = open({ requestTimeoutMs });
     const admin = client.kafka.admin({ retry: { retries: 0 } });
-    return { client, admin, connected: connectThroughSeeds(admin, brokers.length) };
+    const connected = connectThroughSeeds(admin, brokers.length);
+    return { client, admin, connected, pending: 0, owesSinceMs: 0 };
   };
 
   const askOver = async <T>(used: Connection, question: (admin: Admin) => Promise<T>): Promise<T> => {
+    if (used.pending++ === 0) used.owesSinceMs = systemClock.monotonic();
     try {
       await used.connected;
       return await question(used.admin);
@@ -71,18 +80,23 @@ export function createKafkajsAdmin(
       if (connection === used && !topicProblems.has(rootCause(error).type ?? '')) connection = undefined;
       throw error;
     } finally {
+      used.pending--;
+      used.owesSinceMs = systemClock.monotonic();
       if (used !== connection) void drop(used);
     }
   };
 
+  /** It may be dead without a word. */
+  const owes = ({ pending, owesSinceMs }: Connection): boolean =>
+    pending > 0 && systemClock.monotonic() - owesSinceMs >= askAgainMs;
+
   const ask = <T>(question: (admin: Admin) => Promise<T>): Promise<T> => {
     let last: Connection | undefined;
     return firstAnswer((_, isAgain) => {
-      // The one that was asked may be dead without a word.
-      if (connection === undefined || connection === last) connection = connect();
+      if (connection === undefined || connection === last || owes(connection)) connection = connect();
       last = connection;
       return isAgain ? askOver(last, question) : notice(askOver(last, question));
-    });
+    }, isAnswer);
   };
 
   const describe = async (): Promise<ClusterInfo> => {

@@ -40,7 +40,10 @@ export function createLeaderScout(open: OpenKafkajsClient, addresses: () => read
     let question = questions.get(topic);
     if (question === undefined) {
       const asked = [...new Set(addresses())].slice(0, maxAsked);
-      question = firstAnswer((signal) => Promise.any(asked.map((address) => ask(address, topic, signal))));
+      const askAll = (signal: AbortSignal) =>
+        Promise.any(asked.map((address) => ask(address, topic, signal)));
+      // A leader that is not there yet is worth another question.
+      question = firstAnswer(askAll, () => false);
       questions.set(topic, question);
       const forget = (): void => void questions.delete(topic);
       question.then(() => setTimeout(forget, freshMs).unref(), forget);

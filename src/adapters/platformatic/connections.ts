@@ -7,7 +7,7 @@ import {
   type ConnectionSettings,
   openConnection,
 } from './platformatic-connection.ts';
-import { socketCodeIn } from './platformatic-failure.ts';
+import { isAnswer, socketCodeIn } from './platformatic-failure.ts';
 
 /** One connection for each broker, opened when it is asked for. */
 export interface Connections {
@@ -49,7 +49,10 @@ export function createConnections(
   function begin(key: string, address: Address): Promise<BrokerConnection> {
     const ending = new AbortController();
     const open = (signal: AbortSignal) => openNew(key, address, AbortSignal.any([ending.signal, signal]));
-    const started = { ending, connection: firstAnswer(open).then((connection) => opened(key, connection)) };
+    const started = {
+      ending,
+      connection: firstAnswer(open, isAnswer).then((connection) => opened(key, connection)),
+    };
     opening.set(key, started);
     const end = (): void => {
       if (opening.get(key) === started) opening.delete(key);

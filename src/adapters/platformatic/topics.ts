@@ -5,7 +5,7 @@ import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import type { Silence } from '../kafka/silence.ts';
 import { type Connections, keyOf } from './connections.ts';
 import { type Address, type BrokerConnection, BrokerError } from './platformatic-connection.ts';
-import { protocolErrorIn } from './platformatic-failure.ts';
+import { isAnswer, protocolErrorIn } from './platformatic-failure.ts';
 
 interface Topic {
   readonly fetchedAtMs: number;
@@ -84,7 +84,7 @@ export function createTopics(
       } catch (error) {
         failure ??= error;
         // Refused by one, refused by all.
-        if (protocolErrorIn(error) !== undefined) throw error;
+        if (isAnswer(error)) throw error;
       }
     }
     throw failure;
@@ -96,7 +96,7 @@ export function createTopics(
       // The one that was asked may be dead without a word.
       connections.renew();
       return askEach({ topics, mayCreate });
-    });
+    }, isAnswer);
     brokers = answer.brokers;
     return answer;
   }

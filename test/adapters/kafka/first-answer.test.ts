@@ -9,6 +9,8 @@ describe('first answer', () => {
   });
   afterEach(() => clock.restore());
 
+  const isAnswer = (error: unknown) => (error as Error).message === 'no such topic';
+
   /** What each try comes to, by hand. */
   function setUp() {
     const tries: (PromiseWithResolvers<string> & { signal: AbortSignal; isAgain: boolean; atMs: number })[] =
@@ -18,7 +20,7 @@ describe('first answer', () => {
       const one = { ...Promise.withResolvers<string>(), signal, isAgain, atMs: Date.now() };
       tries.push(one);
       return one.promise;
-    }).then(
+    }, isAnswer).then(
       (answer) => {
         end = answer;
       },
@@ -98,6 +100,14 @@ describe('first answer', () => {
     tries[1]?.resolve('two');
     await clock.tickAsync(0);
     assert.equal(end(), 'two');
+  });
+
+  it('may be a refusal by the cluster', async () => {
+    const { tries, end } = setUp();
+    await clock.tickAsync(askAgainMs);
+    tries[1]?.reject(new Error('no such topic'));
+    await clock.tickAsync(0);
+    assert.deepEqual([end(), clock.countTimers(), tries[0]?.signal.aborted], ['no such topic', 0, true]);
   });
 
   it('does not end with a further try that fails while the first one may be answered', async () => {

@@ -108,6 +108,20 @@ describe('topics of platformatic', () => {
     assert.deepEqual([asked, dropped], [['one:1', 'two:2'], []]);
   });
 
+  it('asks over another connection where one has no answer for 750 ms, and leaves the first question its time', async () => {
+    clock = useFakeTimers();
+    const { promise, resolve } = Promise.withResolvers<unknown>();
+    answers = { 'one:1': () => promise, 'two:2': () => promise };
+    open.add('one:1');
+    const asking = create({ connectionTimeoutMs: 3_000 }).describe();
+    await clock.tickAsync(749);
+    assert.deepEqual([asked, renewed], [['one:1'], 0]);
+    await clock.tickAsync(1);
+    assert.deepEqual([asked, renewed, dropped], [['one:1', 'one:1'], 1, []]);
+    resolve(answerOf([1]));
+    assert.equal((await asking).nodeCount, 2);
+  });
+
   it('gives the last broker the time of a request, and then has an end as well', async () => {
     clock = useFakeTimers();
     answers = { 'one:1': () => new Promise(() => {}), 'two:2': () => new Promise(() => {}) };
