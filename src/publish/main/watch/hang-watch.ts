@@ -1,5 +1,5 @@
-import type { Clock } from '../../ground/clock.ts';
-import type { Broker, BrokerRecord, SendFailure, SendResult } from '../broker.ts';
+import type { Clock } from '../../../ground/clock.ts';
+import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../broker.ts';
 
 /** How long a send may take before the adapter is asked about it; a cluster that is well answers in milliseconds. */
 export const patienceMs = 3_000;
