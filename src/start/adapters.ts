@@ -17,7 +17,7 @@ import type { KeyProvider } from '../protect/keys/key-provider.ts';
 import type { EventBackupStrategy } from '../publish/backup-strategy.ts';
 import type { Broker, SendResult } from '../publish/broker.ts';
 import type { AskAccess } from '../publish/broker-access.ts';
-import { watchForHangs } from '../publish/main/hang-watch.ts';
+import { watchForHangs } from '../publish/main/watch/hang-watch.ts';
 import type { RecoverySource } from '../publish/recovery-source.ts';
 import type { TopicReader } from '../publish/topic-reader.ts';
 import { type Dialect, dialectOf } from '../transaction/dialect.ts';

@@ -1,5 +1,8 @@
 import type { Admin } from 'kafkajs';
+import { systemClock } from '../../ground/clock.ts';
 import type { ClusterInfo } from '../../publish/broker.ts';
+import { askAgainMs, firstAnswer } from '../kafka/first-answer.ts';
+import type { Silence } from '../kafka/silence.ts';
 import type { KafkajsClient, KafkajsClientOptions, OpenKafkajsClient } from './kafkajs-client.ts';
 import { connectThroughSeeds, disconnectWithin } from './kafkajs-connect.ts';
 import { rootCause } from './kafkajs-failure.ts';
@@ -20,6 +23,10 @@ interface Connection {
   readonly client: KafkajsClient;
   readonly admin: Admin;
   readonly connected: Promise<void>;
+  /** Questions without an answer. */
+  pending: number;
+  /** Since when it owes an answer, where it does: it has given none after that. */
+  owesSinceMs: number;
 }
 
 /** What a broker answers about a topic, and no trouble of the connection. */
@@ -30,6 +37,8 @@ const topicProblems = new Set([
   'LEADER_NOT_AVAILABLE',
 ]);
 
+const isAnswer = (error: unknown): boolean => rootCause(error).type !== undefined;
+
 /** Any broker has the answers at hand: one that takes longer is not worth waiting for. */
 const longestAnswerMs = 5_000;
 
@@ -38,7 +47,12 @@ export function adminOptions<T extends KafkajsClientOptions>(options: T): T {
   return { ...options, requestTimeoutMs: Math.min(options.requestTimeoutMs, longestAnswerMs) };
 }
 
-export function createKafkajsAdmin(open: OpenKafkajsClient, options: KafkajsClientOptions): KafkajsAdmin {
+/** @param notice hears of the first try of each question */
+export function createKafkajsAdmin(
+  open: OpenKafkajsClient,
+  options: KafkajsClientOptions,
+  notice: Silence['notice'] = (question) => question,
+): KafkajsAdmin {
   const { brokers, requestTimeoutMs } = adminOptions(options);
   let connection: Connection | undefined;
   let lastSeen: ClusterInfo | undefined;
@@ -50,20 +64,39 @@ export function createKafkajsAdmin(open: OpenKafkajsClient, options: KafkajsClie
     dropped.client.destroySockets();
   };
 
-  const ask = async <T>(question: (admin: Admin) => Promise<T>): Promise<T> => {
-    if (connection === undefined) {
-      const client = open({ requestTimeoutMs });
-      const admin = client.kafka.admin({ retry: { retries: 0 } });
-      connection = { client, admin, connected: connectThroughSeeds(admin, brokers.length) };
-    }
-    const used = connection;
+  const connect = (): Connection => {
+    const client = open({ requestTimeoutMs });
+    const admin = client.kafka.admin({ retry: { retries: 0 } });
+    const connected = connectThroughSeeds(admin, brokers.length);
+    return { client, admin, connected, pending: 0, owesSinceMs: 0 };
+  };
+
+  const askOver = async <T>(used: Connection, question: (admin: Admin) => Promise<T>): Promise<T> => {
+    if (used.pending++ === 0) used.owesSinceMs = systemClock.monotonic();
     try {
       await used.connected;
       return await question(used.admin);
     } catch (error) {
-      if (!topicProblems.has(rootCause(error).type ?? '')) void drop(used);
+      if (connection === used && !topicProblems.has(rootCause(error).type ?? '')) connection = undefined;
       throw error;
+    } finally {
+      used.pending--;
+      used.owesSinceMs = systemClock.monotonic();
+      if (used !== connection) void drop(used);
     }
+  };
+
+  /** It may be dead without a word. */
+  const owes = ({ pending, owesSinceMs }: Connection): boolean =>
+    pending > 0 && systemClock.monotonic() - owesSinceMs >= askAgainMs;
+
+  const ask = <T>(question: (admin: Admin) => Promise<T>): Promise<T> => {
+    let last: Connection | undefined;
+    return firstAnswer((_, isAgain) => {
+      if (connection === undefined || connection === last || owes(connection)) connection = connect();
+      last = connection;
+      return isAgain ? askOver(last, question) : notice(askOver(last, question));
+    }, isAnswer);
   };
 
   const describe = async (): Promise<ClusterInfo> => {

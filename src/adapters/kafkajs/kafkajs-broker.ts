@@ -28,8 +28,8 @@ export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
 
 function sessionOf(open: LoadedKafkajs, options: KafkajsBrokerOptions): KafkaSession {
   const producers = createTopicProducers(open, options);
-  const admin = createKafkajsAdmin(open, options);
   const silence = createSilence(systemClock, producers.renew);
+  const admin = createKafkajsAdmin(open, options, silence.notice);
   const scout = createLeaderScout(open, () => [...options.brokers, ...admin.knownBrokers()]);
 
   async function send(
@@ -52,7 +52,7 @@ function sessionOf(open: LoadedKafkajs, options: KafkajsBrokerOptions): KafkaSes
     connect: admin.connect,
     send,
     partitionCount: admin.partitionCount,
-    describe: () => silence.notice(admin.describe()),
+    describe: admin.describe,
     traffic: () => ({ connectionCount: open.connectionCount(), ...producers.traffic() }),
 
     async giveUpOn(topic, partition) {

@@ -1,4 +1,5 @@
 import { inTime } from '../../ground/clock.ts';
+import { firstAnswer } from '../kafka/first-answer.ts';
 import type { OpenKafkajsClient } from './kafkajs-client.ts';
 
 /** Asks the cluster who leads a partition, over connections of its own, while others may hang. */
@@ -19,9 +20,10 @@ type Leaders = ReadonlyMap<number, number>;
 export function createLeaderScout(open: OpenKafkajsClient, addresses: () => readonly string[]): LeaderScout {
   const questions = new Map<string, Promise<Leaders>>();
 
-  async function ask(address: string, topic: string): Promise<Leaders> {
+  async function ask(address: string, topic: string, signal: AbortSignal): Promise<Leaders> {
     const client = open({ brokers: [address], requestTimeoutMs: answerMs });
     const admin = client.kafka.admin({ retry: { retries: 0 } });
+    signal.addEventListener('abort', client.destroySockets);
     const question = admin.connect().then(() => admin.fetchTopicMetadata({ topics: [topic] }));
     try {
       // kafkajs may try on and on, or never settle. A send that somebody waits for keeps the process alive by itself.
@@ -29,6 +31,7 @@ export function createLeaderScout(open: OpenKafkajsClient, addresses: () => read
       const partitions = topics[0]?.partitions ?? [];
       return new Map(partitions.map(({ partitionId, leader }) => [partitionId, leader]));
     } finally {
+      signal.removeEventListener('abort', client.destroySockets);
       client.destroySockets();
     }
   }
@@ -37,7 +40,10 @@ export function createLeaderScout(open: OpenKafkajsClient, addresses: () => read
     let question = questions.get(topic);
     if (question === undefined) {
       const asked = [...new Set(addresses())].slice(0, maxAsked);
-      question = Promise.any(asked.map((address) => ask(address, topic)));
+      const askAll = (signal: AbortSignal) =>
+        Promise.any(asked.map((address) => ask(address, topic, signal)));
+      // A leader that is not there yet is worth another question.
+      question = firstAnswer(askAll, () => false);
       questions.set(topic, question);
       const forget = (): void => void questions.delete(topic);
       question.then(() => setTimeout(forget, freshMs).unref(), forget);

@@ -1,13 +1,13 @@
 import { systemClock } from '../../ground/clock.ts';
 import { createDialPace, type DialPace } from '../kafka/dial-pace.ts';
-import { silentMs } from '../kafka/silence.ts';
+import { firstAnswer } from '../kafka/first-answer.ts';
 import {
   type Address,
   type BrokerConnection,
   type ConnectionSettings,
   openConnection,
 } from './platformatic-connection.ts';
-import { socketCodeIn } from './platformatic-failure.ts';
+import { isAnswer, socketCodeIn } from './platformatic-failure.ts';
 
 /** One connection for each broker, opened when it is asked for. */
 export interface Connections {
@@ -16,8 +16,8 @@ export interface Connections {
   has(address: Address): boolean;
   /** Its requests under way fail, and the next one opens another. */
   drop(address: Address): void;
-  /** None of these is used for another request: what is under way goes on, or fails. What takes long to open is given up. */
-  renew(underWay: 'goes on' | 'fails'): void;
+  /** None of these is used for another request; what is under way goes on. */
+  renew(): void;
   /** Those that are open and usable. */
   count(): number;
   /** For good. */
@@ -27,7 +27,6 @@ export interface Connections {
 interface Opening {
   readonly connection: Promise<BrokerConnection>;
   readonly ending: AbortController;
-  readonly sinceMs: number;
 }
 
 /** @param pace shared with others who connect to the same brokers */
@@ -49,10 +48,10 @@ export function createConnections(
 
   function begin(key: string, address: Address): Promise<BrokerConnection> {
     const ending = new AbortController();
+    const open = (signal: AbortSignal) => openNew(key, address, AbortSignal.any([ending.signal, signal]));
     const started = {
       ending,
-      sinceMs: systemClock.monotonic(),
-      connection: openNew(key, address, ending.signal),
+      connection: firstAnswer(open, isAnswer).then((connection) => opened(key, connection)),
     };
     opening.set(key, started);
     const end = (): void => {
@@ -67,9 +66,15 @@ export function createConnections(
       pace.failed(key, socketCodeIn(error), error);
       throw error;
     });
+    // It may be one too many, or too late.
+    if (signal.aborted) connection.destroy();
+    signal.throwIfAborted();
+    return connection;
+  }
+
+  function opened(key: string, connection: BrokerConnection): BrokerConnection {
     pace.connected();
-    if (closed) connection.destroy();
-    else open.set(key, connection);
+    open.set(key, connection);
     return connection;
   }
 
@@ -90,13 +95,8 @@ export function createConnections(
       open.get(key)?.destroy();
       open.delete(key);
     },
-    renew(underWay) {
-      const nowMs = systemClock.monotonic();
-      for (const [key, { ending, sinceMs }] of opening)
-        if (nowMs - sinceMs >= silentMs && opening.delete(key)) ending.abort(new Error('closed by svc'));
-      for (const connection of open.values())
-        if (underWay === 'goes on') connection.retire();
-        else connection.destroy();
+    renew() {
+      for (const connection of open.values()) connection.retire();
       open.clear();
     },
     count: () => [...open.values()].filter((connection) => connection.isUsable()).length,

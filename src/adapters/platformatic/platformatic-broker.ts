@@ -38,12 +38,12 @@ async function load(options: PlatformaticBrokerOptions): Promise<KafkaSession> {
   const pace = createDialPace(systemClock);
   const open = (): Connections => createConnections({ vendor, options, certificates, signIn }, pace);
   const [toAsk, toSend] = [open(), open()];
-  const topics = createTopics(toAsk, options);
-  const compression = await compressionOf(vendor, options.compression);
   const silence = createSilence(systemClock, () => {
-    toAsk.renew('fails');
-    toSend.renew('goes on');
+    toAsk.renew();
+    toSend.renew();
   });
+  const topics = createTopics(toAsk, options, silence.notice);
+  const compression = await compressionOf(vendor, options.compression);
   const parts = { connections: toSend, topics, silentAtMs: silence.lastAtMs, compression };
   const sends = createSends(parts, options);
 
@@ -71,7 +71,7 @@ async function load(options: PlatformaticBrokerOptions): Promise<KafkaSession> {
   return {
     connect: topics.describe,
     partitionCount: topics.partitionCount,
-    describe: () => silence.notice(topics.describe()),
+    describe: topics.describe,
     traffic: () => ({ connectionCount: toAsk.count() + toSend.count(), ...sends.traffic() }),
 
     async send(topic, partition, records) {

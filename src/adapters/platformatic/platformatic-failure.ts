@@ -42,6 +42,9 @@ export function toSendFailure(error: unknown, scene: FailureScene): SendFailure 
 /** The name of the first error of Kafka's protocol that stands anywhere inside. */
 export const protocolErrorIn = (error: unknown): string | undefined => protocolError(allOf(error));
 
+/** Whether a broker has said it, rather than nobody anything. */
+export const isAnswer = (error: unknown): boolean => protocolErrorIn(error) !== undefined;
+
 const protocolError = (causes: readonly Cause[]): string | undefined =>
   causes.find(({ apiId }) => apiId !== undefined)?.apiId;
 

@@ -1,9 +1,11 @@
 import { inTime, systemClock } from '../../ground/clock.ts';
 import type { ClusterInfo } from '../../publish/broker.ts';
+import { firstAnswer } from '../kafka/first-answer.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
+import type { Silence } from '../kafka/silence.ts';
 import { type Connections, keyOf } from './connections.ts';
-import { type Address, BrokerError } from './platformatic-connection.ts';
-import { protocolErrorIn } from './platformatic-failure.ts';
+import { type Address, type BrokerConnection, BrokerError } from './platformatic-connection.ts';
+import { isAnswer, protocolErrorIn } from './platformatic-failure.ts';
 
 interface Topic {
   readonly fetchedAtMs: number;
@@ -17,6 +19,11 @@ interface Metadata {
   readonly topics: readonly {
     readonly partitions: readonly { partitionIndex: number; leaderId: number }[];
   }[];
+}
+
+interface Question {
+  readonly topics: readonly string[];
+  readonly mayCreate: boolean;
 }
 
 /** What the cluster says of its brokers and topics. Everything rejects with the errors of the package. */
@@ -35,7 +42,12 @@ export interface Topics {
 /** Partitions may be added to a topic, which nobody tells us. */
 const maxAgeMs = 300_000;
 
-export function createTopics(connections: Connections, options: KafkaClientOptions): Topics {
+/** @param notice hears of the first try of each question */
+export function createTopics(
+  connections: Connections,
+  options: KafkaClientOptions,
+  notice: Silence['notice'] = (question) => question,
+): Topics {
   const seeds = options.brokers.map(parseAddress);
   const known = new Map<string, Topic>();
   const asked = new Map<string, Promise<Topic>>();
@@ -47,38 +59,46 @@ export function createTopics(connections: Connections, options: KafkaClientOptio
     return [...each.values()].sort((a, b) => Number(connections.has(b)) - Number(connections.has(a)));
   }
 
-  async function askOne(address: Address, topics: readonly string[], mayCreate: boolean): Promise<Metadata> {
-    const connection = await connections.get(address);
-    return connection.metadata<Metadata>(topics, mayCreate).catch(orWithoutLeaders);
+  function askOne(address: Address, { topics, mayCreate }: Question, limitMs: number): Promise<Metadata> {
+    let connection: BrokerConnection | undefined;
+    const answer = async (): Promise<Metadata> => {
+      connection = await connections.get(address);
+      return connection.metadata<Metadata>(topics, mayCreate).catch(orWithoutLeaders);
+    };
+    const late = (): never => {
+      // It would be asked first the next time.
+      connection?.destroy();
+      throw new BrokerError(keyOf(address), new Error('Request timed out'));
+    };
+    return inTime(answer(), { limitMs, keepsAlive: false, late });
   }
 
-  /** It would be asked first the next time. */
-  function dropHanging(address: Address): never {
-    connections.drop(address);
-    throw new BrokerError(keyOf(address), new Error('Request timed out'));
-  }
-
-  async function ask(topics: readonly string[], mayCreate: boolean): Promise<Metadata> {
+  async function askEach(question: Question): Promise<Metadata> {
     const all = candidates();
     let failure: unknown;
     for (const [index, address] of all.entries()) {
       const isLast = index === all.length - 1;
       try {
         const limitMs = isLast ? options.requestTimeoutMs : options.connectionTimeoutMs;
-        const answer = await inTime(askOne(address, topics, mayCreate), {
-          limitMs,
-          keepsAlive: false,
-          late: () => dropHanging(address),
-        });
-        brokers = answer.brokers;
-        return answer;
+        return await askOne(address, question, limitMs);
       } catch (error) {
         failure ??= error;
         // Refused by one, refused by all.
-        if (protocolErrorIn(error) !== undefined) throw error;
+        if (isAnswer(error)) throw error;
       }
     }
     throw failure;
+  }
+
+  async function ask(topics: readonly string[], mayCreate: boolean): Promise<Metadata> {
+    const answer = await firstAnswer((_, isAgain) => {
+      if (!isAgain) return notice(askEach({ topics, mayCreate }));
+      // The one that was asked may be dead without a word.
+      connections.renew();
+      return askEach({ topics, mayCreate });
+    }, isAnswer);
+    brokers = answer.brokers;
+    return answer;
   }
 
   async function fetch(topic: string): Promise<Topic> {

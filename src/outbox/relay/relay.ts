@@ -6,7 +6,7 @@ import { createQuietLog } from '../../observe/quiet-log.ts';
 import type { Broker } from '../../publish/broker.ts';
 import type { CircuitState } from '../../publish/main/breaker.ts';
 import { nameOf } from '../../publish/main/failures.ts';
-import { watchForHangs } from '../../publish/main/hang-watch.ts';
+import { watchForHangs } from '../../publish/main/watch/hang-watch.ts';
 import { createPartitionCounts } from '../../publish/main/partition-counts.ts';
 import { createCleanup } from '../cleanup.ts';
 import type { OutboxStore } from '../outbox-store.ts';

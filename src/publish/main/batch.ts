@@ -12,6 +12,15 @@ export interface Batch {
   readonly failure: SendFailure | undefined;
   /** A try had an unknown outcome: the events may be stored already. */
   readonly maybeStored: boolean;
+  /** It waits for its next try, or has been tried before the wait was over. */
+  readonly pause?: Pause | undefined;
+}
+
+export interface Pause {
+  /** On the monotonic clock. */
+  readonly untilMs: number;
+  /** The try that is let in between as the cluster is back: once a wait, and it counts as none. */
+  readonly isTried: boolean;
 }
 
 export interface BatchSettings extends BatchLimits {
@@ -21,6 +30,25 @@ export interface BatchSettings extends BatchLimits {
   readonly isAwaited?: boolean;
 }
 
+/** With so many events or bytes in one send, more of them would hardly make each one cheaper: a batch waits no longer. */
+export const worthwhileEvents = 100;
+export const worthwhileBytes = 131_072;
+/** The longest wait where an event was alone in the last batch. */
+export const aloneLingerMs = 5;
+
+/** Callers who wait are made to wait for company only where a crowd of them shares a partition, which serves them all sooner. */
+export const crowdEvents = 10;
+export const crowdLingerMs = 2;
+
+/**
+ * How long a first event waits for company. Where the last batch was a single event, as of somebody who publishes one after
+ * the other and awaits each, waiting long would bring nobody.
+ */
+export function lingerFor(lastBatchEvents: number, { lingerMs, isAwaited }: BatchSettings): number {
+  if (isAwaited) return lastBatchEvents >= crowdEvents ? Math.min(lingerMs, crowdLingerMs) : 0;
+  return lastBatchEvents > 1 ? lingerMs : Math.min(lingerMs, aloneLingerMs);
+}
+
 export function newBatch(events: readonly QueuedEvent[]): Batch {
   return { events, sends: 0, failure: undefined, maybeStored: false };
 }
@@ -28,6 +56,16 @@ export function newBatch(events: readonly QueuedEvent[]): Batch {
 /** Two, in their order, each with tries of its own. */
 export function splitBatch({ events, maybeStored }: Batch): Batch[] {
   return halvesOf(events).map((half) => ({ ...newBatch(half), maybeStored }));
+}
+
+/** The batch in its next try. */
+export function nextTry(batch: Batch): Batch {
+  return { ...batch, sends: batch.sends + 1, pause: undefined };
+}
+
+/** The batch in a try while it waits for the next one. Without a wait, it is the next one. */
+export function triedBetween(batch: Batch): Batch {
+  return batch.pause === undefined ? nextTry(batch) : { ...batch, pause: { ...batch.pause, isTried: true } };
 }
 
 /** The batch after a failed try. */

@@ -5,13 +5,19 @@ import {
   type Batch,
   type BatchSettings,
   finalFailure,
+  lingerFor,
   newBatch,
+  nextTry,
   splitBatch,
+  triedBetween,
   unsettled,
   withFailure,
+  worthwhileBytes,
+  worthwhileEvents,
 } from './batch.ts';
 import type { EventOutcomes } from './event-outcomes.ts';
 import { timedOut } from './failures.ts';
+import type { PartitionTurns } from './partition-turns.ts';
 import type { Partitioner } from './partitioner.ts';
 import type { QueuedEvent } from './queued-event.ts';
 import type { SendLine } from './send-line.ts';
@@ -51,44 +57,10 @@ export interface PartitionQueue {
   isIdle(): boolean;
   /** Whether events without an outcome are here. */
   holds(): boolean;
+  /** The cluster is back: what waits for its retry is tried at once. Where that fails, it waits on as before. */
+  wake(): void;
   /** Others of this partition have left for the backup, or what became of them is known: looks what that means here. */
   heed(): void;
-}
-
-/** Milliseconds until a batch may leave that waited `lingerMs` for company. Asked once for each. */
-export type PartitionTurns = (nowMs: number, lingerMs: number) => number;
-
-/**
- * Lets the partitions of a topic send one after the other, evenly over the time that they wait for company anyway. All at
- * once they would hold up the application for the length of all their sends, and set all threads of the broker to work at
- * the same moment.
- */
-export function createPartitionTurns(partitions: { readonly size: number }): PartitionTurns {
-  let nextAtMs = Number.NEGATIVE_INFINITY;
-  return (nowMs, lingerMs) => {
-    const atMs = Math.max(nowMs, nextAtMs);
-    nextAtMs = atMs + lingerMs / partitions.size;
-    return atMs - nowMs;
-  };
-}
-
-/** With so many events or bytes in one send, more of them would hardly make each one cheaper: a batch waits no longer. */
-export const worthwhileEvents = 100;
-export const worthwhileBytes = 131_072;
-/** The longest wait where an event was alone in the last batch. */
-export const aloneLingerMs = 5;
-
-/** Callers who wait are made to wait for company only where a crowd of them shares a partition, which serves them all sooner. */
-export const crowdEvents = 10;
-export const crowdLingerMs = 2;
-
-/**
- * How long a first event waits for company. Where the last batch was a single event, as of somebody who publishes one after
- * the other and awaits each, waiting long would bring nobody.
- */
-function lingerFor(lastBatchEvents: number, { lingerMs, isAwaited }: BatchSettings): number {
-  if (isAwaited) return lastBatchEvents >= crowdEvents ? Math.min(lingerMs, crowdLingerMs) : 0;
-  return lastBatchEvents > 1 ? lingerMs : Math.min(lingerMs, aloneLingerMs);
 }
 
 /** `leaving`: at the end of this turn of the event loop. `held`: until others of the partition have their outcome. */
@@ -105,6 +77,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   let cancelTimer = (): void => {};
   let lastSendAtMs = Number.NEGATIVE_INFINITY;
   let lastBatchEvents = 0;
+  let isWoken = false;
 
   const enoughEvents = Math.min(settings.maxEvents, worthwhileEvents);
   const enoughBytes = Math.min(settings.maxBytes, worthwhileBytes);
@@ -159,6 +132,8 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   const standing = (): Standing => (line.order.isGuarding ? line.order.standingOf(topic, partition) : 'open');
 
   function start(): void {
+    const isBetween = isWoken;
+    isWoken = false;
     if (standing() !== 'open') {
       line.slots.give();
       state = 'held';
@@ -171,7 +146,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       proceed(false);
       return;
     }
-    const batch = { ...next, sends: next.sends + 1 };
+    const batch = isBetween ? triedBetween(next) : nextTry(next);
     state = 'sending';
     lastSendAtMs = line.nowMs();
     inFlight = batch;
@@ -197,7 +172,11 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     return newBatch(events);
   }
 
-  function onFailure(batch: Batch, failure: SendFailure): void {
+  function onFailure(tried: Batch, failure: SendFailure): void {
+    const nowMs = line.nowMs();
+    const leftMs = tried.pause === undefined ? 0 : tried.pause.untilMs - nowMs;
+    // A try in between that took as long as the wait was the next one.
+    const batch = tried.pause !== undefined && leftMs <= 0 ? nextTry(tried) : tried;
     const wait = line.afterFailure(topic, batch, failure);
     const waitMs = standing() === 'behind' ? undefined : wait;
     if (failure.kind === 'too_large' && batch.events.length > 1) {
@@ -205,13 +184,26 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     } else if (waitMs === undefined) {
       const why = finalFailure(batch);
       for (const event of batch.events) outcomes.settle(event, why);
+    } else if (leftMs > 0) {
+      pauseFor(leftMs, batch);
     } else {
-      batches.unshift(batch);
+      pauseFor(waitMs, { ...batch, pause: { untilMs: nowMs + waitMs, isTried: false } });
       const told = batch.events.find((event) => !event.isSettled);
       told?.retrying({ failure, retry: batch.sends, waitMs, batchEvents: batch.events.length });
-      state = 'pausing';
-      cancelTimer = onTimeout(askForSlot, waitMs);
+      line.pausing(waitMs);
     }
+  }
+
+  function pauseFor(waitMs: number, batch: Batch): void {
+    batches.unshift(batch);
+    state = 'pausing';
+    cancelTimer = onTimeout(askForSlot, waitMs);
+  }
+
+  function wake(): void {
+    if (state !== 'pausing' || batches[0]?.pause?.isTried !== false) return;
+    isWoken = true;
+    askForSlot();
   }
 
   function heed(): void {
@@ -272,6 +264,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
 
     abandon,
     heed,
+    wake,
     isIdle: () => state === 'idle',
     holds: () =>
       [inFlight?.events ?? [], ...batches.map(({ events }) => events), waiting].some((events) =>

@@ -18,10 +18,11 @@ import { createIntake } from './intake.ts';
 import { createPartitionCounts } from './partition-counts.ts';
 import { QueuedEvent } from './queued-event.ts';
 import { toRecord } from './record.ts';
-import type { RetryPolicy } from './retry.ts';
+import { type RetryPolicy, spread } from './retry.ts';
 import { createSendLine } from './send-line.ts';
-import { createSilenceWatch } from './silence-watch.ts';
 import { createTopicQueue, earliest, type TopicQueue } from './topic-queue.ts';
+import { createReturnWatch } from './watch/return-watch.ts';
+import { createSilenceWatch } from './watch/silence-watch.ts';
 
 export interface QueueOptions {
   readonly broker: Pick<Broker, 'send' | 'partitionsFor' | 'describe' | 'letGo'>;
@@ -103,13 +104,19 @@ export function createQueue(options: QueueOptions): Queue {
   const { memory } = intake;
   const outcomes = createEventOutcomes({ ...options, intake, order });
   const counts = createPartitionCounts((topic) => isolate(() => broker.partitionsFor(topic)), clock);
+  const ask = () => isolate(async () => broker.describe());
   const silence = createSilenceWatch({
-    clock,
+    ...{ clock, ask },
     isWaiting: () => memory.events > 0,
-    ask: () => isolate(async () => broker.describe()),
     onSilent: () => breaker.silent('it does not answer'),
   });
-  const line = createSendLine({ ...options, counts, breaker, silence, order });
+  const { random = () => 0.5 } = options.breaker;
+  const returns = createReturnWatch({
+    ...{ clock, ask },
+    spread: (ms) => spread(ms, random),
+    onReturn: () => line.outside(wake),
+  });
+  const line = createSendLine({ ...options, counts, breaker, silence, returns, order });
   const topics = new Map<string, TopicQueue>();
   order.attach({
     countOf: counts.known,
@@ -146,6 +153,10 @@ export function createQueue(options: QueueOptions): Queue {
 
   function giveUpWaiting(): void {
     giveUp(breakerOpen, false);
+  }
+
+  function wake(): void {
+    for (const topic of topics.values()) topic.wake();
   }
 
   function expireAfter(delayMs: number): void {
@@ -270,6 +281,7 @@ export function createQueue(options: QueueOptions): Queue {
       await finish(deadlineMs);
       clearTimeout(expiry);
       silence.close();
+      returns.close();
     },
   };
 }

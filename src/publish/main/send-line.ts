@@ -9,7 +9,8 @@ import { brokenPromise } from './failures.ts';
 import type { PartitionCounts } from './partition-counts.ts';
 import { toRecord } from './record.ts';
 import type { RetryPolicy } from './retry.ts';
-import type { SilenceWatch } from './silence-watch.ts';
+import type { ReturnWatch } from './watch/return-watch.ts';
+import type { SilenceWatch } from './watch/silence-watch.ts';
 
 export interface SendLineOptions {
   readonly broker: Pick<Broker, 'send'>;
@@ -18,6 +19,7 @@ export interface SendLineOptions {
   readonly counts: PartitionCounts;
   readonly breaker: Breaker;
   readonly silence: Pick<SilenceWatch, 'heard'>;
+  readonly returns: Pick<ReturnWatch, 'pausing' | 'stored'>;
   readonly retry: RetryPolicy;
   readonly clock: Clock;
   readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
@@ -37,6 +39,8 @@ export interface SendLine {
   send(topic: string, partition: number | undefined, batch: Batch): Promise<SendResult>;
   /** Milliseconds until the batch is tried again; `undefined`: never. Called once for each failed send. */
   afterFailure(topic: string, batch: Batch, failure: SendFailure): number | undefined;
+  /** A batch waits so long for its retry. */
+  pausing(waitMs: number): void;
   /** Whether the cluster has taken a batch since `atMs`, on the monotonic clock. */
   hasStoredSince(atMs: number): boolean;
   /** Milliseconds since it has taken one; `undefined`: it has taken none. */
@@ -47,7 +51,8 @@ export interface SendLine {
 }
 
 export function createSendLine(options: SendLineOptions): SendLine {
-  const { broker, counts, breaker, silence, retry, clock, isolate, onSendFailed, onRetried } = options;
+  const { broker, counts, breaker, silence, returns, retry, clock, isolate, onSendFailed, onRetried } =
+    options;
   const context = new AsyncResource('svc.queue');
   let storedAtMs = Number.NEGATIVE_INFINITY;
   let isClosed = false;
@@ -77,6 +82,7 @@ export function createSendLine(options: SendLineOptions): SendLine {
       if (result.ok) {
         storedAtMs = clock.monotonic();
         breaker.answered();
+        returns.stored();
       }
       return result;
     },
@@ -89,6 +95,7 @@ export function createSendLine(options: SendLineOptions): SendLine {
       return breaker.state === 'CLOSED' ? waitMs : undefined;
     },
 
+    pausing: returns.pausing,
     hasStoredSince: (atMs) => storedAtMs >= atMs,
     storedMsAgo: () => (Number.isFinite(storedAtMs) ? clock.monotonic() - storedAtMs : undefined),
     outside: (work) => context.runInAsyncScope(work),

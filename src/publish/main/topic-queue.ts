@@ -4,7 +4,8 @@ import type { BatchSettings } from './batch.ts';
 import type { EventOutcomes } from './event-outcomes.ts';
 import { timedOut } from './failures.ts';
 import type { PartitionCounts } from './partition-counts.ts';
-import { createPartitionQueue, createPartitionTurns, type PartitionQueue } from './partition-queue.ts';
+import { createPartitionQueue, type PartitionQueue } from './partition-queue.ts';
+import { createPartitionTurns } from './partition-turns.ts';
 import { createPartitioner } from './partitioner.ts';
 import type { QueuedEvent } from './queued-event.ts';
 import type { SendLine } from './send-line.ts';
@@ -106,6 +107,10 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     },
 
     abandon,
+
+    wake() {
+      for (const queue of partitions.values()) queue.wake();
+    },
 
     heed() {
       for (const queue of partitions.values()) queue.heed();

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Broker, SendResult } from '../../../src/publish/broker.ts';
 import { failureOf } from '../../contract/broker.ts';
 import { type OwnKafka, startOwnKafka } from '../../support/kafka.ts';
+import { startLostNetwork } from '../../support/lost-network.ts';
 import { requiring } from '../../support/requires.ts';
 import { kafkaClients } from './kafka-clients.ts';
 import { kafkaOptions, textRecord } from './kafka-options.ts';
@@ -129,6 +130,26 @@ for (const { name, create } of kafkaClients) {
       assert.deepEqual(await during, { ok: true });
       assert.equal(await kafka.count('patience'), 2);
       await slow.close(1_000);
+    });
+
+    it('has the answer to a question soon after the network is back in which it was lost without a word', async () => {
+      const network = await startLostNetwork(kafka.brokers.map((to) => ({ to })));
+      const far = create(kafkaOptions(network.addresses, { requestTimeoutMs: 30_000 }));
+      try {
+        network.turn(true);
+        const question = far.describe();
+        const topic = far.partitionsFor('none');
+        await sleep(900);
+        network.turn(false);
+        const backAtMs = performance.now();
+        assert.equal((await question).nodeCount, 1);
+        await topic;
+        const tookMs = performance.now() - backAtMs;
+        assert.ok(tookMs < 2_000, `${tookMs} ms`);
+      } finally {
+        await far.close(0);
+        network.close();
+      }
     });
 
     it('closes at its deadline although the broker hangs, and says so to the sends under way', async () => {

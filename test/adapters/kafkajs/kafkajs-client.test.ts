@@ -32,7 +32,7 @@ describe('clients of kafkajs', () => {
   it('begin with another broker of the list each: one that hangs does not keep the next from a second', async () => {
     const options = kafkaOptions(
       silent.map(({ address }) => address),
-      { requestTimeoutMs: 100 },
+      { requestTimeoutMs: 100, connectionTimeoutMs: 300 },
     );
     const admin = createKafkajsAdmin(await loadKafkajs(options), options);
     const asked = () => silent.map(({ sockets }) => sockets.length);

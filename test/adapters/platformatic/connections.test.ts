@@ -44,7 +44,7 @@ describe('connections of platformatic', () => {
     const [host = '', port] = silent.address.split(':');
     const opening = connections.get({ host, port: Number(port) });
     await silent.spokenTo;
-    connections.renew('fails');
+    connections.renew();
     assert.equal(connections.get({ host, port: Number(port) }), opening);
     connections.close();
     await assert.rejects(async () => opening);

@@ -3,8 +3,8 @@ import { loadConfig } from '../../../src/config/read/load.ts';
 import type { Logger } from '../../../src/observe/logger.ts';
 import { start } from '../../../src/start/start.ts';
 
-// An application that publishes evenly, and says what becomes of it: a message at each change of the outcome, a message for
-// each line of the log, and how many connections it has tried.
+// An application that publishes evenly, and says what becomes of it: a message at each change of the outcome, and when there
+// was none for a second; a message for each line of the log, and how many connections it has tried.
 
 export interface AppSetup {
   readonly client: string;
@@ -51,6 +51,7 @@ const service = start(config, {
 });
 
 let last = '';
+let lastAtMs = performance.now();
 const started = performance.now();
 let calls = 0;
 setInterval(() => {
@@ -59,8 +60,10 @@ setInterval(() => {
     const key = `k${calls % 60}`;
     service.producer.publish({ call: calls }, { eventType: 'ORDERED', key }).then(
       ({ outcome }) => {
-        if (outcome !== last) say('outcome', outcome);
+        const nowMs = performance.now();
+        if (outcome !== last || nowMs - lastAtMs >= 1_000) say('outcome', outcome);
         last = outcome;
+        lastAtMs = nowMs;
       },
       () => {},
     );

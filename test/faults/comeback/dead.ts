@@ -1,7 +1,7 @@
-import { connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { type KafkaCluster, startKafkaCluster } from '../../../scripts/services/kafka-cluster.ts';
+import { startKafkaCluster } from '../../../scripts/services/kafka-cluster.ts';
+import { startLostNetwork } from '../../support/lost-network.ts';
 import { createTopic } from '../cluster-admin.ts';
 import { startMeasuredApp } from './measured-app.ts';
 
@@ -19,39 +19,10 @@ const { values } = parseArgs({
 
 const limitMs = 60_000;
 
-/** Connections of an earlier time pass on nothing any more; those made during an outage never do. */
-function startNetwork({ nodes }: KafkaCluster) {
-  let time = 0;
-  let isAway = false;
-  const brokers = nodes.map(({ proxied }) => {
-    const server = createServer((client) => {
-      const mine = time;
-      client.on('error', () => {});
-      if (isAway) return;
-      const [host, port] = proxied.address.split(':');
-      const broker = connect(Number(port), host);
-      const pass = (from: Socket, to: Socket): void => {
-        from.on('data', (bytes) => mine === time && to.write(bytes));
-        from.on('close', () => mine === time && to.destroy());
-        from.on('error', () => {});
-      };
-      pass(client, broker);
-      pass(broker, client);
-    });
-    server.listen(proxied.advertisedPort, '127.0.0.1');
-    return `127.0.0.1:${proxied.advertisedPort}`;
-  });
-  const turn = (away: boolean): void => {
-    isAway = away;
-    time++;
-  };
-  return { brokers, turn };
-}
-
 async function measure(client: string, outageMs: number): Promise<number | undefined> {
   const topic = `dead-${client}-${Date.now()}`;
   await createTopic(cluster.nodes, topic);
-  const app = startMeasuredApp(client, network.brokers, topic);
+  const app = startMeasuredApp(client, network.addresses, topic);
   await app.until(() => app.publishedAt(0), limitMs);
   await sleep(2_000);
   network.turn(true);
@@ -68,7 +39,9 @@ async function measure(client: string, outageMs: number): Promise<number | undef
 }
 
 const cluster = await startKafkaCluster({ log: console.error });
-const network = startNetwork(cluster);
+const network = await startLostNetwork(
+  cluster.nodes.map(({ proxied }) => ({ to: proxied.address, port: proxied.advertisedPort })),
+);
 try {
   for (const seconds of values.outage.split(',').map(Number))
     for (const client of values.client.split(','))

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import { createPartitionTurns } from '../../../src/publish/main/partition-queue.ts';
+import { createPartitionTurns } from '../../../src/publish/main/partition-turns.ts';
 import { event, fakeCluster, queueOver } from '../fake-cluster.ts';
 
 const ok = { ok: true } as const;

@@ -6,7 +6,7 @@ import {
   crowdLingerMs,
   worthwhileBytes,
   worthwhileEvents,
-} from '../../../src/publish/main/partition-queue.ts';
+} from '../../../src/publish/main/batch.ts';
 import { event, fakeCluster, queueOver } from '../fake-cluster.ts';
 
 const ok = { ok: true } as const;

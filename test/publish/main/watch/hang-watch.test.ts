@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import sinon, { type SinonFakeTimers } from 'sinon';
-import type { Broker, SendFailure, SendResult } from '../../../src/publish/broker.ts';
-import { lookMs, patienceMs, watchForHangs } from '../../../src/publish/main/hang-watch.ts';
-import { event, fakeCluster, noAnswer, queueOver } from '../fake-cluster.ts';
+import type { Broker, SendFailure, SendResult } from '../../../../src/publish/broker.ts';
+import { lookMs, patienceMs, watchForHangs } from '../../../../src/publish/main/watch/hang-watch.ts';
+import { event, fakeCluster, noAnswer, queueOver } from '../../fake-cluster.ts';
 
 const moved: SendFailure = { kind: 'unknown_outcome', cause: 'LEADER_MOVED', message: 'broker 2 leads now' };
 const clock = { now: () => Date.now(), monotonic: () => performance.now() };

@@ -1,4 +1,4 @@
-import { type Clock, inTime } from '../../ground/clock.ts';
+import { type Clock, inTime } from '../../../ground/clock.ts';
 
 /** How long nothing may be heard while events wait before the cluster is asked; if it is well, it answers in milliseconds. */
 export const patienceMs = 2_500;

@@ -1,10 +1,10 @@
-import type { Clock } from '../../ground/clock.ts';
-import type { Broker, BrokerRecord, SendFailure, SendResult } from '../broker.ts';
+import type { Clock } from '../../../ground/clock.ts';
+import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../broker.ts';
 
 /** How long a send may take before the adapter is asked about it; a cluster that is well answers in milliseconds. */
 export const patienceMs = 3_000;
 /** How often it is asked then: a new leader takes some seconds to be elected, and is to be used soon. */
-export const lookMs = 1_000;
+export const lookMs = 500;
 
 interface Watched {
   readonly topic: string;

@@ -1,0 +1,64 @@
+/** A broker that is well answers in milliseconds, over a connection that is to be made first, too. */
+export const askAgainMs = 750;
+/** Beside the first try. */
+const mostAgain = 2;
+
+/**
+ * What is asked over a connection that is dead without a word has no answer for as long as its time-outs are, however soon the
+ * cluster is back. Here it is asked once more every 750 ms, as long as the first try has not failed; the first answer counts. Each
+ * further try has a second and a half. Rejects as the first one does, when the others have had their time.
+ *
+ * @param ask `signal` is aborted when nobody waits for this try any more; `isAgain`: others are without an answer
+ * @param isAnswer whether an error is what the cluster says: then no other try would say anything else
+ */
+export function firstAnswer<T>(
+  ask: (signal: AbortSignal, isAgain: boolean) => Promise<T>,
+  isAnswer: (error: unknown) => boolean,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const underWay = new Set<AbortController>();
+    const again: AbortController[] = [];
+    let firstFailure: { readonly error: unknown } | undefined;
+
+    function end(): void {
+      clearInterval(timer);
+      for (const each of underWay) each.abort();
+    }
+
+    function over(one: AbortController): void {
+      if (underWay.delete(one) && underWay.size === 0) fail(firstFailure?.error);
+    }
+
+    function fail(error: unknown): void {
+      end();
+      reject(error);
+    }
+
+    function begin(isAgain: boolean): AbortController {
+      const one = new AbortController();
+      underWay.add(one);
+      ask(one.signal, isAgain).then(
+        (answer) => {
+          end();
+          resolve(answer);
+        },
+        (error: unknown) => {
+          if (!isAgain) firstFailure = { error };
+          if (isAnswer(error)) fail(error);
+          else over(one);
+        },
+      );
+      return one;
+    }
+
+    const timer = setInterval(() => {
+      if (firstFailure === undefined) again.push(begin(true));
+      const [oldest] = again;
+      if (oldest === undefined || (firstFailure === undefined && again.length <= mostAgain)) return;
+      again.shift();
+      oldest.abort();
+      over(oldest);
+    }, askAgainMs).unref();
+    begin(false);
+  });
+}

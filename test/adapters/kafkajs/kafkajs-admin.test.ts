@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import sinon from 'sinon';
+import { createSilence } from '../../../src/adapters/kafka/silence.ts';
+import { createKafkajsAdmin } from '../../../src/adapters/kafkajs/kafkajs-admin.ts';
+import type { KafkajsClient } from '../../../src/adapters/kafkajs/kafkajs-client.ts';
+import { systemClock } from '../../../src/ground/clock.ts';
+import { kafkaOptions } from '../kafka/kafka-options.ts';
+
+describe('questions through kafkajs', () => {
+  const cluster = { clusterId: 'c', brokers: [{ host: 'one', port: 1 }] };
+  let clock: sinon.SinonFakeTimers;
+  /** Of each connection, in the order of their opening. */
+  let opened: { isDead: boolean; isClosed: boolean; asked: number }[];
+  let isAway: boolean;
+
+  const open = (): KafkajsClient => {
+    const state = { isDead: isAway, isClosed: false, asked: 0 };
+    opened.push(state);
+    const admin = {
+      connect: async () => {},
+      disconnect: async () => {},
+      describeCluster: () => {
+        state.asked++;
+        return state.isDead ? new Promise(() => {}) : Promise.resolve(cluster);
+      },
+    };
+    const destroySockets = () => {
+      state.isClosed = true;
+    };
+    return { kafka: { admin: () => admin }, destroySockets } as unknown as KafkajsClient;
+  };
+
+  beforeEach(() => {
+    clock = sinon.useFakeTimers();
+    opened = [];
+    isAway = false;
+  });
+  afterEach(() => clock.restore());
+
+  const loseNetwork = () => {
+    isAway = true;
+    for (const each of opened) each.isDead = true;
+  };
+
+  it('use one connection, as long as it answers', async () => {
+    const admin = createKafkajsAdmin(open, kafkaOptions(['one:1']));
+    await Promise.all([admin.describe(), admin.describe()]);
+    await clock.tickAsync(10_000);
+    await admin.describe();
+    assert.deepEqual(opened, [{ isDead: false, isClosed: false, asked: 3 }]);
+  });
+
+  it('have an answer 750 ms after a lost network is back at the latest, over a fresh connection that is kept', async () => {
+    const admin = createKafkajsAdmin(open, kafkaOptions(['one:1']));
+    await admin.describe();
+    loseNetwork();
+    const first = admin.describe();
+    await clock.tickAsync(300);
+    const second = admin.describe();
+    await clock.tickAsync(451);
+    assert.equal(opened.length, 2);
+    isAway = false;
+    await clock.tickAsync(749);
+    const third = admin.describe();
+    await clock.tickAsync(300);
+    assert.equal((await third).clusterId, 'c');
+    assert.equal((await first).clusterId, 'c');
+    assert.equal((await second).clusterId, 'c');
+    const { length } = opened;
+    await admin.describe();
+    assert.equal(opened.length, length);
+  });
+
+  it('tell of the silence of a connection although a fresh one answers', async () => {
+    let silent = 0;
+    const silence = createSilence(systemClock, () => silent++);
+    const admin = createKafkajsAdmin(open, kafkaOptions(['one:1']), silence.notice);
+    await admin.describe();
+    loseNetwork();
+    isAway = false;
+    const question = admin.describe();
+    await clock.tickAsync(750);
+    await question;
+    assert.equal(silent, 0);
+    await clock.tickAsync(1_250);
+    assert.equal(silent, 1);
+  });
+});
