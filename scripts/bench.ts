@@ -27,7 +27,7 @@ async function main(args: readonly string[]): Promise<number> {
   const asJson = args.includes('--json');
   const name = args.find((arg) => !arg.startsWith('-'));
   if (name === undefined || args.includes('--help') || !existsSync(join(folder, `${name}.ts`))) {
-    const text = `npm run bench -- <name> [--json] [options]\n\nnames: ${names.join(', ')}\nthroughput: --client <names> --rounds <count> --profile <folder>\noutage: --outage <seconds> --rate <events a second> --client <name>\nhttp: --rate <requests a second> --client <names> --rounds <count> --profile <folder>\noutbox: --rounds <count> --only <join, drain or latency>\n`;
+    const text = `npm run bench -- <name> [--json] [options]\n\nnames: ${names.join(', ')}\nthroughput: --client <names> --rounds <count> --profile <folder>\noutage: --outage <seconds> --rate <events a second> --client <name> --profile <folder>\nhttp: --rate <requests a second> --client <names> --rounds <count> --profile <folder>\noutbox: --rounds <count> --only <join, drain or latency>\n`;
     (args.includes('--help') ? process.stdout : process.stderr).write(text);
     return args.includes('--help') ? 0 : 2;
   }

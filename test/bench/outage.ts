@@ -1,6 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { Bench, Figure } from '../../scripts/bench.ts';
@@ -14,7 +14,8 @@ import { type StartedApp, startApp } from './outage/started-app.ts';
 
 const topic = 'orders';
 const partitions = 6;
-const secondsBefore = 4;
+const secondsOfStart = 2;
+const secondsBefore = 3;
 const secondsAfter = 2;
 const drainLimitMs = 900_000;
 const byHandEvents = 30_000;
@@ -40,23 +41,34 @@ export const bench: Bench = async (progress, args = []) => {
       outage: { type: 'string', default: '10' },
       rate: { type: 'string', default: '1000' },
       client: { type: 'string', default: 'kafkajs' },
+      profile: { type: 'string' },
     },
   });
   const { client } = values;
+  const profile = values.profile && resolve(values.profile);
   const [outageMs, perSecond] = [Number(values.outage) * 1000, Number(values.rate)];
   const folder = mkdtempSync(join(tmpdir(), 'svc-outage-'));
   const kafka = await startOwnKafka();
   const config = { 'message.timestamp.type': 'LogAppendTime' };
   await kafka.createTopic(topic, { partitions, config });
   const backupFolder = join(folder, 'dlq-backup');
-  const app = await startApp({ client, brokers: kafka.brokers, topic, backupFolder, perSecond });
+  const setup = { client, brokers: kafka.brokers, topic, backupFolder, perSecond };
+  const app = await startApp(setup, profile);
+  // It is compiled, and its first connections are there.
+  await sleep(secondsOfStart * 1000);
+  const from = app.latest().at;
   try {
     const times = await comeBack(kafka, app, outageMs, progress);
     const last = await app.end();
     progress(`ended: ${said(last)}`);
     const read = await readBack(kafka.brokers, topic, last.calls);
     const byHand = await sentByHand(kafka, client);
-    return figuresOf(app.states, times, read, byHand);
+    return figuresOf(
+      app.states.filter(({ at }) => at >= from),
+      times,
+      read,
+      byHand,
+    );
   } finally {
     app.kill();
     await kafka.stop();

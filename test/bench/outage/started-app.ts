@@ -15,8 +15,10 @@ export interface StartedApp {
   kill(): void;
 }
 
-export async function startApp(setup: AppSetup): Promise<StartedApp> {
-  const app = fork(join(import.meta.dirname, 'app.ts'), [JSON.stringify(setup)]);
+/** @param profile a folder for a CPU profile of the process */
+export async function startApp(setup: AppSetup, profile: string | undefined): Promise<StartedApp> {
+  const execArgv = profile === undefined ? [] : ['--cpu-prof', '--cpu-prof-dir', profile];
+  const app = fork(join(import.meta.dirname, 'app.ts'), [JSON.stringify(setup)], { execArgv });
   const states: AppState[] = [];
   app.on('message', (state: AppState) => states.push(state));
   await once(app, 'message');
