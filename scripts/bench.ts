@@ -36,10 +36,11 @@ async function main(args: readonly string[]): Promise<number> {
   const figures = await bench((text) => process.stderr.write(`${text}\n`), options);
   for (const figure of figures) {
     const compared = figure.ratio === undefined ? '' : `  ${figure.ratio} x ${figure.against}`;
+    const failed = figure.isFailure === true ? '  FAILED' : '';
     process.stdout.write(
       asJson
         ? `${JSON.stringify({ bench: name, ...figure })}\n`
-        : `${name}  ${figure.case.padEnd(24)} ${String(figure.value).padStart(10)} ${figure.unit}${compared}\n`,
+        : `${name}  ${figure.case.padEnd(24)} ${String(figure.value).padStart(10)} ${figure.unit}${compared}${failed}\n`,
     );
   }
   return figures.some(({ isFailure }) => isFailure) ? 1 : 0;

@@ -167,8 +167,8 @@ function figuresOf(
     figure('backup-left', after.lastFiles, 'files'),
     figure('events', read.records - read.repeated + read.missing, 'events'),
     figure('repeated', read.repeated, 'events'),
-    { ...figure('inversions', read.inversions, 'events'), isFailure: read.inversions > 0 },
-    { ...figure('missing', read.missing, 'events'), isFailure: read.missing > 0 },
+    mustBeNone('inversions', read.inversions),
+    mustBeNone('missing', read.missing),
   ];
 }
 
@@ -211,6 +211,10 @@ function compared({ perSecond }: Phase, before: Phase): { against: string; ratio
 
 function figure(name: string, value: number, unit: string): Omit<Figure, 'bench'> {
   return { case: name, value: value < 1_000 ? round(value) : Math.round(value), unit };
+}
+
+function mustBeNone(name: string, count: number): Omit<Figure, 'bench'> {
+  return { ...figure(name, count, 'events'), ...(count > 0 && { isFailure: true }) };
 }
 
 function round(value: number): number {
