@@ -13,6 +13,8 @@ export interface Figure {
   readonly unit: string;
   readonly against?: string;
   readonly ratio?: number;
+  /** What must not be. The run then ends with exit code 1. */
+  readonly isFailure?: boolean;
 }
 
 /** `args`: options of this bench. */
@@ -25,7 +27,7 @@ async function main(args: readonly string[]): Promise<number> {
   const asJson = args.includes('--json');
   const name = args.find((arg) => !arg.startsWith('-'));
   if (name === undefined || args.includes('--help') || !existsSync(join(folder, `${name}.ts`))) {
-    const text = `npm run bench -- <name> [--json] [options]\n\nnames: ${names.join(', ')}\nthroughput: --client <names> --rounds <count> --profile <folder>\noutage: --minutes <count>\nhttp: --rate <requests a second> --client <names> --rounds <count> --profile <folder>\noutbox: --rounds <count> --only <join, drain or latency>\n`;
+    const text = `npm run bench -- <name> [--json] [options]\n\nnames: ${names.join(', ')}\nthroughput: --client <names> --rounds <count> --profile <folder>\noutage: --outage <seconds> --rate <events a second> --client <name> --profile <folder>\nhttp: --rate <requests a second> --client <names> --rounds <count> --profile <folder>\noutbox: --rounds <count> --only <join, drain or latency>\n`;
     (args.includes('--help') ? process.stdout : process.stderr).write(text);
     return args.includes('--help') ? 0 : 2;
   }
@@ -34,13 +36,14 @@ async function main(args: readonly string[]): Promise<number> {
   const figures = await bench((text) => process.stderr.write(`${text}\n`), options);
   for (const figure of figures) {
     const compared = figure.ratio === undefined ? '' : `  ${figure.ratio} x ${figure.against}`;
+    const failed = figure.isFailure === true ? '  FAILED' : '';
     process.stdout.write(
       asJson
         ? `${JSON.stringify({ bench: name, ...figure })}\n`
-        : `${name}  ${figure.case.padEnd(24)} ${String(figure.value).padStart(10)} ${figure.unit}${compared}\n`,
+        : `${name}  ${figure.case.padEnd(24)} ${String(figure.value).padStart(10)} ${figure.unit}${compared}${failed}\n`,
     );
   }
-  return 0;
+  return figures.some(({ isFailure }) => isFailure) ? 1 : 0;
 }
 
 process.exitCode = await main(process.argv.slice(2));

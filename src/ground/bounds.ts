@@ -23,6 +23,8 @@ export function parseBounded(text: string, depth = mostDepth, values = mostValue
 function isWithin(text: string, mostDeep: number, most: number): boolean {
   const first = notSpace.exec(text)?.[0];
   if (first !== '{' && first !== '[') return false;
+  if (text.length <= most && countUpTo(text, '{', mostDeep) + countUpTo(text, '[', mostDeep) <= mostDeep)
+    return true;
   let depth = 0;
   let values = 1;
   // Names are texts, too.
@@ -42,6 +44,13 @@ function isWithin(text: string, mostDeep: number, most: number): boolean {
     }
   }
   return true;
+}
+
+/** Those in texts as well: with few of them, and few characters, nothing is deep or wide. */
+function countUpTo(text: string, mark: string, most: number): number {
+  let count = 0;
+  for (let at = text.indexOf(mark); at >= 0 && count <= most; at = text.indexOf(mark, at + 1)) count++;
+  return count;
 }
 
 /** Of the quotation mark that ends the text which begins at `start`; -1 where there is none. */

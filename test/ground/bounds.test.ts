@@ -22,6 +22,9 @@ describe('JSON of others', () => {
   it('is taken up to a depth and a number of values', () => {
     assert.ok(Array.isArray(parseBounded(nested(mostDepth))));
     assert.equal(parseBounded(nested(mostDepth + 1)), undefined);
+    // Those in texts count for nothing, however many.
+    const text = '[{'.repeat(mostDepth);
+    assert.deepEqual(parseBounded(JSON.stringify({ text })), { text });
     // The list is one of them.
     assert.ok(Array.isArray(parseBounded(wide(mostValues - 1))));
     assert.equal(parseBounded(wide(mostValues)), undefined);

@@ -28,10 +28,12 @@ import {
 import { routesFolder, storeFiles } from '../store-files.ts';
 import { isEventFile } from '../usage.ts';
 import { checkFolder, makeFolderSync, syncDirectory } from '../write-exclusive.ts';
+import { cutEntries } from './cut-entries.ts';
 import { createLineIndex, type LineIndex } from './line-index.ts';
 import { withOneLineErrors } from './one-line-errors.ts';
-import { bytesIn, plannedBytes } from './open-stored.ts';
+import { bytesIn } from './open-stored.ts';
 import { bySegment, type Entry, inOrder, readPlaces, sortNames } from './ordered-entries.ts';
+import { readAhead } from './read-ahead.ts';
 import { readEventFile } from './read-event-file.ts';
 import { countLines } from './read-lines.ts';
 import { newProgress, type Progress, scanSegment } from './scan-segment.ts';
@@ -53,10 +55,6 @@ export interface LocalSourceOptions {
 export const recoveredFolder = 'recovered';
 /** And those that their topic never takes. */
 export const asideFolder = 'too-large';
-
-/** Held at once; one event that is larger comes alone. */
-const openFiles = 32;
-const batchBytes = 16 * 1024 * 1024;
 
 const usualAsideBytes = 1024 ** 3;
 
@@ -223,25 +221,11 @@ function createSource(options: LocalSourceOptions): RecoverySource {
           : [taken].filter(isThere);
         if (unreadable.length > 0) yield { events: [], unreadable };
       }
-      let entries: Entry[] = [];
-      let fileCount = 0;
-      let bytes = 0;
-      for (const entry of inOrder(files, index)) {
-        const isFile = typeof entry === 'string';
-        // What is larger is not read at all.
-        const entryBytes = isFile ? await plannedBytes(join(real, entry)) : entry.bytes;
-        const isFull = entries.length >= size || fileCount >= openFiles || bytes + entryBytes > batchBytes;
-        if (isFull && entries.length > 0) {
-          yield await readAll(entries, scanned);
-          entries = [];
-          fileCount = 0;
-          bytes = 0;
-        }
-        entries.push(entry);
-        if (isFile) fileCount++;
-        bytes += entryBytes;
-      }
-      if (entries.length > 0) yield await readAll(entries, scanned);
+      const plans = cutEntries(real, inOrder(files, index), size);
+      const readOne = (entries: readonly Entry[]): Promise<StoredBatch> => readAll(entries, scanned);
+      // Who only looks must not name what is gone by then.
+      if (isTaking) yield* readAhead(plans, readOne);
+      else for await (const entries of plans) yield await readOne(entries);
     },
 
     async done(events) {

@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { readAhead } from '../../../../src/adapters/local-backup/source/read-ahead.ts';
+
+async function* plans(count: number): AsyncGenerator<number> {
+  for (let plan = 1; plan <= count; plan++) yield plan;
+}
+
+describe('reading ahead', () => {
+  it('has begun with the next one when one is handed out, and with none after it', async () => {
+    const begun: number[] = [];
+    const read = async (plan: number): Promise<number> => {
+      begun.push(plan);
+      return plan;
+    };
+    const seen: (readonly [number, number])[] = [];
+    for await (const batch of readAhead(plans(3), read)) seen.push([batch, begun.length]);
+    assert.deepEqual(seen, [
+      [1, 2],
+      [2, 3],
+      [3, 3],
+    ]);
+  });
+
+  it('tells a failure in its turn', async () => {
+    const read = (plan: number): Promise<number> =>
+      plan === 2 ? Promise.reject(new Error('gone')) : Promise.resolve(plan);
+    const seen: number[] = [];
+    const all = async (): Promise<void> => {
+      for await (const batch of readAhead(plans(3), read)) {
+        seen.push(batch);
+        await sleep(1);
+      }
+    };
+    await assert.rejects(all, /gone/);
+    assert.deepEqual(seen, [1]);
+  });
+
+  it('leaves nothing under way when it is ended early', async () => {
+    let underWay = 0;
+    const read = async (plan: number): Promise<number> => {
+      underWay++;
+      await sleep(5);
+      underWay--;
+      return plan;
+    };
+    for await (const _ of readAhead(plans(3), read)) break;
+    assert.equal(underWay, 0);
+  });
+});
