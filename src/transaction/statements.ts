@@ -49,18 +49,23 @@ const mysqlWords = [
   '(?<prepare>xa\\s+(?:end|prepare))\\b',
   '(?<commit>xa\\s+commit)\\b',
   `(?<implicit>${[
-    '(?:create|drop)(?!\\s+(?:or\\s+replace\\s+)?(?:temporary|prepare)\\b)',
+    '(?:create|drop)(?!\\s+(?:or\\s+replace\\s+)?(?:temporary(?!\\s+sequence)|prepare)\\b)',
     'alter|rename|truncate|grant|revoke|install|uninstall|flush|reset|stop|change',
     '(?:un)?lock\\s+(?:tables?|instance)',
     '(?:analyze|optimize|repair|check)\\s+(?:no_write_to_binlog\\s+|local\\s+)?(?:tables?|view)',
     '(?:cache|load)\\s+index',
     'start\\s+(?:slave|replica|group_replication)',
-    'set\\s+password',
+    'set\\s+(?:password|default\\s+role)',
+    'backup|import\\s+table',
+    // Compound statements, which are no procedure.
+    '(?:begin\\s+not\\s+atomic|if|case|for|loop|repeat|while)\\b[\\s\\S]*?\\bcommit',
     // Any value but that which switches it off: it may be that of a variable.
     'set\\b[^;]*?\\bautocommit[\\s`]*:?=\\s*(?!\\s|[\'"]?(?:0|off|false)\\b)[^\\w;]*\\w+',
   ].join('|')})\\b`,
-  '(?<write>set\\s+statement)\\b',
+  '(?<write>end)\\b',
 ];
+/** What stands before another statement: SET STATEMENT max_statement_time = 1 FOR, EXECUTE IMMEDIATE '. */
+const mysqlPrefix = /^(?:set\s+statement\b[\s\S]*?\bfor\s+|execute\s+immediate\s+['"]\s*)/i;
 const mysqlControl = new RegExp(`^(?:${mysqlWords.join('|')})`, 'i');
 
 const longestKept = 500;
@@ -101,7 +106,8 @@ function readKind(text: string, dialect: Dialect): StatementKind {
   return { ...(told ?? other), all };
 }
 
-function kindAt(statement: string, dialect: Dialect): StatementKind {
+function kindAt(given: string, dialect: Dialect): StatementKind {
+  const statement = dialect === 'mysql' ? given.replace(mysqlPrefix, '') : given;
   const found =
     (dialect === 'mysql' ? mysqlControl.exec(statement)?.groups : undefined) ??
     control.exec(statement)?.groups;

@@ -186,6 +186,9 @@ export class Transaction {
   savepoint(name: string): void {
     // The database does not make it.
     if (this.session.status() === 'doomed') return;
+    // Of the others, the earlier one of that name is there again when this one is released.
+    if (this.session.dialect === 'mysql')
+      this.savepoints = this.savepoints.filter((one) => one.name !== name);
     this.savepoints.push({ name, at: nextMoment() });
   }
 

@@ -69,6 +69,24 @@ requiring('own-postgres', 'outbox store on a server that can be hurt: postgres',
 
   testServerStore(() => under);
 
+  it('waits for what an operator looks for longer than for what a relay does', async () => {
+    const url = await under.server.freshDatabase();
+    const store = createPostgresStore({ url, table: 'searched', initializeSchema: 'always', timeoutMs: 400 });
+    const other = await under.connect(url);
+    try {
+      await store.prepare();
+      await store.insert([rowOf()]);
+      await other.query('BEGIN');
+      await other.query('LOCK TABLE searched');
+      const found = store.read({ topic: rowOf().topic }, 0, 1);
+      await assert.rejects(store.countPending(), { code: 'SVC_OUTBOX_UNREACHABLE' });
+      await other.query('COMMIT');
+      assert.equal((await found).length, 1);
+    } finally {
+      await Promise.all([other.close(), store.close(500)]);
+    }
+  });
+
   it('reads the same whatever an application has made of types', async () => {
     const { getTypeParser, setTypeParser, builtins } = pg.types;
     const oids = [builtins.INT8, builtins.TEXT, builtins.BYTEA, builtins.INT4];

@@ -58,6 +58,8 @@ export interface RunOptions {
 
 /** Tables are made once, and by one process of many that wait for it. */
 const migrationLimitMs = 60_000;
+/** An operator's filter may read all rows of a table, for which there is no index. */
+const searchLimitMs = 30_000;
 /** Rows that an operator's command changes in one transaction. */
 const chunkRows = 5_000;
 
@@ -81,6 +83,10 @@ export function createSqlStore(
     initializeSchema === 'always' || (initializeSchema === 'embedded' && dialectName === 'sqlite');
   const statement: RunOptions = { as: 'statement' };
   const scan: RunOptions = { as: 'scan' };
+  const search: RunOptions = {
+    as: 'scan',
+    limitMs: Math.max(searchLimitMs, options.timeoutMs ?? defaultTimeoutMs),
+  };
 
   async function versionNow(): Promise<number> {
     try {
@@ -128,7 +134,7 @@ export function createSqlStore(
     let count = 0;
     let afterId = 0;
     for (;;) {
-      const ids = await database.run(() => readIds(dialect, tables, filter, afterId, chunkRows), scan);
+      const ids = await database.run(() => readIds(dialect, tables, filter, afterId, chunkRows), search);
       if (ids.length > 0) count += await database.run(() => work(ids, where));
       if (ids.length < chunkRows) return count;
       afterId = ids.at(-1) ?? afterId;
@@ -199,7 +205,7 @@ export function createSqlStore(
     countPending: () => database.run(() => countPending(tables), scan),
     statistics: () => database.run(() => statistics(dialect, tables), scan),
     read: (filter, afterId, limit) =>
-      database.run(() => readRows(dialect, tables, filter, afterId, limit), scan),
+      database.run(() => readRows(dialect, tables, filter, afterId, limit), search),
 
     retry(filter) {
       const statuses = (filter.statuses ?? ['FAILED']).filter((status) => status === 'FAILED');

@@ -16,6 +16,13 @@ function coreOf(connection: mysqlPromise.Connection): { readonly stream: Socket 
   return (connection as unknown as { connection: { readonly stream: Socket } }).connection;
 }
 
+const onlyMariadb = [
+  'BEGIN NOT ATOMIC COMMIT; END',
+  "EXECUTE IMMEDIATE 'COMMIT'",
+  'SET STATEMENT max_statement_time = 1 FOR COMMIT',
+  'BACKUP LOCK orders',
+];
+
 const servers = [
   { name: 'mariadb', title: 'MariaDB', start: startMariadb },
   { name: 'mysql', title: 'MySQL', start: startMysql },
@@ -311,6 +318,8 @@ for (const { name, title, start } of servers) {
         'SELECT 1; COMMIT; BEGIN',
         'COMMIT AND CHAIN; ROLLBACK',
         'START TRANSACTION',
+        name === 'mysql' ? 'SET DEFAULT ROLE NONE TO root@localhost' : 'SET DEFAULT ROLE NONE',
+        ...(name === 'mysql' ? [] : onlyMariadb),
       ])
         await check(text, [['a'], ['a'], { a: 'outbox' }], async () => {
           const connection = await connect(several);
@@ -366,6 +375,19 @@ for (const { name, title, start } of servers) {
         );
       assert.deepEqual(wrong, {});
       noAlarm();
+    });
+
+    it('a savepoint takes the place of an earlier one of its name', async () => {
+      const connection = await connect();
+      await connection.query('BEGIN');
+      await connection.query('SAVEPOINT one');
+      await write(connection, 'a');
+      await connection.query('SAVEPOINT one');
+      await connection.query('RELEASE SAVEPOINT one');
+      await assert.rejects(connection.query('ROLLBACK TO one'), { code: 'ER_SP_DOES_NOT_EXIST' });
+      await connection.query('COMMIT');
+      await holds(['a'], ['a']);
+      assert.deepEqual(await captures.ends(), { a: 'outbox' });
     });
 
     it('XA: the events are written before XA END, and their end is not known after XA PREPARE', async () => {
