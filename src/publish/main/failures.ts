@@ -3,7 +3,7 @@ import type { SendFailure, SendResult } from '../broker.ts';
 export const shutDown: SendFailure = {
   kind: 'retriable',
   cause: 'Shutdown',
-  message: 'the process ended before the event was acknowledged',
+  message: 'svc was told to end before the event was acknowledged',
 };
 
 export const stopped: SendFailure = { kind: 'fatal', cause: 'Closed', message: 'svc has stopped' };
