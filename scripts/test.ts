@@ -51,7 +51,7 @@ function suites(): Task[] {
     ),
   );
   // About half of the rest; files of a new folder go to the other half.
-  const half = filesOf('adapters/kafka', 'contract', 'e2e', 'support');
+  const half = filesOf('adapters/kafka', 'cli', 'e2e', 'support');
   return [
     suite('suite, first half', ...half, ...without(waiting)),
     suite('suite, second half', 'test/**/*.test.ts', ...without([...half, ...waiting])),
