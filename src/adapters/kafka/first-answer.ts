@@ -5,8 +5,8 @@ const mostAgain = 2;
 
 /**
  * What is asked over a connection that is dead without a word has no answer for as long as its time-outs are, however soon the
- * cluster is back. Here it is asked once more every 750 ms, as long as the first try has not failed; the first answer counts. Each
- * further try has a second and a half. Rejects as the first one does, when the others have had their time.
+ * cluster is back. Here it is asked once more every 750 ms, and the first answer counts. A further try has a second and a half.
+ * Rejects as the first one does, up to 750 ms later where others may be answered still.
  *
  * @param ask `signal` is aborted when nobody waits for this try any more; `isAgain`: others are without an answer
  * @param isAnswer whether an error is what the cluster says: then no other try would say anything else
@@ -25,10 +25,6 @@ export function firstAnswer<T>(
       for (const each of underWay) each.abort();
     }
 
-    function over(one: AbortController): void {
-      if (underWay.delete(one) && underWay.size === 0) fail(firstFailure?.error);
-    }
-
     function fail(error: unknown): void {
       end();
       reject(error);
@@ -44,20 +40,21 @@ export function firstAnswer<T>(
         },
         (error: unknown) => {
           if (!isAgain) firstFailure = { error };
+          underWay.delete(one);
           if (isAnswer(error)) fail(error);
-          else over(one);
+          else if (underWay.size === 0) fail(firstFailure?.error);
         },
       );
       return one;
     }
 
     const timer = setInterval(() => {
-      if (firstFailure === undefined) again.push(begin(true));
-      const [oldest] = again;
-      if (oldest === undefined || (firstFailure === undefined && again.length <= mostAgain)) return;
-      again.shift();
+      if (firstFailure !== undefined) return fail(firstFailure.error);
+      again.push(begin(true));
+      if (again.length <= mostAgain) return;
+      const oldest = again.shift() as AbortController;
       oldest.abort();
-      over(oldest);
+      underWay.delete(oldest);
     }, askAgainMs).unref();
     begin(false);
   });

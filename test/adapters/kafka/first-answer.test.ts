@@ -82,7 +82,7 @@ describe('first answer', () => {
     assert.deepEqual([end(), tries.length, clock.countTimers()], ['refused', 1, 0]);
   });
 
-  it('fails as the first try does, when the others have had their time', async () => {
+  it('fails as the first try does, 750 ms later at most where others are under way', async () => {
     const { tries, end } = setUp();
     await clock.tickAsync(askAgainMs);
     tries[0]?.reject(new Error('closed'));
@@ -90,6 +90,16 @@ describe('first answer', () => {
     assert.equal(end(), '');
     await clock.tickAsync(1);
     assert.deepEqual([end(), tries.length, clock.countTimers()], ['closed', 2, 0]);
+    assert.equal(tries[1]?.signal.aborted, true);
+  });
+
+  it('fails as the first try does, sooner where the others fail, too', async () => {
+    const { tries, end } = setUp();
+    await clock.tickAsync(askAgainMs);
+    tries[0]?.reject(new Error('closed'));
+    tries[1]?.reject(new Error('refused'));
+    await clock.tickAsync(0);
+    assert.deepEqual([end(), clock.countTimers()], ['closed', 0]);
   });
 
   it('is that of a further try, too, where the first one has failed meanwhile', async () => {
