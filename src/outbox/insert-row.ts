@@ -62,13 +62,40 @@ export const timeOfMs: Readonly<Record<DialectName, string>> = {
  * The one INSERT of a row: the same text for each, so that it can be prepared, and with the table's schema, so that it means
  * the same table whatever `search_path` or current database the application's connection has. Parameters: `insertValues`.
  */
-export function insertStatement(table: string, dialect: DialectName): string {
-  const places = insertColumns.map((column) => (column === 'occurred_at' ? timeOfMs[dialect] : '?'));
+export function insertStatement(table: string, dialect: DialectName, textPlace = '?'): string {
+  const places = insertColumns.map((column) => {
+    if (column === 'occurred_at') return timeOfMs[dialect];
+    return column === 'shard' || column === 'payload' ? '?' : textPlace;
+  });
   return placed(
     dialect,
     `INSERT INTO ${quoteTable(dialect, table)} (${insertColumns.join(', ')}) VALUES (${places.join(', ')})`,
   );
 }
+
+interface Insertion {
+  readonly text: string;
+  readonly values: readonly SqlValue[];
+}
+
+/**
+ * For connections of the application. One of MySQL may have a character set of its own, such as latin1 or the utf8 without emoji,
+ * in which a text would arrive as another: what is not ASCII goes in hex.
+ */
+export function insertionFor(table: string, dialect: DialectName): (row: OutboxRow) => Insertion {
+  const text = insertStatement(table, dialect);
+  if (dialect !== 'mysql') return (row) => ({ text, values: insertValues(row) });
+  const textOfHex = insertStatement(table, dialect, 'CONVERT(UNHEX(?) USING utf8mb4)');
+  return (row) => {
+    const values = insertValues(row);
+    if (!values.some((value) => typeof value === 'string' && notAscii.test(value))) return { text, values };
+    return { text: textOfHex, values: values.map(inHex) };
+  };
+}
+
+const notAscii = /[^\x20-\x7e]/;
+const inHex = (value: SqlValue): SqlValue =>
+  typeof value === 'string' ? Buffer.from(value).toString('hex') : value;
 
 /** In the order of `insertColumns`. */
 export function insertValues(row: OutboxRow): readonly SqlValue[] {

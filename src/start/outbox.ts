@@ -6,7 +6,7 @@ import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { OutboxState } from '../observe/metrics.ts';
 import { eraseStatement, erasesRows, eraseValues } from '../outbox/erase-row.ts';
-import { insertStatement, insertValues } from '../outbox/insert-row.ts';
+import { insertionFor } from '../outbox/insert-row.ts';
 import { createOutboxJoin, type OutboxJoin } from '../outbox/join.ts';
 import { type OutboxRow, shardOf } from '../outbox/outbox-row.ts';
 import { createSameTable } from '../outbox/same-table.ts';
@@ -45,9 +45,9 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
     erases,
   });
   // Once per process: a driver prepares it by its text.
-  const texts = new Map(
-    dialects.map((dialect): [Dialect, string] => [dialect, insertStatement(table, dialect)]),
-  );
+  const insertions = Object.fromEntries(
+    dialects.map((dialect) => [dialect, insertionFor(table, dialect)]),
+  ) as Record<Dialect, ReturnType<typeof insertionFor>>;
   const erasures = new Map(dialects.map((dialect) => [dialect, eraseStatement(table, dialect)]));
   const preparation = prepareStore(store, logger);
   let unconfirmed = 0;
@@ -78,7 +78,7 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
     dialect: dialectOf(datasource.url) ?? 'postgres',
   });
   const join = createOutboxJoin({
-    insert: (dialect, row) => ({ text: texts.get(dialect) ?? '', values: insertValues(row) }),
+    insert: (dialect, row) => insertions[dialect](row),
     erase: erases
       ? (dialect, row) => {
           const text = erasures.get(dialect);

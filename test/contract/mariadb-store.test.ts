@@ -1,7 +1,7 @@
 import { createMysqlStore } from '../../src/adapters/mysql/mysql-store.ts';
 import { startMariadb, startOwnMariadb } from '../support/mariadb.ts';
 import { requiring } from '../support/requires.ts';
-import { mysqlUnderTest } from './mysql-under-test.ts';
+import { mysqlUnderTest, testCharacterSets } from './mysql-under-test.ts';
 import { testOutboxMigrations } from './outbox-migrations.ts';
 import { testOutboxSchema } from './outbox-schema.ts';
 import { type OutboxStoreUnderTest, testOutboxStore } from './outbox-store.ts';
@@ -36,4 +36,5 @@ requiring('own-mariadb', 'outbox store on a server that can be hurt: mariadb', f
   });
 
   testServerStore(() => under);
+  testCharacterSets(() => under);
 });

@@ -1,7 +1,7 @@
 import { createMysqlStore } from '../../src/adapters/mysql/mysql-store.ts';
 import { startMysql, startOwnMysql } from '../support/mysql.ts';
 import { requiring } from '../support/requires.ts';
-import { mysqlUnderTest } from './mysql-under-test.ts';
+import { mysqlUnderTest, testCharacterSets } from './mysql-under-test.ts';
 import { testOutboxMigrations } from './outbox-migrations.ts';
 import { testOutboxSchema } from './outbox-schema.ts';
 import { type OutboxStoreUnderTest, testOutboxStore } from './outbox-store.ts';
@@ -36,4 +36,5 @@ requiring('own-mysql', 'outbox store on a server that can be hurt: mysql', funct
   });
 
   testServerStore(() => under);
+  testCharacterSets(() => under);
 });

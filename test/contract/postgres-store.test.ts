@@ -87,6 +87,41 @@ requiring('own-postgres', 'outbox store on a server that can be hurt: postgres',
     }
   });
 
+  it('reads the same whatever the settings of its user are', async () => {
+    const { server } = under;
+    const url = await server.freshDatabase();
+    const database = new URL(url).pathname.slice(1);
+    const settings = {
+      bytea_output: 'escape',
+      client_encoding: 'LATIN1',
+      datestyle: 'German, DMY',
+      default_transaction_isolation: 'serializable',
+      extra_float_digits: '-15',
+      intervalstyle: 'sql_standard',
+      standard_conforming_strings: 'off',
+      timezone: 'Asia/Kathmandu',
+    };
+    for (const [name, value] of Object.entries(settings))
+      await server.query(server.url, `ALTER DATABASE "${database}" SET ${name} = '${value}'`);
+    const store = createPostgresStore({ url, table: 'settled', initializeSchema: 'always' });
+    try {
+      await store.prepare();
+      const payload = Buffer.from([...Array(256).keys(), ...Buffer.from('\\x41\\\\101漢')]);
+      for (const row of [
+        rowOf({ payload }),
+        rowOf({ payload: Buffer.from('\\x4') }),
+        rowOf({ payload: Buffer.alloc(0) }),
+      ]) {
+        await store.insert([{ ...row, aggregateId: "ä漢\\'" }]);
+        const found = (await store.read({ aggregateId: "ä漢\\'" }, (await store.lastId()) - 1, 1))[0];
+        assert.deepEqual(found?.payload, row.payload);
+        assert.equal(found?.occurredAt, row.occurredAt);
+      }
+    } finally {
+      await store.close(500);
+    }
+  });
+
   it('reads the same whatever an application has made of types', async () => {
     const { getTypeParser, setTypeParser, builtins } = pg.types;
     const oids = [builtins.INT8, builtins.TEXT, builtins.BYTEA, builtins.INT4];

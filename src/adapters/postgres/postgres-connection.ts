@@ -43,10 +43,18 @@ export async function loadPg(): Promise<PgModule> {
 
 /** Everything as text and bytes as bytes: an application can change what `pg` makes of a type for the whole process. */
 const types = {
-  getTypeParser: (oid: number) => (oid === byteaOid ? bytesOfHex : (text: string) => text),
+  getTypeParser: (oid: number) => (oid === byteaOid ? bytesOf : (text: string) => text),
 };
 const byteaOid = 17;
-const bytesOfHex = (text: string): Buffer => Buffer.from(text.slice(2), 'hex');
+
+/** As `bytea_output` of the database or its user has it: in hex, or as characters with octal numbers for what is none. */
+function bytesOf(text: string): Buffer {
+  if (text.startsWith('\\x')) return Buffer.from(text.slice(2), 'hex');
+  const characters = text.replace(/\\(\\|[0-7]{3})/g, (_, escaped: string) =>
+    escaped === '\\' ? escaped : String.fromCharCode(Number.parseInt(escaped, 8)),
+  );
+  return Buffer.from(characters, 'latin1');
+}
 
 /** Of a connection that listens. */
 export interface Heard {

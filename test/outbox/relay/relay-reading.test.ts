@@ -31,33 +31,21 @@ describe('relay: reading', () => {
 
   it('makes batches smaller while rows are large, or do not come in time, and large again afterwards', () => {
     const size = createBatchSize({ batchSize: 500, dynamicBatching: false });
-    const after = (work: () => void): number => {
-      work();
-      return size.rows;
-    };
     const megabyte = 1024 * 1024;
-    assert.deepEqual([after(size.failed), after(size.failed)], [250, 125]);
-    assert.equal(
-      after(() => size.read(125, 125 * megabyte)),
-      16,
-    );
-    assert.equal(
-      after(() => size.read(16, 16 * megabyte)),
-      16,
-    );
-    assert.equal(
-      after(() => size.read(3, 3 * megabyte)),
-      16,
-    );
-    assert.equal(
-      after(() => size.read(16, 100)),
-      32,
-    );
-    assert.equal(
-      after(() => size.read(1, 17 * megabyte)),
-      1,
-    );
-    assert.equal(after(size.failed), 1);
+    const steps = [
+      [() => size.failed(), 250],
+      [() => size.failed(), 125],
+      [() => size.read(125, 125 * megabyte), 16],
+      [() => size.read(16, 16 * megabyte), 16],
+      [() => size.read(3, 3 * megabyte), 16],
+      [() => size.read(16, 100), 32],
+      [() => size.read(1, 17 * megabyte), 1],
+      [() => size.failed(), 1],
+    ] as const;
+    for (const [step, rows] of steps) {
+      step();
+      assert.equal(size.rows, rows, String(step));
+    }
     for (let batches = 0; batches < 20; batches++) size.read(size.rows, 100);
     assert.equal(size.rows, 500);
   });
