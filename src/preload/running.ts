@@ -118,9 +118,10 @@ function keepRunning(service: Start.Service, config: Config, logger: Logger): Ru
       service.pause();
       if (runningService.current === service) runningService.current = undefined;
       if (runningOutbox.current === service.outbox) runningOutbox.current = undefined;
-      await guarded(() => service.finish(config.shutdown.timeoutMs));
-      // Resumed meanwhile, and paused again: that is the turn of the later one.
-      if (phase === 'paused' && mine === pauses) await current.end(closeMs);
+      // Resumed meanwhile, and perhaps paused again: that is the turn of the later one.
+      const isWanted = (): boolean => phase === 'paused' && mine === pauses;
+      await guarded(() => service.finish(config.shutdown.timeoutMs, isWanted));
+      if (isWanted()) await current.end(closeMs);
       return ending;
     },
     resume() {

@@ -43,7 +43,7 @@ export { planOfDeclaration, planOfTarget } from './plans.ts';
 export interface Engine {
   readonly pipeline: Pipeline;
   flush(deadlineMs: number): Promise<boolean>;
-  finish(deadlineMs: number): Promise<boolean>;
+  finish(deadlineMs: number, isWanted?: () => boolean): Promise<boolean>;
   save(): number;
   readonly protection: Protection;
   /** Events that wait for the end of their transaction: nobody waits for them. */
@@ -162,9 +162,9 @@ export function startEngine(
       return within(deadlineMs, pipeline.soFar());
     },
     isRelaying: () => outbox?.isUnfinished() ?? false,
-    async finish(deadlineMs) {
+    async finish(deadlineMs, isWanted) {
       const finishQueue = async (): Promise<boolean> => {
-        const isFinished = await queue.finish(deadlineMs);
+        const isFinished = await queue.finish(deadlineMs, isWanted);
         // Whoever waits for an event's outcome hears of it right after the queue.
         await within(0, pipeline.idle());
         return isFinished;

@@ -37,8 +37,8 @@ export interface Service {
   flush(deadlineMs: number): Promise<boolean>;
   /** Forgets the keys of a key service, and fetches them anew. */
   invalidateEncryptionKeys(): Promise<void>;
-  /** Resolves when no event is under way, and what is committed in the outbox is sent. Towards the deadline, what is not acknowledged goes to the next tier. */
-  finish(deadlineMs: number): Promise<boolean>;
+  /** Resolves when no event is under way, and what is committed in the outbox is sent. Towards the deadline, what is not acknowledged goes to the next tier, while `isWanted`. */
+  finish(deadlineMs: number, isWanted?: () => boolean): Promise<boolean>;
   /**
    * The last word of a process that ends: writes what has no outcome yet to the backup, synchronously, and from then on
    * each event of the application's own exit handlers. Returns how many were written now.
@@ -147,7 +147,7 @@ export function start(config: Config, logger: Logger): Service {
     isRelaying: () => engine?.isRelaying() ?? false,
     flush: async (deadlineMs) => engine?.flush(deadlineMs) ?? true,
     invalidateEncryptionKeys: async () => engine?.protection.invalidateKeys(),
-    finish: async (deadlineMs) => engine?.finish(deadlineMs) ?? true,
+    finish: async (deadlineMs, isWanted) => engine?.finish(deadlineMs, isWanted) ?? true,
     save: () => {
       isOver = true;
       return engine?.save() ?? 0;

@@ -71,9 +71,10 @@ export interface Queue extends Publisher {
   clusterAway(message: string, sinceMs: number): void;
   /**
    * Sends at once what waits only for company, and waits until everything has its outcome. Towards the end of `deadlineMs`
-   * what is not acknowledged goes to the next tier, what is under way too. Intake stays as it is.
+   * what is not acknowledged goes to the next tier, what is under way too, unless `isWanted` says
+   * then that nobody wants an end any more. Intake stays as it is.
    */
-  finish(deadlineMs: number): Promise<boolean>;
+  finish(deadlineMs: number, isWanted?: () => boolean): Promise<boolean>;
   /**
    * At the very end of the process, where no promise is heard any more: returns everything that is not acknowledged yet and
    * not with the next tier, for whoever calls it to store. `late` gets each event that comes after it, and returns whether
@@ -239,12 +240,13 @@ export function createQueue(options: QueueOptions): Queue {
     for (const topic of topics.values()) topic.flush();
   }
 
-  async function finish(deadlineMs: number): Promise<boolean> {
+  async function finish(deadlineMs: number, isWanted = () => true): Promise<boolean> {
     const end = clock.monotonic() + deadlineMs;
     flush();
     const isFinished = await within(deadlineMs - Math.min(deadlineMs / 4, longestReserveMs), outcomes.idle());
     // Events that came after the last one was through have their time still.
     if (isFinished) return true;
+    if (!isWanted()) return false;
     order.giveUpWaiting();
     giveUp(shutDown, true);
     return within(Math.max(0, end - clock.monotonic()), outcomes.idle());

@@ -246,7 +246,7 @@ describe('the end of a process while the broker does not answer', function () {
     const tookMs = performance.now() - started;
     assert.equal(run.signal, 'SIGTERM');
     assert.ok(tookMs > 500, `${tookMs} ms`);
-    assert.match(run.stderr, /event kept in the backup: the process ended/);
+    assert.match(run.stderr, /event kept in the backup: svc was told to end/);
     assert.equal(
       readdirSync(join(running.folder, 'dlq-backup')).filter((name) => name.endsWith('.json')).length,
       2,

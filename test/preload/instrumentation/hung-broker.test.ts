@@ -22,13 +22,13 @@ describe('SvcInstrumentation, switched off while the broker hangs', () => {
       broker: {
         topic: 'orders',
         bootstrapServers: silent.address,
-        dlqBackupPath: join(app.folder, 'backup'),
+        dlqBackupPath: backup(),
         asyncMode: true,
       },
       shutdown: { timeoutMs: 600 },
     });
-  const kept = (): number =>
-    readdirSync(join(app.folder, 'backup')).filter((name) => name.endsWith('.json')).length;
+  const backup = (): string => join(app.folder, 'backup');
+  const kept = (): number => readdirSync(backup()).filter((name) => name.endsWith('.json')).length;
   const count = (pattern: RegExp): number => app.lines.filter((line) => pattern.test(line)).length;
 
   it('keeps each event in the backup once the time is over, and says nothing of what it has closed itself', async () => {
@@ -47,6 +47,19 @@ describe('SvcInstrumentation, switched off while the broker hangs', () => {
       app.lines.filter((line) => /closed by svc|Circuit breaker/.test(line)),
       [],
     );
+  });
+
+  it('gives nothing up where enable() comes before the time is over', async () => {
+    const instrumentation = app.make(config());
+    const order = app.load();
+    await order(1);
+    await silent.spokenTo;
+    instrumentation.disable();
+    instrumentation.enable();
+    await order(2);
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    assert.equal(running()?.pending(), 2, app.lines.join('\n'));
+    assert.equal(count(/backup/), 0, app.lines.join('\n'));
   });
 
   it('goes on with enable() before the end, and ends once after the second disable()', async () => {
