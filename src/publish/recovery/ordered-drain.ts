@@ -12,8 +12,8 @@ export interface OrderedDrainOptions
   readonly order: BackupOrder;
   /** What this process has put into the backup. */
   readonly own: RecoverySource;
-  /** Whether there is any of it; what `own` reads next is what there is now. */
-  readonly hasOwn: () => Promise<boolean>;
+  /** Whether there is any of it; what `own` reads next is what there is now. It may leave out what has a lower id than `from`. */
+  readonly hasOwn: (from: bigint) => Promise<boolean>;
   /** What processes have left that are gone. One process at a time opens it. */
   readonly left: RecoverySource;
   /** Whether there may have been any at the start: until they are known, all events wait. */
@@ -35,8 +35,8 @@ const lookMs = 60_000;
 /** After a refusal, doubling. */
 const firstPauseMs = 500;
 const longestPauseMs = 10_000;
-/** What is refused may be much, and is read each time: a fifth of the time at most. */
-const mostReading = 5;
+/** What is refused may be much, and is read each time: a twentieth of the time at most. */
+const mostReading = 20;
 /** How often what is in the folder is counted while it is sent. */
 const countMs = 5_000;
 /** While it is not known whether another process lives. */
@@ -79,7 +79,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   /** What all runs have in common. */
   function sendAll(
     source: RecoverySource,
-    some: Pick<Parameters<typeof recover>[0], 'accept' | 'onHeldUp' | 'ratePerSecond'>,
+    some: Pick<Parameters<typeof recover>[0], 'accept' | 'onHeldUp' | 'isOver' | 'ratePerSecond'>,
   ): Promise<RecoverReport> {
     return recover({
       ...options,
@@ -131,25 +131,24 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   /** What this process has stored itself. */
   async function ownRound(): Promise<number | undefined> {
     if (waitsForLeft === 'unknown' || waitsForLeft === 'all') return notReadyMs;
+    const dueMs = order.nextRoundMs();
+    if (dueMs > 0) return finite(dueMs);
     if (!(await isReachable())) return askMs;
     const beganMs = clock.monotonic();
     const round = await order.beginRound();
     try {
-      const report = (await options.hasOwn()) ? await sendOwn(round) : undefined;
+      const isTried = !round.isOver() && (await options.hasOwn(round.from));
+      const report = isTried ? await sendOwn(round) : undefined;
       const isAway = report?.stoppedBy !== undefined;
-      round.end(!isAway && report?.isInterrupted !== true);
+      const hasSent = report !== undefined && report.sent > 0;
+      round.end(!isAway && report?.isInterrupted !== true, hasSent ? 0 : clock.monotonic() - beganMs);
       if (report !== undefined) await sum(report);
-      if (!order.isBehind()) {
-        ownPauseMs = firstPauseMs;
-        return undefined;
-      }
-      if (isAway) return askMs;
-      if (report !== undefined && report.sent === 0 && report.failed > 0)
-        return Math.max(pause(), mostReading * (clock.monotonic() - beganMs));
       ownPauseMs = firstPauseMs;
-      return report === undefined || report.sent === 0 ? notReadyMs : 0;
+      if (!order.isBehind()) return undefined;
+      if (isAway) return askMs;
+      return finite(Math.max(hasSent ? 0 : notReadyMs, order.nextRoundMs()));
     } catch (error) {
-      round.end(false);
+      round.end(false, 0);
       say('own', `the backup could not be drained: ${reasonOf(error)}`);
       return pause();
     }
@@ -158,7 +157,8 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   async function sendOwn(round: Awaited<ReturnType<BackupOrder['beginRound']>>): Promise<RecoverReport> {
     await own.open(true);
     try {
-      return await sendAll(own, { accept: round.accepts, onHeldUp: round.failed, ratePerSecond: 0 });
+      const { accepts: accept, failed: onHeldUp, isOver } = round;
+      return await sendAll(own, { accept, onHeldUp, isOver, ratePerSecond: 0 });
     } finally {
       await own.close();
     }
@@ -201,6 +201,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
 
   async function sendLeft(): Promise<number> {
     const topics = new Set<string>();
+    const beganMs = clock.monotonic();
     const isAwaited = waitsForLeft === 'all' || (waitsForLeft as ReadonlySet<string>).size > 0;
     const report = await sendAll(left, {
       accept: () => true,
@@ -216,7 +217,8 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
     if (isAwaited) known(topics);
     if (topics.size === 0) leftPauseMs = firstPauseMs;
     else leftPauseMs = Math.min(leftPauseMs * 2, longestPauseMs);
-    return isAwaited && topics.size > 0 ? leftPauseMs : lookMs;
+    if (!isAwaited || topics.size === 0) return lookMs;
+    return report.sent > 0 ? leftPauseMs : Math.max(leftPauseMs, mostReading * (clock.monotonic() - beganMs));
   }
 
   function known(topics: ReadonlySet<string>): void {
@@ -248,4 +250,9 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
       await closeLeft();
     },
   };
+}
+
+/** Of a run that nothing but a request makes sense of, none. */
+function finite(delayMs: number): number | undefined {
+  return Number.isFinite(delayMs) ? delayMs : undefined;
 }

@@ -3,7 +3,6 @@
 import { lstat, readdir, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { createRanges } from '../../../ground/ranges.ts';
-import type { BackupEvent } from '../../../publish/backup-strategy.ts';
 import type {
   RecoverySource,
   StoredBatch,
@@ -32,15 +31,23 @@ import { createLineIndex, type LineIndex } from './line-index.ts';
 import { withOneLineErrors } from './one-line-errors.ts';
 import { bytesIn, plannedBytes } from './open-stored.ts';
 import { bySegment, type Entry, inOrder, readPlaces, sortNames } from './ordered-entries.ts';
+import { lineOf, toBackupEvent } from './places.ts';
 import { readEventFile } from './read-event-file.ts';
 import { countLines } from './read-lines.ts';
-import { newProgress, type Progress, scanSegment } from './scan-segment.ts';
+import {
+  newProgress,
+  type OwnSegments,
+  type Progress,
+  type Scan,
+  scanSegment,
+  toRead,
+} from './scan-segment.ts';
 import { gone, isThere, whyNot } from './still-there.ts';
 
 export interface LocalSourceOptions {
   readonly directory: string;
-  /** Only these segments, which nobody else reads: the journal of this process. */
-  readonly own?: (() => Promise<readonly string[]>) | undefined;
+  /** Only these segments. */
+  readonly own?: (() => Promise<OwnSegments>) | undefined;
   /** Only this file of the folder, an event file or a segment. */
   readonly file?: string | undefined;
   /** Of all that is set aside. Default: 1 GiB. */
@@ -78,8 +85,8 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   let lock: DirectoryLock | undefined;
   let isTaking = false;
 
-  async function names(): Promise<{ files: readonly string[]; segments: readonly string[] }> {
-    if (options.own !== undefined) return { files: [], segments: await options.own() };
+  async function names(): Promise<{ files: string[]; segments: string[]; from?: bigint }> {
+    if (options.own !== undefined) return { files: [], ...toRead(await options.own(), progress) };
     const all = await readdir(real);
     const wanted =
       options.file === undefined ? all : all.filter((name) => name === basename(options.file as string));
@@ -102,8 +109,13 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     return { place, reason: inUse, isInUse: true, ...(isDoubtful && { isDoubtful }) };
   }
 
-  async function scan(name: string, segment: number, index: LineIndex): Promise<readonly Unreadable[]> {
-    const found = await scanSegment(real, name, segment, index, progress.get(name)?.unnoted);
+  async function scan(
+    name: string,
+    segment: number,
+    index: LineIndex,
+    from?: bigint,
+  ): Promise<Scan['unreadable']> {
+    const found = await scanSegment(real, name, segment, index, progress.get(name)?.unnoted, from);
     progress.set(name, found.progress);
     await moveFinished(name, found.progress);
     return found.unreadable;
@@ -212,14 +224,14 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     },
 
     async *read(size) {
-      const { files, segments } = await names();
+      const { files, segments, from } = await names();
       const index = createLineIndex();
       const scanned: string[] = [];
       for (const name of segments) {
         const taken = await takeSegment(name);
         const isTaken = typeof taken === 'string';
         const unreadable = isTaken
-          ? await scan(taken, scanned.push(taken) - 1, index)
+          ? await scan(taken, scanned.push(taken) - 1, index, from)
           : [taken].filter(isThere);
         if (unreadable.length > 0) yield { events: [], unreadable };
       }
@@ -285,12 +297,4 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       isTaking = false;
     },
   };
-}
-
-function lineOf({ place }: Pick<StoredEvent, 'place'>): (string | undefined)[] {
-  return /^(segment-.*):(\d+)$/.exec(place) ?? [];
-}
-
-function toBackupEvent({ topic = '', reason = '', storedAt, ...event }: StoredEvent): BackupEvent {
-  return { ...event, topic, reason, backedUpAt: storedAt };
 }
