@@ -41,7 +41,7 @@ const mostReading = 20;
 const countMs = 5_000;
 /** While it is not known whether another process lives. */
 const doubtMs = 2_000;
-/** In a row, of the folder itself, until new events wait no longer for what an earlier process has left there. */
+/** In a row, of the folder or a file in it, until new events wait no longer for what is there. */
 const mostFailures = 5;
 /** While events that belong before are in the queue still. */
 const notReadyMs = 100;
@@ -71,6 +71,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   let isLeftOpen = false;
   let countedAtMs = clock.monotonic();
   let leftFailures = 0;
+  let ownUnread = 0;
 
   function isReachable(): Promise<boolean> {
     return inTime(options.isReachable(), { limitMs: answerMs, keepsAlive: false, late: () => false });
@@ -141,10 +142,15 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
       const report = isTried ? await sendOwn(round) : undefined;
       const isAway = report?.stoppedBy !== undefined;
       const hasSent = report !== undefined && report.sent > 0;
-      round.end(!isAway && report?.isInterrupted !== true, hasSent ? 0 : clock.monotonic() - beganMs);
+      const isUnread = report?.unreadable.some(({ mayPass }) => mayPass) === true;
+      ownUnread = isUnread ? ownUnread + 1 : 0;
+      const isWaited = isUnread && ownUnread < mostFailures;
+      const isComplete = !isAway && !isWaited && report?.isInterrupted !== true;
+      round.end(isComplete, hasSent ? 0 : clock.monotonic() - beganMs);
       if (report !== undefined) await sum(report);
+      if (isWaited) return pause();
       ownPauseMs = firstPauseMs;
-      if (!order.isBehind()) return undefined;
+      if (!order.isBehind()) return isUnread ? lookMs : undefined;
       if (isAway) return askMs;
       return finite(Math.max(hasSent ? 0 : notReadyMs, order.nextRoundMs()));
     } catch (error) {
@@ -208,11 +214,13 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
       onHeldUp: ({ topic }) => void (topic !== undefined && topics.add(topic)),
       ratePerSecond: isAwaited ? 0 : options.ratePerSecond,
     });
-    leftFailures = 0;
+    const isUnread = report.unreadable.some(({ mayPass }) => mayPass);
+    leftFailures = isUnread ? leftFailures + 1 : 0;
     await sum(report);
     if (report.stoppedBy !== undefined || report.isInterrupted) return askMs;
     // A journal of another container, which may be that of the process before this one, comes first if it is.
     if (waitsForLeft === 'all' && report.unreadable.some(({ isDoubtful }) => isDoubtful)) return doubtMs;
+    if (waitsForLeft === 'all' && isUnread && leftFailures < mostFailures) return doubtMs;
     // Where nobody waits for it, it need not begin to.
     if (isAwaited) known(topics);
     if (topics.size === 0) leftPauseMs = firstPauseMs;

@@ -19,6 +19,8 @@ export interface Owner {
 export interface ModelFolder {
   /** Events that may be in it at once. */
   room: number;
+  /** Files are there, and cannot be read. */
+  isUnreadable: boolean;
   /** Milliseconds that a write takes. */
   writeMs: number;
   waiting(): number;
@@ -53,6 +55,10 @@ export function createModelFolder(): ModelFolder {
       },
       count: async () => taken().length,
       async *read(size): AsyncGenerator<StoredBatch> {
+        if (folder.isUnreadable) {
+          yield { events: [], unreadable: [{ place: 'model', reason: 'EMFILE', mayPass: true }] };
+          return;
+        }
         const all = taken().toSorted(byOrder);
         for (let at = 0; at < all.length; at += size) {
           await alive(owner, 1);
@@ -73,6 +79,7 @@ export function createModelFolder(): ModelFolder {
 
   const folder: ModelFolder = {
     room: Number.POSITIVE_INFINITY,
+    isUnreadable: false,
     writeMs: 1,
     waiting: () => open().length,
     get read() {

@@ -138,6 +138,30 @@ describe('an outage, with the order of keys', () => {
     assert.deepEqual([folder.waiting(), process.oldestMs()], [0, 0]);
   });
 
+  for (const whose of ['its own', "an earlier process's"]) {
+    it(`${whose} events that cannot be read for a moment are not overtaken, and hold up the others not for ever`, async () => {
+      for (const unreadableMs of [3_000, 60_000]) {
+        const { cluster, folder, process: first } = await behind();
+        const before = String(next - 1);
+        folder.isUnreadable = true;
+        cluster.weather = 'up';
+        first.isDead = whose !== 'its own';
+        const process = first.isDead ? startProcess(2, folder, cluster) : first;
+        await clock.tickAsync(1_000);
+        void publish(process, 'k');
+        await clock.tickAsync(unreadableMs);
+        if (unreadableMs < 30_000) assert.equal(cluster.stored.length, 0);
+        void publish(process, 'k');
+        folder.isUnreadable = false;
+        await clock.tickAsync(130_000);
+        const order = cluster.stored.map(({ id }) => id);
+        assert.deepEqual([order.length, folder.waiting(), process.oldestMs()], [3, 0, 0]);
+        if (unreadableMs < 30_000) assert.equal(order[0], before);
+        process.isDead = true;
+      }
+    });
+  }
+
   it('memory stays flat however much goes to the backup', async () => {
     const { folder, process } = await behind();
     for (let n = 0; n < 2_000; n++) {

@@ -134,8 +134,8 @@ function createSource(options: LocalSourceOptions): RecoverySource {
         const place = `${name}:${line.number + 1}`;
         const event = typeof texts === 'string' ? undefined : decodeRecord(texts[index] ?? '', place);
         if (event === undefined) (progress.get(name) as Progress).unreadable++;
-        const reason = typeof texts === 'string' ? texts : 'it holds no event';
-        found.set(line, event ?? { place, reason });
+        const isUnread = typeof texts === 'string' && { reason: texts, mayPass: true as const };
+        found.set(line, event ?? { place, ...(isUnread || { reason: 'it holds no event' }) });
       }
     }
     const all = entries.map((entry) => found.get(entry) as StoredEvent | Unreadable);

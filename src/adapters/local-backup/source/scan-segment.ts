@@ -105,7 +105,7 @@ export async function scanSegment(
     progress.lineCount = count;
     progress.lastId = lastId;
   } catch (error) {
-    unreadable.push({ place: name, reason: unreadableBecause(error) });
+    unreadable.push({ place: name, reason: unreadableBecause(error), mayPass: true });
   }
   if (unnamed > 0) unreadable.push({ place: name, reason: `${unnamed} more lines of it hold no event` });
   return { progress, unreadable };
