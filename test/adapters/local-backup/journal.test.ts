@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, statSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LocalBackup } from '../../../src/adapters/local-backup/local-backup.ts';
 import { generationOf, nextGeneration } from '../../../src/adapters/local-backup/segment.ts';
@@ -135,6 +135,20 @@ describe('journal of the local backup', () => {
     assert.deepEqual(ids, [...range(1_000, 4), ...range(1_005, 4)]);
     assert.deepEqual(unreadable, [{ place: `${name}:5`, reason: 'it holds no event' }]);
     assert.deepEqual((await ownOf(directory, backup)).ids, []);
+    await backup.close(1_000);
+  });
+
+  it('a segment that is not read at all is told from a damaged line: it may be read another time', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory, { isJournal: true });
+    await store(backup, ...range(1_000, 3));
+    const [name = ''] = namesIn(directory);
+    const { size } = statSync(join(directory, name));
+    truncateSync(join(directory, name), 1024 ** 3 + 1);
+    const { ids, unreadable } = await ownOf(directory, backup);
+    assert.deepEqual([ids, unreadable.map(({ place, mayPass }) => [place, mayPass])], [[], [[name, true]]]);
+    truncateSync(join(directory, name), size);
+    assert.deepEqual((await ownOf(directory, backup)).ids, range(1_000, 3));
     await backup.close(1_000);
   });
 

@@ -42,7 +42,7 @@ import {
   scanSegment,
   toRead,
 } from './scan-segment.ts';
-import { gone, isThere, whyNot } from './still-there.ts';
+import { gone, isThere, notFile, whyNot } from './still-there.ts';
 
 export interface LocalSourceOptions {
   readonly directory: string;
@@ -64,7 +64,6 @@ export const asideFolder = 'too-large';
 /** Held at once; one event that is larger comes alone. */
 const openFiles = 32;
 const batchBytes = 16 * 1024 * 1024;
-
 const usualAsideBytes = 1024 ** 3;
 
 const inUse = 'a running process still writes to it: run the command again later';
@@ -102,7 +101,8 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     const reason = await whyNot(path);
     const isOpen = lock !== undefined && place.endsWith(openSuffix);
     // What its writer has ended meanwhile is there under another name.
-    if (reason !== undefined && !(isOpen && reason === gone)) return { place, reason };
+    if (reason !== undefined && !(isOpen && reason === gone))
+      return { place, reason, ...(reason !== notFile && { mayPass: true }) };
     if (!isOpen) return place;
     if (reason === undefined && (await isAbandoned(path, now()))) return basename(await finishSegment(path));
     const isDoubtful = await isInDoubt(path);
@@ -134,8 +134,8 @@ function createSource(options: LocalSourceOptions): RecoverySource {
         const place = `${name}:${line.number + 1}`;
         const event = typeof texts === 'string' ? undefined : decodeRecord(texts[index] ?? '', place);
         if (event === undefined) (progress.get(name) as Progress).unreadable++;
-        const isUnread = typeof texts === 'string' && { reason: texts, mayPass: true as const };
-        found.set(line, event ?? { place, ...(isUnread || { reason: 'it holds no event' }) });
+        const why = typeof texts === 'string' && { reason: texts, mayPass: true as const };
+        found.set(line, event ?? { place, reason: 'it holds no event', ...why });
       }
     }
     const all = entries.map((entry) => found.get(entry) as StoredEvent | Unreadable);
