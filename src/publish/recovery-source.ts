@@ -24,6 +24,8 @@ export interface Unreadable {
   readonly isInUse?: true;
   /** Nobody here can tell whether that one lives: it shows within a minute. */
   readonly isDoubtful?: true;
+  /** A file that could not be read this time, as with too many open ones: events may be in it. */
+  readonly mayPass?: true;
 }
 
 export interface StoredBatch {

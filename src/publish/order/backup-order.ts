@@ -7,7 +7,9 @@ import { createUnderWay, type Generation } from '../api/under-way.ts';
 import { createMemory, type MemoryLimits } from '../memory-limits.ts';
 import type { FailedEvent } from '../tier.ts';
 import type { KeyOrder, OrderedQueue, Release, Standing, Way } from './key-order.ts';
-import { createLanes, type Held, heldBytes, insertInOrder, type Lane } from './lanes.ts';
+import { firstOf } from './lane-pause.ts';
+import { createLanes, type Held, heldBytes, insertInOrder, type Lane, lastId } from './lanes.ts';
+import { createRound, type Round } from './round.ts';
 
 export interface BackupOrderOptions {
   readonly partitionOfKey: (key: string, partitionCount: number) => number;
@@ -17,29 +19,14 @@ export interface BackupOrderOptions {
   readonly waiting?: MemoryLimits;
 }
 
-/** An event as far as its lane is concerned. */
-export interface Placed {
-  readonly eventId: string;
-  readonly topic: string | undefined;
-  readonly key: string | null;
-}
-
-/** One look at all that is in the own backup, in the order of the events. */
-export interface Round {
-  /** Whether it may be sent now: nothing that belongs before it is elsewhere. */
-  accepts(event: Placed): boolean;
-  /** Was not sent, and stays: nothing of its partition is sent after it. */
-  failed(event: Placed): void;
-  /** `isComplete`: all that was there when the round began was looked at. */
-  end(isComplete: boolean): void;
-}
-
 /** The side of `KeyOrder` that the backup and its drain see. */
 export interface BackupOrder extends KeyOrder {
   /** The local backup has it. */
   stored(failed: FailedEvent): void;
   /** Whether own events wait, or may wait, in the backup. */
   isBehind(): boolean;
+  /** In how many milliseconds a round could send something; `Infinity`: not before the leftovers are known anew. */
+  nextRoundMs(): number;
   /** Resolves when all that was on its way to the backup before is there: then what is read from it is complete. */
   beginRound(): Promise<Round>;
   /** What an earlier process left comes first. Until this is called for the first time, all events wait. */
@@ -70,6 +57,8 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
   const heldAtStart: Held[] = [];
   let leftTopics: ReadonlySet<string> = new Set();
   let isGuarding = true;
+  /** Something is in the backup, or on its way, that belongs to no lane. */
+  let hasStrays = false;
 
   function guard(): void {
     isGuarding = start !== 'known' || lanes.size > 0 || leftTopics.size > 0;
@@ -143,8 +132,11 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
     }
   }
 
+  const behind = (): Lane[] => [...lanes.all()].filter(({ isBehind }) => isBehind);
+
   function isReady(lane: Lane): boolean {
     const partition = lanes.partitionOf(lane, queue?.countOf(lane.topic));
+    if (lane.retryAtMs > clock.monotonic()) return false;
     return !leftTopics.has(lane.topic) && queue?.holds(lane.topic, partition) !== true;
   }
 
@@ -185,12 +177,17 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
     leaving(failed) {
       const { event, topic, failure } = failed;
       // Its topic never takes it: like a dead letter, it is out of the order.
-      if (failure.kind === 'too_large') return;
+      if (failure.kind === 'too_large') {
+        hasStrays = true;
+        return;
+      }
       const lane = lanes.make(topic, event.key, queue?.countOf(topic));
       isGuarding = true;
       lane.undecided++;
       const id = orderOf(event.eventId);
       if (id > lane.latest) lane.latest = id;
+      if (id < lane.first) lane.first = id;
+      if (id < lane.nextFirst) lane.nextFirst = id;
       onTheirWay.set(failed, { lane, generation: underWay.begin() });
     },
 
@@ -215,54 +212,39 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       queue = attached;
     },
 
-    isBehind: () => [...lanes.all()].some(({ isBehind }) => isBehind),
+    isBehind: () => behind().length > 0,
+
+    nextRoundMs() {
+      const all = behind();
+      if (hasStrays || all.length === 0) return 0;
+      const times = all.filter(({ topic }) => !leftTopics.has(topic)).map(({ retryAtMs }) => retryAtMs);
+      return Math.max(0, Math.min(...times) - clock.monotonic());
+    },
 
     async beginRound() {
       /** With the last event of each that this round is about. */
       const ready = new Map<Lane, bigint>();
-      for (const lane of lanes.all()) {
-        if (!lane.isBehind || !isReady(lane)) continue;
+      for (const lane of behind()) {
+        if (!isReady(lane)) continue;
         // Those for which there was no room.
         release(lane.held, 'behind');
         ready.set(lane, lane.latest);
+        lane.nextFirst = lastId;
         lane.isEnding = lane.stored - lane.storedBefore <= lastEvents;
       }
       const beganMs = clock.monotonic();
+      const waiting = behind();
+      const isForStrays = hasStrays || waiting.length === 0;
+      hasStrays = false;
       await underWay.soFar();
       for (const lane of ready.keys()) lane.storedBefore = lane.stored;
-      const failed = new Set<Lane>();
-      const unfinished = new Set<Lane>();
-      const mayBeSent = (lane: Lane, id: bigint): boolean => {
-        const [waiting] = lane.held;
-        return id <= (ready.get(lane) as bigint) && !(waiting && orderOf(waiting.event.eventId) < id);
-      };
-      const laneOf = ({ topic, key }: Placed): Lane | undefined =>
-        topic === undefined ? undefined : lanes.find(topic, key);
-
-      return {
-        accepts(event) {
-          const lane = laneOf(event);
-          // Without a lane it is what its topic did not take when all others of its partition were through.
-          if (lane === undefined) return start === 'known' && !leftTopics.has(event.topic ?? '');
-          if (!ready.has(lane) || failed.has(lane)) return false;
-          const isAccepted = mayBeSent(lane, orderOf(event.eventId));
-          if (!isAccepted) unfinished.add(lane);
-          return isAccepted;
-        },
-        failed(event) {
-          const lane = laneOf(event);
-          if (lane !== undefined) failed.add(lane);
-        },
-        end(isComplete) {
-          for (const lane of ready.keys()) {
-            const isThrough = isComplete && !failed.has(lane);
-            if (isThrough) lane.sinceMs = beganMs;
-            if (!lane.isEnding) continue;
-            if (isThrough && !unfinished.has(lane) && lane.undecided === 0) open(lane);
-            else fallBehind(lane);
-          }
-        },
-      };
+      return createRound({
+        ...{ ready, isForStrays, beganMs, open, fallBehind, monotonic: clock.monotonic },
+        from: isForStrays ? 0n : firstOf(ready.keys(), waiting),
+        laneOf: ({ topic, key }) => (topic === undefined ? undefined : lanes.find(topic, key)),
+        // Without a lane it is what its topic did not take when all others of its partition were through.
+        acceptsStray: ({ topic = '' }) => start === 'known' && !leftTopics.has(topic),
+      });
     },
 
     leftovers(what) {

@@ -2,6 +2,9 @@ import { orderOf } from '../../ground/event-id.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { Release, WaitingEvent } from './key-order.ts';
 
+/** No id is greater. */
+export const lastId = 2n ** 64n - 1n;
+
 export interface Held extends WaitingEvent {
   readonly bytes: number;
   readonly go: (way: Release) => void;
@@ -24,6 +27,13 @@ export interface Lane {
   sinceMs: number;
   /** The latest that left for the backup. */
   latest: bigint;
+  /** None before it is in the backup; and of those that left for it since the round began, or were not sent by it. */
+  first: bigint;
+  nextFirst: bigint;
+  /** The event that was not sent at the last try, how long the pause behind that is, and its end on the monotonic clock. */
+  failedId: bigint | undefined;
+  pauseMs: number;
+  retryAtMs: number;
   /** In their order. */
   readonly held: Held[];
 }
@@ -81,8 +91,11 @@ export function createLanes(partitionOfKey: (key: string, count: number) => numb
       const number = partitionOfKey(key, known.count);
       let lane = known.lanes.get(number);
       if (lane === undefined) {
-        const counts = { undecided: 0, stored: 0, storedBefore: 0, sinceMs: 0 };
-        lane = { topic, number, ...counts, isBehind: false, isEnding: false, latest: 0n, held: [] };
+        lane = {
+          ...{ topic, number, isBehind: false, isEnding: false, held: [] },
+          ...{ undecided: 0, stored: 0, storedBefore: 0, sinceMs: 0, pauseMs: 0, retryAtMs: 0 },
+          ...{ latest: 0n, first: lastId, nextFirst: lastId, failedId: undefined },
+        };
         known.lanes.set(number, lane);
         size++;
       }

@@ -12,8 +12,8 @@ export interface OrderedDrainOptions
   readonly order: BackupOrder;
   /** What this process has put into the backup. */
   readonly own: RecoverySource;
-  /** Whether there is any of it; what `own` reads next is what there is now. */
-  readonly hasOwn: () => Promise<boolean>;
+  /** Whether there is any of it; what `own` reads next is what there is now. It may leave out what has a lower id than `from`. */
+  readonly hasOwn: (from: bigint) => Promise<boolean>;
   /** What processes have left that are gone. One process at a time opens it. */
   readonly left: RecoverySource;
   /** Whether there may have been any at the start: until they are known, all events wait. */
@@ -35,13 +35,13 @@ const lookMs = 60_000;
 /** After a refusal, doubling. */
 const firstPauseMs = 500;
 const longestPauseMs = 10_000;
-/** What is refused may be much, and is read each time: a fifth of the time at most. */
-const mostReading = 5;
+/** What is refused may be much, and is read each time: a twentieth of the time at most. */
+const mostReading = 20;
 /** How often what is in the folder is counted while it is sent. */
 const countMs = 5_000;
 /** While it is not known whether another process lives. */
 const doubtMs = 2_000;
-/** In a row, of the folder itself, until new events wait no longer for what an earlier process has left there. */
+/** In a row, of the folder or a file in it, until new events wait no longer for what is there. */
 const mostFailures = 5;
 /** While events that belong before are in the queue still. */
 const notReadyMs = 100;
@@ -71,6 +71,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   let isLeftOpen = false;
   let countedAtMs = clock.monotonic();
   let leftFailures = 0;
+  let ownUnread = 0;
 
   function isReachable(): Promise<boolean> {
     return inTime(options.isReachable(), { limitMs: answerMs, keepsAlive: false, late: () => false });
@@ -79,7 +80,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   /** What all runs have in common. */
   function sendAll(
     source: RecoverySource,
-    some: Pick<Parameters<typeof recover>[0], 'accept' | 'onHeldUp' | 'ratePerSecond'>,
+    some: Pick<Parameters<typeof recover>[0], 'accept' | 'onHeldUp' | 'isOver' | 'ratePerSecond'>,
   ): Promise<RecoverReport> {
     return recover({
       ...options,
@@ -131,25 +132,29 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   /** What this process has stored itself. */
   async function ownRound(): Promise<number | undefined> {
     if (waitsForLeft === 'unknown' || waitsForLeft === 'all') return notReadyMs;
+    const dueMs = order.nextRoundMs();
+    if (dueMs > 0) return finite(dueMs);
     if (!(await isReachable())) return askMs;
     const beganMs = clock.monotonic();
     const round = await order.beginRound();
     try {
-      const report = (await options.hasOwn()) ? await sendOwn(round) : undefined;
+      const isTried = !round.isOver() && (await options.hasOwn(round.from));
+      const report = isTried ? await sendOwn(round) : undefined;
       const isAway = report?.stoppedBy !== undefined;
-      round.end(!isAway && report?.isInterrupted !== true);
+      const hasSent = report !== undefined && report.sent > 0;
+      const isUnread = report?.unreadable.some(({ mayPass }) => mayPass) === true;
+      ownUnread = isUnread ? ownUnread + 1 : 0;
+      const isWaited = isUnread && ownUnread < mostFailures;
+      const isComplete = !isAway && !isWaited && report?.isInterrupted !== true;
+      round.end(isComplete, hasSent ? 0 : clock.monotonic() - beganMs);
       if (report !== undefined) await sum(report);
-      if (!order.isBehind()) {
-        ownPauseMs = firstPauseMs;
-        return undefined;
-      }
-      if (isAway) return askMs;
-      if (report !== undefined && report.sent === 0 && report.failed > 0)
-        return Math.max(pause(), mostReading * (clock.monotonic() - beganMs));
+      if (isWaited) return pause();
       ownPauseMs = firstPauseMs;
-      return report === undefined || report.sent === 0 ? notReadyMs : 0;
+      if (!order.isBehind()) return isUnread ? lookMs : undefined;
+      if (isAway) return askMs;
+      return finite(Math.max(hasSent ? 0 : notReadyMs, order.nextRoundMs()));
     } catch (error) {
-      round.end(false);
+      round.end(false, 0);
       say('own', `the backup could not be drained: ${reasonOf(error)}`);
       return pause();
     }
@@ -158,7 +163,8 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   async function sendOwn(round: Awaited<ReturnType<BackupOrder['beginRound']>>): Promise<RecoverReport> {
     await own.open(true);
     try {
-      return await sendAll(own, { accept: round.accepts, onHeldUp: round.failed, ratePerSecond: 0 });
+      const { accepts: accept, failed: onHeldUp, isOver } = round;
+      return await sendAll(own, { accept, onHeldUp, isOver, ratePerSecond: 0 });
     } finally {
       await own.close();
     }
@@ -201,22 +207,26 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
 
   async function sendLeft(): Promise<number> {
     const topics = new Set<string>();
+    const beganMs = clock.monotonic();
     const isAwaited = waitsForLeft === 'all' || (waitsForLeft as ReadonlySet<string>).size > 0;
     const report = await sendAll(left, {
       accept: () => true,
       onHeldUp: ({ topic }) => void (topic !== undefined && topics.add(topic)),
       ratePerSecond: isAwaited ? 0 : options.ratePerSecond,
     });
-    leftFailures = 0;
+    const isUnread = report.unreadable.some(({ mayPass }) => mayPass);
+    leftFailures = isUnread ? leftFailures + 1 : 0;
     await sum(report);
     if (report.stoppedBy !== undefined || report.isInterrupted) return askMs;
     // A journal of another container, which may be that of the process before this one, comes first if it is.
     if (waitsForLeft === 'all' && report.unreadable.some(({ isDoubtful }) => isDoubtful)) return doubtMs;
+    if (waitsForLeft === 'all' && isUnread && leftFailures < mostFailures) return doubtMs;
     // Where nobody waits for it, it need not begin to.
     if (isAwaited) known(topics);
     if (topics.size === 0) leftPauseMs = firstPauseMs;
     else leftPauseMs = Math.min(leftPauseMs * 2, longestPauseMs);
-    return isAwaited && topics.size > 0 ? leftPauseMs : lookMs;
+    if (!isAwaited || topics.size === 0) return lookMs;
+    return report.sent > 0 ? leftPauseMs : Math.max(leftPauseMs, mostReading * (clock.monotonic() - beganMs));
   }
 
   function known(topics: ReadonlySet<string>): void {
@@ -248,4 +258,9 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
       await closeLeft();
     },
   };
+}
+
+/** Of a run that nothing but a request makes sense of, none. */
+function finite(delayMs: number): number | undefined {
+  return Number.isFinite(delayMs) ? delayMs : undefined;
 }

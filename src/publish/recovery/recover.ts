@@ -23,8 +23,10 @@ export interface RecoverOptions {
    * and one that fails does not end the run while others get through. An event that its topic never takes holds up nothing.
    */
   readonly keepsOrder?: boolean;
-  /** With `keepsOrder`: an event that holds up those after it. */
-  readonly onHeldUp?: (event: StoredEvent) => void;
+  /** With `keepsOrder`: an event that holds up those after it. `isRefused`: its topic has said so, or is gone. */
+  readonly onHeldUp?: (event: StoredEvent, isRefused: boolean) => void;
+  /** True: nothing of what follows would be accepted. */
+  readonly isOver?: () => boolean;
   /** Events a second; 0: as fast as the broker takes them. */
   readonly ratePerSecond: number;
   /** Waits before further tries of a failed send. Default: 1 s, 2 s, 4 s. */
@@ -105,7 +107,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     if (!options.dryRun && accepted.length > 0) await sendBatch(accepted);
     options.onProgress?.(report);
     report.isInterrupted = options.isStopped();
-    if (report.stoppedBy !== undefined || report.isInterrupted) break;
+    if (report.stoppedBy !== undefined || report.isInterrupted || options.isOver?.() === true) break;
   }
   return report;
 
@@ -168,7 +170,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
   async function sendPart(group: Group, events: readonly StoredEvent[]): Promise<readonly StoredEvent[]> {
     const { topic, partition } = group;
     const before = heldUp.get(group.id) ?? heldUp.get(`${topic} ${undefined}`);
-    if (before !== undefined) return holdUp(group, events, before);
+    if (before !== undefined) return holdUp(group, events, before, false);
     if (report.stoppedBy !== undefined) {
       fail(events, report.stoppedBy.message);
       return [];
@@ -189,8 +191,9 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     }
     if (failure.kind === 'too_large' && (await isSetAside(events, failure))) return [];
     if (options.keepsOrder === true && !isOfOne && !(await isOnlyTooLarge(events, failure))) {
-      if (failure.kind !== 'fatal' && !isGone(failure)) group.away = failure;
-      return holdUp(group, events, failure.message);
+      const isRefused = failure.kind === 'fatal' || isGone(failure);
+      if (!isRefused) group.away = failure;
+      return holdUp(group, events, failure.message, isRefused);
     }
     fail(events, failure.message);
     if (options.keepsOrder === true) return [];
@@ -202,10 +205,15 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     return [];
   }
 
-  function holdUp(group: Group, events: readonly StoredEvent[], reason: string): readonly StoredEvent[] {
+  function holdUp(
+    group: Group,
+    events: readonly StoredEvent[],
+    reason: string,
+    isRefused: boolean,
+  ): readonly StoredEvent[] {
     heldUp.set(group.id, reason);
     fail(events, reason);
-    for (const event of events) options.onHeldUp?.(event);
+    for (const event of events) options.onHeldUp?.(event, isRefused);
     return [];
   }
 

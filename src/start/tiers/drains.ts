@@ -11,6 +11,8 @@ import { lazySource } from '../../publish/recovery/lazy-source.ts';
 import { createOrderedDrain } from '../../publish/recovery/ordered-drain.ts';
 import { type openLocalBackup, openLocalSource } from '../adapters.ts';
 
+type OwnSegments = Awaited<ReturnType<NonNullable<Parameters<typeof openLocalSource>[0]['own']>>>;
+
 export interface DrainParts {
   readonly broker: Broker;
   readonly logger: Logger;
@@ -30,7 +32,7 @@ export function startDrain(
 ): Drain {
   const { maxBytes } = backup;
   const clock = systemClock;
-  const open = (own?: () => Promise<readonly string[]>) =>
+  const open = (own?: () => Promise<OwnSegments>) =>
     lazySource('local files', () =>
       openLocalSource({
         directory: dlqBackupPath,
@@ -63,14 +65,14 @@ export function startDrain(
     return source.hasEvents();
   }
   if (order === undefined) return createDrain({ ...means, source, hasEvents, prepare: files.finishSegments });
-  let journal: readonly string[] = [];
+  let journal: OwnSegments = { names: [], from: 0n };
   return createOrderedDrain({
     ...means,
     order,
     own: open(async () => journal),
-    async hasOwn() {
-      journal = await files.journal();
-      return journal.length > 0;
+    async hasOwn(from) {
+      journal = { names: await files.journal(), from };
+      return journal.names.length > 0;
     },
     left: source,
     mayHaveLeft,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, statSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LocalBackup } from '../../../src/adapters/local-backup/local-backup.ts';
 import { generationOf, nextGeneration } from '../../../src/adapters/local-backup/segment.ts';
@@ -26,7 +26,11 @@ async function readAll(source: RecoverySource, marks = true) {
 
 const leftIn = (directory: string) => readAll(createLocalSource({ directory, now: Date.now }));
 const ownOf = (directory: string, backup: LocalBackup) =>
-  readAll(createLocalSource({ directory, now: Date.now, own: backup.journal }));
+  readAll(createLocalSource({ directory, now: Date.now, own: ownFrom(backup, 0) }));
+const ownFrom = (backup: LocalBackup, id: number) => async () => ({
+  names: await backup.journal(),
+  from: BigInt(id),
+});
 
 /** As if another process had written it: `pid` and the like in the names, whose writer thus is gone or elsewhere. */
 function exchange(directory: string, change: (name: string) => string): string[] {
@@ -56,6 +60,30 @@ describe('journal of the local backup', () => {
     assert.deepEqual((await ownOf(directory, backup)).ids, [1_008]);
     assert.deepEqual(namesIn(directory), []);
     assert.ok(namesIn(join(directory, 'recovered')).every((name) => name.endsWith('.ndjson')));
+    await backup.close(1_000);
+  });
+
+  it('gives nothing before the event that is asked for, and does not read a segment again that is all before it', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory, { isJournal: true });
+    await store(backup, ...range(1_001, 3));
+    let from = 0;
+    const own = () => ownFrom(backup, from)();
+    const source = createLocalSource({ directory, now: Date.now, own });
+    assert.deepEqual((await readAll(source, false)).ids, [1_001, 1_002, 1_003]);
+    const [first = ''] = namesIn(directory);
+    await store(backup, ...range(1_004, 3));
+    // Whoever reads it now finds nothing.
+    const text = readFileSync(join(directory, first));
+    writeFileSync(join(directory, first), text.toString().replaceAll('eventId', 'nothing'));
+    from = 1_005;
+    assert.deepEqual(await readAll(source), { ids: [1_005, 1_006], unreadable: [] });
+    writeFileSync(join(directory, first), text);
+    from = 1_003;
+    assert.deepEqual((await readAll(source)).ids, [1_003, 1_004]);
+    from = 0;
+    assert.deepEqual((await readAll(source)).ids, [1_001, 1_002]);
+    assert.deepEqual(namesIn(directory), []);
     await backup.close(1_000);
   });
 
@@ -107,6 +135,20 @@ describe('journal of the local backup', () => {
     assert.deepEqual(ids, [...range(1_000, 4), ...range(1_005, 4)]);
     assert.deepEqual(unreadable, [{ place: `${name}:5`, reason: 'it holds no event' }]);
     assert.deepEqual((await ownOf(directory, backup)).ids, []);
+    await backup.close(1_000);
+  });
+
+  it('a segment that is not read at all is told from a damaged line: it may be read another time', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory, { isJournal: true });
+    await store(backup, ...range(1_000, 3));
+    const [name = ''] = namesIn(directory);
+    const { size } = statSync(join(directory, name));
+    truncateSync(join(directory, name), 1024 ** 3 + 1);
+    const { ids, unreadable } = await ownOf(directory, backup);
+    assert.deepEqual([ids, unreadable.map(({ place, mayPass }) => [place, mayPass])], [[], [[name, true]]]);
+    truncateSync(join(directory, name), size);
+    assert.deepEqual((await ownOf(directory, backup)).ids, range(1_000, 3));
     await backup.close(1_000);
   });
 

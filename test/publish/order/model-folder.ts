@@ -19,11 +19,15 @@ export interface Owner {
 export interface ModelFolder {
   /** Events that may be in it at once. */
   room: number;
+  /** Files are there, and cannot be read. */
+  isUnreadable: boolean;
   /** Milliseconds that a write takes. */
   writeMs: number;
   waiting(): number;
+  /** Events that were read from it so far. */
+  readonly read: number;
   strategyOf(owner: Owner): EventBackupStrategy;
-  own(owner: Owner): { source: RecoverySource; hasOwn: () => Promise<boolean> };
+  own(owner: Owner): { source: RecoverySource; hasOwn: (from: bigint) => Promise<boolean> };
   left(owner: Owner): { source: RecoverySource; hasLeft: () => Promise<boolean> };
 }
 
@@ -33,6 +37,7 @@ const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout
 export function createModelFolder(): ModelFolder {
   const lines: Line[] = [];
   let locked: Owner | undefined;
+  let read = 0;
   const open = (): Line[] => lines.filter(({ isDone }) => !isDone);
 
   /** Whatever a dead process does, nothing comes of it. */
@@ -50,10 +55,16 @@ export function createModelFolder(): ModelFolder {
       },
       count: async () => taken().length,
       async *read(size): AsyncGenerator<StoredBatch> {
+        if (folder.isUnreadable) {
+          yield { events: [], unreadable: [{ place: 'model', reason: 'EMFILE', mayPass: true }] };
+          return;
+        }
         const all = taken().toSorted(byOrder);
         for (let at = 0; at < all.length; at += size) {
           await alive(owner, 1);
-          yield { events: all.slice(at, at + size).map(({ event }) => event), unreadable: [] };
+          const events = all.slice(at, at + size).map(({ event }) => event);
+          read += events.length;
+          yield { events, unreadable: [] };
         }
       },
       async done(events) {
@@ -68,8 +79,12 @@ export function createModelFolder(): ModelFolder {
 
   const folder: ModelFolder = {
     room: Number.POSITIVE_INFINITY,
+    isUnreadable: false,
     writeMs: 1,
     waiting: () => open().length,
+    get read() {
+      return read;
+    },
     strategyOf(owner) {
       let last: Promise<unknown> = Promise.resolve();
       return {
@@ -94,9 +109,10 @@ export function createModelFolder(): ModelFolder {
       let journal: Line[] = [];
       return {
         source: sourceOf(owner, () => journal.filter(({ isDone }) => !isDone)),
-        async hasOwn() {
-          journal = open().filter((line) => line.owner === owner);
-          return journal.length > 0;
+        async hasOwn(from) {
+          const all = open().filter((line) => line.owner === owner);
+          journal = all.filter(({ event }) => orderOf(event.eventId) >= from);
+          return all.length > 0;
         },
       };
     },

@@ -84,6 +84,84 @@ describe('an outage, with the order of keys', () => {
     assert.deepEqual([folder.waiting(), process.oldestMs()], [0, 0]);
   });
 
+  /** 3,000 events of a topic that is refused wait in the backup. */
+  async function refused() {
+    const { cluster, folder, process } = await behind();
+    for (let n = 0; n < 3_000; n++) {
+      void publish(process, 'k', 'refused');
+      if (n % 500 === 0) await clock.tickAsync(1_000);
+    }
+    cluster.weather = 'refuses refused';
+    await clock.tickAsync(20_000);
+    assert.equal(folder.waiting(), 3_000);
+    const readIn = async (ms: number): Promise<number> => {
+      const before = folder.read;
+      await clock.tickAsync(ms);
+      return folder.read - before;
+    };
+    return { cluster, folder, process, readIn };
+  }
+
+  it('of what is refused one batch is read every ten seconds, and nothing for other partitions', async () => {
+    const { cluster, folder, process, readIn } = await refused();
+    assert.equal(await readIn(60_000), 6 * 1_000);
+    await clock.tickAsync(2_000);
+    cluster.weather = 'away';
+    process.queue.clusterAway('away', performance.now());
+    void publish(process, 'other');
+    await clock.tickAsync(20);
+    assert.equal(folder.waiting(), 3_001);
+    cluster.weather = 'refuses refused';
+    assert.equal(await readIn(2_000), 1);
+    assert.equal(folder.waiting(), 3_000);
+    cluster.weather = 'up';
+    await clock.tickAsync(12_000);
+    assert.deepEqual([folder.waiting(), process.oldestMs()], [0, 0]);
+  });
+
+  it('of what is behind refused events of an earlier process nothing is read until those are sent', async () => {
+    const { cluster, folder, process: earlier } = await refused();
+    earlier.isDead = true;
+    const process = startProcess(2, folder, cluster);
+    await clock.tickAsync(1_000);
+    for (let n = 0; n < 50; n++) void publish(process, 'k', 'refused');
+    await clock.tickAsync(20_000);
+    const before = folder.read;
+    await clock.tickAsync(60_000);
+    // What the earlier one has left is looked through at each try, and only that.
+    assert.ok(
+      (folder.read - before) % 3_000 === 0 && folder.read - before <= 7 * 3_000,
+      `${folder.read - before}`,
+    );
+    cluster.weather = 'up';
+    await clock.tickAsync(12_000);
+    assert.deepEqual([folder.waiting(), process.oldestMs()], [0, 0]);
+  });
+
+  for (const whose of ['its own', "an earlier process's"]) {
+    it(`${whose} events that cannot be read for a moment are not overtaken, and hold up the others not for ever`, async () => {
+      for (const unreadableMs of [3_000, 60_000]) {
+        const { cluster, folder, process: first } = await behind();
+        const before = String(next - 1);
+        folder.isUnreadable = true;
+        cluster.weather = 'up';
+        first.isDead = whose !== 'its own';
+        const process = first.isDead ? startProcess(2, folder, cluster) : first;
+        await clock.tickAsync(1_000);
+        void publish(process, 'k');
+        await clock.tickAsync(unreadableMs);
+        if (unreadableMs < 30_000) assert.equal(cluster.stored.length, 0);
+        void publish(process, 'k');
+        folder.isUnreadable = false;
+        await clock.tickAsync(130_000);
+        const order = cluster.stored.map(({ id }) => id);
+        assert.deepEqual([order.length, folder.waiting(), process.oldestMs()], [3, 0, 0]);
+        if (unreadableMs < 30_000) assert.equal(order[0], before);
+        process.isDead = true;
+      }
+    });
+  }
+
   it('memory stays flat however much goes to the backup', async () => {
     const { folder, process } = await behind();
     for (let n = 0; n < 2_000; n++) {

@@ -3,7 +3,6 @@
 import { lstat, readdir, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { createRanges } from '../../../ground/ranges.ts';
-import type { BackupEvent } from '../../../publish/backup-strategy.ts';
 import type {
   RecoverySource,
   StoredBatch,
@@ -33,16 +32,24 @@ import { createLineIndex, type LineIndex } from './line-index.ts';
 import { withOneLineErrors } from './one-line-errors.ts';
 import { bytesIn } from './open-stored.ts';
 import { bySegment, type Entry, inOrder, readPlaces, sortNames } from './ordered-entries.ts';
+import { lineOf, toBackupEvent } from './places.ts';
 import { readAhead } from './read-ahead.ts';
 import { readEventFile } from './read-event-file.ts';
 import { countLines } from './read-lines.ts';
-import { newProgress, type Progress, scanSegment } from './scan-segment.ts';
-import { gone, isThere, whyNot } from './still-there.ts';
+import {
+  newProgress,
+  type OwnSegments,
+  type Progress,
+  type Scan,
+  scanSegment,
+  toRead,
+} from './scan-segment.ts';
+import { gone, isThere, notFile, whyNot } from './still-there.ts';
 
 export interface LocalSourceOptions {
   readonly directory: string;
-  /** Only these segments, which nobody else reads: the journal of this process. */
-  readonly own?: (() => Promise<readonly string[]>) | undefined;
+  /** Only these segments. */
+  readonly own?: (() => Promise<OwnSegments>) | undefined;
   /** Only this file of the folder, an event file or a segment. */
   readonly file?: string | undefined;
   /** Of all that is set aside. Default: 1 GiB. */
@@ -76,8 +83,8 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   let lock: DirectoryLock | undefined;
   let isTaking = false;
 
-  async function names(): Promise<{ files: readonly string[]; segments: readonly string[] }> {
-    if (options.own !== undefined) return { files: [], segments: await options.own() };
+  async function names(): Promise<{ files: string[]; segments: string[]; from?: bigint }> {
+    if (options.own !== undefined) return { files: [], ...toRead(await options.own(), progress) };
     const all = await readdir(real);
     const wanted =
       options.file === undefined ? all : all.filter((name) => name === basename(options.file as string));
@@ -93,15 +100,21 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     const reason = await whyNot(path);
     const isOpen = lock !== undefined && place.endsWith(openSuffix);
     // What its writer has ended meanwhile is there under another name.
-    if (reason !== undefined && !(isOpen && reason === gone)) return { place, reason };
+    if (reason !== undefined && !(isOpen && reason === gone))
+      return { place, reason, ...(reason !== notFile && { mayPass: true }) };
     if (!isOpen) return place;
     if (reason === undefined && (await isAbandoned(path, now()))) return basename(await finishSegment(path));
     const isDoubtful = await isInDoubt(path);
     return { place, reason: inUse, isInUse: true, ...(isDoubtful && { isDoubtful }) };
   }
 
-  async function scan(name: string, segment: number, index: LineIndex): Promise<readonly Unreadable[]> {
-    const found = await scanSegment(real, name, segment, index, progress.get(name)?.unnoted);
+  async function scan(
+    name: string,
+    segment: number,
+    index: LineIndex,
+    from?: bigint,
+  ): Promise<Scan['unreadable']> {
+    const found = await scanSegment(real, name, segment, index, progress.get(name)?.unnoted, from);
     progress.set(name, found.progress);
     await moveFinished(name, found.progress);
     return found.unreadable;
@@ -120,8 +133,8 @@ function createSource(options: LocalSourceOptions): RecoverySource {
         const place = `${name}:${line.number + 1}`;
         const event = typeof texts === 'string' ? undefined : decodeRecord(texts[index] ?? '', place);
         if (event === undefined) (progress.get(name) as Progress).unreadable++;
-        const reason = typeof texts === 'string' ? texts : 'it holds no event';
-        found.set(line, event ?? { place, reason });
+        const why = typeof texts === 'string' && { reason: texts, mayPass: true as const };
+        found.set(line, event ?? { place, reason: 'it holds no event', ...why });
       }
     }
     const all = entries.map((entry) => found.get(entry) as StoredEvent | Unreadable);
@@ -210,14 +223,14 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     },
 
     async *read(size) {
-      const { files, segments } = await names();
+      const { files, segments, from } = await names();
       const index = createLineIndex();
       const scanned: string[] = [];
       for (const name of segments) {
         const taken = await takeSegment(name);
         const isTaken = typeof taken === 'string';
         const unreadable = isTaken
-          ? await scan(taken, scanned.push(taken) - 1, index)
+          ? await scan(taken, scanned.push(taken) - 1, index, from)
           : [taken].filter(isThere);
         if (unreadable.length > 0) yield { events: [], unreadable };
       }
@@ -269,12 +282,4 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       isTaking = false;
     },
   };
-}
-
-function lineOf({ place }: Pick<StoredEvent, 'place'>): (string | undefined)[] {
-  return /^(segment-.*):(\d+)$/.exec(place) ?? [];
-}
-
-function toBackupEvent({ topic = '', reason = '', storedAt, ...event }: StoredEvent): BackupEvent {
-  return { ...event, topic, reason, backedUpAt: storedAt };
 }

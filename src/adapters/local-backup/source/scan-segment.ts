@@ -15,13 +15,15 @@ export interface Progress {
   /** Known when the segment has been read to its end. */
   lineCount: number | undefined;
   isMoved: boolean;
+  /** The greatest of the ids of its lines that are not done; known when it has been read to its end. */
+  lastId: bigint | undefined;
   /** Done, and not on the disk: it could not be written. */
   readonly unnoted: Set<number>;
 }
 
 export function newProgress(done: Ranges, unnoted: Set<number> = new Set()): Progress {
   for (const line of unnoted) done.add(line);
-  return { done, unnoted, unreadable: 0, lineCount: undefined, isMoved: false };
+  return { done, unnoted, unreadable: 0, lineCount: undefined, isMoved: false, lastId: undefined };
 }
 
 /** So many lines of a segment that are no events are named one by one. */
@@ -29,24 +31,38 @@ export const mostNamed = 100;
 /** Of one segment: ten times what the end of a process can leave in one. */
 export const mostLines = 10_000_000;
 
+/** The journal of this process: ended segments, of which no event before `from` is wanted. */
+export interface OwnSegments {
+  readonly names: readonly string[];
+  /** `orderOf` an event id. */
+  readonly from: bigint;
+}
+
+/** Those in which something may be wanted. Nobody writes to them: what was found in them before holds. */
+export function toRead({ names, from }: OwnSegments, known: ReadonlyMap<string, Progress>) {
+  return { segments: names.filter((name) => from <= (known.get(name)?.lastId ?? from)), from };
+}
+
 export interface Scan {
   readonly progress: Progress;
   readonly unreadable: readonly Unreadable[];
 }
 
-/** Puts the lines of a segment that are not done into the index. What is wrong with it is named, and keeps it where it is. */
+/** Puts the lines of a segment that are not done, and not before `from`, into the index. What is wrong with it is named, and keeps it where it is. */
 export async function scanSegment(
   directory: string,
   name: string,
   segment: number,
   index: LineIndex,
   unnoted: Set<number> | undefined,
+  from = 0n,
 ): Promise<Scan> {
   const path = join(directory, name);
   const generation = generationOf(name);
   const unreadable: Unreadable[] = [];
   let unnamed = 0;
   let count = 0;
+  let lastId = 0n;
   let done: Ranges | string;
   try {
     done = await readDone(path, () => countLines(path));
@@ -75,17 +91,21 @@ export async function scanSegment(
       }
       count++;
       if (progress.done.has(number)) continue;
-      const id = text === undefined ? undefined : eventIdIn(text);
-      if (id !== undefined) index.add({ segment, number, start, bytes, id: orderOf(id) }, generation);
-      else {
+      const eventId = text === undefined ? undefined : eventIdIn(text);
+      if (eventId !== undefined) {
+        const id = orderOf(eventId);
+        if (id > lastId) lastId = id;
+        if (id >= from) index.add({ segment, number, start, bytes, id }, generation);
+      } else {
         progress.unreadable++;
         const reason = text === undefined ? 'the line is longer than any event' : 'it holds no event';
         refuse(`${name}:${number + 1}`, reason);
       }
     }
     progress.lineCount = count;
+    progress.lastId = lastId;
   } catch (error) {
-    unreadable.push({ place: name, reason: unreadableBecause(error) });
+    unreadable.push({ place: name, reason: unreadableBecause(error), mayPass: true });
   }
   if (unnamed > 0) unreadable.push({ place: name, reason: `${unnamed} more lines of it hold no event` });
   return { progress, unreadable };
