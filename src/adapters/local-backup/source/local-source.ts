@@ -2,6 +2,7 @@
 
 import { lstat, readdir, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { createRanges } from '../../../ground/ranges.ts';
 import type { BackupEvent } from '../../../publish/backup-strategy.ts';
 import type {
@@ -55,6 +56,9 @@ export interface LocalSourceOptions {
 export const recoveredFolder = 'recovered';
 /** And those that their topic never takes. */
 export const asideFolder = 'too-large';
+
+/** Lines: the application has its turn in between. */
+const parsedAtOnce = 100;
 
 const usualAsideBytes = 1024 ** 3;
 
@@ -117,6 +121,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       const name = segments[segment] as string;
       const texts = await readPlaces(join(real, name), lines).catch(unreadableBecause);
       for (const [index, line] of lines.entries()) {
+        if (index % parsedAtOnce === parsedAtOnce - 1) await setImmediate();
         const place = `${name}:${line.number + 1}`;
         const event = typeof texts === 'string' ? undefined : decodeRecord(texts[index] ?? '', place);
         if (event === undefined) (progress.get(name) as Progress).unreadable++;
