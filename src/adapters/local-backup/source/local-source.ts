@@ -29,7 +29,7 @@ import {
 import { routesFolder, storeFiles } from '../store-files.ts';
 import { isEventFile } from '../usage.ts';
 import { checkFolder, makeFolderSync, syncDirectory } from '../write-exclusive.ts';
-import { cutEntries } from './cut-entries.ts';
+import { type Cut, cutEntries } from './cut-entries.ts';
 import { createLineIndex, type LineIndex } from './line-index.ts';
 import { withOneLineErrors } from './one-line-errors.ts';
 import { bytesIn } from './open-stored.ts';
@@ -227,10 +227,10 @@ function createSource(options: LocalSourceOptions): RecoverySource {
         if (unreadable.length > 0) yield { events: [], unreadable };
       }
       const plans = cutEntries(real, inOrder(files, index), size);
-      const readOne = (entries: readonly Entry[]): Promise<StoredBatch> => readAll(entries, scanned);
+      const readOne = ({ entries }: Cut): Promise<StoredBatch> => readAll(entries, scanned);
       // Who only looks must not name what is gone by then.
       if (isTaking) yield* readAhead(plans, readOne);
-      else for await (const entries of plans) yield await readOne(entries);
+      else for await (const cut of plans) yield await readOne(cut);
     },
 
     async done(events) {
