@@ -68,7 +68,7 @@ export interface RecoverReport {
 
 const maxBatchCount = 500;
 /** Read at once where partitions are sent to side by side. */
-const maxReadCount = 1_000;
+const maxReadCount = 2_000;
 const maxSendBytes = 512 * 1024;
 const usualWaitsMs = [1_000, 2_000, 4_000];
 

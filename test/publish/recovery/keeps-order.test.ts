@@ -74,8 +74,8 @@ describe('recovery that keeps the order', () => {
   });
 
   it('ends where nothing gets through any more', async () => {
-    const { report, done } = await run(3_000, (id) => (id >= 1_000 ? away : undefined));
-    assert.deepEqual([report.stoppedBy, done.length], [away, 1_000]);
+    const { report, done } = await run(6_000, (id) => (id >= 2_000 ? away : undefined));
+    assert.deepEqual([report.stoppedBy, done.length], [away, 2_000]);
   });
 
   it('an event that is no valid record stays, and holds up nothing', async () => {

@@ -6,12 +6,19 @@ import type { Entry } from './ordered-entries.ts';
 const openFiles = 32;
 const batchBytes = 8 * 1024 * 1024;
 
-/** What is read at once: `size` entries at most. */
+/** What is read at once. */
+export interface Cut {
+  readonly entries: readonly Entry[];
+  /** It is so large that nothing else is to be held beside it. */
+  readonly isLarge: boolean;
+}
+
+/** `size` entries at most. */
 export async function* cutEntries(
   directory: string,
   all: Iterable<Entry>,
   size: number,
-): AsyncGenerator<readonly Entry[]> {
+): AsyncGenerator<Cut> {
   let entries: Entry[] = [];
   let fileCount = 0;
   let bytes = 0;
@@ -21,7 +28,7 @@ export async function* cutEntries(
     const entryBytes = isFile ? await plannedBytes(join(directory, entry)) : entry.bytes;
     const isFull = entries.length >= size || fileCount >= openFiles || bytes + entryBytes > batchBytes;
     if (isFull && entries.length > 0) {
-      yield entries;
+      yield { entries, isLarge: bytes > batchBytes };
       entries = [];
       fileCount = 0;
       bytes = 0;
@@ -30,5 +37,5 @@ export async function* cutEntries(
     if (isFile) fileCount++;
     bytes += entryBytes;
   }
-  if (entries.length > 0) yield entries;
+  if (entries.length > 0) yield { entries, isLarge: bytes > batchBytes };
 }

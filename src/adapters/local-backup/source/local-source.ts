@@ -2,6 +2,7 @@
 
 import { lstat, readdir, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { createRanges } from '../../../ground/ranges.ts';
 import type {
   RecoverySource,
@@ -27,7 +28,7 @@ import {
 import { routesFolder, storeFiles } from '../store-files.ts';
 import { isEventFile } from '../usage.ts';
 import { checkFolder, makeFolderSync, syncDirectory } from '../write-exclusive.ts';
-import { cutEntries } from './cut-entries.ts';
+import { type Cut, cutEntries } from './cut-entries.ts';
 import { createLineIndex, type LineIndex } from './line-index.ts';
 import { withOneLineErrors } from './one-line-errors.ts';
 import { bytesIn } from './open-stored.ts';
@@ -62,6 +63,9 @@ export interface LocalSourceOptions {
 export const recoveredFolder = 'recovered';
 /** And those that their topic never takes. */
 export const asideFolder = 'too-large';
+
+/** Lines: the application has its turn in between. */
+const parsedAtOnce = 100;
 
 const usualAsideBytes = 1024 ** 3;
 
@@ -130,6 +134,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       const name = segments[segment] as string;
       const texts = await readPlaces(join(real, name), lines).catch(unreadableBecause);
       for (const [index, line] of lines.entries()) {
+        if (index % parsedAtOnce === parsedAtOnce - 1) await setImmediate();
         const place = `${name}:${line.number + 1}`;
         const event = typeof texts === 'string' ? undefined : decodeRecord(texts[index] ?? '', place);
         if (event === undefined) (progress.get(name) as Progress).unreadable++;
@@ -235,10 +240,10 @@ function createSource(options: LocalSourceOptions): RecoverySource {
         if (unreadable.length > 0) yield { events: [], unreadable };
       }
       const plans = cutEntries(real, inOrder(files, index), size);
-      const readOne = (entries: readonly Entry[]): Promise<StoredBatch> => readAll(entries, scanned);
+      const readOne = ({ entries }: Cut): Promise<StoredBatch> => readAll(entries, scanned);
       // Who only looks must not name what is gone by then.
       if (isTaking) yield* readAhead(plans, readOne);
-      else for await (const entries of plans) yield await readOne(entries);
+      else for await (const cut of plans) yield await readOne(cut);
     },
 
     async done(events) {

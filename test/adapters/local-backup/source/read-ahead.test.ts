@@ -2,14 +2,19 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readAhead } from '../../../../src/adapters/local-backup/source/read-ahead.ts';
 
-async function* plans(count: number): AsyncGenerator<number> {
-  for (let plan = 1; plan <= count; plan++) yield plan;
+interface Plan {
+  readonly plan: number;
+  readonly isLarge: boolean;
+}
+
+async function* plans(count: number, large?: number): AsyncGenerator<Plan> {
+  for (let plan = 1; plan <= count; plan++) yield { plan, isLarge: plan === large };
 }
 
 describe('reading ahead', () => {
   it('has begun with the next one when one is handed out, and with none after it', async () => {
     const begun: number[] = [];
-    const read = async (plan: number): Promise<number> => {
+    const read = async ({ plan }: Plan): Promise<number> => {
       begun.push(plan);
       return plan;
     };
@@ -22,8 +27,24 @@ describe('reading ahead', () => {
     ]);
   });
 
+  it('reads nothing beside a large one', async () => {
+    const begun: number[] = [];
+    const read = async ({ plan }: Plan): Promise<number> => {
+      begun.push(plan);
+      return plan;
+    };
+    const seen: (readonly [number, number])[] = [];
+    for await (const batch of readAhead(plans(4, 2), read)) seen.push([batch, begun.length]);
+    assert.deepEqual(seen, [
+      [1, 1],
+      [2, 2],
+      [3, 4],
+      [4, 4],
+    ]);
+  });
+
   it('tells a failure in its turn', async () => {
-    const read = (plan: number): Promise<number> =>
+    const read = ({ plan }: Plan): Promise<number> =>
       plan === 2 ? Promise.reject(new Error('gone')) : Promise.resolve(plan);
     const seen: number[] = [];
     const all = async (): Promise<void> => {
@@ -38,7 +59,7 @@ describe('reading ahead', () => {
 
   it('leaves nothing under way when it is ended early', async () => {
     let underWay = 0;
-    const read = async (plan: number): Promise<number> => {
+    const read = async ({ plan }: Plan): Promise<number> => {
       underWay++;
       await sleep(5);
       underWay--;
