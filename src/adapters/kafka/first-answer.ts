@@ -59,3 +59,14 @@ export function firstAnswer<T>(
     begin(false);
   });
 }
+
+/** Whoever asks while the question is under way gets its answer: many of them would stand in one another's way. */
+export function oneAtATime<T>(): (ask: () => Promise<T>) => Promise<T> {
+  let underWay: Promise<T> | undefined;
+  return (ask) => {
+    underWay ??= ask().finally(() => {
+      underWay = undefined;
+    });
+    return underWay;
+  };
+}

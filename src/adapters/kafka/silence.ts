@@ -9,25 +9,28 @@ export const silentMs = 2_000;
  * for ever, long after the cluster is back.
  */
 export interface Silence {
-  /** Passes on what the question comes to. */
-  notice<T>(question: Promise<T>): Promise<T>;
+  /** Passes on what the question comes to. `over`: it was answered over another connection. */
+  notice<T>(question: Promise<T>, over?: AbortSignal): Promise<T>;
   /** On the monotonic clock. */
   lastAtMs(): number;
 }
 
-/** @param onSilent called each time */
+/** @param onSilent called each time, and again every 2 s as long as there is no answer */
 export function createSilence(clock: Clock, onSilent: () => void): Silence {
   let lastAtMs = Number.NEGATIVE_INFINITY;
   return {
-    async notice(question) {
-      const timer = setTimeout(() => {
+    async notice(question, over) {
+      let isNoticed = false;
+      const timer = setInterval(() => {
+        if (isNoticed && over?.aborted) return clearInterval(timer);
+        isNoticed = true;
         lastAtMs = clock.monotonic();
         onSilent();
       }, silentMs).unref();
       try {
         return await question;
       } finally {
-        clearTimeout(timer);
+        clearInterval(timer);
       }
     },
     lastAtMs: () => lastAtMs,

@@ -1,7 +1,7 @@
 import type { Admin } from 'kafkajs';
 import { systemClock } from '../../ground/clock.ts';
 import type { ClusterInfo } from '../../publish/broker.ts';
-import { askAgainMs, firstAnswer } from '../kafka/first-answer.ts';
+import { askAgainMs, firstAnswer, oneAtATime } from '../kafka/first-answer.ts';
 import type { Silence } from '../kafka/silence.ts';
 import type { KafkajsClient, KafkajsClientOptions, OpenKafkajsClient } from './kafkajs-client.ts';
 import { connectThroughSeeds, disconnectWithin } from './kafkajs-connect.ts';
@@ -92,16 +92,20 @@ export function createKafkajsAdmin(
 
   const ask = <T>(question: (admin: Admin) => Promise<T>): Promise<T> => {
     let last: Connection | undefined;
-    return firstAnswer((_, isAgain) => {
+    return firstAnswer((signal, isAgain) => {
       if (connection === undefined || connection === last || owes(connection)) connection = connect();
       last = connection;
-      return isAgain ? askOver(last, question) : notice(askOver(last, question));
+      const asking = askOver(last, question);
+      return isAgain ? asking : notice(asking, signal);
     }, isAnswer);
   };
 
+  const describing = oneAtATime<Awaited<ReturnType<Admin['describeCluster']>>>();
+
   const describe = async (): Promise<ClusterInfo> => {
     try {
-      const { clusterId, brokers: nodes } = await ask((admin) => admin.describeCluster());
+      const asked = describing(() => ask((admin) => admin.describeCluster()));
+      const { clusterId, brokers: nodes } = await asked;
       lastSeen = { clusterId, nodeCount: nodes.length };
       known = nodes.map(({ host, port }) => `${host}:${port}`);
       return lastSeen;

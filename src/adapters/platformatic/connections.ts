@@ -16,8 +16,8 @@ export interface Connections {
   has(address: Address): boolean;
   /** Its requests under way fail, and the next one opens another. */
   drop(address: Address): void;
-  /** None of these is used for another request; what is under way goes on. */
-  renew(): void;
+  /** None that was opened before this time (on the monotonic clock) is used for another request; what is under way goes on. */
+  renew(beforeMs?: number): void;
   /** Those that are open and usable. */
   count(): number;
   /** For good. */
@@ -95,9 +95,9 @@ export function createConnections(
       open.get(key)?.destroy();
       open.delete(key);
     },
-    renew() {
-      for (const connection of open.values()) connection.retire();
-      open.clear();
+    renew(beforeMs = Number.POSITIVE_INFINITY) {
+      for (const [key, connection] of open)
+        if (connection.openedAtMs < beforeMs && open.delete(key)) connection.retire();
     },
     count: () => [...open.values()].filter((connection) => connection.isUsable()).length,
     close() {

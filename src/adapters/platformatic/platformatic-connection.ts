@@ -28,6 +28,8 @@ export class BrokerError extends Error {
 
 /** A connection to one broker, signed in, which has told what requests it understands. */
 export interface BrokerConnection {
+  /** On the monotonic clock. */
+  readonly openedAtMs: number;
   /** Whether it is there, and the broker lets it live for a while. */
   isUsable(): boolean;
   /** Rejects with a {@link BrokerError}, as `produce` does. */
@@ -122,6 +124,7 @@ export async function openConnection(
     }
   }
   return {
+    openedAtMs: systemClock.monotonic(),
     isUsable: () => connection.isConnected() && systemClock.monotonic() < endsAtMs,
     metadata: (topics, mayCreate) => counted(call(apis.metadata, [topics, mayCreate, false])),
     request: async (name, ...parameters) => counted(call(newest(vendor, name, versions), parameters)),

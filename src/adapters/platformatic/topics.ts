@@ -1,6 +1,6 @@
 import { inTime, systemClock } from '../../ground/clock.ts';
 import type { ClusterInfo } from '../../publish/broker.ts';
-import { firstAnswer } from '../kafka/first-answer.ts';
+import { firstAnswer, oneAtATime } from '../kafka/first-answer.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import type { Silence } from '../kafka/silence.ts';
 import { type Connections, keyOf } from './connections.ts';
@@ -51,6 +51,7 @@ export function createTopics(
   const seeds = options.brokers.map(parseAddress);
   const known = new Map<string, Topic>();
   const asked = new Map<string, Promise<Topic>>();
+  const describing = oneAtATime<Metadata>();
   let brokers: readonly Address[] = [];
 
   /** The brokers to ask, those first that answered before. */
@@ -73,7 +74,7 @@ export function createTopics(
     return inTime(answer(), { limitMs, keepsAlive: false, late });
   }
 
-  async function askEach(question: Question): Promise<Metadata> {
+  async function askEach(question: Question, signal: AbortSignal): Promise<Metadata> {
     const all = candidates();
     let failure: unknown;
     for (const [index, address] of all.entries()) {
@@ -85,17 +86,20 @@ export function createTopics(
         failure ??= error;
         // Refused by one, refused by all.
         if (isAnswer(error)) throw error;
+        signal.throwIfAborted();
       }
     }
     throw failure;
   }
 
   async function ask(topics: readonly string[], mayCreate: boolean): Promise<Metadata> {
-    const answer = await firstAnswer((_, isAgain) => {
-      if (!isAgain) return notice(askEach({ topics, mayCreate }));
+    let triedAtMs = Number.NEGATIVE_INFINITY;
+    const answer = await firstAnswer((signal, isAgain) => {
       // The one that was asked may be dead without a word.
-      connections.renew();
-      return askEach({ topics, mayCreate });
+      if (isAgain) connections.renew(triedAtMs);
+      triedAtMs = systemClock.monotonic();
+      const asking = askEach({ topics, mayCreate }, signal);
+      return isAgain ? asking : notice(asking, signal);
     }, isAnswer);
     brokers = answer.brokers;
     return answer;
@@ -139,8 +143,8 @@ export function createTopics(
       }
     },
     async describe() {
-      const answer = await ask([], false);
-      return { clusterId: answer.clusterId, nodeCount: answer.brokers.length };
+      const { clusterId, brokers: nodes } = await describing(() => ask([], false));
+      return { clusterId, nodeCount: nodes.length };
     },
   };
 }

@@ -15,7 +15,7 @@ describe('silence of the cluster', () => {
     return { silence, heard };
   };
 
-  it('is a question without an answer for 2 s, and is told of once', async () => {
+  it('is a question without an answer for 2 s, and is told of every 2 s', async () => {
     const { silence, heard } = setUp();
     const { promise, resolve } = Promise.withResolvers<string>();
     const asked = silence.notice(promise);
@@ -23,10 +23,27 @@ describe('silence of the cluster', () => {
     assert.deepEqual([heard, silence.lastAtMs()], [[], Number.NEGATIVE_INFINITY]);
     await clock.tickAsync(1);
     assert.deepEqual([heard, silence.lastAtMs()], [[2_000], 2_000]);
-    await clock.tickAsync(10_000);
+    await clock.tickAsync(3_000);
     resolve('late');
     assert.equal(await asked, 'late');
-    assert.deepEqual(heard, [2_000]);
+    assert.deepEqual([heard, silence.lastAtMs(), clock.countTimers()], [[2_000, 4_000], 4_000, 0]);
+  });
+
+  it('is one, too, where the answer comes over another connection, but it is over then', async () => {
+    for (const [answeredAtMs, told] of [
+      [1_000, [2_000]],
+      [3_000, [2_000]],
+      [5_000, [2_000, 4_000]],
+    ] as const) {
+      clock.reset();
+      const { silence, heard } = setUp();
+      const over = new AbortController();
+      void silence.notice(new Promise(() => {}), over.signal);
+      await clock.tickAsync(answeredAtMs);
+      over.abort();
+      await clock.tickAsync(10_000);
+      assert.deepEqual([heard, clock.countTimers()], [told, 0]);
+    }
   });
 
   it('is none where the cluster answers, or says no at once', async () => {

@@ -122,6 +122,18 @@ describe('topics of platformatic', () => {
     assert.equal((await asking).nodeCount, 2);
   });
 
+  it('asks one question after the cluster at a time, for all who want to know', async () => {
+    const { promise, resolve } = Promise.withResolvers<unknown>();
+    answers['one:1'] = () => promise;
+    const topics = create();
+    const asking = [topics.describe(), topics.describe()];
+    resolve(answerOf([1]));
+    assert.deepEqual(await Promise.all(asking), Array(2).fill({ clusterId: 'cluster', nodeCount: 2 }));
+    assert.deepEqual(asked, ['one:1']);
+    await topics.describe();
+    assert.equal(asked.length, 2);
+  });
+
   it('gives the last broker the time of a request, and then has an end as well', async () => {
     clock = useFakeTimers();
     answers = { 'one:1': () => new Promise(() => {}), 'two:2': () => new Promise(() => {}) };

@@ -19,7 +19,8 @@ const { values } = parseArgs({
 
 const limitMs = 60_000;
 
-async function measure(client: string, outageMs: number): Promise<number | undefined> {
+/** Milliseconds to the first event that is acknowledged, of the backup or a new one, and to the first new one. */
+async function measure(client: string, outageMs: number) {
   const topic = `dead-${client}-${Date.now()}`;
   await createTopic(cluster.nodes, topic);
   const app = startMeasuredApp(client, network.addresses, topic);
@@ -34,8 +35,10 @@ async function measure(client: string, outageMs: number): Promise<number | undef
     if (values.verbose && what !== 'connections')
       console.log(`  ${at - backAtMs}: ${what} ${text.slice(0, 160)}`);
   await app.end();
-  const at = app.publishedAt(backAtMs);
-  return at && at - backAtMs;
+  const published = app.publishedAt(backAtMs);
+  const closed = app.said.find(({ at, text }) => at >= backAtMs && text.includes('breaker is CLOSED'))?.at;
+  const firstMs = Math.min(published ?? Number.NaN, closed ?? Number.POSITIVE_INFINITY) - backAtMs;
+  return { firstMs, newMs: published && published - backAtMs };
 }
 
 const cluster = await startKafkaCluster({ log: console.error });
@@ -45,7 +48,7 @@ const network = await startLostNetwork(
 try {
   for (const seconds of values.outage.split(',').map(Number))
     for (const client of values.client.split(','))
-      console.log(JSON.stringify({ client, seconds, backAfterMs: await measure(client, seconds * 1_000) }));
+      console.log(JSON.stringify({ client, seconds, ...(await measure(client, seconds * 1_000)) }));
 } finally {
   await cluster.stop();
 }
