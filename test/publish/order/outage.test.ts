@@ -104,7 +104,7 @@ describe('an outage, with the order of keys', () => {
 
   it('of what is refused one batch is read every ten seconds, and nothing for other partitions', async () => {
     const { cluster, folder, process, readIn } = await refused();
-    assert.equal(await readIn(60_000), 6 * 1_000);
+    assert.equal(await readIn(60_000), 6 * 2_000);
     await clock.tickAsync(2_000);
     cluster.weather = 'away';
     process.queue.clusterAway('away', performance.now());
