@@ -29,7 +29,7 @@ and settles the accounts after each: every call in exactly one place, nothing lo
 outbox have two applications with a database: each order that was committed has its event, and no other.
 
   --client <name>      kafkajs (default) or platformatic; may be repeated
-  --database <name>    of the outbox: postgres (default), mariadb or sqlite; may be repeated
+  --database <name>    of the outbox: postgres (default), mariadb or sqlite; may be repeated; none for no fault of the outbox
   --only <fault>       one of the faults; may be repeated
   --outage <seconds>   how long all brokers are away in the fault that takes them (default 60)
   --runs <n>           all of them so many times (default 1)
@@ -74,12 +74,10 @@ async function main(): Promise<number> {
     return fail(2, `svc has no client ${missing} here. There is: ${known.join(', ')}`);
 
   const databases = outboxDatabases.filter(({ name }) => values.database.includes(name));
-  const strange = values.database.find((name) => !databases.some((database) => database.name === name));
+  const knownDatabases = [...outboxDatabases.map(({ name }) => name as string), 'none'];
+  const strange = values.database.find((name) => !knownDatabases.includes(name));
   if (strange !== undefined)
-    return fail(
-      2,
-      `no such database: ${strange}. There is: ${outboxDatabases.map(({ name }) => name).join(', ')}`,
-    );
+    return fail(2, `no such database: ${strange}. There is: ${knownDatabases.join(', ')}`);
 
   if (!values['no-build'])
     execFileSync('npm', ['run', '--silent', 'build'], { cwd: checkoutFolder, stdio: 'inherit' });
