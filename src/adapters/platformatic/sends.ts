@@ -1,4 +1,4 @@
-import { systemClock, within } from '../../ground/clock.ts';
+import { inTime, systemClock } from '../../ground/clock.ts';
 import type { BrokerRecord, BrokerTraffic } from '../../publish/broker.ts';
 import { createAnswerTimes } from '../kafka/answer-times.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
@@ -91,7 +91,9 @@ export function createSends(
         },
         () => {},
       );
-      await within(options.connectionTimeoutMs + answerMs, asking);
+      const limitMs = options.connectionTimeoutMs + answerMs;
+      // Who waits for the send keeps the process alive.
+      await inTime(asking, { limitMs, keepsAlive: false, late: () => {} });
       const isElsewhere = leader !== undefined && keyOf(leader) !== keyOf(send.address);
       if (!underWay.has(send)) return;
       if (isElsewhere) connections.drop(send.address);
