@@ -89,5 +89,8 @@ describe('accounts of the fault suite', () => {
     assert.deepEqual(problems({ ...late, topic }), ['1 events out of order: k0/1 behind k0/3']);
     assert.deepEqual(problems({ ...late, topic: [record(0), record(1), record(2), record(3)] }), []);
     assert.deepEqual(problems({ topic: [...sound.topic, record(2)] }), []);
+    // The dead letter topic did not take it either.
+    const isRefused = [{ ...record(1), isRefused: true }];
+    assert.deepEqual(problems({ ...late, topic, backup: isRefused }), []);
   });
 });

@@ -71,8 +71,9 @@ export function settleAccounts(evidence: Evidence): Account {
   expect('events of the backup missing in the topic', without(drained, inTopic).length, 0);
   expect('events under more than one id', idsPerCall([...topic, ...backup]), 0);
 
-  // Of all events of a key, whichever way they went; a dead letter is out of the order.
-  problems.push(...disorder(topic.filter((record) => !inDlq.has(nameOf(record)))));
+  // Of all events of a key, whichever way they went; a dead letter is out of the order, wherever it is.
+  const isDeadLetter = new Set([...inDlq, ...backup.filter(({ isRefused }) => isRefused).map(nameOf)]);
+  problems.push(...disorder(topic.filter((record) => !isDeadLetter.has(nameOf(record)))));
   return {
     problems,
     duplicates: topic.length - inTopic.size,

@@ -11,7 +11,7 @@ real cluster of three Kafka nodes (KRaft, replication factor 3, \`min.insync.rep
 - calls = published + dead letters + backup + refused + lost, and every event is where the ledger says, read back by Kafka's
   own Java consumer and from the files; nothing is refused, nothing lost, but where no place is left;
 - the events of a key stand in its topic in the order of their calls, all of them, whether they went there straight or by way
-  of the local backup. The first appearance of an event counts; dead letters are out of the order. What S3 takes before the
+  of the local backup. The first appearance of an event counts; dead letters are out of the order, also those that only the backup took. What S3 takes before the
   files is not in the topic until it is restored: there the order is that of all others;
 - what the backup took is in the topic as well when it has drained.
 

@@ -6,6 +6,8 @@ const windowMs = 30_000;
 /** How long the broker takes to answer. */
 export interface AnswerTimes {
   record(ms: number): void;
+  /** When the last one came, on the monotonic clock. */
+  lastAtMs(): number;
   /** Milliseconds, over the last 30 to 60 seconds; `null`: nothing was answered. */
   mean(): number | null;
 }
@@ -20,6 +22,7 @@ export function createAnswerTimes(clock: Clock): AnswerTimes {
   let startMs = clock.monotonic();
   let before = empty();
   let now = empty();
+  let lastAtMs = Number.NEGATIVE_INFINITY;
 
   function turn(): void {
     const turns = Math.floor((clock.monotonic() - startMs) / windowMs);
@@ -32,9 +35,11 @@ export function createAnswerTimes(clock: Clock): AnswerTimes {
   return {
     record(ms) {
       turn();
+      lastAtMs = clock.monotonic();
       now.count++;
       now.sumMs += ms;
     },
+    lastAtMs: () => lastAtMs,
     mean() {
       turn();
       const count = before.count + now.count;

@@ -4,7 +4,8 @@ import type { Clock } from '../../ground/clock.ts';
 export const silentMs = 2_000;
 
 /**
- * When the whole cluster was last silent: a question that any of its brokers could answer had no answer. Connections from
+ * When the whole cluster was last silent: a question that any of its brokers could answer had no answer, nor had any send, as over a
+ * network that is only slow. Connections from
  * before that may be dead without a word, as where a machine or a network was lost, and whoever waits on one of them waits
  * for ever, long after the cluster is back.
  */
@@ -15,22 +16,35 @@ export interface Silence {
   lastAtMs(): number;
 }
 
-/** @param onSilent called each time, and again every 2 s as long as there is no answer */
-export function createSilence(clock: Clock, onSilent: () => void): Silence {
+/**
+ * @param onSilent called each time, and again every 2 s as long as there is no answer
+ * @param heardAtMs when a send was last answered, on the monotonic clock
+ */
+export function createSilence(clock: Clock, onSilent: () => void, heardAtMs: () => number): Silence {
   let lastAtMs = Number.NEGATIVE_INFINITY;
   return {
     async notice(question, over) {
-      let isNoticed = false;
-      const timer = setInterval(() => {
-        if (isNoticed && over?.aborted) return clearInterval(timer);
-        isNoticed = true;
-        lastAtMs = clock.monotonic();
-        onSilent();
-      }, silentMs).unref();
+      let timer: NodeJS.Timeout | undefined;
+      let hasLooked = false;
+      const look = (): void => {
+        if (hasLooked && over?.aborted) return;
+        hasLooked = true;
+        const nowMs = clock.monotonic();
+        const leftMs = heardAtMs() + silentMs - nowMs;
+        if (leftMs <= 0) {
+          lastAtMs = nowMs;
+          onSilent();
+        }
+        lookAfter(leftMs > 0 ? leftMs : silentMs);
+      };
+      const lookAfter = (delayMs: number): void => {
+        timer = setTimeout(look, delayMs).unref();
+      };
+      lookAfter(silentMs);
       try {
         return await question;
       } finally {
-        clearInterval(timer);
+        clearTimeout(timer);
       }
     },
     lastAtMs: () => lastAtMs,

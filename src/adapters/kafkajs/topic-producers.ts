@@ -26,6 +26,8 @@ export interface TopicProducers {
   oldest(topic: string, partition: number | undefined): SendUnderWay | undefined;
   /** The next sends begin with fresh connections; those under way are left on theirs. */
   renew(): void;
+  /** When one was last acknowledged, on the monotonic clock. */
+  heardAtMs(): number;
   traffic(): Omit<BrokerTraffic, 'connectionCount'>;
   close(): Promise<void>;
 }
@@ -109,6 +111,7 @@ export function createTopicProducers(open: OpenKafkajsClient, options: KafkajsCl
       producers.clear();
       for (const producer of before) producer.retire();
     },
+    heardAtMs: answerTimes.lastAtMs,
     traffic() {
       const written = [...sends].filter(({ mark }) => mark.written && mark.givenUp !== true);
       return { inFlightRequests: written.length, requestLatencyAvg: answerTimes.mean() };

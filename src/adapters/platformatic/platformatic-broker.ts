@@ -3,6 +3,7 @@
 import { systemClock } from '../../ground/clock.ts';
 import { topicNamePattern } from '../../ground/event-fields.ts';
 import type { Broker, BrokerRecord, SendResult } from '../../publish/broker.ts';
+import { createAnswerTimes } from '../kafka/answer-times.ts';
 import { createDialPace } from '../kafka/dial-pace.ts';
 import { invalidTopic, noSuchPartition } from '../kafka/failure-lines.ts';
 import { createKafkaBroker, failed, type KafkaSession } from '../kafka/kafka-broker.ts';
@@ -38,13 +39,15 @@ async function load(options: PlatformaticBrokerOptions): Promise<KafkaSession> {
   const pace = createDialPace(systemClock);
   const open = (): Connections => createConnections({ vendor, options, certificates, signIn }, pace);
   const [toAsk, toSend] = [open(), open()];
-  const silence = createSilence(systemClock, () => {
+  const answerTimes = createAnswerTimes(systemClock);
+  const renew = (): void => {
     toAsk.renew();
     toSend.renew();
-  });
+  };
+  const silence = createSilence(systemClock, renew, answerTimes.lastAtMs);
   const topics = createTopics(toAsk, options, silence.notice);
   const compression = await compressionOf(vendor, options.compression);
-  const parts = { connections: toSend, topics, silentAtMs: silence.lastAtMs, compression };
+  const parts = { connections: toSend, topics, silentAtMs: silence.lastAtMs, answerTimes, compression };
   const sends = createSends(parts, options);
 
   async function sendTo(

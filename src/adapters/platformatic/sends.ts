@@ -1,6 +1,6 @@
 import { inTime, systemClock } from '../../ground/clock.ts';
 import type { BrokerRecord, BrokerTraffic } from '../../publish/broker.ts';
-import { createAnswerTimes } from '../kafka/answer-times.ts';
+import type { AnswerTimes } from '../kafka/answer-times.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { ackNumbers } from '../kafka/records/protocol-numbers.ts';
 import { type Compression, encodeCompressedBatch, encodeRecordBatch } from '../kafka/records/record-batch.ts';
@@ -30,6 +30,7 @@ export interface SendsParts {
   readonly topics: Topics;
   /** When the cluster was last silent, on the monotonic clock. */
   readonly silentAtMs: () => number;
+  readonly answerTimes: AnswerTimes;
   /** Default: none. */
   readonly compression?: Compression | undefined;
 }
@@ -46,11 +47,10 @@ interface UnderWay {
 }
 
 export function createSends(
-  { connections, topics, silentAtMs, compression }: SendsParts,
+  { connections, topics, silentAtMs, answerTimes, compression }: SendsParts,
   options: KafkaClientOptions,
 ): Sends {
   const underWay = new Set<UnderWay>();
-  const answerTimes = createAnswerTimes(systemClock);
   const acks = ackNumbers[options.acks ?? 'all'];
   return {
     async send(topic, partition, records, mark) {

@@ -11,8 +11,16 @@ describe('silence of the cluster', () => {
 
   const setUp = () => {
     const heard: number[] = [];
-    const silence = createSilence({ now: Date.now, monotonic: Date.now }, () => heard.push(Date.now()));
-    return { silence, heard };
+    let sendAtMs = Number.NEGATIVE_INFINITY;
+    const silence = createSilence(
+      { now: Date.now, monotonic: Date.now },
+      () => heard.push(Date.now()),
+      () => sendAtMs,
+    );
+    const sendIsAnswered = (): void => {
+      sendAtMs = Date.now();
+    };
+    return { silence, heard, sendIsAnswered };
   };
 
   it('is a question without an answer for 2 s, and is told of every 2 s', async () => {
@@ -44,6 +52,17 @@ describe('silence of the cluster', () => {
       await clock.tickAsync(10_000);
       assert.deepEqual([heard, clock.countTimers()], [told, 0]);
     }
+  });
+
+  it('is none as long as sends are answered: the network is slow', async () => {
+    const { silence, heard, sendIsAnswered } = setUp();
+    void silence.notice(new Promise(() => {}));
+    await clock.tickAsync(1_500);
+    sendIsAnswered();
+    await clock.tickAsync(1_999);
+    assert.deepEqual(heard, []);
+    await clock.tickAsync(1);
+    assert.deepEqual(heard, [3_500]);
   });
 
   it('is none where the cluster answers, or says no at once', async () => {

@@ -73,7 +73,11 @@ describe('questions through kafkajs', () => {
 
   it('tell of the silence of a connection although a fresh one answers', async () => {
     let silent = 0;
-    const silence = createSilence(systemClock, () => silent++);
+    const silence = createSilence(
+      systemClock,
+      () => silent++,
+      () => Number.NEGATIVE_INFINITY,
+    );
     const admin = createKafkajsAdmin(open, kafkaOptions(['one:1']), silence.notice);
     await admin.describe();
     loseNetwork();

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { useFakeTimers } from 'sinon';
+import { createAnswerTimes } from '../../../src/adapters/kafka/answer-times.ts';
 import type { Connections } from '../../../src/adapters/platformatic/connections.ts';
 import type {
   Address,
@@ -8,6 +9,7 @@ import type {
 } from '../../../src/adapters/platformatic/platformatic-connection.ts';
 import { createSends } from '../../../src/adapters/platformatic/sends.ts';
 import type { Topics } from '../../../src/adapters/platformatic/topics.ts';
+import { systemClock } from '../../../src/ground/clock.ts';
 import { kafkaOptions, textRecord } from '../kafka/kafka-options.ts';
 
 const [first, second] = [
@@ -64,6 +66,7 @@ describe('sends of platformatic', () => {
         connections: connections as unknown as Connections,
         topics: topics as unknown as Topics,
         silentAtMs: () => silentAtMs,
+        answerTimes: createAnswerTimes(systemClock),
       },
       kafkaOptions(['one:1']),
     );
