@@ -3,11 +3,16 @@ import type { Clock } from '../../ground/clock.ts';
 /** As Kafka's own clients do it: the mean is over this time and what has passed of the next. */
 const windowMs = 30_000;
 
+export interface Answer {
+  /** When it came, on the monotonic clock. */
+  readonly atMs: number;
+  readonly tookMs: number;
+}
+
 /** How long the broker takes to answer. */
 export interface AnswerTimes {
   record(ms: number): void;
-  /** When the last one came, on the monotonic clock. */
-  lastAtMs(): number;
+  last(): Answer | undefined;
   /** Milliseconds, over the last 30 to 60 seconds; `null`: nothing was answered. */
   mean(): number | null;
 }
@@ -22,7 +27,7 @@ export function createAnswerTimes(clock: Clock): AnswerTimes {
   let startMs = clock.monotonic();
   let before = empty();
   let now = empty();
-  let lastAtMs = Number.NEGATIVE_INFINITY;
+  let last: Answer | undefined;
 
   function turn(): void {
     const turns = Math.floor((clock.monotonic() - startMs) / windowMs);
@@ -35,11 +40,11 @@ export function createAnswerTimes(clock: Clock): AnswerTimes {
   return {
     record(ms) {
       turn();
-      lastAtMs = clock.monotonic();
+      last = { atMs: clock.monotonic(), tookMs: ms };
       now.count++;
       now.sumMs += ms;
     },
-    lastAtMs: () => lastAtMs,
+    last: () => last,
     mean() {
       turn();
       const count = before.count + now.count;

@@ -1,7 +1,10 @@
 import type { Clock } from '../../ground/clock.ts';
+import type { Answer } from './answer-times.ts';
 
 /** A broker that is well answers in milliseconds. */
 export const silentMs = 2_000;
+/** Over the slowest network. */
+export const longestSilentMs = 10_000;
 
 /**
  * When the whole cluster was last silent: a question that any of its brokers could answer had no answer, nor had any send, as over a
@@ -18,9 +21,9 @@ export interface Silence {
 
 /**
  * @param onSilent called each time, and again every 2 s as long as there is no answer
- * @param heardAtMs when a send was last answered, on the monotonic clock
+ * @param heard what the last send was answered: nothing is heard for 2 s, and twice as long as that took, 10 s at most
  */
-export function createSilence(clock: Clock, onSilent: () => void, heardAtMs: () => number): Silence {
+export function createSilence(clock: Clock, onSilent: () => void, heard: () => Answer | undefined): Silence {
   let lastAtMs = Number.NEGATIVE_INFINITY;
   return {
     async notice(question, over) {
@@ -30,7 +33,8 @@ export function createSilence(clock: Clock, onSilent: () => void, heardAtMs: () 
         if (hasLooked && over?.aborted) return;
         hasLooked = true;
         const nowMs = clock.monotonic();
-        const leftMs = heardAtMs() + silentMs - nowMs;
+        const { atMs, tookMs } = heard() ?? { atMs: Number.NEGATIVE_INFINITY, tookMs: 0 };
+        const leftMs = atMs + Math.min(Math.max(silentMs, 2 * tookMs), longestSilentMs) - nowMs;
         if (leftMs <= 0) {
           lastAtMs = nowMs;
           onSilent();

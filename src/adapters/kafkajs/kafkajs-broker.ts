@@ -28,7 +28,7 @@ export function createKafkajsBroker(options: KafkajsBrokerOptions): Broker {
 
 function sessionOf(open: LoadedKafkajs, options: KafkajsBrokerOptions): KafkaSession {
   const producers = createTopicProducers(open, options);
-  const silence = createSilence(systemClock, producers.renew, producers.heardAtMs);
+  const silence = createSilence(systemClock, producers.renew, producers.lastAnswer);
   const admin = createKafkajsAdmin(open, options, silence.notice);
   const scout = createLeaderScout(open, () => [...options.brokers, ...admin.knownBrokers()]);
 

@@ -1,6 +1,6 @@
 import { systemClock } from '../../ground/clock.ts';
 import type { BrokerRecord, BrokerTraffic } from '../../publish/broker.ts';
-import { createAnswerTimes } from '../kafka/answer-times.ts';
+import { type Answer, createAnswerTimes } from '../kafka/answer-times.ts';
 import { ackNumbers, codecNumbers } from '../kafka/records/protocol-numbers.ts';
 import type { KafkajsClientOptions, OpenKafkajsClient } from './kafkajs-client.ts';
 import { rootCause } from './kafkajs-failure.ts';
@@ -26,8 +26,7 @@ export interface TopicProducers {
   oldest(topic: string, partition: number | undefined): SendUnderWay | undefined;
   /** The next sends begin with fresh connections; those under way are left on theirs. */
   renew(): void;
-  /** When one was last acknowledged, on the monotonic clock. */
-  heardAtMs(): number;
+  lastAnswer(): Answer | undefined;
   traffic(): Omit<BrokerTraffic, 'connectionCount'>;
   close(): Promise<void>;
 }
@@ -111,7 +110,7 @@ export function createTopicProducers(open: OpenKafkajsClient, options: KafkajsCl
       producers.clear();
       for (const producer of before) producer.retire();
     },
-    heardAtMs: answerTimes.lastAtMs,
+    lastAnswer: answerTimes.last,
     traffic() {
       const written = [...sends].filter(({ mark }) => mark.written && mark.givenUp !== true);
       return { inFlightRequests: written.length, requestLatencyAvg: answerTimes.mean() };

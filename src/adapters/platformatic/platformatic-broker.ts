@@ -44,7 +44,7 @@ async function load(options: PlatformaticBrokerOptions): Promise<KafkaSession> {
     toAsk.renew();
     toSend.renew();
   };
-  const silence = createSilence(systemClock, renew, answerTimes.lastAtMs);
+  const silence = createSilence(systemClock, renew, answerTimes.last);
   const topics = createTopics(toAsk, options, silence.notice);
   const compression = await compressionOf(vendor, options.compression);
   const parts = { connections: toSend, topics, silentAtMs: silence.lastAtMs, answerTimes, compression };
