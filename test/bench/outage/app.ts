@@ -3,17 +3,10 @@ import { publishEvent } from '../../../src/capture/declare/publish-event.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import type { Logger } from '../../../src/observe/logger.ts';
 import { start } from '../../../src/start/start.ts';
+import type { AppSetup } from '../../faults/comeback/app.ts';
 import { payload } from '../payload.ts';
 
 // An application under an even load. It says how it is, until it is told to end.
-
-export interface AppSetup {
-  readonly client: string;
-  readonly brokers: readonly string[];
-  readonly topic: string;
-  readonly backupFolder: string;
-  readonly perSecond: number;
-}
 
 export interface AppState {
   /** Milliseconds since the epoch. */

@@ -2,7 +2,8 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AppSetup, AppState } from './app.ts';
+import type { AppSetup } from '../../faults/comeback/app.ts';
+import type { AppState } from './app.ts';
 
 /** The application of the bench, in a process of its own. */
 export interface StartedApp {

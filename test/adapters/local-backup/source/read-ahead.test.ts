@@ -11,13 +11,18 @@ async function* plans(count: number, large?: number): AsyncGenerator<Plan> {
   for (let plan = 1; plan <= count; plan++) yield { plan, isLarge: plan === large };
 }
 
+function reading() {
+  const begun: number[] = [];
+  const read = async ({ plan }: Plan): Promise<number> => {
+    begun.push(plan);
+    return plan;
+  };
+  return { begun, read };
+}
+
 describe('reading ahead', () => {
   it('has begun with the next one when one is handed out, and with none after it', async () => {
-    const begun: number[] = [];
-    const read = async ({ plan }: Plan): Promise<number> => {
-      begun.push(plan);
-      return plan;
-    };
+    const { begun, read } = reading();
     const seen: (readonly [number, number])[] = [];
     for await (const batch of readAhead(plans(3), read)) seen.push([batch, begun.length]);
     assert.deepEqual(seen, [
@@ -28,11 +33,7 @@ describe('reading ahead', () => {
   });
 
   it('reads nothing beside a large one', async () => {
-    const begun: number[] = [];
-    const read = async ({ plan }: Plan): Promise<number> => {
-      begun.push(plan);
-      return plan;
-    };
+    const { begun, read } = reading();
     const seen: (readonly [number, number])[] = [];
     for await (const batch of readAhead(plans(4, 2), read)) seen.push([batch, begun.length]);
     assert.deepEqual(seen, [
