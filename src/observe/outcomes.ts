@@ -63,10 +63,25 @@ export interface Ledger {
   /** Live rows, one per event type: read them, do not keep them. */
   rows(): Iterable<EventTypeCounts>;
   brokerErrors(): Readonly<Record<SendFailureKind, number>>;
+  /** The last turn of a worker thread: so many of the events in flight are in the backup. What comes later is not counted. */
+  saved(count: number): void;
 }
 
-export function createLedger(): Ledger {
-  const rows = createEventRows((eventType) => new Row(eventType));
+/** A row of a ledger in memory that several threads see. Their order is that of `counted`. */
+export interface SharedRow {
+  readonly eventType: string;
+  readonly cells: Float64Array;
+}
+
+/** @param share is told of each row of a worker thread, which the main thread reads, also when the thread is gone */
+export function createLedger(share?: (row: SharedRow) => void): Ledger {
+  const rows = createEventRows((eventType) => {
+    if (share === undefined) return new Row(eventType);
+    const memory = new SharedArrayBuffer(counted.length * Float64Array.BYTES_PER_ELEMENT);
+    const row = new Row(eventType, new Float64Array(memory));
+    share({ eventType, cells: row.cells });
+    return row;
+  });
   const brokerErrors: Record<SendFailureKind, number> = {
     retriable: 0,
     fatal: 0,
@@ -79,15 +94,23 @@ export function createLedger(): Ledger {
     },
     open: (eventType) => {
       const row = rows.of(eventType);
-      row.calls++;
+      row.add('calls');
       return new Entry(row);
     },
-    retried: (eventType) => void rows.of(eventType).retries++,
-    dlqFailed: (eventType) => void rows.of(eventType).dlqFailures++,
+    retried: (eventType) => rows.of(eventType).add('retries'),
+    dlqFailed: (eventType) => rows.of(eventType).add('dlqFailures'),
     brokerFailed: (kind) => void brokerErrors[kind]++,
     snapshot: () => ({ ...sum(rows.all()), brokerErrors: { ...brokerErrors } }),
     rows: () => rows.all(),
     brokerErrors: () => brokerErrors,
+    saved(count) {
+      let left = count;
+      for (const row of rows.all()) {
+        const some = Math.min(left, row.inFlight);
+        row.add('backup', some);
+        left -= some;
+      }
+    },
   };
 }
 
@@ -102,26 +125,45 @@ class Entry implements LedgerEntry {
     const row = this.row;
     if (row === undefined) return false;
     this.row = undefined;
-    row[outcome]++;
+    row.add(outcome);
     return true;
   }
 }
 
-class Row implements EventTypeCounts {
-  readonly attributes: { readonly eventType: string };
-  calls = 0;
-  published = 0;
-  dlq = 0;
-  backup = 0;
-  outbox = 0;
-  rolled_back = 0;
-  refused = 0;
-  lost = 0;
-  retries = 0;
-  dlqFailures = 0;
+const counted = [...outcomes, 'calls', 'retries', 'dlqFailures'] as const;
+type Counted = (typeof counted)[number];
+const cellOf = Object.fromEntries(counted.map((name, cell) => [name, cell])) as Record<Counted, number>;
 
-  constructor(eventType: string) {
+class Row implements EventTypeCounts {
+  declare readonly published: number;
+  declare readonly dlq: number;
+  declare readonly backup: number;
+  declare readonly outbox: number;
+  declare readonly rolled_back: number;
+  declare readonly refused: number;
+  declare readonly lost: number;
+  declare readonly calls: number;
+  declare readonly retries: number;
+  declare readonly dlqFailures: number;
+  readonly attributes: { readonly eventType: string };
+  readonly cells: Float64Array;
+
+  static {
+    for (const [cell, name] of counted.entries()) {
+      const get = function (this: Row): number {
+        return this.cells[cell] as number;
+      };
+      Object.defineProperty(Row.prototype, name, { get });
+    }
+  }
+
+  constructor(eventType: string, cells: Float64Array = new Float64Array(counted.length)) {
     this.attributes = Object.freeze({ eventType });
+    this.cells = cells;
+  }
+
+  add(name: Counted, count = 1): void {
+    (this.cells[cellOf[name]] as number) += count;
   }
 
   get inFlight(): number {
@@ -130,14 +172,26 @@ class Row implements EventTypeCounts {
   }
 }
 
+/** A row that another thread has shared. */
+export function rowOf({ eventType, cells }: SharedRow): EventTypeCounts {
+  return new Row(eventType, cells);
+}
+
+/**
+ * Gives an outcome to what was in flight in a thread that has ended. Nothing else may count in this row any more.
+ *
+ * @returns how many events that were
+ */
+export function endRow({ eventType, cells }: SharedRow, outcome: Outcome): number {
+  const row = new Row(eventType, cells);
+  const { inFlight } = row;
+  row.add(outcome, inFlight);
+  return inFlight;
+}
+
 function sum(rows: Iterable<EventTypeCounts>): EventCounts {
   const total = new Row('');
-  for (const row of rows) {
-    total.calls += row.calls;
-    total.retries += row.retries;
-    total.dlqFailures += row.dlqFailures;
-    for (const outcome of outcomes) total[outcome] += row[outcome];
-  }
-  const { attributes: _, ...counts } = total;
+  for (const row of rows) for (const name of counted) total.add(name, row[name]);
+  const counts = Object.fromEntries(counted.map((name) => [name, total[name]])) as Record<Counted, number>;
   return { ...counts, inFlight: total.inFlight };
 }

@@ -1,6 +1,14 @@
 import { BroadcastChannel, threadId, type Worker } from 'node:worker_threads';
 import type { MetricSources } from './metrics.ts';
-import { addCounts, readCounts, type ThreadCounts } from './thread-counts.ts';
+import { endRow, type Outcome, rowOf, type SharedRow } from './outcomes.ts';
+import {
+  addCounts,
+  countsOf,
+  nothingTold,
+  readTold,
+  type ThreadCounts,
+  type ToldCounts,
+} from './thread-counts.ts';
 
 const channelName = 'svc.counts';
 const resetChannelName = 'svc.reset';
@@ -9,10 +17,17 @@ const everyMs = 1_000;
 /** Node's, which the types of browsers do not know whole. */
 export type Channel = BroadcastChannel & { unref(): void };
 
-/** Worker threads: tells the main thread every second, and at the end, what was counted here. Returns what stops it. */
+/** Worker threads: hands the main thread a row of the ledger, which it reads by itself from now on. */
+export function shareRow(row: SharedRow): void {
+  const channel = openChannel(channelName);
+  channel.postMessage({ thread: threadId, row });
+  channel.close();
+}
+
+/** Worker threads: tells the main thread every second, and at the end, what else was counted here. Returns what stops it. */
 export function tellMainThread(sources: MetricSources): () => void {
   const channel = openChannel(channelName);
-  const tell = (): void => channel.postMessage(readCounts(threadId, sources));
+  const tell = (): void => channel.postMessage(readTold(threadId, sources));
   const timer = setInterval(tell, everyMs);
   timer.unref();
   const end = (): void => {
@@ -25,47 +40,87 @@ export function tellMainThread(sources: MetricSources): () => void {
   return end;
 }
 
-/** What worker threads told, those that have ended among them, as counters must not fall. */
+/** What the main thread does when a worker thread has ended, however that was. */
+export interface ThreadEnd {
+  /** What it had stored may be somebody else's to send now. */
+  ended(): void;
+  /** Of events that it had in memory only, which are gone with it. */
+  outcomeOf(eventType: string): Outcome;
+  /** How many of them there were. Called where there were any. */
+  left(eventType: string, outcome: Outcome, count: number): void;
+}
+
+/** What worker threads counted, those that have ended among them, as counters must not fall. */
 export interface WorkerCounts {
   counts(): ThreadCounts | undefined;
+  whenEnded(end: ThreadEnd): void;
   close(): void;
+}
+
+interface Thread {
+  readonly rows: SharedRow[];
+  told: ToldCounts;
 }
 
 /** The main thread: to be called before the application makes its first worker thread. */
 export function listenToWorkers(): WorkerCounts {
-  const told = new Map<number, ThreadCounts>();
+  const threads = new Map<number, Thread>();
   let ended: ThreadCounts | undefined;
+  let end: ThreadEnd | undefined;
   let channel: Channel | undefined;
+
+  function threadOf(id: number): Thread {
+    const known = threads.get(id) ?? { rows: [], told: nothingTold(id) };
+    threads.set(id, known);
+    return known;
+  }
 
   function onWorker(worker: Worker): void {
     if (channel === undefined) {
       channel = openChannel(channelName);
       channel.onmessage = (event) => {
-        const { data } = event as { data: ThreadCounts };
-        told.set(data.thread, data);
+        const { data } = event as { data: ToldCounts | { thread: number; row: SharedRow } };
+        if ('row' in data) threadOf(data.thread).rows.push(data.row);
+        else threadOf(data.thread).told = data;
       };
     }
     const { threadId } = worker;
-    // Later, as its last word may still be on its way.
-    worker.once('exit', () => setTimeout(settle, everyMs, threadId).unref());
+    worker.once('exit', () => {
+      end?.ended();
+      // Later, as its last word may still be on its way.
+      setTimeout(settle, everyMs, threadId).unref();
+    });
   }
 
+  const sumOf = ({ rows, told }: Thread): ThreadCounts => ({ ...told, rows: rows.map(rowOf).map(countsOf) });
+
   /** Threads come and go: those that are gone are kept as one. */
-  function settle(thread: number): void {
-    const last = told.get(thread);
-    told.delete(thread);
+  function settle(id: number): void {
+    const last = threads.get(id);
+    threads.delete(id);
     if (last === undefined) return;
-    const counts = { ...last, buffer: { ...last.buffer, events: 0, bytes: 0 } };
+    for (const row of last.rows) {
+      const outcome = end?.outcomeOf(row.eventType) ?? 'lost';
+      const count = endRow(row, outcome);
+      if (count > 0) end?.left(row.eventType, outcome, count);
+    }
+    const told = { ...last.told, buffer: { ...last.told.buffer, events: 0, bytes: 0 } };
+    const counts = sumOf({ ...last, told });
     ended = ended === undefined ? counts : addCounts(ended, counts);
   }
 
   process.on('worker', onWorker);
   return {
     counts: () =>
-      [...told.values()].reduce<ThreadCounts | undefined>(
-        (sum, counts) => (sum === undefined ? counts : addCounts(sum, counts)),
-        ended,
-      ),
+      [...threads.values()]
+        .map(sumOf)
+        .reduce<ThreadCounts | undefined>(
+          (sum, counts) => (sum === undefined ? counts : addCounts(sum, counts)),
+          ended,
+        ),
+    whenEnded(told) {
+      end = told;
+    },
     close() {
       process.removeListener('worker', onWorker);
       channel?.close();

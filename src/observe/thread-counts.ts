@@ -15,10 +15,14 @@ import {
   sendFailureKinds,
 } from './outcomes.ts';
 
-/** The counts of one worker thread, as they go to the main thread: numbers, names and reasons only. */
-export interface ThreadCounts {
-  readonly thread: number;
+/** The counts of one worker thread. */
+export interface ThreadCounts extends ToldCounts {
   readonly rows: readonly CountRow[];
+}
+
+/** Those that go to the main thread again and again: numbers, names and reasons only. */
+export interface ToldCounts {
+  readonly thread: number;
   readonly brokerErrors: Readonly<Record<SendFailureKind, number>>;
   readonly durations: readonly DurationRow[];
   readonly buffer: BufferState;
@@ -47,10 +51,13 @@ interface DurationRow {
 }
 
 export function readCounts(thread: number, sources: MetricSources): ThreadCounts {
+  return { ...readTold(thread, sources), rows: [...sources.ledger.rows()].map(countsOf) };
+}
+
+export function readTold(thread: number, sources: MetricSources): ToldCounts {
   const { ledger, durations } = sources;
   return {
     thread,
-    rows: [...ledger.rows()].map(countsOf),
     brokerErrors: { ...ledger.brokerErrors() },
     durations: [...durations.rows()].map(({ attributes, histogram: { count, sum, max, buckets } }) => ({
       ...attributes,
@@ -65,6 +72,18 @@ export function readCounts(thread: number, sources: MetricSources): ThreadCounts
     recentDlqEvents: sources.recentDlqEvents(),
   };
 }
+
+/** Of a thread that has not said anything yet. */
+export const nothingTold = (thread: number): ToldCounts => ({
+  thread,
+  brokerErrors: Object.fromEntries(sendFailureKinds.map((kind) => [kind, 0])) as ToldCounts['brokerErrors'],
+  durations: [],
+  buffer: { events: 0, bytes: 0, overflows: 0 },
+  calls: [],
+  outbox: { published: 0, failed: 0, unconfirmed: 0 },
+  lastPublishedMs: null,
+  recentDlqEvents: [],
+});
 
 /** Two threads as one. */
 export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts {
@@ -123,7 +142,7 @@ function outboxCounts(outbox: OutboxState | undefined): OutboxCounts {
   return { published, failed, unconfirmed: outbox?.unconfirmed() ?? 0 };
 }
 
-function countsOf(row: EventTypeCounts): CountRow {
+export function countsOf(row: EventTypeCounts): CountRow {
   const counts = Object.fromEntries(counted.map((name) => [name, row[name]])) as Record<Counted, number>;
   return { ...counts, ...row.attributes };
 }

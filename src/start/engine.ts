@@ -113,6 +113,13 @@ export function startEngine(
       sayRefused(`${eventType} ${code}`, `event refused: ${message}`, { eventType, code }),
     onBroken: (event, error) => alert.lost(event, event.topic ?? config.broker.topic, brokenQueue(error)),
   });
+  const storedTypes = new Set(config.targets.filter(({ outbox }) => outbox !== undefined).map(eventTypeOf));
+  workers?.whenEnded({
+    ended: tiers.threadEnded,
+    // Its transactions end with its connections.
+    outcomeOf: (eventType) => (storedTypes.has(eventType) ? 'rolled_back' : 'lost'),
+    left: (eventType, outcome, count) => outcome === 'lost' && alert.threadEnded(eventType, count),
+  });
   const sources: MetricSources = {
     ledger,
     durations,

@@ -14,7 +14,7 @@ import { SvcError } from '../ground/errors.ts';
 import { loadChunk } from '../ground/load-chunk.ts';
 import type { Logger } from '../observe/logger.ts';
 import { createLedger } from '../observe/outcomes.ts';
-import { listenToWorkers } from '../observe/thread-channel.ts';
+import { listenToWorkers, shareRow } from '../observe/thread-channel.ts';
 import type { RunningOutbox } from '../outbox/api/running-outbox.ts';
 import type { Producer } from '../publish/producer.ts';
 import { dialectOf } from '../transaction/dialect.ts';
@@ -68,7 +68,7 @@ function engineParts(): typeof Engines {
 
 /** The only place where objects are built: configuration -> adapters -> pipeline -> handle. */
 export function start(config: Config, logger: Logger): Service {
-  const ledger = createLedger();
+  const ledger = createLedger(isMainThread ? undefined : shareRow);
   const contextOptions = contextOptionsOf(config, logger);
   const uninstallContext = installRequestContext(contextOptions);
   const workers = isMainThread ? listenToWorkers() : undefined;
@@ -150,7 +150,10 @@ export function start(config: Config, logger: Logger): Service {
     finish: async (deadlineMs, isWanted) => engine?.finish(deadlineMs, isWanted) ?? true,
     save: () => {
       isOver = true;
-      return engine?.save() ?? 0;
+      const saved = engine?.save() ?? 0;
+      // Nobody looks at those of the main thread any more.
+      if (!isMainThread) ledger.saved(saved);
+      return saved;
     },
     startRemarks: () => {
       const wantsTransactions =

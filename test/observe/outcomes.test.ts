@@ -3,11 +3,13 @@ import fc from 'fast-check';
 import { maxEventTypes, otherEventType } from '../../src/observe/event-rows.ts';
 import {
   createLedger,
+  endRow,
   type Ledger,
   type LedgerEntry,
   type Outcome,
   outcomes,
   type SendFailureKind,
+  type SharedRow,
 } from '../../src/observe/outcomes.ts';
 
 const sumOfOutcomes = (counts: Readonly<Record<Outcome, number>>): number =>
@@ -79,6 +81,23 @@ describe('outcomes', () => {
     const { retries, dlqFailures, calls, brokerErrors } = ledger.snapshot();
     assert.deepEqual({ retries, dlqFailures, calls }, { retries: 2, dlqFailures: 1, calls: 0 });
     assert.deepEqual(brokerErrors, { retriable: 1, fatal: 2, too_large: 1, unknown_outcome: 1 });
+  });
+
+  it('of a worker thread is read by others, and gives an outcome to what its thread has left', () => {
+    const shared: SharedRow[] = [];
+    const ledger = createLedger((row) => void shared.push(row));
+    for (let call = 0; call < 5; call++) ledger.open('A');
+    ledger.open('A').close('published');
+    const row = structuredClone(shared[0]) as SharedRow;
+    assert.equal(rowOf(ledger, 'A')?.inFlight, 5);
+    ledger.saved(2);
+    assert.equal(endRow(row, 'lost'), 3);
+    const { calls, published, backup, lost, inFlight } = ledger.snapshot();
+    assert.deepEqual(
+      { calls, published, backup, lost, inFlight },
+      { calls: 6, published: 1, backup: 2, lost: 3, inFlight: 0 },
+    );
+    assert.equal(endRow(row, 'lost'), 0);
   });
 
   it('gives declared event types a row of zeros', () => {

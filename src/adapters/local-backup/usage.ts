@@ -13,6 +13,8 @@ export interface Usage {
   lines(): number;
   /** Event files and segments together. */
   bytes(): number;
+  /** Event files and segments together, the events in both, and their size. */
+  sum(): { readonly files: number; readonly events: number; readonly bytes: number };
   /** Counts what lies in the folder, unless that was done within the last `maxAgeMs`. */
   refresh(directory: string, maxAgeMs: number): Promise<void>;
   /** What this process has written to a segment. */
@@ -74,6 +76,7 @@ export function createUsage(monotonic: () => number): Usage {
     segments: () => segments,
     lines: () => lines,
     bytes: () => bytes,
+    sum: () => ({ files: files + segments, events: files + lines, bytes }),
     async refresh(directory, maxAgeMs) {
       if (monotonic() - countedAtMs < maxAgeMs) return;
       counting ??= count(directory).finally(() => {

@@ -25,6 +25,8 @@ export interface Drain {
   published(): void;
   /** Something was put into the backup. */
   stored(): void;
+  /** Somebody may have left something there: it is looked for at once. */
+  left(): void;
   /** Events that were sent from the backup. */
   count(): number;
   /** Ends after the batch under way. */
@@ -145,6 +147,7 @@ export function createDrain(options: DrainOptions): Drain {
       isWaitingForCluster = true;
       arm(firstPauseMs);
     },
+    left: () => arm(0),
     count: () => drained,
     async close() {
       closed = true;

@@ -69,6 +69,8 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   /** New events go behind what is left; the topics that wait for it, when all others are through. */
   let waitsForLeft: 'all' | ReadonlySet<string> | 'unknown' = 'unknown';
   let isLeftOpen = false;
+  /** Something was left just now: whoever is at the folder may not have seen it. */
+  let isLeftNew = false;
   let countedAtMs = clock.monotonic();
   let leftFailures = 0;
   let ownUnread = 0;
@@ -180,14 +182,18 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   async function look(): Promise<number> {
     try {
       if (!isLeftOpen) {
-        if (!(await options.hasLeft())) return nothingLeft();
-        await left.open(true);
-        isLeftOpen = true;
+        if (await options.hasLeft()) {
+          await left.open(true);
+          isLeftOpen = true;
+        }
+        isLeftNew = false;
+        if (!isLeftOpen) return nothingLeft();
       }
     } catch (error) {
       // Another process is at it, or the folder cannot be used, which those who write to it have said already.
       if (!(error instanceof SvcError)) say('left', `the backup is not drained: ${reasonOf(error)}`);
-      return nothingLeft();
+      const nextMs = nothingLeft();
+      return isLeftNew ? doubtMs : nextMs;
     }
     if (waitsForLeft === 'unknown') {
       waitsForLeft = 'all';
@@ -251,6 +257,10 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   return {
     published() {},
     stored: () => loops.own.within(firstPauseMs),
+    left() {
+      isLeftNew = true;
+      loops.left.within(0);
+    },
     count: () => drained,
     async close() {
       isClosed = true;

@@ -37,6 +37,8 @@ export function lostError(): SvcError {
 
 export interface LossAlert {
   lost(event: SerializedEvent, topic: string, failure: SendFailure): void;
+  /** A worker thread was ended with events in its memory. Which ones is not known, so no listener is told. */
+  threadEnded(eventType: string, count: number): void;
   /** Something was published again. */
   recovered(): void;
   /** One line while the last event was lost; for the health endpoint. */
@@ -63,6 +65,14 @@ export function createLossAlert(logger: Logger, clock: Clock): LossAlert {
           sayFailed();
         }
       }
+    },
+    threadEnded(eventType, count) {
+      const message = 'a worker thread was ended with events in its memory';
+      state = `events are being lost: ${message}`;
+      say('thread', `events lost, unless they were just acknowledged: ${message}`, {
+        eventType,
+        events: count,
+      });
     },
     recovered() {
       state = undefined;

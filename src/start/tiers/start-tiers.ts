@@ -48,6 +48,8 @@ export interface StartedTiers {
   save(failed: Iterable<FailedEvent>): number;
   /** One that came after that. Returns whether it is stored; if not, its loss has been said. */
   saveLate(failed: FailedEvent): boolean;
+  /** A thread of this process has ended: what it left in the backup is sent at once. */
+  threadEnded(): void;
   /** What waits in the local backup, and what was sent from there. */
   backup(): BackupState;
   readonly recentDlqEvents: RecentDlqEvents['list'];
@@ -114,7 +116,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
   const drain =
     local !== undefined && backup.drain.enabled
       ? drainLater(
-          mayHoldEvents(dlqBackupPath),
+          () => mayHoldEvents(dlqBackupPath),
           (mayHaveLeft) => drainParts().startDrain(config.broker, local, { ...parts, order, mayHaveLeft }),
           () => order?.leftovers({ topics: new Set() }),
         )
@@ -128,6 +130,10 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
     },
     order,
     published: () => drain?.published(),
+    threadEnded() {
+      void local?.recount();
+      drain?.left();
+    },
     backup: () => ({
       ...(local?.state() ?? nothingWaits),
       drained: drain?.count() ?? 0,
@@ -169,12 +175,13 @@ const firstLookMs = 60_000;
 
 /** Most processes never have anything in the backup: what empties it is loaded with the first event there. */
 function drainLater(
-  mayHaveLeft: boolean,
+  mayHoldEvents: () => boolean,
   start: (mayHaveLeft: boolean) => Drain,
   nothingLeft: () => void,
 ): Drain {
   // An event may start it: its timers and sends must not keep the context of that one call.
   const outside = new AsyncResource('svc');
+  const mayHaveLeft = mayHoldEvents();
   let drain: Drain | undefined;
   let isClosed = false;
   const started = (): Drain => {
@@ -188,6 +195,10 @@ function drainLater(
     published: () => drain?.published(),
     stored() {
       if (!isClosed) outside.runInAsyncScope(() => started().stored());
+    },
+    left() {
+      if (!isClosed && (drain !== undefined || mayHoldEvents()))
+        outside.runInAsyncScope(() => started().left());
     },
     count: () => drain?.count() ?? 0,
     async close() {
