@@ -42,7 +42,7 @@ export function listenArguments(
 ): string[] {
   // The name of the socket is one in the data folder: a whole path can be too long for a socket.
   const args = [`--port=${port}`, '--bind-address=127.0.0.1', '--socket=server.sock'];
-  args.push('--innodb-buffer-pool-size=64M', '--performance-schema=OFF');
+  args.push('--innodb-buffer-pool-size=64M');
   if (replicates) args.push('--log-bin=binlog', '--binlog-format=ROW', '--server-id=1');
   return statementsFile ? [...args, '--general-log=1', `--general-log-file=${statementsFile}`] : args;
 }

@@ -92,8 +92,8 @@ export interface OutboxStore {
   /** The aggregates in these shards that have FAILED rows, some more than once. */
   failedAggregates(shards: readonly number[]): Promise<readonly Aggregate[]>;
   /**
-   * Marks rows as PUBLISHED, as far as `owner` holds their shard still; with `keep: false` deletes them instead. Returns the
-   * ids it was done for.
+   * Marks rows as PUBLISHED, as far as `owner` holds their shard still; with `keep: false` deletes them instead. Returns those
+   * that are not PENDING any more: the others belong to a shard of somebody else.
    */
   ack(owner: string, ids: readonly number[], keep: boolean): Promise<readonly number[]>;
   /** Writes down what failed, as far as `owner` holds the shard still. */

@@ -7,6 +7,7 @@ import { ddl } from '../../src/adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
 import { insertStatement, insertValues, quoteTable, type SqlValue } from '../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
+import { collectLines } from '../outbox/relay/relay-under-test.ts';
 import type { OwnDatabase } from '../support/database.ts';
 import { startSilentServer } from '../support/silent-server.ts';
 import { newTable, rowOf } from './outbox-store.ts';
@@ -214,8 +215,9 @@ export function testServerStore(get: () => ServerUnderTest): void {
     assert.equal(await store.cleanup('PUBLISHED', -10_000, 10), 1);
   });
 
-  it('what waits for a lock is given up in time, and works again afterwards', async () => {
-    const store = open({ timeoutMs: 500 });
+  it('what waits for a lock is given up in time, says who holds it, and works again afterwards', async () => {
+    const { lines, logger } = collectLines();
+    const store = open({ timeoutMs: 500, logger });
     await store.prepare();
     await store.insert([rowOf()]);
     const other = await connect();
@@ -225,6 +227,12 @@ export function testServerStore(get: () => ServerUnderTest): void {
     await tooLong(store.claim('one', 1_000), 1_500, { code: 'SVC_OUTBOX_UNREACHABLE', message: /in time/ });
     await other.query('ROLLBACK');
     assert.equal((await store.claim('one', 1_000)).length, 64);
+    const said = lines.filter((line) => line.startsWith('error'));
+    assert.equal(said.length, 1, lines.join('\n'));
+    assert.match(
+      said[0] as string,
+      /waits for a lock in \w+ at [\w.:]+, which process \d+ \(.* for \d+ s\) holds/,
+    );
   });
 
   it('what was given up leaves no connection behind that waits on the server', async () => {

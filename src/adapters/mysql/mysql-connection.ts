@@ -1,6 +1,7 @@
 import type { SqlValue } from '../../outbox/insert-row.ts';
 import { packageMissing } from '../../outbox/store-error.ts';
-import type { ServerConnection } from '../sql/server-database.ts';
+import { blockerText } from '../sql/blocker.ts';
+import { idleInTransactionMs, type ServerConnection, serverIdleSeconds } from '../sql/server-database.ts';
 import type { SqlRow, StatementResult } from '../sql/statement.ts';
 
 /** The part of a `mysql2` connection that is used here. */
@@ -14,6 +15,7 @@ interface MysqlConnection {
   on(event: 'error' | 'end', listener: () => void): void;
   end(callback: (error?: unknown) => void): void;
   destroy(): void;
+  readonly threadId?: number;
   readonly stream: { unref(): void; on(event: 'close', listener: () => void): void };
   /** While it connects. */
   readonly connectTimeout?: { unref?(): void } | null;
@@ -37,9 +39,13 @@ export async function loadMysql(): Promise<MysqlModule> {
 
 /** Texts are escaped by the driver, which has to know the mode: no NO_BACKSLASH_ESCAPES. STRICT cuts nothing off. */
 const session = [
-  `SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', autocommit = 1`,
+  `SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', autocommit = 1, wait_timeout = ${serverIdleSeconds}`,
   'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED',
 ];
+
+const processColumns = `p.ID AS pid, p.USER AS name, p.HOST AS address, p.COMMAND AS state, p.TIME AS seconds`;
+const mysqlBlocker = `SELECT ${processColumns} FROM performance_schema.data_lock_waits w JOIN performance_schema.threads r ON r.THREAD_ID = w.REQUESTING_THREAD_ID JOIN performance_schema.threads b ON b.THREAD_ID = w.BLOCKING_THREAD_ID JOIN information_schema.PROCESSLIST p ON p.ID = b.PROCESSLIST_ID WHERE r.PROCESSLIST_ID = ? LIMIT 1`;
+const mariadbBlocker = `SELECT ${processColumns} FROM information_schema.INNODB_LOCK_WAITS w JOIN information_schema.INNODB_TRX r ON r.trx_id = w.requesting_trx_id JOIN information_schema.INNODB_TRX b ON b.trx_id = w.blocking_trx_id JOIN information_schema.PROCESSLIST p ON p.ID = b.trx_mysql_thread_id WHERE r.trx_mysql_thread_id = ? LIMIT 1`;
 
 export async function connectMysql(url: string, timeoutMs: number): Promise<ServerConnection> {
   const { createConnection } = await loadMysql();
@@ -98,6 +104,7 @@ export async function connectMysql(url: string, timeoutMs: number): Promise<Serv
     for (const sql of session) await query(sql);
     const [found] = (await query('SELECT VERSION() AS version')) as readonly SqlRow[];
     isMariadb = /mariadb/i.test(String(found?.version));
+    if (isMariadb) await query(`SET SESSION idle_transaction_timeout = ${idleInTransactionMs / 1_000}`);
     await limitStatements(timeoutMs);
   } catch (error) {
     destroy();
@@ -117,6 +124,11 @@ export async function connectMysql(url: string, timeoutMs: number): Promise<Serv
     },
     async end(verb) {
       await query(verb);
+    },
+    id: connection.threadId,
+    async blockerOf(id) {
+      const [found] = (await query(isMariadb ? mariadbBlocker : mysqlBlocker, [id])) as readonly SqlRow[];
+      return blockerText(found);
     },
     isLost: () => isLost,
     leave() {

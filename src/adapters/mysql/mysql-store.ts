@@ -2,6 +2,7 @@
 
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import { badUrl, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
+import { sayBlocked } from '../sql/blocker.ts';
 import { createServerDatabase } from '../sql/server-database.ts';
 import { createSqlStore, defaultTimeoutMs, type SqlStoreOptions } from '../sql/sql-store.ts';
 import { connectMysql, loadMysql } from './mysql-connection.ts';
@@ -29,6 +30,7 @@ export function createMysqlStore(options: SqlStoreOptions): OutboxStore {
       isPassing: isPassingInMysql,
       isReadOnly: isReadOnlyInMysql,
       late: () => storeError('late', details),
+      onBlocked: sayBlocked(details.database, options.logger),
       closed: () => storeError('closed', details),
     }),
   );

@@ -1,7 +1,8 @@
 import { Socket } from 'node:net';
 import { placed, type SqlValue } from '../../outbox/insert-row.ts';
 import { packageMissing } from '../../outbox/store-error.ts';
-import type { ServerConnection } from '../sql/server-database.ts';
+import { blockerText } from '../sql/blocker.ts';
+import { idleInTransactionMs, type ServerConnection } from '../sql/server-database.ts';
 import type { SqlRow } from '../sql/statement.ts';
 
 /** The part of a `pg` client that is used here. */
@@ -121,7 +122,14 @@ export async function connectPostgres(
       // In the transaction and not in the session, which a pooler may give to somebody else afterwards. A little earlier than
       // svc gives up: then the connection lives on.
       const limit = Math.max(1, Math.floor(limitMs * 0.9));
-      await query(`BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = ${limit}`);
+      await query(
+        `BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = ${limit}; SET LOCAL lock_timeout = ${limit}; SET LOCAL idle_in_transaction_session_timeout = ${idleInTransactionMs}`,
+      );
+    },
+    id: typeof client.processID === 'number' ? client.processID : undefined,
+    async blockerOf(id) {
+      const { rows } = await query(placed('postgres', blockerSql), [id]);
+      return blockerText(rows[0]);
     },
     async end(verb) {
       await query(verb);
@@ -138,6 +146,9 @@ export async function connectPostgres(
 const inOrder = ['sort', 'incremental_sort', 'bitmapscan', 'seqscan']
   .map((way) => `SET LOCAL enable_${way} = off; `)
   .join('');
+
+/** What a role may not see of another's session is null. */
+const blockerSql = `SELECT pid, application_name AS name, host(client_addr) AS address, state, floor(extract(epoch FROM clock_timestamp() - xact_start)) AS seconds FROM pg_stat_activity WHERE pid = ANY(pg_blocking_pids(?)) ORDER BY xact_start LIMIT 1`;
 
 const cancelRequest = 80_877_102;
 const longestCancelMs = 2_000;

@@ -2,6 +2,7 @@
 
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import { badUrl, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
+import { sayBlocked } from '../sql/blocker.ts';
 import { createServerDatabase } from '../sql/server-database.ts';
 import { createSqlStore, defaultTimeoutMs, type SqlStoreOptions } from '../sql/sql-store.ts';
 import { connectPostgres, loadPg } from './postgres-connection.ts';
@@ -23,6 +24,7 @@ export function createPostgresStore(options: SqlStoreOptions): OutboxStore {
     isPassing: isPassingInPostgres,
     isReadOnly: isReadOnlyInPostgres,
     late: () => storeError('late', details),
+    onBlocked: sayBlocked(details.database, options.logger),
     closed: () => storeError('closed', details),
   });
   const notices = postgresNotices({

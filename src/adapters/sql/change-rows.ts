@@ -16,17 +16,16 @@ export function* ack(
   const verb = keep
     ? `UPDATE ${rows} SET status = 'PUBLISHED', published_at = ${dialect.now}, next_retry_at = NULL`
     : `DELETE FROM ${rows}`;
-  if (dialect.hasReturning) {
-    const changed = yield* query(`${verb} WHERE ${where.sql} RETURNING id`, ...where.values);
-    return changed.map(({ id }) => Number(id));
-  }
-  // MySQL does not say what it changed: looked for first, and kept from others.
-  const sql = `SELECT id FROM ${rows} WHERE ${where.sql} ORDER BY id${dialect.lockRows}`;
-  const found = (yield* query(sql, ...where.values)).map(({ id }) => Number(id));
-  if (found.length === 0) return [];
-  const chosen = dialect.isOneOf('id', found);
-  yield* command(`${verb} WHERE ${chosen.sql}`, ...chosen.values);
-  return found;
+  const count = yield* command(`${verb} WHERE ${where.sql}`, ...where.values);
+  if (count === ids.length) return ids;
+  // Of another's shard; or done already, by a try whose answer did not come.
+  const chosen = dialect.isOneOf('id', ids);
+  const left = yield* query(
+    `SELECT id FROM ${rows} WHERE ${chosen.sql} AND status = 'PENDING'`,
+    ...chosen.values,
+  );
+  const waiting = new Set(left.map(({ id }) => Number(id)));
+  return ids.filter((id) => !waiting.has(id));
 }
 
 export function* fail(

@@ -28,10 +28,6 @@ export interface Dialect {
   isIn(column: string, select: string): string;
   /** To read along an index where the database would take another one: stands after the table. */
   useIndex(index: string): string;
-  /** Whether UPDATE and DELETE return what they changed. */
-  readonly hasReturning: boolean;
-  /** Keeps others from the rows that are read, to the end of the transaction. */
-  readonly lockRows: string;
   /** `INSERT`, a row that is there already aside. */
   insertMissing(table: string, columns: string, rows: string): string;
   /** Stores `owner` with a new time. Parameters: the owner, milliseconds, and milliseconds again. */
@@ -65,8 +61,6 @@ const postgres: Dialect = {
   // As an array: joined with IN, each shard would be looked for in all the ids.
   isIn: (column, select) => `${column} = ANY(ARRAY(${select}))`,
   useIndex: () => '',
-  hasReturning: true,
-  lockRows: ' FOR UPDATE',
   insertMissing: (table, columns, rows) =>
     `INSERT INTO ${table} (${columns}) VALUES ${rows} ON CONFLICT DO NOTHING`,
   aliveUntil: (table) =>
@@ -101,8 +95,6 @@ const mysql: Dialect = {
   }),
   isIn: (column, select) => `${column} IN (${select})`,
   useIndex: (index) => ` FORCE INDEX (${index})`,
-  hasReturning: false,
-  lockRows: ' FOR UPDATE',
   insertMissing: (table, columns, rows) => `INSERT IGNORE INTO ${table} (${columns}) VALUES ${rows}`,
   aliveUntil: (table) =>
     `INSERT INTO ${table} (owner, alive_until) VALUES (?, ${mysql.nowPlusMs}) ON DUPLICATE KEY UPDATE alive_until = ${mysql.nowPlusMs}`,
@@ -139,8 +131,6 @@ const sqlite: Dialect = {
   }),
   isIn: (column, select) => `${column} IN (${select})`,
   useIndex: () => '',
-  hasReturning: true,
-  lockRows: '',
   insertMissing: (table, columns, rows) => `INSERT OR IGNORE INTO ${table} (${columns}) VALUES ${rows}`,
   aliveUntil: (table) =>
     `INSERT INTO ${table} (owner, alive_until) VALUES (?, ${sqlite.nowPlusMs}) ON CONFLICT (owner) DO UPDATE SET alive_until = ${sqlite.nowPlusMs}`,

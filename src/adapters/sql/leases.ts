@@ -1,3 +1,4 @@
+import { spreadHash } from '../../ground/claims/spread-hash.ts';
 import { shardCount } from '../../outbox/outbox-row.ts';
 import type { Dialect, Tables } from './dialect.ts';
 import { command, query, type Work } from './statement.ts';
@@ -8,56 +9,90 @@ export interface Claim {
   readonly hasDead: boolean;
 }
 
-/**
- * One owner at a time: each says that it is alive, waits for the rows of the shards, and holds them for as few statements as can
- * be, as tens of processes may wait. Nobody touches the row of another owner meanwhile: so they never wait in a circle.
- */
-export function* claim(
-  dialect: Dialect,
-  { shards, relays }: Tables,
-  owner: string,
-  leaseMs: number,
-): Work<Claim> {
-  yield* command(dialect.aliveUntil(relays), owner, leaseMs, leaseMs);
-  const isHeld = `CASE WHEN owner IS NOT NULL AND lease_until > ${dialect.now} THEN 1 ELSE 0 END`;
-  const found = yield* query(
-    `SELECT shard, owner, ${isHeld} AS held, (SELECT COUNT(*) FROM ${relays}) AS known_count, ` +
-      `(SELECT COUNT(*) FROM ${relays} WHERE alive_until > ${dialect.now}) AS alive_count ` +
-      `FROM ${shards} ORDER BY shard${dialect.lockRows}`,
-  );
-  const [first] = found;
-  const aliveCount = Math.max(1, Number(first?.alive_count));
-  const share = Math.ceil(shardCount / aliveCount);
+interface Shards {
+  /** Those to hold: what is held already first. */
+  readonly wanted: readonly number[];
+  readonly surplus: readonly number[];
+  readonly hasDead: boolean;
+}
 
-  const all = found.map((row) => ({
-    shard: Number(row.shard),
-    isMine: row.owner === owner,
-    isHeld: Number(row.held) === 1,
-  }));
-  const mine = all.filter(({ isMine }) => isMine);
-  const free = all.filter((one) => !one.isMine && !one.isHeld);
-  const kept = [...mine.slice(0, share), ...free.slice(0, Math.max(0, share - mine.length))]
-    .map(({ shard }) => shard)
-    .sort((a, b) => a - b);
-  const surplus = mine.slice(share).map(({ shard }) => shard);
-  if (kept.length > 0) {
-    const chosen = dialect.isOneOf('shard', kept);
-    yield* command(
-      `UPDATE ${shards} SET owner = ?, lease_until = ${dialect.nowPlusMs} WHERE ${chosen.sql}`,
-      owner,
-      leaseMs,
-      ...chosen.values,
-    );
+/** Others claim at the same time: so often is looked again for shards that are free. */
+const mostTries = 5;
+
+/**
+ * Each statement is a transaction of its own: whoever stands still in between, or is cut off, keeps no lock that others wait
+ * for. What was free when it was looked for may be somebody else's by now, so that it is looked at again while it is taken.
+ */
+export function* claim(dialect: Dialect, tables: Tables, owner: string, leaseMs: number): Work<Claim> {
+  yield* command(dialect.aliveUntil(tables.relays), owner, leaseMs, leaseMs);
+  let { wanted, surplus, hasDead } = yield* look(dialect, tables, owner);
+  for (let tries = 1; !(yield* take(dialect, tables, owner, leaseMs, wanted)); tries++) {
+    const before = new Set(wanted);
+    ({ wanted, surplus, hasDead } = yield* look(dialect, tables, owner, tries < mostTries));
+    if (tries === mostTries) {
+      // What it did get.
+      wanted = wanted.filter((shard) => before.has(shard));
+      break;
+    }
   }
   if (surplus.length > 0) {
     const chosen = dialect.isOneOf('shard', surplus);
     yield* command(
-      `UPDATE ${shards} SET owner = NULL, lease_until = NULL WHERE ${chosen.sql}`,
+      `UPDATE ${tables.shards} SET owner = NULL, lease_until = NULL WHERE ${chosen.sql} AND owner = ?`,
       ...chosen.values,
+      owner,
     );
   }
-  return { shards: kept, hasDead: Number(first?.known_count) > aliveCount };
+  return { shards: wanted.toSorted((a, b) => a - b), hasDead };
 }
+
+function* look(dialect: Dialect, { shards, relays }: Tables, owner: string, takesMore = true): Work<Shards> {
+  const found = yield* query(
+    `SELECT shard, owner, CASE WHEN ${heldBySomebody(dialect)} THEN 1 ELSE 0 END AS held, ` +
+      `(SELECT COUNT(*) FROM ${relays}) AS known_count, ` +
+      `(SELECT COUNT(*) FROM ${relays} WHERE alive_until > ${dialect.now}) AS alive_count ` +
+      `FROM ${shards} ORDER BY shard`,
+  );
+  const [first] = found;
+  const aliveCount = Math.max(1, Number(first?.alive_count));
+  const share = Math.ceil(shardCount / aliveCount);
+  const mine = found.filter((row) => row.owner === owner).map(({ shard }) => Number(shard));
+  const free = found
+    .filter((row) => row.owner !== owner && Number(row.held) === 0)
+    .map(({ shard }) => Number(shard));
+  // Several that start together begin in different places.
+  const from = free.length === 0 ? 0 : spreadHash(owner) % free.length;
+  const more = takesMore ? Math.max(0, share - mine.length) : 0;
+  return {
+    wanted: [...mine.slice(0, share), ...[...free.slice(from), ...free.slice(0, from)].slice(0, more)],
+    surplus: mine.slice(share),
+    hasDead: Number(first?.known_count) > aliveCount,
+  };
+}
+
+/** Returns whether they are all its own now. */
+function* take(
+  dialect: Dialect,
+  { shards }: Tables,
+  owner: string,
+  leaseMs: number,
+  wanted: readonly number[],
+): Work<boolean> {
+  if (wanted.length === 0) return true;
+  const chosen = dialect.isOneOf('shard', wanted);
+  const count = yield* command(
+    `UPDATE ${shards} SET owner = ?, lease_until = ${dialect.nowPlusMs} WHERE ${chosen.sql} AND (owner = ? OR NOT (${heldBySomebody(dialect)}))`,
+    owner,
+    leaseMs,
+    ...chosen.values,
+    owner,
+  );
+  return count === wanted.length;
+}
+
+/** Never null, whatever is: what is compared with NULL would be neither held nor free. */
+const heldBySomebody = ({ now }: Dialect): string =>
+  `owner IS NOT NULL AND lease_until IS NOT NULL AND lease_until > ${now}`;
 
 export function* forgetDead(dialect: Dialect, { relays }: Tables): Work<void> {
   yield* command(`DELETE FROM ${relays} WHERE alive_until <= ${dialect.now}`);

@@ -7,9 +7,16 @@ import { runWork, type Statement, type StatementResult, type Work } from './stat
 export interface ServerConnection {
   /** Rejects with what the driver rejects with. */
   run(statement: Statement): Promise<StatementResult>;
-  /** The text that opens a transaction in which no statement takes longer than `limitMs`. */
+  /**
+   * Opens a transaction in which no statement takes longer than `limitMs`, nor waits that long for a lock, and which the server
+   * ends by itself where nothing more comes: whoever stands still in it must not hold up others.
+   */
   begin(limitMs: number): Promise<void>;
   end(verb: 'COMMIT' | 'ROLLBACK'): Promise<void>;
+  /** What the server calls it. */
+  readonly id: number | undefined;
+  /** Who holds the lock that the connection of this id waits for; `undefined`: nobody, or one may not know. */
+  blockerOf(id: number): Promise<string | undefined>;
   /** Whether it can be used no longer. */
   isLost(): boolean;
   /** With a goodbye to the server. Never rejects. */
@@ -30,12 +37,20 @@ export interface ServerDatabaseOptions {
   /** It takes no writes, as one that another has taken over from: a new connection may lead to that. */
   readonly isReadOnly: (error: unknown) => boolean;
   readonly late: () => SvcError;
+  /** A statement has waited for long, for this one. */
+  readonly onBlocked: (blocker: string) => void;
   readonly closed: () => SvcError;
 }
 
 /** One for what is sent, and one for what is sent meanwhile: processes are many, and a server has few. */
 const mostConnections = 2;
-const idleMs = 30_000;
+const idleMs = 12_000;
+/** MySQL ends what is idle for longer, in a transaction or not: later than svc itself does. */
+export const serverIdleSeconds = 15;
+/** A transaction in which the server hears nothing for so long is rolled back; svc sends one statement right after the other. */
+export const idleInTransactionMs = 5_000;
+/** Of its time-out, a statement has so much until it is asked who holds it up. */
+const askAfter = 0.6;
 const mostTries = 4;
 
 /** A few connections, opened when they are needed and again after a failure. */
@@ -107,6 +122,8 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
   ): Promise<T> {
     let connection: ServerConnection | undefined;
     let isLate = false;
+    const asking = setTimeout(() => void sayBlocker(connection?.id).catch(() => {}), limitMs * askAfter);
+    asking.unref();
     const whole = async (): Promise<T> => {
       const taken = await take();
       connection = taken;
@@ -119,6 +136,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
         if (options.isReadOnly(error)) taken.destroy();
         throw error;
       } finally {
+        clearTimeout(asking);
         giveBack(taken);
       }
     };
@@ -131,6 +149,18 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
         throw options.late();
       },
     });
+  }
+
+  async function sayBlocker(id: number | undefined): Promise<void> {
+    if (id === undefined) return;
+    // Another one: this waits.
+    const asker = await options.connect();
+    try {
+      const blocker = await asker.blockerOf(id);
+      if (blocker !== undefined) options.onBlocked(blocker);
+    } finally {
+      await asker.leave();
+    }
   }
 
   async function run<T>(work: () => Work<T>, runOptions: RunOptions = {}): Promise<T> {

@@ -176,12 +176,12 @@ export function createSqlStore(
     },
 
     async claim(owner, leaseMs) {
-      const { shards, hasDead } = await database.run(() => claim(dialect, tables, owner, leaseMs));
+      const { shards, hasDead } = await database.run(() => claim(dialect, tables, owner, leaseMs), statement);
       // Nothing depends on it: they are not counted any more.
       if (hasDead) await database.run(() => forgetDead(dialect, tables), statement).catch(() => {});
       return shards;
     },
-    release: (owner) => database.run(() => release(tables, owner)),
+    release: (owner) => database.run(() => release(tables, owner), statement),
 
     pending: (shards, except, limit) =>
       database.run(() => pending(dialect, tables, shards, except, limit), statement),
@@ -190,14 +190,11 @@ export function createSqlStore(
 
     async ack(owner, ids, keep) {
       if (ids.length === 0) return [];
-      return database.run(
-        () => ack(dialect, tables, owner, ids, keep),
-        dialect.hasReturning ? statement : {},
-      );
+      return database.run(() => ack(dialect, tables, owner, ids, keep), statement);
     },
 
     async fail(owner, failures) {
-      if (failures.length > 0) await database.run(() => fail(dialect, tables, owner, failures));
+      if (failures.length > 0) await database.run(() => fail(dialect, tables, owner, failures), statement);
     },
 
     lastId: () => database.run(() => lastId(tables), scan),
