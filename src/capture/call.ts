@@ -30,4 +30,8 @@ export interface Call {
  * Returns a promise only when the caller has to wait for the event (`svc.broker.async-mode: false` and `canWait`).
  * Neither throws nor rejects, unless the plan says `failOnError`: then with an `SvcError` that the caller gets.
  */
-export type OnCall = (call: Call) => Promise<void> | undefined;
+export interface OnCall {
+  (call: Call): Promise<void> | undefined;
+  /** It returns promises for plans with `failOnError` only, so that most functions need not be waited for. */
+  readonly neverWaits?: boolean;
+}

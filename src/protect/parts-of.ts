@@ -60,13 +60,6 @@ export function listOfSet(set: Iterable<unknown>, { left }: Budget): unknown[] {
   return list;
 }
 
-/** Of an array whose class may have its own `slice`. */
-export function firstOf(array: readonly unknown[], count: number): unknown[] {
-  const first: unknown[] = [];
-  for (let index = 0; index < count; index++) first.push(array[index]);
-  return first;
-}
-
 /** What an object owns now, read once. Engines keep the keys of small objects at hand, so that counting them first is free. */
 export function copyOf(object: Record<string, unknown>, { left }: Budget): Record<string, unknown> {
   if (countKeys(object, left) > left) throw tooLarge();

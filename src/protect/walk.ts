@@ -1,11 +1,10 @@
-import { Budget, maxNodes } from './budget.ts';
+import { Budget } from './budget.ts';
 import { ClearTexts } from './clear-texts.ts';
 import { decidesItsJson, hasToJson, isRawText, type Kind, kindOf, primitiveOf } from './kind.ts';
 import { element, excluded, leaf, type Step, textOf, type Walk, type WalkRules } from './leaf.ts';
 import { compareLeftOut } from './left-out.ts';
 import { type ClassMarks, marksOf } from './marks/class-marks.ts';
-import { deadState } from './marks/path-states.ts';
-import { copyOf, firstOf, listOfSet, objectOfMap } from './parts-of.ts';
+import { copyOf, listOfSet, objectOfMap } from './parts-of.ts';
 import { asRefusal, refusal } from './refusal.ts';
 import { type MarkedValues, markedValuesOf } from './to-json.ts';
 import { elementPlace, type Place, placeOf, placeOfObject, rootPlace } from './value-place.ts';
@@ -17,8 +16,8 @@ export const maxDepth = 64;
 
 /**
  * A payload as JSON can carry it without losing anything in silence, its marked values protected: `Map` becomes an object, `Set`
- * an array, `Date` ISO text, `BigInt` text, bytes Base64; `toJSON` is honoured. What needs no change is handed back as it is, not
- * copied, where nothing can be marked; wherever something can, everything is read once and copied.
+ * an array, `Date` ISO text, `BigInt` text, bytes Base64; `toJSON` is honoured. Everything is read once, into a copy, before anything is
+ * decided: a getter or proxy could give another value, or other keys, when asked again.
  *
  * @throws SvcError with a code and no value: `SVC_PROTECT_DEPTH_OR_CYCLE`, `SVC_PROTECT_TOO_LARGE`, `SVC_PROTECT_READ_ERROR`
  * (a getter, `toJSON` or proxy threw), `SVC_PROTECT_UNSUPPORTED_TYPE` (errors, promises and others whose JSON is empty or
@@ -74,10 +73,9 @@ function visit(value: unknown, depth: number, walk: Walk, place: Place): unknown
   const kind = kindOf(value, prototype);
   const marks = walk.usesMarks ? marksOf(prototype) : null;
   if (decidesItsJson(value, kind)) return visitToJson(value, depth, walk, there, marks);
-  return visitKind(value, kind, depth, walk, there, marks, false);
+  return visitKind(value, kind, depth, walk, there, marks);
 }
 
-/** `mustCopy`: `value` is what `toJSON` returned, which native serialization must not ask again. */
 function visitKind(
   value: object,
   kind: Kind,
@@ -85,17 +83,16 @@ function visitKind(
   walk: Walk,
   place: Place,
   marks: ClassMarks | null,
-  mustCopy: boolean,
 ): unknown {
   switch (kind) {
     case 'plain':
-      return visitObject(value as Record<string, unknown>, depth, walk, place, marks, mustCopy);
+      return visitCopy(copyOf(value as Record<string, unknown>, walk.budget), depth, walk, place, marks);
     case 'array':
-      return visitArray(value as unknown[], depth, walk, place, mustCopy);
+      return visitArray(value as unknown[], depth, walk, place);
     case 'map':
       return visitCopy(objectOfMap(value as Map<unknown, unknown>, walk.budget), depth, walk, place, null);
     case 'set':
-      return visitArray(listOfSet(value as Set<unknown>, walk.budget), depth, walk, place, false);
+      return visitArray(listOfSet(value as Set<unknown>, walk.budget), depth, walk, place);
     case 'unsupported':
       throw refusal(
         'SVC_PROTECT_UNSUPPORTED_TYPE',
@@ -114,23 +111,6 @@ function visitKind(
 function leaveOut(value: unknown, { clear, budget }: Walk): typeof excluded {
   if (clear !== undefined) compareLeftOut(value, clear, budget);
   return excluded;
-}
-
-/**
- * Where anything below can be marked, the object is read once, into a copy, before anything is decided: a getter or proxy could
- * give another value, or other keys, when asked again. Elsewhere it may be read a second time by native serialization.
- */
-function visitObject(
-  object: Record<string, unknown>,
-  depth: number,
-  walk: Walk,
-  place: Place,
-  marks: ClassMarks | null,
-  mustCopy: boolean,
-): unknown {
-  if (mustCopy || place !== deadState || walk.usesMarks)
-    return visitCopy(copyOf(object, walk.budget), depth, walk, place, marks);
-  return visitUnmarked(object, depth, walk);
 }
 
 function visitCopy(
@@ -176,62 +156,8 @@ function isPlainLeaf(value: unknown): boolean {
   return type === 'string' || type === 'number' || type === 'boolean' || value === null;
 }
 
-/** An object in which nothing can be marked. Copied only where something in it has to change. */
-function visitUnmarked(object: Record<string, unknown>, depth: number, walk: Walk): unknown {
-  const prototype = Object.getPrototypeOf(object) as unknown;
-  if (!walk.isQuick || (prototype !== Object.prototype && prototype !== null))
-    return visitByKeys(object, Object.keys(object), depth, walk);
-  let nodes = 0;
-  let copy: Record<string, unknown> | undefined;
-  // Engines read the fields of an object in a `for … in` several times faster than by a list of its keys.
-  for (const key in object) {
-    if (++nodes > maxNodes) break;
-    const before = copy === undefined ? object[key] : copy[key];
-    if (isPlainLeaf(before)) continue;
-    const after = visitPart(before, key, depth, walk);
-    if (after === before) continue;
-    copy ??= { ...object };
-    copy[key] = after;
-  }
-  walk.budget.spend(nodes);
-  return copy ?? object;
-}
-
-function visitByKeys(
-  object: Record<string, unknown>,
-  keys: readonly string[],
-  depth: number,
-  walk: Walk,
-): unknown {
-  walk.budget.spend(keys.length);
-  let copy: Record<string, unknown> | undefined;
-  for (let index = 0; index < keys.length; index++) {
-    const key = keys[index] as string;
-    const before = (copy ?? object)[key];
-    if (walk.isQuick && isPlainLeaf(before)) continue;
-    const after = visitPart(before, key, depth, walk);
-    if (after === before) continue;
-    copy ??= { ...object };
-    copy[key] = after;
-  }
-  return copy ?? object;
-}
-
-/** A function is left to native serialization, which leaves it out as well. */
-function visitPart(before: unknown, key: string, depth: number, walk: Walk): unknown {
-  if (typeof before === 'function' && !hasToJson(before)) return before;
-  walk.keys[depth] = key;
-  return visit(before, depth + 1, walk, deadState);
-}
-
-function visitArray(
-  array: readonly unknown[],
-  depth: number,
-  walk: Walk,
-  place: Place,
-  mustCopy: boolean,
-): unknown {
-  // Read once: it may grow while its elements are visited.
+function visitArray(array: readonly unknown[], depth: number, walk: Walk, place: Place): unknown {
+  // It may grow while its elements are visited.
   const { length } = array;
   walk.budget.spend(length);
   const next = elementPlace(place);
@@ -239,17 +165,17 @@ function visitArray(
     leaveOut(array, walk);
     return [];
   }
-  let copy: unknown[] | undefined = mustCopy || next !== deadState || walk.usesMarks ? [] : undefined;
+  const copy: unknown[] = [];
+  const isFree = next.rule === undefined && next.json === undefined && walk.isQuick;
   walk.keys[depth] = element;
   for (let index = 0; index < length; index++) {
-    const before = array[index];
     walk.index = index;
     if ((index & 0xff) === 0xff) walk.budget.look();
-    const after = visit(before, depth + 1, walk, next);
-    if (copy === undefined && !Object.is(after, before)) copy = firstOf(array, index);
-    if (copy !== undefined && after !== excluded) copy.push(after);
+    const before = array[index];
+    const after = isFree && isPlainLeaf(before) ? before : visit(before, depth + 1, walk, next);
+    if (after !== excluded) copy.push(after);
   }
-  return copy ?? array;
+  return copy;
 }
 
 function visitToJson(
@@ -281,7 +207,7 @@ function visitToJson(
   if (place.rule?.strategy === 'EXCLUDE') return leaveOut(result, walk);
   const prototype = Object.getPrototypeOf(result) as object | null;
   const own = walk.usesMarks ? marksOf(prototype) : null;
-  return visitKind(result, kindOf(result, prototype), depth, walk, place, own ?? marks, true);
+  return visitKind(result, kindOf(result, prototype), depth, walk, place, own ?? marks);
 }
 
 /** What native serialization tells `toJSON`: the key, the index in an array, or nothing for the payload itself. */

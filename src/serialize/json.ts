@@ -43,7 +43,7 @@ function id(value: string | null): string {
 /** Throws `SVC_PROTECT_READ_ERROR`. */
 export function payloadJson({ payload, sealed }: Pick<ProtectedEnvelope, 'payload' | 'sealed'>): string {
   try {
-    // Read a second time, it can have a toJSON that returns nothing.
+    // Of what no walk has copied: a toJSON can return nothing.
     const json: string | undefined = JSON.stringify(payload);
     const sent = json === undefined || !mayHoldOwnText(json, sealed) ? json : markedJson(payload, sealed);
     if (sent !== undefined) return sent;

@@ -2,6 +2,7 @@
 
 import { AsyncResource } from 'node:async_hooks';
 import { isMainThread } from 'node:worker_threads';
+import type { Call, OnCall } from '../capture/call.ts';
 import { connectDeclarations, disconnectDeclarations } from '../capture/declare/declarations.ts';
 import type { PackagePatch } from '../capture/packages/hooked-package.ts';
 import type * as Preparing from '../capture/prepare.ts';
@@ -95,7 +96,9 @@ export function start(config: Config, logger: Logger): Service {
     return engine;
   };
 
-  const onCall: CaptureSlot['onCall'] = (call) => running().pipeline.onCall(call);
+  const onCall: OnCall = Object.assign((call: Call) => running().pipeline.onCall(call), {
+    neverWaits: config.broker.asyncMode,
+  });
   const setOnCall = (to: CaptureSlot['onCall']): void => {
     capture.setOnCall(to);
     for (const slot of declared) slot.onCall = to;

@@ -88,6 +88,13 @@ export function runInScope<R>(scope: Scope | undefined, work: () => R): R {
   return storage.run(scope, work);
 }
 
+/** As `runInScope`, without a frame for it: `scope` is that of the caller until it enters the one that is returned. */
+export function enterScope(scope: Scope | undefined): Scope | undefined {
+  const outer = storage.getStore();
+  storage.enterWith(scope);
+  return outer;
+}
+
 /** What its caller does from now on is inside of the scope: there is no function around it that could be run in one. */
 export function enterFollowUp(): Scope {
   let parent = storage.getStore();

@@ -21,10 +21,13 @@ export function recordingSlot(plan: Partial<CapturePlan> = {}, answer?: OnCall):
       payload: (call) => call.result,
       ...plan,
     },
-    (call) => {
-      seen.push(call);
-      return answer?.(call);
-    },
+    Object.assign(
+      (call: Call) => {
+        seen.push(call);
+        return answer?.(call);
+      },
+      { neverWaits: answer?.neverWaits === true },
+    ),
   );
   return Object.assign(slot, { seen });
 }

@@ -24,10 +24,53 @@ function nested(levels: number): object {
 }
 
 describe('the walk without rules', () => {
-  it('hands back what needs no change, uncopied', () => {
-    const payload = { a: 1, b: [true, null, { c: 'x' }], d: Number.NaN };
-    assert.equal(walkPayload(payload, { ...bare, usesMarks: false }), payload);
-  });
+  for (const usesMarks of [false, true]) {
+    it(`reads everything once, where classes have marks: ${usesMarks}`, () => {
+      const reads: string[] = [];
+      const counted = (name: string, target: object) =>
+        Object.defineProperty(target, name, {
+          enumerable: true,
+          get: () => {
+            reads.push(name);
+            return reads.length;
+          },
+        });
+      class Order {
+        constructor() {
+          counted('ofInstance', this);
+        }
+      }
+      const proxy = new Proxy({ inProxy: 1 } as Record<string, unknown>, {
+        get: (target, key) => {
+          if (Object.hasOwn(target, key)) reads.push(String(key));
+          return Reflect.get(target, key);
+        },
+      });
+      const payload = {
+        list: [counted('inList', {}), counted('0', []), proxy],
+        order: new Order(),
+        map: new Map([['entry', counted('inMap', {})]]),
+        bare: counted('withoutPrototype', Object.create(null) as object),
+        ...{ json: { toJSON: () => counted('ofToJson', {}) } },
+      };
+      const sent = JSON.stringify(walkPayload(counted('atRoot', payload), { ...bare, usesMarks }));
+      assert.deepEqual(reads, [...new Set(reads)]);
+      assert.deepEqual(
+        reads.toSorted(),
+        [
+          '0',
+          'atRoot',
+          'inList',
+          'inMap',
+          'inProxy',
+          'ofInstance',
+          'ofToJson',
+          'withoutPrototype',
+        ].toSorted(),
+      );
+      assert.match(sent, /"atRoot":1/);
+    });
+  }
 
   it('never changes the payload that the application holds', () => {
     const payload = { keep: 'x', at: new Date(0), list: [1n] };

@@ -43,8 +43,14 @@ export function payloadSelector(
       throw new SvcError('SVC_CAPTURE_PAYLOAD_INDEX', given);
     }
     const value = payloadIndex === -1 ? call.result : call.args[payloadIndex];
-    if (isUsable(value)) return value;
-    throw refusedValue(fail, value);
+    let isRefused: boolean;
+    try {
+      isRefused = !isUsable(value);
+    } catch {
+      throw fail('it is a proxy that is revoked, or whose own code threw an error.');
+    }
+    if (isRefused) throw refusedValue(fail, value);
+    return value;
   };
 }
 

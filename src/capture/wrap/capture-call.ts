@@ -1,32 +1,55 @@
-import { types } from 'node:util';
-import { runInScope, type Scope } from '../../transaction/scope.ts';
+import { enterScope, type Scope } from '../../transaction/scope.ts';
 import type { Callable } from '../captured-functions.ts';
 import type { CapturePlan } from '../plan.ts';
 import { type CaptureSlot, countFailure } from '../slot.ts';
 import { scopeOf } from './in-scope.ts';
+import { handOn } from './own-promise.ts';
 import { ignore, publishCall, publishFailure, publishInBackground } from './publish-call.ts';
 import { kindOf } from './result-kind.ts';
+import type { Captured, RunningCall } from './running-call.ts';
 import { settle } from './settle.ts';
 import { callWithCallback } from './watch-callback.ts';
 
-/** Calls `fn` and tells of the call, when it starts or when its result is there. */
-export function captureCall(fn: Callable, slot: CaptureSlot, self: unknown, args: unknown[]): unknown {
-  const plan = slot.plan;
-  if (plan.phase === 'BEFORE') return captureBefore(fn, slot, plan, self, args);
-  if (plan.callback !== undefined && typeof args.at(-1) === 'function')
-    return callWithCallback(fn, slot, plan, self, args);
+/** A call before its function runs; `null` where `captureOther` has to run it. */
+export function begin(
+  { held: { slot }, isAsync }: Captured,
+  self: unknown,
+  args: readonly unknown[],
+): RunningCall | null {
+  const { plan } = slot;
+  if (plan.phase === 'BEFORE' || hasCallback(plan, args)) return null;
   const scope = scopeOf(slot, plan, self, args);
-  let result: unknown;
-  try {
-    result =
-      scope === undefined
-        ? Reflect.apply(fn as never, self, args)
-        : runInScope(scope, () => Reflect.apply(fn as never, self, args) as unknown);
-  } catch (error) {
-    tellFailure(slot, plan, self, args, error, scope);
-    throw error;
-  }
-  return settle(slot, plan, self, args, result, scope);
+  const outer = scope && enterScope(scope);
+  return { slot, plan, self, args, isAsync, scope, outer, result: undefined };
+}
+
+/** Tells of a function that threw; returns the error. */
+export function fail({ slot, plan, self, args, scope, outer }: RunningCall, error: unknown): unknown {
+  if (scope !== undefined) enterScope(outer);
+  tellFailure(slot, plan, self, args, error, scope);
+  return error;
+}
+
+/** Tells of a function that returned, now or when its result is there; returns what the caller gets. */
+export function end(call: RunningCall): unknown {
+  if (call.scope !== undefined) enterScope(call.outer);
+  return settle(call);
+}
+
+/** Phase BEFORE, and functions that answer through a callback: not their return is what counts. */
+export function captureOther(
+  { fn, held: { slot }, isAsync }: Captured,
+  self: unknown,
+  args: unknown[],
+): unknown {
+  const { plan } = slot;
+  return plan.phase === 'BEFORE'
+    ? captureBefore(fn, slot, plan, self, args, isAsync)
+    : callWithCallback(fn, slot, plan, self, args);
+}
+
+function hasCallback({ callback }: CapturePlan, args: readonly unknown[]): boolean {
+  return callback !== undefined && typeof args.at(-1) === 'function';
 }
 
 /** `new Wrapped(…)`, also from a subclass: the instance is the result. */
@@ -70,7 +93,7 @@ function tellFailure(
   slot: CaptureSlot,
   plan: CapturePlan,
   self: unknown,
-  args: unknown[],
+  args: readonly unknown[],
   error: unknown,
   scope?: Scope,
 ): void {
@@ -88,8 +111,8 @@ function captureBefore(
   plan: CapturePlan,
   self: unknown,
   args: unknown[],
+  isAsync: boolean,
 ): unknown {
-  const isAsync = types.isAsyncFunction(fn);
   let event: Promise<void> | undefined;
   try {
     event = publishCall(slot, { plan, self, args, result: null, error: undefined, canWait: true });
@@ -103,5 +126,7 @@ function captureBefore(
   const result = Reflect.apply(fn as never, self, args) as unknown;
   if (kindOf(result) !== 'promise') return result;
   const waited = plan.failOnError ? event : event.then(undefined, ignore);
-  return (result as Promise<unknown>).then((value) => waited.then(() => value));
+  const onValue = (value: unknown) => waited.then(() => value);
+  const promise = result as Promise<unknown>;
+  return isAsync ? promise.then(onValue) : handOn(promise, onValue, undefined, true, plan.id);
 }

@@ -1,4 +1,5 @@
 import { types } from 'node:util';
+import { shared } from '../../ground/lifecycle.ts';
 
 /**
  * `promise`: native and running; `thenable`: runs, or may run, when somebody calls its `then`; the iterators end when
@@ -7,12 +8,23 @@ import { types } from 'node:util';
 export type ResultKind = 'promise' | 'thenable' | 'async iterator' | 'generator' | 'value';
 
 // Not the global of that name, which zone-like libraries replace: the one async functions make.
-const NativePromise = (async () => {})().constructor as PromiseConstructor;
+export const NativePromise = (async () => {})().constructor as PromiseConstructor;
+
+/** The end of the last call that returned a promise, where nobody waits for it yet. */
+export interface ToWaitFor {
+  settled: Promise<unknown> | undefined;
+}
+
+/** Each `then` that svc has put on a running promise. */
+export const ownThens = shared('then-of-promises', () => new WeakMap<object, ToWaitFor>());
 
 /** What a function returned, found out without running anything but property reads, as `await` does. Never throws. */
 export function kindOf(result: unknown): ResultKind {
   if (result === null || (typeof result !== 'object' && typeof result !== 'function')) return 'value';
   try {
+    // First, as `await` does not even read the `then` of such a promise.
+    if (result instanceof NativePromise && types.isPromise(result) && !isOfOtherClass(result))
+      return 'promise';
     const { then, next } = result as { then?: unknown; next?: unknown };
     if (typeof then === 'function') return isRunning(result, then) ? 'promise' : 'thenable';
     if (typeof next === 'function') return iteratorKind(result);
@@ -22,10 +34,14 @@ export function kindOf(result: unknown): ResultKind {
   return 'value';
 }
 
-/** A subclass with a `then` of its own (query builders) is lazy; `await` uses that `then` unless the constructor is the native one. */
-function isRunning(result: object, then: unknown): boolean {
-  if (!(result instanceof NativePromise) && !types.isPromise(result)) return false;
-  return result.constructor === NativePromise || then === NativePromise.prototype.then;
+/** `await` calls the `then` of a promise only where this holds. */
+export function isOfOtherClass(promise: object): boolean {
+  return promise.constructor !== NativePromise;
+}
+
+/** A subclass with a `then` of its own (query builders) is lazy. One with a `then` of ours was running before. */
+function isRunning(result: object, then: object): boolean {
+  return types.isPromise(result) && (then === NativePromise.prototype.then || ownThens.has(then));
 }
 
 function iteratorKind(iterator: object): ResultKind {

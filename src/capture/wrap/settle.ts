@@ -1,86 +1,54 @@
-import type { Scope } from '../../transaction/scope.ts';
-import type { CapturePlan } from '../plan.ts';
-import { type CaptureSlot, countFailure } from '../slot.ts';
+import { countFailure } from '../slot.ts';
+import { handOn } from './own-promise.ts';
 import { afterEvent, publishCall, publishFailure, publishInBackground } from './publish-call.ts';
 import { kindOf } from './result-kind.ts';
+import { callOf, isAwaited, type RunningCall } from './running-call.ts';
 import { watchIterator } from './watch-iterator.ts';
 import { watchThenable } from './watch-thenable.ts';
 
-/** Tells of a call that returned `result`, now or when the result is there; returns what the caller gets. */
-export function settle(
-  slot: CaptureSlot,
-  plan: CapturePlan,
-  self: unknown,
-  args: readonly unknown[],
-  result: unknown,
-  scope?: Scope,
-): unknown {
+/** Tells of a call that returned, now or when its result is there; returns what the caller gets. */
+export function settle(call: RunningCall): unknown {
+  const { result } = call;
+  if (call.isAsync) return settlePromise(call, result as Promise<unknown>);
   switch (kindOf(result)) {
     case 'promise':
-      return settlePromise(slot, plan, self, args, result as Promise<unknown>, scope);
+      return settlePromise(call, result as Promise<unknown>);
     case 'thenable':
-      return watchThenable(slot, plan, self, args, result as PromiseLike<unknown>, scope);
+      return watchThenable(call, result as PromiseLike<unknown>);
     case 'async iterator':
     case 'generator':
-      return watchIterator(
-        slot,
-        plan,
-        self,
-        args,
-        result as Iterator<unknown> | AsyncIterator<unknown>,
-        scope,
-      );
+      return watchIterator(call, result as Iterator<unknown> | AsyncIterator<unknown>);
     default:
-      publishInBackground(slot, { plan, self, args, result, error: undefined, canWait: false, scope });
+      publishInBackground(call.slot, callOf(call, result, undefined, false));
       return result;
   }
 }
 
 /**
- * One derived promise and no further microtask where nothing has to be waited for. It is the derived one that the caller
- * gets: a side branch on the original would hide its unhandled rejection.
+ * Of an `async` function one derived promise, and no further microtask where nothing has to be waited for. It is the derived one
+ * that the caller gets: a side branch on the original would hide its unhandled rejection.
  */
-function settlePromise(
-  slot: CaptureSlot,
-  plan: CapturePlan,
-  self: unknown,
-  args: readonly unknown[],
-  promise: Promise<unknown>,
-  scope: Scope | undefined,
-): Promise<unknown> {
+function settlePromise(call: RunningCall, promise: Promise<unknown>): Promise<unknown> {
+  const { slot, plan, scope } = call;
   const onValue = (result: unknown): unknown => {
-    const event = publishCall(slot, { plan, self, args, result, error: undefined, canWait: true, scope });
+    const event = publishCall(slot, callOf(call, result, undefined, true));
     return event === undefined ? result : afterEvent(event, result, plan.failOnError);
   };
-  if (plan.phase !== 'AFTER') {
-    return keepOwn(
-      promise,
-      promise.then(onValue, scope === undefined ? slot.passOn : passOnFrom(slot, scope)),
-    );
-  }
-  const onError = (error: unknown): never | Promise<never> => {
-    const event = publishFailure(slot, { plan, self, args, result: null, error, canWait: true, scope });
-    if (event === undefined) throw error;
-    return event.then(() => {
+  let onError: (error: unknown) => never | Promise<never> = slot.passOn;
+  if (plan.phase === 'AFTER') {
+    onError = (error) => {
+      const event = publishFailure(slot, callOf(call, null, error, true));
+      if (event === undefined) throw error;
+      return event.then(() => {
+        throw error;
+      });
+    };
+  } else if (scope !== undefined) {
+    onError = (error) => {
+      countFailure(slot, scope);
       throw error;
-    });
-  };
-  return keepOwn(promise, promise.then(onValue, onError));
-}
-
-function passOnFrom(slot: CaptureSlot, scope: Scope): (error: unknown) => never {
-  return (error) => {
-    countFailure(slot, scope);
-    throw error;
-  };
-}
-
-/** Promises with something on them (`promise.cancel`, `promise.child`). */
-function keepOwn(from: object, to: Promise<unknown>): Promise<unknown> {
-  const keys = Object.keys(from);
-  for (const key of keys) {
-    const descriptor = Object.getOwnPropertyDescriptor(from, key);
-    if (descriptor !== undefined) Reflect.defineProperty(to, key, descriptor);
+    };
   }
-  return to;
+  if (call.isAsync) return promise.then(onValue, onError);
+  return handOn(promise, onValue, onError, isAwaited(call), plan.id);
 }

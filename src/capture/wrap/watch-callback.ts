@@ -1,8 +1,8 @@
 import type { Callable } from '../captured-functions.ts';
 import type { CapturePlan } from '../plan.ts';
 import { type CaptureSlot, countFailure } from '../slot.ts';
-import { inCallContext } from './call-context.ts';
 import { ignore, publishCall, publishFailure } from './publish-call.ts';
+import { inCallContext } from './running-call.ts';
 
 // Before the application can replace it: fake timers do.
 const { nextTick } = process;

@@ -1,20 +1,17 @@
 import type { Scope } from '../../transaction/scope.ts';
 import type { Call } from '../call.ts';
 import { addNote } from '../notes.ts';
-import type { CapturePlan } from '../plan.ts';
-import { type CaptureSlot, countFailure } from '../slot.ts';
-import { inCallContext } from './call-context.ts';
+import { countFailure } from '../slot.ts';
 import { inScope } from './in-scope.ts';
+import { setOwn } from './property-place.ts';
 import { afterEvent, publishCall, publishFailure } from './publish-call.ts';
 import { kindOf } from './result-kind.ts';
-import { setOwn } from './set-own.ts';
+import { callOf, inCallContext, type RunningCall } from './running-call.ts';
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 type Handler = ((value: unknown) => unknown) | undefined | null;
 
 interface Watch {
-  /** The event is published, or about to be: by the first `then` that its caller makes. */
-  isTaken: boolean;
   /** Where the result's own work is done, which begins with its `then`. */
   readonly scope: Scope | undefined;
   readonly onValue: (value: unknown) => Promise<void> | undefined;
@@ -22,30 +19,23 @@ interface Watch {
 }
 
 /**
+ * The calls that returned a thenable, each until its event is published, or about to be: by the first `then` that somebody calls.
+ * One list for each: a thenable that is returned again and again must not get one `then` around the other.
+ */
+const openWatches = new WeakMap<object, Watch[]>();
+
+/**
  * A lazy result, as query builders are. Its `then` is hooked, never called: it runs when, and as often as, its caller
  * wants. The event is published once, with the value of the first run.
  */
-export function watchThenable(
-  slot: CaptureSlot,
-  plan: CapturePlan,
-  self: unknown,
-  args: readonly unknown[],
-  thenable: PromiseLike<unknown>,
-  scope?: Scope,
-): PromiseLike<unknown> {
+export function watchThenable(running: RunningCall, thenable: PromiseLike<unknown>): PromiseLike<unknown> {
+  const { slot, plan, scope } = running;
   const { context, run } = inCallContext();
   const call = (result: unknown, error: unknown): Call => ({
-    plan,
-    self,
-    args,
-    result,
-    error,
-    canWait: true,
+    ...callOf(running, result, error, true),
     context,
-    scope,
   });
   const watch: Watch = {
-    isTaken: false,
     scope,
     onValue: (value) => {
       const event = run(publishCall, slot, call(value, undefined));
@@ -57,29 +47,41 @@ export function watchThenable(
       return undefined;
     },
   };
+  const known = openWatches.get(thenable);
+  if (known !== undefined) {
+    known.push(watch);
+    return thenable;
+  }
+  const open = [watch];
   const target = thenable as unknown as Record<'then' | 'catch' | 'finally', Method | undefined>;
-  if (!setOwn(thenable, 'then', hookThen(target.then as Method, watch))) {
+  if (!setOwn(thenable, 'then', hookThen(target.then as Method, open))) {
     const reason = 'a result whose then() cannot be hooked (it is frozen) made no event';
     addNote({ winner: plan.id, loser: null, reason });
     return thenable;
   }
+  openWatches.set(thenable, open);
   if (typeof target.catch === 'function') setOwn(thenable, 'catch', hookCatch(target.catch));
-  if (typeof target.finally === 'function') setOwn(thenable, 'finally', hookFinally(target.finally, watch));
+  if (typeof target.finally === 'function') setOwn(thenable, 'finally', hookFinally(target.finally, open));
   return thenable;
 }
 
-function hookThen(original: Method, watch: Watch): Method {
+function hookThen(original: Method, open: Watch[]): Method {
   return function then(this: unknown, ...handlers: unknown[]): unknown {
-    if (watch.isTaken) return Reflect.apply(original, this, handlers);
-    watch.isTaken = true;
-    const [onValue, onError] = observed(watch, handlers[0] as Handler, handlers[1] as Handler);
-    const all = [onValue, onError, ...handlers.slice(2)];
-    return inScope(watch.scope, () => Reflect.apply(original, this, all));
+    const watches = open.splice(0);
+    if (watches.length === 0) return Reflect.apply(original, this, handlers);
+    const all = [...observed(watches, handlers[0] as Handler, handlers[1] as Handler), ...handlers.slice(2)];
+    return inScope(watches[0]?.scope, () => Reflect.apply(original, this, all));
   };
 }
 
-/** The two handlers of the caller, each after the event. */
-function observed(watch: Watch, onValue: Handler, onError: Handler): [Handler, Handler] {
+/** The two handlers of the caller, after the events of all calls. */
+function observed(watches: readonly Watch[], onValue: Handler, onError: Handler): [Handler, Handler] {
+  let handlers: [Handler, Handler] = [onValue, onError];
+  for (const watch of watches) handlers = after(watch, handlers[0], handlers[1]);
+  return handlers;
+}
+
+function after(watch: Watch, onValue: Handler, onError: Handler): [Handler, Handler] {
   return [
     (value) => {
       let event: Promise<void> | undefined;
@@ -114,12 +116,11 @@ function hookCatch(original: Method): Method {
   };
 }
 
-function hookFinally(original: Method, watch: Watch): Method {
+function hookFinally(original: Method, open: Watch[]): Method {
   return function (this: unknown, ...args: unknown[]): unknown {
-    const promise = inScope(watch.scope, () => Reflect.apply(original, this, args));
+    const promise = inScope(open[0]?.scope, () => Reflect.apply(original, this, args));
     // Most go through `then`, which took the event; the others hand out a promise of their own.
-    if (watch.isTaken || kindOf(promise) !== 'promise') return promise;
-    watch.isTaken = true;
-    return (promise as Promise<unknown>).then(...observed(watch, undefined, undefined));
+    if (open.length === 0 || kindOf(promise) !== 'promise') return promise;
+    return (promise as Promise<unknown>).then(...observed(open.splice(0), undefined, undefined));
   };
 }

@@ -2,8 +2,10 @@ import { shared } from '../../ground/lifecycle.ts';
 import { type Callable, chainOf, heldOf, remember } from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';
 import { imitate, isConstructor } from './imitate.ts';
+import { handOn } from './own-promise.ts';
+import { setOwn } from './property-place.ts';
 import { kindOf } from './result-kind.ts';
-import { setOwn } from './set-own.ts';
+import { isAsyncFunction } from './running-call.ts';
 import { constructionTarget, wrapFunction } from './wrap.ts';
 import { type WrapResult, wrapProperty } from './wrap-property.ts';
 
@@ -16,6 +18,8 @@ interface Methods {
   readonly told: Set<string>;
   /** Returned function -> its wrapper: a factory that returns the same function twice goes on doing so. */
   readonly returned: WeakMap<object, Callable>;
+  /** Thenables that were returned before: they must not get one `then` around the other. */
+  readonly thenables: WeakSet<object>;
 }
 
 const factories = shared<WeakMap<object, Methods>>('captured-factories', () => new WeakMap());
@@ -35,7 +39,13 @@ export function wrapFactory<F extends Callable>(
     addMethods(factories.get(known) as Methods, methods, report);
     return factory;
   }
-  const wanted: Methods = { slots: new Map(), reports: new Map(), told: new Set(), returned: new WeakMap() };
+  const wanted: Methods = {
+    slots: new Map(),
+    reports: new Map(),
+    told: new Set(),
+    returned: new WeakMap(),
+    thenables: new WeakSet(),
+  };
   addMethods(wanted, methods, report);
   const wrapper = isConstructor(factory) ? constructible(factory, wanted) : callable(factory, wanted);
   imitate(wrapper, factory);
@@ -56,9 +66,10 @@ function addMethods(
 }
 
 function callable(factory: Callable, wanted: Methods): Callable {
+  const isAsync = isAsyncFunction(factory);
   const { wrapper } = {
     wrapper(this: unknown, ...args: unknown[]): unknown {
-      return patchResult(Reflect.apply(factory as never, this, args), wanted);
+      return patchResult(Reflect.apply(factory as never, this, args), wanted, isAsync);
     },
   };
   return wrapper;
@@ -66,22 +77,32 @@ function callable(factory: Callable, wanted: Methods): Callable {
 
 function constructible(factory: Callable, wanted: Methods): Callable {
   const wrapper = function (this: unknown, ...args: unknown[]): unknown {
-    if (new.target === undefined) return patchResult(Reflect.apply(factory as never, this, args), wanted);
+    if (new.target === undefined)
+      return patchResult(Reflect.apply(factory as never, this, args), wanted, false);
     const target = constructionTarget(new.target as Callable, wrapper, factory);
     return patchObject(Reflect.construct(factory as never, args, target), wanted);
   };
   return wrapper;
 }
 
-function patchResult(result: unknown, wanted: Methods): unknown {
+function patchResult(result: unknown, wanted: Methods, isAsync: boolean): unknown {
   const kind = kindOf(result);
-  if (kind === 'promise') return (result as Promise<unknown>).then((value) => patchObject(value, wanted));
+  if (kind === 'promise') {
+    const promise = result as Promise<unknown>;
+    const onValue = (value: unknown) => patchObject(value, wanted);
+    if (isAsync) return promise.then(onValue);
+    // Objects are patched in place; only a function has its wrapper in its stead.
+    const slot = wanted.slots.get('');
+    return handOn(promise, onValue, undefined, slot !== undefined, slot?.plan.id ?? '');
+  }
   if (kind === 'thenable') return patchThenable(result as PromiseLike<unknown>, wanted);
   return patchObject(result, wanted);
 }
 
 /** What it resolves to is patched before its caller sees it; it runs when its caller says so. */
 function patchThenable(thenable: PromiseLike<unknown>, wanted: Methods): PromiseLike<unknown> {
+  if (wanted.thenables.has(thenable)) return thenable;
+  wanted.thenables.add(thenable);
   const original = thenable.then as (...handlers: unknown[]) => unknown;
   setOwn(thenable, 'then', function then(this: unknown, onValue: unknown, ...rest: unknown[]): unknown {
     const patched = (value: unknown): unknown => {

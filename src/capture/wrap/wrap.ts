@@ -4,8 +4,13 @@ import { isOwnWork } from '../../ground/lifecycle.ts';
 import { adopt, type Callable, type Held, heldOf, remember } from '../captured-functions.ts';
 import { addNote } from '../notes.ts';
 import type { CaptureSlot } from '../slot.ts';
-import { captureCall, captureConstruction } from './capture-call.ts';
+import { begin, captureConstruction, captureOther, end, fail } from './capture-call.ts';
 import { hasPrivateStatics, imitate, isConstructor } from './imitate.ts';
+import { isAsyncFunction } from './running-call.ts';
+
+// A wrapper's frame stands on the stack for as long as its function runs: each register of it, and each frame between, takes from
+// the depth that an application's recursion reaches. So it runs the function itself, and has as few locals as can be.
+const { apply } = Reflect;
 
 /**
  * A function that behaves as `fn` in everything an application can see, and tells `slot.onCall` of its calls.
@@ -39,29 +44,48 @@ export function wrapHeld<F extends Callable>(fn: F, held: Held): F {
 
 /** Arrow functions, methods, async functions and generators: nothing that can stand after `new`. */
 function callable(fn: Callable, held: Held): Callable {
+  const captured = { fn, held, isAsync: isAsyncFunction(fn) };
   const { wrapper } = {
     wrapper(this: unknown, ...args: unknown[]): unknown {
-      const slot = held.slot;
-      if (slot.onCall === null || isOwnWork()) return Reflect.apply(fn as never, this, args);
-      return captureCall(fn, slot, this, args);
+      if (isOff(held)) return apply(fn as never, this, args);
+      const call = begin(captured, this, args);
+      if (call === null) return captureOther(captured, this, args);
+      try {
+        call.result = apply(fn as never, this, args);
+      } catch (error) {
+        throw fail(call, error);
+      }
+      return end(call);
     },
   };
   return wrapper;
 }
 
+/** The same, and constructs. */
 function constructible(fn: Callable, held: Held): Callable {
+  const captured = { fn, held, isAsync: false };
   const wrapper = function (this: unknown, ...args: unknown[]): unknown {
-    const slot = held.slot;
-    const isOff = slot.onCall === null || isOwnWork();
     if (new.target !== undefined) {
       const target = constructionTarget(new.target as Callable, wrapper, fn);
-      return isOff
+      return isOff(held)
         ? Reflect.construct(fn as never, args, target)
-        : captureConstruction(fn, slot, args, target);
+        : captureConstruction(fn, held.slot, args, target);
     }
-    return isOff ? Reflect.apply(fn as never, this, args) : captureCall(fn, slot, this, args);
+    if (isOff(held)) return apply(fn as never, this, args);
+    const call = begin(captured, this, args);
+    if (call === null) return captureOther(captured, this, args);
+    try {
+      call.result = apply(fn as never, this, args);
+    } catch (error) {
+      throw fail(call, error);
+    }
+    return end(call);
   };
   return wrapper;
+}
+
+function isOff({ slot }: Held): boolean {
+  return slot.onCall === null || isOwnWork();
 }
 
 /** `new.target === TheClass` inside the class stays true, unless someone gave the wrapper another prototype meanwhile. */

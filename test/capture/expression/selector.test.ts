@@ -36,6 +36,15 @@ describe('payloadSelector', () => {
     });
   });
 
+  it('refuses a proxy that is revoked, which nothing can be asked of', () => {
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    for (const payload of [undefined, '#result', () => proxy])
+      assert.throws(() => payloadSelector({ payload }, [])({ ...call, result: proxy }), {
+        code: 'SVC_CAPTURE_EXPRESSION',
+      });
+  });
+
   it('evaluates an expression, which wins over the index', () => {
     assert.deepEqual(
       payloadSelector({ payload: '{n: name, id: #result.id}', payloadIndex: 1 }, ['name'])(call),

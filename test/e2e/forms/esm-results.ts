@@ -48,6 +48,43 @@ export default async () => {
     events: { createOrder: 1, subclass: 1 },
   },
   {
+    id: 'result-own-promise',
+    title:
+      'Returns a promise that is more than its end: a subclass with private fields, one with properties, one that the function handles itself',
+    kind,
+    files: {
+      'jobs.mjs': `export class Job extends Promise {
+  #id = 7;
+  cancel() { return 'cancelled ' + this.#id; }
+}
+export const start = () => { here(); return new Job((resolve) => setTimeout(resolve, 5, 'done')); };
+export const shell = () => Object.assign(Promise.resolve('out'), { kill: () => 'killed' });
+export const handled = [];
+export function fire() {
+  const work = Promise.reject(new Error('no work'));
+  work.catch((error) => handled.push(error.message));
+  return work;
+}
+`,
+    },
+    targets: [{ function: 'start' }, { function: 'shell' }, { function: 'fire' }],
+    call: `import { fire, handled, Job, shell, start } from './jobs.mjs';
+export default async () => {
+  const unhandled = [];
+  const listener = (error) => unhandled.push(error.message);
+  process.on('unhandledRejection', listener);
+  fire();
+  const job = start();
+  const running = shell();
+  const seen = [job instanceof Job, job.cancel(), running.kill(), await running, await job];
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  process.off('unhandledRejection', listener);
+  return [...seen, handled, unhandled];
+};`,
+    returns: [true, 'cancelled 7', 'killed', 'out', 'done', ['no work'], []],
+    events: { start: 1, shell: 1, fire: 0 },
+  },
+  {
     id: 'result-thenable',
     title: 'Returns a lazy thenable: it runs when its caller awaits it, once, and not at all when nobody does',
     kind,
