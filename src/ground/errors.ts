@@ -74,6 +74,8 @@ export const errorCatalogue = {
     'A connection of the application has another table of the outbox than svc, whose relay would never send its events; the call fails.',
   SVC_OUTBOX_PACKAGE_MISSING:
     'The driver of the database of the outbox is not installed; the message names the package.',
+  SVC_OUTBOX_READ_ONLY:
+    'The database of the outbox takes no writes, as a standby, or for the time of a failover.',
   SVC_OUTBOX_REPLAY_BUSY: 'A replay of the outbox is running already.',
   SVC_OUTBOX_REPLAY_OPTIONS:
     'A replay was asked for with a time or limit that none can have; nothing is sent.',

@@ -1,7 +1,7 @@
-import type { SvcError } from '../../ground/errors.ts';
 import { isolate } from '../../observe/isolate.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
+import { isPassing } from '../../outbox/store-error.ts';
 
 const firstPauseMs = 1_000;
 const longestPauseMs = 30_000;
@@ -24,7 +24,7 @@ export function prepareStore(store: Pick<OutboxStore, 'prepare'>, logger: Logger
     } catch (error) {
       if (isStopped) return;
       if (pauseMs === firstPauseMs) logger.error(`outbox: ${(error as Error).message}`);
-      if ((error as SvcError).code !== 'SVC_OUTBOX_UNREACHABLE') return;
+      if (!isPassing(error)) return;
       setTimeout(() => {
         if (!isStopped) void attempt(Math.min(pauseMs * 2, longestPauseMs));
       }, pauseMs).unref();

@@ -3,7 +3,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config/config.ts';
 import { readSource } from '../../context/source.ts';
 import { systemClock } from '../../ground/clock.ts';
-import { SvcError } from '../../ground/errors.ts';
 import { version } from '../../ground/version.ts';
 import { createPublishDurations } from '../../observe/durations.ts';
 import { isolate } from '../../observe/isolate.ts';
@@ -13,7 +12,8 @@ import { createLedger } from '../../observe/outcomes.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import type { Relay } from '../../outbox/relay/relay.ts';
 import { firstStorePauseMs, longestStorePauseMs } from '../../outbox/relay/relay-settings.ts';
-import { backoffMs } from '../../outbox/relay/signal.ts';
+import { backoffMs, reasonOf } from '../../outbox/relay/signal.ts';
+import { isPassing } from '../../outbox/store-error.ts';
 import type { Broker } from '../../publish/broker.ts';
 import { createLossAlert } from '../../publish/tiers/loss-alert.ts';
 import { openBroker, openOutboxStore } from '../adapters.ts';
@@ -72,14 +72,14 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
   }
 }
 
-/** A database that is away comes back; whatever else is wrong somebody has to mend. */
+/** A database that is away comes back, and one that is read-only may be about to become the primary; whatever else is wrong somebody has to mend. */
 async function prepare(store: OutboxStore, logger: Logger, stopping: AbortSignal): Promise<void> {
   for (let failures = 1; !stopping.aborted; failures++) {
     try {
       return await isolate(() => store.prepare());
     } catch (error) {
-      if (!(error instanceof SvcError) || error.code !== 'SVC_OUTBOX_UNREACHABLE') throw error;
-      logger.warn(`relay: waits for the database: ${error.message}`);
+      if (!isPassing(error)) throw error;
+      logger.warn(`relay: waits for the database: ${reasonOf(error)}`);
       const pauseMs = backoffMs(failures, firstStorePauseMs, longestStorePauseMs);
       await sleep(pauseMs, undefined, { signal: stopping }).catch(() => {});
     }
