@@ -59,6 +59,8 @@ export const errorCatalogue = {
   SVC_OBSERVE_LOGGER: 'What was given to setLogger is no logger.',
   SVC_OUTBOX_AGGREGATE_ID:
     'A call of a target with an outbox has no aggregate id: it is empty, missing, or no text; the call fails.',
+  SVC_OUTBOX_CONTRADICTION:
+    'The table of the outbox is set up for other settings than those of this process, and events would be lost; calls fail.',
   SVC_OUTBOX_DATA_SOURCE:
     'outbox.runInTransaction() was given something that it cannot open a transaction on.',
   SVC_OUTBOX_DRIVER:

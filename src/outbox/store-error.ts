@@ -98,6 +98,11 @@ export function wrongVersion(found: number, wanted: number, details: StoreFaultD
   );
 }
 
+/** The table is set up for other settings, with which events would be lost. */
+export function contradiction(says: string): SvcError {
+  return new SvcError('SVC_OUTBOX_CONTRADICTION', says);
+}
+
 /** Whether it can pass by itself: a database that is away, or that has not become the primary yet. */
 export function isPassing(error: unknown): boolean {
   return error instanceof SvcError && passing.has(error.code);

@@ -16,12 +16,14 @@ import { backoffMs, reasonOf } from '../../outbox/relay/signal.ts';
 import { isPassing } from '../../outbox/store-error.ts';
 import type { Broker } from '../../publish/broker.ts';
 import { createLossAlert } from '../../publish/tiers/loss-alert.ts';
+import { dialectOf } from '../../transaction/dialect.ts';
 import { openBroker, openOutboxStore } from '../adapters.ts';
 import { manageLater } from '../management-later.ts';
 import { brokerSettingsOf } from '../settings.ts';
 import { manageOutbox } from './managed-outbox.ts';
 import { openRelay } from './open-relay.ts';
 import { breakerOf, outboxState } from './outbox-state.ts';
+import { watchSenders } from './watch-senders.ts';
 
 const holdMs = 60_000;
 const closeMs = 5_000;
@@ -38,7 +40,20 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
   const store = openOutboxStore({ url: datasource.url ?? '', table, initializeSchema, logger });
   const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
   let relay: Relay | undefined;
-  const outbox = manageOutbox(config, store, broker, () => relay?.state());
+  const { publisherEnabled, retentionDays } = config.outbox;
+  const senders = watchSenders({
+    ...{ store, isRelay: true, logger },
+    settings: {
+      dialect: dialectOf(datasource.url ?? '') ?? 'postgres',
+      table,
+      publisherEnabled,
+      retentionDays,
+    },
+  });
+  const outbox = manageOutbox(config, store, broker, () => relay?.state(), {
+    problem: () => senders.refusal()?.message,
+    remark: senders.remark,
+  });
   const source = readSource(config.service);
   const management = manageLater(config, logger, {
     ...{ broker, outbox, alert: createLossAlert(logger, systemClock) },
@@ -57,6 +72,9 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
   });
   try {
     await prepare(store, logger, stopping);
+    await senders.look();
+    const refusal = senders.refusal();
+    if (refusal !== undefined) throw refusal;
     if (stopping.aborted) return true;
     relay = await openRelay(config, store, broker, logger);
     relay.start();
@@ -66,6 +84,7 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
     logger.info('relay: stops after the batch under way');
     return await relay.stop(config.shutdown.timeoutMs);
   } finally {
+    senders.stop();
     outbox.close();
     await Promise.all([store.close(closeMs), broker.close(closeMs), management.close()]);
     clearInterval(hold);
