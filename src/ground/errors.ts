@@ -59,6 +59,8 @@ export const errorCatalogue = {
   SVC_OBSERVE_LOGGER: 'What was given to setLogger is no logger.',
   SVC_OUTBOX_AGGREGATE_ID:
     'A call of a target with an outbox has no aggregate id: it is empty, missing, or no text; the call fails.',
+  SVC_OUTBOX_CONTRADICTION:
+    'The table of the outbox is set up for other settings than those of this process, and events would be lost; calls fail.',
   SVC_OUTBOX_DATA_SOURCE:
     'outbox.runInTransaction() was given something that it cannot open a transaction on.',
   SVC_OUTBOX_DRIVER:
@@ -74,6 +76,8 @@ export const errorCatalogue = {
     'A connection of the application has another table of the outbox than svc, whose relay would never send its events; the call fails.',
   SVC_OUTBOX_PACKAGE_MISSING:
     'The driver of the database of the outbox is not installed; the message names the package.',
+  SVC_OUTBOX_READ_ONLY:
+    'The database of the outbox takes no writes, as a standby, or for the time of a failover.',
   SVC_OUTBOX_REPLAY_BUSY: 'A replay of the outbox is running already.',
   SVC_OUTBOX_REPLAY_OPTIONS:
     'A replay was asked for with a time or limit that none can have; nothing is sent.',

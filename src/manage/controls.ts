@@ -38,12 +38,17 @@ export interface KeyHealth {
 
 /** The outbox, with the publisher's part of the metrics summary. `null`: not known, or no relay runs in this process. */
 export interface OutboxHealth extends OutboxSummary {
-  /** DOWN: its database cannot be reached, or is not that of the application. That makes the whole DOWN. */
+  /**
+   * DOWN: its database cannot be reached, or is not that of the application, or its table contradicts the settings. That makes the
+   * whole DOWN.
+   */
   readonly status: 'UP' | 'DOWN';
   /** Age of the oldest event that waits. */
   readonly oldestPendingMs: number | null;
   /** One line, present when DOWN. */
   readonly error?: string;
+  /** One line: no event is lost, and somebody has to look, as nobody sends the rows. */
+  readonly warning?: string;
 }
 
 /** The outbox statistics object of the specification. */
@@ -65,8 +70,10 @@ export interface OutboxReplay {
   readonly failedEventIds: readonly string[];
 }
 
-/** Both reject with an `SvcError` whose message is one line for an operator. */
+/** What is asked of the database rejects with an `SvcError` whose message is one line for an operator. */
 export interface OutboxControls {
+  /** False while this process makes its tables: until they are there calls fail. */
+  isReady(): boolean;
   statistics(): Promise<OutboxStatistics>;
   /** One at a time: another one is refused with SVC_OUTBOX_REPLAY_BUSY. */
   replay(request: { readonly since: string; readonly limit?: number }): Promise<OutboxReplay>;

@@ -4,6 +4,9 @@ import type { OutboxRow } from './outbox-row.ts';
 /** The column that the SQL of `svc outbox debezium` adds: the topic as its connector needs it. */
 export const routeColumn = 'debezium_topic';
 
+/** Of the name of the trigger that deletes each row, in PostgreSQL. */
+export const eraseSuffix = '_erase';
+
 /** Of the configuration. */
 export interface ErasureSettings {
   readonly publisherEnabled: boolean;

@@ -27,6 +27,8 @@ export interface JoinParts {
   readonly erase?: ((dialect: Dialect, row: OutboxRow) => Statement | undefined) | undefined;
   /** Stores a row in a transaction of its own, where the application allows that; else a row without a transaction is an error. */
   readonly autocommit: ((row: OutboxRow) => Promise<void>) | undefined;
+  /** Before a row is written: what it has to wait for. Throws, or rejects with the reason, where it would be lost. */
+  readonly ready?: (() => Promise<void> | undefined) | undefined;
   /** Looks whether rows arrive where the relay reads. */
   readonly sameTable?: Pick<SameTable, 'watch'> | undefined;
   /** There is a new row to send. */
@@ -80,17 +82,20 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       const [transaction, ...others] = findTransactions(scope);
       if (transaction === undefined) return storeAlone(row);
       if (others.length > 0) throw severalTransactions();
+      const ready = parts.ready?.();
+      // It may be that nothing is written, and nobody waits for it.
+      ready?.catch(() => {});
       const { session } = transaction;
       const tell = parts.sameTable?.watch(session, row.eventId);
       if (tell !== undefined) void transaction.follow().then((end) => tell(end === 'committed'));
       const statement = parts.insert(session.dialect, row);
       const since = sinceOf(scope);
-      const { written, ended } = transaction.join(statement, since, insertError, watch.onRow?.(row));
+      const { written, ended } = transaction.join(statement, since, insertError, watch.onRow?.(row), ready);
       const outcome = outcomeOf(row, ended);
       const erase = parts.erase?.(session.dialect, row);
       if (erase === undefined) return { written, outcome };
       // Sent with it: what the application sends next comes behind both.
-      const erased = transaction.join(erase, since, insertError);
+      const erased = transaction.join(erase, since, insertError, undefined, ready);
       return { written: Promise.all([written, erased.written]).then(() => {}), outcome };
     },
     refuse(reason, given) {

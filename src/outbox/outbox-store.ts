@@ -43,6 +43,23 @@ export interface OutboxStatistics {
   readonly avgProcessingTimeMs: number | null;
 }
 
+/** Who sends the rows of a table, as far as its database knows. */
+export interface Senders {
+  /** PostgreSQL deletes each row in the transaction that wrote it: the trigger of the SQL for Debezium. */
+  readonly erases: boolean;
+  /** The table has the column that Debezium's connector needs. */
+  readonly isRouted: boolean;
+  /**
+   * The log that a connector reads. PostgreSQL: `read` by one now; `kept` for one, by a logical replication slot of this database;
+   * `none`, no such slot. MySQL: `kept` with a binary log; who reads it is not known.
+   */
+  readonly log: 'none' | 'kept' | 'read';
+  /** Relays that are alive, by the database's clock. */
+  readonly relays: number;
+  /** Age of the PENDING row with the lowest id; `null`: none waits. */
+  readonly oldestMs: number | null;
+}
+
 /** Which rows; all of them where it is empty. */
 export interface RowFilter {
   readonly ids?: readonly number[];
@@ -78,6 +95,8 @@ export interface OutboxStore {
   readonly name: string;
   /** Checks the table, or makes it: as `svc.outbox.initialize-schema` says. */
   prepare(): Promise<void>;
+  /** Who sends the rows, as far as the database knows. */
+  senders(): Promise<Senders>;
   /** Stores events in a transaction of its own, all or none. */
   insert(rows: readonly OutboxRow[]): Promise<void>;
   /**

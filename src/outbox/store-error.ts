@@ -65,8 +65,8 @@ export function storeError(fault: StoreFault, details: StoreFaultDetails): SvcEr
       );
     case 'readOnly':
       return new SvcError(
-        'SVC_OUTBOX_NOT_ALLOWED',
-        `${database} is read-only${because}: name the primary server, or a file that can be written, in svc.outbox.datasource.url`,
+        'SVC_OUTBOX_READ_ONLY',
+        `${database} is read-only${because}: if that does not pass, as a failover does, name the primary server in svc.outbox.datasource.url`,
       );
     case 'tableMissing':
       return new SvcError(
@@ -97,6 +97,18 @@ export function wrongVersion(found: number, wanted: number, details: StoreFaultD
     `the table ${table} in ${database} has version ${found}, ${says}`,
   );
 }
+
+/** The table is set up for other settings, with which events would be lost. */
+export function contradiction(says: string): SvcError {
+  return new SvcError('SVC_OUTBOX_CONTRADICTION', says);
+}
+
+/** Whether it can pass by itself: a database that is away, or that has not become the primary yet. */
+export function isPassing(error: unknown): boolean {
+  return error instanceof SvcError && passing.has(error.code);
+}
+
+const passing: ReadonlySet<string> = new Set(['SVC_OUTBOX_UNREACHABLE', 'SVC_OUTBOX_READ_ONLY']);
 
 /** The value is not told: it may hold a password. */
 export function badUrl(says: string): SvcError {

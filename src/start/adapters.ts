@@ -136,6 +136,7 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
   return {
     name: dialect,
     prepare: async () => (await load()).prepare(),
+    senders: async () => (await load()).senders(),
     insert: async (rows) => (await load()).insert(rows),
     claim: async (owner, leaseMs) => (await load()).claim(owner, leaseMs),
     release: async (owner) => (await load.started())?.release(owner),

@@ -20,6 +20,7 @@ import { breakerOf, outboxState } from './outbox/outbox-state.ts';
 import { prepareStore } from './outbox/prepare-store.ts';
 import { runRelay } from './outbox/relay-in-process.ts';
 import { tellOfRows } from './outbox/stored-rows.ts';
+import { watchSenders } from './outbox/watch-senders.ts';
 
 /** The outbox of a process: the way of events into the application's transactions, and out of the table. */
 export interface StartedOutbox {
@@ -49,7 +50,14 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
     dialects.map((dialect) => [dialect, insertionFor(table, dialect)]),
   ) as Record<Dialect, ReturnType<typeof insertionFor>>;
   const erasures = new Map(dialects.map((dialect) => [dialect, eraseStatement(table, dialect)]));
-  const preparation = prepareStore(store, logger);
+  const dialect = dialectOf(datasource.url) ?? 'postgres';
+  const senders = watchSenders({
+    ...{ store, isRelay: publisherEnabled, logger },
+    settings: { dialect, table, publisherEnabled, retentionDays },
+  });
+  const { maxWaitMs } = config.broker;
+  const makesTables = initializeSchema === 'always';
+  const preparation = prepareStore({ store, senders, makesTables, maxWaitMs, logger });
   let unconfirmed = 0;
   // One relay is enough for all threads.
   const relay =
@@ -64,7 +72,11 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
   const writing = new Set<Promise<void>>();
   function storeAlone(row: OutboxRow): Promise<void> {
     // The first event may come before the table is there.
-    const written = isolate(() => preparation.tried.then(() => store.insert([row])));
+    const written = isolate(async () => {
+      await preparation.tried;
+      await preparation.ready();
+      await store.insert([row]);
+    });
     writing.add(written);
     const done = (): void => void writing.delete(written);
     written.then(done, done);
@@ -75,7 +87,7 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
   const stored = tellOfRows(relay, erases ? undefined : store.notices);
   const sameTable = createSameTable({
     ...{ store, table, isolate, logger, deletesAtOnce: retentionDays === 0 },
-    dialect: dialectOf(datasource.url) ?? 'postgres',
+    dialect,
   });
   const join = createOutboxJoin({
     insert: (dialect, row) => insertions[dialect](row),
@@ -85,12 +97,18 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
           return text === undefined ? undefined : { text, values: eraseValues(row) };
         }
       : undefined,
+    // Its tables were made before the application's first turn, and its drivers wait for nothing.
+    ready: dialect === 'sqlite' ? undefined : preparation.ready,
     sameTable,
     autocommit: onNoTransaction === 'autocommit' ? storeAlone : undefined,
     onStored: (row) => stored.tell(shardOf(row)),
     onUnconfirmed: () => void unconfirmed++,
   });
-  const managed = manageOutbox(config, store, broker, () => relay?.state(), sameTable.problem);
+  const managed = manageOutbox(config, store, broker, () => relay?.state(), {
+    problem: () => sameTable.problem() ?? senders.refusal()?.message,
+    remark: senders.remark,
+    isReady: preparation.isReady,
+  });
   return {
     join,
     managed,
@@ -114,6 +132,7 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
     },
     async close(deadlineMs) {
       preparation.stop();
+      senders.stop();
       stored.close();
       managed.close();
       await relay?.close(deadlineMs);

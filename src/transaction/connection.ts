@@ -139,7 +139,9 @@ export class Connection implements WatchedConnection {
   }
 
   private add(scope: Scope | undefined, begunBy: Course['begunBy']): Course {
-    const transaction = new Transaction(this.session, scope, (run) => this.atItsTurn(course, run));
+    const transaction = new Transaction(this.session, scope, (run, isLater) =>
+      this.atItsTurn(course, run, isLater),
+    );
     const course: Course = {
       transaction,
       isConfirmed: false,
@@ -155,11 +157,11 @@ export class Connection implements WatchedConnection {
 
   /**
    * What svc writes. Of a transaction whose BEGIN still waits behind another's COMMIT, it does so too. `pg` has it wait until the
-   * connection is free: what the application sends after it must not come before it.
+   * connection is free: what the application sends after it must not come before it. So has any driver where it `isLater`.
    */
-  private atItsTurn<R extends Promise<void> | undefined>(course: Course, run: () => R): R {
+  private atItsTurn<R extends Promise<void> | undefined>(course: Course, run: () => R, isLater = false): R {
     const isFirst = this.courses[0] === course;
-    if (this.session.dialect !== 'postgres') {
+    if (this.session.dialect !== 'postgres' && !isLater) {
       return this.line === undefined || isFirst ? run() : (this.inLine(nothing).then(run) as R);
     }
     if (!isFirst || !course.commitWaits) return this.inLine(run as () => Promise<void>) as R;

@@ -51,7 +51,8 @@ interface Failure {
   readonly since: number;
 }
 
-type InTurn = (run: () => Promise<void> | undefined) => Promise<void> | undefined;
+/** `isLater`: what it runs sends nothing at once, and nothing of the application may come before it. */
+type InTurn = (run: () => Promise<void> | undefined, isLater?: boolean) => Promise<void> | undefined;
 
 /** One transaction on one connection of the application, from its BEGIN to its end. */
 export class Transaction {
@@ -91,13 +92,14 @@ export class Transaction {
   /**
    * Writes into it, at once or before the next statement of the application. `since`: when the function began; `explain` makes of
    * the driver's error what the application may see. Throws that where the driver is synchronous. `onEnd` hears of the end at once,
-   * before anybody who awaits it.
+   * before anybody who awaits it. `ready`: it is written after that, and not where that rejects; with no synchronous driver.
    */
   join(
     statement: Statement,
     since: number,
     explain: (error: unknown) => unknown,
     onEnd?: (how: TransactionEnd) => void,
+    ready?: Promise<void>,
   ): Joined {
     const at = nextMoment();
     if (this.end !== undefined || this.isClosed) {
@@ -110,8 +112,8 @@ export class Transaction {
     const row = { statement, since, at, explain };
     // Who reads rows of a query one by one would wait for what waits for the last of them: then the COMMIT tells of an error.
     const isBusy = this.session.isBusy?.() === true;
-    if (this.session.runAll === undefined) {
-      const written = this.write([row]);
+    if (this.session.runAll === undefined || ready !== undefined) {
+      const written = this.write([row], ready);
       if (isBusy) written?.catch(nothing);
       return { written: isBusy ? undefined : written, ended };
     }
@@ -149,12 +151,13 @@ export class Transaction {
     return this.notTaken(rows, reason);
   }
 
-  private write(rows: readonly HeldRow[]): Promise<void> | undefined {
+  private write(rows: readonly HeldRow[], ready?: Promise<void>): Promise<void> | undefined {
     const { session } = this;
     const statements = rows.map(({ statement }) => statement);
     let written: Promise<void> | undefined;
     try {
-      written = this.inTurn(() => session.runAll?.(statements) ?? session.run(statements[0] as Statement));
+      const run = () => session.runAll?.(statements) ?? session.run(statements[0] as Statement);
+      written = this.inTurn(ready === undefined ? run : () => ready.then(run), ready !== undefined);
     } catch (reason) {
       throw this.notWritten(rows, reason);
     }

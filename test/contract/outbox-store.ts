@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { connectorSql } from '../../src/adapters/debezium/connector-sql.ts';
 import { dialects } from '../../src/adapters/sql/dialect.ts';
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
 import { type DialectName, quoteTable } from '../../src/outbox/insert-row.ts';
@@ -183,6 +184,40 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
         rows.map(shardOf),
       );
       for (const { created, clock } of found) assert.ok(Math.abs(Number(created) - Number(clock)) < 10_000);
+    });
+  });
+
+  describe('senders', () => {
+    it('are the relays that are alive, and how long the oldest row waits', async () => {
+      const nobody = { erases: false, isRouted: false, relays: 0, oldestMs: null };
+      const { log, ...found } = await store.senders();
+      assert.deepEqual(found, nobody);
+      assert.equal(log === 'none' || get().dialect !== 'sqlite', true);
+      await store.claim('one', 60_000);
+      await store.claim('two', 60_000);
+      await expire('two');
+      await stored(2);
+      await query(`UPDATE ${named()} SET created_at = ${ago(90_000)} WHERE id = 1`);
+      const { relays, oldestMs } = await store.senders();
+      assert.equal(relays, 1);
+      assert.ok((oldestMs ?? 0) >= 90_000 && (oldestMs ?? 0) < 100_000, `${oldestMs}`);
+    });
+
+    it('may be Debezium, once its column is there, and in PostgreSQL its trigger', async () => {
+      const kind = get().dialect;
+      if (kind === 'sqlite') return;
+      const sql = (erases: boolean) =>
+        connectorSql({ ...{ dialect: kind, table, headers: [], erases }, publication: `of_${table}` });
+      const run = async (text: string): Promise<void> => {
+        for (const statement of kind === 'postgres' ? [text] : text.split(/;\n+/).filter(Boolean))
+          await query(statement);
+      };
+      await run(sql(true));
+      const { isRouted, erases } = await store.senders();
+      assert.deepEqual([isRouted, erases], [true, kind === 'postgres']);
+      if (kind === 'mysql') return;
+      await run(sql(false));
+      assert.equal((await store.senders()).erases, false);
     });
   });
 

@@ -334,10 +334,10 @@ export function testServerStore(get: () => ServerUnderTest): void {
     await server.query(server.url, setReadOnly(url, true));
     try {
       await assert.rejects(store.claim('one', 1_000), {
-        code: 'SVC_OUTBOX_NOT_ALLOWED',
+        code: 'SVC_OUTBOX_READ_ONLY',
         message: /read-only/,
       });
-      await assert.rejects(store.insert([rowOf()]), { code: 'SVC_OUTBOX_NOT_ALLOWED' });
+      await assert.rejects(store.insert([rowOf()]), { code: 'SVC_OUTBOX_READ_ONLY' });
     } finally {
       await server.query(server.url, setReadOnly(url, false));
     }

@@ -25,6 +25,7 @@ describe('/actuator/svc-outbox', () => {
       return value;
     };
     return {
+      isReady: () => true,
       statistics: async () => orThrow({ ...statistics, ofTheRelay: 'hidden' }),
       replay: async (request) => {
         asked.push(request);

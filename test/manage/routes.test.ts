@@ -58,6 +58,21 @@ describe('management routes', () => {
       }
     });
 
+    it('readiness is DOWN while the tables of the outbox are made, whatever the broker says', async () => {
+      for (const [isReady, expected] of [
+        [false, [503, '{"status":"DOWN"}']],
+        [true, [200, '{"status":"UP"}']],
+      ] as const) {
+        const unused = (): never => assert.fail();
+        const outbox = { isReady: () => isReady, statistics: unused, replay: unused };
+        const { status, body } = await ask(
+          await start({}, fakeControls({ outbox })),
+          '/actuator/health/readiness',
+        );
+        assert.deepEqual([status, body], expected);
+      }
+    });
+
     it('readiness is that of the broker where it was asked for', async () => {
       const down = fakeControls({ health: async () => downHealth });
       for (const [controls, expected] of [

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { SvcError } from '../../src/ground/errors.ts';
 import { eraseStatement, eraseValues } from '../../src/outbox/erase-row.ts';
 import { createOutboxJoin } from '../../src/outbox/join.ts';
 import { runInScope, Scope } from '../../src/transaction/scope.ts';
@@ -69,3 +70,60 @@ describe('a row that is deleted in the transaction that writes it', () => {
     );
   });
 });
+
+for (const [dialect, manner] of [
+  ['postgres', 'holds'],
+  ['mysql', 'async'],
+] as const)
+  describe(`a row that is not to be written yet (${dialect})`, () => {
+    afterEach(loseConnections);
+
+    async function waiting() {
+      const ready = Promise.withResolvers<void>();
+      const fake = fakeConnection(dialect, manner);
+      const join = createOutboxJoin({
+        insert: () => ({ text: 'INSERT', values: [] }),
+        ready: () => ready.promise,
+        autocommit: undefined,
+        onStored() {},
+        onUnconfirmed() {},
+      });
+      const scope = new Scope(undefined);
+      await runInScope(scope, async () => {
+        await fake.run('BEGIN', 'open');
+        await fake.run('INSERT INTO orders VALUES (1)', 'open');
+      });
+      return { fake, ready, storing: join.store(outboxRow(), scope) };
+    }
+    const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+    it('goes before all that the application sends after it', async () => {
+      const { fake, ready, storing } = await waiting();
+      let isAdmitted = false;
+      const next = Promise.resolve(fake.connection.sends('ROLLBACK TO a')).then(() => {
+        isAdmitted = true;
+      });
+      await turn();
+      assert.deepEqual([fake.sent, isAdmitted], [[], false]);
+      ready.resolve();
+      await turn();
+      assert.deepEqual([fake.sent, isAdmitted], [['INSERT'], false]);
+      await fake.answer();
+      await Promise.all([next, storing.written]);
+      assert.equal(isAdmitted, true);
+    });
+
+    it('is not written where it would be lost: the call and the COMMIT fail with the reason', async () => {
+      const { fake, ready, storing } = await waiting();
+      const code = 'SVC_OUTBOX_CONTRADICTION';
+      const refused = assert.rejects(async () => storing.written, { code });
+      ready.reject(new SvcError(code, 'it contradicts'));
+      await refused;
+      const committed = assert.rejects(async () => fake.connection.sends('COMMIT'), { code });
+      await turn();
+      await fake.answer();
+      await committed;
+      assert.deepEqual(fake.sent, ['ROLLBACK']);
+      assert.equal(await storing.outcome, 'rolled_back');
+    });
+  });

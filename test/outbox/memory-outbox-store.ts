@@ -84,6 +84,7 @@ export function createMemoryOutboxStore(nowMs: () => number, table = createTable
     },
     statusOf: (eventId) => [...rows.values()].find((row) => row.eventId === eventId)?.status,
     prepare: () => call('prepare'),
+    senders: async () => ({ erases: false, isRouted: false, log: 'none', relays: 0, oldestMs: null }),
     async insert(inserted) {
       await call('insert');
       for (const row of inserted) put(row, false);

@@ -1,6 +1,6 @@
 // debezium/: what Debezium needs to send the rows of an outbox as the relay would: its configuration, and columns of the table.
 
-import { routeColumn } from '../../outbox/erase-row.ts';
+import { eraseSuffix, routeColumn } from '../../outbox/erase-row.ts';
 import { besideTable, partsOfTable, quoteName, quoteTable } from '../../outbox/insert-row.ts';
 import { badTable } from '../../outbox/store-error.ts';
 import { type HeaderColumn, headerColumns, routeMark } from './row-columns.ts';
@@ -53,7 +53,7 @@ $svc$`,
     `DO $svc$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_publication WHERE pubname = '${publication}') THEN
-    CREATE PUBLICATION ${named(publication)} FOR TABLE ${rows} WITH (publish = 'insert');
+    CREATE PUBLICATION ${named(publication)} FOR TABLE ${rows} WITH (publish = 'insert', publish_via_partition_root = true);
   END IF;
 END
 $svc$`,
@@ -73,9 +73,9 @@ function triggerOf(table: string, suffix: string, when: string): readonly string
 
 /** With the rights of its owner: the application may insert, and nothing else. */
 function erasure(table: string, erases: boolean): readonly string[] {
-  const [drop = '', create = ''] = triggerOf(table, '_erase', 'AFTER INSERT');
+  const [drop = '', create = ''] = triggerOf(table, eraseSuffix, 'AFTER INSERT');
   if (!erases) return [drop];
-  const run = quoteTable('postgres', table, '_erase');
+  const run = quoteTable('postgres', table, eraseSuffix);
   return [
     `CREATE OR REPLACE FUNCTION ${run}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $svc$
 BEGIN

@@ -7,6 +7,7 @@ import { badTable, type StoreFaultDetails, storeError, wrongVersion } from '../.
 import { ack, cleanup, deleteRows, fail, makePending } from './change-rows.ts';
 import { dialects, tablesOf } from './dialect.ts';
 import { claim, forgetDead, release } from './leases.ts';
+import { lookAtSenders } from './look-at-senders.ts';
 import { addPartition, dropPartition, lookAtPartitions } from './partitions.ts';
 import { migrate, readVersion, tryStatements } from './prepare.ts';
 import {
@@ -161,6 +162,8 @@ export function createSqlStore(
           schemaVersion: version,
         });
     },
+
+    senders: () => database.run(() => lookAtSenders(dialect, table), scan),
 
     async insert(rows) {
       if (rows.length === 0) return;

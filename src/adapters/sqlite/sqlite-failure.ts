@@ -49,8 +49,8 @@ function faultOf(code: string | undefined, message: string): StoreFault {
       return 'otherTable';
     return 'statement';
   }
-  if (/^SQLITE_READONLY/.test(code ?? '')) return 'readOnly';
-  if (/^SQLITE_(PERM|AUTH)/.test(code ?? '')) return 'notAllowed';
+  // A file does not become writable by itself.
+  if (/^SQLITE_(READONLY|PERM|AUTH)/.test(code ?? '')) return 'notAllowed';
   if (/^SQLITE_(BUSY|LOCKED)/.test(code ?? '')) return 'late';
   if (/^SQLITE_(CANTOPEN|IOERR|NOTADB|CORRUPT|PROTOCOL)/.test(code ?? '')) return 'unreachable';
   return code === undefined || code.startsWith('ERR_') ? 'unreachable' : 'statement';

@@ -2,6 +2,7 @@ import { loadConfig } from '../../config/read/load.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { consoleLogger, type Logger } from '../../observe/logger.ts';
 import { outboxDdl } from '../../start/adapters.ts';
+import { refusalOf, remarkOf } from '../../start/outbox/senders.ts';
 import { useOutbox } from '../../start/outbox/use-outbox.ts';
 import { type Dialect, dialectOf } from '../../transaction/dialect.ts';
 import { printable, printableJson } from '../printable.ts';
@@ -108,21 +109,28 @@ export async function runMigrate(args: readonly string[]): Promise<number> {
   return 0;
 }
 
-/** `svc outbox check`: whether the tables are there and the user of the configuration may do what a relay does. */
+/** `svc outbox check`: whether the tables are there, fit the settings, and the user of the configuration may do what a relay does. */
 export async function runTableCheck(args: readonly string[]): Promise<number> {
   const options = parseOutboxOptions(args, { hasFilters: false });
   const config = outboxConfig(options);
   const { table, datasource } = config.outbox;
   const scene = { dialect: dialectOf(datasource.url ?? '') ?? null, table };
+  const settings = { ...config.outbox, dialect: scene.dialect ?? 'postgres' };
   try {
-    const pending = await useOutbox(config, consoleLogger('warn'), async (store) => {
+    const { pending, warning } = await useOutbox(config, consoleLogger('warn'), async (store) => {
       await store.prepare();
-      return store.countPending();
+      const senders = await store.senders();
+      const refusal = refusalOf(settings, senders);
+      if (refusal !== undefined) throw refusal;
+      return { pending: await store.countPending(), warning: remarkOf(settings, senders, false) };
     });
-    if (options.isJson) process.stdout.write(`${printableJson({ ok: true, ...scene, pending }, 2)}\n`);
+    if (options.isJson)
+      process.stdout.write(
+        `${printableJson({ ok: true, ...scene, pending, ...(warning && { warning }) }, 2)}\n`,
+      );
     else
       process.stdout.write(
-        `outbox: the tables of ${table} are as this version of svc needs them, and its user may use them; ${eventsOf(pending)} pending\n`,
+        `outbox: the tables of ${table} are as this version of svc needs them, and its user may use them; ${eventsOf(pending)} pending\n${warning ? `warning: ${warning}\n` : ''}`,
       );
     return 0;
   } catch (error) {

@@ -22,20 +22,30 @@ export interface ManagedOutbox extends OutboxControls {
   close(): void;
 }
 
+/** What else than its database makes an outbox unfit. */
+export interface OutboxFitness {
+  /** Makes its health DOWN: one line. */
+  problem(): string | undefined;
+  /** Shown beside it: one line. */
+  remark(): string | undefined;
+  isReady?(): boolean;
+}
+
 export function manageOutbox(
   config: Config,
   store: OutboxStore,
   broker: Broker,
   relay: () => RelayState | undefined,
-  problem?: () => string | undefined,
+  fitness: OutboxFitness,
 ): ManagedOutbox {
   const statistics = createStatistics({ store, clock: systemClock, isolate });
   const countPending = (): Promise<number> => isolate(() => store.countPending());
-  const health = createOutboxHealth({ countPending, statistics, relay, problem, clock: systemClock });
+  const health = createOutboxHealth({ countPending, statistics, relay, ...fitness, clock: systemClock });
   const replay = loadOnce(() => openReplay(config, store, broker));
   return {
     statistics: statistics.report,
     replay: async (request) => (await replay()).run(request),
+    isReady: fitness.isReady ?? (() => true),
     health: health.ask,
     oldestPendingMs: health.oldestPendingMs,
     close: () => void replay.started()?.then((running) => running.stop()),

@@ -12,6 +12,8 @@ export interface OutboxHealthOptions {
   readonly relay: () => RelayState | undefined;
   /** Something else that makes it DOWN: one line. */
   readonly problem?: (() => string | undefined) | undefined;
+  /** Something that does not: one line. */
+  readonly remark?: (() => string | undefined) | undefined;
   readonly clock: Clock;
 }
 
@@ -36,6 +38,7 @@ export function createOutboxHealth({
   statistics,
   relay,
   problem,
+  remark,
   clock,
 }: OutboxHealthOptions): {
   ask(): Promise<OutboxHealth>;
@@ -85,6 +88,7 @@ export function createOutboxHealth({
         await inTime(found, { limitMs: answerMs, keepsAlive: false, late: () => undefined });
       const state = relay();
       const error = last?.error ?? problem?.();
+      const warning = remark?.();
       return {
         status: error === undefined ? 'UP' : 'DOWN',
         circuitBreakerState: state?.circuitBreakerState ?? null,
@@ -94,6 +98,7 @@ export function createOutboxHealth({
         totalFailed: last?.failed ?? null,
         oldestPendingMs: oldestPendingMs(),
         ...(error !== undefined && { error }),
+        ...(warning !== undefined && { warning }),
       };
     },
     oldestPendingMs() {

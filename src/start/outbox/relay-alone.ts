@@ -3,7 +3,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config/config.ts';
 import { readSource } from '../../context/source.ts';
 import { systemClock } from '../../ground/clock.ts';
-import { SvcError } from '../../ground/errors.ts';
 import { version } from '../../ground/version.ts';
 import { createPublishDurations } from '../../observe/durations.ts';
 import { isolate } from '../../observe/isolate.ts';
@@ -13,15 +12,18 @@ import { createLedger } from '../../observe/outcomes.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import type { Relay } from '../../outbox/relay/relay.ts';
 import { firstStorePauseMs, longestStorePauseMs } from '../../outbox/relay/relay-settings.ts';
-import { backoffMs } from '../../outbox/relay/signal.ts';
+import { backoffMs, reasonOf } from '../../outbox/relay/signal.ts';
+import { isPassing } from '../../outbox/store-error.ts';
 import type { Broker } from '../../publish/broker.ts';
 import { createLossAlert } from '../../publish/tiers/loss-alert.ts';
+import { dialectOf } from '../../transaction/dialect.ts';
 import { openBroker, openOutboxStore } from '../adapters.ts';
 import { manageLater } from '../management-later.ts';
 import { brokerSettingsOf } from '../settings.ts';
 import { manageOutbox } from './managed-outbox.ts';
 import { openRelay } from './open-relay.ts';
 import { breakerOf, outboxState } from './outbox-state.ts';
+import { watchSenders } from './watch-senders.ts';
 
 const holdMs = 60_000;
 const closeMs = 5_000;
@@ -38,7 +40,20 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
   const store = openOutboxStore({ url: datasource.url ?? '', table, initializeSchema, logger });
   const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
   let relay: Relay | undefined;
-  const outbox = manageOutbox(config, store, broker, () => relay?.state());
+  const { publisherEnabled, retentionDays } = config.outbox;
+  const senders = watchSenders({
+    ...{ store, isRelay: true, logger },
+    settings: {
+      dialect: dialectOf(datasource.url ?? '') ?? 'postgres',
+      table,
+      publisherEnabled,
+      retentionDays,
+    },
+  });
+  const outbox = manageOutbox(config, store, broker, () => relay?.state(), {
+    problem: () => senders.refusal()?.message,
+    remark: senders.remark,
+  });
   const source = readSource(config.service);
   const management = manageLater(config, logger, {
     ...{ broker, outbox, alert: createLossAlert(logger, systemClock) },
@@ -57,6 +72,9 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
   });
   try {
     await prepare(store, logger, stopping);
+    await senders.look();
+    const refusal = senders.refusal();
+    if (refusal !== undefined) throw refusal;
     if (stopping.aborted) return true;
     relay = await openRelay(config, store, broker, logger);
     relay.start();
@@ -66,20 +84,21 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
     logger.info('relay: stops after the batch under way');
     return await relay.stop(config.shutdown.timeoutMs);
   } finally {
+    senders.stop();
     outbox.close();
     await Promise.all([store.close(closeMs), broker.close(closeMs), management.close()]);
     clearInterval(hold);
   }
 }
 
-/** A database that is away comes back; whatever else is wrong somebody has to mend. */
+/** A database that is away comes back, and one that is read-only may be about to become the primary; whatever else is wrong somebody has to mend. */
 async function prepare(store: OutboxStore, logger: Logger, stopping: AbortSignal): Promise<void> {
   for (let failures = 1; !stopping.aborted; failures++) {
     try {
       return await isolate(() => store.prepare());
     } catch (error) {
-      if (!(error instanceof SvcError) || error.code !== 'SVC_OUTBOX_UNREACHABLE') throw error;
-      logger.warn(`relay: waits for the database: ${error.message}`);
+      if (!isPassing(error)) throw error;
+      logger.warn(`relay: waits for the database: ${reasonOf(error)}`);
       const pauseMs = backoffMs(failures, firstStorePauseMs, longestStorePauseMs);
       await sleep(pauseMs, undefined, { signal: stopping }).catch(() => {});
     }

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import sinon from 'sinon';
+import type { Senders } from '../../../src/outbox/outbox-store.ts';
+import { lookMs, refusedLookMs, watchSenders } from '../../../src/start/outbox/watch-senders.ts';
+
+const plain: Senders = { erases: false, isRouted: false, log: 'none', relays: 1, oldestMs: null };
+
+describe('a look at who sends the rows', () => {
+  let time: sinon.SinonFakeTimers;
+  beforeEach(() => {
+    time = sinon.useFakeTimers();
+  });
+  afterEach(() => time.restore());
+
+  function watched() {
+    const lines: string[] = [];
+    const say = (level: string) => (message: string) => void lines.push(`${level} ${message.slice(0, 30)}`);
+    const state = { now: plain as Senders | Error, looks: 0 };
+    const watch = watchSenders({
+      store: {
+        async senders() {
+          state.looks++;
+          if (state.now instanceof Error) throw state.now;
+          return state.now;
+        },
+      },
+      settings: { dialect: 'postgres', table: 't', publisherEnabled: false, retentionDays: 7 },
+      isRelay: false,
+      logger: { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') },
+    });
+    return { watch, state, lines };
+  }
+
+  it('is repeated each minute, while calls fail each 5 s; what it finds is said once, and what it cannot ask stays', async () => {
+    const { watch, state, lines } = watched();
+    await watch.look();
+    state.now = { ...plain, erases: true };
+    await time.tickAsync(lookMs - 1);
+    assert.equal(watch.refusal(), undefined);
+    await time.tickAsync(1);
+    assert.equal(watch.refusal()?.code, 'SVC_OUTBOX_CONTRADICTION');
+    state.now = new Error('away');
+    await time.tickAsync(refusedLookMs);
+    assert.equal(watch.refusal()?.code, 'SVC_OUTBOX_CONTRADICTION');
+    state.now = plain;
+    await time.tickAsync(refusedLookMs);
+    assert.equal(watch.refusal(), undefined);
+    assert.equal(state.looks, 4);
+    assert.deepEqual(lines, [
+      'error outbox: a trigger of the table',
+      'debug outbox: who sends the rows is ',
+      'info outbox: the table t fits the s',
+    ]);
+  });
+
+  it('of rows that nobody sends is said once, however long they wait', async () => {
+    const { watch, state, lines } = watched();
+    state.now = { ...plain, relays: 0, oldestMs: 70_000 };
+    await watch.look();
+    state.now = { ...plain, relays: 0, oldestMs: 130_000 };
+    await time.tickAsync(lookMs);
+    assert.match(watch.remark() ?? '', /wait for 2 min/);
+    assert.equal(lines.length, 1);
+    watch.stop();
+    await time.tickAsync(lookMs * 3);
+    assert.equal(state.looks, 2);
+  });
+});
