@@ -53,6 +53,8 @@ export const errorCatalogue = {
   SVC_CAPTURE_RESULT_UNKNOWN:
     'A function commits a transaction of its own before it returns, and its event for the outbox needs what it returns.',
   SVC_OUTBOX_INSERT: 'The database did not take the row of an event; its transaction is rolled back.',
+  SVC_OUTBOX_COMMITTED:
+    'The transaction of a call was committed before the call had ended, without its event.',
   SVC_OUTBOX_NO_TRANSACTION: 'An event for the outbox was made outside any transaction.',
   SVC_OUTBOX_SEVERAL_TRANSACTIONS:
     'A call took part in more than one open transaction; nothing says which one its event belongs to.',

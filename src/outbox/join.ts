@@ -1,9 +1,9 @@
 import { SvcError } from '../ground/errors.ts';
 import type { Dialect } from '../transaction/dialect.ts';
 import type { Statement, TransactionEnd } from '../transaction/driver.ts';
-import { findTransactions } from '../transaction/find-transaction.ts';
+import { findTransactions, isUndone, startIn } from '../transaction/find-transaction.ts';
 import { currentScope, type Scope } from '../transaction/scope.ts';
-import { nextMoment } from '../transaction/transaction.ts';
+import type { PartEnd } from '../transaction/transaction.ts';
 import { insertError } from './insert-error.ts';
 import type { OutboxRow } from './outbox-row.ts';
 import { checkRow } from './row-limits.ts';
@@ -17,7 +17,7 @@ export interface Storing {
    * taken it already, or gets it before the next statement or with the COMMIT, which fails then where the row does.
    */
   readonly written: Promise<void> | undefined;
-  /** Never rejects: what was not written is rolled back. */
+  /** What was not written is rolled back. Rejects only where the transaction was committed without it: it is refused. */
   readonly outcome: Promise<'outbox' | 'rolled_back'>;
 }
 
@@ -52,20 +52,24 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
 
   async function outcomeOf(
     row: OutboxRow,
-    ended: Promise<TransactionEnd>,
-  ): Promise<'outbox' | 'rolled_back'> {
+    ended: Promise<PartEnd>,
+    late?: () => Promise<Storing> | undefined,
+  ): Storing['outcome'] {
     pending++;
     const end = await ended;
     pending--;
+    if (end === 'left out') return (await late?.())?.outcome ?? 'rolled_back';
     if (end === 'rolled_back') return end;
     if (end === 'unknown') parts.onUnconfirmed();
     parts.onStored(row);
     return 'outbox';
   }
 
-  function storeAlone(row: OutboxRow): Storing {
-    if (parts.autocommit === undefined) throw noTransaction();
-    const onEnd = watch.onRow?.(row);
+  function storeAlone(row: OutboxRow, reason: () => SvcError, onEnd = watch.onRow?.(row)): Storing {
+    if (parts.autocommit === undefined) {
+      onEnd?.('rolled_back');
+      throw reason();
+    }
     const written = parts.autocommit(row);
     if (onEnd !== undefined) tellEnd(written, onEnd);
     const outcome = written.then(
@@ -75,32 +79,55 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
     return { written, outcome };
   }
 
+  /** What its call wrote was committed before the row could be with it. Throws where nobody knows whether it was. */
+  function storeLate(row: OutboxRow, end: TransactionEnd | undefined, onEnd = watch.onRow?.(row)): Storing {
+    if (end !== 'unknown') return storeAlone(row, committed, onEnd);
+    onEnd?.('rolled_back');
+    throw unknownEnd();
+  }
+
   return {
     store(row, given) {
       checkRow(row);
+      if (given !== undefined && isUndone(given)) {
+        watch.onRow?.(row)?.('rolled_back');
+        return { written: undefined, outcome: Promise.resolve('rolled_back') };
+      }
       const scope = given ?? currentScope();
       const [transaction, ...others] = findTransactions(scope);
-      if (transaction === undefined) return storeAlone(row);
+      if (transaction === undefined)
+        return scope?.outlived === undefined
+          ? storeAlone(row, noTransaction)
+          : storeLate(row, scope.outlived);
       if (others.length > 0) throw severalTransactions();
       const ready = parts.ready?.();
       // It may be that nothing is written, and nobody waits for it.
       ready?.catch(() => {});
       const { session } = transaction;
       const tell = parts.sameTable?.watch(session, row.eventId);
-      if (tell !== undefined) void transaction.follow().then((end) => tell(end === 'committed'));
       const statement = parts.insert(session.dialect, row);
-      const since = sinceOf(scope);
-      const { written, ended } = transaction.join(statement, since, insertError, watch.onRow?.(row), ready);
-      const outcome = outcomeOf(row, ended);
+      const from = startIn(transaction, scope);
+      const onRowEnd = watch.onRow?.(row);
+      let late: Promise<Storing> | undefined;
+      const onEnd = (how: PartEnd): void => {
+        tell?.(how === 'committed');
+        if (how !== 'left out') onRowEnd?.(how);
+        else late = new Promise((resolve) => resolve(storeLate(row, transaction.ended, onRowEnd)));
+        late?.catch(() => {});
+      };
+      const joined = transaction.join(statement, from, insertError, onEnd, ready);
+      const written = joined.written?.then(async () => (await late)?.written);
+      const outcome = outcomeOf(row, joined.ended, () => late);
       const erase = parts.erase?.(session.dialect, row);
       if (erase === undefined) return { written, outcome };
       // Sent with it: what the application sends next comes behind both.
-      const erased = transaction.join(erase, since, insertError, undefined, ready);
+      const erased = transaction.join(erase, from, insertError, undefined, ready);
       return { written: Promise.all([written, erased.written]).then(() => {}), outcome };
     },
     refuse(reason, given) {
       const scope = given ?? currentScope();
-      for (const transaction of findTransactions(scope)) transaction.fail(reason, sinceOf(scope));
+      for (const transaction of findTransactions(scope))
+        transaction.fail(reason, startIn(transaction, scope));
     },
     pending: () => pending,
   };
@@ -113,14 +140,24 @@ function tellEnd(written: Promise<void>, onEnd: OnRowEnd): void {
   );
 }
 
-function sinceOf(scope: Scope | undefined): number {
-  return scope === undefined || scope.isFollowUp ? nextMoment() : scope.since;
-}
-
 function noTransaction(): SvcError {
   return new SvcError(
     'SVC_OUTBOX_NO_TRANSACTION',
     'an event for the outbox was made outside any transaction that svc knows of: call the function within one; where a driver is not followed use outbox.withTransaction, where it is in a bundle outbox.watch; or set svc.outbox.on-no-transaction: autocommit',
+  );
+}
+
+function committed(): SvcError {
+  return new SvcError(
+    'SVC_OUTBOX_COMMITTED',
+    'the transaction that a call wrote in was committed before the call had ended: what it wrote is there, and its event is not; await the call before the COMMIT, or set svc.outbox.on-no-transaction: autocommit, which stores the event by itself',
+  );
+}
+
+function unknownEnd(): SvcError {
+  return new SvcError(
+    'SVC_OUTBOX_COMMITTED',
+    'the COMMIT of the transaction that a call wrote in was sent before the call had ended, and its answer never came: what it wrote may be there, and its event is not; await the call before the COMMIT',
   );
 }
 

@@ -143,10 +143,16 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     const row = { eventId, eventType, aggregateType, aggregateId, topic, key, headers, payload, occurredAt };
     try {
       const { written, outcome } = outbox.store(row, scope);
-      void outcome.then((known) => {
-        trace.end(known);
-        entry.close(known);
-      });
+      outcome.then(
+        (known) => {
+          trace.end(known);
+          entry.close(known);
+        },
+        (error) => {
+          trace.end('refused');
+          refuse(eventType, entry, error);
+        },
+      );
       return written;
     } catch (error) {
       trace.end('refused');

@@ -1,4 +1,3 @@
-import { isolate } from '../observe/isolate.ts';
 import { type Course, commitsIt, followSavepoint, isLeaving, isQuery } from './course.ts';
 import type {
   Admission,
@@ -11,6 +10,7 @@ import type {
   WatchedConnection,
 } from './driver.ts';
 import type { HeldRow } from './held-rows.ts';
+import { isolated } from './isolated-session.ts';
 import { currentScope, enterFollowUp, type Scope } from './scope.ts';
 import { kindOf, type StatementKind } from './statements.ts';
 import { type CallbackResult, Transaction } from './transaction.ts';
@@ -49,11 +49,11 @@ export class Connection implements WatchedConnection {
     const before = this.courses.at(-1);
     const gate = this.begins(kind);
     const course = this.courses.at(-1);
-    const writes = all.some(({ is }) => is === 'write');
-    currentScope()?.uses(course?.transaction, writes);
+    const commits = course?.rollbackIsSent === false && all.some((one) => commitsIt(one, course));
+    this.follows(all, course, course !== before);
     if (gate !== undefined) return gate;
     if (course !== undefined) {
-      if (all.some((one) => commitsIt(one, course))) {
+      if (commits) {
         course.commitIsCalled = kind.is === 'commit';
         const isAlone = kind.is === 'commit' && kind.all === undefined && this.line === undefined;
         return this.commits(course, takesRows && isAlone);
@@ -61,8 +61,11 @@ export class Connection implements WatchedConnection {
       // ROLLBACK; BEGIN in one text: the next one is told by the answer.
       if (kind.is === 'rollback' || (course === before && all.some(({ is }) => is === 'rollback')))
         course.rollbackIsSent = true;
-      for (const one of all) followSavepoint(one, course.transaction);
-      if (kind.is !== 'rollback') return this.afterHeld(course, kind.is === 'rollback to');
+      if (kind.is !== 'rollback')
+        return this.afterHeld(
+          course,
+          all.some(({ is }) => is === 'rollback to'),
+        );
     }
     return this.line && this.inLine(nothing);
   }
@@ -72,14 +75,26 @@ export class Connection implements WatchedConnection {
     return course === undefined ? this.line && this.inLine(nothing) : this.afterHeld(course, false);
   }
 
-  /** Rows that are held are before what the application sends next. A rollback to a savepoint goes on without them. */
-  private afterHeld({ transaction, rollbackIsSent }: Course, isForgiving: boolean): Admission {
-    const written = rollbackIsSent ? undefined : transaction.writeHeld();
+  /** Tells the function that sends them, and the savepoints, in the order of the text. */
+  private follows(all: readonly StatementKind[], course: Course | undefined, isNew: boolean): void {
+    const scope = currentScope();
+    // Behind a COMMIT or ROLLBACK that is on its way nothing is in its transaction.
+    let inside = course === undefined || isLeaving(course) ? undefined : course.transaction;
+    scope?.uses(inside, false);
+    for (const one of all) {
+      if (one.is === 'write') scope?.uses(inside, true);
+      if (inside !== undefined) followSavepoint(one, inside);
+      if (!isNew && (one.is === 'rollback' || one.is === 'commit')) inside = undefined;
+    }
+  }
+
+  /** Rows that are held are before what the application sends next, and behind a rollback to a savepoint, which would undo them. */
+  private afterHeld({ transaction, rollbackIsSent }: Course, undoes: boolean): Admission {
+    const written = rollbackIsSent || undoes ? undefined : transaction.writeHeld();
     if (written === undefined) return this.line && this.inLine(nothing);
-    const admitted = isForgiving ? written.catch(nothing) : written;
     // It may be long until its turn.
-    admitted.catch(nothing);
-    return this.inLine(() => admitted);
+    written.catch(nothing);
+    return this.inLine(() => written);
   }
 
   answered(status: TransactionStatus, ended: TransactionEnd | undefined): void {
@@ -161,10 +176,10 @@ export class Connection implements WatchedConnection {
    */
   private atItsTurn<R extends Promise<void> | undefined>(course: Course, run: () => R, isLater = false): R {
     const isFirst = this.courses[0] === course;
-    if (this.session.dialect !== 'postgres' && !isLater) {
-      return this.line === undefined || isFirst ? run() : (this.inLine(nothing).then(run) as R);
-    }
-    if (!isFirst || !course.commitWaits) return this.inLine(run as () => Promise<void>) as R;
+    const isNext = isFirst && course.commitWaits;
+    if (this.session.dialect !== 'postgres' && !isLater)
+      return this.line === undefined || isNext ? run() : (this.inLine(nothing).then(run) as R);
+    if (!isNext) return this.inLine(run as () => Promise<void>) as R;
     const written = run();
     this.holdLine(Promise.allSettled([this.line, written]).then(nothing));
     return written;
@@ -241,28 +256,14 @@ export class Connection implements WatchedConnection {
 
   private end(course: Course, how: TransactionEnd | undefined): void {
     if (!this.courses.includes(course)) return;
-    const { transaction, commitIsSent } = course;
+    const { transaction, commitIsSent, isConfirmed } = course;
     this.courses = this.courses.filter((one) => one !== course);
     if (how === 'committed' && !commitIsSent && transaction.isIncomplete) this.onUngated();
-    transaction.hasEnded(how ?? (commitIsSent ? 'unknown' : 'rolled_back'));
+    transaction.hasEnded(how ?? (commitIsSent ? 'unknown' : 'rolled_back'), !isConfirmed);
   }
 }
 
 const rollbackStatement: Statement = { text: 'ROLLBACK', values: [] };
-
-/** What svc runs on it is its own work: not captured, not traced, not seen as the application's. */
-function isolated(session: DriverSession): DriverSession {
-  return {
-    dialect: session.dialect,
-    status: () => session.status(),
-    beginsByItself: () => session.beginsByItself?.() === true,
-    run: (statement) => isolate(() => session.run(statement)),
-    ...(session.isBusy && { isBusy: () => session.isBusy?.() === true }),
-    ...(session.runAll && {
-      runAll: (statements) => isolate(() => session.runAll?.(statements) ?? Promise.resolve()),
-    }),
-  };
-}
 
 /** Of the ORM's `transaction()` that sends this COMMIT. */
 function callbackResult(): CallbackResult | undefined {

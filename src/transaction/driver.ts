@@ -13,13 +13,21 @@ export type TransactionStatus = 'none' | 'open' | 'doomed';
 /** `unknown`: its COMMIT was sent, and the answer never came. */
 export type TransactionEnd = 'committed' | 'rolled_back' | 'unknown';
 
+/** What a session rejects with, or throws, where the transaction of a statement of svc has ended when its turn has come. */
+export class TransactionOver extends Error {
+  constructor() {
+    super('the transaction is over');
+  }
+}
+
 /**
  * PORT: one connection of the application, as its driver has it. A folder under `adapters/` patches a driver and implements it.
  *
  * - `status` is what the database itself has said last, never what the text of a statement suggests.
  * - `run` sends a statement of svc behind what the application has sent, with the driver's own unpatched method; nothing of it
  *   is captured or traced. It resolves when the database has answered, or returns `undefined` where the driver is synchronous
- *   and the answer is there. Rejects, or throws, with the driver's error. Outside a transaction it sends nothing but a ROLLBACK.
+ *   and the answer is there. Rejects, or throws, with the driver's error. Outside a transaction it sends nothing but a ROLLBACK, and
+ *   nothing where `isOpen` says no when its turn has come: what was sent before it may have begun the next transaction.
  * - `runAll`: the same for several, in one write; the first that the database does not take ends it. With it rows of svc wait for the
  *   application's next statement, and go with its COMMIT where that is one: only for a database that a failed statement dooms the
  *   transaction in.
@@ -31,8 +39,8 @@ export interface DriverSession {
   status(): TransactionStatus;
   isBusy?(): boolean;
   beginsByItself?(): boolean;
-  run(statement: Statement): Promise<void> | undefined;
-  runAll?(statements: readonly Statement[]): Promise<void>;
+  run(statement: Statement, isOpen?: () => boolean): Promise<void> | undefined;
+  runAll?(statements: readonly Statement[], isOpen: () => boolean): Promise<void>;
 }
 
 /** Where a statement may go: at once, or after the promise; where that rejects, not at all. */

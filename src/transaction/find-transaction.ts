@@ -1,6 +1,6 @@
 import type { TransactionEnd } from './driver.ts';
 import { currentScope, type Scope } from './scope.ts';
-import type { Transaction } from './transaction.ts';
+import { nextMoment, type Transaction } from './transaction.ts';
 
 /**
  * The open transactions that a call took part in: the one that the application has named; else those it wrote in, or else read in;
@@ -25,10 +25,22 @@ export function pinnedOf(own: Scope | undefined): Transaction | undefined {
   return undefined;
 }
 
+/** What a call has written is rolled back; or it has written nothing, and was called within what is. */
+export function isUndone(own: Scope): boolean {
+  if (own.wroteInVain) return true;
+  return findTransactions(own).some((transaction) => transaction.hasUndone(own.startIn(transaction)));
+}
+
 /** How the transaction of a call ends, once it does; `undefined`: the call took part in none. */
 export function endOfTransaction(own: Scope | undefined): Promise<TransactionEnd> | undefined {
+  if (own !== undefined && isUndone(own)) return Promise.resolve('rolled_back');
   const found = findTransactions(own);
   if (found.length === 0) return undefined;
-  const ends = Promise.all(found.map((transaction) => transaction.follow()));
+  const ends = Promise.all(found.map((transaction) => transaction.follow(startIn(transaction, own))));
   return ends.then((all) => (all.includes('rolled_back') ? 'rolled_back' : 'committed'));
+}
+
+/** What is undone with this undoes the event of a call, and nothing else does. */
+export function startIn(transaction: Transaction, own: Scope | undefined): number {
+  return own === undefined || own.isFollowUp ? nextMoment() : own.startIn(transaction);
 }

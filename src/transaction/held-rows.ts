@@ -3,8 +3,8 @@ import type { Statement } from './driver.ts';
 /** One row that waits for the next statement of the application. */
 export interface HeldRow {
   readonly statement: Statement;
-  /** When its function began. */
-  readonly since: number;
+  /** What is undone with this undoes the row: the first write of its function, or its call. */
+  readonly from: number;
   /** When it was held. */
   readonly at: number;
   /** Makes of the driver's error what the application may see. */
@@ -38,7 +38,7 @@ export class HeldRows {
     return rows;
   }
 
-  /** Those since then are undone before they were written. */
+  /** Those of functions since then are undone before they were written, and those that were written since then are gone. */
   dropSince(at: number): void {
     this.rows = this.rows.filter((row) => row.at < at);
   }

@@ -6,6 +6,7 @@ import {
   type CallbackResult,
   nextMoment,
   type Transaction,
+  type TransactionEnd,
 } from './transaction.ts';
 
 /**
@@ -25,11 +26,15 @@ export class Scope implements Beginner {
   callbackResult: CallbackResult | undefined;
   /** Named by the application: what is called in here belongs to it, whatever else was seen. */
   pinned: Transaction | undefined;
-  /** Something was written here that no transaction held, or one that has ended. */
+  /** Something was written here that no transaction held, or one that has ended and was not rolled back. */
   wroteOutside = false;
+  /** How the latter has ended. */
+  outlived: TransactionEnd | undefined;
   /** The same of any statement. */
   sentOutside = false;
   private used: Use[] = [];
+  /** Something was written in a transaction that was rolled back. */
+  private hasLost = false;
 
   constructor(parent: Scope | undefined, isFollowUp = false) {
     this.parent = parent;
@@ -38,9 +43,10 @@ export class Scope implements Beginner {
 
   /** A statement was called here, or inside of it. */
   uses(transaction: Transaction | undefined, writes: boolean): void {
+    const wroteAt = writes ? nextMoment() : undefined;
     for (let scope: Scope | undefined = this; scope !== undefined; scope = scope.parent) {
       if (transaction !== undefined) {
-        scope.add(transaction, writes);
+        scope.add(transaction, wroteAt);
         continue;
       }
       scope.sentOutside = true;
@@ -48,34 +54,57 @@ export class Scope implements Beginner {
     }
   }
 
-  /** The open transactions it took part in: those it wrote in, where there are any. */
+  /** The open transactions it took part in: those it wrote in, where there are any, and there those in which that stands. */
   open(): readonly Transaction[] {
     this.forgetEnded();
-    const written = this.used.filter(({ writes }) => writes);
-    return (written.length > 0 ? written : this.used).map(({ transaction }) => transaction);
+    const written = this.used.filter(({ wroteAt }) => wroteAt !== undefined);
+    const standing = written.filter(stands);
+    const found = [standing, written, this.used].find(({ length }) => length > 0) ?? [];
+    return found.map(({ transaction }) => transaction);
   }
 
-  private add(transaction: Transaction, writes: boolean): void {
+  get wroteInVain(): boolean {
+    this.forgetEnded();
+    const written = this.used.filter(({ wroteAt }) => wroteAt !== undefined);
+    return !this.wroteOutside && (this.hasLost || written.length > 0) && !written.some(stands);
+  }
+
+  /** What is undone in this transaction with all of it: its first write there that stands, or its call. */
+  startIn(transaction: Transaction): number {
+    return this.used.find((one) => one.transaction === transaction)?.wroteAt ?? this.since;
+  }
+
+  private add(transaction: Transaction, wroteAt: number | undefined): void {
     const known = this.used.find((one) => one.transaction === transaction);
     if (known !== undefined) {
-      known.writes ||= writes;
+      if (wroteAt !== undefined && !stands(known)) known.wroteAt = wroteAt;
       return;
     }
     this.forgetEnded();
-    this.used.push({ transaction, writes });
+    this.used.push({ transaction, wroteAt });
   }
 
   private forgetEnded(): void {
     if (this.used.every(({ transaction }) => transaction.isOpen)) return;
-    if (this.used.some(({ transaction, writes }) => writes && !transaction.isOpen)) this.wroteOutside = true;
+    for (const use of this.used) {
+      if (use.transaction.isOpen || use.wroteAt === undefined) continue;
+      if (stands(use)) {
+        this.wroteOutside = true;
+        this.outlived = use.transaction.ended;
+      } else this.hasLost = true;
+    }
     this.used = this.used.filter(({ transaction }) => transaction.isOpen);
   }
 }
 
 interface Use {
   readonly transaction: Transaction;
-  /** Something was written in it. */
-  writes: boolean;
+  /** The first write in it that stands, or else one that was undone. */
+  wroteAt: number | undefined;
+}
+
+function stands({ transaction, wroteAt }: Use): boolean {
+  return wroteAt !== undefined && !transaction.hasUndone(wroteAt);
 }
 
 const storage = shared('transaction-scopes', () => new AsyncLocalStorage<Scope | undefined>());

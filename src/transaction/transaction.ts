@@ -1,8 +1,10 @@
 import { shared } from '../ground/lifecycle.ts';
-import type { DriverSession, Statement, TransactionEnd } from './driver.ts';
+import { type DriverSession, type Statement, type TransactionEnd, TransactionOver } from './driver.ts';
 import { type HeldRow, HeldRows } from './held-rows.ts';
+import { type PartEnd, Parts, unlessRolledBack } from './parts.ts';
+import { Savepoints } from './savepoints.ts';
 
-export type { TransactionEnd };
+export type { PartEnd, TransactionEnd };
 
 /** What the callback of an ORM's `transaction()` returned, before its COMMIT. */
 export interface CallbackResult {
@@ -18,6 +20,8 @@ export type BeforeCommit = (result: CallbackResult | undefined) => Promise<void>
 export interface Beginner {
   readonly parent: Beginner | undefined;
   readonly since: number;
+  /** It has written, and all of that was rolled back. */
+  readonly wroteInVain: boolean;
   beforeCommit: BeforeCommit | undefined;
 }
 
@@ -37,18 +41,13 @@ export interface Joined {
    */
   readonly written: Promise<void> | undefined;
   /** What became of it. Resolves when the transaction, or the savepoint around it, has ended. */
-  readonly ended: Promise<TransactionEnd>;
-}
-
-interface Part {
-  readonly at: number;
-  readonly end: (how: TransactionEnd) => void;
+  readonly ended: Promise<PartEnd>;
 }
 
 interface Failure {
   readonly error: unknown;
-  /** Where the function began that failed: a savepoint from before that undoes all of it. */
-  readonly since: number;
+  /** As of a part: a savepoint from before that undoes all of the function that failed. */
+  readonly from: number;
 }
 
 /** `isLater`: what it runs sends nothing at once, and nothing of the application may come before it. */
@@ -59,9 +58,10 @@ export class Transaction {
   readonly session: DriverSession;
   /** Where its BEGIN was called. */
   readonly scope: Beginner | undefined;
-  private end: TransactionEnd | undefined;
-  private parts: Part[] = [];
-  private savepoints: { readonly name: string; readonly at: number }[] = [];
+  ended: TransactionEnd | undefined;
+  private neverBegan = false;
+  private readonly parts = new Parts();
+  private readonly savepoints = new Savepoints();
   private failure: Failure | undefined;
   private readonly underWay = new Set<Promise<void>>();
   private readonly held = new HeldRows();
@@ -78,7 +78,7 @@ export class Transaction {
   }
 
   get isOpen(): boolean {
-    return this.end === undefined;
+    return this.ended === undefined;
   }
 
   /** An event that belongs to it is not in it. */
@@ -89,27 +89,32 @@ export class Transaction {
     return false;
   }
 
+  /** What was written in it then is rolled back, with all of it or with a savepoint. */
+  hasUndone(at: number): boolean {
+    return (this.ended === 'rolled_back' && !this.neverBegan) || this.savepoints.hasUndone(at);
+  }
+
   /**
-   * Writes into it, at once or before the next statement of the application. `since`: when the function began; `explain` makes of
-   * the driver's error what the application may see. Throws that where the driver is synchronous. `onEnd` hears of the end at once,
-   * before anybody who awaits it. `ready`: it is written after that, and not where that rejects; with no synchronous driver.
+   * Writes into it, at once or before the next statement of the application. What is undone with `from` undoes the row, and nothing
+   * else does. `explain` makes of the driver's error what the application may see. Throws that where the driver is synchronous. `onEnd`
+   * hears of the end at once, before anybody who awaits it. `ready`: it is written after that, and not where that rejects; with no
+   * synchronous driver.
    */
   join(
     statement: Statement,
-    since: number,
+    from: number,
     explain: (error: unknown) => unknown,
-    onEnd?: (how: TransactionEnd) => void,
+    onEnd?: (how: PartEnd) => void,
     ready?: Promise<void>,
   ): Joined {
-    const at = nextMoment();
-    if (this.end !== undefined || this.isClosed) {
-      onEnd?.('rolled_back');
-      throw explain(new Error('the transaction is over'));
+    const row = { statement, from, at: nextMoment(), explain };
+    if (this.isClosed || this.ended !== undefined) {
+      const ended = this.parts.add({ at: row.at, from }, (how) => onEnd?.(unlessRolledBack(how)));
+      return { written: ended.then(nothing), ended: ended.then(unlessRolledBack) };
     }
-    const ended = this.addPart(at, onEnd);
-    // The database takes nothing more, and will roll back what is there.
+    const ended = this.parts.add({ at: row.at, from, row }, onEnd);
+    // The database takes nothing more before a savepoint is gone back to, which has the row written again.
     if (this.session.status() === 'doomed') return { written: undefined, ended };
-    const row = { statement, since, at, explain };
     // Who reads rows of a query one by one would wait for what waits for the last of them: then the COMMIT tells of an error.
     const isBusy = this.session.isBusy?.() === true;
     if (this.session.runAll === undefined || ready !== undefined) {
@@ -139,82 +144,88 @@ export class Transaction {
   /** The database has not taken these rows. Returns what the application may see of the reason. */
   notTaken(rows: readonly HeldRow[], reason: unknown): unknown {
     const error = rows[0]?.explain(reason) ?? reason;
-    for (const { since, isForgiven } of rows) if (isForgiven !== true) this.fail(error, since);
+    for (const { from, isForgiven } of rows) if (isForgiven !== true) this.fail(error, from);
     return error;
   }
 
   /** They are nowhere, however the transaction ends. */
   private notWritten(rows: readonly HeldRow[], reason: unknown): unknown {
-    const lost = new Set(rows.map(({ at }) => at));
-    for (const part of this.parts) if (lost.has(part.at)) part.end('rolled_back');
-    this.parts = this.parts.filter(({ at }) => !lost.has(at));
+    this.endParts(rows, unlessRolledBack(this.ended ?? 'rolled_back'));
     return this.notTaken(rows, reason);
+  }
+
+  private endParts(rows: readonly HeldRow[], how: PartEnd): void {
+    const ended = new Set<HeldRow | undefined>(rows);
+    this.parts.end(how, (row) => ended.has(row));
   }
 
   private write(rows: readonly HeldRow[], ready?: Promise<void>): Promise<void> | undefined {
     const { session } = this;
     const statements = rows.map(({ statement }) => statement);
+    const isOpen = (): boolean => this.isOpen;
     let written: Promise<void> | undefined;
     try {
-      const run = () => session.runAll?.(statements) ?? session.run(statements[0] as Statement);
+      const run = () => session.runAll?.(statements, isOpen) ?? runEach(session, statements, isOpen);
       written = this.inTurn(ready === undefined ? run : () => ready.then(run), ready !== undefined);
     } catch (reason) {
       throw this.notWritten(rows, reason);
     }
     if (written === undefined) return undefined;
     for (const row of rows) this.sent.add(row);
-    const watched = written.catch((reason: unknown) => {
-      throw this.notWritten(rows, reason);
-    });
-    this.underWay.add(watched);
     const done = (): void => {
       for (const row of rows) this.sent.delete(row);
       this.underWay.delete(watched);
     };
-    watched.then(done, done);
+    const watched = written.then(
+      () => {
+        done();
+        if (this.ended !== undefined) this.endParts(rows, this.ended);
+      },
+      (reason: unknown) => {
+        done();
+        const error = this.notWritten(rows, reason);
+        // Its end says it all.
+        if (!(reason instanceof TransactionOver) || this.ended === undefined) throw error;
+      },
+    );
+    this.underWay.add(watched);
+    watched.catch(nothing);
     return watched;
   }
 
-  /** Resolves with its end; writes nothing. */
-  follow(): Promise<TransactionEnd> {
-    return this.addPart(nextMoment());
+  /** Resolves with its end, or with that of a savepoint that undoes `from`; writes nothing. */
+  follow(from = nextMoment()): Promise<TransactionEnd> {
+    return this.parts.add({ at: nextMoment(), from }) as Promise<TransactionEnd>;
   }
 
   /** From now on it must not commit: an event that belongs to it is missing. */
-  fail(error: unknown, since: number): void {
+  fail(error: unknown, from: number): void {
     // That of the function that began first is the last to be forgiven.
-    if (this.failure === undefined || since < this.failure.since) this.failure = { error, since };
+    if (this.failure === undefined || from < this.failure.from) this.failure = { error, from };
   }
 
   savepoint(name: string): void {
     // The database does not make it.
     if (this.session.status() === 'doomed') return;
-    // Of the others, the earlier one of that name is there again when this one is released.
-    if (this.session.dialect === 'mysql')
-      this.savepoints = this.savepoints.filter((one) => one.name !== name);
-    this.savepoints.push({ name, at: nextMoment() });
+    this.savepoints.set(name, nextMoment(), this.session.dialect);
   }
 
   release(name: string): void {
-    const index = this.savepoints.findLastIndex((one) => one.name === name);
-    if (index >= 0) this.savepoints.length = index;
+    // The database refuses that, too.
+    if (this.session.status() !== 'doomed') this.savepoints.release(name);
   }
 
   isOutermost(name: string): boolean {
-    return this.savepoints.findLastIndex((one) => one.name === name) === 0;
+    return this.savepoints.isOutermost(name);
   }
 
   rollbackTo(name: string): void {
-    const index = this.savepoints.findLastIndex((one) => one.name === name);
-    const savepoint = this.savepoints[index];
-    if (savepoint === undefined) return;
-    this.savepoints.length = index + 1;
-    const undone = this.parts.filter(({ at }) => at > savepoint.at);
-    this.parts = this.parts.filter(({ at }) => at < savepoint.at);
-    this.held.dropSince(savepoint.at);
-    for (const part of undone) part.end('rolled_back');
-    if (this.failure !== undefined && this.failure.since > savepoint.at) this.failure = undefined;
-    for (const row of this.sent) if (row.since > savepoint.at) row.isForgiven = true;
+    const since = this.savepoints.rollbackTo(name, nextMoment());
+    if (since === undefined) return;
+    this.held.dropSince(since);
+    if (this.failure !== undefined && this.failure.from > since) this.failure = undefined;
+    for (const row of this.sent) if (row.from > since) row.isForgiven = true;
+    for (const row of this.parts.rollbackTo(since)) this.held.add(row);
   }
 
   /**
@@ -224,7 +235,8 @@ export class Transaction {
   beforeCommit(result: CallbackResult | undefined, takesHeld = false): Promise<void> | undefined {
     for (let { scope } = this; scope !== undefined; scope = scope.parent) {
       const { beforeCommit } = scope;
-      if (beforeCommit === undefined) continue;
+      // It may write again, in the next transaction.
+      if (beforeCommit === undefined || scope.wroteInVain) continue;
       scope.beforeCommit = undefined;
       const failed = (error: unknown): void => this.fail(error, scope.since);
       try {
@@ -247,24 +259,24 @@ export class Transaction {
     if (this.failure !== undefined) throw this.failure.error;
   }
 
-  hasEnded(how: TransactionEnd): void {
-    if (this.end !== undefined) return;
-    this.end = how;
-    const unwritten = new Set(this.held.take().map(({ at }) => at));
-    for (const part of this.parts) part.end(unwritten.has(part.at) ? 'rolled_back' : how);
-    this.parts = [];
+  /** `neverBegan`: what was written by then was in no transaction. */
+  hasEnded(how: TransactionEnd, neverBegan = false): void {
+    if (this.ended !== undefined) return;
+    this.ended = how;
+    this.neverBegan = neverBegan;
+    this.endParts(this.held.take(), unlessRolledBack(how));
+    // Unless all of it is undone, the answers of those on their way tell.
+    this.parts.close(how, (row) => how === 'rolled_back' || row === undefined || !this.sent.has(row));
   }
+}
 
-  private addPart(at: number, onEnd?: (how: TransactionEnd) => void): Promise<TransactionEnd> {
-    if (this.end !== undefined) return Promise.resolve(this.end);
-    const { promise, resolve } = Promise.withResolvers<TransactionEnd>();
-    const end = (how: TransactionEnd): void => {
-      onEnd?.(how);
-      resolve(how);
-    };
-    this.parts.push({ at, end: onEnd === undefined ? resolve : end });
-    return promise;
-  }
+function runEach(
+  session: DriverSession,
+  statements: readonly Statement[],
+  isOpen: () => boolean,
+): Promise<void> | undefined {
+  const all = statements.map((statement) => session.run(statement, isOpen));
+  return all[0] === undefined ? undefined : Promise.all(all).then(nothing);
 }
 
 /** Its reason is kept where it matters. */

@@ -105,7 +105,7 @@ export class Captures {
     return runOwnWork(() => {
       try {
         const { written, outcome } = this.join.store(outboxRow({ eventId: id, aggregateId: id }), scope);
-        this.outcomes.set(id, outcome as never);
+        this.outcomes.set(id, outcome.catch(() => 'refused' as const) as never);
         return written;
       } catch (error) {
         this.outcomes.set(id, Promise.resolve('refused' as const));

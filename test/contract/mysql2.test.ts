@@ -8,6 +8,7 @@ import { startMysql } from '../support/mysql.ts';
 import { requiring } from '../support/requires.ts';
 import { patchDriver } from './captured.ts';
 import { type DriverUnderTest, type TestConnection, testDriver } from './driver.ts';
+import { testUndone } from './undone.ts';
 
 const servers = [
   { name: 'mariadb', title: 'MariaDB', start: startMariadb },
@@ -150,6 +151,7 @@ for (const { name, title, start } of servers) {
           chain: 'COMMIT AND CHAIN',
         };
         testDriver(() => driver);
+        if (style === 'with callbacks') describe('what is undone', () => testUndone(() => driver));
       });
     }
   });

@@ -5,6 +5,7 @@ import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
 import { patchDriver } from './captured.ts';
 import { type DriverUnderTest, type TestConnection, testDriver } from './driver.ts';
+import { testUndone } from './undone.ts';
 
 type Style = (connectionString: string) => Promise<TestConnection>;
 
@@ -102,6 +103,7 @@ requiring('postgres', 'the driver pg', function () {
         chain: 'COMMIT AND CHAIN',
       };
       testDriver(() => driver);
+      if (style === 'a client') describe('what is undone', () => testUndone(() => driver));
     });
   }
 });

@@ -8,6 +8,7 @@ import { nodeSqliteDriver } from '../../src/adapters/sqlite/node-sqlite-driver.t
 import { runOwnWork } from '../../src/ground/lifecycle.ts';
 import { patchDriver } from './captured.ts';
 import { type DriverUnderTest, type TestConnection, testDriver } from './driver.ts';
+import { testUndone } from './undone.ts';
 
 interface Handle {
   exec(text: string): unknown;
@@ -101,6 +102,7 @@ for (const { name, open, patch } of cases) {
         },
       };
       testDriver(() => driver);
+      if (style === 'exec()') describe('what is undone', () => testUndone(() => driver));
     });
   }
 }

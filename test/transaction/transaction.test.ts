@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { endOfTransaction, findTransactions } from '../../src/transaction/find-transaction.ts';
 import { enterFollowUp, runInScope, Scope } from '../../src/transaction/scope.ts';
-import { nextMoment, Transaction, type TransactionEnd } from '../../src/transaction/transaction.ts';
+import { nextMoment, type PartEnd, Transaction } from '../../src/transaction/transaction.ts';
 
 function newTransaction(): Transaction {
   return new Transaction({ dialect: 'sqlite', status: () => 'open', run: () => undefined }, undefined);
@@ -136,7 +136,7 @@ describe('savepoints of a transaction', () => {
   for (const [title, steps, kept] of cases) {
     it(title, async () => {
       const transaction = newTransaction();
-      const ends = new Map<string, Promise<TransactionEnd>>();
+      const ends = new Map<string, Promise<PartEnd>>();
       for (const [what, name] of steps)
         if (what === 'event') ends.set(name, transaction.join(insert, nextMoment(), same).ended);
         else transaction[what](name);

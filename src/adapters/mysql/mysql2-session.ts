@@ -1,9 +1,10 @@
-import type {
-  DriverSession,
-  Statement,
-  TransactionEnd,
-  TransactionStatus,
-  WatchedConnection,
+import {
+  type DriverSession,
+  type Statement,
+  type TransactionEnd,
+  TransactionOver,
+  type TransactionStatus,
+  type WatchedConnection,
 } from '../../transaction/driver.ts';
 import { kindOf, type StatementKind } from '../../transaction/statements.ts';
 import { type Command, failCommand, type Hearer, hear, type Mysql2Connection } from './mysql2-command.ts';
@@ -103,7 +104,7 @@ export class Mysql2Session implements DriverSession, Hearer {
     this.connection.answered('none', 'rolled_back');
   }
 
-  run({ text, values }: Statement): Promise<void> {
+  run({ text, values }: Statement, isStillOpen = () => true): Promise<void> {
     const isRollback = text === 'ROLLBACK';
     return new Promise((resolve, reject) => {
       const done = (error: unknown): void => {
@@ -122,7 +123,10 @@ export class Mysql2Session implements DriverSession, Hearer {
       hear(last, this, kindOf(text, this.dialect));
       if (!isRollback) {
         this.ask();
-        onlyInTransaction(last, () => !this.isUncertain && (this.isOpen || this.beginsByItself()));
+        onlyInTransaction(
+          last,
+          () => isStillOpen() && !this.isUncertain && (this.isOpen || this.beginsByItself()),
+        );
       }
       for (const command of commands) this.add(command);
     });
@@ -176,7 +180,7 @@ function onlyInTransaction(command: Command, isIn: () => boolean): void {
   const { start } = command;
   command.start = (...given) => {
     if (isIn()) return Reflect.apply(start, command, given);
-    failCommand(command, new Error('the transaction is over'));
+    failCommand(command, new TransactionOver());
     return null;
   };
 }

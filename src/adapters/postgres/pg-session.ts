@@ -1,10 +1,11 @@
-import type {
-  DriverSession,
-  RowsAhead,
-  Statement,
-  TransactionEnd,
-  TransactionStatus,
-  WatchedConnection,
+import {
+  type DriverSession,
+  type RowsAhead,
+  type Statement,
+  type TransactionEnd,
+  TransactionOver,
+  type TransactionStatus,
+  type WatchedConnection,
 } from '../../transaction/driver.ts';
 import { type PgWire, type RowPreparation, submitRows } from './pg-rows.ts';
 
@@ -45,7 +46,7 @@ const statuses: Readonly<Record<string, TransactionStatus>> = { I: 'none', T: 'o
 /** One client of the application, as its socket tells of it. */
 export class PgSession implements DriverSession {
   readonly dialect = 'postgres';
-  readonly runAll?: (statements: readonly Statement[]) => Promise<void>;
+  readonly runAll?: (statements: readonly Statement[], isOpen: () => boolean) => Promise<void>;
   private readonly client: PgClient;
   /** Unpatched. */
   private readonly query: Query;
@@ -56,7 +57,7 @@ export class PgSession implements DriverSession {
   constructor(client: PgClient, query: Query, connection: WatchedConnection) {
     this.client = client;
     this.query = query;
-    if (client.pipeline !== true) this.runAll = (statements) => this.runRows(statements);
+    if (client.pipeline !== true) this.runAll = (statements, isOpen) => this.runRows(statements, isOpen);
     this.listen(connection);
   }
 
@@ -69,8 +70,8 @@ export class PgSession implements DriverSession {
   }
 
   /** Not behind other statements: `pg` speaks of that as deprecated, and the status would be an old one. */
-  async run({ text, values }: Statement): Promise<void> {
-    if (!(await this.isFree()) && text !== 'ROLLBACK') return;
+  async run({ text, values }: Statement, isOpen = always): Promise<void> {
+    if (!(await this.isFree(isOpen)) && text !== 'ROLLBACK') return;
     await new Promise<void>((resolve, reject) => {
       const answered: Callback = (error) => (error ? reject(error) : resolve());
       Reflect.apply(this.query, this.client, [{ text, values }, undefined, answered]);
@@ -101,8 +102,8 @@ export class PgSession implements DriverSession {
     Reflect.apply(this.query, this.client, [submitted, done]);
   }
 
-  private async runRows(statements: readonly Statement[]): Promise<void> {
-    if (!(await this.isFree())) return;
+  private async runRows(statements: readonly Statement[], isOpen: () => boolean): Promise<void> {
+    if (!(await this.isFree(isOpen))) return;
     await new Promise<void>((resolve, reject) => {
       const submitted = submitRows({
         ...this.batch(statements),
@@ -121,9 +122,9 @@ export class PgSession implements DriverSession {
   }
 
   /** Waits for what is on its way. `false`: the transaction will only be rolled back. Rejects where there is none. */
-  private async isFree(): Promise<boolean> {
+  private async isFree(isOpen: () => boolean): Promise<boolean> {
     if (this.isBusy() && !this.hasEnded) await drained(this.client);
-    if (this.known === 'none') throw new Error('the transaction is over');
+    if (this.known === 'none' || !isOpen()) throw new TransactionOver();
     // Known only now: what was on its way may have failed.
     return this.known === 'open';
   }
@@ -174,6 +175,10 @@ export function canFollowRows(client: PgClient, [config, values]: readonly unkno
   const { submit, name, rows, callback, query_timeout, values: own } = config as Record<string, unknown>;
   const asksForMore = [submit, name, rows, callback, query_timeout].some((each) => each !== undefined);
   return !asksForMore && (own === undefined || (Array.isArray(own) && own.length === 0));
+}
+
+function always(): boolean {
+  return true;
 }
 
 function drained(client: PgClient): Promise<void> {

@@ -1,11 +1,12 @@
 import { runOwnWork } from '../../ground/lifecycle.ts';
 import type { Dialect } from '../../transaction/dialect.ts';
-import type {
-  DriverSession,
-  Statement,
-  TransactionEnd,
-  TransactionStatus,
-  WatchedConnection,
+import {
+  type DriverSession,
+  type Statement,
+  type TransactionEnd,
+  TransactionOver,
+  type TransactionStatus,
+  type WatchedConnection,
 } from '../../transaction/driver.ts';
 import { kindOf } from '../../transaction/statements.ts';
 
@@ -34,7 +35,7 @@ export function openSession(handle: SqliteHandle, connection: WatchedConnection)
     run(statement) {
       if (status() === 'none') {
         if (statement.text === 'ROLLBACK') return undefined;
-        throw new Error('the transaction is over');
+        throw new TransactionOver();
       }
       try {
         handle.run(statement);

@@ -286,7 +286,7 @@ for (const { name, title, start } of servers) {
           await order(connection, 'a');
           await connection.query('CALL commits()');
         });
-        await assert.rejects(call, { code: 'SVC_OUTBOX_NO_TRANSACTION' });
+        await assert.rejects(call, { code: 'SVC_OUTBOX_COMMITTED' });
         assert.equal(alarms.ungated, alarmsBefore + 1);
         await holds(['a'], []);
       });

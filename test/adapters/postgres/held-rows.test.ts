@@ -86,7 +86,7 @@ requiring('postgres', 'rows that wait for the next statement of pg', function ()
     await write(client, 'a');
     const commit = client.query('COMMIT');
     const late = captures.call('late', () => Promise.resolve());
-    assert.deepEqual([await outcome(late), await outcome(commit)], ['SVC_OUTBOX_INSERT', 'taken']);
+    assert.deepEqual([await outcome(late), await outcome(commit)], ['SVC_OUTBOX_COMMITTED', 'taken']);
     assert.deepEqual(await captures.ends(), { a: 'outbox', late: 'refused' });
   });
 
