@@ -63,13 +63,21 @@ export interface OutboxReplay {
   readonly success: number;
   readonly failed: number;
   readonly failedEventIds: readonly string[];
+  /** Where it ended before the last row: what to give as `after` to go on. */
+  readonly after?: number;
+}
+
+export interface OutboxReplayRequest {
+  readonly since: string;
+  readonly limit?: number;
+  readonly after?: number;
 }
 
 /** Both reject with an `SvcError` whose message is one line for an operator. */
 export interface OutboxControls {
   statistics(): Promise<OutboxStatistics>;
   /** One at a time: another one is refused with SVC_OUTBOX_REPLAY_BUSY. */
-  replay(request: { readonly since: string; readonly limit?: number }): Promise<OutboxReplay>;
+  replay(request: OutboxReplayRequest): Promise<OutboxReplay>;
 }
 
 /** A circuit breaker that was reset. */

@@ -90,7 +90,7 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
     onStored: (row) => stored.tell(shardOf(row)),
     onUnconfirmed: () => void unconfirmed++,
   });
-  const managed = manageOutbox(config, store, broker, () => relay?.state(), sameTable.problem);
+  const managed = manageOutbox(config, store, broker, logger, () => relay?.state(), sameTable.problem);
   return {
     join,
     managed,

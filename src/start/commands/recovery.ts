@@ -64,6 +64,9 @@ async function openAndRun(config: Config, logger: Logger, request: RecoveryReque
     await source.open(request.isSending);
     const total = await source.count();
     const report = await isolate(() => run(source, broker, request, total));
+    const seen = report.matched + report.skipped + report.unreadable.length;
+    // It was told to stop while the last of them was under way.
+    if (total !== undefined && seen >= total) report.isInterrupted = false;
     return { ...report, source: source.name };
   } finally {
     await source.close();

@@ -38,7 +38,7 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
   const store = openOutboxStore({ url: datasource.url ?? '', table, initializeSchema, logger });
   const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
   let relay: Relay | undefined;
-  const outbox = manageOutbox(config, store, broker, () => relay?.state());
+  const outbox = manageOutbox(config, store, broker, logger, () => relay?.state());
   const source = readSource(config.service);
   const management = manageLater(config, logger, {
     ...{ broker, outbox, alert: createLossAlert(logger, systemClock) },
