@@ -15,6 +15,8 @@ export interface HealthDetails {
   readonly dlqTopic: string | null;
   /** Worker id in event ids, and how it was come by: `configured`, `kafka`, `host` or `derived`. */
   readonly worker?: { readonly id: number; readonly source: string };
+  /** Events in `too-large/` of the local backup; absent where there are none. */
+  readonly tooLargeEvents?: number;
   /** Keys of marked fields; absent where nothing is encrypted. */
   readonly keys?: readonly KeyHealth[];
   /** The outbox, where there is one. */

@@ -18,7 +18,7 @@ import {
   storeFilesSync,
   storeSegmentSync,
 } from './store-files.ts';
-import { createUsage } from './usage.ts';
+import { createUsage, type FolderState } from './usage.ts';
 
 export interface LocalBackupOptions extends DirectoryOptions {
   readonly directory: string;
@@ -42,7 +42,7 @@ export interface LocalBackup extends EventBackupStrategy {
   endSync(): void;
   close(deadlineMs: number): Promise<void>;
   /** What lies in the folder as far as this process knows: event files and segments, what they hold, and their size. */
-  state(): { readonly files: number; readonly events: number; readonly bytes: number };
+  state(): FolderState;
   /** Hands the segments that this process writes to the readers. */
   finishSegments(): Promise<void>;
   /** Names of the segments of the journal, with all that is stored until now. */
@@ -275,11 +275,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       if (!isJournal || real === undefined || paths.length === 0) return;
       endJournalSync(real, paths, format, endsAsFiles(real, usage.lines()));
     },
-    state: () => ({
-      files: usage.files() + usage.segments(),
-      events: usage.files() + usage.lines(),
-      bytes: usage.bytes(),
-    }),
+    state: usage.state,
     finishSegments: () => withEnded(ended.handOver),
     journal: () => withEnded(ended.names),
     recount: async () => {

@@ -54,7 +54,7 @@ export interface StartedTiers {
   close(deadlineMs: number): Promise<void>;
 }
 
-const nothingWaits = { files: 0, events: 0, bytes: 0 };
+const nothingWaits = { files: 0, events: 0, bytes: 0, tooLarge: 0 };
 
 export function startTiers(config: Config, parts: TiersParts): StartedTiers {
   const { broker, ledger, alert, logger } = parts;
@@ -129,7 +129,8 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
     order,
     published: () => drain?.published(),
     backup: () => ({
-      ...(local?.state() ?? nothingWaits),
+      ...nothingWaits,
+      ...local?.state(),
       drained: drain?.count() ?? 0,
       oldestMs: order?.oldestMs() ?? 0,
     }),
