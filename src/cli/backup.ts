@@ -13,7 +13,7 @@ export async function runBackup([command, ...args]: readonly string[]): Promise<
     ['dir', 'file'],
   );
   return runRecoveryCommand(options, command === 'list' ? 'list' : 'send', (config) =>
-    isS3 ? s3Place(options, config) : localPlace(options, config),
+    isS3 ? s3Place(options, config) : localPlace(options, config, command === 'list'),
   );
 }
 
@@ -26,13 +26,14 @@ function s3Place({ own: { dir, file } }: RecoveryOptions, { broker }: Config): R
   return { kind: 's3' };
 }
 
-function localPlace({ own }: RecoveryOptions, { broker }: Config): RecoveryPlace {
+function localPlace({ own }: RecoveryOptions, { broker }: Config, isList: boolean): RecoveryPlace {
   const { dir, file } = own;
   if (file === undefined) {
-    return { kind: 'local', directory: dir === undefined ? broker.dlqBackupPath : resolve(dir), file };
+    const directory = dir === undefined ? broker.dlqBackupPath : resolve(dir);
+    return { kind: 'local', directory, file, withAside: isList };
   }
   // A bare name is one in the folder, anything else is a path.
   const isName = basename(file) === file;
   const folder = isName ? (dir ?? broker.dlqBackupPath) : dirname(resolve(file));
-  return { kind: 'local', directory: resolve(folder), file: basename(file) };
+  return { kind: 'local', directory: resolve(folder), file: basename(file), withAside: false };
 }

@@ -15,6 +15,8 @@ export interface HealthDetails {
   readonly dlqTopic: string | null;
   /** Worker id in event ids, and how it was come by: `configured`, `kafka`, `host` or `derived`. */
   readonly worker?: { readonly id: number; readonly source: string };
+  /** Events in `too-large/` of the local backup; absent where there are none. */
+  readonly tooLargeEvents?: number;
   /** Keys of marked fields; absent where nothing is encrypted. */
   readonly keys?: readonly KeyHealth[];
   /** The outbox, where there is one. */
@@ -68,6 +70,14 @@ export interface OutboxReplay {
   readonly success: number;
   readonly failed: number;
   readonly failedEventIds: readonly string[];
+  /** Where it ended before the last row: what to give as `after` to go on. */
+  readonly after?: number;
+}
+
+export interface OutboxReplayRequest {
+  readonly since: string;
+  readonly limit?: number;
+  readonly after?: number;
 }
 
 /** What is asked of the database rejects with an `SvcError` whose message is one line for an operator. */
@@ -76,7 +86,7 @@ export interface OutboxControls {
   isReady(): boolean;
   statistics(): Promise<OutboxStatistics>;
   /** One at a time: another one is refused with SVC_OUTBOX_REPLAY_BUSY. */
-  replay(request: { readonly since: string; readonly limit?: number }): Promise<OutboxReplay>;
+  replay(request: OutboxReplayRequest): Promise<OutboxReplay>;
 }
 
 /** A circuit breaker that was reset. */

@@ -11,7 +11,10 @@ export interface HealthCacheOptions {
   /** Asks the broker; rejects with a one-line message when it cannot be reached. */
   readonly probe: () => Promise<ClusterState>;
   /** Details that need no probe, read at each answer. */
-  readonly known: () => Pick<HealthDetails, 'brokerProducerInitialized' | 'topic' | 'dlqTopic' | 'worker'>;
+  readonly known: () => Pick<
+    HealthDetails,
+    'brokerProducerInitialized' | 'topic' | 'dlqTopic' | 'worker' | 'tooLargeEvents'
+  >;
   /** Another reason to be DOWN than the broker, such as a lost event; one line. */
   readonly alert?: () => string | undefined;
   /** Keys of marked fields, read at each answer: one that is DOWN makes the whole DOWN. */
@@ -107,6 +110,7 @@ function describe(
       topic: known.topic,
       dlqTopic: known.dlqTopic,
       ...(known.worker === undefined ? {} : { worker: known.worker }),
+      ...(known.tooLargeEvents === undefined ? {} : { tooLargeEvents: known.tooLargeEvents }),
       ...(keys.length === 0 ? {} : { keys: keys.map((key) => oneLineEach(key)) }),
       ...(outbox === undefined ? {} : { outbox: oneLineEach(outbox) }),
       ...(ageMs === undefined ? {} : { ageMs }),

@@ -1,6 +1,6 @@
 import { SvcError } from '../ground/errors.ts';
 import { parseInstant } from '../ground/instant.ts';
-import type { Controls, OutboxControls } from './controls.ts';
+import type { Controls, OutboxControls, OutboxReplayRequest } from './controls.ts';
 import type { JsonBody } from './json-body.ts';
 import { problem } from './problem.ts';
 import { json, type Reply } from './reply.ts';
@@ -26,10 +26,10 @@ export function replayOutbox(context: Context): Promise<Reply> {
     if ('refusal' in body) return body.refusal;
     const refusal = checkFields(body.fields);
     if (refusal !== undefined) return refusal;
-    const { since, limit, total, success, failed, failedEventIds } = await outbox.replay(
-      body.fields as { since: string; limit?: number },
-    );
-    return json(context, 200, { since, limit, total, success, failed, failedEventIds });
+    const result = await outbox.replay(body.fields as unknown as OutboxReplayRequest);
+    const { since, limit, total, success, failed, failedEventIds, after } = result;
+    const goOn = after === undefined ? {} : { after };
+    return json(context, 200, { since, limit, total, success, failed, failedEventIds, ...goOn });
   });
 }
 
@@ -59,14 +59,17 @@ const statusOf: Readonly<Partial<Record<string, number>>> = {
 const example = 'a time in ISO 8601 with its zone, such as 2026-03-04T10:00:00Z.';
 
 function checkFields(fields: Readonly<Record<string, unknown>>): Reply | undefined {
-  const { since, limit, ...others } = fields;
+  const { since, limit, after, ...others } = fields;
   const wrong = (field: string, detail: string): Reply => problem(400, `${field} ${detail}`, {}, field);
   if (since === undefined || since === null) return wrong('since', `is required: ${example}`);
   if (typeof since !== 'string' || parseInstant(since) === undefined)
     return wrong('since', `must be ${example}`);
   if (limit !== undefined && !(Number.isSafeInteger(limit) && (limit as number) >= 1))
     return wrong('limit', 'must be a whole number from 1 on.');
+  if (after !== undefined && !(Number.isSafeInteger(after) && (after as number) >= 0))
+    return wrong('after', 'must be a whole number from 0 on, as the answer to an earlier replay gave it.');
   // Not passed over: of a limit that is misspelt nobody would hear.
-  if (Object.keys(others).length > 0) return problem(400, 'The body takes the fields since and limit only.');
+  if (Object.keys(others).length > 0)
+    return problem(400, 'The body takes the fields since, limit and after only.');
   return undefined;
 }

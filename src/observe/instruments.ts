@@ -141,6 +141,16 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     read: ({ backup }, observe) => observe(backup().bytes, none),
   },
   {
+    name: 'svc.backup.too_large.events',
+    prometheusName: 'svc_backup_too_large_events',
+    kind: 'gauge',
+    unit: '{event}',
+    description:
+      'Events in too-large/ of the local backup: their topic does not take them, and nothing tries them again.',
+    attributeKeys: [],
+    read: ({ backup }, observe) => observe(backup().tooLarge, none),
+  },
+  {
     name: 'svc.backup.drained',
     prometheusName: 'svc_backup_drained_total',
     kind: 'counter',

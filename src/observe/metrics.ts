@@ -27,6 +27,8 @@ export interface BackupState {
   readonly files: number;
   readonly events: number;
   readonly bytes: number;
+  /** Events beside them that no topic takes, and that somebody has to see to. */
+  readonly tooLarge: number;
   /** Events that this process sent to their topics from there. */
   readonly drained: number;
   /** How long the oldest event has waited that new ones wait behind, in milliseconds; 0 where none does. */

@@ -52,14 +52,15 @@ export function createBatchSize({
 /** Of those that an operator asks for, at the beginning; up to ten times as many where they are small. */
 const firstRows = 50;
 
-/** Rows by ascending id. Rejects as the store does. */
+/** Rows by ascending id, those behind `afterId`. Rejects as the store does. */
 export async function* pagesOf(
   store: Pick<OutboxStore, 'read'>,
   filter: RowFilter,
   limit: number,
+  afterId = 0,
 ): AsyncGenerator<readonly StoredRow[], undefined> {
   const size = createBatchSize({ batchSize: firstRows, dynamicBatching: true });
-  let lastId = 0;
+  let lastId = afterId;
   for (let left = limit; left > 0; ) {
     const most = Math.min(left, size.rows);
     let page: readonly StoredRow[];
@@ -67,7 +68,7 @@ export async function* pagesOf(
       page = await store.read(filter, lastId, most);
     } catch (error) {
       // Rows that are larger than those before them may not come in time.
-      if (lastId === 0 || most === 1) throw error;
+      if (lastId === afterId || most === 1) throw error;
       size.failed();
       continue;
     }

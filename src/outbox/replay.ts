@@ -18,6 +18,8 @@ export interface ReplayRequest {
   readonly since: string;
   /** Rows at most, the oldest first. Default: 1,000. */
   readonly limit?: number;
+  /** Only rows with a larger id in the table: to go on with what a replay gave as `after`. */
+  readonly after?: number;
   /** Which of them; all by default, whatever their status. */
   readonly filter?: Omit<RowFilter, 'since'>;
   /** Counts, and sends nothing. */
@@ -33,6 +35,8 @@ export interface ReplayResult {
   readonly success: number;
   readonly failed: number;
   readonly failedEventIds: readonly string[];
+  /** Only where it ended before the last row, stopped or because the cluster is away: the same replay after this row goes on. */
+  readonly after?: number;
 }
 
 /** Sends rows of the outbox again, each to its topic: the same record with one header more. Rows are read and never changed. */
@@ -42,7 +46,7 @@ export interface Replay {
    * SVC_OUTBOX_REPLAY_BUSY, and a wrong request with SVC_OUTBOX_REPLAY_OPTIONS. Rejects as the store does.
    */
   run(request: ReplayRequest): Promise<ReplayResult>;
-  /** Ends after the batch under way; the rest counts as failed. */
+  /** Ends after the batch under way; the rest is not looked at. */
   stop(): void;
 }
 
@@ -70,14 +74,17 @@ export function createReplay(options: ReplayOptions): Replay {
     return inTime(sending, { limitMs: sendTimeoutMs, keepsAlive: false, late });
   }
 
-  async function replay({ since, limit, filter, dryRun }: Checked): Promise<ReplayResult> {
-    const found: { readonly id: string; readonly eventId: string }[] = [];
+  async function replay({ since, limit, after, filter, dryRun }: Checked): Promise<ReplayResult> {
+    const found: { readonly id: number; readonly eventId: string }[] = [];
+    let pageAt = 0;
     const sent = new Set<string>();
-    const rows = pagesOf(store, filter, limit);
+    const rows = pagesOf(store, filter, limit, after);
+    const isUnsent = ({ id }: { readonly id: number }): boolean => !sent.has(String(id));
 
     async function nextPage(): Promise<readonly StoredRow[] | undefined> {
       const { value } = await rows.next();
-      for (const { id, eventId } of value ?? []) found.push({ id: String(id), eventId });
+      pageAt = found.length;
+      for (const { id, eventId } of value ?? []) found.push({ id, eventId });
       return value ?? undefined;
     }
 
@@ -94,18 +101,32 @@ export function createReplay(options: ReplayOptions): Replay {
       },
       close: async () => {},
     };
-    await recover({
+    const report = await recover({
       ...{ source, send, partitionOf, dryRun, clock, accept: () => true, ratePerSecond: 0 },
       partitionsFor: (topic) => broker.partitionsFor(topic).catch(() => undefined),
       sleep,
       isStopped: () => isStopped,
       onProgress: ({ sent: sentCount, failed: failedCount }) => options.onProgress?.(sentCount, failedCount),
     });
-    // Where the cluster is away, it did not read on; what is left was found, and is not sent.
-    while ((await nextPage()) !== undefined);
-    const failed = dryRun ? [] : found.filter(({ id }) => !sent.has(id));
+    let goOn: { readonly after: number } | undefined;
+    if (report.stoppedBy !== undefined) {
+      const first = found.slice(pageAt).find(isUnsent) ?? { id: 1 };
+      goOn = { after: first.id - 1 };
+      // What is left was found, and is not sent.
+      while ((await nextPage()) !== undefined);
+    } else if (report.isInterrupted && (await hasMore())) goOn = { after: found.at(-1)?.id ?? 0 };
+    const failed = dryRun ? [] : found.filter(isUnsent);
     const failedEventIds = failed.map(({ eventId }) => eventId);
-    return { since, limit, total: found.length, success: sent.size, failed: failed.length, failedEventIds };
+    const counts = { total: found.length, success: sent.size, failed: failed.length };
+    return { since, limit, ...counts, failedEventIds, ...goOn };
+
+    /** At the end of a process the table may be closed already. */
+    async function hasMore(): Promise<boolean> {
+      return rows.next().then(
+        ({ done }) => done !== true,
+        () => true,
+      );
+    }
   }
 
   return {
@@ -129,15 +150,18 @@ export function createReplay(options: ReplayOptions): Replay {
 interface Checked {
   readonly since: string;
   readonly limit: number;
+  readonly after: number;
   readonly filter: RowFilter;
   readonly dryRun: boolean;
 }
 
-function check({ since, limit = defaultReplayLimit, filter, dryRun = false }: ReplayRequest): Checked {
+function check(request: ReplayRequest): Checked {
+  const { since, limit = defaultReplayLimit, after = 0, filter, dryRun = false } = request;
   const sinceMs = Date.parse(since);
   if (Number.isNaN(sinceMs)) throw wrong('since must be a time in ISO 8601, such as 2026-03-04T10:00:00Z');
   if (!Number.isInteger(limit) || limit < 1) throw wrong('limit must be a whole number from 1 on');
-  return { since, limit, filter: { ...filter, since: sinceMs }, dryRun };
+  if (!Number.isSafeInteger(after) || after < 0) throw wrong('after must be the id of a row');
+  return { since, limit, after, filter: { ...filter, since: sinceMs }, dryRun };
 }
 
 function wrong(message: string): SvcError {

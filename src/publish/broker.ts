@@ -26,6 +26,8 @@ export interface SendFailure {
   /** Class name or code of the root cause as the client names it, such as `UNKNOWN_TOPIC_OR_PARTITION`. */
   readonly cause: string;
   readonly message: string;
+  /** Not of a broker: why svc itself has ended the way to the topic, whatever the last answer was. The tiers go by it. */
+  readonly endedBy?: 'shutdown' | 'behind' | 'behind-unless-full';
 }
 
 export type SendResult = { readonly ok: true } | { readonly ok: false; readonly failure: SendFailure };

@@ -105,11 +105,13 @@ function healthOf(
     },
     known: () => {
       const ids = sources.worker();
+      const { tooLarge } = sources.backup();
       return {
         brokerProducerInitialized: reached,
         topic: settings.topic,
         dlqTopic: settings.dlqTopic ?? null,
         ...(ids && { worker: { id: ids.workerId, source: ids.source } }),
+        ...(tooLarge > 0 && { tooLargeEvents: tooLarge }),
       };
     },
     alert: alert.state,

@@ -104,7 +104,7 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
     onStored: (row) => stored.tell(shardOf(row)),
     onUnconfirmed: () => void unconfirmed++,
   });
-  const managed = manageOutbox(config, store, broker, () => relay?.state(), {
+  const managed = manageOutbox(config, store, broker, logger, () => relay?.state(), {
     problem: () => sameTable.problem() ?? senders.refusal()?.message,
     remark: senders.remark,
     isReady: preparation.isReady,

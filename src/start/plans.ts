@@ -1,6 +1,7 @@
 import { checkDeclaration } from '../capture/declare/check-declaration.ts';
 import type { Declaration } from '../capture/declare/declarations.ts';
 import { withOutbox } from '../capture/declare/declared-outbox.ts';
+import { refuseInClear } from '../capture/declare/declared-rules.ts';
 import { defaultEventType, makePlan } from '../capture/declare/make-plan.ts';
 import type { CapturePlan } from '../capture/plan.ts';
 import type { Config } from '../config/config.ts';
@@ -12,9 +13,13 @@ import type { TargetConfig } from '../config/schema/target.ts';
 export function planOfTarget(
   target: TargetConfig,
   parameterNames: readonly string[] | undefined,
+  config: Pick<Config, 'pii'>,
 ): CapturePlan {
   const eventType = defaultEventType(target.function, target.module);
-  return makePlan(target.id, 'configuration', target, eventType, target.params ?? parameterNames);
+  const params = target.params ?? parameterNames;
+  // The configuration did not know the names of the parameters.
+  refuseInClear({ ...target, params }, target.pii ?? [], config);
+  return makePlan(target.id, 'configuration', target, eventType, params);
 }
 
 /** Throws `SvcError` when its fields are wrong or do not fit the function. */

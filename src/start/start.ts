@@ -110,7 +110,8 @@ export function start(config: Config, logger: Logger): Service {
         const { planOfDeclaration, declaredRules } = engineParts();
         const plan = planOfDeclaration(declaration, config);
         if (plan.afterCommit && patches.length === 0) throw unfollowed();
-        const rules = declaredRules(declaration.options, config);
+        const params = declaration.parameterNames;
+        const rules = declaredRules({ ...declaration.options, params }, config);
         if (engine === undefined) early.push([plan.eventType, rules, plan.id]);
         else engine.protection.addRules(plan.eventType, rules, plan.id);
         const slot = createSlot(plan, isPaused ? null : onCall);
@@ -188,18 +189,15 @@ export function start(config: Config, logger: Logger): Service {
 
 const noTargets: Preparing.Capture = { setOnCall() {}, report: () => [], close() {} };
 
-function startCapture(
-  { aop, targets, baseDir }: Config,
-  patches: readonly PackagePatch[],
-  logger: Logger,
-): Preparing.Capture {
+function startCapture(config: Config, patches: readonly PackagePatch[], logger: Logger): Preparing.Capture {
+  const { aop, targets, baseDir } = config;
   if (!aop.enabled || targets.length + patches.length === 0) return noTargets;
   const { prepare } = loadChunk(import.meta.url, '../capture/prepare.ts') as typeof Preparing;
   const captured = targets.map((target) => ({
     id: target.id,
     module: target.module,
     functionPath: target.function,
-    makePlan: (names: readonly string[] | undefined) => engineParts().planOfTarget(target, names),
+    makePlan: (names: readonly string[] | undefined) => engineParts().planOfTarget(target, names, config),
   }));
   return prepare(captured, { baseDir, logger, patches });
 }

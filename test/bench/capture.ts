@@ -92,7 +92,7 @@ function captured(): {
       durations,
       circuit: () => 0,
       buffer: () => ({ events: 0, bytes: 0, overflows: 0 }),
-      backup: () => ({ files: 0, events: 0, bytes: 0, drained: 0, oldestMs: 0 }),
+      backup: () => ({ files: 0, events: 0, bytes: 0, tooLarge: 0, drained: 0, oldestMs: 0 }),
       worker: () => undefined,
       captureTargets: () => [],
       lastPublishedMs: () => null,

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { forgetMarks } from '../protect/forget-marks.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { requiring } from '../support/requires.ts';
+import { runSvc } from '../support/run-svc.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
 
 requiring('kafka', 'svc and a topic with a limit', function () {
@@ -54,5 +55,22 @@ requiring('kafka', 'svc and a topic with a limit', function () {
     assert.equal(said.length, 1, svc.lines.length.toString());
     assert.match(said[0] as string, /too-large \(\d+ bytes\): .*raise max\.message\.bytes/);
     assert.doesNotMatch(svc.lines.join('\n'), /xxx|lost/);
+  });
+
+  it('a list, a metric and the details of health show it, and nothing sends it by itself', async () => {
+    const port = svc.info.join('\n').match(/management on http:\/\/127\.0\.0\.1:(\d+)/)?.[1];
+    const get = async (path: string) => (await fetch(`http://127.0.0.1:${port}${path}`)).text();
+    assert.match(await get('/metrics'), /^svc_backup_too_large_events 1$/m);
+    const { status, details } = JSON.parse(await get('/actuator/health/svc'));
+    assert.deepEqual([status, details.tooLargeEvents], ['UP', 1]);
+
+    const args = ['--dir', join(svc.folder, 'backup'), '--broker', kafka.brokers.join(','), '--json'];
+    const backup = async (...command: string[]) =>
+      JSON.parse((await runSvc(['backup', ...command, ...args], { cwd: '/' })).stdout);
+    const [listed, ...more] = (await backup('list')).events;
+    assert.deepEqual([listed.eventType, listed.reason, more], ['SIZED', 'MESSAGE_TOO_LARGE', []]);
+    assert.match(listed.place, /^too-large\//);
+    for (const command of [['restore', '--dry-run'], ['restore']])
+      assert.equal((await backup(...command)).matched, 0);
   });
 });

@@ -11,6 +11,7 @@ export interface StartedSvc {
   readonly service: Service;
   readonly folder: string;
   readonly lines: readonly string[];
+  readonly info: readonly string[];
   /** What is in the local backup, in files or in the journal. */
   backup(): { eventId: string; payload: unknown }[];
   end(): Promise<void>;
@@ -28,6 +29,7 @@ export interface StartOptions {
 export function startSvc(broker: object, options: StartOptions = {}): StartedSvc {
   const folder = mkdtempSync(join(tmpdir(), 'svc-started-'));
   const lines: string[] = [];
+  const info: string[] = [];
   const say =
     (level: string): Logger['info'] =>
     (message) =>
@@ -45,12 +47,18 @@ export function startSvc(broker: object, options: StartOptions = {}): StartedSvc
     },
   });
   assert.deepEqual(problems, []);
-  const own: Logger = { debug() {}, info() {}, warn: say('warn'), error: say('error') };
+  const own: Logger = {
+    debug() {},
+    info: (message) => void info.push(message),
+    warn: say('warn'),
+    error: say('error'),
+  };
   const service = start(config, options.logger ?? own);
   return {
     service,
     folder,
     lines,
+    info,
     backup: () =>
       readdirSync(join(folder, 'backup'))
         .filter((name) => name.endsWith('.json') || name.includes('.ndjson'))

@@ -16,7 +16,7 @@ describe('/actuator/svc-metrics', () => {
   const filled = (rest: Partial<MetricSources> = {}): MetricSources => ({
     ...filledSources(),
     lastPublishedMs: () => publishedAt,
-    backup: () => ({ files: 4, events: 9, bytes: 900, drained: 0, oldestMs: 0 }),
+    backup: () => ({ files: 4, events: 9, bytes: 900, tooLarge: 0, drained: 0, oldestMs: 0 }),
     recentDlqEvents: () => [
       {
         eventType: 'ORDER_CREATED',

@@ -64,6 +64,16 @@ describe('/actuator/svc-outbox', () => {
     assert.deepEqual(asked, [{ since, limit: 50 }, { since: '2026-03-04' }]);
   });
 
+  it('POST of a replay that ended early says where it goes on, and takes that', async () => {
+    const outbox: OutboxControls = {
+      ...outboxOf(),
+      replay: async ({ since, after = 0 }) => ({ since, limit: 1000, ...result, after: after + 3 }),
+    };
+    const port = await start({ token }, fakeControls({ outbox }));
+    const { body } = await post(port, { since: '2026-03-04', after: 17 });
+    assert.equal(JSON.parse(body).after, 20);
+  });
+
   for (const type of [
     'application/json; charset=UTF-8',
     actuatorType,
@@ -105,12 +115,18 @@ describe('/actuator/svc-outbox', () => {
     ],
     ['limit 0', { since: '2026-03-04', limit: 0 }, 'limit', 'limit must be a whole number from 1 on.'],
     ['limit 1.5', { since: '2026-03-04', limit: 1.5 }, 'limit', 'limit must be a whole number from 1 on.'],
+    [
+      'after -1',
+      { since: '2026-03-04', after: -1 },
+      'after',
+      'after must be a whole number from 0 on, as the answer to an earlier replay gave it.',
+    ],
     ['limit "5"', { since: '2026-03-04', limit: '5' }, 'limit', 'limit must be a whole number from 1 on.'],
     [
       'another field',
       { since: '2026-03-04', limt: 5 },
       undefined,
-      'The body takes the fields since and limit only.',
+      'The body takes the fields since, limit and after only.',
     ],
     ['a list', [1], undefined, 'The body is not a JSON object.'],
     ['no JSON', '{"since":', undefined, 'The body is not a JSON object.'],

@@ -9,7 +9,7 @@ export function metricSources(captureTargets: readonly CaptureTarget[] = []): Me
     durations: createPublishDurations(),
     circuit: () => 0,
     buffer: () => ({ events: 0, bytes: 0, overflows: 0 }),
-    backup: () => ({ files: 0, events: 0, bytes: 0, drained: 0, oldestMs: 0 }),
+    backup: () => ({ files: 0, events: 0, bytes: 0, tooLarge: 0, drained: 0, oldestMs: 0 }),
     worker: () => ({ workerId: 17, source: 'kafka' }),
     captureTargets: () => captureTargets,
     lastPublishedMs: () => null,

@@ -98,6 +98,39 @@ describe('outbox replay', () => {
     });
   });
 
+  it('says where it was stopped, and goes on there: each event once', async () => {
+    const ids = await rows(900);
+    const first = replay();
+    its.broker.reply = () => void first.stop();
+    const stopped = await first.run({ since: at(0) });
+    its.broker.reply = () => undefined;
+    assert.deepEqual(stopped, {
+      ...{ since: at(0), limit: 1_000, total: 50, success: 50, failed: 0, failedEventIds: [], after: 50 },
+    });
+    const rest = await replay().run({ since: at(0), after: 50 });
+    assert.deepEqual([rest.total, rest.success, rest.after], [850, 850, undefined]);
+    assert.deepEqual(its.broker.stored.map(({ headers }) => headers.eventId).sort(), ids.sort());
+  });
+
+  it('that is stopped while the last of them are under way has sent all', async () => {
+    await rows(50);
+    const made = replay();
+    its.broker.reply = () => void made.stop();
+    const { success, failed, after } = await made.run({ since: at(0) });
+    assert.deepEqual([success, failed, after], [50, 0, undefined]);
+  });
+
+  it('goes on where the cluster was away from', async () => {
+    const ids = await rows(900);
+    its.broker.reply = () => (its.broker.stored.length >= 350 ? away : undefined);
+    const running = replay().run({ since: at(0) });
+    await its.time.tickAsync(60_000);
+    const { success, after } = await running;
+    its.broker.reply = () => undefined;
+    assert.equal((await replay().run({ since: at(0), after: after ?? -1 })).success, 900 - success);
+    assert.deepEqual(its.broker.stored.map(({ headers }) => headers.eventId).sort(), ids.sort());
+  });
+
   it('counts all that were found when the cluster is away', async () => {
     const ids = await rows(900);
     its.broker.reply = () => away;
@@ -105,7 +138,7 @@ describe('outbox replay', () => {
     await its.time.tickAsync(60_000);
     const result = await running;
     assert.deepEqual([result.total, result.success, result.failed], [900, 0, 900]);
-    assert.deepEqual(result.failedEventIds, ids);
+    assert.deepEqual([result.failedEventIds, result.after], [ids, 0]);
     assert.equal(its.broker.sends.length, 4, 'one batch and its three retries');
   });
 
@@ -124,6 +157,7 @@ describe('outbox replay', () => {
       { since: '' },
       { since: at(0), limit: 0 },
       { since: at(0), limit: 1.5 },
+      { since: at(0), after: -1 },
     ];
     for (const request of wrong)
       await assert.rejects(made.run(request), { code: 'SVC_OUTBOX_REPLAY_OPTIONS' }, JSON.stringify(request));

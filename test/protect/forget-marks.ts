@@ -1,4 +1,5 @@
 import { shared } from '../../src/ground/lifecycle.ts';
+import '../../src/protect/marks/class-marks.ts';
 import type { FieldRule } from '../../src/ground/pii-rule.ts';
 
 /** Marks of classes of earlier tests would be told to the next start as well. */

@@ -18,7 +18,7 @@ import {
   storeFilesSync,
   storeSegmentSync,
 } from './store-files.ts';
-import { createUsage, type Usage } from './usage.ts';
+import { createUsage, type FolderState } from './usage.ts';
 
 export interface LocalBackupOptions extends DirectoryOptions {
   readonly directory: string;
@@ -42,7 +42,7 @@ export interface LocalBackup extends EventBackupStrategy {
   endSync(): void;
   close(deadlineMs: number): Promise<void>;
   /** What lies in the folder as far as this process knows: event files and segments, what they hold, and their size. */
-  state(): ReturnType<Usage['sum']>;
+  state(): FolderState;
   /** Hands the segments that this process writes to the readers. */
   finishSegments(): Promise<void>;
   /** Names of the segments of the journal, with all that is stored until now. */
@@ -278,7 +278,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     state() {
       // Seen the next time: others write there, too, worker threads of this process among them.
       void usage.refresh(real ?? options.directory, recountSoonMs).catch(() => {});
-      return usage.sum();
+      return usage.state();
     },
     finishSegments: () => withEnded(ended.handOver),
     journal: () => withEnded(ended.names),

@@ -3,6 +3,16 @@ import { join } from 'node:path';
 import { segmentName } from './segment.ts';
 import { createLineCounts } from './source/count-lines.ts';
 
+export interface FolderState {
+  /** Event files and segments. */
+  readonly files: number;
+  /** What they hold. */
+  readonly events: number;
+  readonly bytes: number;
+  /** Events that were set aside, as too large for their topic: in none of the other numbers. */
+  readonly tooLarge: number;
+}
+
 /** How full the folder is. Other processes write to it too: counted anew from time to time. */
 export interface Usage {
   /** Event files, segments not counted. */
@@ -13,8 +23,7 @@ export interface Usage {
   lines(): number;
   /** Event files and segments together. */
   bytes(): number;
-  /** Event files and segments together, the events in both, and their size. */
-  sum(): { readonly files: number; readonly events: number; readonly bytes: number };
+  state(): FolderState;
   /** Counts what lies in the folder, unless that was done within the last `maxAgeMs`. */
   refresh(directory: string, maxAgeMs: number): Promise<void>;
   /** What this process has written to a segment. */
@@ -27,6 +36,9 @@ export function isEventFile(name: string): boolean {
   return name.endsWith('.json') && !name.startsWith('.');
 }
 
+/** Where events go that their topic never takes. */
+export const asideFolder = 'too-large';
+
 const atOnce = 32;
 
 export function createUsage(monotonic: () => number): Usage {
@@ -35,6 +47,7 @@ export function createUsage(monotonic: () => number): Usage {
   let segments = 0;
   let lines = 0;
   let bytes = 0;
+  let tooLarge = 0;
   let countedAtMs = Number.NEGATIVE_INFINITY;
   let counting: Promise<void> | undefined;
   let lineCount = Promise.resolve();
@@ -49,6 +62,7 @@ export function createUsage(monotonic: () => number): Usage {
       });
       await Promise.all(some);
     }
+    tooLarge = (await readdir(join(directory, asideFolder)).catch(() => [])).filter(isEventFile).length;
     files = names.filter(isEventFile).length;
     segments = names.length - files;
     bytes = [...sizes.values()].reduce((sum, size) => sum + size, 0);
@@ -76,7 +90,7 @@ export function createUsage(monotonic: () => number): Usage {
     segments: () => segments,
     lines: () => lines,
     bytes: () => bytes,
-    sum: () => ({ files: files + segments, events: files + lines, bytes }),
+    state: () => ({ files: files + segments, events: files + lines, bytes, tooLarge }),
     async refresh(directory, maxAgeMs) {
       if (monotonic() - countedAtMs < maxAgeMs) return;
       counting ??= count(directory).finally(() => {

@@ -15,9 +15,19 @@ export function declaredRules(fields: Fields, { pii }: Pick<Config, 'pii'>): rea
     throw new SvcError('SVC_PROTECT_RULE', `pii ${says.join('; ')}`);
   }
   const rules = checked?.value ?? [];
+  refuseInClear(fields, rules, { pii });
+  return rules;
+}
+
+/** Throws where the key, the aggregate id or a header of a target reads what these rules, or those for all payloads, protect. */
+export function refuseInClear(
+  fields: Parameters<typeof shownInClear>[0],
+  rules: readonly PathRule[],
+  { pii }: Pick<Config, 'pii'>,
+): void {
+  if (!pii.enabled) return;
   const inClear = shownInClear(fields, [...rules, ...pii.fields]).map(
     ({ field, message }) => `${field} ${message}`,
   );
-  if (inClear.length > 0) throw new SvcError('SVC_PROTECT_RULE', inClear.join('; '));
-  return rules;
+  if (inClear.length > 0) throw new SvcError('SVC_PROTECT_RULE', `${inClear.join('; ')}. Take another field`);
 }

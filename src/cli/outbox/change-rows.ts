@@ -89,7 +89,7 @@ export async function listRows(options: OutboxOptions, filter: RowFilter, limit:
     async (isStopped) => {
       await useOutbox(config, consoleLogger('warn'), async (store) => {
         // One more than is shown: whether there are more.
-        for await (const rows of pagesOf(store, filter, limit + 1)) {
+        for await (const rows of pagesOf(store, filter, limit + 1, options.after)) {
           // With SQLite all is done at once: a signal is heard of in between only.
           await nextTurn();
           if (isStopped()) break;

@@ -22,6 +22,7 @@ const ownOptions = {
   'dry-run': { type: 'boolean' },
   all: { type: 'boolean' },
   broker: { type: 'string' },
+  after: { type: 'string' },
   dialect: { type: 'string' },
   table: { type: 'string' },
   role: { type: 'string', multiple: true },
@@ -46,6 +47,8 @@ export interface OutboxOptions {
   readonly filter: RowFilter;
   /** Whether a filter was given; a limit is none. */
   readonly isFiltered: boolean;
+  /** Only rows with a larger id; 0: all. */
+  readonly after: number;
   /** Rows at most. */
   readonly limit: number | undefined;
 }
@@ -80,6 +83,7 @@ export function parseOutboxOptions(
     isPartitioned: values.partitioned === true,
     filter,
     isFiltered: Object.keys(filter).length > 0,
+    after: afterOf(text('after')),
     limit: limitOf(text('limit')),
   };
 }
@@ -121,6 +125,13 @@ function versionOf(text: string | undefined): number {
   if (!/^[1-9]\d{0,5}$/.test(text))
     throw new WrongUse('--from takes the version that the tables have, which svc outbox check says');
   return Number(text);
+}
+
+function afterOf(text: string | undefined): number {
+  const after = Number(text ?? 0);
+  if (!Number.isSafeInteger(after) || after < 0)
+    throw new WrongUse('--after takes the number that a replay which was stopped has named');
+  return after;
 }
 
 function limitOf(text: string | undefined): number | undefined {

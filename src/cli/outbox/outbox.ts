@@ -39,6 +39,7 @@ Filters of list, replay, retry-failed and discard
 Options
   --dry-run                  replay, retry-failed, discard: list what would be taken, and change nothing
   --all                      discard: every event, PENDING ones as well; without it a filter is needed
+  --after <number>           replay: go on behind what a replay that was stopped has sent, which names the number
   --broker <host:port,...>   replay: instead of svc.broker.bootstrap-servers
   --dialect <name>           ddl: postgres, mysql or sqlite (default: of svc.outbox.datasource.url)
   --table <name>             ddl: instead of svc.outbox.table

@@ -14,9 +14,9 @@ const defaultLimit = 1_000;
 
 /** `svc outbox replay`: events are sent again to their topics, whatever their status, and stay as they are. */
 export async function runReplay(args: readonly string[]): Promise<number> {
-  const options = parseOutboxOptions(args, { hasFilters: true, own: ['dry-run', 'broker'] });
+  const options = parseOutboxOptions(args, { hasFilters: true, own: ['dry-run', 'broker', 'after'] });
   const { since: sinceMs, ...filter } = options.filter;
-  const { limit = defaultLimit, isJson } = options;
+  const { limit = defaultLimit, after: afterId, isJson } = options;
   if (sinceMs === undefined)
     throw new WrongUse('svc outbox replay needs --since <time>: the start of the replay');
   if (options.isDryRun) return listRows(options, options.filter, limit);
@@ -26,7 +26,7 @@ export async function runReplay(args: readonly string[]): Promise<number> {
   const running = replayOutbox(
     config,
     consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn'),
-    { since: new Date(sinceMs).toISOString(), limit, filter },
+    { since: new Date(sinceMs).toISOString(), limit, after: afterId, filter },
     (sentCount, failedCount) =>
       counter.show(`${sentCount} sent${failedCount > 0 ? `, ${failedCount} failed` : ''}`),
   );
@@ -38,15 +38,20 @@ export async function runReplay(args: readonly string[]): Promise<number> {
       running.stop();
     },
   ).finally(counter.end);
-  const { since, total, success, failed, failedEventIds } = result;
+  const { since, total, success, failed, failedEventIds, after } = result;
+  // Where all was sent by then, there is nothing to go on with.
+  const isStopped = isInterrupted && after !== undefined;
   if (isJson) {
-    const stopped = isInterrupted ? onRequest : null;
+    const stopped = isStopped ? onRequest : null;
     process.stdout.write(`${printableJson({ dryRun: false, ...result, stopped }, 2)}\n`);
   } else {
     const lines = [`${success} of ${eventsOf(total)} since ${since} sent again to their topics`];
-    if (isInterrupted) lines.push(`${onRequest}: ${eventsOf(failed)} were not sent`);
-    else for (const eventId of failedEventIds) lines.push(`not sent: ${eventId}`);
+    for (const eventId of failedEventIds) lines.push(`not sent: ${eventId}`);
+    if (after !== undefined)
+      lines.push(
+        `${isStopped ? onRequest : 'stopped: the broker is away'}. --since ${since} --after ${after} goes on from here; without --after all are sent again`,
+      );
     process.stderr.write(`${lines.map(printable).join('\n')}\n`);
   }
-  return failed > 0 || isInterrupted ? 1 : 0;
+  return failed > 0 || after !== undefined ? 1 : 0;
 }

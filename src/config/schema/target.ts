@@ -15,7 +15,10 @@ export type Expression = string | ((call: CallValues) => unknown);
 export type KeyFields = Pick<
   TargetFields<unknown>,
   'key' | 'outbox' | 'headers' | 'payload' | 'payloadIndex'
->;
+> & {
+  /** Names of the parameters, as far as they are known. */
+  readonly params?: readonly string[] | undefined;
+};
 
 type Fields = TargetFields<Expression, readonly PathRule[]>;
 

@@ -90,5 +90,6 @@ export function finalFailure(batch: Batch, reason?: SendFailure): SendFailure {
     return { ...last, kind: kind(last.kind) };
   }
   if (own === undefined) return { ...reason, kind: kind(reason.kind) };
-  return { kind: kind(reason.kind), cause: own.cause, message: `${reason.message}; last: ${own.message}` };
+  const message = `${reason.message}; last: ${own.message}`;
+  return { ...reason, kind: kind(reason.kind), cause: own.cause, message };
 }

@@ -2,7 +2,7 @@ import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { SendFailure } from '../broker.ts';
-import { behindUnlessFull, type KeyOrder } from '../order/key-order.ts';
+import type { KeyOrder } from '../order/key-order.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import { nameOf } from './failures.ts';
 import type { Intake } from './intake.ts';
@@ -75,7 +75,7 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
       logger.error('a tier failed against its promise', { error: nameOf(error) });
     }
     // One that found the backup full waits again first: nothing may come between.
-    if (outcome !== 'lost' || failed.failure !== behindUnlessFull) order.decided(failed);
+    if (outcome !== 'lost' || failed.failure.endedBy !== 'behind-unless-full') order.decided(failed);
     end();
     return outcome;
   }

@@ -4,6 +4,7 @@ export const shutDown: SendFailure = {
   kind: 'retriable',
   cause: 'Shutdown',
   message: 'svc was told to end before the event was acknowledged',
+  endedBy: 'shutdown',
 };
 
 export const stopped: SendFailure = { kind: 'fatal', cause: 'Closed', message: 'svc has stopped' };

@@ -178,11 +178,12 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     // A try in between that took as long as the wait was the next one.
     const batch = tried.pause !== undefined && leftMs <= 0 ? nextTry(tried) : tried;
     const wait = line.afterFailure(topic, batch, failure);
-    const waitMs = standing() === 'behind' ? undefined : wait;
+    const isBehind = wait !== undefined && standing() === 'behind';
+    const waitMs = isBehind ? undefined : wait;
     if (failure.kind === 'too_large' && batch.events.length > 1) {
       batches.unshift(...splitBatch(batch));
     } else if (waitMs === undefined) {
-      const why = finalFailure(batch);
+      const why = finalFailure(batch, isBehind ? behindBackup : undefined);
       for (const event of batch.events) outcomes.settle(event, why);
     } else if (leftMs > 0) {
       pauseFor(leftMs, batch);

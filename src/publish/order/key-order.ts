@@ -56,13 +56,14 @@ export const behindBackup: SendFailure = {
   kind: 'retriable',
   cause: 'BehindBackup',
   message: 'earlier events of its partition wait in the backup',
+  endedBy: 'behind',
 };
 
 /** The same, of one that waits in memory where the backup has no room: it is not lost yet when no tier takes it. */
-export const behindUnlessFull: SendFailure = { ...behindBackup };
+export const behindUnlessFull: SendFailure = { ...behindBackup, endedBy: 'behind-unless-full' };
 
-export function isBehindBackup({ cause }: SendFailure): boolean {
-  return cause === behindBackup.cause;
+export function isBehindBackup({ endedBy }: SendFailure): boolean {
+  return endedBy === 'behind' || endedBy === 'behind-unless-full';
 }
 
 /** Nothing is kept in order with the backup: `svc.broker.backup.drain.order: none`, or no drain at all. */

@@ -13,7 +13,7 @@ export interface DrainOptions
   readonly isReachable: () => Promise<boolean>;
   /** What this process still writes becomes readable. */
   readonly prepare: () => Promise<void>;
-  /** After a look that took events out. */
+  /** After a look that took events out, or set some aside. */
   readonly onDrained: () => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -107,8 +107,8 @@ export function createDrain(options: DrainOptions): Drain {
     drained += report.sent;
     if (report.sent > 0) {
       logger.info('events of the backup were sent to their topics', { events: report.sent });
-      await options.onDrained();
     }
+    if (report.sent + report.setAside > 0) await options.onDrained();
     for (const [reason, events] of report.problems)
       logger.warn(`events stay in the backup: ${reason}`, { events });
     if (report.stoppedBy !== undefined) return waitForCluster();

@@ -119,7 +119,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
       say(reason, `events stay in the backup: ${reason}`, { events });
     for (const { place, reason, isInUse } of report.unreadable)
       if (isInUse !== true) say(place, `backup: ${place}: ${reason}`);
-    if (report.sent > 0) await options.onDrained();
+    if (report.sent + report.setAside > 0) await options.onDrained();
     sayKept();
   }
 

@@ -1,7 +1,6 @@
 // tiers/: where events go that their topic did not take: dead letters, then backups, then the alert.
 
-import { shutDown } from '../main/failures.ts';
-import { behindUnlessFull, isBehindBackup } from '../order/key-order.ts';
+import { isBehindBackup } from '../order/key-order.ts';
 import type { FailedEvent, NextTier, Tier } from '../tier.ts';
 
 export interface TierChainOptions {
@@ -26,18 +25,19 @@ export function createTierChain(options: TierChainOptions): TierChain {
   const underWay = new Set<FailedEvent>();
 
   async function firstThatStores(failed: FailedEvent): Promise<Tier['name'] | 'lost'> {
+    const { endedBy } = failed.failure;
     const isBehind = isBehindBackup(failed.failure);
     // Behind others in the backup, and nowhere else, unless it would be lost.
     for (const tier of isBehind ? options.tiers.toReversed() : options.tiers) {
       // A process that ends has no time for a topic: what it does not send now is sent from the backup.
-      if (tier.name === 'dlq' && failed.failure === shutDown && options.tiers.length > 1) continue;
+      if (tier.name === 'dlq' && endedBy === 'shutdown' && options.tiers.length > 1) continue;
       if (await tier.store(failed).catch(() => false)) {
         options.onKept(tier.name, failed);
         return tier.name;
       }
       if (tier.name === 'dlq') options.onDlqFailed(failed);
     }
-    if (failed.failure !== behindUnlessFull) options.onLost(failed);
+    if (endedBy !== 'behind-unless-full') options.onLost(failed);
     return 'lost';
   }
 

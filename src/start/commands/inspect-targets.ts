@@ -5,13 +5,14 @@ import type { TargetConfig } from '../../config/schema/target.ts';
 import { planOfTarget } from '../plans.ts';
 
 /** Which targets of the configuration can be patched, without loading the application. */
-export function inspectTargets({ targets, baseDir }: Config): TargetReport[] {
+export function inspectTargets(config: Config): TargetReport[] {
+  const { targets, baseDir } = config;
   const all = targets.map((target) => ({
     id: target.id,
     module: target.module,
     functionPath: target.function,
     expressions: expressionsOf(target),
-    makePlan: (names: readonly string[] | undefined) => planOfTarget(target, names),
+    makePlan: (names: readonly string[] | undefined) => planOfTarget(target, names, config),
   }));
   return inspect(all, { baseDir });
 }

@@ -17,7 +17,12 @@ export type { RecoverReport, StoredEvent };
 
 export type RecoveryPlace =
   | { readonly kind: 'dlq'; readonly topic: string; readonly group: string }
-  | { readonly kind: 'local'; readonly directory: string; readonly file: string | undefined }
+  | {
+      readonly kind: 'local';
+      readonly directory: string;
+      readonly file: string | undefined;
+      readonly withAside: boolean;
+    }
   | { readonly kind: 's3' };
 
 export interface RecoveryRequest {
@@ -64,6 +69,9 @@ async function openAndRun(config: Config, logger: Logger, request: RecoveryReque
     await source.open(request.isSending);
     const total = await source.count();
     const report = await isolate(() => run(source, broker, request, total));
+    const seen = report.matched + report.skipped + report.unreadable.length;
+    // It was told to stop while the last of them was under way.
+    if (total !== undefined && seen >= total) report.isInterrupted = false;
     return { ...report, source: source.name };
   } finally {
     await source.close();
@@ -97,7 +105,8 @@ function run(
 async function openSource(config: Config, logger: Logger, place: RecoveryPlace): Promise<RecoverySource> {
   const { client, backup } = config.broker;
   if (place.kind === 'local') {
-    return openLocalSource({ directory: place.directory, file: place.file, now: systemClock.now });
+    const { directory, file, withAside } = place;
+    return openLocalSource({ directory, file, withAside, now: systemClock.now });
   }
   if (place.kind === 's3') {
     const { s3Bucket: bucket = '', s3Prefix: prefix, s3Region: region, s3Endpoint: endpoint } = backup;

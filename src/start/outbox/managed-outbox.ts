@@ -5,6 +5,7 @@ import { systemClock } from '../../ground/clock.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import type { OutboxControls, OutboxHealth } from '../../manage/controls.ts';
 import { isolate } from '../../observe/isolate.ts';
+import type { Logger } from '../../observe/logger.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import type { RelayState } from '../../outbox/relay/relay.ts';
 import type { Replay, ReplayOptions } from '../../outbox/replay.ts';
@@ -35,6 +36,7 @@ export function manageOutbox(
   config: Config,
   store: OutboxStore,
   broker: Broker,
+  logger: Logger,
   relay: () => RelayState | undefined,
   fitness: OutboxFitness,
 ): ManagedOutbox {
@@ -44,8 +46,15 @@ export function manageOutbox(
   const replay = loadOnce(() => openReplay(config, store, broker));
   return {
     statistics: statistics.report,
-    replay: async (request) => (await replay()).run(request),
     isReady: fitness.isReady ?? (() => true),
+    async replay(request) {
+      const result = await (await replay()).run(request);
+      const { since, total, success, after } = result;
+      // Whoever asked may not be there any more.
+      const stopped = after === undefined ? '' : `; it ended early, and goes on with after: ${after}`;
+      logger.info(`outbox: replay of ${total} events since ${since}: ${success} sent again${stopped}`);
+      return result;
+    },
     health: health.ask,
     oldestPendingMs: health.oldestPendingMs,
     close: () => void replay.started()?.then((running) => running.stop()),

@@ -50,7 +50,7 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
       retentionDays,
     },
   });
-  const outbox = manageOutbox(config, store, broker, () => relay?.state(), {
+  const outbox = manageOutbox(config, store, broker, logger, () => relay?.state(), {
     problem: () => senders.refusal()?.message,
     remark: senders.remark,
   });
@@ -123,7 +123,7 @@ function sourcesOf(outbox: OutboxState): MetricSources {
     durations: createPublishDurations(),
     circuit: () => 0,
     buffer: () => ({ events: 0, bytes: 0, overflows: 0 }),
-    backup: () => ({ files: 0, events: 0, bytes: 0, drained: 0, oldestMs: 0 }),
+    backup: () => ({ files: 0, events: 0, bytes: 0, tooLarge: 0, drained: 0, oldestMs: 0 }),
     worker: () => undefined,
     captureTargets: () => [],
     lastPublishedMs: () => null,

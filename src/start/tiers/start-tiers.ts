@@ -56,7 +56,7 @@ export interface StartedTiers {
   close(deadlineMs: number): Promise<void>;
 }
 
-const nothingWaits = { files: 0, events: 0, bytes: 0 };
+const nothingWaits = { files: 0, events: 0, bytes: 0, tooLarge: 0 };
 
 export function startTiers(config: Config, parts: TiersParts): StartedTiers {
   const { broker, ledger, alert, logger } = parts;
@@ -135,7 +135,8 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
       drain?.left();
     },
     backup: () => ({
-      ...(local?.state() ?? nothingWaits),
+      ...nothingWaits,
+      ...local?.state(),
       drained: drain?.count() ?? 0,
       oldestMs: order?.oldestMs() ?? 0,
     }),

@@ -16,7 +16,7 @@ function lookInto(directory: string): ReturnType<LocalBackup['state']> {
     0,
   );
   const bytes = [...files, ...segments].reduce((sum, name) => sum + statSync(join(directory, name)).size, 0);
-  return { files: files.length + segments.length, events: files.length + lines, bytes };
+  return { files: files.length + segments.length, events: files.length + lines, bytes, tooLarge: 0 };
 }
 
 const storeMany = (backup: LocalBackup, count: number, from = 0): Promise<unknown> =>
@@ -34,7 +34,20 @@ describe('state of the local backup', () => {
   it('is nothing before anything was stored, and where there is no folder', async () => {
     const backup = backupIn(freshPath());
     await backup.recount();
-    assert.deepEqual(backup.state(), { files: 0, events: 0, bytes: 0 });
+    assert.deepEqual(backup.state(), { files: 0, events: 0, bytes: 0, tooLarge: 0 });
+  });
+
+  it('counts apart what was set aside, at the next look', async () => {
+    const directory = freshPath();
+    const backup = backupIn(directory);
+    await storeMany(backup, 3);
+    const source = createLocalSource({ directory, now: Date.now });
+    await source.open(true);
+    for await (const { events } of source.read(10)) await source.setAside?.(events.slice(0, 2));
+    await source.close();
+    await backup.recount();
+    const { events, tooLarge } = backup.state();
+    assert.deepEqual([events, tooLarge], [1, 2]);
   });
 
   it('counts files of one event each', async () => {
@@ -83,7 +96,7 @@ describe('state of the local backup', () => {
     await source.close();
     // The segment itself moves when it has been read to its end.
     await backup.recount();
-    assert.deepEqual(backup.state(), { files: 0, events: 0, bytes: 0 });
+    assert.deepEqual(backup.state(), { files: 0, events: 0, bytes: 0, tooLarge: 0 });
     assert.equal(namesIn(join(directory, 'recovered')).length, 6);
   });
 });

@@ -236,7 +236,7 @@ describe('targets with an outbox', () => {
     const of = (aggregateId: unknown) =>
       problemsOf({ outbox: { ...good, aggregateId } }, { outbox: on, pii });
     assert.deepEqual(of('#result.customer.email'), [
-      'svc.targets[0].outbox.aggregateId: shows in clear what the rule for customer.email protects (MASK) (code). Take another field.',
+      'svc.targets[0].outbox.aggregateId: shows in clear what the rule for customer.email protects (MASK): "#result.customer.email" (code). Take another field.',
     ]);
     assert.deepEqual(of('#result.customer.id'), []);
     assert.deepEqual(

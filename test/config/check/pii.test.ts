@@ -306,6 +306,29 @@ describe('a record key', () => {
     { key: '#newEmail', payload: '#newEmail', pii: { type: 'EMAIL' } },
     { key: '#result.items[0].phone', pii: ['items[*].phone'] },
     { key: '#result.customer.id', pii: ['customer'] },
+    { key: "#result.email.split('@')[0]" },
+    { key: "#args[0].email.split('@')[0]" },
+    { key: "#order.email.split('@')[0]", payload: '#order' },
+    { key: '#order.email.toLowerCase()', payloadIndex: 0 },
+    { key: '#order.email', payloadIndex: 0, params: ['order'] },
+    { key: '#order.email', payload: '#p1', params: ['by', 'order'] },
+    { key: "'customer-' + result.email" },
+    { key: "#result.email != null ? 'a' : 'b'" },
+    { key: '#result.id ?: #result.email' },
+    { key: '(#result.customer ?: #result).email', pii: ['customer.email'] },
+    { key: "{#result.id, #result.email}.join('-')" },
+    { key: "#result.id.concat(':', #result.email)" },
+    { key: "'x'.concat(#result.email)" },
+    { key: '#result.getEmail()' },
+    { key: '#result.toDto().email' },
+    { key: "#result['em' + 'ail']" },
+    { key: "#result?.['email']?.trim()" },
+    { key: "#result.items.![phone].join(',')", pii: ['items[*].phone'] },
+    { key: '#result.items.?[#this.phone != null][0].id', pii: ['items.phone'] },
+    { key: '#order.level', payload: '{floor: #order.level}', pii: ['floor'] },
+    { key: '#order.level', payload: '{at: {floor: #order.level}, id: 1}', pii: ['at.floor'] },
+    { key: '#result.email', payload: '#result.toDto()' },
+    { key: '#args[0].email', payload: () => ({}) },
   ]) {
     it(`must not show a marked field: ${JSON.stringify(more)}`, () => assert.equal(refused(more), true));
   }
@@ -316,6 +339,14 @@ describe('a record key', () => {
     { key: '#args[0].email' },
     { key: '#result.customer.email' },
     { key: '#result.customer', pii: ['customer.name'] },
+    { key: '#order.level', payload: '{floor: #order.level, level: #order.id}', pii: ['floor.x'] },
+    { key: "#result.id.concat('-', #result.emails)" },
+    { key: "#result['a.email'].trim()" },
+    { key: "'email'.concat(#result.id)" },
+    { key: "'u-' + #userId", payload: '#newEmail', pii: { type: 'EMAIL' } },
+    { key: "'u-' + #args[0].id", pii: ['**'] },
+    { key: '{email: #result.id}.email', pii: ['contact'] },
+    { key: "#result.id ? 'a" },
     { key: () => 'x' },
     {},
   ]) {
@@ -328,7 +359,7 @@ describe('a record key', () => {
       targets: [{ ...target, key: '#result.email' }],
     });
     assert.deepEqual(lines(targetProblems[0]?.problems ?? []), [
-      'svc.targets[0].key: shows in clear what the rule for email protects (MASK) (code). Take another field for the key; the default is the event id.',
+      'svc.targets[0].key: shows in clear what the rule for email protects (MASK): "#result.email" (code). Take another field for the key; the default is the event id.',
     ]);
   });
 
@@ -339,7 +370,7 @@ describe('a record key', () => {
       targets: [{ ...target, headers }],
     });
     assert.deepEqual(lines(targetProblems[0]?.problems ?? []), [
-      'svc.targets[0].headers.by: shows in clear what the rule for email protects (MASK) (code). Take another field.',
+      'svc.targets[0].headers.by: shows in clear what the rule for email protects (MASK): "#result.email" (code). Take another field.',
     ]);
   });
 });

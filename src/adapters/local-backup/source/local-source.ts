@@ -26,7 +26,7 @@ import {
   writeDone,
 } from '../segment.ts';
 import { routesFolder, storeFiles } from '../store-files.ts';
-import { isEventFile } from '../usage.ts';
+import { asideFolder, isEventFile } from '../usage.ts';
 import { checkFolder, makeFolderSync, syncDirectory } from '../write-exclusive.ts';
 import { type Cut, cutEntries } from './cut-entries.ts';
 import { createLineIndex, type LineIndex } from './line-index.ts';
@@ -46,6 +46,7 @@ import {
   toRead,
 } from './scan-segment.ts';
 import { gone, isThere, notFile, whyNot } from './still-there.ts';
+import { withAside } from './with-aside.ts';
 
 export interface LocalSourceOptions {
   readonly directory: string;
@@ -53,6 +54,8 @@ export interface LocalSourceOptions {
   readonly own?: (() => Promise<OwnSegments>) | undefined;
   /** Only this file of the folder, an event file or a segment. */
   readonly file?: string | undefined;
+  /** Also what was set aside: for a list. */
+  readonly withAside?: boolean | undefined;
   /** Of all that is set aside. Default: 1 GiB. */
   readonly maxAsideBytes?: number | undefined;
   /** Milliseconds since the epoch. */
@@ -61,8 +64,6 @@ export interface LocalSourceOptions {
 
 /** Where processed files go. */
 export const recoveredFolder = 'recovered';
-/** And those that their topic never takes. */
-export const asideFolder = 'too-large';
 
 /** Lines: the application has its turn in between. */
 const parsedAtOnce = 100;
@@ -76,7 +77,10 @@ const inUse = 'a running process still writes to it: run the command again later
  * one key can lie in either. Processed files move to `recovered/`.
  */
 export function createLocalSource(options: LocalSourceOptions): RecoverySource {
-  return withOneLineErrors(createSource(options), options.directory);
+  const { directory } = options;
+  const source = withOneLineErrors(createSource(options), directory);
+  if (options.withAside !== true) return source;
+  return withAside(source, createLocalSource({ directory: join(directory, asideFolder), now: options.now }));
 }
 
 function createSource(options: LocalSourceOptions): RecoverySource {

@@ -336,6 +336,13 @@ describe('recovery from a backup folder', () => {
     }
     assert.deepEqual((await recoverFrom(directory)).ids, ids(3, 3));
     assert.deepEqual(namesIn(directory), []);
+    const list = createLocalSource({ directory, withAside: true, now: Date.now });
+    await list.open(false);
+    const listed: string[] = [];
+    for await (const { events } of list.read(1)) listed.push(...events.map(({ place }) => place));
+    assert.deepEqual([await list.count(), listed.length], [2, 2]);
+    assert.ok(listed.every((place) => place.startsWith('too-large/')));
+    await list.close();
     const aside = await eventsIn(join(directory, 'too-large'));
     // One is still named by its id, one by the time at which it was set aside.
     aside.sort((a, b) => Number(a.eventId) - Number(b.eventId));
