@@ -1,8 +1,8 @@
 import { formatProblem, type Problem } from '../config/check/problem.ts';
 import type { Config } from '../config/config.ts';
 import { consoleLogger } from '../observe/logger.ts';
+import { printable } from '../observe/printable.ts';
 import { type BrokerReport, inspectBroker } from '../start/commands/inspect-broker.ts';
-import { printable } from './printable.ts';
 import { isInTheWay } from './recovery-config.ts';
 
 /** As `svc check --online --json` shows it. */
