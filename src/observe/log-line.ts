@@ -5,9 +5,10 @@ export type LogFields = Record<string, string | number | boolean | null | undefi
   readonly [name in 'timestamp' | 'severity' | 'logger' | 'message' | 'details']?: never;
 };
 
-/** In their place: further lines of the message, such as those of a report. */
+/** With further lines of the message, such as those of a report. */
 export interface LogLines {
   readonly details: readonly string[];
+  readonly [name: string]: LogFields[string] | readonly string[];
 }
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'off';
@@ -26,9 +27,9 @@ export interface LineFields {
 export const maxLogText = 1_000;
 
 /** A text of svc's own that has line breaks on purpose, for a logger: in any other message they are escaped. */
-export function inLines(text: string): [message: string, fields: LogLines] {
+export function inLines(text: string, fields?: LogFields): [message: string, fields: LogLines] {
   const [message = '', ...details] = text.split('\n');
-  return [message, { details }];
+  return [message, { ...fields, details }];
 }
 
 /** `svc: message key=value …`; further lines of a message follow its fields. */
@@ -66,7 +67,7 @@ function shown(text: string): string {
   return printable(cutMiddle(text, maxLogText));
 }
 
-function formatFields(fields: LogFields): string {
+function formatFields(fields: Readonly<Record<string, unknown>>): string {
   let text = '';
   for (const [key, value] of Object.entries(fields)) {
     if (value !== undefined)

@@ -10,7 +10,7 @@ import {
 } from './log-line.ts';
 import { tellOwnLogger } from './own-logger.ts';
 
-export type { LogFields, LogFormat, LogLevel } from './log-line.ts';
+export type { LogFields, LogFormat, LogLevel, LogLines } from './log-line.ts';
 export { inLines } from './log-line.ts';
 
 /**

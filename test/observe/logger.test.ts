@@ -26,8 +26,8 @@ describe('consoleLogger', () => {
 
   it('writes a text of several lines as such where it is given as one, and each of them clean', () => {
     const { logger, lines } = loggerWith('info');
-    logger.error(...inLines('first\n  second\u001b[2J\n    third'));
-    assert.deepEqual(lines, ['svc: error: first\n  second\\u001b[2J\n    third\n']);
+    logger.error(...inLines('first\n  second\u001b[2J\n    third', { code: 'E' }));
+    assert.deepEqual(lines, ['svc: error: first code="E"\n  second\\u001b[2J\n    third\n']);
   });
 
   it('escapes what names of others hold, line breaks among it', () => {

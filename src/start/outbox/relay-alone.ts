@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config/config.ts';
 import { readSource } from '../../context/source.ts';
-import { systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { version } from '../../ground/version.ts';
 import { createPublishDurations } from '../../observe/durations.ts';
@@ -15,7 +14,6 @@ import type { Relay } from '../../outbox/relay/relay.ts';
 import { firstStorePauseMs, longestStorePauseMs } from '../../outbox/relay/relay-settings.ts';
 import { backoffMs } from '../../outbox/relay/signal.ts';
 import type { Broker } from '../../publish/broker.ts';
-import { createLossAlert } from '../../publish/tiers/loss-alert.ts';
 import { openBroker, openOutboxStore } from '../adapters.ts';
 import { manageLater } from '../management-later.ts';
 import { brokerSettingsOf } from '../settings.ts';
@@ -41,7 +39,7 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
   const outbox = manageOutbox(config, store, broker, () => relay?.state());
   const source = readSource(config.service);
   const management = manageLater(config, logger, {
-    ...{ broker, outbox, alert: createLossAlert(logger, systemClock) },
+    ...{ broker, outbox, problem: () => undefined },
     onAway: () => {},
     breakers: { outbox: () => breakerOf(relay) },
     keys: () => [],
