@@ -1,6 +1,6 @@
 // capture/: from the functions of an application to calls that svc hears of. On top: what all of its rooms share.
 
-import type { Logger } from '../observe/logger.ts';
+import { inLines, type Logger } from '../observe/logger.ts';
 import type { OnCall } from './call.ts';
 import { hookPackages } from './packages/hook.ts';
 import type { PackagePatch } from './packages/hooked-package.ts';
@@ -194,7 +194,7 @@ function packageEvents(records: ReadonlyMap<string, TargetRecord>): PatchEvents 
 
 function changed(record: TargetRecord, { logger, onChange }: PrepareOptions): void {
   const { id, state, reason } = record.report();
-  if (state === 'failed') logger.warn(`target ${id} is not captured: ${reason}`);
+  if (state === 'failed') logger.warn(...inLines(`target ${id} is not captured: ${reason}`));
   else logger.debug(`target ${id}: ${state}`);
   onChange?.();
 }

@@ -1,8 +1,9 @@
 import { formatProblem, type Problem } from '../config/check/problem.ts';
 import type { Config } from '../config/config.ts';
 import { consoleLogger } from '../observe/logger.ts';
+import { printable } from '../observe/printable.ts';
+import { type BucketReport, inspectBackup } from '../start/commands/inspect-backup.ts';
 import { type BrokerReport, inspectBroker } from '../start/commands/inspect-broker.ts';
-import { printable } from './printable.ts';
 import { isInTheWay } from './recovery-config.ts';
 
 /** As `svc check --online --json` shows it. */
@@ -16,6 +17,8 @@ export interface OnlineCheck {
   readonly cluster?: { readonly id: string | null; readonly brokers: number };
   readonly topics: readonly OnlineTopic[];
   readonly group?: { readonly name: string; readonly mayUse: boolean | null; readonly problem?: string };
+  /** Where `svc.broker.backup.s3-enabled`. */
+  readonly backup?: BucketReport;
 }
 
 interface OnlineTopic {
@@ -26,7 +29,7 @@ interface OnlineTopic {
   readonly problem?: string;
 }
 
-/** Asks the broker of the configuration. Never rejects. */
+/** Asks the broker of the configuration, and the bucket of its backup. Never rejects. */
 export async function checkOnline(config: Config, problems: readonly Problem[]): Promise<OnlineCheck> {
   const { client, bootstrapServers, file } = config.broker;
   const asked = { kafkajs: bootstrapServers, platformatic: bootstrapServers, file: [file.path], memory: [] };
@@ -34,12 +37,17 @@ export async function checkOnline(config: Config, problems: readonly Problem[]):
   const [wrong] = problems.filter(isInTheWay);
   if (wrong !== undefined)
     return { ok: false, ...scene, problem: `not asked: ${formatProblem(wrong)}`, topics: [] };
-  try {
-    const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
-    return { ...scene, ...documentOf(await inspectBroker(config, logger)) };
-  } catch (error) {
-    return { ok: false, ...scene, problem: (error as Error).message, topics: [] };
-  }
+  const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
+  const [broker, backup] = await Promise.all([
+    inspectBroker(config, logger).then(documentOf, notKnown),
+    inspectBackup(config),
+  ]);
+  const ok = broker.ok && backup?.problem === undefined;
+  return { ...scene, ...broker, ok, ...(backup && { backup }) };
+}
+
+function notKnown({ message }: Error): Pick<OnlineCheck, 'ok' | 'problem' | 'topics'> {
+  return { ok: false, problem: message, topics: [] };
 }
 
 function documentOf({
@@ -67,7 +75,15 @@ function documentOf({
 }
 
 /** One line for each thing that was asked for. */
-export function formatOnline({ client, asked, problem, cluster, topics, group }: OnlineCheck): string {
+export function formatOnline({
+  client,
+  asked,
+  problem,
+  cluster,
+  topics,
+  group,
+  backup,
+}: OnlineCheck): string {
   const lines: string[] = [];
   const where = asked.join(', ');
   if (problem !== undefined) lines.push(`error: broker: ${problem}`);
@@ -91,7 +107,14 @@ export function formatOnline({ client, asked, problem, cluster, topics, group }:
         ? `  group ${group.name} for worker ids: ${rightTo('use it', group.mayUse)}`
         : `  error: ${group.problem}`,
     );
+  if (backup !== undefined) lines.push(bucketLine(backup));
   return `${lines.map(printable).join('\n')}\n`;
+}
+
+function bucketLine({ bucket, left, problem }: BucketReport): string {
+  if (problem !== undefined) return `error: backup: ${problem}`;
+  const rest = left === undefined ? '' : `; the probe ${left} stays there, for svc may not delete it`;
+  return `backup: bucket ${bucket} takes events${rest}`;
 }
 
 function rightTo(what: string, isAllowed: boolean | null): string {

@@ -4,10 +4,10 @@ import { type DeclaredFunction, findDeclared } from '../capture/source/find/decl
 import { formatProblem, type Problem } from '../config/check/problem.ts';
 import { loadConfig } from '../config/read/load.ts';
 import { unsupportedNode } from '../ground/version.ts';
+import { printableJson } from '../observe/printable.ts';
 import { inspectDrivers } from '../start/commands/inspect-drivers.ts';
 import { inspectTargets } from '../start/commands/inspect-targets.ts';
 import { checkOnline, formatOnline } from './check-online.ts';
-import { printableJson } from './printable.ts';
 
 interface CheckOptions {
   readonly config?: string | undefined;

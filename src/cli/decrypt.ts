@@ -9,8 +9,8 @@ import { readKeysFile } from '../consumer/keys-file.ts';
 import { SvcError } from '../ground/errors.ts';
 import { isEventId } from '../ground/event-id.ts';
 import { parseRulePath } from '../ground/pii-rule.ts';
+import { printable, printableJson } from '../observe/printable.ts';
 import { encryptedFields, openDecryption } from '../start/commands/decryption.ts';
-import { printable, printableJson } from './printable.ts';
 import { type InputDocument, readDocuments } from './read-documents.ts';
 import { WrongUse } from './recovery-options.ts';
 

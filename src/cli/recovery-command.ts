@@ -1,9 +1,9 @@
 import type { Config } from '../config/config.ts';
 import { SvcError } from '../ground/errors.ts';
 import { consoleLogger } from '../observe/logger.ts';
+import { printable, printableJson } from '../observe/printable.ts';
 import { type RecoveryPlace, runRecovery } from '../start/commands/recovery.ts';
 import { createListing } from './listing.ts';
-import { printable, printableJson } from './printable.ts';
 import { recoveryConfig } from './recovery-config.ts';
 import { type RecoveryOptions, WrongUse } from './recovery-options.ts';
 import { createProgressBar, onRequest, summaryLines, summaryOf } from './recovery-output.ts';

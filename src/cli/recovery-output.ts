@@ -1,5 +1,5 @@
+import { printable } from '../observe/printable.ts';
 import type { RecoverReport, RecoveryResult, StoredEvent } from '../start/commands/recovery.ts';
-import { printable } from './printable.ts';
 
 /** An event in a list: where it lies and what it is, never what is in it. */
 export function listed({ place, eventId, eventType, topic, storedAt, reason }: StoredEvent): object {

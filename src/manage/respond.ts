@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from '../observe/logger.ts';
 import type { Controls } from './controls.ts';
-import { checkRequest, type GuardPolicy, mayNotAct, rightsOf, unauthorized } from './guard.ts';
+import { checkRequest, type GuardPolicy, mayNotAct, type Rights, rightsOf, unauthorized } from './guard.ts';
 import { hasBody, readJsonBody } from './json-body.ts';
 import { problem } from './problem.ts';
 import type { Reply } from './reply.ts';
@@ -20,8 +20,7 @@ export interface RespondOptions {
 }
 
 /**
- * The answer to one request; never rejects. What is wrong with the request comes first, then who asks, and only then which
- * paths exist, so that nobody without a token learns them: 400, 421, 403, 401, 404, 405, 200.
+ * The answer to one request; never rejects. Whoever has no right to more than the bare status of health keeps no connection.
  *
  * @param askForBody tells a client that waits for it (`Expect: 100-continue`) to send its body
  */
@@ -30,14 +29,28 @@ export async function respond(
   options: RespondOptions,
   askForBody: () => void,
 ): Promise<Reply> {
-  const { policy, routes, controls, showDetails } = options;
+  const { policy } = options;
+  const rights = rightsOf(request, policy);
   const refusal = checkRequest(request, policy);
-  if (refusal !== undefined) return refusal;
+  const reply = refusal ?? (await answer(request, rights, options, askForBody));
+  const mayStay = refusal === undefined && (policy.loopback || rights.read === 'valid');
+  return mayStay ? reply : { ...reply, headers: { ...reply.headers, connection: 'close' } };
+}
 
+/**
+ * What is wrong with the request comes first, then who asks, and only then which
+ * paths exist, so that nobody without a token learns them: 400, 421, 403, 401, 404, 405, 200.
+ */
+async function answer(
+  request: IncomingMessage,
+  rights: Rights,
+  options: RespondOptions,
+  askForBody: () => void,
+): Promise<Reply> {
+  const { policy, routes, controls, showDetails } = options;
   const url = request.url as string;
   const path = url.split('?', 1)[0] as string;
   const candidates = routes.filter((route) => route.path === path);
-  const rights = rightsOf(request, policy);
   const { read: credentials } = rights;
   const open = credentials === 'missing' && candidates.some((route) => route.open);
   if (!policy.loopback && credentials !== 'valid' && !open) return unauthorized(credentials);

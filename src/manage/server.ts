@@ -16,6 +16,7 @@ import { startOwnWork } from '../ground/lifecycle.ts';
 import { minTokenLength } from '../ground/management.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { Controls } from './controls.ts';
+import { Places } from './places.ts';
 import { type RespondOptions, respond } from './respond.ts';
 import { exposedRoutes, type ShowDetails } from './routes.ts';
 import { refuseUnparsed, writeReply } from './write-reply.ts';
@@ -99,15 +100,11 @@ export async function startManagementServer(
 }
 
 function createManagementServer(respondOptions: RespondOptions): Server {
-  /** Answers under way per socket: an error text of the parser must not come before them. */
-  const pending = new WeakMap<Socket, number>();
-  const count = (socket: Socket, change: number): void => {
-    pending.set(socket, (pending.get(socket) ?? 0) + change);
-  };
+  const places = new Places();
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     const { socket } = request;
-    count(socket, 1);
-    response.on('close', () => count(socket, -1));
+    places.requestBegins(socket);
+    response.on('close', () => places.requestEnds(socket));
     const askForBody = (): void => {
       if (request.headers.expect !== undefined) response.writeContinue();
     };
@@ -118,12 +115,15 @@ function createManagementServer(respondOptions: RespondOptions): Server {
   const server = createServer(serverLimits, onRequest);
   // Instrumentations of HTTP patch `emit` of the class: scrapes and probes are no requests of the application.
   server.emit = EventEmitter.prototype.emit;
-  server.maxConnections = 64;
   // No endpoint reads a body before it has looked at the headers, and it asks for it itself.
   server.on('checkContinue', onRequest);
-  server.on('connection', (socket) => socket.unref());
+  server.on('connection', (socket) => {
+    socket.unref();
+    places.enter(socket);
+  });
+  // An error text of the parser must not come before answers under way.
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) =>
-    refuseUnparsed(error, socket, (pending.get(socket) ?? 0) > 0),
+    refuseUnparsed(error, socket, places.isAnswering(socket)),
   );
   server.unref();
   return server;

@@ -5,18 +5,24 @@ import {
   type LogFields,
   type LogFormat,
   type LogLevel,
+  type LogLines,
   textLine,
 } from './log-line.ts';
 import { tellOwnLogger } from './own-logger.ts';
 
-export type { LogFields, LogFormat, LogLevel } from './log-line.ts';
+export type { LogFields, LogFormat, LogLevel, LogLines } from './log-line.ts';
+export { inLines } from './log-line.ts';
 
-/** PORT: where svc's own lines go. Never throws, never holds payload values. Synchronous, unless the application's is not. */
+/**
+ * PORT: where svc's own lines go. Never throws, never holds payload values. Synchronous, unless the application's is not.
+ * A message is one line, whatever stands in it: what may steer a terminal is escaped, and of more than 1,000 characters the middle
+ * is left out. `inLines` is for texts of several.
+ */
 export interface Logger {
-  debug(message: string, fields?: LogFields): void;
-  info(message: string, fields?: LogFields): void;
-  warn(message: string, fields?: LogFields): void;
-  error(message: string, fields?: LogFields): void;
+  debug(message: string, fields?: LogFields | LogLines): void;
+  info(message: string, fields?: LogFields | LogLines): void;
+  warn(message: string, fields?: LogFields | LogLines): void;
+  error(message: string, fields?: LogFields | LogLines): void;
 }
 
 const order: Record<LogLevel, number> = { debug: 0, info: 1, warn: 2, error: 3, off: 4 };

@@ -1,6 +1,6 @@
 import { SvcError } from '../ground/errors.ts';
 import { shared, startOwnWork } from '../ground/lifecycle.ts';
-import { type LineFields, type LineLevel, type LogFields, structured } from './log-line.ts';
+import { type LineFields, type LineLevel, type LogFields, type LogLines, structured } from './log-line.ts';
 
 /** A logger of the application: `console`, one of winston, or anything with these functions. */
 export interface SvcLogger {
@@ -71,7 +71,7 @@ function sayFieldsFirst(logger: PinoLogger): OwnLogger['say'] {
 export function tellOwnLogger(
   level: LineLevel,
   text: string,
-  logFields: LogFields | undefined,
+  logFields: LogFields | LogLines | undefined,
   instead: (isFirst: boolean) => void,
 ): boolean {
   const own = state.current;

@@ -1,5 +1,5 @@
 import type { Clock } from '../ground/clock.ts';
-import type { LogFields, Logger } from './logger.ts';
+import type { LogFields, Logger, LogLines } from './logger.ts';
 
 /** At most one line in this time for one key, so that an outage does not fill the disk with log lines. */
 export const quietMs = 10_000;
@@ -15,7 +15,7 @@ export interface QuietLogOptions {
   readonly saysLeftOut?: boolean;
 }
 
-export type QuietLog = (key: string, message: string, fields?: LogFields) => void;
+export type QuietLog = (key: string, message: string, fields?: LogFields | LogLines) => void;
 
 /** Lines for what can happen at every call. */
 export function createQuietLog(

@@ -1,5 +1,5 @@
 import { formatEndReport, formatReport } from '../capture/report.ts';
-import type { Logger } from '../observe/logger.ts';
+import { inLines, type Logger } from '../observe/logger.ts';
 import type * as Start from '../start/start.ts';
 
 /** How long the report waits for the application's modules to load. What loads later is reported when it does. */
@@ -9,8 +9,8 @@ const reportAfterMs = 1_000;
 export function reportLater(service: Start.Service, logger: Logger): () => void {
   const timer = setTimeout(() => {
     const reports = service.report();
-    if (reports.length > 0) logger.info(formatReport(reports));
-    for (const remark of service.startRemarks()) logger.info(remark);
+    if (reports.length > 0) logger.info(...inLines(formatReport(reports)));
+    for (const remark of service.startRemarks()) logger.info(...inLines(remark));
   }, reportAfterMs);
   timer.unref();
   return () => clearTimeout(timer);
@@ -30,6 +30,6 @@ export function reportEnd(service: Start.Service, logger: Logger): void {
       });
   }
   const text = formatEndReport(service.report());
-  if (text !== '') logger.info(text);
-  for (const remark of service.remarks()) logger.info(remark);
+  if (text !== '') logger.info(...inLines(text));
+  for (const remark of service.remarks()) logger.info(...inLines(remark));
 }

@@ -5,7 +5,8 @@ import type { LoadedConfig } from '../config/read/load.ts';
 import { shared } from '../ground/lifecycle.ts';
 import { loadChunk } from '../ground/load-chunk.ts';
 import { notStartedExitCode } from '../ground/version.ts';
-import { consoleLogger, type Logger, stderrLogger } from '../observe/logger.ts';
+import { structured } from '../observe/log-line.ts';
+import { consoleLogger, inLines, type Logger, stderrLogger } from '../observe/logger.ts';
 import { runningOutbox } from '../outbox/api/running-outbox.ts';
 import { runningService } from '../publish/api/running-service.ts';
 import type * as Inspect from '../start/commands/inspect-targets.ts';
@@ -151,7 +152,7 @@ function loggerOf({ log }: Config, { onDebug }: RunOptions): Logger {
     ...logger,
     debug(message, fields) {
       logger.debug(message, fields);
-      onDebug(message);
+      onDebug(structured(message).message);
     },
   };
 }
@@ -165,10 +166,10 @@ function isFit(loaded: LoadedConfig, logger: Logger): boolean {
   }
   if (!config.enabled) return false;
   if (config.file !== undefined) logger.info(`configuration ${config.file}`);
-  for (const warning of warnings) logger.warn(formatProblem(warning));
-  for (const problem of problems) logger.error(formatProblem(problem));
+  for (const warning of warnings) logger.warn(...inLines(formatProblem(warning)));
+  for (const problem of problems) logger.error(...inLines(formatProblem(problem)));
   for (const { id, problems: why } of targetProblems) {
-    for (const problem of why) logger.error(`target ${id}: ${formatProblem(problem)}`);
+    for (const problem of why) logger.error(...inLines(`target ${id}: ${formatProblem(problem)}`));
   }
   if (problems.length > 0) {
     if (config.required) refuse(config, 'the configuration is wrong');
@@ -216,7 +217,7 @@ function checkTargets(config: Config, logger: Logger, refusedCount: number): voi
     '../start/commands/inspect-targets.ts',
   ) as typeof Inspect;
   const failed = config.aop.enabled ? inspectTargets(config).filter(({ state }) => state === 'failed') : [];
-  for (const { id, reason } of failed) logger.error(`target ${id} cannot be patched: ${reason}`);
+  for (const { id, reason } of failed) logger.error(...inLines(`target ${id} cannot be patched: ${reason}`));
   const count = failed.length + refusedCount;
   if (count > 0) refuse(config, `${count} ${count === 1 ? 'target' : 'targets'} cannot be patched`);
 }

@@ -227,9 +227,16 @@ export function openS3Backup(settings: S3Settings): EventBackupStrategy {
   };
 }
 
+/** The key of what stays there. */
+export async function probeS3(settings: S3Settings): Promise<string | undefined> {
+  return (await import('../adapters/s3-backup/s3-backup.ts')).probeS3(settings);
+}
+
 export async function openS3Source(settings: S3Settings): Promise<RecoverySource> {
   return (await import('../adapters/s3-backup/s3-source.ts')).createS3Source(settings);
 }
+
+export type { S3Settings };
 
 export interface TopicReaderSettings extends BrokerSettings {
   readonly topic: string;

@@ -11,7 +11,7 @@ import { loadChunk } from '../ground/load-chunk.ts';
 import { version } from '../ground/version.ts';
 import { createPublishDurations } from '../observe/durations.ts';
 import { isolate } from '../observe/isolate.ts';
-import type { Logger } from '../observe/logger.ts';
+import { inLines, type Logger } from '../observe/logger.ts';
 import { bindMeter } from '../observe/meter.ts';
 import type { MetricSources } from '../observe/metrics.ts';
 import { meterProvider } from '../observe/otel-api.ts';
@@ -110,7 +110,7 @@ export function startEngine(
       /^(file|memory)$/.test(config.broker.client) ? config.broker.client : 'kafka',
     ),
     onRefused: (eventType, { message, code }) =>
-      sayRefused(`${eventType} ${code}`, `event refused: ${message}`, { eventType, code }),
+      sayRefused(`${eventType} ${code}`, ...inLines(`event refused: ${message}`, { eventType, code })),
     onBroken: (event, error) => alert.lost(event, event.topic ?? config.broker.topic, brokenQueue(error)),
   });
   const storedTypes = new Set(config.targets.filter(({ outbox }) => outbox !== undefined).map(eventTypeOf));
@@ -150,7 +150,7 @@ export function startEngine(
   const management = manageLater(config, logger, {
     broker,
     onAway: queue.clusterAway,
-    alert,
+    problem: () => alert.state() ?? ids.problem(),
     keys: protection.keys,
     sources: all,
     info,

@@ -12,6 +12,8 @@ import { brokerSettingsOf } from './settings.ts';
 /** Where event ids come from. */
 export interface EventIds {
   next(): string;
+  /** Why there are none at the moment: the clock. A worker id there always is, that of the host or a derived one. */
+  problem(): string | undefined;
   /** What the ids of this moment carry; `undefined` where they have none. */
   worker(): WorkerId | undefined;
   /** Asks for a worker id that no other process has, on whatever host. Ids do not wait for it. */
@@ -25,7 +27,10 @@ const leaseAfterMs = 1_000;
 
 export function startIds(config: Config, clock: Clock, logger: Logger): EventIds {
   if (config.idGenerator.type === 'uuidv7')
-    return { ...createUuidV7({ clock }), worker: () => undefined, lease: () => {}, close: async () => {} };
+    return {
+      ...createUuidV7({ clock }),
+      ...{ problem: () => undefined, worker: () => undefined, lease: () => {}, close: async () => {} },
+    };
   const { workerId, leasePath: directory } = config.idGenerator;
   const host = leaseWorkerId({ workerId, directory, logger });
   const ids = createLeasedIds({ own: ownOf(config, host), source: 'kafka', clock });
@@ -45,6 +50,14 @@ export function startIds(config: Config, clock: Clock, logger: Logger): EventIds
   return {
     next: ids.next,
     worker: ids.worker,
+    problem() {
+      try {
+        ids.next();
+        return undefined;
+      } catch (error) {
+        return `Events are refused: ${(error as Error).message}`;
+      }
+    },
     lease() {
       // A broker that hung may answer after the end.
       if (!isClosed && isLeasedInKafka(config)) timer = setTimeout(start, leaseAfterMs).unref();

@@ -10,14 +10,14 @@ import type { MetricSources } from '../observe/metrics.ts';
 import { tellReset } from '../observe/thread-channel.ts';
 import type { Broker } from '../publish/broker.ts';
 import type { Breaker } from '../publish/main/breaker.ts';
-import type { LossAlert } from '../publish/tiers/loss-alert.ts';
 import type { ManagedOutbox } from './outbox/managed-outbox.ts';
 
 export interface Managed {
   readonly broker: Broker;
   /** The broker was asked, from `sinceMs` on, and does not answer. */
   readonly onAway: (message: string, sinceMs: number) => void;
-  readonly alert: LossAlert;
+  /** Why events are lost, or cannot be made; one line. */
+  readonly problem: () => string | undefined;
   readonly keys: () => readonly KeyHealth[];
   readonly sources: MetricSources;
   readonly info: Info;
@@ -94,7 +94,7 @@ function reset(breaker: ResettableBreaker | undefined): BreakerReset | null {
 
 function healthOf(
   { broker: settings }: Config,
-  { broker, onAway, alert, keys, sources, outbox }: Managed,
+  { broker, onAway, problem, keys, sources, outbox }: Managed,
 ): Controls['health'] {
   let reached = false;
   return cacheHealth({
@@ -114,7 +114,7 @@ function healthOf(
         ...(tooLarge > 0 && { tooLargeEvents: tooLarge }),
       };
     },
-    alert: alert.state,
+    alert: problem,
     keys,
     outbox: outbox?.health,
     onAway,

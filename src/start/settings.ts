@@ -3,7 +3,7 @@ import type { Logger } from '../observe/logger.ts';
 import { defaultBreaker } from '../publish/main/breaker.ts';
 import type { QueueOptions } from '../publish/main/queue.ts';
 import { createRetryPolicy } from '../publish/main/retry.ts';
-import type { BrokerSettings } from './adapters.ts';
+import type { BrokerSettings, S3Settings } from './adapters.ts';
 
 // What the configuration means for the parts that engine.ts builds.
 
@@ -43,6 +43,18 @@ export function brokerSettingsOf({ broker }: Config, logger: Logger): BrokerSett
     directory: broker.file.path,
     logger,
   };
+}
+
+/** `undefined` where no backup goes to a bucket. */
+export function s3SettingsOf({ broker }: Config): S3Settings | undefined {
+  const {
+    s3Enabled,
+    s3Bucket: bucket,
+    s3Prefix: prefix,
+    s3Region: region,
+    s3Endpoint: endpoint,
+  } = broker.backup;
+  return s3Enabled && bucket !== undefined ? { bucket, prefix, region, endpoint } : undefined;
 }
 
 function saslOf({

@@ -13,7 +13,7 @@ import type { ContextOptions } from '../context/context-options.ts';
 import { installRequestContext } from '../context/request/request-context.ts';
 import { SvcError } from '../ground/errors.ts';
 import { loadChunk } from '../ground/load-chunk.ts';
-import type { Logger } from '../observe/logger.ts';
+import { inLines, type Logger } from '../observe/logger.ts';
 import { createLedger } from '../observe/outcomes.ts';
 import { listenToWorkers, shareRow } from '../observe/thread-channel.ts';
 import type { RunningOutbox } from '../outbox/api/running-outbox.ts';
@@ -119,7 +119,9 @@ export function start(config: Config, logger: Logger): Service {
         return slot;
       },
       ({ name }, reason) =>
-        logger.error(`${name} is not captured: ${reason instanceof Error ? reason.message : reason}`),
+        logger.error(
+          ...inLines(`${name} is not captured: ${reason instanceof Error ? reason.message : reason}`),
+        ),
     );
   }
   // Without an event so far, the broker and the management server start once the application's first turn is over.

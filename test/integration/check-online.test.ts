@@ -2,9 +2,12 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import kafkajs from 'kafkajs';
+import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/services/s3.ts';
 import { newTopic } from '../contract/broker.ts';
 import { hostEnvironment } from '../e2e/support/run-app.ts';
 import { type SecureKafka, startKafka, startSecureKafka, type TestKafka } from '../support/kafka.ts';
@@ -239,4 +242,59 @@ requiring('secure-kafka', 'svc check --online where rights are given', function 
       assert.doesNotMatch(end.stdout, /sesame/);
     });
   }
+});
+
+requiring('own-s3', 'svc check --online and the bucket of the backup', function () {
+  this.timeout(60_000);
+  let server: S3Server;
+  const environment = { ...process.env };
+  before(async () => {
+    server = await startS3Server();
+    assert.ok(server.local);
+    mkdirSync(join(bucketsFolder(server.local), 'orders-backup'));
+    process.env.AWS_ACCESS_KEY_ID = server.accessKey;
+    process.env.AWS_SECRET_ACCESS_KEY = server.secretKey;
+  });
+  after(async () => {
+    process.env = environment;
+    await server?.local?.stop();
+  });
+  const appWith = (s3: object): App => ({
+    broker: {
+      ...{ client: 'memory', topic: 'events' },
+      backup: { s3Enabled: true, s3Bucket: 'orders-backup', s3Endpoint: server.endpoint, ...s3 },
+    },
+  });
+
+  it('0: the bucket takes a probe, of which nothing stays', async () => {
+    const end = await check(appWith({}));
+    assert.deepEqual([end.code, end.stderr], [0, ''], end.stdout);
+    assert.match(end.online, /^backup: bucket orders-backup takes events$/m);
+    const left = readdirSync(join(bucketsFolder(server.local ?? assert.fail()), 'orders-backup'), {
+      recursive: true,
+    });
+    assert.deepEqual(
+      left.filter((name) => !String(name).startsWith('.') && /svc-check./.test(String(name))),
+      [],
+    );
+  });
+
+  it('1: there is no such bucket', async () => {
+    const end = await check(appWith({ s3Bucket: 'nothing-here' }));
+    assert.equal(end.code, 1);
+    assert.match(end.online, /^error: backup: S3 bucket "nothing-here" at \S+: there is no such bucket/m);
+  });
+
+  it('1: a web server with a page for everything', async () => {
+    const web = createServer((_, response) => void response.end('<title>Welcome</title>'));
+    web.listen(0, '127.0.0.1');
+    await once(web, 'listening');
+    const { port } = web.address() as AddressInfo;
+    const end = await check(appWith({ s3Endpoint: `http://127.0.0.1:${port}` }), '--json');
+    assert.equal(end.code, 1);
+    const { backup } = JSON.parse(end.stdout).online;
+    assert.match(backup.problem, /what answers there said 200, and shows no object/);
+    web.closeAllConnections();
+    web.close();
+  });
 });

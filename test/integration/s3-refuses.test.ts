@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/services/s3.ts';
 import { requiring } from '../support/requires.ts';
@@ -51,6 +54,33 @@ requiring('own-s3', 'svc and a store that does not let it in, while Kafka is awa
       assert.equal(errors.length, 1, svc.lines.join('\n'));
       assert.match(errors[0] as string, says);
       assert.doesNotMatch(svc.lines.join('\n'), /not-the-secret|lost/);
+    });
+  }
+
+  for (const [what, status] of [
+    ['says 200 to everything, with a page', 200],
+    ['says 412 to everything', 412],
+  ] as const) {
+    it(`what ${what}: the event is in the local backup`, async () => {
+      const web = createServer(
+        (_, response) => void response.writeHead(status).end('<title>Welcome</title>'),
+      );
+      await once(web.listen(0, '127.0.0.1'), 'listening');
+      const { port } = web.address() as AddressInfo;
+      try {
+        svc = startSvc(backup({ s3Endpoint: `http://127.0.0.1:${port}` }));
+        const { outcome, eventId } = await svc.service.producer.publish({ n: 1 }, { eventType: 'KEPT' });
+        assert.equal(outcome, 'backup');
+        assert.deepEqual(
+          svc.backup().map((event) => event.eventId),
+          [eventId],
+        );
+        const errors = svc.lines.filter((line) => line.startsWith('error: backup '));
+        assert.match(errors.join('\n'), new RegExp(`what answers there said ${status}, and shows no object`));
+      } finally {
+        web.closeAllConnections();
+        web.close();
+      }
     });
   }
 

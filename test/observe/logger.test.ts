@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { consoleLogger } from '../../src/observe/logger.ts';
+import { consoleLogger, inLines } from '../../src/observe/logger.ts';
 
 function loggerWith(level: Parameters<typeof consoleLogger>[0]): {
   logger: ReturnType<typeof consoleLogger>;
@@ -24,11 +24,35 @@ describe('consoleLogger', () => {
     ]);
   });
 
-  it('puts the fields behind the first line of a message', () => {
+  it('writes a text of several lines as such where it is given as one, and each of them clean', () => {
     const { logger, lines } = loggerWith('info');
-    logger.error('first\n  second', { code: 'E' });
-    assert.deepEqual(lines, ['svc: error: first code="E"\n  second\n']);
+    logger.error(...inLines('first\n  second\u001b[2J\n    third', { code: 'E' }));
+    assert.deepEqual(lines, ['svc: error: first code="E"\n  second\\u001b[2J\n    third\n']);
   });
+
+  it('escapes what names of others hold, line breaks among it', () => {
+    const { logger, lines } = loggerWith('info');
+    const name = 'a\nsvc: error: forged\r\u001b[2J\u009b1m\u202e\u2028\ud800';
+    logger.warn(`topic "${name}" waits`, { name });
+    assert.deepEqual(lines, [
+      'svc: warn: topic "a\\u000asvc: error: forged\\u000d\\u001b[2J\\u009b1m\\u202e\\u2028\\ud800" waits' +
+        ' name="a\\nsvc: error: forged\\r\\u001b[2J\\u009b1m\\u202e\\u2028\\ud800"\n',
+    ]);
+  });
+
+  for (const [length, shown] of [
+    [1_000, 'x'.repeat(998)],
+    [1_001, `${'x'.repeat(499)}…${'x'.repeat(499)}`],
+    [1_000_000, `${'x'.repeat(499)}…${'x'.repeat(499)}`],
+  ] as const) {
+    it(`${length <= 1_000 ? 'leaves' : 'cuts out the middle of'} a text of ${length} characters`, () => {
+      const { logger, lines } = loggerWith('info');
+      const long = `<${'x'.repeat(length - 2)}>`;
+      logger.info(long, { long });
+      logger.info(...inLines(`a\n${long}`));
+      assert.deepEqual(lines, [`svc: <${shown}> long="<${shown}>"\n`, `svc: a\n<${shown}>\n`]);
+    });
+  }
 
   it('leaves out what is below its level', () => {
     for (const [level, count] of [
@@ -49,10 +73,11 @@ describe('consoleLogger', () => {
     const logger = consoleLogger('debug', 'json', (line) => lines.push(line));
     const before = Date.now();
     logger.debug('a');
-    logger.info('b "c"\u2028\u0085\r\n  first\n\n  second\n', { count: 2, none: null, gone: undefined });
-    logger.warn('d', { code: 'e\u2029\nf' });
+    logger.info(...inLines('b "c"\u2028\u0085\r\n  first\u001b\n\n  second\n'));
+    logger.info('c', { count: 2, none: null, gone: undefined });
+    logger.warn('d\ng', { code: 'e\u2029\nf', long: 'x'.repeat(1_001) });
     logger.error('\ud800');
-    assert.equal(lines.length, 4);
+    assert.equal(lines.length, 5);
     for (const line of lines)
       assert.deepEqual([line.split(/[\r\n\u0085\u2028\u2029]/).length, line.at(-1)], [2, '\n']);
     const parsed = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
@@ -67,14 +92,19 @@ describe('consoleLogger', () => {
         { severity: 'DEBUG', message: 'a', logger: 'svc' },
         {
           severity: 'INFO',
-          message: 'b "c"\u2028\u0085\r',
+          message: 'b "c"\\u2028\\u0085\\u000d',
           logger: 'svc',
-          count: 2,
-          none: null,
-          details: ['first', 'second'],
+          details: ['first\\u001b', 'second'],
         },
-        { severity: 'WARN', message: 'd', logger: 'svc', code: 'e\u2029\nf' },
-        { severity: 'ERROR', message: '\ud800', logger: 'svc' },
+        { severity: 'INFO', message: 'c', logger: 'svc', count: 2, none: null },
+        {
+          severity: 'WARN',
+          message: 'd\\u000ag',
+          logger: 'svc',
+          code: 'e\\u2029\\u000af',
+          long: `${'x'.repeat(500)}…${'x'.repeat(500)}`,
+        },
+        { severity: 'ERROR', message: '\\ud800', logger: 'svc' },
       ],
     );
   });

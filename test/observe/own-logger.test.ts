@@ -4,7 +4,7 @@ import { Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import pino from 'pino';
 import { isOwnWork } from '../../src/ground/lifecycle.ts';
-import { consoleLogger } from '../../src/observe/logger.ts';
+import { consoleLogger, inLines } from '../../src/observe/logger.ts';
 import { type SvcLogger, setLogger } from '../../src/observe/own-logger.ts';
 
 function textOf(chunks: string[]): Writable {
@@ -39,12 +39,19 @@ describe('setLogger', () => {
     const lines: string[] = [];
     use(pino({ base: null, timestamp: false }, textOf(lines)));
     svcLogger().warn('event kept', { eventId: '7', events: 2, gone: undefined });
-    svcLogger().info('capture: 1 of 1 targets patched\n  patched  a.js#b');
+    svcLogger().info(...inLines('capture: 1 of 1 targets patched\n  patched  a.js#b'));
+    svcLogger().warn('topic "a\n\u001b[2J"', { topic: `a\n${'x'.repeat(1_000)}` });
     assert.deepEqual(
       lines.map((line) => JSON.parse(line)),
       [
         { level: 40, logger: 'svc', eventId: '7', events: 2, msg: 'event kept' },
         { level: 30, logger: 'svc', details: ['patched  a.js#b'], msg: 'capture: 1 of 1 targets patched' },
+        {
+          level: 40,
+          logger: 'svc',
+          topic: `a\\u000a${'x'.repeat(498)}…${'x'.repeat(500)}`,
+          msg: 'topic "a\\u000a\\u001b[2J"',
+        },
       ],
     );
     assert.deepEqual(stderr, []);

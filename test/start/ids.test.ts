@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../src/config/config.ts';
-import { systemClock } from '../../src/ground/clock.ts';
+import { type Clock, systemClock } from '../../src/ground/clock.ts';
 import { consoleLogger } from '../../src/observe/logger.ts';
 import { type EventIds, startIds } from '../../src/start/ids.ts';
 
@@ -34,14 +34,14 @@ describe('startIds', function () {
     for (const socket of sockets) socket.destroy();
   });
 
-  function startWith(idGenerator: object, client = 'kafkajs'): EventIds {
+  function startWith(idGenerator: object, client = 'kafkajs', clock: Clock = systemClock): EventIds {
     const broker = {
       ...{ client, bootstrapServers: [`127.0.0.1:${port}`], clientId: 'ids', topic: 'events' },
       ...{ requestTimeoutMs: 5_000, connectionTimeoutMs: 3_000, acks: 'all', compression: 'none' },
       ...{ tls: { enabled: false }, sasl: {}, file: { path: folder } },
     };
     const ids = { type: 'snowflake', leasePath: folder, lease: 'auto', group: 'svc-workers', ...idGenerator };
-    return startIds({ broker, idGenerator: ids } as unknown as Config, systemClock, consoleLogger('off'));
+    return startIds({ broker, idGenerator: ids } as unknown as Config, clock, consoleLogger('off'));
   }
 
   const sourceOf = (ids: EventIds): string | undefined => ids.worker()?.source;
@@ -77,5 +77,22 @@ describe('startIds', function () {
     await sleep(1_500);
     assert.equal(sockets.length, 0);
     for (const [ids] of all) await ids.close(100);
+  });
+
+  it('says why there are none while the clock is more than ten seconds behind the time it has shown', async () => {
+    let now = Date.UTC(2026, 10, 22);
+    const clock = { now: () => now, monotonic: () => 0 };
+    const ids = startWith({ workerId: 7 }, 'kafkajs', clock);
+    assert.equal(ids.problem(), undefined);
+    now -= 10_000;
+    assert.equal(ids.problem(), undefined);
+    now -= 1;
+    assert.equal(
+      ids.problem(),
+      'Events are refused: the clock moved backwards by 10001 ms, more than the 10000 ms that event ids can ride out',
+    );
+    now += 1;
+    assert.equal(ids.problem(), undefined);
+    await ids.close(100);
   });
 });

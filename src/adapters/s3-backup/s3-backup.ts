@@ -1,5 +1,6 @@
 // s3-backup/: a backup in S3, and the way back from there.
 
+import { randomUUID } from 'node:crypto';
 import { systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type BackupEvent, backupName, type EventBackupStrategy } from '../../publish/backup-strategy.ts';
@@ -55,6 +56,24 @@ export function createS3Backup(settings: S3Settings): EventBackupStrategy {
       (await opening)?.close();
     },
   };
+}
+
+/**
+ * Stores a probe that no recovery reads, and deletes it. Rejects with one line where the bucket does not take it; resolves with its
+ * key where it stays there, because deleting it is not allowed.
+ */
+export async function probeS3(settings: S3Settings): Promise<string | undefined> {
+  const store = await openS3Store(settings);
+  const key = `${folderOf(settings.prefix)}svc-check/${randomUUID()}`;
+  try {
+    await store.put(key, Buffer.from(key), {});
+    return await store.delete(key).then(
+      () => undefined,
+      () => key,
+    );
+  } finally {
+    store.close();
+  }
 }
 
 /** It could not be read again. */

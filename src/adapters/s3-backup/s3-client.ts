@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { SvcError } from '../../ground/errors.ts';
 import { AnswerTooLarge, limitBytes, maxAnswerBytes, maxObjectBytes, readBody } from './bounded-body.ts';
 import { type Listed, listPages, type Page } from './list-pages.ts';
+import { type PutAnswer, provesStored } from './proof.ts';
 
 export interface S3Settings {
   readonly bucket: string;
@@ -23,12 +24,16 @@ export interface S3Object {
 
 /** The few requests that svc makes. They reject with a one-line `SvcError`. */
 export interface S3Store {
-  /** `exists`: an object of this key was there already, and is untouched. */
+  /**
+   * `exists`: an object of this key was there already, and is untouched. Rejects where the answer does not show that the store has
+   * it now: anything may listen at an endpoint.
+   */
   put(key: string, body: Buffer, metadata: Record<string, string>): Promise<'stored' | 'exists'>;
   /** A text says why this object cannot be had, while others can. More than `maxBytes` of it is never in memory. */
   get(key: string, maxBytes?: number): Promise<S3Object | string>;
   /** What the store says is below a prefix, as it says it. */
   list(prefix: string): AsyncIterable<Listed>;
+  delete(key: string): Promise<void>;
   /** An object that is gone has been moved by somebody else. */
   move(from: string, to: string): Promise<void>;
   close(): void;
@@ -39,6 +44,7 @@ interface Vendor {
   readonly S3Client: new (options: object) => Client;
   readonly PutObjectCommand: Command;
   readonly GetObjectCommand: Command;
+  readonly HeadObjectCommand: Command;
   readonly ListObjectsV2Command: Command;
   readonly CopyObjectCommand: Command;
   readonly DeleteObjectCommand: Command;
@@ -82,6 +88,18 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
     throw toSvcError(error, settings, timeoutMs);
   };
 
+  async function isThere(Key: string, bytes?: number): Promise<boolean> {
+    try {
+      const head = await send<{ ETag?: string; ContentLength?: number }>(
+        new vendor.HeadObjectCommand({ Bucket, Key }),
+      );
+      return Boolean(head.ETag) && (bytes === undefined || head.ContentLength === bytes);
+    } catch (error) {
+      if (statusOf(error) === undefined) return orSvcError(error);
+      return false;
+    }
+  }
+
   async function put(
     key: string,
     Body: Buffer,
@@ -89,10 +107,15 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
   ): Promise<'stored' | 'exists'> {
     const input = { Bucket, Key: key, Body, Metadata, ContentType: 'application/json' };
     try {
-      await send(new vendor.PutObjectCommand(isConditional ? { ...input, IfNoneMatch: '*' } : input));
+      const command = new vendor.PutObjectCommand(isConditional ? { ...input, IfNoneMatch: '*' } : input);
+      const answer = await send<PutAnswer>(command);
+      if (!provesStored(answer, Body) && !(await isThere(key, Body.length))) throw noStore(settings, 200);
       return 'stored';
     } catch (error) {
-      if (statusOf(error) === 412) return 'exists';
+      if (statusOf(error) === 412) {
+        if (await isThere(key)) return 'exists';
+        throw noStore(settings, 412);
+      }
       // Older compatible stores know no conditional put; event ids are unique anyway.
       if (isConditional && nameOf(error) === 'NotImplemented') {
         isConditional = false;
@@ -140,6 +163,9 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
         if (nameOf(error) !== 'NoSuchKey') orSvcError(error);
       }
     },
+    async delete(key) {
+      await send(new vendor.DeleteObjectCommand({ Bucket, Key: key })).catch(orSvcError);
+    },
     close: () => client.destroy(),
   };
 }
@@ -170,14 +196,23 @@ async function load(): Promise<Vendor> {
 }
 
 /** By the name of the error, as S3 and its relatives give it. Its own message can hold parts of the request. */
-function toSvcError(error: unknown, { bucket, endpoint }: S3Settings, timeoutMs: number): SvcError {
+function toSvcError(error: unknown, settings: S3Settings, timeoutMs: number): SvcError {
   if (error instanceof SvcError) return error;
   const name = nameOf(error);
-  const where = endpoint === undefined ? `bucket "${bucket}"` : `bucket "${bucket}" at ${endpoint}`;
   const says = hints[name] ?? `the request failed (${name}${statusOf(error) ? `, ${statusOf(error)}` : ''})`;
-  return new SvcError(
-    'SVC_ADAPTERS_BACKUP_FAILED',
-    `S3 ${where}: ${says.replace('{timeout}', `${timeoutMs} ms`)}`,
+  return failed(settings, says.replace('{timeout}', `${timeoutMs} ms`));
+}
+
+function failed({ bucket, endpoint }: S3Settings, says: string): SvcError {
+  const where = endpoint === undefined ? `bucket "${bucket}"` : `bucket "${bucket}" at ${endpoint}`;
+  return new SvcError('SVC_ADAPTERS_BACKUP_FAILED', `S3 ${where}: ${says}`);
+}
+
+/** It said that it has the object. */
+function noStore(settings: S3Settings, status: 200 | 412): SvcError {
+  return failed(
+    settings,
+    `what answers there said ${status}, and shows no object: check svc.broker.backup.s3-endpoint, and that the credentials have the right s3:GetObject`,
   );
 }
 

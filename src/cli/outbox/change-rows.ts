@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { consoleLogger } from '../../observe/logger.ts';
+import { printableJson } from '../../observe/printable.ts';
 import { pagesOf } from '../../outbox/batches.ts';
 import type { OutboxStore, RowFilter } from '../../outbox/outbox-store.ts';
 import { useOutbox } from '../../start/outbox/use-outbox.ts';
-import { printableJson } from '../printable.ts';
 import { WrongUse } from '../recovery-options.ts';
 import { onRequest } from '../recovery-output.ts';
 import { outboxConfig } from './outbox-config.ts';

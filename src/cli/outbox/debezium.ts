@@ -1,7 +1,7 @@
 import type { Config } from '../../config/config.ts';
+import { printableJson } from '../../observe/printable.ts';
 import { erasesRows } from '../../outbox/erase-row.ts';
 import { debeziumConnector, debeziumSql } from '../../start/adapters.ts';
-import { printableJson } from '../printable.ts';
 import { WrongUse } from '../recovery-options.ts';
 import { databaseOf } from './debezium-database.ts';
 import { outboxConfig } from './outbox-config.ts';

@@ -2,8 +2,8 @@
 
 import { SvcError } from '../../ground/errors.ts';
 import { consoleLogger } from '../../observe/logger.ts';
+import { printable, printableJson } from '../../observe/printable.ts';
 import { useOutbox } from '../../start/outbox/use-outbox.ts';
-import { printable, printableJson } from '../printable.ts';
 import { WrongUse } from '../recovery-options.ts';
 import { runDiscard, runList, runRetryFailed } from './change-rows.ts';
 import { passwordReference, runDebezium } from './debezium.ts';

@@ -1,6 +1,6 @@
 import { consoleLogger } from '../../observe/logger.ts';
+import { printable, printableJson } from '../../observe/printable.ts';
 import { replayOutbox } from '../../start/outbox/use-outbox.ts';
-import { printable, printableJson } from '../printable.ts';
 import { WrongUse } from '../recovery-options.ts';
 import { onRequest } from '../recovery-output.ts';
 import { listRows } from './change-rows.ts';

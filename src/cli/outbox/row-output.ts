@@ -1,5 +1,5 @@
+import { printable } from '../../observe/printable.ts';
 import type { StoredRow } from '../../outbox/outbox-store.ts';
-import { printable } from '../printable.ts';
 
 /** A row in a list: what it is and what became of it, never what is in it. */
 export function rowDocument(row: StoredRow): object {

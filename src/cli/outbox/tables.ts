@@ -1,11 +1,11 @@
 import { loadConfig } from '../../config/read/load.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { consoleLogger, type Logger } from '../../observe/logger.ts';
+import { printable, printableJson } from '../../observe/printable.ts';
 import { outboxDdl } from '../../start/adapters.ts';
 import { refusalOf, remarkOf } from '../../start/outbox/senders.ts';
 import { useOutbox } from '../../start/outbox/use-outbox.ts';
 import { type Dialect, dialectOf } from '../../transaction/dialect.ts';
-import { printable, printableJson } from '../printable.ts';
 import { WrongUse } from '../recovery-options.ts';
 import { outboxConfig } from './outbox-config.ts';
 import { type OutboxOptions, parseOutboxOptions } from './outbox-options.ts';

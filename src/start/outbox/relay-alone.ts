@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config/config.ts';
 import { readSource } from '../../context/source.ts';
-import { systemClock } from '../../ground/clock.ts';
 import { version } from '../../ground/version.ts';
 import { createPublishDurations } from '../../observe/durations.ts';
 import { isolate } from '../../observe/isolate.ts';
@@ -15,7 +14,6 @@ import { firstStorePauseMs, longestStorePauseMs } from '../../outbox/relay/relay
 import { backoffMs, reasonOf } from '../../outbox/relay/signal.ts';
 import { isPassing } from '../../outbox/store-error.ts';
 import type { Broker } from '../../publish/broker.ts';
-import { createLossAlert } from '../../publish/tiers/loss-alert.ts';
 import { dialectOf } from '../../transaction/dialect.ts';
 import { openBroker, openOutboxStore } from '../adapters.ts';
 import { manageLater } from '../management-later.ts';
@@ -56,7 +54,7 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
   });
   const source = readSource(config.service);
   const management = manageLater(config, logger, {
-    ...{ broker, outbox, alert: createLossAlert(logger, systemClock) },
+    ...{ broker, outbox, problem: () => undefined },
     onAway: () => {},
     breakers: { outbox: () => breakerOf(relay) },
     keys: () => [],

@@ -23,7 +23,7 @@ import type { LossAlert } from '../../publish/tiers/loss-alert.ts';
 import { createRecentDlqEvents, type RecentDlqEvents } from '../../publish/tiers/recent-dlq.ts';
 import { createTierChain } from '../../publish/tiers/tier-chain.ts';
 import { openLocalBackup, openS3Backup } from '../adapters.ts';
-import { tiersTimeMs } from '../settings.ts';
+import { s3SettingsOf, tiersTimeMs } from '../settings.ts';
 import type * as Drains from './drains.ts';
 
 export interface TiersParts {
@@ -78,15 +78,8 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
           leastTimeMs: tiersTimeMs(config) / 2,
           onSendFailed: ledger.brokerFailed,
         });
-  const s3 =
-    backup.s3Enabled && backup.s3Bucket !== undefined
-      ? openS3Backup({
-          bucket: backup.s3Bucket,
-          prefix: backup.s3Prefix,
-          region: backup.s3Region,
-          endpoint: backup.s3Endpoint,
-        })
-      : undefined;
+  const bucket = s3SettingsOf(config);
+  const s3 = bucket && openS3Backup(bucket);
   const { format, maxFiles, maxBytes } = backup;
   const isJournal = backup.localEnabled && backup.drain.enabled && backup.drain.order === 'key';
   const local = backup.localEnabled

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
@@ -13,7 +14,17 @@ export type Trouble =
   | 'NoSuchBucket'
   | 'AccessDenied'
   | 'SignatureDoesNotMatch'
-  | 'no conditional put';
+  | 'no conditional put'
+  | 'a page with 200'
+  | 'empty 200'
+  | '412 to all'
+  | 'a page with 412'
+  | 'ETags of its own'
+  | 'ETags of its own, and no HEAD'
+  | 'ETags of KMS, and no HEAD'
+  | 'MD5, and no HEAD'
+  | 'ETags that lie'
+  | '412 without HEAD';
 
 interface Stored {
   readonly body: Buffer;
@@ -78,6 +89,13 @@ export async function startFakeS3(): Promise<FakeS3> {
     if (trouble === 'hang') return;
     if (trouble === 'slow') await new Promise((resolve) => setTimeout(resolve, 700));
     if (trouble === 'reset') return void request.socket.destroy();
+    const page = `<!doctype html><title>Welcome</title>${' '.repeat(300)}`;
+    if (trouble === 'a page with 200') return void response.writeHead(200, { etag: '"5f3-6a"' }).end(page);
+    if (trouble === 'a page with 412') return void response.writeHead(412).end(page);
+    if (trouble === 'empty 200') return void response.end();
+    if (trouble === '412 to all') return void response.writeHead(412).end();
+    if (request.method === 'HEAD' && / no HEAD|without HEAD/.test(trouble))
+      return void response.writeHead(403).end();
     if (trouble === '500') return refuse(500, 'InternalError');
     if (trouble === '503' || fake.busyFor-- > 0) return refuse(503, 'SlowDown');
     if (trouble === 'NoSuchBucket' || bucket !== 'bucket') return refuse(404, 'NoSuchBucket');
@@ -96,8 +114,12 @@ export async function startFakeS3(): Promise<FakeS3> {
       }
       if (request.headers['if-none-match'] === '*' && objects.has(key))
         return refuse(412, 'PreconditionFailed');
-      objects.set(key, { body: bodyOf(request, Buffer.concat(chunks)), metadata: metadataOf(request) });
-      response.writeHead(200, { etag: '"x"' }).end();
+      const body = bodyOf(request, Buffer.concat(chunks));
+      if (trouble !== 'ETags that lie') objects.set(key, { body, metadata: metadataOf(request) });
+      const isOwn = /^ETags/.test(trouble);
+      const md5 = createHash('md5').update(body).digest('hex');
+      if (/KMS/.test(trouble)) response.setHeader('x-amz-server-side-encryption', 'aws:kms');
+      response.writeHead(200, { etag: isOwn ? `"${'0'.repeat(32)}"` : `"${md5}"` }).end();
       return;
     }
     if (request.method === 'DELETE') {
@@ -112,7 +134,8 @@ export async function startFakeS3(): Promise<FakeS3> {
     const why = unreadable.get(key);
     if (why !== undefined) return refuse(403, why);
     const headers = Object.entries(found.metadata).map(([name, value]) => [`x-amz-meta-${name}`, value]);
-    response.writeHead(200, { 'content-length': found.body.length, ...Object.fromEntries(headers) });
+    const about = { etag: '"x"', 'content-length': found.body.length };
+    response.writeHead(200, { ...about, ...Object.fromEntries(headers) });
     if (trouble === 'hang in body') response.write(found.body.subarray(0, 1));
     else response.end(found.body);
   }

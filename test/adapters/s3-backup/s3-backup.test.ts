@@ -159,6 +159,43 @@ describe('S3 backup', () => {
     });
   }
 
+  for (const [trouble, requests] of [
+    ['MD5, and no HEAD', 1],
+    ['ETags of KMS, and no HEAD', 1],
+    ['ETags of its own', 2],
+  ] as [Trouble, number][]) {
+    it(`${trouble}: stored, after ${requests} requests`, async () => {
+      s3.trouble = trouble;
+      await createS3Backup(settings()).store(backupEvent('1'));
+      assert.equal(s3.objects.size, 1);
+      assert.equal(s3.requests.length, requests);
+    });
+  }
+
+  for (const [trouble, status] of [
+    ['a page with 200', 200],
+    ['empty 200', 200],
+    ['412 to all', 412],
+    ['a page with 412', 412],
+    ['ETags that lie', 200],
+    ['ETags of its own, and no HEAD', 200],
+  ] as [Trouble, number][]) {
+    it(`${trouble}: not stored, in one line that says what answered`, async () => {
+      s3.trouble = trouble;
+      await assert.rejects(createS3Backup(settings()).store(backupEvent('1')), {
+        code: 'SVC_ADAPTERS_BACKUP_FAILED',
+        message: `S3 bucket "bucket" at ${s3.endpoint}: what answers there said ${status}, and shows no object: check svc.broker.backup.s3-endpoint, and that the credentials have the right s3:GetObject`,
+      });
+    });
+  }
+
+  it('412 for an object that nobody may look at: not stored here', async () => {
+    const backup = createS3Backup(settings());
+    await backup.store(backupEvent('1'));
+    s3.trouble = '412 without HEAD';
+    await assert.rejects(backup.store(backupEvent('1')), /said 412, and shows no object/);
+  });
+
   it('nothing listens there', async () => {
     const backup = createS3Backup(settings({ endpoint: 'http://127.0.0.1:1' }));
     await assert.rejects(backup.store(backupEvent('1')), /nothing listens there/);

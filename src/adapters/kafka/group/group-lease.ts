@@ -104,10 +104,13 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
       to.sync(joined, assignWorkerIds(joined.members, maxWorkerId)),
     );
     isMember = true;
-    const workerId = decodeAssignment(answer);
+    const { workerId, noWorkerId } = decodeAssignment(answer, maxWorkerId);
     hold(workerId, sent);
-    if (workerId === undefined) say('none', () => logger.error(refusals.noneFree));
-    else said.delete('none');
+    if (workerId !== undefined) said.delete('none');
+    else
+      say('none', () =>
+        logger.error(noWorkerId === undefined ? refusals.noneFree : refusals.wrong(noWorkerId)),
+      );
   }
 
   async function beat(to: GroupConnection): Promise<void> {

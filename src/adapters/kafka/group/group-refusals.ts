@@ -5,6 +5,8 @@ import type { KafkaClientOptions } from '../kafka-client-options.ts';
 export interface GroupRefusals {
   readonly byError: Readonly<Record<string, string>>;
   readonly noneFree: string;
+  /** The leader gave something else than a worker id. */
+  wrong(given: string): string;
   notYet(reason: string): string;
 }
 
@@ -38,6 +40,11 @@ export function groupRefusals(group: string, options: KafkaClientOptions): Group
       ),
     },
     noneFree: `all 1,024 worker ids of the group ${name} are taken: let services that nobody reads together have groups of their own (${setting}), or set svc.id-generator.type to uuidv7; ${meanwhile}`,
+    wrong: (given) =>
+      line(
+        `the leader of the group ${name} gave this process ${given}, which is no worker id`,
+        'see who else is a member of it, and let only processes of svc read it',
+      ),
     notYet: (reason) => `no worker id from Kafka yet (${reason}); ${meanwhile}`,
   };
 }

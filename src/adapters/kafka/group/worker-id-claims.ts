@@ -29,9 +29,19 @@ function decodeClaim(bytes: Buffer, maxWorkerId: number): WorkerIdClaim | undefi
   return { workerId, generation: bytes.readInt32BE(2), isHeld: bytes.readUInt8(6) === 1 };
 }
 
-/** `undefined`: none was free. */
-export function decodeAssignment(bytes: Buffer): number | undefined {
-  return bytes.length < 2 ? undefined : bytes.readUInt16BE(0);
+/** What the leader gave: a worker id, what cannot be one, or neither, as none was free. */
+export interface Given {
+  readonly workerId?: number;
+  /** For an operator. */
+  readonly noWorkerId?: string;
+}
+
+export function decodeAssignment(bytes: Buffer, maxWorkerId: number): Given {
+  if (bytes.length === 0) return {};
+  if (bytes.length !== 2)
+    return { noWorkerId: bytes.length === 1 ? 'a single byte' : `${bytes.length} bytes` };
+  const workerId = bytes.readUInt16BE(0);
+  return workerId > maxWorkerId ? { noWorkerId: String(workerId) } : { workerId };
 }
 
 /**

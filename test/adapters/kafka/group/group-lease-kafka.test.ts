@@ -3,7 +3,10 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs, { type Consumer } from 'kafkajs';
+import type { Joined } from '../../../../src/adapters/kafka/group/group-connection.ts';
 import type { KafkaClientOptions } from '../../../../src/adapters/kafka/kafka-client-options.ts';
+import { createKafkajsGroup } from '../../../../src/adapters/kafkajs/kafkajs-group.ts';
+import { createPlatformaticGroup } from '../../../../src/adapters/platformatic/platformatic-group.ts';
 import type { WorkerIdGrant, WorkerIdLease } from '../../../../src/envelope/worker-id-lease.ts';
 import { openWorkerIdLease } from '../../../../src/start/adapters.ts';
 import { type SecureKafka, startKafka, startSecureKafka, type TestKafka } from '../../../support/kafka.ts';
@@ -17,6 +20,7 @@ interface Opened {
 }
 
 const clients = ['kafkajs', 'platformatic'] as const;
+const groupAccess = { kafkajs: createKafkajsGroup, platformatic: createPlatformaticGroup };
 const opened: WorkerIdLease[] = [];
 
 function open(client: string, options: KafkaClientOptions, group: string): Opened {
@@ -35,7 +39,7 @@ async function until(isSo: () => boolean, limitMs = 20_000): Promise<void> {
     assert.ok(performance.now() < end, `not within ${limitMs} ms`);
 }
 
-const numberOf = ({ grants }: Opened): number | undefined => grants.at(-1)?.workerId;
+const numberOf = ({ grants }: Pick<Opened, 'grants'>): number | undefined => grants.at(-1)?.workerId;
 
 afterEach(() => Promise.all(opened.splice(0).map((lease) => lease.close(1_000))));
 
@@ -84,6 +88,38 @@ requiring('kafka', 'worker ids of a group, in Kafka', function () {
       );
       assert.deepEqual(grants, []);
       await consumer.disconnect();
+    });
+
+    for (const [what, assignment, given] of [
+      ['1024', Buffer.from([4, 0]), '1024'],
+      ['65535', Buffer.from([255, 255]), '65535'],
+      ['one byte', Buffer.from([7]), 'a single byte'],
+      ['900 kB', Buffer.alloc(900_000), '900000 bytes'],
+    ] as const) {
+      it(`${client}: a leader that gives ${what} is one line, and leads nobody to use it`, async () => {
+        const leader = await leadWith(client, kafka.brokers, group, assignment);
+        const { grants, lines } = open(client, kafkaOptions(kafka.brokers), group);
+        await until(() => lines.length > 0);
+        assert.equal(
+          lines.join('\n'),
+          `no worker id from Kafka: the leader of the group "${group}" gave this process ${given}, which is no worker id: see who else is a member of it, and let only processes of svc read it; until then event ids carry a worker id of this host, which other hosts may use too`,
+        );
+        assert.ok(grants.every((grant) => grant === undefined));
+        await leader.end();
+        await until(() => numberOf({ grants }) === 0);
+      });
+    }
+
+    it(`${client}: a leader is believed that gives the same one to all, and ids go on`, async () => {
+      const leader = await leadWith(client, kafka.brokers, group, Buffer.from([0, 5]));
+      const members = [1, 2].map(() => open(client, kafkaOptions(kafka.brokers), group));
+      await until(() => members.every((member) => numberOf(member) === 5));
+      assert.deepEqual(
+        members.flatMap(({ lines }) => lines),
+        [],
+      );
+      await leader.end();
+      await until(() => new Set(members.map(numberOf)).size === 2);
     });
 
     it(`${client}: a name that Kafka refuses is one line`, async () => {
@@ -176,6 +212,49 @@ describe('worker ids of a group, where the broker hangs', function () {
     });
   }
 });
+
+/** A first member of the group, which leads it and gives all others what it likes. */
+async function leadWith(
+  client: (typeof clients)[number],
+  brokers: string[],
+  group: string,
+  assignment: Buffer,
+): Promise<{ end(): Promise<void> }> {
+  const access = groupAccess[client](kafkaOptions(brokers));
+  const settings = {
+    ...{ group, protocolType: 'svc-workers', protocolName: 'worker-ids-v1' },
+    ...{ sessionTimeoutMs: 10_000, rebalanceTimeoutMs: 20_000 },
+  };
+  // A new cluster has no coordinator yet, and then one that is still loading.
+  const again = <T>(work: () => Promise<T>): Promise<T> =>
+    work().catch(() => sleep(200).then(() => again(work)));
+  const connection = await again(() => access.open(settings));
+  const lead = async (memberId: string): Promise<Joined> => {
+    const joined = await connection.join(memberId, Buffer.alloc(0));
+    const others = joined.members.filter((member) => member.memberId !== joined.memberId);
+    await connection.sync(
+      joined,
+      others.map((member) => ({ memberId: member.memberId, assignment })),
+    );
+    return joined;
+  };
+  let joined = await again(() => lead(''));
+  let hasEnded = false;
+  const leading = (async () => {
+    for (; !hasEnded; await sleep(200))
+      await connection.heartbeat(joined).catch(async () => {
+        joined = await lead(joined.memberId);
+      });
+  })();
+  return {
+    async end() {
+      hasEnded = true;
+      await leading;
+      await connection.leave(joined);
+      connection.close();
+    },
+  };
+}
 
 async function consume(brokers: string[], topic: string, groupId: string): Promise<Consumer> {
   const consumer = new kafkajs.Kafka({ brokers, logLevel: kafkajs.logLevel.NOTHING }).consumer({ groupId });

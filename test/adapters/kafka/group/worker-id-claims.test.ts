@@ -18,7 +18,7 @@ function assign(
   }));
   const given = assignWorkerIds(members, maxWorkerId);
   return Object.fromEntries(
-    given.map(({ memberId, assignment }) => [memberId, decodeAssignment(assignment)]),
+    given.map(({ memberId, assignment }) => [memberId, decodeAssignment(assignment, maxWorkerId).workerId]),
   );
 }
 
@@ -56,7 +56,9 @@ describe('assignWorkerIds', () => {
       { memberId: 'b', metadata },
       { memberId: 'c', metadata: Buffer.from([0]) },
     ];
-    const given = assignWorkerIds(members, maxWorkerId).map(({ assignment }) => decodeAssignment(assignment));
+    const given = assignWorkerIds(members, maxWorkerId).map(
+      ({ assignment }) => decodeAssignment(assignment, maxWorkerId).workerId,
+    );
     assert.ok(given.every((workerId) => workerId !== undefined && workerId <= maxWorkerId));
     assert.equal(new Set(given).size, 3);
   });
@@ -90,4 +92,20 @@ describe('assignWorkerIds', () => {
       }),
     );
   });
+});
+
+describe('decodeAssignment', () => {
+  for (const [bytes, given] of [
+    [[], {}],
+    [[0, 0], { workerId: 0 }],
+    [[0x03, 0xff], { workerId: 1023 }],
+    [[0x04, 0x00], { noWorkerId: '1024' }],
+    [[0xff, 0xff], { noWorkerId: '65535' }],
+    [[5], { noWorkerId: 'a single byte' }],
+    [[0, 5, 0], { noWorkerId: '3 bytes' }],
+  ] as const) {
+    it(`of [${bytes}] is ${JSON.stringify(given)}`, () => {
+      assert.deepEqual(decodeAssignment(Buffer.from(bytes), maxWorkerId), given);
+    });
+  }
 });
