@@ -1,0 +1,24 @@
+import type { Trace } from './run-programs.ts';
+
+/** What differs between the same program without and with svc, and what its events should have been; `null` when nothing does. */
+export function difference(without: Trace | undefined, under: Trace | undefined): string | null {
+  if (without === undefined || under === undefined) return 'it was not run';
+  const strands = [...new Set([...Object.keys(without.said), ...Object.keys(under.said)])];
+  const told = strands.flatMap((strand) =>
+    differing(strand, without.said[strand] ?? [], under.said[strand] ?? []),
+  );
+  if (without.end !== under.end)
+    told.push(`its process: ${without.end ?? 'went on'}`, `    with svc: ${under.end ?? 'went on'}`);
+  told.push(...differing('what it expects', without.expected, under.expected));
+  told.push(...differing('events, expected and published', under.expected, under.published));
+  return told.length === 0 ? null : told.join('\n');
+}
+
+function differing(title: string, first: readonly string[], second: readonly string[]): string[] {
+  if (JSON.stringify(first) === JSON.stringify(second)) return [];
+  const at = first.findIndex((line, index) => line !== second[index]);
+  const from = at < 0 ? first.length : at;
+  const list = (lines: readonly string[]): string =>
+    lines.slice(from, from + 4).join('\n             ') || '(nothing more)';
+  return [`${title}:`, `    without: ${list(first)}`, `   with svc: ${list(second)}`];
+}
