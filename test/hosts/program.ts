@@ -20,12 +20,11 @@ export type Step =
 export interface Program {
   readonly fns: readonly Fn[];
   readonly steps: readonly Step[];
+  /** In a process of its own, which ends this way; `null`: in one with others. */
+  readonly ending: string | null;
 }
 
-const shapes = [
-  ...['native', 'species', 'plain', 'properties', 'speciesProperties', 'frozen', 'ownThen'],
-  ...['lazy', 'thenable', 'callable', 'frozenThenable', 'value'],
-];
+const shapes = ['native', ...['lazy', 'thenable', 'callable', 'frozenThenable', 'value']];
 const usesOf = {
   any: ['awaited', 'ignored', 'late', 'chained', 'looked', 'raced'],
   callback: ['calledBack'],
@@ -35,13 +34,38 @@ const surroundings = ['span', 'store', 'strands', 'beside', 'timer', 'nextTick',
 /** What goes on while the program does. */
 const concurrent = ['ignored', 'late', 'raced', 'looked', 'strands', 'beside'];
 
+/** Of fixtures/alone.mjs. */
+const endings = [
+  ...[
+    'byItself',
+    'unhandled',
+    'thrown',
+    'thrownByTimer',
+    'code',
+    'exit',
+    'exitLater',
+    'atExit',
+    'beforeExit',
+  ],
+  ...[
+    'exitBeforeExit',
+    'caught',
+    'rejectionsHeard',
+    'signalHeard',
+    'signal',
+    'warning',
+    'unsettled',
+    'unref',
+  ],
+];
+
 const fn: fc.Arbitrary<Fn> = fc.record({
   form: fc.constantFrom(...Object.keys(forms)),
   shape: fc.constantFrom('native', ...shapes),
   end: fc.constantFrom('resolved', 'rejected', 'thrown'),
   when: fc.constantFrom('now', 'tick', 'timer'),
-  isHandled: fc.boolean(),
-  isCached: fc.boolean(),
+  isHandled: fc.constant(false),
+  isCached: fc.constant(false),
   phase: fc.constantFrom('AFTER_RETURNING', 'AFTER_RETURNING', 'AFTER', 'BEFORE'),
 });
 
@@ -61,15 +85,20 @@ const step = fc.letrec<{ step: Step; call: Step; block: Step }>((tie) => ({
 export const anyProgram: fc.Arbitrary<Program> = fc.record({
   fns: fc.array(fn, { minLength: 1, maxLength: 3 }),
   steps: fc.array(step, { minLength: 1, maxLength: 5 }),
+  ending: fc.oneof(
+    { weight: 11, arbitrary: fc.constant(null) },
+    { weight: 1, arbitrary: fc.constantFrom(...endings) },
+  ),
 });
 
 export interface Rendered {
   readonly text: string;
   readonly targets: readonly object[];
+  readonly ending: string | null;
 }
 
 /** The program as a module, and its functions as targets. */
-export function renderProgram({ fns, steps }: Program, id: string, isWaiting: boolean): Rendered {
+export function renderProgram({ fns, steps, ending }: Program, id: string, isWaiting: boolean): Rendered {
   const written = fns.map((each, index) => {
     const form = forms[each.form];
     if (form === undefined) throw new Error(`no such form: ${each.form}`);
@@ -86,7 +115,9 @@ export function renderProgram({ fns, steps }: Program, id: string, isWaiting: bo
     }
     const { kind, call } = written[each.fn % written.length] as (typeof written)[number];
     const uses = usesOf[kind];
-    const use = uses[Number(each.use) % uses.length] as string;
+    const chosen = uses[Number(each.use) % uses.length] as string;
+    // Alone, a rejection that nobody handles ends the process wherever the others are by then.
+    const use = ending !== null && ['ignored', 'late'].includes(chosen) ? (uses[0] as string) : chosen;
     names.push(use);
     const args = kind === 'callback' ? 'done' : '';
     return `await use.${use}(say, (${args}) => ${call(each.x)});`;
@@ -108,7 +139,7 @@ export const isConcurrent = ${isConcurrent};
 ${written.map(({ text }) => text).join('\n')}
 export async function run(say) {
 ${body}}
-`;
+${ending === null ? '' : `\nconst done = () => {};\nexport const called = () => ${written[0]?.call(steps.length)};\n`}`;
   const targets = written.map(({ path, kind }, index) => ({
     module: `./${id}.mjs`,
     function: path,
@@ -117,5 +148,5 @@ ${body}}
     payload: '{ x: #args[0], result: #result }',
     ...(kind === 'callback' && { callback: 'last' }),
   }));
-  return { text, targets };
+  return { text, targets, ending };
 }

@@ -1,4 +1,4 @@
-import { cpSync, existsSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { freshFolder, type Run, runApp, writeFiles } from '../e2e/support/run-app.ts';
 
@@ -10,6 +10,8 @@ export interface Ready {
   readonly id: string;
   readonly text: string;
   readonly targets: readonly object[];
+  /** In a process of its own, which ends this way; `null`: in one with others. */
+  readonly ending: string | null;
 }
 
 /** What one program did in one process. */
@@ -52,11 +54,16 @@ export async function runBothWays(
   });
   const traces = new Map<string, Trace[]>(programs.map(({ id }) => [id, []]));
   for (const way of ways) {
-    let left = programs.map(({ id }) => id);
-    while (left.length > 0) {
-      const run = await runOnce(folder, left, way);
-      const done = run.map(({ id }) => id);
+    const keep = (run: readonly ({ id: string } & Trace)[]): void => {
       for (const { id, ...trace } of run) traces.get(id)?.push(trace);
+    };
+    for (const { id, ending } of programs)
+      if (ending !== null) keep(await runOnce(folder, [id], way, ['alone.mjs', id, ending]));
+    let left = programs.filter(({ ending }) => ending === null).map(({ id }) => id);
+    while (left.length > 0) {
+      const run = await runOnce(folder, left, way, ['batch.mjs', ...left]);
+      const done = run.map(({ id }) => id);
+      keep(run);
       left = left.filter((id) => !done.includes(id));
     }
   }
@@ -73,24 +80,40 @@ interface Line {
   readonly done?: true;
 }
 
+interface Event {
+  readonly eventId: string;
+  /** `p12 f0`: program and function. */
+  readonly eventType: string;
+  readonly payload: object;
+}
+
 /** As far as the process came: the last program may be the one that ended it. */
 async function runOnce(
   folder: string,
   ids: readonly string[],
   { args, env }: Way,
+  entry: readonly string[],
 ): Promise<({ id: string } & Trace)[]> {
   const out = join(folder, 'out.ndjson');
-  rmSync(out, { force: true });
+  const backup = join(folder, 'dlq-backup');
+  for (const left of [out, backup]) rmSync(left, { recursive: true, force: true });
   const run = await runApp({
     node: process.execPath,
     cwd: folder,
-    args: [...args, 'batch.mjs', ...ids],
+    args: [...args, ...entry],
     env: { HOSTS_OUT: out, ...env },
     timeoutMs: BATCH_TIMEOUT_MS,
   });
   const lines = existsSync(out) ? readLines(out) : [];
   const byProgram = Map.groupBy(lines, ({ program }) => program);
-  const published = Map.groupBy(run.events, ({ value }) => String(value.eventType).split(' ')[0] as string);
+  // What was in flight at process.exit() is in the backup, and may be in the topic as well.
+  const events = new Map(
+    [...run.events.map(({ value }) => value as Event), ...readBackup(backup)].map((event) => [
+      event.eventId,
+      event,
+    ]),
+  );
+  const published = Map.groupBy(events.values(), ({ eventType }) => eventType.split(' ')[0] as string);
   const reached = ids.slice(
     0,
     ids.findIndex((id) => !byProgram.get(id)?.some(({ done }) => done)) + 1 || ids.length,
@@ -113,15 +136,24 @@ async function runOnce(
         .map(({ event, payload }) => `${event} ${JSON.stringify(payload)}`)
         .sort(),
       published: (published.get(id) ?? [])
-        .map(({ value }) => `${String(value.eventType).split(' ')[1]} ${JSON.stringify(value.payload)}`)
+        .map(({ eventType, payload }) => `${eventType.split(' ')[1]} ${JSON.stringify(payload)}`)
         .sort(),
-      ...(isOver && run.code === 0 ? {} : { end: endOf(run, isOver) }),
+      ...(isOver && run.code === 0 && entry[0] === 'batch.mjs' ? {} : { end: endOf(run) }),
     };
   });
 }
 
-function endOf({ code, signal, stdout, stderr }: Run, isOver: boolean): string {
-  return `${isOver ? 'after it' : 'in it'}: ${signal ?? code}\n${stdout}${stderr}`;
+/** Code or signal, and what it said: without the frames of stacks, some of which are svc's. */
+function endOf({ code, signal, stdout, stderr }: Run): string {
+  const isOwn = (line: string): boolean => !/^\s+at |^\(Use `node |^\s*$/.test(line);
+  const lines = stderr.split('\n').filter(isOwn).join('\n');
+  return `${signal ?? code}\n${stdout}${lines.replace(/node:\d+/g, 'node:pid')}`;
+}
+
+function readBackup(folder: string): Event[] {
+  if (!existsSync(folder)) return [];
+  const files = readdirSync(folder).filter((file) => /^\d+\.json$/.test(file));
+  return files.map((file) => JSON.parse(readFileSync(join(folder, file), 'utf8')) as Event);
 }
 
 function readLines(file: string): Line[] {
