@@ -24,7 +24,10 @@ export interface Program {
   readonly ending: string | null;
 }
 
-const shapes = ['native', ...['lazy', 'thenable', 'callable', 'frozenThenable', 'value']];
+const shapes = [
+  ...['native', 'species', 'plain', 'properties', 'speciesProperties', 'frozen', 'ownThen'],
+  ...['lazy', 'thenable', 'callable', 'frozenThenable', 'value'],
+];
 const usesOf = {
   any: ['awaited', 'ignored', 'late', 'chained', 'looked', 'raced'],
   callback: ['calledBack'],
@@ -64,8 +67,8 @@ const fn: fc.Arbitrary<Fn> = fc.record({
   shape: fc.constantFrom('native', ...shapes),
   end: fc.constantFrom('resolved', 'rejected', 'thrown'),
   when: fc.constantFrom('now', 'tick', 'timer'),
-  isHandled: fc.constant(false),
-  isCached: fc.constant(false),
+  isHandled: fc.boolean(),
+  isCached: fc.boolean(),
   phase: fc.constantFrom('AFTER_RETURNING', 'AFTER_RETURNING', 'AFTER', 'BEFORE'),
 });
 
