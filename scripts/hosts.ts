@@ -107,9 +107,9 @@ function jobsOf<P>(
     }));
     return kind.inMode(mode, async (ways) => {
       const traces = await runBothWays(application, ready, ways);
-      return some.flatMap(([index]) => {
+      return some.flatMap(([index], place) => {
         const [without, under] = traces.get(idOf(index)) ?? [];
-        const told = difference(without, under);
+        const told = difference(without, under, ready[place]?.silent);
         return told === null ? [] : [{ index, told }];
       });
     });

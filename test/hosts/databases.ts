@@ -31,6 +31,8 @@ export interface Databases {
 }
 
 const things = 'CREATE TABLE things (id varchar(64) PRIMARY KEY)';
+/** What svc asks on a connection of the application. */
+const ownStatements = /svc_outbox_events|^SELECT pg_backend_pid\(\)$|^DO 0$/;
 const stored = 'SELECT event_type, payload FROM svc_outbox_events';
 
 async function environment(
@@ -147,8 +149,7 @@ function byProgram(asked: readonly string[]): Map<string, string[]> {
   let program = '';
   for (const text of asked) {
     program = /^SELECT '(\w+)' AS program/.exec(text)?.[1] ?? program;
-    if (!/svc_outbox_events|^SELECT pg_backend_pid\(\)$/.test(text))
-      found.set(program, [...(found.get(program) ?? []), text]);
+    if (!ownStatements.test(text)) found.set(program, [...(found.get(program) ?? []), text]);
   }
   return found;
 }

@@ -1,11 +1,23 @@
 import type { Trace } from './run-programs.ts';
 
-/** What differs between the same program without and with svc, and what its events should have been; `null` when nothing does. */
-export function difference(without: Trace | undefined, under: Trace | undefined): string | null {
+/**
+ * What differs between the same program without and with svc, and what its events should have been; `null` when nothing does.
+ * @param silent names of functions whose rejections are not told of with svc, where nobody handles them
+ */
+export function difference(
+  without: Trace | undefined,
+  under: Trace | undefined,
+  silent: readonly string[] = [],
+): string | null {
   if (without === undefined || under === undefined) return 'it was not run';
   const strands = [...new Set([...Object.keys(without.said), ...Object.keys(under.said)])];
+  const isSilent = (line: string): boolean =>
+    /^(unhandledRejection|rejectionHandled) /.test(line) &&
+    silent.some((name) => line.includes(` ${name} `) || line.includes(`'${name} `));
   const linesOf = (trace: Trace, strand: string): readonly string[] => {
     const lines = trace.said[strand] ?? [];
+    if (strand === 'process' && trace === without)
+      return lines.filter((line) => !isSilent(line) || under.said[strand]?.includes(line));
     return /^(main|process)/.test(strand) ? lines : lines.toSorted();
   };
   const told = strands.flatMap((strand) =>

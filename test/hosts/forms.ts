@@ -11,10 +11,12 @@ interface Form {
   readonly kind: 'any' | 'callback' | 'generator';
   /** Only AFTER_RETURNING: the body does not begin with the call, or its event needs its result. */
   readonly hasOnePhase?: boolean;
+  readonly isAsync?: boolean;
   readonly write: (name: string, fn: Fn) => Written;
 }
 
 const any = (write: Form['write']): Form => ({ kind: 'any', write });
+const asynchronous = (write: Form['write']): Form => ({ ...any(write), isAsync: true });
 const generator = (write: Form['write']): Form => ({ kind: 'generator', hasOnePhase: true, write });
 
 function how({ shape, end, when, isHandled, isCached }: Fn, isAsync = false): string {
@@ -41,8 +43,8 @@ export const forms: Readonly<Record<string, Form>> = {
   declaration: any((name, fn) => called(`function ${name}(x) { ${body(name, fn)} }\n`, name)),
   exported: any((name, fn) => called(`export function ${name}(x) { ${body(name, fn)} }\n`, name)),
   arrow: any((name, fn) => called(`const ${name} = (x) => { ${body(name, fn)} };\n`, name)),
-  async: any((name, fn) => called(`async function ${name}(x) { ${body(name, fn, true)} }\n`, name)),
-  asyncArrow: any((name, fn) =>
+  async: asynchronous((name, fn) => called(`async function ${name}(x) { ${body(name, fn, true)} }\n`, name)),
+  asyncArrow: asynchronous((name, fn) =>
     called(`export const ${name} = async (x) => giveLater('${name}', x, ${how(fn, true)});\n`, name),
   ),
   method: any((name, fn) =>
@@ -51,7 +53,7 @@ export const forms: Readonly<Record<string, Form>> = {
       `${name}o.m`,
     ),
   ),
-  prototype: any((name, fn) =>
+  prototype: asynchronous((name, fn) =>
     called(
       `class ${name}C { #secret = 7; async m(x) { this.#secret++; ${body(name, fn, true)} } }\n`,
       `${name}C.prototype.m`,

@@ -96,6 +96,8 @@ export const anyProgram: fc.Arbitrary<Program> = fc.record({
 
 export interface Rendered {
   readonly text: string;
+  /** Names of functions whose rejections are not told of, where nobody handles them. */
+  readonly silent: readonly string[];
   readonly targets: readonly object[];
   readonly ending: string | null;
 }
@@ -105,8 +107,14 @@ export function renderProgram({ fns, steps, ending }: Program, id: string, isWai
   const written = fns.map((each, index) => {
     const form = forms[each.form];
     if (form === undefined) throw new Error(`no such form: ${each.form}`);
-    return { ...each, ...form, ...form.write(`f${index}`, each) };
+    // Alone, a rejection that is not told of does not end the process.
+    const end = each.end === 'rejected' && ending !== null && !form.isAsync ? 'thrown' : each.end;
+    return { ...each, ...form, ...form.write(`f${index}`, { ...each, end }) };
   });
+  // docs/capture.md: to watch a promise that others may have is to handle it.
+  const silent = written.flatMap(({ isAsync, kind }, index) =>
+    isAsync || kind !== 'any' ? [] : [`f${index}`],
+  );
   const names: string[] = [];
   const textOf = (list: readonly Step[], indent: string): string =>
     list.map((each) => `${indent}${lineOf(each, indent)}\n`).join('');
@@ -151,5 +159,5 @@ ${ending === null ? '' : `\nconst done = () => {};\nexport const called = () => 
     payload: '{ x: #args[0], result: #result }',
     ...(kind === 'callback' && { callback: 'last' }),
   }));
-  return { text, targets, ending };
+  return { text, targets, ending, silent };
 }

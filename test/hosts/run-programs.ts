@@ -13,6 +13,8 @@ export interface Ready {
   readonly targets: readonly object[];
   /** In a process of its own, which ends this way; `null`: in one with others. */
   readonly ending: string | null;
+  /** Names of functions whose rejections are not told of, where nobody handles them. */
+  readonly silent: readonly string[];
 }
 
 /** What one program did in one process. */

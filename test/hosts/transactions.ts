@@ -85,5 +85,5 @@ ${textOf(steps, '  ')}});
     payload: '{ id: #result.id }',
     ...(isStored ? outbox : { afterCommit: true }),
   }));
-  return { text, targets, ending: null };
+  return { text, targets, ending: null, silent: ['saveAll'] };
 }
