@@ -24,8 +24,9 @@ const rollback: StatementKind = { is: 'rollback' };
 
 /** What is none of these may have a comment between its words. */
 const changing = /^\s*(?:select|insert|update|delete|replace|merge|with|values)\b/i;
+/** Quoted ones have a limit, longer than those of the databases: of a repeated group V8 keeps each round. */
 const name =
-  '((?:u&)?"(?:[^"]|"")*"|`(?:[^`]|``)*`|\'(?:[^\']|\'\')*\'|\\[[^\\]]*\\]|[\\w$\\u0080-\\uffff]+)';
+  '((?:u&)?"(?:[^"]|""){0,300}"|`(?:[^`]|``){0,300}`|\'(?:[^\']|\'\'){0,300}\'|\\[[^\\]]*\\]|[\\w$\\u0080-\\uffff]+)';
 const reading =
   'select|show|values|explain|set|describe|desc|table|pragma|use|fetch|declare|close|move|listen|unlisten|discard|reset|deallocate|prepare';
 const words = [
@@ -79,7 +80,7 @@ const kept: Readonly<Record<Dialect, Map<string, StatementKind>>> = {
 
 /**
  * Of one text, which may hold several statements: the one that matters most is told, and that is COMMIT, which must be known
- * before it is sent.
+ * before it is sent. Takes as long as the text is; never throws: what cannot be read is a write.
  */
 export function kindOf(text: string, dialect: Dialect): StatementKind {
   if (text.length > longestKept) return readKind(text, dialect);
@@ -94,6 +95,14 @@ export function kindOf(text: string, dialect: Dialect): StatementKind {
 }
 
 function readKind(text: string, dialect: Dialect): StatementKind {
+  try {
+    return readWhole(text, dialect);
+  } catch {
+    return write;
+  }
+}
+
+function readWhole(text: string, dialect: Dialect): StatementKind {
   const end = text.indexOf(';');
   const isOne = end < 0 || isBlank(text, end + 1);
   if (isOne && (changing.test(text) || !/--|#|\/\*/.test(text))) return kindAt(text.trimStart(), dialect);
