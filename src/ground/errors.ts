@@ -136,6 +136,8 @@ export const errorCatalogue = {
   SVC_PUBLISH_BACKUP_FAILED: 'A backup strategy did not answer in time; the next one is tried.',
   SVC_PUBLISH_BACKUP_STRATEGY: 'What was given to registerBackupStrategy is no backup strategy.',
   SVC_PUBLISH_HEADERS: 'publish() was given headers that no record can have; nothing is sent.',
+  SVC_PUBLISH_NOT_A_RECORD:
+    'A record of an event, or a row of the outbox, is none that Kafka could have; it alone fails.',
   SVC_PUBLISH_NOT_RUNNING:
     'publish() was called in a process that svc was not started in (--import svc/register).',
   SVC_PUBLISH_LOST: 'An event could not be published, and no other tier has stored it.',

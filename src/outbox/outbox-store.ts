@@ -17,6 +17,10 @@ export interface StoredRow extends OutboxRow {
   readonly lastError: string | null;
   /** Milliseconds until its next try by the database's clock; 0 or less: due. */
   readonly waitMs: number;
+  /** As it is stored: that of the aggregate, in each row that svc has written. */
+  readonly shard: number;
+  /** Why it cannot be a record, where somebody else has written it; without a value of the payload. */
+  readonly fault?: string | undefined;
 }
 
 export type Aggregate = Pick<OutboxRow, 'aggregateType' | 'aggregateId'>;

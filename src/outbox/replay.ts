@@ -94,7 +94,10 @@ export function createReplay(options: ReplayOptions): Replay {
       count: async () => undefined,
       async *read() {
         for (let page = await nextPage(); page !== undefined; page = await nextPage())
-          yield { events: page.map(toStoredEvent), unreadable: [] };
+          yield {
+            events: page.filter(({ fault }) => fault === undefined).map(toStoredEvent),
+            unreadable: [],
+          };
       },
       done: async (events) => {
         for (const { place } of events) sent.add(place);

@@ -68,7 +68,11 @@ export function createMemoryOutboxStore(nowMs: () => number, table = createTable
     const lease = leases.get(shardOf(row));
     return lease?.owner === owner && lease.untilMs > nowMs();
   };
-  const toStored = (row: TableRow): StoredRow => ({ ...row, waitMs: row.dueAtMs - nowMs() });
+  const toStored = (row: TableRow): StoredRow => ({
+    ...row,
+    waitMs: row.dueAtMs - nowMs(),
+    shard: shardOf(row),
+  });
   const seen = (): TableRow[] => [...rows.values()].filter(({ isOpen }) => !isOpen);
   const count = (status: RowStatus): number => seen().filter((row) => row.status === status).length;
 

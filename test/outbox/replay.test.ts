@@ -48,6 +48,14 @@ describe('outbox replay', () => {
     assert.equal(table(), before);
   });
 
+  it('counts a row that is no record as failed, and sends the others', async () => {
+    const bad = { ...rowOf('a1', 0), fault: 'its header "a" must be a text' };
+    await its.insert(rowOf('a0', 0), bad, rowOf('a2', 0));
+    const { success, failed, failedEventIds } = await replay().run({ since: at(0) });
+    assert.deepEqual([success, failed, failedEventIds], [2, 1, [bad.eventId]]);
+    assert.equal(its.broker.stored.length, 2);
+  });
+
   it('keeps the order of each aggregate, over pages', async () => {
     await rows(1_700);
     const result = await replay().run({ since: at(0), limit: 1_600 });

@@ -52,9 +52,10 @@ export function protocolErrorIn(error: unknown): string | undefined {
 }
 
 export function toSendFailure(error: unknown, scene: FailureScene): SendFailure {
-  if (error instanceof SvcError && !(error instanceof TokenError))
-    return { kind: 'fatal', cause: error.code, message: error.message };
   const cause = rootCause(error);
+  const own: unknown = cause;
+  if (own instanceof SvcError && !(own instanceof TokenError))
+    return { kind: 'fatal', cause: own.code, message: own.message };
   const token = tokenErrorIn(error);
   if (token !== undefined) return withoutToken(token);
   const { kind, message, cause: name } = reasonOf(cause, scene);

@@ -1,5 +1,6 @@
 import type { Message, Producer } from 'kafkajs';
 import type { BrokerRecord } from '../../publish/broker.ts';
+import { checkRecords } from '../kafka/records/record-batch.ts';
 import type { OpenKafkajsClient } from './kafkajs-client.ts';
 import { connectThroughSeeds, disconnectWithin } from './kafkajs-connect.ts';
 import { rootCause } from './kafkajs-failure.ts';
@@ -135,6 +136,7 @@ export function createTopicProducer(options: TopicProducerOptions): TopicProduce
           // Something between svc and kafkajs made a message of its own out of ours: from now on each record is one.
           canCarry = false;
         }
+        checkRecords(records);
         return await produce(
           records.map((record) => toMessage(record, partition, mark)),
           mark,

@@ -1,5 +1,6 @@
 import { systemClock } from '../../ground/clock.ts';
 import type { BrokerRecord, BrokerTraffic } from '../../publish/broker.ts';
+import { isNotMade } from '../../publish/record-fault.ts';
 import { type Answer, createAnswerTimes } from '../kafka/answer-times.ts';
 import { ackNumbers, codecNumbers } from '../kafka/records/protocol-numbers.ts';
 import type { KafkajsClientOptions, OpenKafkajsClient } from './kafkajs-client.ts';
@@ -147,7 +148,8 @@ const noSuchTopic = new Set(['INVALID_TOPIC_EXCEPTION', 'TOPIC_AUTHORIZATION_FAI
  * not answer, and its own bugs after lost connections show as other errors.
  */
 function isBeyondRepair(error: unknown): boolean {
-  const { name = '', type } = rootCause(error);
+  const { name = '', type, code } = rootCause(error);
+  if (isNotMade({ cause: String(code) })) return false;
   if (type !== undefined) return noSuchTopic.has(type);
   return !survivable.has(name);
 }

@@ -89,10 +89,10 @@ const mysql: Dialect = {
   msOf: (time) => `(TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', ${time}) / 1000)`,
   // Its collations take texts for equal that end in blanks.
   equals: (column) => `CAST(${column} AS BINARY) = CAST(? AS BINARY)`,
-  isOneOf: (column, numbers) => ({
-    sql: numbers.length === 0 ? '1 = 0' : `${column} IN (${integers(numbers).join(',')})`,
-    values: [],
-  }),
+  isOneOf(column, numbers) {
+    const listed = integers(numbers).join(',');
+    return { sql: listed === '' ? '1 = 0' : `${column} IN (${listed})`, values: [] };
+  },
   isIn: (column, select) => `${column} IN (${select})`,
   useIndex: (index) => ` FORCE INDEX (${index})`,
   insertMissing: (table, columns, rows) => `INSERT IGNORE INTO ${table} (${columns}) VALUES ${rows}`,
@@ -143,6 +143,9 @@ export const dialects: Readonly<Record<DialectName, Dialect>> = { postgres, mysq
 export function lockKeys(name: string): readonly [number, number] {
   return [crc32('svc outbox') | 0, crc32(name) | 0];
 }
+
+/** Beyond it a number of JavaScript is not exact: the next id would pass for this one. */
+export const highestId: number = Number.MAX_SAFE_INTEGER;
 
 /** They stand in a statement: nothing else gets through. */
 export function integers(numbers: readonly number[]): readonly number[] {

@@ -7,7 +7,9 @@ import {
   rowStatuses,
   type StoredRow,
 } from '../../outbox/outbox-store.ts';
-import { type Dialect, integers, type Tables } from './dialect.ts';
+
+import { type Dialect, highestId, integers, type Tables } from './dialect.ts';
+import { rowFault } from './row-fault.ts';
 import { type Condition, query, queryInOrder, type SqlRow, type Work } from './statement.ts';
 
 export function* pending(
@@ -20,11 +22,12 @@ export function* pending(
   const [after = 0, most = 0] = integers([upToId, limit]);
   const held = integers(shards).join(', ');
   if (held === '') return [];
-  const known = ids.length === 0 ? '' : `AND id NOT IN (${integers(ids).join(', ')}) `;
+  const left = integers(ids).join(', ');
+  const known = left === '' ? '' : `AND id NOT IN (${left}) `;
   // The shard is told in the order as well: only the index of PENDING rows has it.
   const sql =
     `SELECT ${storedColumns(dialect)} FROM ${rows}${dialect.useIndex(statusIndex)} ` +
-    `WHERE status = 'PENDING' AND id > ${after} AND shard IN (${held}) ${known}ORDER BY id, shard LIMIT ${most}`;
+    `WHERE status = 'PENDING' AND id > ${after} AND id <= ${highestId} AND shard IN (${held}) ${known}ORDER BY id, shard LIMIT ${most}`;
   return (yield* queryInOrder(sql)).map(toStoredRow);
 }
 
@@ -47,7 +50,7 @@ export function* readRows(
   limit: number,
 ): Work<readonly StoredRow[]> {
   const chosen = conditionOf(dialect, filter);
-  const sql = `SELECT ${storedColumns(dialect)} FROM ${rows} WHERE id > ? AND ${chosen.sql} ORDER BY id LIMIT ?`;
+  const sql = `SELECT ${storedColumns(dialect)} FROM ${rows} WHERE id > ? AND id <= ${highestId} AND ${chosen.sql} ORDER BY id LIMIT ?`;
   return (yield* query(sql, afterId, ...chosen.values, limit)).map(toStoredRow);
 }
 
@@ -59,12 +62,14 @@ export function* readIds(
   limit: number,
 ): Work<readonly number[]> {
   const chosen = conditionOf(dialect, filter);
-  const sql = `SELECT id FROM ${rows} WHERE id > ? AND ${chosen.sql} ORDER BY id LIMIT ?`;
+  const sql = `SELECT id FROM ${rows} WHERE id > ? AND id <= ${highestId} AND ${chosen.sql} ORDER BY id LIMIT ?`;
   return (yield* query(sql, afterId, ...chosen.values, limit)).map(({ id }) => Number(id));
 }
 
 export function* lastId({ rows }: Tables): Work<number> {
-  const [found] = yield* query(`SELECT COALESCE(MAX(id), 0) AS last_id FROM ${rows}`);
+  const [found] = yield* query(
+    `SELECT COALESCE(MAX(id), 0) AS last_id FROM ${rows} WHERE id <= ${highestId}`,
+  );
   return Number(found?.last_id);
 }
 
@@ -106,6 +111,11 @@ export function* statistics(dialect: Dialect, { rows }: Tables): Work<OutboxStat
   };
 }
 
+/** One less than the column holds, so that one more can be written. */
+const mostRetries = 2_147_483_646;
+/** What a `Date` can be. */
+const longestTimeMs = 8_640_000_000_000_000;
+
 const everyRow: Condition = { sql: '1 = 1', values: [] };
 
 /** An empty filter is every row; an empty list in it is none. */
@@ -141,43 +151,55 @@ function hasStatus(statuses: readonly RowStatus[]): Condition {
 function storedColumns({ msOf, now }: Dialect): string {
   const waits = `CASE WHEN next_retry_at IS NULL THEN 0 ELSE ${msOf('next_retry_at')} - ${msOf(now)} END AS wait_ms`;
   const plain =
-    'id, event_id, aggregate_type, aggregate_id, event_type, topic, record_key, headers, payload, status, retry_count, last_error';
+    'id, event_id, aggregate_type, aggregate_id, event_type, topic, record_key, headers, payload, status, shard, retry_count, last_error';
   return `${plain}, ${msOf('occurred_at')} AS occurred_ms, ${waits}`;
 }
 
 function toStoredRow(row: SqlRow): StoredRow {
+  const { topic, record_key: key } = row;
+  const headers = parsed(row.headers);
+  const payload = bytesOf(row.payload);
+  const fault = rowFault({ topic, key, headers, payload });
   return {
     id: Number(row.id),
     eventId: String(row.event_id),
     aggregateType: String(row.aggregate_type),
     aggregateId: String(row.aggregate_id),
     eventType: String(row.event_type),
-    topic: String(row.topic),
-    key: String(row.record_key),
-    headers: headersOf(String(row.headers)),
-    payload: bytesOf(row.payload),
-    occurredAt: Math.round(Number(row.occurred_ms)),
+    topic: String(topic),
+    key: String(key),
+    headers: fault === undefined ? (headers as StoredRow['headers']) : {},
+    payload: payload ?? Buffer.alloc(0),
+    occurredAt: timeOf(row.occurred_ms),
     status: row.status as RowStatus,
-    retryCount: Number(row.retry_count),
+    retryCount: Math.max(0, Math.min(Number(row.retry_count) || 0, mostRetries)),
     lastError: row.last_error === null ? null : String(row.last_error),
     waitMs: Math.max(0, Math.ceil(Number(row.wait_ms))),
+    shard: Number(row.shard),
+    fault,
   };
 }
 
-/** What no svc has written holds up no other row. */
-function headersOf(text: string): Record<string, string> {
+function parsed(text: unknown): unknown {
   try {
-    const found: unknown = JSON.parse(text);
-    return typeof found === 'object' && found !== null ? (found as Record<string, string>) : {};
+    return JSON.parse(String(text));
   } catch {
-    return {};
+    return undefined;
   }
 }
 
-function bytesOf(value: unknown): Buffer {
+/** A text that somebody else has put into SQLite is its bytes, as in the other databases. */
+function bytesOf(value: unknown): Buffer | undefined {
   if (Buffer.isBuffer(value)) return value;
-  const { buffer, byteOffset, byteLength } = value as Uint8Array;
-  return Buffer.from(buffer, byteOffset, byteLength);
+  if (typeof value === 'string') return Buffer.from(value);
+  if (!(value instanceof Uint8Array)) return undefined;
+  return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+}
+
+/** Of what no clock says, such as PostgreSQL's 'infinity', the beginning of all times. */
+function timeOf(value: unknown): number {
+  const ms = Math.round(Number(value));
+  return Math.abs(ms) <= longestTimeMs ? ms : 0;
 }
 
 /** A clock that was set back shows in the rows. */

@@ -1,4 +1,5 @@
 import type { SendFailure } from '../../publish/broker.ts';
+import { isOfRecord } from '../../publish/record-fault.ts';
 
 /**
  * Whose fault a failed send is: `message`, of a record in it; `topic`, which refuses all of them; `cluster`, which is away or
@@ -6,8 +7,6 @@ import type { SendFailure } from '../../publish/broker.ts';
  */
 export type FailureScope = 'message' | 'topic' | 'cluster';
 
-/** Kafka's names. CORRUPT_MESSAGE is also what a compacted topic says of a record that it cannot keep. */
-const ofMessage = new Set(['INVALID_RECORD', 'INVALID_TIMESTAMP', 'CORRUPT_MESSAGE']);
 const ofTopic = new Set([
   'TOPIC_AUTHORIZATION_FAILED',
   'UNKNOWN_TOPIC_OR_PARTITION',
@@ -18,7 +17,7 @@ const ofTopic = new Set([
   'UNKNOWN_PARTITION',
 ]);
 
-export function scopeOf({ kind, cause }: SendFailure): FailureScope {
-  if (kind === 'too_large' || ofMessage.has(cause)) return 'message';
-  return ofTopic.has(cause) ? 'topic' : 'cluster';
+export function scopeOf(failure: SendFailure): FailureScope {
+  if (isOfRecord(failure)) return 'message';
+  return ofTopic.has(failure.cause) ? 'topic' : 'cluster';
 }

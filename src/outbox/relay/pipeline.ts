@@ -4,7 +4,6 @@ import type { QuietLog } from '../../observe/quiet-log.ts';
 import type { Broker } from '../../publish/broker.ts';
 import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
 import { partitionOf } from '../../publish/main/partitioner.ts';
-import { shardOf } from '../outbox-row.ts';
 import type { Aggregate, OutboxStore, RowFailure, StoredRow } from '../outbox-store.ts';
 import { createAcknowledger } from './acknowledger.ts';
 import { createParking } from './parking.ts';
@@ -75,6 +74,8 @@ export interface Pipeline {
   readonly processed: Processed;
   /** Monotonic; `undefined`: none yet. */
   readonly lastSuccessMs: number | undefined;
+  /** Rows of the last send that failed for no fault of theirs that is known, where none has succeeded since. */
+  readonly lastAway: readonly StoredRow[];
 }
 
 export function createPipeline(options: PipelineOptions): Pipeline {
@@ -113,7 +114,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     onIdle: changed,
   });
 
-  const onResult = createSendResults({
+  const results = createSendResults({
     ...{ broker: options.broker, counts, topics, partitions, breaker, logger, say, settings },
     settle,
     spendRetry,
@@ -128,10 +129,11 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     judge(entry, lane) {
       if (topics.has(lane.topic)) return 'parked';
       if (partitions.has(lane.key) || breaker.state === 'OPEN') return 'stayed';
-      if (lease.holdOf(entry.shard) !== entry.hold || !lease.lasts(settings.sendTimeoutMs)) return 'stayed';
+      if (lease.holdOf(entry.row.shard) !== entry.hold || !lease.lasts(settings.sendTimeoutMs))
+        return 'stayed';
       return breaker.state === 'HALF-OPEN' && lanes.underWay > 0 ? 'wait' : 'send';
     },
-    onResult,
+    onResult: results.take,
     onSent: changed,
   });
 
@@ -171,7 +173,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   function doubt(ids: readonly number[], acked: ReadonlySet<number>): void {
     for (const id of ids) {
       const entry = known.get(id);
-      if (entry !== undefined && !acked.has(id)) lease.doubt(entry.shard);
+      if (entry !== undefined && !acked.has(id)) lease.doubt(entry.row.shard);
     }
   }
 
@@ -210,17 +212,17 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     startReading: () => written.clear(),
 
     async add(rows, holds) {
-      const names = new Set(rows.filter(({ topic }) => !topics.has(topic)).map(({ topic }) => topic));
-      const limit = { limitMs: settings.sendTimeoutMs, keepsAlive: false, late: () => undefined };
+      const names = new Set<string>();
+      for (const { topic, fault } of rows) if (fault === undefined && !topics.has(topic)) names.add(topic);
       const unknown = [...names].filter((topic) => counts.known(topic) === undefined);
-      await Promise.all(unknown.map((topic) => inTime(counts.ask(topic), limit)));
+      const limit = { limitMs: settings.sendTimeoutMs, keepsAlive: false, late: () => undefined };
+      await inTime(Promise.all(unknown.map(counts.ask)), limit);
       if (isStopped) return 0;
       const page = { left: 0 };
       for (const row of rows) {
-        const shard = shardOf(row);
-        const hold = holds.get(shard);
+        const hold = holds.get(row.shard);
         const isTaken = accepts(row) && hold !== undefined;
-        const entry = isTaken ? chains.add({ row, shard, hold, page }) : undefined;
+        const entry = isTaken ? chains.add({ row, hold, page }) : undefined;
         if (entry === undefined) {
           stayed.add(row.id);
           continue;
@@ -228,7 +230,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
         page.left++;
         known.set(row.id, entry);
         bytes += row.payload.length;
-        const count = counts.known(row.topic);
+        const count = row.fault === undefined ? counts.known(row.topic) : undefined;
         lanes.put(entry, count === undefined ? undefined : partitionOf(row.key, count));
       }
       lanes.pump();
@@ -286,6 +288,9 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     processed,
     get lastSuccessMs() {
       return lastSuccessMs;
+    },
+    get lastAway() {
+      return results.lastAway;
     },
   };
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { QuietLog } from '../../observe/quiet-log.ts';
 import { bytesOf, createBatchSize } from '../batches.ts';
-import type { OutboxStore } from '../outbox-store.ts';
+import type { ExceptRows, OutboxStore, StoredRow } from '../outbox-store.ts';
 import type { Pipeline } from './pipeline.ts';
 import type { RelayBreaker } from './relay-breaker.ts';
 import {
@@ -16,6 +16,7 @@ import {
   restTimes,
   wakeDebounceMs,
 } from './relay-settings.ts';
+import { keyOf } from './row-chains.ts';
 import type { ShardLease } from './shard-lease.ts';
 import { backoffMs, createSignal, reasonOf } from './signal.ts';
 
@@ -63,6 +64,8 @@ export function createReader(options: ReaderOptions): Reader {
   /** Time that this pass has spent on reading what cannot be sent. */
   let idleMs = 0;
   let failures = 0;
+  /** Other rows than those that have just failed were looked for, and none can be sent now. */
+  let isInVain = false;
 
   async function beginPass(nowMs: number): Promise<void> {
     holds = new Map();
@@ -103,6 +106,23 @@ export function createReader(options: ReaderOptions): Reader {
     return Math.min(nextReadAtMs, wakeAtMs) - nowMs;
   }
 
+  /** What has just failed may fail again for a reason of its own: the cluster is tested with other rows, if there are some. */
+  async function probe(except: ExceptRows): Promise<readonly StoredRow[]> {
+    const shards = [...holds.keys()];
+    const { lastAway } = pipeline;
+    if (lastAway.length > 0 && !isInVain) {
+      const ids = [...except.ids, ...lastAway.map(({ id }) => id)];
+      const keys = new Set(lastAway.map(keyOf));
+      const found = await store.pending(shards, { ...except, ids }, size.rows);
+      const others = found.filter((row) => !keys.has(keyOf(row))).slice(0, probeRows);
+      if (others.length > 0) {
+        pipeline.block(lastAway);
+        return others;
+      }
+    }
+    return store.pending(shards, except, probeRows);
+  }
+
   async function read(): Promise<void> {
     const nowMs = clock.monotonic();
     if (nowMs >= nextPassAtMs) await beginPass(nowMs);
@@ -112,7 +132,8 @@ export function createReader(options: ReaderOptions): Reader {
     pipeline.startReading();
     const known = pipeline.knownIds();
     const except = known === undefined ? { upToId: lastId, ids: [] } : { upToId: 0, ids: known };
-    const rows = await store.pending([...holds.keys()], except, limit).catch((error: unknown) => {
+    const reading = isTesting() ? probe(except) : store.pending([...holds.keys()], except, limit);
+    const rows = await reading.catch((error: unknown) => {
       size.failed();
       throw error;
     });
@@ -122,6 +143,13 @@ export function createReader(options: ReaderOptions): Reader {
     const isFull = rows.length >= limit;
     if (!isTesting()) size.read(rows.length, bytesOf(rows));
     const taken = await pipeline.add(rows, holds);
+    const wasInVain = isInVain;
+    isInVain = isTesting() && taken === 0;
+    if (isInVain && !wasInVain) {
+      nextPassAtMs = nowMs;
+      nextReadAtMs = nowMs;
+      return;
+    }
     if (isFull && taken === 0) {
       idleMs += clock.monotonic() - nowMs;
       nextPassAtMs = Math.max(nextPassAtMs, nowMs + Math.min(idleMs * restTimes, longestRestMs));

@@ -10,7 +10,6 @@ export type RowEnd = 'sent' | 'stayed' | 'parked';
 /** A row in memory. */
 export interface Entry {
   readonly row: StoredRow;
-  readonly shard: number;
   /** Of its shard, when it was read. */
   readonly hold: number;
   /** What was read together; `left`: rows of it that have not ended. */
@@ -24,7 +23,7 @@ export interface Entry {
 /** The rows of each aggregate in their order: one that stays keeps back those behind it, and no others. */
 export interface RowChains {
   /** `undefined`: an earlier row of its aggregate stays in this pass, and so does this one. */
-  add(read: Pick<Entry, 'row' | 'shard' | 'hold' | 'page'>): Entry | undefined;
+  add(read: Pick<Entry, 'row' | 'hold' | 'page'>): Entry | undefined;
   /** A row that is not in memory stays, and what comes after it. */
   block(row: Aggregate): void;
   /** Returns the rows that have ended by it, itself the first: those behind one that stays do so too. */
@@ -97,4 +96,6 @@ export function createRowChains(): RowChains {
   };
 }
 
-const keyOf = ({ aggregateType, aggregateId }: Aggregate): string => `${aggregateType}\n${aggregateId}`;
+/** Tells one aggregate from all others. */
+export const keyOf = ({ aggregateType, aggregateId }: Aggregate): string =>
+  `${aggregateType}\n${aggregateId}`;

@@ -3,13 +3,14 @@ import type { Broker, SendFailure, SendResult } from '../../publish/broker.ts';
 import { halvesOf } from '../../publish/cut-batches.ts';
 import { brokenPromise } from '../../publish/main/failures.ts';
 import { createSendSlots } from '../../publish/memory-limits.ts';
+import { notMadeFailure } from '../../publish/record-fault.ts';
 import { maxSendBytes, maxSendRecords, maxSends } from './relay-settings.ts';
 import type { Entry, RowEnd } from './row-chains.ts';
 
 /** The rows of one partition, in their order: one send at a time. */
 export interface Lane {
   readonly topic: string;
-  /** `undefined`: the client chooses, for one record at a time. */
+  /** `undefined`: the client chooses, for one record at a time; or the row is none. */
   readonly partition: number | undefined;
   /** Of its topic and partition, for `Parking`. */
   readonly key: string;
@@ -146,9 +147,13 @@ export function createSendLanes(options: SendLanesOptions): SendLanes {
     const records = entries.map(({ row }) => ({
       ...{ key: row.key, value: row.payload, headers: row.headers, timestamp },
     }));
-    const sending = Promise.resolve()
-      .then(() => broker.send(lane.topic, lane.partition, records))
-      .catch(brokenPromise);
+    const { fault } = first.row;
+    const sending: Promise<SendResult> =
+      fault !== undefined
+        ? Promise.resolve({ ok: false, failure: notMadeFailure(fault) })
+        : Promise.resolve()
+            .then(() => broker.send(lane.topic, lane.partition, records))
+            .catch(brokenPromise);
     const late = (): SendResult => {
       lane.isLate = true;
       void sending.then(() => {

@@ -4,13 +4,14 @@ import type { QuietLog } from '../../observe/quiet-log.ts';
 import type { Broker, SendFailure, SendResult } from '../../publish/broker.ts';
 import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
 import { afterRetries } from '../../publish/main/retry.ts';
+import { isNotMade } from '../../publish/record-fault.ts';
 import type { RowFailure, StoredRow } from '../outbox-store.ts';
 import { scopeOf } from './failure-scope.ts';
 import type { Parking } from './parking.ts';
 import type { RelayBreaker } from './relay-breaker.ts';
 import { firstRetryMs, longestRetryMs, maxSendBytes, type RelaySettings, stallMs } from './relay-settings.ts';
 import type { Entry, RowEnd } from './row-chains.ts';
-import type { Lane } from './send-lanes.ts';
+import type { Lane, SendLanesOptions } from './send-lanes.ts';
 import { backoffMs } from './signal.ts';
 
 export interface SendResultsOptions {
@@ -32,22 +33,35 @@ export interface SendResultsOptions {
 const maxErrorLength = 500;
 
 /** What follows from the result of a send, for its rows, its topic and the cluster. */
-export function createSendResults(options: SendResultsOptions) {
+export interface SendResults {
+  readonly take: SendLanesOptions['onResult'];
+  /** Rows of the last send that failed for no fault of theirs that is known, where none has succeeded since. */
+  readonly lastAway: readonly StoredRow[];
+}
+
+export function createSendResults(options: SendResultsOptions): SendResults {
   const { broker, counts, topics, partitions, breaker, logger, say, settings, settle } = options;
+  let lastAway: readonly StoredRow[] = [];
 
   function stored(lane: Lane, entries: readonly Entry[]): void {
     breaker.answered();
     options.onStored();
+    lastAway = [];
     partitions.free(lane.key);
     if (topics.free(lane.topic)) logger.info(`outbox: topic "${lane.topic}" takes events again`);
     for (const entry of entries) settle(entry, 'sent');
   }
 
+  /** The cluster has answered, where it was asked. */
+  function heard(failure: SendFailure): void {
+    if (!isNotMade(failure)) breaker.answered();
+  }
+
   function failedAlone(entry: Entry, failure: SendFailure): void {
-    breaker.answered();
+    heard(failure);
     const { id, retryCount, eventId, eventType, topic } = entry.row;
     const fields = { eventId, eventType, topic, cause: failure.cause, retryCount };
-    if (retryCount < settings.maxRetries) {
+    if (retryCount < settings.maxRetries && !isNotMade(failure)) {
       say(
         `event ${failure.cause}`,
         `outbox: an event is not taken, and tried again: ${failure.message}`,
@@ -80,6 +94,7 @@ export function createSendResults(options: SendResultsOptions) {
 
   function away(lane: Lane, entries: readonly Entry[], failure: SendFailure, tookMs: number): void {
     partitions.park(lane.key);
+    lastAway = entries.map(({ row }) => row);
     // Nobody heard the answers that came while the process stood still: they say nothing about the cluster.
     const isUnheard = tookMs > settings.sendTimeoutMs + stallMs;
     if (!isUnheard || breaker.state === 'HALF-OPEN') breaker.failed(failure);
@@ -101,13 +116,12 @@ export function createSendResults(options: SendResultsOptions) {
     return inTime(answer, { limitMs: settings.sendTimeoutMs, keepsAlive: false, late: () => false });
   }
 
-  /** `split`: nothing has ended; the rows are to be sent in halves. */
-  return async (
+  async function take(
     lane: Lane,
     entries: readonly Entry[],
     result: SendResult,
     tookMs: number,
-  ): Promise<'split' | 'ended'> => {
+  ): Promise<'split' | 'ended'> {
     const [first] = entries;
     if (result.ok || first === undefined) {
       stored(lane, entries);
@@ -117,7 +131,7 @@ export function createSendResults(options: SendResultsOptions) {
     const scope = scopeOf(failure);
     if (failure.cause.startsWith('UNKNOWN_')) void counts.ask(lane.topic);
     if (scope === 'message' && entries.length > 1) {
-      breaker.answered();
+      heard(failure);
       return 'split';
     }
     const isAlone = entries.length === 1;
@@ -126,6 +140,13 @@ export function createSendResults(options: SendResultsOptions) {
     else if (scope === 'topic') refused(lane, entries, failure);
     else away(lane, entries, failure, tookMs);
     return 'ended';
+  }
+
+  return {
+    take,
+    get lastAway() {
+      return lastAway;
+    },
   };
 }
 

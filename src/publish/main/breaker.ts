@@ -1,6 +1,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { SendFailure } from '../broker.ts';
+import { isNotMade, isOfRecord } from '../record-fault.ts';
 import { spread } from './retry.ts';
 
 /** As reports show it; `svc.circuit.state` is its position in this list. */
@@ -120,8 +121,10 @@ export function createBreaker(options: BreakerOptions): Breaker {
     answered: () => close(),
     reset: () => close(' by a reset'),
 
-    failed({ kind, cause, message }, givenUp) {
-      if (kind === 'too_large') return close();
+    failed(failure, givenUp) {
+      const { kind, cause, message } = failure;
+      if (isNotMade(failure)) return;
+      if (isOfRecord(failure)) return close();
       // A topic that is refused may be the one of each probe.
       if (state === 'HALF-OPEN' && answers.has(cause)) return close();
       if (kind === 'fatal' || answers.has(cause) || known.has(cause)) return;

@@ -1,6 +1,7 @@
 import type { SendFailure } from '../broker.ts';
 import { countForBatch } from '../cut-batches.ts';
 import { behindBackup, type Standing } from '../order/key-order.ts';
+import { isOfRecord } from '../record-fault.ts';
 import {
   type Batch,
   type BatchSettings,
@@ -44,7 +45,7 @@ export interface PartitionQueueOptions {
  *   wait for the send under way, then until the batch is worth a send or its first event has waited long enough (`lingerFor`):
  *   a steady stream is sent a few milliseconds at a time, for a send costs far more than an event in it. Where nobody waits
  *   for them, small batches of several partitions leave one after the other.
- * - A batch that is too large is halved; a single event that is too large fails.
+ * - A batch that is too large, or holds what is no record, is halved; a single event that is either fails.
  */
 export interface PartitionQueue {
   push(event: QueuedEvent): void;
@@ -180,7 +181,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     const wait = line.afterFailure(topic, batch, failure);
     const isBehind = wait !== undefined && standing() === 'behind';
     const waitMs = isBehind ? undefined : wait;
-    if (failure.kind === 'too_large' && batch.events.length > 1) {
+    if (isOfRecord(failure) && batch.events.length > 1) {
       batches.unshift(...splitBatch(batch));
     } else if (waitMs === undefined) {
       const why = finalFailure(batch, isBehind ? behindBackup : undefined);

@@ -3,6 +3,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
 import { cutBatches, halvesOf } from '../cut-batches.ts';
+import { isOfRecord } from '../record-fault.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../recovery-source.ts';
 
 export interface RecoverOptions {
@@ -183,7 +184,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     const result = await sendWithRetries(topic, partition, events);
     if (result.ok) return events;
     const { failure } = result;
-    const isOfOne = failure.kind === 'too_large' || (options.keepsOrder === true && ofOne.has(failure.cause));
+    const isOfOne = isOfRecord(failure);
     if (isOfOne && events.length > 1) {
       const sent: StoredEvent[] = [];
       for (const half of halvesOf(events)) sent.push(...(await sendPart(group, half)));
@@ -196,7 +197,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
       return holdUp(group, events, failure.message, isRefused);
     }
     fail(events, failure.message);
-    if (options.keepsOrder === true) return [];
+    if (options.keepsOrder === true || isOfOne) return [];
     if (await isOnlyTooLarge(events, failure)) return [];
     // A topic that is gone keeps its events, and no others. What comes later of it must not overtake them.
     if (isGone(failure) || (failure.kind === 'fatal' && partition === undefined))
@@ -271,8 +272,5 @@ interface Group {
   /** With `keepsOrder`: the cluster did not take a part of it. */
   away: SendFailure | undefined;
 }
-
-/** Refusals of one record among those of a send. */
-const ofOne = new Set(['INVALID_RECORD', 'INVALID_TIMESTAMP']);
 
 const bytesOf = ({ value }: StoredEvent): number => value.length;

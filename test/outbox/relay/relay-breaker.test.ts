@@ -171,4 +171,50 @@ describe('relay: circuit breaker', () => {
     assert.equal(relay.state().circuitBreakerState, 'OPEN');
     assert.equal((await its.store.read({}, 0, 1))[0]?.retryCount, 0);
   });
+
+  it('tests the cluster with other rows than those that have just failed, where there are some', async () => {
+    its.broker.partitions = 1;
+    const { relay } = await opened(1);
+    its.broker.reply = ({ records }) =>
+      records.some(({ headers }) => headers.aggregateId === 'a0') ? away : undefined;
+    await its.insert(rowOf('a0', 1), rowOf('b', 2));
+    await its.time.tickAsync(60_000);
+    assert.equal(relay.state().circuitBreakerState, 'CLOSED');
+    assert.deepEqual(
+      its.broker.stored.map(({ headers }) => headers.aggregateId),
+      ['b'],
+    );
+    await relay.stop(1_000);
+  });
+
+  it('tests it with those that have failed, where the others wait for a reason of their own', async () => {
+    its.broker.reply = ({ topic }) => (topic === 'secret' ? forbidden : away);
+    const relay = its.relay({}, 'one');
+    relay.start();
+    await its.insert(rowOf('s', 1, { topic: 'secret' }));
+    await its.time.tickAsync(70_000);
+    await its.insert(rowOf('a', 1));
+    await its.time.tickAsync(20_000);
+    assert.equal(relay.state().circuitBreakerState, 'OPEN');
+    its.broker.reply = ({ topic }) => (topic === 'secret' ? forbidden : undefined);
+    await its.time.tickAsync(61_000);
+    assert.equal(relay.state().circuitBreakerState, 'CLOSED');
+    assert.equal(its.broker.stored.length, 1);
+    await relay.stop(1_000);
+  });
+
+  it('learns nothing of the cluster from rows that are no records', async () => {
+    const { relay } = await opened();
+    its.broker.reply = () => away;
+    const bad = Array.from({ length: 10 }, (_, at) => ({ ...rowOf(`c${at}`, 1), fault: 'its topic' }));
+    await its.store.discard({});
+    await its.insert(...bad, rowOf('d', 1));
+    await its.time.tickAsync(59_990);
+    assert.equal(relay.state().circuitBreakerState, 'OPEN');
+    await its.time.tickAsync(1_000);
+    assert.equal((await its.store.statistics()).failed, 10);
+    assert.equal(relay.state().circuitBreakerState, 'OPEN');
+    assert.equal(relay.state().consecutiveFailures, 6);
+    await relay.stop(1_000);
+  });
 });

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
+import { notMadeFailure } from '../../../src/publish/record-fault.ts';
 import { away, forbidden, noAnswer, tooLarge } from '../../publish/fake-cluster.ts';
 import { onFakeTime } from './fake-time.ts';
 import { invalid, rowOf, unknownTopic } from './relay-under-test.ts';
@@ -48,6 +50,52 @@ describe('relay: failures', () => {
     );
     assert.deepEqual(relay.state().processed, { published: 4, failed: 1 });
     assert.equal(relay.state().circuitBreakerState, 'CLOSED');
+    await relay.stop(1_000);
+  });
+
+  it('sets a row that cannot be a record aside at once, in its turn, and asks the broker nothing', async () => {
+    const bad = (aggregateId: string, sequence: number, rest: Partial<OutboxRow> = {}) => ({
+      ...rowOf(aggregateId, sequence, rest),
+      fault: 'its header "a" must be a text',
+    });
+    await its.insert(
+      rowOf('a', 1),
+      bad('a', 2),
+      bad('b', 1, { topic: 'no\ntopic' }),
+      rowOf('a', 3),
+      rowOf('b', 2),
+    );
+    const relay = its.relay();
+    relay.start();
+    await its.time.tickAsync(100);
+    assert.deepEqual(
+      its.broker.stored.map(({ headers }) => `${headers.aggregateId}${headers.seq}`),
+      ['a1', 'b2', 'a3'],
+    );
+    const says = 'SVC_PUBLISH_NOT_A_RECORD: it cannot be written as a record: its header "a" must be a text';
+    assert.deepEqual(
+      (await its.store.read({ statuses: ['FAILED'] }, 0, 9)).map(({ lastError }) => lastError),
+      [says, says],
+    );
+    assert.doesNotMatch(its.said().join(), /no\n?topic|OPEN/);
+    await relay.stop(1_000);
+  });
+
+  it('takes a batch apart of which one record cannot be encoded, and spends no time on tries', async () => {
+    its.broker.reply = (sent) => (has(sent, 'a5') ? notMadeFailure('TypeError') : undefined);
+    await its.insert(...Array.from({ length: 9 }, (_, at) => rowOf('a', at)));
+    const relay = its.relay();
+    relay.start();
+    await its.time.tickAsync(100);
+    assert.deepEqual(
+      its.broker.stored.map(({ headers }) => headers.seq),
+      ['0', '1', '2', '3', '4', '6', '7', '8'],
+    );
+    const [row] = await its.store.read({ statuses: ['FAILED'] }, 0, 9);
+    assert.deepEqual(
+      [row?.headers.seq, row?.retryCount, row?.lastError],
+      ['5', 1, 'SVC_PUBLISH_NOT_A_RECORD: it cannot be written as a record: TypeError'],
+    );
     await relay.stop(1_000);
   });
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { circuitStates, createBreaker, defaultBreaker } from '../../../src/publish/main/breaker.ts';
+import { notMadeFailure } from '../../../src/publish/record-fault.ts';
 import { away, forbidden, noAnswer, tooLarge } from '../fake-cluster.ts';
 
 describe('breaker', () => {
@@ -66,6 +67,31 @@ describe('breaker', () => {
       made.failed(missing, true);
     }
     assert.equal(made.state, 'CLOSED');
+  });
+
+  it('hears nothing of a record that cannot be encoded, neither that the cluster is away nor that it is there', () => {
+    const { made, open, at } = breaker();
+    const notMade = notMadeFailure('TypeError');
+    for (let sends = 0; sends < 50; sends++) made.failed(notMade, true);
+    assert.equal(made.state, 'CLOSED');
+    open();
+    at(1_000);
+    assert.equal(made.admit(), 'probe');
+    made.failed(notMade, true);
+    assert.equal(made.state, 'HALF-OPEN');
+    made.probeGone();
+    assert.equal(made.state, 'OPEN');
+  });
+
+  it('takes what Kafka says of one record for an answer', () => {
+    for (const cause of ['INVALID_RECORD', 'INVALID_TIMESTAMP', 'CORRUPT_MESSAGE']) {
+      const { made, open, at } = breaker();
+      open();
+      at(1_000);
+      made.admit();
+      made.failed({ kind: 'fatal', cause, message: 'no' }, true);
+      assert.equal(made.state, 'CLOSED', cause);
+    }
   });
 
   it('lets one probe through a second after it opened, and one more a second after that one failed', () => {

@@ -4,6 +4,7 @@ import type { SendFailure } from '../../../src/publish/broker.ts';
 import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
 import { partitionOfKey } from '../../../src/publish/main/partitioner.ts';
 import { createRetryPolicy } from '../../../src/publish/main/retry.ts';
+import { notMadeFailure } from '../../../src/publish/record-fault.ts';
 import {
   away,
   event,
@@ -361,4 +362,24 @@ describe('queue, when sends fail', () => {
       assert.equal(await second, 'published');
     });
   });
+
+  for (const failure of [
+    notMadeFailure('TypeError'),
+    { kind: 'fatal', cause: 'INVALID_RECORD', message: 'no such record' } as const,
+  ])
+    it(`takes a batch apart in which one record is at fault (${failure.cause}): that one alone fails`, async () => {
+      const { broker, sends, reply } = fakeCluster();
+      reply.current = ({ ids: sent }) => (sent.includes('5') ? failure : undefined);
+      const { queue, failed } = queueOver(broker, { breaker: { ...defaultBreaker, threshold: 1 } });
+      const outcomes = ids(1, 9).map((id) => queue.publish(event(id, { key: 'k' })));
+      await clock.tickAsync(50);
+      const expected = ids(1, 9).map((id) => (id === '5' ? 'dlq' : 'published'));
+      assert.deepEqual(await Promise.all(outcomes), expected);
+      assert.deepEqual(
+        failed.map((one) => [one.event.eventId, one.failure.cause]),
+        [['5', failure.cause]],
+      );
+      const stored = sends.filter(({ ids: sent }) => !sent.includes('5')).flatMap(({ ids: sent }) => sent);
+      assert.deepEqual(stored, ['1', '2', '3', '4', '6', '7', '8', '9']);
+    });
 });

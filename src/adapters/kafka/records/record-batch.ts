@@ -1,6 +1,7 @@
 // records/: the bytes of a produce request, which svc writes itself, a buffer for each batch.
 
 import type { BrokerRecord } from '../../../publish/broker.ts';
+import { makeRecords } from '../../../publish/record-fault.ts';
 import { crc32c } from './crc32c.ts';
 import { sizeOfVarint, writeVarint } from './varint.ts';
 
@@ -28,8 +29,10 @@ const recordCountAt = 57;
 /** One batch of a producer without an id. `room`: bytes to leave free in front of it, in the same memory. */
 export function encodeRecordBatch(records: readonly BrokerRecord[], room = 0): Buffer {
   const times = timesOf(records);
-  const bytes = writeRecords(records, times.firstMs, room + headBytes);
-  return writeHead(bytes.subarray(room), records.length, times, 0);
+  return makeRecords(() => {
+    const bytes = writeRecords(records, times.firstMs, room + headBytes);
+    return writeHead(bytes.subarray(room), records.length, times, 0);
+  });
 }
 
 /** The same, its records compressed. */
@@ -39,10 +42,18 @@ export async function encodeCompressedBatch(
   room = 0,
 ): Promise<Buffer> {
   const times = timesOf(records);
-  const packed = await compress(writeRecords(records, times.firstMs, 0));
+  const packed = await compress(makeRecords(() => writeRecords(records, times.firstMs, 0)));
   const batch = Buffer.allocUnsafeSlow(room + headBytes + packed.length).subarray(room);
   batch.set(packed, headBytes);
-  return writeHead(batch, records.length, times, bitmask);
+  return makeRecords(() => writeHead(batch, records.length, times, bitmask));
+}
+
+/** For a client that encodes them by itself, and whose errors could be anything. */
+export function checkRecords(records: readonly BrokerRecord[]): void {
+  const { firstMs } = timesOf(records);
+  makeRecords(() => {
+    for (const [at, record] of records.entries()) bodyBytes(record, at, record.timestamp - firstMs);
+  });
 }
 
 interface Times {
@@ -127,6 +138,8 @@ function lengthOfValue(record: BrokerRecord): number {
 
 /** Bytes of a text with its length before it. */
 function textBytes(text: string): number {
+  // A list has a length as well.
+  if (typeof text !== 'string') throw new TypeError('no text');
   const bytes = byteLength(text);
   return sizeOfVarint(bytes) + bytes;
 }

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { produceBody } from '../../../../src/adapters/kafka/records/produce-request.ts';
-import { encodeRecordBatch } from '../../../../src/adapters/kafka/records/record-batch.ts';
+import {
+  checkRecords,
+  encodeCompressedBatch,
+  encodeRecordBatch,
+} from '../../../../src/adapters/kafka/records/record-batch.ts';
 import type { BrokerRecord } from '../../../../src/publish/broker.ts';
 
 type Encode = (records: readonly BrokerRecord[], topic: string, partition: number) => Promise<Buffer>;
@@ -42,6 +46,41 @@ describe('record batches beside those of kafkajs', () => {
     ]);
     assert.equal(own.toString('hex'), theirs.toString('hex'));
   };
+
+  const value = Buffer.from('x');
+  const noRecords: readonly (readonly [string, object])[] = [
+    ...[1, null, undefined, true, {}, { length: 0 }, [], ['a']].map(
+      (header) => [`the header ${JSON.stringify(header)}`, { headers: { a: header } }] as const,
+    ),
+    ['no headers', { headers: null }],
+    ['a key that is a number', { key: 1 }],
+    ['a key that is a list', { key: [] }],
+    ['no value', { value: undefined }],
+    [
+      'a value that cannot be made',
+      {
+        get value() {
+          throw new Error('the card 4111');
+        },
+      },
+    ],
+  ];
+  for (const [name, rest] of noRecords)
+    it(`say of ${name} that it is no record, and none of its values`, async () => {
+      const plain = { key: null, value, headers: {}, timestamp: 1 };
+      const bad = Object.defineProperties(
+        { ...plain },
+        Object.getOwnPropertyDescriptors(rest),
+      ) as BrokerRecord;
+      const gone = (error: { code: string; message: string }): boolean =>
+        error.code === 'SVC_PUBLISH_NOT_A_RECORD' && !error.message.includes('4111');
+      const compression = { bitmask: 1, compress: (data: Buffer) => data };
+      for (const records of [[bad], [plain, bad]]) {
+        assert.throws(() => encodeRecordBatch(records), gone);
+        await assert.rejects(encodeCompressedBatch(records, compression), gone);
+        assert.throws(() => checkRecords(records), gone);
+      }
+    });
 
   it('are the bytes that kafkajs makes, whatever is in them', async () => {
     const records = fc.array(record, { minLength: 1, maxLength: 20 });

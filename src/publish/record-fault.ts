@@ -1,0 +1,37 @@
+import { SvcError } from '../ground/errors.ts';
+import type { SendFailure } from './broker.ts';
+
+const notMade = 'SVC_PUBLISH_NOT_A_RECORD';
+
+/** Kafka's names. CORRUPT_MESSAGE is also what a compacted topic says of a record that it cannot keep. */
+const byKafka = new Set(['INVALID_RECORD', 'INVALID_TIMESTAMP', 'CORRUPT_MESSAGE']);
+
+/** Whether a record in the send is at fault, and not its topic or the cluster: without it, the others can be sent. */
+export function isOfRecord({ kind, cause }: SendFailure): boolean {
+  return kind === 'too_large' || cause === notMade || byKafka.has(cause);
+}
+
+/** Whether the record was not even made: nothing was asked of the cluster, and no try will go better. */
+export function isNotMade({ cause }: Pick<SendFailure, 'cause'>): boolean {
+  return cause === notMade;
+}
+
+/** `says`: without a value of the record. */
+export function notARecord(says: string): SvcError {
+  return new SvcError(notMade, `it cannot be written as a record: ${says}`);
+}
+
+/** As the failure of a send. */
+export function notMadeFailure(says: string): SendFailure {
+  return { kind: 'fatal', cause: notMade, message: notARecord(says).message };
+}
+
+/** Makes or encodes records. Whatever is thrown meanwhile is a fault of one of them, never of the cluster. */
+export function makeRecords<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    // Messages of Node quote values.
+    throw notARecord(error instanceof Error ? error.name : typeof error);
+  }
+}
