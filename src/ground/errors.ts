@@ -107,9 +107,10 @@ export const errorCatalogue = {
   SVC_PROTECT_DEPTH_OR_CYCLE:
     'A payload is nested deeper than 64 levels or refers to itself; its event is refused.',
   SVC_PROTECT_HEADER_IN_CLEAR:
-    'A header is or holds the value of a marked field and would go out in clear; its event is refused.',
+    'A header is or holds the value of a marked field, or its expression reads one; its event is refused.',
   SVC_PROTECT_KEY_ID: 'A key id has characters other than letters, digits, underscore and hyphen.',
-  SVC_PROTECT_KEY_IN_CLEAR: 'A record key is or holds the value of a marked field; its event is refused.',
+  SVC_PROTECT_KEY_IN_CLEAR:
+    'A record key is or holds the value of a marked field, or its expression reads one; its event is refused.',
   SVC_PROTECT_KEY_LENGTH: 'An encryption key is neither 32 bytes in Base64 nor 32 characters.',
   SVC_PROTECT_KEY_LIST:
     'The list of encryption keys has two primaries or one id twice, or conflicts with a key provider.',

@@ -1,10 +1,12 @@
 import { refusal } from './refusal.ts';
 
 /**
- * From this length on a clear text may not hold a protected value: between other characters than letters and digits, and anywhere.
- * Shorter ones stand by chance in random ids, so that only the whole text is compared with them.
+ * From this length on a clear text may not be or hold a protected value: between other characters than letters and digits, and
+ * anywhere. Shorter texts and numbers are equal to one, or stand in one, by chance. An expression that reads a marked field is
+ * refused whatever its value.
  */
-export const shortestHeld = { word: 5, digits: 8, anywhere: 10 };
+export const shortestShown = { text: 5, number: 8, anywhere: 10 };
+const number = /^-?\d+(?:\.\d+)?$/;
 /** NFKC makes at most so many characters one. */
 const mostComposed = 4;
 
@@ -50,10 +52,8 @@ export class ClearTexts {
 }
 
 function shows(text: string, value: string): boolean {
-  if (value === '') return false;
-  if (text === value) return true;
-  if (value.length >= shortestHeld.anywhere) return text.includes(value);
-  if (value.length < (/^\d+$/.test(value) ? shortestHeld.digits : shortestHeld.word)) return false;
+  if (value.length >= shortestShown.anywhere) return text.includes(value);
+  if (value.length < (number.test(value) ? shortestShown.number : shortestShown.text)) return false;
   return holdsWord(text, value);
 }
 

@@ -58,7 +58,7 @@ export function leaf(value: unknown, depth: number, walk: Walk, place: Place): u
     return type === 'bigint' ? textOfBigInt(value as bigint) : value;
   }
   const plain = textOf(value);
-  walk.clear?.check(plain);
+  if (type !== 'boolean') walk.clear?.check(plain);
   if (rule.strategy === 'EXCLUDE') return excluded;
   if (type === 'number' && !Number.isFinite(value)) return null;
   walk.budget.spendText(plain.length);

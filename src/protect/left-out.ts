@@ -3,9 +3,6 @@ import type { Budget } from './budget.ts';
 import type { ClearTexts } from './clear-texts.ts';
 import { partsOf } from './parts-of.ts';
 
-/** Shorter texts and numbers are in any large object, and equal to a key by chance. */
-const shortest = 4;
-
 /**
  * Compares all that stands in a value which is left out with the texts that leave in clear. What cannot be read there hides
  * nothing; it may refer to itself, but is refused where it is too large to be compared.
@@ -20,8 +17,7 @@ export function compareLeftOut(value: unknown, clear: ClearTexts, budget: Budget
       seen.add(part);
       for (const inner of partsOf(part, budget)) waiting.push(inner);
     } else if (typeof part === 'string' || typeof part === 'number' || isFair(part)) {
-      const text = String(part);
-      if (text.length >= shortest) clear.check(text);
+      clear.check(String(part));
     }
   }
 }

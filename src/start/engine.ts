@@ -105,6 +105,7 @@ export function startEngine(
     nextId: ids.next,
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),
     protect: protection.protect,
+    usesMarks: config.pii.enabled,
     declareRules: savedRules(config, protection),
     startTrace: createTraceStarter(
       /^(file|memory)$/.test(config.broker.client) ? config.broker.client : 'kafka',

@@ -1,9 +1,12 @@
 import type { Context } from '@opentelemetry/api';
 import type { Call } from '../capture/call.ts';
+import type { ExpressionScope } from '../capture/expression/scope.ts';
 import type { CapturePlan } from '../capture/plan.ts';
+import type { ErrorCode } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';
 import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type { ClearText } from '../protect/clear-texts.ts';
+import { hasMarks, isMarkedField } from '../protect/marks/class-marks.ts';
 import { headersOf } from '../publish/api/headers.ts';
 
 /** What all ways in, a captured call, `publish()` and `outbox.save()`, say about one event. */
@@ -21,20 +24,29 @@ export interface Intake {
   readonly context: Context | undefined;
 }
 
-export function intakeOf(call: Call): Intake {
+/** @param usesMarks expressions of what goes out in clear may not read what classes mark */
+export function intakeOf(call: Call, usesMarks: boolean): Intake {
   const plan: CapturePlan = call.plan;
   if (call.refusal !== undefined) throw call.refusal;
+  const isGuarded = usesMarks && hasMarks();
+  const forKey = isGuarded ? inClear(call, 'SVC_PROTECT_KEY_IN_CLEAR') : call;
+  const forHeaders = isGuarded ? inClear(call, 'SVC_PROTECT_HEADER_IN_CLEAR') : call;
   return {
     eventType: plan.eventType,
     severity: plan.severity,
     topic: plan.topic,
-    key: plan.key?.(call),
-    headers: plan.headers?.(call),
+    key: plan.key?.(forKey),
+    headers: plan.headers?.(forHeaders),
     aggregateType: plan.outbox?.aggregateType,
-    aggregateId: plan.outbox?.aggregateId(call),
+    aggregateId: plan.outbox?.aggregateId(forKey),
     payload: plan.payload(call),
     context: call.context,
   };
+}
+
+function inClear({ args, result, self, error }: Call, code: ErrorCode): ExpressionScope {
+  const refuses = (target: unknown, field: string) => (isMarkedField(target, field) ? code : undefined);
+  return { args, result, self, error, refuses };
 }
 
 export function intakeOfEvent(event: CheckedEvent): Intake {

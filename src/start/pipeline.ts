@@ -46,6 +46,8 @@ export interface PipelineParts {
   readonly buildEnvelope: BuildEnvelope<Context>;
   readonly startTrace: StartTrace;
   readonly protect: Protect;
+  /** Marks of classes count. */
+  readonly usesMarks: boolean;
   /** The rules that an event of `outbox.save()` brings along. Throws where they are none. */
   readonly declareRules?: ((event: CheckedEvent) => void) | undefined;
   /** An event that was never sent. Called once each, with the reason, which holds no value. */
@@ -193,8 +195,8 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     const entry = ledger.open(plan.eventType);
     let published: Promise<Outcome>;
     try {
-      if (plan.outbox !== undefined) return store(() => intakeOf(call), call.scope, entry);
-      const { event, trace } = prepare(() => intakeOf(call));
+      if (plan.outbox !== undefined) return store(() => intakeOf(call, parts.usesMarks), call.scope, entry);
+      const { event, trace } = prepare(() => intakeOf(call, parts.usesMarks));
       const ended = plan.afterCommit ? endOfTransaction(call.scope) : undefined;
       if (ended !== undefined) {
         void publishAfter(ended, event, trace, entry);

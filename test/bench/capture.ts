@@ -70,6 +70,7 @@ function captured(): {
     templateOf: () => template,
     nextId: () => snowflake.next(),
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader() }),
+    usesMarks: true,
     protect: createProtector({
       policyOf: createPolicies({ general: [] }).policyOf,
       sealer: createSealer({}),

@@ -280,7 +280,7 @@ describe('the protector', () => {
     refuses({ email: secret, id: 7 }, 'SVC_PROTECT_KEY_IN_CLEAR', ['email'], { key: secret, secret });
     const exclude = [{ path: 'email', strategy: 'EXCLUDE' }];
     refuses({ email: secret, id: 7 }, 'SVC_PROTECT_KEY_IN_CLEAR', exclude, { key: secret, secret });
-    refuses({ id: 7 }, 'SVC_PROTECT_KEY_IN_CLEAR', ['id'], { key: '7' });
+    refuses({ id: 70_707_070 }, 'SVC_PROTECT_KEY_IN_CLEAR', ['id'], { key: '70707070' });
     assert.deepEqual(publishes({ email: secret, id: 7 }, ['email'], { key: '7' }), { email: shown, id: 7 });
   });
 
@@ -291,7 +291,7 @@ describe('the protector', () => {
         headers,
         secret,
       });
-    refuses({ id: 7 }, 'SVC_PROTECT_HEADER_IN_CLEAR', ['id'], { headers: { id: '7' } });
+    refuses({ id: 70_707_070 }, 'SVC_PROTECT_HEADER_IN_CLEAR', ['id'], { headers: { id: '70707070' } });
     assert.deepEqual(publishes({ email: secret }, ['email'], { headers: { tenant: 'acme' } }), {
       email: shown,
     });

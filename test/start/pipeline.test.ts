@@ -70,6 +70,7 @@ function pipelineWith(options: Partial<PipelineParts> = {}) {
       policyOf: createPolicies({ general: [] }).policyOf,
       sealer: createSealer({}),
     }),
+    usesMarks: true,
     onRefused: (eventType, error) => refused.push([eventType, error.code]),
     onBroken: ({ eventId }, error) => broken.push([eventId, error]),
     ...options,

@@ -3,7 +3,7 @@ import { methodCaller } from './call-method.ts';
 import { type Fail, maxEvaluationMs, maxProjectedElements } from './failure.ts';
 import { binary, type Evaluate, negate, type Walk } from './operators.ts';
 import { isUsable, readIndex, readProperty, refusedValue } from './read.ts';
-import type { ExpressionScope, Resolved } from './scope.ts';
+import type { ExpressionScope, Resolved, ScopeKey } from './scope.ts';
 import type { Node } from './syntax-tree.ts';
 
 /** What building needs to know of the expression around a node. */
@@ -11,6 +11,8 @@ interface Surroundings {
   readonly failAt: (offset: number) => Fail;
   readonly resolve: (name: string, offset: number) => Resolved;
 }
+
+type Step = (value: unknown, ...rest: Parameters<Evaluate>) => unknown;
 
 /** Turns a tree into closures, once: no text is evaluated, neither here nor later. */
 export function build(node: Node, around: Surroundings): Evaluate {
@@ -27,15 +29,21 @@ export function build(node: Node, around: Surroundings): Evaluate {
     case 'property': {
       const target = build(node.target, around);
       const { name } = node;
-      const read: Evaluate = (call, walk) => readProperty(fail, target(call, walk), name);
-      if (!node.safe) return read;
-      return orNull(target, (value) => readProperty(fail, value, name));
+      const read: Step = (value, call) => {
+        checkOpen(fail, call, value, name);
+        return readProperty(fail, value, name);
+      };
+      return node.safe ? orNull(target, read) : (call, walk) => read(target(call, walk), call, walk);
     }
     case 'index': {
       const target = build(node.target, around);
       const key = build(node.key, around);
-      if (node.safe) return orNull(target, (value, call, walk) => readIndex(fail, value, key(call, walk)));
-      return (call, walk) => readIndex(fail, target(call, walk), key(call, walk));
+      const read: Step = (value, call, walk) => {
+        const at = key(call, walk);
+        checkOpen(fail, call, value, at);
+        return readIndex(fail, value, at);
+      };
+      return node.safe ? orNull(target, read) : (call, walk) => read(target(call, walk), call, walk);
     }
     case 'call': {
       const target = build(node.target, around);
@@ -71,14 +79,18 @@ export function build(node: Node, around: Surroundings): Evaluate {
 }
 
 /** `?.`: as in SpEL, only this step gives null; the steps after it go on with that null. */
-function orNull(
-  target: Evaluate,
-  step: (value: unknown, ...rest: Parameters<Evaluate>) => unknown,
-): Evaluate {
+function orNull(target: Evaluate, step: Step): Evaluate {
   return (call, walk) => {
     const value = target(call, walk);
     return value === null || value === undefined ? null : step(value, call, walk);
   };
+}
+
+function checkOpen(fail: Fail, { refuses }: ExpressionScope, target: unknown, field: unknown): void {
+  if (refuses === undefined) return;
+  const code = refuses(target, String(field));
+  if (code === undefined) return;
+  throw fail('its class marks this field as personal data, and this text goes out in clear.', code);
 }
 
 function variable(resolved: Resolved, fail: Fail): Evaluate {
@@ -92,7 +104,7 @@ function variable(resolved: Resolved, fail: Fail): Evaluate {
 }
 
 /** One closure for each: reading under a name that never changes is the fastest. */
-function scopeValue(key: keyof ExpressionScope, fail: Fail): Evaluate {
+function scopeValue(key: ScopeKey, fail: Fail): Evaluate {
   switch (key) {
     case 'result':
       return (call) => usable(fail, call.result);

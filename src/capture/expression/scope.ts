@@ -1,3 +1,4 @@
+import type { ErrorCode } from '../../ground/errors.ts';
 import { nearestNames } from '../../ground/nearest-names.ts';
 
 /** What an expression can see of one call. */
@@ -9,18 +10,22 @@ export interface ExpressionScope {
   readonly self: unknown;
   /** What the function threw; `undefined` when it did not. */
   readonly error?: unknown;
+  /** Of a text that goes out in clear: why a field may not be read, where it may not. */
+  readonly refuses?: ((target: unknown, field: string) => ErrorCode | undefined) | undefined;
 }
+
+export type ScopeKey = Exclude<keyof ExpressionScope, 'refuses'>;
 
 /** How a name gets its value in a call. A number is the index of an argument. */
 export type Resolved =
-  | { readonly kind: 'scope'; readonly key: keyof ExpressionScope }
+  | { readonly kind: 'scope'; readonly key: ScopeKey }
   /** A parameter that the function declares: `undefined` when the caller left it out. */
   | { readonly kind: 'parameter'; readonly index: number }
   /** An argument by position only: a failure when the caller gave fewer. */
   | { readonly kind: 'argument'; readonly index: number };
 
 /** These names win over a parameter of the same name, which stays in reach as `p0`, `p1`, … */
-const scopeNames: Readonly<Record<string, keyof ExpressionScope>> = {
+const scopeNames: Readonly<Record<string, ScopeKey>> = {
   result: 'result',
   args: 'args',
   self: 'self',
@@ -37,8 +42,7 @@ export function resolveName(
   name: string,
   parameterNames: readonly string[] | undefined,
 ): Resolved | undefined {
-  if (Object.hasOwn(scopeNames, name))
-    return { kind: 'scope', key: scopeNames[name] as keyof ExpressionScope };
+  if (Object.hasOwn(scopeNames, name)) return { kind: 'scope', key: scopeNames[name] as ScopeKey };
   const position = /^[pa](0|[1-9]\d?)$/u.exec(name)?.[1];
   if (position !== undefined) {
     const index = Number(position);

@@ -77,6 +77,12 @@ export function readMarked(object: object, field: string, rule: FieldRule): unkn
   return read === undefined ? (object as Record<string, unknown>)[field] : read(object);
 }
 
+/** Whether the class of an object marks this field. */
+export function isMarkedField(object: unknown, field: string): boolean {
+  if (typeof object !== 'object' || object === null) return false;
+  return marksOf(Object.getPrototypeOf(object) as object | null)?.has(field) === true;
+}
+
 /** The marked fields of objects with this prototype. */
 export function marksOf(prototype: object | null): ClassMarks | null {
   if (prototype === null || prototype === Object.prototype) return null;

@@ -25,6 +25,12 @@ describe('rules for personal data of a target in code', () => {
       refused({ headers: { by: '#result.email' } }),
       /^SVC_PROTECT_RULE: headers.by shows in clear/,
     );
+    const ofOrder = { key: '#order.email', payloadIndex: 1 };
+    assert.match(
+      refused({ ...ofOrder, params: ['by', 'order'] }),
+      /^SVC_PROTECT_RULE: key shows in clear what the rule for email protects \(MASK\): "#order\.email"\. Take another field$/,
+    );
+    assert.equal(refused({ ...ofOrder, params: ['order', 'by'] }), 'none');
   });
 
   it('are none where the protection is switched off', () => {

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import type { Call } from '../../src/capture/call.ts';
+import { loadConfig } from '../../src/config/read/load.ts';
+import type { ErrorCode } from '../../src/ground/errors.ts';
+import { PiiField } from '../../src/protect/marks/pii-field.ts';
+import { intakeOf } from '../../src/start/intake.ts';
+import { planOfTarget } from '../../src/start/plans.ts';
+import { forgetMarks } from '../protect/forget-marks.ts';
+
+class Guest {
+  email = 'jane.doe@example.com';
+  floor = 3;
+  id = 17;
+  getEmail() {
+    return this.email;
+  }
+}
+class Vip extends Guest {}
+
+const target = { module: './rooms.ts', function: 'book' };
+const toConfig = (fields: object, pii: object = {}) =>
+  loadConfig({
+    env: {},
+    code: {
+      svc: {
+        broker: { topic: 't' },
+        pii,
+        outbox: { enabled: true, datasource: { url: 'sqlite:./a.db' } },
+        targets: [{ ...target, ...fields }],
+      },
+    },
+  }).config;
+
+describe('what an expression of a text that goes out in clear may read', () => {
+  before(() => {
+    PiiField('EMAIL')(Guest.prototype, 'email');
+    PiiField('CUSTOM')(Guest.prototype, 'floor');
+  });
+  after(forgetMarks);
+
+  function intake(fields: object, usesMarks = true) {
+    const config = toConfig(fields);
+    const [only] = config.targets;
+    assert.ok(only !== undefined);
+    const plan = planOfTarget(only, ['guest'], config);
+    const result = new Vip();
+    const call: Call = {
+      ...{
+        plan,
+        self: null,
+        args: [result],
+        result: { guests: [result], byName: new Map([['jane', result]]) },
+      },
+      ...{ error: undefined, canWait: false },
+    };
+    return intakeOf(call, usesMarks);
+  }
+
+  for (const expression of [
+    "#guest.email.split('@')[0]",
+    '#guest.floor',
+    "#guest['floor']",
+    "#guest?.['fl' + 'oor']",
+    '#result.guests.![floor].size()',
+    "#result.byName['jane'].floor",
+    "#guest.floor == null ? 'a' : 'b'",
+  ])
+    it(`not what the class of the object marks: ${expression}`, () => {
+      const refused = (fields: object, code: ErrorCode) => assert.throws(() => intake(fields), { code });
+      refused({ key: expression }, 'SVC_PROTECT_KEY_IN_CLEAR');
+      refused({ outbox: { aggregateType: 'Room', aggregateId: expression } }, 'SVC_PROTECT_KEY_IN_CLEAR');
+      refused({ headers: { by: expression } }, 'SVC_PROTECT_HEADER_IN_CLEAR');
+      assert.doesNotThrow(() => intake({ key: expression }, false));
+      assert.doesNotThrow(() => intake({ payload: expression, key: '#guest.id', when: expression }));
+    });
+
+  it('nothing of the value is in the error', () => {
+    assert.throws(
+      () => intake({ key: '#guest.email' }),
+      ({ message }: Error) => {
+        assert.match(message, /its class marks this field as personal data, and this text goes out in clear/);
+        return !message.includes('jane');
+      },
+    );
+  });
+
+  it('not a path that a rule marks, once the names of the parameters are known', () => {
+    const config = toConfig({ key: '#room.floor', payloadIndex: 1 }, { fields: ['floor'] });
+    const [only] = config.targets;
+    assert.ok(only !== undefined);
+    assert.throws(() => planOfTarget(only, ['guest', 'room'], config), {
+      code: 'SVC_PROTECT_RULE',
+      message:
+        'key shows in clear what the rule for floor protects (MASK): "#room.floor". Take another field',
+    });
+    assert.doesNotThrow(() => planOfTarget(only, ['room', 'guest'], config));
+    assert.doesNotThrow(() => planOfTarget(only, ['guest', 'room'], toConfig({}, { enabled: false })));
+  });
+});
