@@ -47,6 +47,13 @@ export interface OutboxStatistics {
   readonly avgProcessingTimeMs: number | null;
 }
 
+export interface ShardHolder {
+  readonly owner: string;
+  readonly shards: number;
+  /** Milliseconds until the last of its leases ends, where it does not renew them. */
+  readonly leaseMs: number;
+}
+
 /** Who sends the rows of a table, as far as its database knows. */
 export interface Senders {
   /** PostgreSQL deletes each row in the transaction that wrote it: the trigger of the SQL for Debezium. */
@@ -105,9 +112,12 @@ export interface OutboxStore {
   insert(rows: readonly OutboxRow[]): Promise<void>;
   /**
    * Says that `owner` is alive, lengthens its leases by `leaseMs` from now, takes free and expired shards up to its share
-   * among the owners that are alive, and gives back what is above it. Returns the shards it holds now.
+   * among the owners that are alive, and gives back what is above it. Returns the shards it holds now. `isGone`: whether it is certain
+   * that an owner sends nothing any more, whose lease then counts as expired.
    */
-  claim(owner: string, leaseMs: number): Promise<readonly number[]>;
+  claim(owner: string, leaseMs: number, isGone?: (owner: string) => boolean): Promise<readonly number[]>;
+  /** Who holds shards at the moment. */
+  holders(): Promise<readonly ShardHolder[]>;
   /** Gives all back, and says that `owner` is gone. */
   release(owner: string): Promise<void>;
   /** PENDING rows of these shards that are not excepted, also those that wait for their next try, by ascending id. */

@@ -5,6 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { hostEnvironment } from '../e2e/support/run-app.ts';
+import { requiring } from '../support/requires.ts';
 import { runSvc } from '../support/run-svc.ts';
 import { type OutboxFolder, outboxFolder } from './outbox-folder.ts';
 
@@ -147,6 +148,33 @@ describe('svc relay', function () {
     const relay = start();
     await relay.says(/relay: sends the rows/);
     assert.equal(await relay.stop('SIGINT'), 0);
+  });
+
+  requiring('proc', 'after kill -9 on the same host', () => {
+    it('the next one takes over at once, where the rows waited for the lease, and says so', async () => {
+      const first = start();
+      await folder.put('PENDING', { eventId: '1' });
+      await until(async () => (await folder.store.statistics()).published === 1);
+      await first.stop('SIGKILL');
+      await folder.put('PENDING', { eventId: '2' });
+      const startMs = performance.now();
+      const next = start();
+      await until(() => folder.topic('events').length === 2);
+      assert.ok(performance.now() - startMs < 9_000, 'half of the lease');
+      const gone = new RegExp(`svc: outbox: the process \\S+:${first.child.pid} of this host is gone`);
+      assert.match(next.stderr(), gone);
+      assert.equal(await next.stop('SIGTERM'), 0);
+    });
+  });
+
+  it('says whose leases it waits for, and until when, where it cannot know whether they are gone', async () => {
+    await folder.store.claim('elsewhere:17:2b1c2d3e-0000-4000-8000-000000000000', 17_500);
+    const relay = start();
+    const [, seconds] = await relay.says(
+      /64 of 64 shards are held by other relays: 64 by elsewhere:17 until [\d:]{8}Z \((\d+) s\); a relay that is alive/,
+    );
+    assert.ok(Number(seconds) > 5 && Number(seconds) <= 18, seconds);
+    await folder.store.release('elsewhere:17:2b1c2d3e-0000-4000-8000-000000000000');
   });
 
   it('begins when a database that is away comes back', async () => {

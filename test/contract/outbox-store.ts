@@ -273,6 +273,41 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
       assert.deepEqual(await store.claim('one', leaseMs), []);
     });
 
+    it('of an owner that is known to be gone are taken at once, all of them, and of nobody else', async () => {
+      await store.claim('gone', 60_000);
+      const asked: string[] = [];
+      const isGone = (owner: string): boolean => {
+        asked.push(owner);
+        return owner === 'gone';
+      };
+      assert.deepEqual(await store.claim('one', 60_000), []);
+      assert.equal((await store.claim('one', 60_000, isGone)).length, shardCount);
+      assert.deepEqual(await store.claim('two', 60_000, isGone), []);
+      assert.deepEqual(asked, ['gone', 'one']);
+      assert.equal((await store.claim('one', 60_000, isGone)).length, shardCount / 2);
+    });
+
+    it('tell who holds them, how many, and for how long', async () => {
+      assert.deepEqual(await store.holders(), []);
+      await store.claim('one', 60_000);
+      await store.claim('two', 30_000);
+      await store.claim('one', 60_000);
+      await store.claim('two', 30_000);
+      const found = await store.holders();
+      assert.deepEqual(
+        found.map(({ owner, shards, leaseMs }) => [owner, shards, Math.ceil(leaseMs / 10_000)]),
+        [
+          ['one', 32, 6],
+          ['two', 32, 3],
+        ],
+      );
+      await expire('two');
+      assert.deepEqual(
+        (await store.holders()).map(({ owner }) => owner),
+        ['one'],
+      );
+    });
+
     it('have a lease as long as asked for, by the database', async () => {
       await store.claim('one', 5_000);
       const [found] = await query(

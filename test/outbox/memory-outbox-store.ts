@@ -107,6 +107,14 @@ export function createMemoryOutboxStore(nowMs: () => number, table = createTable
       for (const shard of own) leases.set(shard, { owner, untilMs: now + leaseMs });
       return own;
     },
+    async holders() {
+      const held = [...leases.values()].filter(({ untilMs }) => untilMs > nowMs());
+      return [...new Set(held.map(({ owner }) => owner))].map((owner) => {
+        const theirs = held.filter((lease) => lease.owner === owner);
+        const leaseMs = Math.max(...theirs.map(({ untilMs }) => untilMs)) - nowMs();
+        return { owner, shards: theirs.length, leaseMs };
+      });
+    },
     async release(owner) {
       await call('release');
       owners.delete(owner);

@@ -1,5 +1,6 @@
 import { spreadHash } from '../../ground/claims/spread-hash.ts';
 import { shardCount } from '../../outbox/outbox-row.ts';
+import type { ShardHolder } from '../../outbox/outbox-store.ts';
 import type { Dialect, Tables } from './dialect.ts';
 import { command, query, type Work } from './statement.ts';
 
@@ -14,6 +15,8 @@ interface Shards {
   readonly wanted: readonly number[];
   readonly surplus: readonly number[];
   readonly hasDead: boolean;
+  /** Who holds what this one does not. */
+  readonly holders: readonly string[];
 }
 
 /** Others claim at the same time: so often is looked again for shards that are free. */
@@ -23,9 +26,19 @@ const mostTries = 5;
  * Each statement is a transaction of its own: whoever stands still in between, or is cut off, keeps no lock that others wait
  * for. What was free when it was looked for may be somebody else's by now, so that it is looked at again while it is taken.
  */
-export function* claim(dialect: Dialect, tables: Tables, owner: string, leaseMs: number): Work<Claim> {
+export function* claim(
+  dialect: Dialect,
+  tables: Tables,
+  owner: string,
+  leaseMs: number,
+  isGone: (owner: string) => boolean = () => false,
+): Work<Claim> {
   yield* command(dialect.aliveUntil(tables.relays), owner, leaseMs, leaseMs);
-  let { wanted, surplus, hasDead } = yield* look(dialect, tables, owner);
+  let found = yield* look(dialect, tables, owner);
+  const gone = found.holders.filter(isGone);
+  for (const one of gone) yield* release(tables, one);
+  if (gone.length > 0) found = yield* look(dialect, tables, owner);
+  let { wanted, surplus, hasDead } = found;
   for (let tries = 1; !(yield* take(dialect, tables, owner, leaseMs, wanted)); tries++) {
     const before = new Set(wanted);
     ({ wanted, surplus, hasDead } = yield* look(dialect, tables, owner, tries < mostTries));
@@ -57,9 +70,9 @@ function* look(dialect: Dialect, { shards, relays }: Tables, owner: string, take
   const aliveCount = Math.max(1, Number(first?.alive_count));
   const share = Math.ceil(shardCount / aliveCount);
   const mine = found.filter((row) => row.owner === owner).map(({ shard }) => Number(shard));
-  const free = found
-    .filter((row) => row.owner !== owner && Number(row.held) === 0)
-    .map(({ shard }) => Number(shard));
+  const others = found.filter((row) => row.owner !== owner);
+  const free = others.filter(({ held }) => Number(held) === 0).map(({ shard }) => Number(shard));
+  const held = others.filter((row) => Number(row.held) === 1);
   // Several that start together begin in different places.
   const from = free.length === 0 ? 0 : spreadHash(owner) % free.length;
   const more = takesMore ? Math.max(0, share - mine.length) : 0;
@@ -67,6 +80,7 @@ function* look(dialect: Dialect, { shards, relays }: Tables, owner: string, take
     wanted: [...mine.slice(0, share), ...[...free.slice(from), ...free.slice(0, from)].slice(0, more)],
     surplus: mine.slice(share),
     hasDead: Number(first?.known_count) > aliveCount,
+    holders: [...new Set(held.map((row) => String(row.owner)))],
   };
 }
 
@@ -93,6 +107,18 @@ function* take(
 /** Never null, whatever is: what is compared with NULL would be neither held nor free. */
 const heldBySomebody = ({ now }: Dialect): string =>
   `owner IS NOT NULL AND lease_until IS NOT NULL AND lease_until > ${now}`;
+
+export function* holders(dialect: Dialect, { shards }: Tables): Work<readonly ShardHolder[]> {
+  const left = `${dialect.msOf('MAX(lease_until)')} - ${dialect.msOf(dialect.now)}`;
+  const found = yield* query(
+    `SELECT owner, COUNT(*) AS shard_count, ${left} AS left_ms FROM ${shards} WHERE owner IS NOT NULL AND lease_until > ${dialect.now} GROUP BY owner ORDER BY owner`,
+  );
+  return found.map(({ owner, shard_count: count, left_ms: leaseMs }) => ({
+    owner: String(owner),
+    shards: Number(count),
+    leaseMs: Number(leaseMs),
+  }));
+}
 
 export function* forgetDead(dialect: Dialect, { relays }: Tables): Work<void> {
   yield* command(`DELETE FROM ${relays} WHERE alive_until <= ${dialect.now}`);

@@ -6,7 +6,7 @@ import type { OutboxStore, RowFilter } from '../../outbox/outbox-store.ts';
 import { badTable, type StoreFaultDetails, storeError, wrongVersion } from '../../outbox/store-error.ts';
 import { ack, cleanup, deleteRows, fail, makePending } from './change-rows.ts';
 import { dialects, tablesOf } from './dialect.ts';
-import { claim, forgetDead, release } from './leases.ts';
+import { claim, forgetDead, holders, release } from './leases.ts';
 import { lookAtSenders } from './look-at-senders.ts';
 import { addPartition, dropPartition, lookAtPartitions } from './partitions.ts';
 import { migrate, readVersion, tryStatements } from './prepare.ts';
@@ -178,12 +178,16 @@ export function createSqlStore(
       );
     },
 
-    async claim(owner, leaseMs) {
-      const { shards, hasDead } = await database.run(() => claim(dialect, tables, owner, leaseMs), statement);
+    async claim(owner, leaseMs, isGone) {
+      const { shards, hasDead } = await database.run(
+        () => claim(dialect, tables, owner, leaseMs, isGone),
+        statement,
+      );
       // Nothing depends on it: they are not counted any more.
       if (hasDead) await database.run(() => forgetDead(dialect, tables), statement).catch(() => {});
       return shards;
     },
+    holders: () => database.run(() => holders(dialect, tables), statement),
     release: (owner) => database.run(() => release(tables, owner), statement),
 
     pending: (shards, except, limit) =>

@@ -12,15 +12,30 @@ export interface ProcessStamp {
   readonly began: number;
 }
 
+const bootId = '/proc/sys/kernel/random/boot_id';
+const pidNamespace = '/proc/self/ns/pid';
+
+/**
+ * The space in full, for what machines share that know nothing of each other: a short hash could be that of another one. `undefined` where
+ * the system does not tell all of it. Two machines restored from one image of a running one have the same.
+ */
+export function wholeSpace(): string | undefined {
+  const [boot, pids] = [read(bootId), link(pidNamespace)];
+  // The time of its own, in which the begin of a process is told, is what few have.
+  return boot === '' || pids === ''
+    ? undefined
+    : [hostname(), boot, pids, link('/proc/self/ns/time')].join('|');
+}
+
 /** The thread that calls. */
 export function ownStamp(): ProcessStamp {
-  const space = [hostname(), read('/proc/sys/kernel/random/boot_id'), link('/proc/self/ns/pid')].join('|');
+  const space = [hostname(), read(bootId), link(pidNamespace)].join('|');
   const task = Number(/\/task\/(\d+)$/.exec(link('/proc/thread-self'))?.[1] ?? 0);
   return {
     space: spreadHash(space).toString(16).padStart(8, '0'),
     pid: process.pid,
     task,
-    began: beginOf(process.pid, task) ?? 0,
+    began: threadOf(process.pid, task)?.began ?? 0,
   };
 }
 
@@ -32,7 +47,10 @@ export function isAlive(stamp: ProcessStamp, own: ProcessStamp): boolean {
   if (stamp.space !== own.space) return true;
   if (!isRunning(stamp.pid)) return false;
   if (stamp.task === 0 || stamp.began === 0 || own.began === 0) return true;
-  return beginOf(stamp.pid, stamp.task) === stamp.began;
+  const thread = threadOf(stamp.pid, stamp.task);
+  // Some systems hide processes of other users from each other.
+  if (thread === undefined) return threadOf(stamp.pid, stamp.pid) === undefined;
+  return thread.began === stamp.began && !thread.isOver;
 }
 
 /** False only when no process of this host, or container, has this number. */
@@ -45,11 +63,14 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-/** Field 22 of the thread's `stat`, in ticks since boot. The second field is a name in brackets that can hold anything. */
-function beginOf(pid: number, task: number): number | undefined {
+/**
+ * Fields 3 and 22 of the thread's `stat`: its state, and its begin in ticks since boot. The second field is a name in brackets that
+ * can hold anything. A thread that is over stays there until somebody has asked how it ended.
+ */
+function threadOf(pid: number, task: number): { began: number; isOver: boolean } | undefined {
   const stat = read(`/proc/${pid}/task/${task}/stat`);
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return stat === '' ? undefined : Number(fields[19]);
+  return stat === '' ? undefined : { began: Number(fields[19]), isOver: /[ZX]/.test(fields[0] ?? '') };
 }
 
 function read(path: string): string {

@@ -1,12 +1,12 @@
-import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
 import type { Config } from '../../config/config.ts';
 import { systemClock } from '../../ground/clock.ts';
 import { isolate } from '../../observe/isolate.ts';
 import type { Logger } from '../../observe/logger.ts';
-import type { OutboxStore } from '../../outbox/outbox-store.ts';
+import { shardCount } from '../../outbox/outbox-row.ts';
+import type { OutboxStore, ShardHolder } from '../../outbox/outbox-store.ts';
 import type { Relay } from '../../outbox/relay/relay.ts';
 import type { Broker } from '../../publish/broker.ts';
+import { isOwnerGone, newOwner, shownOwner } from './relay-owner.ts';
 
 /** A relay as configured, loaded when it is asked for. Each has a name of its own among all that share the table. */
 export async function openRelay(
@@ -17,8 +17,8 @@ export async function openRelay(
 ): Promise<Relay> {
   const { createRelay } = await import('../../outbox/relay/relay.ts');
   return createRelay({
-    ...{ store, broker, logger, isolate, clock: systemClock },
-    owner: `${hostname()}:${process.pid}:${randomUUID()}`,
+    ...{ store: takingOver(store, logger), broker, logger, isolate, clock: systemClock },
+    owner: newOwner(),
     settings: {
       batchSize: outbox.batchSize,
       pollIntervalMs: outbox.pollIntervalMs,
@@ -32,4 +32,47 @@ export async function openRelay(
       circuitBreaker: outbox.circuitBreakerEnabled,
     },
   });
+}
+
+/** At most so many are named in one line. */
+const mostNamed = 5;
+
+/** Leases of processes that are gone do not hold it up where that is known; where it is not, a line at its start says whose they are. */
+function takingOver(store: OutboxStore, logger: Logger): OutboxStore {
+  const taken = new Set<string>();
+  let isFirst = true;
+
+  function isGone(owner: string): boolean {
+    const is = isOwnerGone(owner);
+    if (is && !taken.has(owner))
+      logger.info(`outbox: the process ${shownOwner(owner)} of this host is gone: its rows are taken over`);
+    if (is) taken.add(owner);
+    return is;
+  }
+
+  async function sayOthers(own: string): Promise<void> {
+    const others = (await store.holders()).filter(({ owner }) => owner !== own);
+    if (others.length > 0) logger.info(`outbox: ${heldText(others)}`);
+  }
+
+  return {
+    ...store,
+    async claim(owner, leaseMs) {
+      const shards = await store.claim(owner, leaseMs, isGone);
+      // It is but a line.
+      if (isFirst) sayOthers(owner).catch(() => {});
+      isFirst = false;
+      return shards;
+    },
+  };
+}
+
+function heldText(others: readonly ShardHolder[]): string {
+  const named = others.slice(0, mostNamed).map(({ owner, shards, leaseMs }) => {
+    const until = new Date(systemClock.now() + leaseMs).toISOString().slice(11, 19);
+    return `${shards} by ${shownOwner(owner)} until ${until}Z (${Math.ceil(leaseMs / 1_000)} s)`;
+  });
+  const more = others.length > mostNamed ? `, and by ${others.length - mostNamed} more` : '';
+  const count = others.reduce((sum, { shards }) => sum + shards, 0);
+  return `${count} of ${shardCount} shards are held by other relays: ${named.join(', ')}${more}; a relay that is alive renews that and sends their rows, and rows of one that is gone wait until then`;
 }
