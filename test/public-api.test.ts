@@ -243,6 +243,16 @@ describe('what the built package loads', () => {
   });
 });
 
+describe('the packages beside which svc can be installed', () => {
+  it('have ranges with an upper end: of a later one nobody knows how it is built', () => {
+    const { peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+      peerDependencies: Record<string, string>;
+    };
+    const open = Object.entries(peerDependencies).filter(([, range]) => !/^[\^~]|<\d/.test(range));
+    assert.deepEqual(open, []);
+  });
+});
+
 /** Files of `dist` that a file loads as it is loaded, itself among them. */
 function loadedBy(file: string, loaded: string[] = []): string[] {
   if (loaded.includes(file)) return loaded;

@@ -11,7 +11,7 @@ import type { Config } from '../config/config.ts';
 import { isOwnWork, runOwnWork, shared } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
 import { watchDriver } from '../outbox/api/watch-driver.ts';
-import { createConnections } from '../transaction/connection.ts';
+import { createConnections } from '../transaction/connections.ts';
 import { type Dialect, dialectOf } from '../transaction/dialect.ts';
 import type { Connections, DriverPatch } from '../transaction/driver.ts';
 import { type ForeignDriver, foreignDrivers, foreignText } from './outbox/foreign-drivers.ts';
@@ -41,10 +41,12 @@ const followed = shared('followed', () => {
   const state: { logger: Logger | undefined; isFollowing: boolean; readonly connections: Connections } = {
     logger: undefined,
     isFollowing: false,
-    connections: createConnections(() =>
-      state.logger?.error(
-        'a transaction was committed before its event was stored, in a way that svc does not see: let the application send COMMIT as a statement of its own',
-      ),
+    connections: createConnections(
+      () =>
+        state.logger?.error(
+          'a transaction was committed before its event was stored, in a way that svc does not see: let the application send COMMIT as a statement of its own',
+        ),
+      (error) => sayOnce(state.logger, `transactions on a connection cannot be followed: ${reasonOf(error)}`),
     ),
   };
   return state;
@@ -66,7 +68,7 @@ export function followDrivers(dialect: Dialect | undefined, logger: Logger): Fol
         // svc loads one for itself, too, wherever that of the application is.
         if (!isOwnWork()) followed.isFollowing = true;
       } catch (error) {
-        logger.error(`transactions through ${specifier} cannot be followed: ${reasonOf(error)}`);
+        sayOnce(logger, `transactions through ${specifier} cannot be followed: ${reasonOf(error)}`);
       }
     },
   }));
@@ -142,6 +144,15 @@ function ormPatch({ specifier, patch }: OrmPatch, logger: Logger): PackagePatch 
       }
     },
   };
+}
+
+const said = new Set<string>();
+
+/** Each connection of a driver is like the others, and each copy of it. */
+function sayOnce(logger: Logger | undefined, line: string): void {
+  if (said.has(line)) return;
+  said.add(line);
+  logger?.error(line);
 }
 
 function reasonOf(error: unknown): string {

@@ -1,7 +1,6 @@
 import { type Course, commitsIt, followSavepoint, isLeaving, isQuery } from './course.ts';
 import type {
   Admission,
-  Connections,
   DriverSession,
   RowsAhead,
   Statement,
@@ -21,14 +20,20 @@ type Gate = ReturnType<WatchedConnection['sendsWithRows']>;
 export class Connection implements WatchedConnection {
   readonly session: DriverSession;
   private readonly onUngated: () => void;
+  private readonly onNotUnderstood: (error: unknown) => void;
   /** The first is the one that the database is in or comes to next, the last the one that statements are called in. */
   private courses: readonly Course[] = [];
   /** A COMMIT waits for events, and what is sent after it waits behind it. */
   private line: Promise<void> | undefined;
 
-  constructor(make: (connection: Connection) => DriverSession, onUngated: () => void) {
-    this.session = isolated(make(this));
+  constructor(
+    make: (connection: Connection) => DriverSession,
+    onUngated: () => void,
+    onNotUnderstood: (error: unknown) => void = nothing,
+  ) {
     this.onUngated = onUngated;
+    this.onNotUnderstood = onNotUnderstood;
+    this.session = isolated(make(this));
   }
 
   get current(): Transaction | undefined {
@@ -122,6 +127,11 @@ export class Connection implements WatchedConnection {
 
   isLost(): void {
     for (const course of this.courses) this.end(course, undefined);
+  }
+
+  isNotUnderstood(error: unknown): void {
+    this.onNotUnderstood(error);
+    for (const course of this.courses) this.end(course, 'unknown');
   }
 
   /** Tells of a transaction that this statement begins. Returns how long it has to wait where it commits another one. */
@@ -273,18 +283,3 @@ function callbackResult(): CallbackResult | undefined {
 }
 
 function nothing(): void {}
-
-/** `onUngated`: a transaction was committed in a way that svc did not see coming, before its event was in it. */
-export function createConnections(onUngated: () => void): Connections {
-  const known = new WeakMap<object, Connection>();
-  return {
-    of(handle, make) {
-      let connection = known.get(handle);
-      if (connection === undefined) {
-        connection = new Connection(make, onUngated);
-        known.set(handle, connection);
-      }
-      return connection;
-    },
-  };
-}

@@ -75,12 +75,19 @@ export interface WatchedConnection {
   answered(status: TransactionStatus, ended: TransactionEnd | undefined): void;
   /** The connection is gone, and what had not been committed with it. */
   isLost(): void;
+  /** The driver is not what its patch was made for: from now on this connection is not followed. */
+  isNotUnderstood(error: unknown): void;
 }
 
 /** What a driver's patch is made with: it tells of each connection of the application what happens on it. */
 export interface Connections {
-  /** The same one for the same handle. `make` runs at its first statement. */
-  of(handle: object, make: (connection: WatchedConnection) => DriverSession): WatchedConnection;
+  /**
+   * The same one for the same handle. `make` runs at its first statement. `undefined`: it is not followed, as `make` has thrown, and
+   * the application's call goes on without svc.
+   */
+  of(handle: object, make: (connection: WatchedConnection) => DriverSession): WatchedConnection | undefined;
+  /** That of a handle whose statements were seen. */
+  seen(handle: object): WatchedConnection | undefined;
 }
 
 /** How svc reaches one package of a driver. */

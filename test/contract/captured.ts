@@ -2,7 +2,7 @@ import { runOwnWork } from '../../src/ground/lifecycle.ts';
 import { createOutboxFunctions } from '../../src/outbox/api/functions.ts';
 import type { RunningOutbox } from '../../src/outbox/api/running-outbox.ts';
 import { createOutboxJoin, type JoinParts, type OutboxJoin, type Storing } from '../../src/outbox/join.ts';
-import { createConnections } from '../../src/transaction/connection.ts';
+import { createConnections } from '../../src/transaction/connections.ts';
 import type { Dialect } from '../../src/transaction/dialect.ts';
 import type { DriverPatch } from '../../src/transaction/driver.ts';
 import { currentScope, runInScope, Scope } from '../../src/transaction/scope.ts';

@@ -10,12 +10,13 @@ export interface BrokerPool<Broker> {
 export function brokerPoolOf<Broker>({ kafka }: KafkajsClient): BrokerPool<Broker> {
   const inner = kafka as unknown as Record<
     symbol,
-    ((options: object) => { brokerPool: BrokerPool<Broker> }) | undefined
+    ((options: object) => { brokerPool?: BrokerPool<Broker> } | undefined) | undefined
   >;
   const key = Object.getOwnPropertySymbols(kafka).find(({ description }) =>
     description?.endsWith('createCluster'),
   );
-  const pool = key && inner[key]?.({}).brokerPool;
-  if (pool === undefined) throw new Error('this version of kafkajs has no way to its brokers that svc knows');
+  const pool = key && inner[key]?.({})?.brokerPool;
+  if (typeof pool?.connect !== 'function' || typeof pool.disconnect !== 'function')
+    throw new Error('this version of kafkajs has no way to its brokers that svc knows');
   return pool;
 }

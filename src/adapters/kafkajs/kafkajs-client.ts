@@ -55,7 +55,7 @@ export type LoadedKafkajs = OpenKafkajsClient & {
 /** Loads and patches kafkajs and reads the certificates; the result opens clients, which share nothing. */
 export async function loadKafkajs(options: KafkajsClientOptions): Promise<LoadedKafkajs> {
   const vendor = (await import('kafkajs')).default;
-  const [canCarry] = await Promise.all([patchProduce(), patchRequestQueue(options.logger)]);
+  const [canCarry] = await Promise.all([patchProduce(options.logger), patchRequestQueue(options.logger)]);
   const certificates = options.tls && readCertificates(options.tls, options.logger);
   const signIn = options.sasl && (await createSignIn(options.sasl, options.connectionTimeoutMs));
   await addCodecs(vendor, options);

@@ -1,3 +1,5 @@
+import type { Logger } from '../../observe/logger.ts';
+
 /** The version whose inner workings the patches know. The last one there is, of 2023. */
 export const knownVersion = '2.2.4';
 
@@ -8,4 +10,14 @@ export async function versionOfKafkajs(): Promise<string | undefined> {
   } catch {
     return undefined;
   }
+}
+
+const said = new Set<string>();
+
+/** Once per process: whatever opens a client finds the same kafkajs. `effect`: what svc goes on without. */
+export function sayUnknown(logger: Logger | undefined, version: string | undefined, effect: string): void {
+  if (said.has(effect)) return;
+  said.add(effect);
+  const found = version === knownVersion ? 'that is installed' : (version ?? 'of an unknown version');
+  logger?.warn(`kafkajs ${found} is not the one that svc knows (${knownVersion}): ${effect}`);
 }

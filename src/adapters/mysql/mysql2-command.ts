@@ -1,3 +1,4 @@
+import { assertShape } from '../../transaction/assert-shape.ts';
 import { currentScope, runInScope, type Scope } from '../../transaction/scope.ts';
 import type { StatementKind } from '../../transaction/statements.ts';
 
@@ -32,6 +33,8 @@ export interface Hearer {
   heard(flags: number, kind: StatementKind): void;
   /** An ERR packet with this number, which has no flags. */
   heardError(errno: number, kind: StatementKind): void;
+  /** An answer that tells of no flags where those of other versions do. */
+  notUnderstood(error: unknown): void;
 }
 
 interface Hearing {
@@ -43,7 +46,7 @@ interface Hearing {
 
 interface CommandMethods {
   doneInsert(result: { readonly serverStatus?: number } | null): unknown;
-  row(packet: { isEOF(): boolean; eofStatusFlags(): number }, connection: unknown): unknown;
+  row(packet: { isEOF(): boolean; eofStatusFlags(): number } | undefined, connection: unknown): unknown;
 }
 
 const hearings = new WeakMap<object, Hearing>();
@@ -53,6 +56,11 @@ const heardClasses = new WeakSet<object>();
 export function textOf({ sql, statement }: Command): string | undefined {
   const text = sql ?? statement?.query;
   return typeof text === 'string' ? text : undefined;
+}
+
+/** Throws where its answers could not be heard. */
+export function assertCommand(command: Command): void {
+  assertShape(command, ['start', 'emit', 'onResult', 'doneInsert', 'row']);
 }
 
 /** From now on its answers are heard, before the application hears of them. */
@@ -104,21 +112,29 @@ function kindNow({ kinds, answered }: Hearing): StatementKind {
 
 function patchClass(methods: CommandMethods): void {
   if (heardClasses.has(methods)) return;
+  assertShape(methods, ['doneInsert', 'row']);
   heardClasses.add(methods);
   const { doneInsert, row } = methods;
   methods.doneInsert = function (this: object, result) {
-    heardFlags(this, result?.serverStatus);
+    if (result) heardFlags(this, () => result.serverStatus);
     return Reflect.apply(doneInsert, this, [result]);
   };
   methods.row = function (this: object, packet, connection) {
-    if (packet.isEOF()) heardFlags(this, packet.eofStatusFlags());
+    const canTell = typeof packet?.isEOF === 'function' && typeof packet.eofStatusFlags === 'function';
+    if (!canTell || packet.isEOF()) heardFlags(this, () => (canTell ? packet.eofStatusFlags() : undefined));
     return Reflect.apply(row, this, [packet, connection]);
   };
 }
 
-function heardFlags(command: object, flags: number | undefined): void {
+function heardFlags(command: object, read: () => number | undefined): void {
   const hearing = hearings.get(command);
-  if (hearing === undefined || flags === undefined) return;
+  if (hearing === undefined) return;
+  const flags = read();
+  if (typeof flags !== 'number') {
+    hearings.delete(command);
+    hearing.hearer.notUnderstood(new Error('its answers do not tell of transactions'));
+    return;
+  }
   const kind = kindNow(hearing);
   hearing.answered++;
   hearing.hearer.heard(flags, kind);

@@ -1,10 +1,12 @@
 import { Duplex } from 'node:stream';
 import { isOwnWork, runOwnWork } from '../../ground/lifecycle.ts';
+import { assertShape } from '../../transaction/assert-shape.ts';
 import type { Connections, DriverPatch } from '../../transaction/driver.ts';
 import { patchOnce } from '../../transaction/patch-once.ts';
 import { currentScope, runInScope } from '../../transaction/scope.ts';
 import { kindOf } from '../../transaction/statements.ts';
 import {
+  assertCommand,
   bindToCaller,
   type Callback,
   type Command,
@@ -29,7 +31,7 @@ interface Mysql2 {
 export const mysql2Drivers: readonly DriverPatch[] = ['mysql2', 'mysql2/promise'].map((specifier) => ({
   specifier,
   patch(exports, connections) {
-    const { pool, connection } = insides(exports as Mysql2);
+    const { pool, connection } = insides(exports);
     const methods = ownerOf(connection, 'addCommand') as Mysql2Connection;
     const pools = ownerOf(pool, 'getConnection') as Pool;
     patchOnce(methods, () => patchConnection(methods, connections));
@@ -38,13 +40,27 @@ export const mysql2Drivers: readonly DriverPatch[] = ['mysql2', 'mysql2/promise'
 }));
 
 /** `mysql2/promise` exports none of the classes that do the work: they are reached through a connection that leads nowhere. */
-function insides(exports: Mysql2): { pool: Pool; connection: Mysql2Connection } {
+function insides(exports: unknown): { pool: Pool; connection: Mysql2Connection } {
   return runOwnWork(() => {
+    assertShape(exports, ['createPool']);
     const stream = (): Duplex => new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() });
-    const made = exports.createPool({ stream });
+    const made = (exports as Mysql2).createPool({ stream, connectTimeout: 0 });
     const pool = 'pool' in made ? made.pool : made;
+    assertShape(pool, ['getConnection', '_allConnections.get']);
     pool.getConnection(() => {});
     const connection = pool._allConnections.get(0);
+    assertShape(connection, ['addCommand', 'query', 'execute', 'destroy', 'stream.prependListener']);
+    const commands: Command[] = [];
+    const addCommand = (command: Command): Command => {
+      commands.push(command);
+      return command;
+    };
+    Object.assign(connection, { addCommand });
+    connection.query({ sql: 'DO 0' }, () => {});
+    connection.execute('DO 0', [], () => {});
+    const statements = commands.filter((command) => textOf(command) !== undefined);
+    if (statements.length < 2) throw new Error('its commands have no text');
+    for (const command of statements) assertCommand(command);
     connection.destroy();
     return { pool, connection };
   });
@@ -87,7 +103,8 @@ function patchConnection(prototype: Mysql2Connection, connections: Connections):
       sessions.set(this, session);
       return session;
     });
-    const session = sessions.get(this) as Mysql2Session;
+    const session = sessions.get(this);
+    if (connection === undefined || session === undefined) return Reflect.apply(original, this, [command]);
     let admission: Promise<void> | undefined;
     let send = (): void => add(command);
     if (text === undefined) {

@@ -1,3 +1,4 @@
+import { assertShape } from '../../transaction/assert-shape.ts';
 import {
   type DriverSession,
   type Statement,
@@ -42,6 +43,7 @@ export class Mysql2Session implements DriverSession, Hearer {
   private streams = 0;
 
   constructor(handle: Mysql2Connection, connection: WatchedConnection, add: Add, collect: Collect) {
+    assertShape(handle, ['query', 'execute', 'stream.prependListener']);
     this.handle = handle;
     this.connection = connection;
     this.add = add;
@@ -94,6 +96,10 @@ export class Mysql2Session implements DriverSession, Hearer {
     if (!this.isUncertain) this.endByError = is === 'implicit commit' ? 'committed' : 'rolled_back';
     this.isUncertain = true;
     if (errno === lockTimeout) this.ask();
+  }
+
+  notUnderstood(error: unknown): void {
+    this.connection.isNotUnderstood(error);
   }
 
   /** COM_CHANGE_USER and COM_RESET_CONNECTION roll back. */

@@ -87,9 +87,10 @@ export async function openConnection(
     connection.emit('error', new Error('closed by svc'));
   };
 
+  const unheld = (work: () => void): void => withUnheldTimers(work, (line) => options.logger.warn(line));
   const call = <T>(api: VendorApi, parameters: readonly unknown[]): Promise<T> =>
     new Promise<T>((resolve, reject) => {
-      withUnheldTimers(() =>
+      unheld(() =>
         api.api(connection, ...parameters, (error: Error | null, answer: T) => {
           if (error === null) resolve(answer);
           else reject(new BrokerError(broker, error));
@@ -142,7 +143,7 @@ export async function openConnection(
           writer.context.noResponse = produce.acks === 0;
           return writer;
         };
-        withUnheldTimers(() =>
+        unheld(() =>
           connection.send(api.key, api.version, write, parseResponse, isFlexible, isFlexible, (error) => {
             if (error === null) resolve();
             else reject(new BrokerError(broker, error));

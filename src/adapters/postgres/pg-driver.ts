@@ -1,4 +1,5 @@
 import { isOwnWork } from '../../ground/lifecycle.ts';
+import { assertShape } from '../../transaction/assert-shape.ts';
 import type { Connections, DriverPatch, RowsAhead, WatchedConnection } from '../../transaction/driver.ts';
 import { patchOnce } from '../../transaction/patch-once.ts';
 import { currentScope, runInScope } from '../../transaction/scope.ts';
@@ -18,12 +19,19 @@ export const pgDriver: DriverPatch = {
       throw new Error(
         'its client is pg-native: leave NODE_PG_FORCE_NATIVE out, or name transactions with outbox.withTransaction',
       );
+    assertShape(exports, used);
     if (Client !== undefined) patchOnce(Client.prototype, () => patchClient(Client.prototype, connections));
     // `pg.Pool` only hands its clients to the pool of `pg-pool`, which is a package of its own.
     const pool = Pool && (Object.getPrototypeOf(Pool.prototype) as { connect?: unknown });
     if (typeof pool?.connect === 'function') patchOnce(pool, () => patchPool(pool as { connect: Connect }));
   },
 };
+
+/** Of its connections the rest is looked at when they are used: a client makes its own. */
+const used = [
+  ...['query', 'on', 'once', 'removeListener'].map((name) => `Client.prototype.${name}`),
+  ...['handleCommandComplete', 'handleReadyForQuery'].map((name) => `Client.Query.prototype.${name}`),
+];
 
 function patchClient(prototype: PgClient, connections: Connections): void {
   const original = prototype.query;
@@ -35,13 +43,26 @@ function patchClient(prototype: PgClient, connections: Connections): void {
       sessions.set(made, session);
       return session;
     });
-    const text = textOf(args[0], this);
-    const admission = admit(connection, text, canFollowRows(this, args));
+    if (connection === undefined) return Reflect.apply(original, this, args);
+    const { text, canFollow } = lookAt(args, this);
+    const admission = admit(connection, text, canFollow);
     const bound = withScope(args);
     if (admission === undefined) return Reflect.apply(original, this, bound);
     if (admission instanceof Promise) return whenAdmitted(admission, this, original, bound);
     return commitWith(admission, sessions.get(connection) as PgSession, text ?? '', bound);
   };
+}
+
+/** What `pg` cannot read either, it says itself. */
+function lookAt(
+  args: [unknown, unknown?, unknown?],
+  client: PgClient,
+): { text: string | undefined; canFollow: boolean } {
+  try {
+    return { text: textOf(args[0], client), canFollow: canFollowRows(client, args) };
+  } catch {
+    return { text: undefined, canFollow: false };
+  }
 }
 
 function admit(

@@ -42,11 +42,12 @@ export interface Submitted {
   readonly text: string;
   /** `pg` puts it here, from the arguments of the query. */
   callback?: (error: unknown, ...results: unknown[]) => void;
-  submit(wire: PgWire): null;
-  handleDataRow(message: { readonly fields: readonly unknown[] }): void;
+  /** Returns an error as `pg` takes it; what a query throws here comes out of whatever the application has called. */
+  submit(wire: PgWire): unknown;
+  handleDataRow(message?: { readonly fields?: readonly unknown[] }): void;
   handleCommandComplete(message: unknown, wire: PgWire): void;
   handleReadyForQuery(): void;
-  handleError(error: { readonly severity?: unknown; readonly code?: unknown }): void;
+  handleError(error?: { readonly severity?: unknown; readonly code?: unknown }): void;
   handleRowDescription(): void;
   handleEmptyQuery(): void;
   handlePortalSuspended(): void;
@@ -107,11 +108,16 @@ export function submitRows(batch: RowBatch): Submitted {
     text: commit ?? batch.statements[0]?.text ?? '',
     submit(wire) {
       expected = statementsNow();
-      inOneWrite(wire, send);
-      return null;
+      try {
+        inOneWrite(wire, send);
+        return null;
+      } catch (error) {
+        return error;
+      }
     },
-    handleDataRow({ fields }) {
-      if (expected[done] === backendOf) preparation.isDirect = String(fields[0]) === String(batch.processId);
+    handleDataRow(message) {
+      if (expected[done] === backendOf)
+        preparation.isDirect = String(message?.fields?.[0]) === String(batch.processId);
     },
     handleCommandComplete(message, wire) {
       const { text } = expected[done++] ?? {};
@@ -124,9 +130,9 @@ export function submitRows(batch: RowBatch): Submitted {
     },
     handleError(error) {
       // What is not of the database says nothing of the rows: a connection that is gone, an answer that took too long.
-      const isOfDatabase = typeof error.severity === 'string';
+      const isOfDatabase = typeof error?.severity === 'string';
       const from = !isOfDatabase ? 'driver' : done < expected.length ? 'row' : 'commit';
-      if (from === 'row' && preparation.isDirect && namesAreGone(error.code)) {
+      if (from === 'row' && preparation.isDirect && namesAreGone(error?.code)) {
         preparation.names.clear();
         preparation.isDirect = false;
       }
@@ -167,6 +173,7 @@ function inOneWrite(wire: PgWire, send: (wire: PgWire) => void): void {
     collector = { pieces, wire: Object.create(Object.getPrototypeOf(wire), { stream: { value: stream } }) };
     collectors.set(wire, collector);
   }
+  collector.pieces.length = 0;
   send(collector.wire);
   const bytes = Buffer.concat(collector.pieces.splice(0));
   if (wire.stream.writable) wire.stream.write(bytes);

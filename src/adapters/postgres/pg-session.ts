@@ -1,3 +1,4 @@
+import { assertShape } from '../../transaction/assert-shape.ts';
 import {
   type DriverSession,
   type RowsAhead,
@@ -15,7 +16,10 @@ export type Query = (this: PgClient, config: unknown, values?: unknown, callback
 interface PgConnection extends PgWire {
   /** By their names. */
   readonly parsedStatements?: Readonly<Record<string, unknown>>;
-  prependListener(event: string, listener: (message: { status?: string; text?: string }) => void): void;
+  prependListener(event: string, listener: (message?: { status?: string; text?: string }) => void): void;
+  on(event: 'readyForQuery', listener: () => void): void;
+  removeListener(event: 'readyForQuery', listener: () => void): void;
+  listenerCount(event: string): number;
 }
 
 /** What is used of a client of `pg`, 8 and later. */
@@ -26,8 +30,8 @@ export interface PgClient {
   /** It sends queries without waiting for answers, and takes nothing but queries. */
   readonly pipeline?: boolean;
   query: Query;
-  once(event: 'drain' | 'end', listener: () => void): void;
-  removeListener(event: 'drain' | 'end', listener: () => void): void;
+  once(event: 'end', listener: () => void): void;
+  removeListener(event: 'end', listener: () => void): void;
   on(event: 'end', listener: () => void): void;
 }
 
@@ -55,6 +59,8 @@ export class PgSession implements DriverSession {
   private hasEnded = false;
 
   constructor(client: PgClient, query: Query, connection: WatchedConnection) {
+    assertShape(client, used);
+    assertHeard(client);
     this.client = client;
     this.query = query;
     if (client.pipeline !== true) this.runAll = (statements, isOpen) => this.runRows(statements, isOpen);
@@ -135,7 +141,9 @@ export class PgSession implements DriverSession {
     let isNext = false;
     let hasFailed = false;
     // Before the client's own listeners: they call the application back.
-    client.connection.prependListener('commandComplete', ({ text }) => {
+    client.connection.prependListener('commandComplete', (message) => {
+      const text = message?.text;
+      if (message && typeof text !== 'string') connection.isNotUnderstood(unheard('commandComplete'));
       // Of several statements in one text, the rest is another transaction's. ROLLBACK TO is answered like ROLLBACK, and ends none.
       if (!isNext && text === 'COMMIT') ended = 'committed';
       else if (!isNext && text === 'ROLLBACK') ended = 'rolled_back';
@@ -148,8 +156,9 @@ export class PgSession implements DriverSession {
       if (this.known === 'open') this.known = 'doomed';
     });
     client.connection.prependListener('readyForQuery', (message) => {
+      if (message && typeof message.status !== 'string') connection.isNotUnderstood(unheard('readyForQuery'));
       const before = this.known;
-      this.known = statuses[message.status ?? 'I'] ?? 'none';
+      this.known = statuses[message?.status ?? 'I'] ?? 'none';
       // A COMMIT that the database refuses, for a deferred constraint or another transaction, has rolled back.
       if (hasFailed && before !== 'none' && this.known === 'none') ended ??= 'rolled_back';
       connection.answered(this.known, ended);
@@ -163,6 +172,20 @@ export class PgSession implements DriverSession {
       connection.isLost();
     });
   }
+}
+
+const used = [
+  ...['on', 'once', 'removeListener', 'connection.prependListener', 'connection.stream.write'],
+  ...['parse', 'bind', 'execute', 'close', 'sync'].map((name) => `connection.${name}`),
+];
+const heard = ['commandComplete', 'errorMessage', 'readyForQuery'];
+
+/** `pg` itself listens for them as soon as it connects: if to some only, the others have another name by now. */
+function assertHeard({ connection, readyForQuery }: PgClient): void {
+  const missing = heard.filter((event) => connection.listenerCount(event) === 0);
+  const isConnected = readyForQuery === true || missing.length < heard.length;
+  if (isConnected && missing.length > 0)
+    throw new Error(`its connection does not tell of ${missing.join(', ')}`);
 }
 
 /** What can be sent with rows ahead of it, if it is a COMMIT: it asks for nothing more than to be run. */
@@ -181,17 +204,27 @@ function always(): boolean {
   return true;
 }
 
+/** Behind the client's own listener: it says whether another query of the application is on its way by then. */
 function drained(client: PgClient): Promise<void> {
   return new Promise((resolve, reject) => {
-    const onDrain = (): void => {
-      client.removeListener('end', onEnd);
+    const onReady = (): void => {
+      if (client.readyForQuery === false) return;
+      forget();
       resolve();
     };
     const onEnd = (): void => {
-      client.removeListener('drain', onDrain);
+      forget();
       reject(new Error('the connection has ended'));
     };
-    client.once('drain', onDrain);
+    const forget = (): void => {
+      client.connection.removeListener('readyForQuery', onReady);
+      client.removeListener('end', onEnd);
+    };
+    client.connection.on('readyForQuery', onReady);
     client.once('end', onEnd);
   });
+}
+
+function unheard(event: string): Error {
+  return new Error(`its ${event} does not tell what the versions tell that svc knows`);
 }

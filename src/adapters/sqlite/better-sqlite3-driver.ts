@@ -1,4 +1,5 @@
 import { isOwnWork } from '../../ground/lifecycle.ts';
+import { assertShape } from '../../transaction/assert-shape.ts';
 import type { Connections, DriverPatch, WatchedConnection } from '../../transaction/driver.ts';
 import { patchOnce } from '../../transaction/patch-once.ts';
 import { currentScope, runInScope, Scope } from '../../transaction/scope.ts';
@@ -37,6 +38,7 @@ interface DatabaseMethods {
 /** What `transaction()` returns: a function that has four of its kind as properties. */
 type TransactionFunction = Method & Readonly<Record<(typeof variants)[number], Method>>;
 
+const running = ['run', 'get', 'all', 'iterate'] as const;
 const variants = ['default', 'deferred', 'immediate', 'exclusive'] as const;
 
 export const betterSqlite3Driver: DriverPatch = {
@@ -44,6 +46,10 @@ export const betterSqlite3Driver: DriverPatch = {
   patch(exports, connections) {
     const driver = driverOf(exports as DatabaseClass);
     driverIsLoaded(driver);
+    assertShape(
+      exports,
+      ['exec', 'prepare', 'close', 'transaction'].map((name) => `prototype.${name}`),
+    );
     const { prototype } = exports as { readonly prototype: DatabaseMethods };
     patchOnce(prototype, () => patchDatabase(prototype, driver, connections));
   },
@@ -52,8 +58,9 @@ export const betterSqlite3Driver: DriverPatch = {
 function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connections: Connections): void {
   const { exec, prepare, close, transaction } = prototype;
   const runOwn = ownStatements<Database>(prepare);
-  const connectionOf = (handle: Database): WatchedConnection =>
+  const connectionOf = (handle: Database): WatchedConnection | undefined =>
     connections.of(handle, (made) => {
+      if (typeof handle.inTransaction !== 'boolean') throw new Error('it does not tell about transactions');
       driverIsUsed(driver, handle.name);
       return openSession(
         {
@@ -67,17 +74,29 @@ function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connect
     isOwnWork() || typeof text !== 'string' ? send() : tellStatement(connectionOf(handle), text, send);
 
   /** Their class is the native module's own: it is reached through the first of them. */
-  function patchStatements(statement: object): void {
-    const methods = Object.getPrototypeOf(statement) as StatementMethods;
-    patchOnce(methods, () => {
-      for (const name of ['run', 'get', 'all', 'iterate'] as const) {
-        const original = methods[name];
-        methods[name] = function (this: unknown, ...args) {
-          const { database, source } = this as Statement;
-          return tell(database, source, () => Reflect.apply(original, this, args));
-        };
-      }
-    });
+  function patchStatements(handle: Database, first: () => unknown): void {
+    try {
+      const statement = first() as Statement;
+      if (statement.database !== handle || typeof statement.source !== 'string')
+        throw new Error('its statements do not tell what they are of');
+      const methods = Object.getPrototypeOf(statement) as StatementMethods;
+      patchOnce(methods, () => {
+        assertShape(methods, running);
+        patchMethods(methods);
+      });
+    } catch (error) {
+      connectionOf(handle)?.isNotUnderstood(error);
+    }
+  }
+
+  function patchMethods(methods: StatementMethods): void {
+    for (const name of running) {
+      const original = methods[name];
+      methods[name] = function (this: unknown, ...args) {
+        const { database, source } = this as Statement;
+        return tell(database, source, () => Reflect.apply(original, this, args));
+      };
+    }
   }
 
   prototype.exec = function (this: unknown, ...args) {
@@ -85,17 +104,17 @@ function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connect
   };
   prototype.prepare = function (this: unknown, ...args) {
     const made = Reflect.apply(prepare, this, args) as object;
-    patchStatements(made);
+    patchStatements(this as Database, () => made);
     return made;
   };
   prototype.close = function (this: unknown, ...args) {
     const result = Reflect.apply(close, this, args);
-    connectionOf(this as Database).answered('none', 'rolled_back');
+    connections.seen(this as Database)?.answered('none', 'rolled_back');
     return result;
   };
   prototype.transaction = function (this: unknown, ...args) {
     // Its BEGIN and COMMIT are statements as others are, made without `prepare`.
-    patchStatements(Reflect.apply(prepare, this, ['SELECT 1']) as object);
+    patchStatements(this as Database, () => Reflect.apply(prepare, this, ['SELECT 1']));
     const [work] = args;
     const given = typeof work === 'function' ? [tellsResult(work as Method)] : args;
     return inScopes(Reflect.apply(transaction, this, given) as TransactionFunction);
@@ -114,6 +133,7 @@ function tellsResult(work: Method): Method {
 
 /** Its four functions, each of which is a part of the application of its own. */
 function inScopes(made: TransactionFunction): TransactionFunction {
+  if (variants.some((name) => typeof made[name] !== 'function')) return made;
   const wrap = (original: Method): Method =>
     function sqliteTransaction(this: unknown, ...args) {
       return runInScope(new Scope(currentScope()), () => Reflect.apply(original, this, args));

@@ -1,4 +1,5 @@
 import { isOwnWork } from '../../ground/lifecycle.ts';
+import { assertShape } from '../../transaction/assert-shape.ts';
 import type { Connections, DriverPatch, WatchedConnection } from '../../transaction/driver.ts';
 import { patchOnce } from '../../transaction/patch-once.ts';
 import { ownStatements } from './own-statements.ts';
@@ -35,6 +36,8 @@ export const nodeSqliteDriver: DriverPatch = {
         throw new Error(
           `node:sqlite does not tell about transactions before Node 22.16, and this is ${process.versions.node}: use a later Node, or better-sqlite3`,
         );
+      assertShape(prototype, ['exec', 'prepare', 'close']);
+      assertShape(StatementSync?.prototype, running);
       patch(prototype, StatementSync.prototype as Methods, driver, connections);
     });
   },
@@ -50,7 +53,7 @@ function patch(database: Methods, statement: Methods, driver: SqliteDriver, conn
   const { exec, prepare } = database as { exec: Method; prepare: Method };
   const prepared = new WeakMap<object, Prepared>();
   const runOwn = ownStatements(prepare);
-  const connectionOf = (handle: object): WatchedConnection =>
+  const connectionOf = (handle: object): WatchedConnection | undefined =>
     connections.of(handle, (made) => {
       driverIsUsed(driver, fileOf(handle));
       return openSession(
@@ -80,7 +83,7 @@ function patch(database: Methods, statement: Methods, driver: SqliteDriver, conn
       return known === undefined ? send() : tell(known.database, known.text, send);
     };
   }
-  for (const name of ['close', Symbol.dispose]) endWith(database, name, connectionOf);
+  for (const name of ['close', Symbol.dispose]) endWith(database, name, connections);
   if (database.createTagStore !== undefined) patchTagStores(database, tell);
 }
 
@@ -94,17 +97,13 @@ function fileOf(handle: DatabaseSync): string | null {
 }
 
 /** What was not committed goes with the handle. */
-function endWith(
-  database: object,
-  name: string | symbol,
-  connectionOf: (handle: object) => WatchedConnection,
-): void {
+function endWith(database: object, name: string | symbol, connections: Connections): void {
   const methods = database as Record<string | symbol, Method | undefined>;
   const original = methods[name];
   if (original === undefined) return;
   methods[name] = function (this: object, ...args) {
     const result = Reflect.apply(original, this, args);
-    connectionOf(this).answered('none', 'rolled_back');
+    connections.seen(this)?.answered('none', 'rolled_back');
     return result;
   };
 }
@@ -121,11 +120,13 @@ function patchTagStores(database: Methods, tell: Tell): void {
     const prototype = Object.getPrototypeOf(store) as Methods;
     patchOnce(prototype, () => {
       for (const name of running) {
-        const original = prototype[name] as Method;
+        const original = prototype[name];
+        if (typeof original !== 'function') continue;
         prototype[name] = function (this: object, ...given) {
           const owner = owners.get(this);
           const send = (): unknown => Reflect.apply(original, this, given);
-          return owner === undefined ? send() : tell(owner, (given[0] as string[]).join('?'), send);
+          const [parts] = given;
+          return owner === undefined || !Array.isArray(parts) ? send() : tell(owner, parts.join('?'), send);
         };
       }
     });

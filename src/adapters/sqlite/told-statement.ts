@@ -55,7 +55,8 @@ export function openSession(handle: SqliteHandle, connection: WatchedConnection)
  * rolled back then. SQLite itself would have left the transaction open, and takes no ROLLBACK without one, whose error would
  * hide ours: an application that sends it next has an empty one to roll back.
  */
-export function tellStatement<R>(connection: WatchedConnection, text: string, send: () => R): R {
+export function tellStatement<R>(connection: WatchedConnection | undefined, text: string, send: () => R): R {
+  if (connection === undefined) return send();
   const { session } = connection;
   const beginEmpty = refused.get(connection);
   refused.delete(connection);

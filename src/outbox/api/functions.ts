@@ -223,14 +223,7 @@ function isFollowed(handle: object): boolean {
 
 /** On a connection that a driver's patch has seen statements of. */
 function openOn(handle: object, connections: Connections): Transaction | undefined {
-  try {
-    const { current } = connections.of(handle, () => {
-      throw new Error('not seen so far');
-    });
-    return current as Transaction | undefined;
-  } catch {
-    return undefined;
-  }
+  return connections.seen(handle)?.current as Transaction | undefined;
 }
 
 /**

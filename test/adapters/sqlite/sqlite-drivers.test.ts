@@ -7,7 +7,7 @@ import BetterSqlite3 from 'better-sqlite3';
 import { betterSqlite3Driver } from '../../../src/adapters/sqlite/better-sqlite3-driver.ts';
 import { nodeSqliteDriver } from '../../../src/adapters/sqlite/node-sqlite-driver.ts';
 import { runOwnWork } from '../../../src/ground/lifecycle.ts';
-import { createConnections } from '../../../src/transaction/connection.ts';
+import { createConnections } from '../../../src/transaction/connections.ts';
 import { currentScope } from '../../../src/transaction/scope.ts';
 import { Captures, patchDriver } from '../../contract/captured.ts';
 

@@ -2,6 +2,7 @@
 
 import type { Message } from 'kafkajs';
 import { shared } from '../../../ground/lifecycle.ts';
+import type { Logger } from '../../../observe/logger.ts';
 import type { BrokerRecord } from '../../../publish/broker.ts';
 import { produceBody } from '../../kafka/records/produce-request.ts';
 import {
@@ -9,7 +10,7 @@ import {
   encodeCompressedBatch,
   encodeRecordBatch,
 } from '../../kafka/records/record-batch.ts';
-import { knownVersion, versionOfKafkajs } from '../known-kafkajs.ts';
+import { knownVersion, sayUnknown, versionOfKafkajs } from '../known-kafkajs.ts';
 import { frameRoom, type KafkajsEncoder, patchEncoder, RequestFrame } from './request-frame.ts';
 
 /** Records that travel through kafkajs as one message, and are encoded by svc when the request is written. */
@@ -50,29 +51,52 @@ const produceKey = 0;
 /**
  * kafkajs makes a buffer of half a kilobyte for every header and every record, copies each batch six times, and groups the
  * messages of a send in quadratic time. Here one message carries a whole batch through it, to the one place where its bytes
- * are needed: the same bytes, for a fifth of the work. Resolves with `false` where this kafkajs is not the known one.
+ * are needed: the same bytes, for a fifth of the work. Resolves with `false`, and says so, where this kafkajs is not the known one.
  */
-export async function patchProduce(): Promise<boolean> {
-  if ((await versionOfKafkajs()) !== knownVersion) return false;
+export async function patchProduce(
+  logger?: Logger,
+  parts: () => Promise<Parts> = installed,
+): Promise<boolean> {
+  let version: string | undefined;
   try {
-    const [prototype, requests, encoder] = await Promise.all([
-      brokerPrototype(),
-      allRequests(),
-      encoderPrototype(),
-    ]);
+    const found = await parts();
+    version = found.version;
+    const { prototype, requests, encoder } = found;
+    if (version !== knownVersion) throw new Error('another version');
+    if (typeof prototype.produce !== 'function' || typeof encoder.writeEncoder !== 'function')
+      throw new Error('other methods');
     const patched = shared('kafkajs-brokers', () => new WeakSet<object>());
     if (patched.has(prototype)) return true;
     const send = Object.getOwnPropertySymbols(prototype).find(({ description }) =>
       description?.endsWith('sendRequest'),
     );
-    if (send === undefined || typeof prototype.produce !== 'function') return false;
+    if (send === undefined || requests.Produce === undefined) throw new Error('another way to send');
     patchEncoder(encoder);
     patch(prototype, send, requests.Produce);
     patched.add(prototype);
     return true;
   } catch {
+    sayUnknown(logger, version, 'each record goes through it by itself, which takes more CPU and memory');
     return false;
   }
+}
+
+/** What of the kafkajs that is installed is changed here. */
+interface Parts {
+  readonly version: string | undefined;
+  readonly prototype: KafkajsBroker;
+  readonly requests: { readonly Produce: unknown };
+  readonly encoder: KafkajsEncoder;
+}
+
+async function installed(): Promise<Parts> {
+  const [version, prototype, requests, encoder] = await Promise.all([
+    versionOfKafkajs(),
+    brokerPrototype(),
+    allRequests(),
+    encoderPrototype(),
+  ]);
+  return { version, prototype, requests, encoder };
 }
 
 /** kafkajs throws a TypeError when it encodes this: a carrier that lost its load is never stored as a record. */
@@ -88,9 +112,10 @@ function patch(prototype: KafkajsBroker, send: symbol, definition: unknown): voi
   const { produce } = prototype;
 
   prototype.produce = function (options) {
-    const [data] = options.topicData;
-    const [part] = data?.partitions ?? [];
-    const load = part?.messages[0]?.[loadOf];
+    // What the application itself sends goes through here as well.
+    const data = options?.topicData?.[0];
+    const part = data?.partitions?.[0];
+    const load = part?.messages?.[0]?.[loadOf];
     if (data === undefined || part === undefined || load === undefined) return produce.call(this, options);
     const protocol = this.lookupRequest(produceKey, definition)(options);
     const { apiVersion } = protocol.request;

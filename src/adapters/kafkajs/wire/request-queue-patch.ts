@@ -1,6 +1,6 @@
 import { shared } from '../../../ground/lifecycle.ts';
 import type { Logger } from '../../../observe/logger.ts';
-import { knownVersion, versionOfKafkajs } from '../known-kafkajs.ts';
+import { knownVersion, sayUnknown, versionOfKafkajs } from '../known-kafkajs.ts';
 
 /** What this patch touches of the request queue inside kafkajs, one per connection. */
 interface RequestQueue {
@@ -40,26 +40,25 @@ const methods = [
  * (tulios/kafkajs#1751), and ticks every 100 ms to look for requests that timed out. Here both timers run only while
  * there is something to wait for, and neither keeps a process alive. Another version of kafkajs is left as it is.
  */
-export async function patchRequestQueue(logger: Logger): Promise<void> {
-  const [version, prototype] = await Promise.all([versionOfKafkajs(), queuePrototype()]).catch(() => [
-    undefined,
-    undefined,
-  ]);
-  if (
-    version !== knownVersion ||
-    prototype === undefined ||
-    methods.some((name) => typeof prototype[name] !== 'function')
-  ) {
-    const found = version ?? 'of an unknown version';
-    logger.warn(
-      `kafkajs ${found} is not the one that svc knows (${knownVersion}): an idle process may use more CPU and not end by itself`,
-    );
+export async function patchRequestQueue(
+  logger: Logger,
+  parts: () => Promise<readonly [string | undefined, RequestQueue]> = installed,
+): Promise<void> {
+  const [version, prototype] = await parts().catch(() => []);
+  const isKnown =
+    version === knownVersion && methods.every((name) => typeof prototype?.[name] === 'function');
+  if (!isKnown || prototype === undefined) {
+    sayUnknown(logger, version, 'an idle process may use more CPU and not end by itself');
     return;
   }
   const patched = shared('kafkajs-request-queues', () => new WeakSet<object>());
   if (patched.has(prototype)) return;
   patched.add(prototype);
   patch(prototype);
+}
+
+async function installed(): Promise<readonly [string | undefined, RequestQueue]> {
+  return Promise.all([versionOfKafkajs(), queuePrototype()]);
 }
 
 async function queuePrototype(): Promise<RequestQueue> {
