@@ -10,6 +10,7 @@ Usage: dlq-recovery.sh [--list] [--topic <topic>] [--broker <host:port,...>] [--
   --list     only list; without it, events are sent
   --topic    without --dir, --file and --s3: the dead letter topic (default: svc.broker.dlq-topic)
              with them: where events go whose own topic is not known
+  --meant-for  only events for this topic, also if the configuration does not have it (--topic of svc)
   --broker   addresses of the brokers (default: svc.broker.bootstrap-servers)
   --dir      folder of backup files, instead of the dead letter topic
   --file     one backup file
@@ -23,7 +24,7 @@ list=no topic='' dir='' file='' s3=''
 count=$#
 while [ "$count" -gt 0 ]; do
   case $1 in # --topic=orders is --topic orders.
-    --topic=* | --dir=* | --file=*)
+    --topic=* | --dir=* | --file=* | --meant-for=*)
       name=${1%%=*} value=${1#*=}
       shift
       set -- "$name" "$value" "$@"
@@ -34,13 +35,14 @@ while [ "$count" -gt 0 ]; do
     --help | -h) usage; exit 0 ;;
     --list) list=yes ;;
     --s3) s3=--s3 ;;
-    --topic | --dir | --file)
+    --topic | --meant-for | --dir | --file)
       if [ "$count" -lt 2 ] || [ -z "$2" ]; then
         echo "dlq-recovery.sh: $1 needs a value" >&2
         exit 2
       fi
       case $1 in
         --topic) topic=$2 ;;
+        --meant-for) set -- "$@" --topic "$2" ;;
         --dir) dir=$2 ;;
         --file) file=$2 ;;
       esac

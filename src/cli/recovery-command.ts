@@ -7,6 +7,7 @@ import { createListing } from './listing.ts';
 import { recoveryConfig } from './recovery-config.ts';
 import { type RecoveryOptions, WrongUse } from './recovery-options.ts';
 import { createProgressBar, onRequest, summaryLines, summaryOf } from './recovery-output.ts';
+import { createTopicRefusal } from './written-topics.ts';
 
 export type Action = 'list' | 'send';
 
@@ -35,6 +36,11 @@ export async function runRecoveryCommand(
   const isSending = action === 'send' && !options.isDryRun;
   const isListing = action === 'list' || options.isDryRun;
   if (isSending || place.kind === 'dlq') checkBroker();
+  const refusalOf = createTopicRefusal(
+    config,
+    [...options.topics, options.to],
+    [config.broker.dlqTopic, place.kind === 'dlq' ? place.topic : undefined],
+  );
   const bar = createProgressBar(process.stderr);
   let isStopped = false;
   const stop = (): void => {
@@ -56,6 +62,7 @@ export async function runRecoveryCommand(
       isSending,
       accept: options.accept,
       fallbackTopic: options.to,
+      refusalOf: action === 'send' ? refusalOf : undefined,
       ratePerSecond: options.ratePerSecond,
       isStopped: () => isStopped,
       onProgress: (report, total) => {

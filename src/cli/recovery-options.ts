@@ -20,6 +20,8 @@ export interface RecoveryOptions {
   readonly config: string | undefined;
   readonly broker: string | undefined;
   readonly to: string | undefined;
+  /** Only events that are meant for these. */
+  readonly topics: readonly string[];
   readonly ratePerSecond: number;
   readonly isDryRun: boolean;
   readonly isJson: boolean;
@@ -51,6 +53,7 @@ export function parseRecoveryOptions(args: readonly string[], ownNames: readonly
     config: text('config'),
     broker: text('broker'),
     to: text('to'),
+    topics: topics ?? [],
     ratePerSecond: rateOf(text('rate')),
     isDryRun: values['dry-run'] === true,
     isJson: values.json === true,

@@ -1,3 +1,4 @@
+import fs from 'node:fs';
 import type { Names } from '../config/check/names.ts';
 import type { Config } from '../config/config.ts';
 import { readKeyText } from '../ground/key-text.ts';
@@ -38,12 +39,18 @@ export function openProvider({ keys, aws, vault }: KmsConfig, type: 'aws' | 'vau
     opening ??= openKeyProvider(type, settings);
     return opening as Promise<P>;
   };
+  const { tokenFile } = vault;
+  const watch =
+    type === 'vault' && tokenFile !== undefined
+      ? (onChange: () => void) => watchFile(tokenFile, onChange)
+      : undefined;
   const close = async () => (await opening?.catch(() => undefined))?.close?.();
   if (type === 'vault' && engine !== 'transit') {
     return {
       name: `vault-${engine}`,
       supportsEnvelopeEncryption: false,
       getKey: async (keyId) => (await open<StaticKeyProvider>()).getKey(keyId),
+      ...(watch && { watch }),
       close,
     };
   }
@@ -52,8 +59,15 @@ export function openProvider({ keys, aws, vault }: KmsConfig, type: 'aws' | 'vau
     supportsEnvelopeEncryption: true,
     generateDataKey: async (keyId) => (await open<EnvelopeKeyProvider>()).generateDataKey(keyId),
     decryptDataKey: async (keyId, key) => (await open<EnvelopeKeyProvider>()).decryptDataKey(keyId, key),
+    ...(watch && { watch }),
     close,
   };
+}
+
+/** By looking once a second: links that Kubernetes swaps, and files that are not there yet, are seen as well. */
+function watchFile(file: string, onChange: () => void): () => void {
+  fs.watchFile(file, { interval: 1_000, persistent: false }, onChange);
+  return () => fs.unwatchFile(file, onChange);
 }
 
 function single(names: Names | undefined): Record<string, string> | undefined {

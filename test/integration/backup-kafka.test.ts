@@ -48,7 +48,7 @@ requiring('kafka', 'svc backup restore to a real Kafka', function () {
       const topic = await topicOf(client);
       await fill(directory, topic, 1_200);
       const env = { SVC_BROKER_CLIENT: client };
-      const args = ['backup', 'restore', '--dir', directory, ...broker, '--json'];
+      const args = ['backup', 'restore', '--dir', directory, '--topic', topic, ...broker, '--json'];
       const first = await runSvc(args, { cwd: '/', env });
       assert.deepEqual([first.code, first.stderr], [0, '']);
       assert.equal(JSON.parse(first.stdout).sent, 1_200);
@@ -70,7 +70,7 @@ requiring('kafka', 'svc backup restore to a real Kafka', function () {
     const directory = freshPath();
     const topic = await topicOf('killed');
     await fill(directory, topic, 600);
-    const args = ['backup', 'restore', '--dir', directory, ...broker];
+    const args = ['backup', 'restore', '--dir', directory, '--topic', topic, ...broker];
     const running = spawn(process.execPath, [main, ...args, '--rate', '100'], { cwd: '/', stdio: 'ignore' });
     const isUnderWay = (): boolean => readdirSync(directory).some((name) => name.endsWith('.done'));
     for (const end = Date.now() + 30_000; !isUnderWay(); await sleep(20)) assert.ok(Date.now() < end);
@@ -92,9 +92,8 @@ requiring('kafka', 'svc backup restore to a real Kafka', function () {
     const directory = freshPath();
     await fill(directory, 'nowhere', 20);
     const names = namesIn(directory);
-    const end = await runSvc(['backup', 'restore', '--dir', directory, '--broker', '127.0.0.1:1'], {
-      cwd: '/',
-    });
+    const args = ['backup', 'restore', '--dir', directory, '--topic', 'nowhere', '--broker', '127.0.0.1:1'];
+    const end = await runSvc(args, { cwd: '/' });
     assert.equal(end.code, 1);
     assert.match(end.stderr, /0 of 20 events sent/);
     assert.match(end.stderr, /cannot reach Kafka at 127\.0\.0\.1:1 \(ECONNREFUSED\)/);

@@ -1,12 +1,17 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { resolve } from 'node:path';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import kafkajs from 'kafkajs';
 import { createKafkajsBroker } from '../../src/adapters/kafkajs/kafkajs-broker.ts';
 import { partitionOfKey } from '../../src/publish/main/partitioner.ts';
 import { createDlqTier } from '../../src/publish/tiers/dlq-tier.ts';
+import { newTopic } from '../contract/broker.ts';
 import { failedEvent } from '../publish/failed-event.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { requiring } from '../support/requires.ts';
+import { type CommandEnd, runSvc } from '../support/run-svc.ts';
 
 const main = resolve(import.meta.dirname, '../../src/cli/main.ts');
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
@@ -75,13 +80,13 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
   it('recovers one topic, then the rest, then nothing: same bytes, key, headers and partition', async () => {
     const first = await svc('recover', '--topic', invoices);
     assert.deepEqual([first.code, first.report.sent], [0, count / 3], first.stderr);
-    const second = await svc('recover');
+    const second = await svc('recover', '--topic', orders, '--topic', invoices);
     assert.deepEqual(
       [second.code, second.report.sent, second.report.skipped],
       [0, (count * 2) / 3, 0],
       second.stderr,
     );
-    const third = await svc('recover');
+    const third = await svc('recover', '--topic', orders, '--topic', invoices);
     assert.deepEqual([third.code, third.report.sent], [0, 0], third.stderr);
 
     const records = [...(await kafka.read(orders)), ...(await kafka.read(invoices))];
@@ -94,6 +99,61 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
       assert.equal(partition, partitionOfKey(record.key as string, 3));
     }
   });
+
+  for (const client of ['kafkajs', 'platformatic']) {
+    it(`${client}: sends to topics of the configuration and of --topic only, makes none, and leaves the others`, async () => {
+      const [own, other, letters] = [newTopic(), newTopic(), newTopic()];
+      const missing = newTopic();
+      for (const topic of [own, other, letters]) await kafka.createTopic(topic);
+      const meant = [own, other, missing, letters, '__consumer_offsets'];
+      const producer = new kafkajs.Kafka({ brokers: kafka.brokers, logLevel: 0 }).producer();
+      await producer.connect();
+      await producer.send({
+        topic: letters,
+        messages: meant.map((originalTopic, n) => ({
+          value: JSON.stringify({ eventId: `${n}`, originalTopic, originalPayload: '{}' }),
+        })),
+      });
+      await producer.disconnect();
+      const folder = mkdtempSync(join(tmpdir(), 'svc-dlq-'));
+      const broker = { client, bootstrapServers: kafka.brokers, topic: own, dlqTopic: letters };
+      writeFileSync(join(folder, 'svc.config.json'), JSON.stringify({ svc: { broker } }));
+      const recover = (...args: string[]): Promise<CommandEnd> =>
+        runSvc(['dlq', 'recover', ...args], { cwd: folder });
+      const noTopic = (topic: string): string =>
+        `not sent: 1 event: the configuration has no topic "${topic}": if they belong there, send them with --topic ${topic}`;
+
+      const dry = await recover('--dry-run');
+      assert.ok(dry.stderr.includes(noTopic(other)), dry.stderr);
+      const first = await recover();
+      assert.equal(first.code, 1);
+      assert.match(first.stderr, /: 1 of 5 events sent to their topics$/m);
+      for (const topic of [other, missing, '__consumer_offsets'])
+        assert.ok(first.stderr.includes(noTopic(topic)), first.stderr);
+      assert.ok(first.stderr.includes(`topic "${letters}" is that of the dead letters themselves`));
+
+      const named = [other, missing, letters, '__consumer_offsets'].flatMap((topic) => ['--topic', topic]);
+      const second = await recover(...named);
+      assert.equal(second.code, 1);
+      assert.match(second.stderr, /: 1 of 4 events sent to their topics$/m);
+      assert.match(second.stderr, new RegExp(`not sent: 1 event: topic "${missing}" does not exist`));
+      assert.match(
+        second.stderr,
+        /topic "__consumer_offsets" is one of Kafka's own, to which no client may write/,
+      );
+      assert.ok(second.stderr.includes(`topic "${letters}" is that of the dead letters themselves`));
+
+      assert.deepEqual(
+        [await kafka.count(own), await kafka.count(other), await kafka.count(letters)],
+        [1, 1, 5],
+      );
+      const admin = new kafkajs.Kafka({ brokers: kafka.brokers, logLevel: 0 }).admin();
+      await admin.connect();
+      assert.ok(!(await admin.listTopics()).includes(missing));
+      await admin.disconnect();
+      rmSync(folder, { recursive: true });
+    });
+  }
 
   it('a topic that is not there is one line', async () => {
     const all = [main, 'dlq', 'list', '--dlq-topic', 'nothing-here', '--broker', kafka.brokers.join(',')];

@@ -34,6 +34,10 @@ describe('scripts/dlq-recovery.sh', function () {
       'backup restore --rate 5 --type A --type B --dir d',
     ],
     [['--s3', '--list', '--topic', 'orders'], 'backup list --s3 --to orders'],
+    [
+      ['--meant-for', 'a', '--topic', 'dead', '--meant-for=b'],
+      'dlq recover --topic a --topic b --dlq-topic dead',
+    ],
     [['--s3', '--rate', '5'], 'backup restore --rate 5 --s3'],
     [['--since', '2h', '--dry-run'], 'dlq recover --since 2h --dry-run'],
   ] as const) {

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createAwsKmsKeyProvider } from '../../src/adapters/aws-kms/aws-kms-key-provider.ts';
 import { createVaultKeyProvider } from '../../src/adapters/vault/vault-key-provider.ts';
+import type { Config } from '../../src/config/config.ts';
 import { createDecryptionKeys, decryptFields } from '../../src/consumer.ts';
 import {
   createSealer,
@@ -10,6 +14,7 @@ import {
   type SealerOptions,
 } from '../../src/protect/keys/create-sealer.ts';
 import type { KeyProvider } from '../../src/protect/keys/key-provider.ts';
+import { openProvider } from '../../src/start/keys.ts';
 import { codeOf, rejection } from '../contract/key-provider.ts';
 import { type HttpFront, startHttpFront } from '../support/http-front.ts';
 import { startKms } from '../support/kms.ts';
@@ -169,6 +174,39 @@ requiring('own-vault', 'keys from Vault', function () {
       'b@example.com',
     );
     assert.equal(await codeOf(decryptFields(envelope([older]), keys(), { only })), 'SVC_PROTECT_KEY_REFUSED');
+  });
+
+  it('are there within three seconds of a new token in its file, which nobody but the cache has asked for', async () => {
+    const mount = await vault.mount('transit');
+    await vault.call('POST', `${mount}/keys/customer`, {});
+    const folder = mkdtempSync(join(tmpdir(), 'svc-token-'));
+    const tokenFile = join(folder, 'token');
+    writeFileSync(tokenFile, 'expired');
+    const kms = {
+      ...{ keys: { customer: 'customer' }, aws: {} },
+      vault: { address: vault.address, tokenFile, mode: 'transit', mountPath: mount },
+    };
+    const sealer = sealerOf(openProvider(kms as unknown as Config['pii']['kms'], 'vault'));
+    await assert.rejects(sealer.ready(), { code: 'SVC_PROTECT_KEY_REFUSED' });
+    await sleep(1_500);
+    writeFileSync(tokenFile, vault.token);
+    const sinceMs = performance.now();
+    const isUsable = (): boolean => sealer.keyStates().some(({ usable }) => usable);
+    while (!isUsable()) {
+      assert.ok(performance.now() - sinceMs < 3_000, 'no key within three seconds');
+      await sleep(50);
+    }
+    rmSync(folder, { recursive: true });
+  });
+
+  it('are there within three seconds where events are refused meanwhile', async () => {
+    const mount = await vault.mount('transit');
+    const sealer = sealerOf(open('transit', mount));
+    await assert.rejects(sealer.ready(), { code: 'SVC_PROTECT_KEY_REFUSED' });
+    assert.throws(() => sealer.encrypt('a@example.com', field));
+    await vault.call('POST', `${mount}/keys/customer`, {});
+    await sleep(3_000);
+    assert.match(sealer.encrypt('a@example.com', field), /^ENC\(/);
   });
 
   it('of a K/V store are the same for whoever reads them', async () => {

@@ -1,4 +1,4 @@
-import { topicNameForm } from '../../ground/event-fields.ts';
+import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
 import type { SendFailure, SendFailureKind } from '../../publish/broker.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import type { TokenError } from './token/request-token.ts';
@@ -32,7 +32,9 @@ export function withoutToken({ isRetriable, message, code }: TokenError): SendFa
 }
 
 export function invalidTopic(scene: FailureScene): Reason {
-  const message = `Kafka refuses the name of ${topicName(scene)}: ${topicNameForm}`;
+  const message = topicNamePattern.test(scene.topic ?? '')
+    ? `${topicName(scene)} is one of Kafka's own, to which no client may write`
+    : `Kafka refuses the name of ${topicName(scene)}: ${topicNameForm}`;
   return { kind: 'fatal', message, cause: 'INVALID_TOPIC_EXCEPTION' };
 }
 

@@ -50,5 +50,7 @@ export interface KafkaClientOptions {
   readonly acks?: KafkaAcks | undefined;
   /** Default `none`. `snappy` and `lz4` are for platformatic only. */
   readonly compression?: KafkaCompression | undefined;
+  /** `false`: Kafka is never asked to make a topic that is not there. Default: where its brokers do so. */
+  readonly makesTopics?: false | undefined;
   readonly logger: Logger;
 }

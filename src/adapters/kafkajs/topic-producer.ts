@@ -41,6 +41,7 @@ export interface TopicProducerOptions {
   readonly open: OpenKafkajsClient;
   readonly seedCount: number;
   readonly requestTimeoutMs: number;
+  readonly makesTopics: boolean;
   readonly acks: number;
   /** As kafkajs numbers it. */
   readonly compression: number;
@@ -62,6 +63,7 @@ export function createTopicProducer(options: TopicProducerOptions): TopicProduce
   const producer: Producer = client.kafka.producer({
     retry: { retries: 0 },
     metadataMaxAge: metadataMaxAgeMs,
+    allowAutoTopicCreation: options.makesTopics,
     createPartitioner: () => {
       const partitionOf = client.createPartitioner();
       // Called with the very metadata by which kafkajs chooses the broker, right before it does.

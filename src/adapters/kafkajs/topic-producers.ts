@@ -127,8 +127,9 @@ export function createTopicProducers(open: OpenKafkajsClient, options: KafkajsCl
 function settingsOf(
   options: KafkajsClientOptions,
 ): Omit<TopicProducerOptions, 'topic' | 'open' | 'onAnswer'> {
-  const { brokers, requestTimeoutMs, acks = 'all', compression = 'none' } = options;
+  const { brokers, requestTimeoutMs, acks = 'all', compression = 'none', makesTopics = true } = options;
   return {
+    makesTopics,
     seedCount: brokers.length,
     requestTimeoutMs,
     acks: ackNumbers[acks],

@@ -106,7 +106,7 @@ export function createTopics(
   }
 
   async function fetch(topic: string): Promise<Topic> {
-    const answer = await ask([topic], true);
+    const answer = await ask([topic], options.makesTopics !== false);
     const addresses = new Map(answer.brokers.map(({ nodeId, host, port }) => [nodeId, { host, port }]));
     const leaders: (Address | undefined)[] = [];
     for (const { partitionIndex, leaderId } of answer.topics[0]?.partitions ?? [])

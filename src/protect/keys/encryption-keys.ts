@@ -1,6 +1,6 @@
 import type { SvcError } from '../../ground/errors.ts';
 import { type EncryptionKey, toHead } from './cipher-text.ts';
-import { type KeyCacheSettings, retryDelayMs } from './key-cache-options.ts';
+import { type KeyCacheSettings, refusingRetryMs, retryDelayMs } from './key-cache-options.ts';
 import { type KeyCalls, singleFlight } from './key-calls.ts';
 import { checkKeyId } from './key-id.ts';
 import { type KeyProvider, keyProviderError, toProviderError } from './key-provider.ts';
@@ -45,7 +45,9 @@ interface Entry {
 interface Failure {
   readonly error: SvcError;
   readonly count: number;
-  readonly retryAtMs: number;
+  retryAtMs: number;
+  /** The soonest that a refused event may bring that forward to. */
+  readonly refusingAtMs: number;
 }
 
 export function createEncryptionKeys(
@@ -63,6 +65,8 @@ export function createEncryptionKeys(
   const flight = singleFlight<EncryptionKey>();
   let epoch = 0;
   let closed = false;
+  /** While a key cannot be had. */
+  let endWatch: (() => void) | undefined;
 
   async function ask(keyId: string): Promise<EncryptionKey> {
     if (!provider.supportsEnvelopeEncryption)
@@ -95,6 +99,7 @@ export function createEncryptionKeys(
   function store(keyId: string, encryption: EncryptionKey): void {
     if (closed) return;
     failures.delete(keyId);
+    if (failures.size === 0) stopWatching();
     if (!entries.delete(keyId) && entries.size >= maxEntries) forget(entries.keys().next().value as string);
     const counter = provider.supportsEnvelopeEncryption ? undefined : counterOf(encryption);
     entries.set(keyId, { encryption, fetchedAtMs: clock.monotonic(), messages: 0, counter });
@@ -112,8 +117,12 @@ export function createEncryptionKeys(
     if (closed) return;
     const count = (failures.get(keyId)?.count ?? 0) + 1;
     const delayMs = retryDelayMs(count, error.code !== 'SVC_PROTECT_KEY_UNAVAILABLE');
-    failures.set(keyId, { error, count, retryAtMs: clock.monotonic() + delayMs });
+    const nowMs = clock.monotonic();
+    failures.set(keyId, { error, count, retryAtMs: nowMs + delayMs, refusingAtMs: nowMs + refusingRetryMs });
     loadIn(keyId, delayMs);
+    endWatch ??= provider.watch?.(() => {
+      for (const failed of failures.keys()) loadQuietly(failed);
+    });
     if (count > 1) return;
     settings.onFailure({ keyId, error, usable: isUsable(entries.get(keyId), clock.monotonic()) });
   }
@@ -136,6 +145,19 @@ export function createEncryptionKeys(
     if (!closed && (failure === undefined || clock.monotonic() >= failure.retryAtMs)) loadQuietly(keyId);
   }
 
+  /** An event is refused: the next attempt is for it. */
+  function loadSoon(keyId: string): void {
+    const failure = failures.get(keyId);
+    if (failure === undefined || failure.retryAtMs <= failure.refusingAtMs) return;
+    failure.retryAtMs = failure.refusingAtMs;
+    loadIn(keyId, Math.max(0, failure.refusingAtMs - clock.monotonic()));
+  }
+
+  function stopWatching(): void {
+    endWatch?.();
+    endWatch = undefined;
+  }
+
   function forget(keyId: string): void {
     entries.delete(keyId);
     clearTimeout(timers.get(keyId));
@@ -153,7 +175,10 @@ export function createEncryptionKeys(
       const nowMs = clock.monotonic();
       const due = !entry || nowMs - entry.fetchedAtMs > ttlMs || entry.messages >= maxMessages * 0.8;
       if (due) loadIfDue(checkKeyId(keyId));
-      if (!isUsable(entry, nowMs)) throw unavailable(keyId, failures.get(keyId)?.error);
+      if (!isUsable(entry, nowMs)) {
+        loadSoon(keyId);
+        throw unavailable(keyId, failures.get(keyId)?.error);
+      }
       if (entry.counter === undefined) entry.messages++;
       else entry.counter.count();
       return entry.encryption;
@@ -185,6 +210,7 @@ export function createEncryptionKeys(
 
     close() {
       closed = true;
+      stopWatching();
       for (const keyId of timers.keys()) clearTimeout(timers.get(keyId));
       for (const map of [timers, entries, failures, counted]) map.clear();
     },

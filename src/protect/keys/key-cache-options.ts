@@ -44,6 +44,8 @@ export function keyCacheSettings(options: KeyCacheOptions): KeyCacheSettings {
 
 const firstRetryMs = 1_000;
 const longestRetryMs = 30_000;
+/** After a failure, while events are refused for want of the key: nobody keeps them. */
+export const refusingRetryMs = 2_000;
 
 /** Twice as long after each failure in a row; at once the longest where only a person can help. */
 export function retryDelayMs(failures: number, refused: boolean): number {

@@ -19,6 +19,8 @@ export interface RecoverOptions {
   readonly accept: (event: StoredEvent) => boolean;
   /** Where events go whose topic is not known. Without it they stay. */
   readonly fallbackTopic?: string | undefined;
+  /** Why nothing is sent to a topic; one line. Such events stay. */
+  readonly refusalOf?: ((topic: string) => string | undefined) | undefined;
   /**
    * What was not sent holds up all that comes after it in its partition, and no other: partitions are sent to side by side,
    * and one that fails does not end the run while others get through. An event that its topic never takes holds up nothing.
@@ -105,7 +107,8 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     report.matched += accepted.length;
     report.skipped += events.length - accepted.length;
     for (const event of accepted) options.onEvent?.(event);
-    if (!options.dryRun && accepted.length > 0) await sendBatch(accepted);
+    if (options.dryRun) for (const event of accepted) count([event], refusalOf(event));
+    else if (accepted.length > 0) await sendBatch(accepted);
     options.onProgress?.(report);
     report.isInterrupted = options.isStopped();
     if (report.stoppedBy !== undefined || report.isInterrupted || options.isOver?.() === true) break;
@@ -141,11 +144,12 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
 
   async function byPartition(events: readonly StoredEvent[]): Promise<Group[]> {
     const groups = new Map<string, Group>();
-    await askForCounts(events);
+    await askForCounts(events.filter((event) => refusalOf(event) === undefined));
     for (const event of events) {
+      const refusal = refusalOf(event);
       const topic = event.topic ?? options.fallbackTopic;
-      if (topic === undefined) {
-        fail([event], 'their topic is not known: recover them with --to <topic>');
+      if (topic === undefined || refusal !== undefined) {
+        fail([event], refusal ?? 'their topic is not known: recover them with --to <topic>');
         continue;
       }
       const count = counts.get(topic);
@@ -156,6 +160,10 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
       group.events.push(event);
     }
     return [...groups.values()];
+  }
+
+  function refusalOf({ topic = options.fallbackTopic }: StoredEvent): string | undefined {
+    return topic === undefined ? undefined : options.refusalOf?.(topic);
   }
 
   /** What is not known yet is asked for again with each batch: the first send to a topic may have made it. */
@@ -223,8 +231,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     const place = await source.setAside?.(events);
     if (place === undefined) return false;
     report.setAside += events.length;
-    const reason = `set aside in ${place}: ${message}`;
-    report.problems.set(reason, (report.problems.get(reason) ?? 0) + events.length);
+    count(events, `set aside in ${place}: ${message}`);
     return true;
   }
 
@@ -255,7 +262,11 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
 
   function fail(events: readonly StoredEvent[], reason: string): void {
     report.failed += events.length;
-    report.problems.set(reason, (report.problems.get(reason) ?? 0) + events.length);
+    count(events, reason);
+  }
+
+  function count(events: readonly StoredEvent[], reason: string | undefined): void {
+    if (reason !== undefined) report.problems.set(reason, (report.problems.get(reason) ?? 0) + events.length);
   }
 }
 

@@ -5,6 +5,7 @@ import type { AccessReport } from '../../publish/broker-access.ts';
 import { openBrokerAccess } from '../adapters.ts';
 import { isLeasedInKafka } from '../ids.ts';
 import { brokerSettingsOf } from '../settings.ts';
+import { topicsOf } from './recovery.ts';
 
 /** With the group that was asked for. */
 export type BrokerReport = AccessReport & { readonly groupName: string | undefined };
@@ -20,9 +21,8 @@ export async function inspectBroker(
   logger: Logger,
   limitMs = longestMs,
 ): Promise<BrokerReport> {
-  const { broker, targets, idGenerator } = config;
-  const named = [broker.topic, ...targets.map(({ topic }) => topic), broker.dlqTopic];
-  const topics = [...new Set(named.filter((topic) => topic !== undefined && topic !== ''))] as string[];
+  const { broker, idGenerator } = config;
+  const topics = [...new Set([...topicsOf(config), ...(broker.dlqTopic ? [broker.dlqTopic] : [])])];
   const group = isLeasedInKafka(config) ? idGenerator.group : undefined;
   const ending = new AbortController();
   const where = broker.bootstrapServers.join(', ');

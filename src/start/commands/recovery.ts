@@ -32,6 +32,8 @@ export interface RecoveryRequest {
   readonly accept: (event: StoredEvent) => boolean;
   /** Where events go whose topic is not known. */
   readonly fallbackTopic: string | undefined;
+  /** Why nothing is written to a topic; one line. */
+  readonly refusalOf?: ((topic: string) => string | undefined) | undefined;
   /** Events a second; 0: no limit. */
   readonly ratePerSecond: number;
   readonly isStopped: () => boolean;
@@ -46,6 +48,12 @@ export interface RecoveryResult extends RecoverReport {
 }
 
 const holdMs = 60_000;
+
+/** Those that the configuration sends events to. */
+export function topicsOf({ broker, targets }: Config): string[] {
+  const named = [broker.topic, ...targets.map(({ topic }) => topic)];
+  return [...new Set(named.filter((topic) => topic !== undefined && topic !== ''))] as string[];
+}
 
 /** Builds what one recovery command needs, runs it, and takes it down again. Rejects with one-line errors. */
 export async function runRecovery(
@@ -64,7 +72,10 @@ export async function runRecovery(
 
 async function openAndRun(config: Config, logger: Logger, request: RecoveryRequest): Promise<RecoveryResult> {
   const source = await openSource(config, logger, request.place);
-  const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
+  const broker = openBroker(config.broker.client, {
+    ...brokerSettingsOf(config, logger),
+    makesTopics: false,
+  });
   try {
     await source.open(request.isSending);
     const total = await source.count();
@@ -92,6 +103,7 @@ function run(
     partitionOf,
     accept: request.accept,
     fallbackTopic: request.fallbackTopic,
+    refusalOf: request.refusalOf,
     ratePerSecond: request.ratePerSecond,
     dryRun: !request.isSending,
     clock: systemClock,

@@ -186,7 +186,9 @@ describe('backup and its way back', function () {
     const running = await startApp({
       app,
       files: {
-        'svc.config.json': configOf([], { broker: { 'dlq-topic': 'dead', 'dlq-format': 'recovery' } }),
+        'svc.config.json': configOf([], {
+          broker: { topic: 'orders', 'dlq-topic': 'dead', 'dlq-format': 'recovery' },
+        }),
         'main.mjs': `
           import { publish } from 'svc';
           for (let id = 0; id < 4; id++) {
@@ -200,7 +202,10 @@ describe('backup and its way back', function () {
     const { folder } = running;
     const list = await svc(folder, 'dlq', 'list', '--type', 'ODD');
     assert.equal(list.stdout.match(/\tODD\tx{249}\t/g)?.length, 2);
-    const refused = await svc(folder, 'dlq', 'recover', '--type', 'ODD');
+    const notOurs = await svc(folder, 'dlq', 'recover', '--type', 'ODD');
+    assert.equal(notOurs.code, 1);
+    assert.match(notOurs.stderr, /not sent: 2 events: the configuration has no topic "x{249}"/);
+    const refused = await svc(folder, 'dlq', 'recover', '--type', 'ODD', '--topic', 'x'.repeat(249));
     assert.equal(refused.code, 1);
     assert.match(refused.stderr, /longer than 248 characters/);
     writeFileSync(

@@ -114,20 +114,72 @@ describe('key cache', () => {
       assert.throws(() => cache.current('k'), isUnavailable);
     });
 
-    it('asks again after 1, 2, 4, 8, 16, 30, 30 seconds, whatever the load', async () => {
+    for (const [what, uses, expected] of [
+      ['1, 2, 4, 8, 16, 30, 30 seconds, where nobody wants the key', 0, [1, 3, 7, 15, 31, 61, 91]],
+      ['2 seconds while events are refused, whatever the load', 50, [1, 3, 5, 7, 9, 11, 13, 15, 17, 19]],
+    ] as const) {
+      it(`asks again after ${what}`, async () => {
+        open();
+        service.failure = unavailable();
+        await assert.rejects(cache.fetch('k'), isUnavailable);
+        const asked: number[] = [];
+        for (let second = 1; second <= (expected.at(-1) ?? 0); second++) {
+          const before = service.generated.length;
+          await time.tickAsync(1_000);
+          for (let use = 0; use < uses; use++) assert.throws(() => cache.current('k'), isUnavailable);
+          await time.tickAsync(0);
+          if (service.generated.length > before) asked.push(second);
+        }
+        assert.deepEqual(asked, expected);
+        assert.equal(service.generated.length, 1 + asked.length);
+      });
+    }
+
+    it('one refused event brings the next attempt forward, to two seconds after the last and not sooner', async () => {
       open();
-      service.failure = unavailable();
-      await assert.rejects(cache.fetch('k'), isUnavailable);
-      const asked: number[] = [];
-      for (let second = 1; second <= 95; second++) {
-        const before = service.generated.length;
-        await time.tickAsync(1_000);
-        for (let use = 0; use < 50; use++) assert.throws(() => cache.current('k'), isUnavailable);
-        await time.tickAsync(0);
-        if (service.generated.length > before) asked.push(second);
-      }
-      assert.deepEqual(asked, [1, 3, 7, 15, 31, 61, 91]);
-      assert.equal(service.generated.length, 1 + asked.length);
+      service.failure = refused();
+      await assert.rejects(cache.fetch('k'));
+      await time.tickAsync(500);
+      assert.throws(() => cache.current('k'), isUnavailable);
+      service.failure = undefined;
+      await time.tickAsync(1_499);
+      assert.throws(() => cache.current('k'), isUnavailable);
+      assert.deepEqual(service.generated, ['k']);
+      await time.tickAsync(1);
+      assert.equal(cache.current('k').id, 'k');
+    });
+
+    it('after a long failure it asks at the next refused event at once', async () => {
+      open();
+      service.failure = refused();
+      await assert.rejects(cache.fetch('k'));
+      await time.tickAsync(10_000);
+      service.failure = undefined;
+      assert.throws(() => cache.current('k'), isUnavailable);
+      await time.tickAsync(0);
+      assert.equal(cache.current('k').id, 'k');
+    });
+
+    it('asks at once when what the provider signs in with changes, which it watches only while a key fails', async () => {
+      const watching = new Set<() => void>();
+      const watched = Object.assign(service, {
+        watch(onChange: () => void) {
+          watching.add(onChange);
+          return () => void watching.delete(onChange);
+        },
+      });
+      cache = createKeyCache(watched);
+      await cache.fetch('fine');
+      assert.equal(watching.size, 0);
+      service.failure = refused();
+      await assert.rejects(cache.fetch('k'));
+      await assert.rejects(cache.fetch('k2'));
+      assert.equal(watching.size, 1);
+      service.failure = undefined;
+      for (const tell of watching) tell();
+      await time.tickAsync(0);
+      assert.deepEqual([cache.current('k').id, cache.current('k2').id], ['k', 'k2']);
+      assert.equal(watching.size, 0);
     });
 
     it('tells of the first failure in a row, and whether the present key goes on', async () => {

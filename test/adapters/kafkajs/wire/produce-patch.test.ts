@@ -43,6 +43,7 @@ requiring('kafka', 'a batch as one message of kafkajs', function () {
     const topic = `carried-${process.hrtime.bigint()}`;
     await kafka.createTopic(topic, { partitions: 2 });
     const settings = {
+      makesTopics: true,
       seedCount: 1,
       requestTimeoutMs: 5_000,
       acks: -1,
