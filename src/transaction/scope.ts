@@ -106,7 +106,8 @@ export class Scope implements Beginner {
       if (use.transaction.isOpen || use.wroteAt === undefined) continue;
       if (stands(use)) {
         this.wroteOutside = true;
-        this.outlived = use.transaction.ended;
+        // It never began, and held nothing.
+        if (use.transaction.ended !== 'rolled_back') this.outlived = use.transaction.ended;
       } else this.hasLost = true;
     }
     this.used = this.used.filter(({ transaction }) => transaction.isOpen);

@@ -278,7 +278,7 @@ function configuration(module: string): string {
     outbox: { aggregateType: 'order', aggregateId: id, ...result },
   });
   const targets = [
-    ...['place', 'placeTwo', 'announce'].map((name) => target(name, '#args[1]')),
+    ...['place', 'placeTwo', 'placeSlowly', 'announce'].map((name) => target(name, '#args[1]')),
     ...['placeOwn', 'placeByHand'].map((name) => target(name, '#args[0]')),
     target('placeOpened', '#result.id'),
     target('placeOwnResult', '#result.id', { result: 'transaction' }),
