@@ -64,8 +64,10 @@ export class Connection implements WatchedConnection {
         return this.commits(course, takesRows && isAlone);
       }
       // ROLLBACK; BEGIN in one text: the next one is told by the answer.
-      if (kind.is === 'rollback' || (course === before && all.some(({ is }) => is === 'rollback')))
+      if (kind.is === 'rollback' || (course === before && all.some(({ is }) => is === 'rollback'))) {
         course.rollbackIsSent = true;
+        course.rollbackGoesOn = kind.all !== undefined || /\bchain\b/i.test(text);
+      }
       if (kind.is !== 'rollback')
         return this.afterHeld(
           course,
@@ -112,9 +114,9 @@ export class Connection implements WatchedConnection {
       else queueMicrotask(() => this.forgetUnbegun());
       return;
     }
-    // COMMIT AND CHAIN: the next one is open already. The answer to ROLLBACK TO is the same as to ROLLBACK.
+    // COMMIT AND CHAIN: the next one is open already.
     const isNext =
-      ended === 'committed' || ended === 'unknown' || (ended === 'rolled_back' && first?.rollbackIsSent);
+      ended === 'committed' || ended === 'unknown' || (ended === 'rolled_back' && this.isRollback(first));
     if (isNext && first?.isConfirmed) this.end(first, ended);
     const course = this.courses[0] ?? this.add(undefined, 'begin');
     course.isConfirmed = true;
@@ -123,6 +125,12 @@ export class Connection implements WatchedConnection {
       course.commitIsSent = false;
       course.commitIsCalled = false;
     }
+  }
+
+  /** In PostgreSQL the answer to ROLLBACK TO is the same as to ROLLBACK, and after this none is open. */
+  private isRollback(course: Course | undefined): boolean {
+    if (course?.rollbackIsSent !== true) return false;
+    return course.rollbackGoesOn === true || this.session.dialect !== 'postgres';
   }
 
   isLost(): void {
@@ -172,7 +180,6 @@ export class Connection implements WatchedConnection {
       isConfirmed: false,
       commitIsSent: false,
       commitIsCalled: false,
-      commitWaits: false,
       rollbackIsSent: false,
       begunBy,
     };
@@ -182,17 +189,17 @@ export class Connection implements WatchedConnection {
 
   /**
    * What svc writes. Of a transaction whose BEGIN still waits behind another's COMMIT, it does so too. `pg` has it wait until the
-   * connection is free: what the application sends after it must not come before it. So has any driver where it `isLater`.
+   * connection is free: what the application sends after it must not come before it. What a COMMIT waits for goes before that, and
+   * behind all that was sent before. Any driver waits where it `isLater`.
    */
   private atItsTurn<R extends Promise<void> | undefined>(course: Course, run: () => R, isLater = false): R {
-    const isFirst = this.courses[0] === course;
-    const isNext = isFirst && course.commitWaits;
-    if (this.session.dialect !== 'postgres' && !isLater)
-      return this.line === undefined || isNext ? run() : (this.inLine(nothing).then(run) as R);
-    if (!isNext) return this.inLine(run as () => Promise<void>) as R;
-    const written = run();
-    this.holdLine(Promise.allSettled([this.line, written]).then(nothing));
-    return written;
+    if (course.commitTurn !== undefined) {
+      const written = course.commitTurn.then(run);
+      this.holdLine(Promise.allSettled([this.line, written]).then(nothing));
+      return written as R;
+    }
+    if (this.session.dialect === 'postgres' || isLater) return this.inLine(run as () => Promise<void>) as R;
+    return this.line === undefined ? run() : (this.inLine(nothing).then(run) as R);
   }
 
   private commits(course: Course, takesRows: boolean): Gate {
@@ -211,7 +218,7 @@ export class Connection implements WatchedConnection {
     };
     if (waits !== undefined) {
       const written = waits;
-      course.commitWaits = true;
+      course.commitTurn = this.line ?? Promise.resolve();
       // It may be long until its turn.
       written.catch(nothing);
       return this.inLine(() => written.then(send, (error) => this.refuse(course, error)));

@@ -9,9 +9,11 @@ export interface Course {
   commitIsSent: boolean;
   /** COMMIT was called: it may still wait, and a BEGIN that is called now begins the next one. */
   commitIsCalled: boolean;
-  /** It waits for rows, which go before all else. */
-  commitWaits: boolean;
+  /** It waits for rows: what was sent before it, and what it waits for goes behind that. */
+  commitTurn?: Promise<void>;
   rollbackIsSent: boolean;
+  /** The next one is open when that is answered: AND CHAIN, or a BEGIN in the same text. */
+  rollbackGoesOn?: boolean;
   /** SQLite's SAVEPOINT, whose RELEASE commits it; or any query, where the session begins by itself. */
   readonly begunBy: 'begin' | 'savepoint' | 'query';
 }

@@ -23,6 +23,8 @@ export class Scope implements Beginner {
   beforeCommit: BeforeCommit | undefined;
   /** The one event of a captured function is made, before a COMMIT or at its end. */
   hasEvent = false;
+  /** It was made before a COMMIT that came to nothing: the function may try again. */
+  lostEvent = false;
   callbackResult: CallbackResult | undefined;
   /** Named by the application: what is called in here belongs to it, whatever else was seen. */
   pinned: Transaction | undefined;
@@ -64,9 +66,23 @@ export class Scope implements Beginner {
   }
 
   get wroteInVain(): boolean {
+    const hasWritten = this.hasLost || this.used.some(({ wroteAt }) => wroteAt !== undefined);
+    return hasWritten && !this.hasStanding();
+  }
+
+  /** Whether its event is still to be made, which the caller does then. */
+  takeEvent(): boolean {
+    const isDue = !this.hasEvent || (this.lostEvent && this.hasStanding());
+    this.hasEvent = true;
+    this.beforeCommit = undefined;
+    if (isDue) this.lostEvent = false;
+    return isDue;
+  }
+
+  /** It has written, and that is not undone. */
+  private hasStanding(): boolean {
     this.forgetEnded();
-    const written = this.used.filter(({ wroteAt }) => wroteAt !== undefined);
-    return !this.wroteOutside && (this.hasLost || written.length > 0) && !written.some(stands);
+    return this.wroteOutside || this.used.some(stands);
   }
 
   /** What is undone in this transaction with all of it: its first write there that stands, or its call. */
@@ -90,7 +106,8 @@ export class Scope implements Beginner {
       if (use.transaction.isOpen || use.wroteAt === undefined) continue;
       if (stands(use)) {
         this.wroteOutside = true;
-        this.outlived = use.transaction.ended;
+        // It never began, and held nothing.
+        if (use.transaction.ended !== 'rolled_back') this.outlived = use.transaction.ended;
       } else this.hasLost = true;
     }
     this.used = this.used.filter(({ transaction }) => transaction.isOpen);

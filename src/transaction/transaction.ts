@@ -22,6 +22,7 @@ export interface Beginner {
   readonly since: number;
   /** It has written, and all of that was rolled back. */
   readonly wroteInVain: boolean;
+  lostEvent: boolean;
   beforeCommit: BeforeCommit | undefined;
 }
 
@@ -238,6 +239,11 @@ export class Transaction {
       // It may write again, in the next transaction.
       if (beforeCommit === undefined || scope.wroteInVain) continue;
       scope.beforeCommit = undefined;
+      void this.parts.add({ at: nextMoment(), from: scope.since }, (how) => {
+        if (how !== 'rolled_back') return;
+        scope.lostEvent = true;
+        scope.beforeCommit = beforeCommit;
+      });
       const failed = (error: unknown): void => this.fail(error, scope.since);
       try {
         beforeCommit(result)?.catch(failed);

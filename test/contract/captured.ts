@@ -95,9 +95,7 @@ export class Captures {
   }
 
   private publish(id: string, scope: Scope): Promise<void> | undefined {
-    scope.beforeCommit = undefined;
-    if (scope.hasEvent) return undefined;
-    scope.hasEvent = true;
+    if (!scope.takeEvent()) return undefined;
     return this.store(id, scope);
   }
 

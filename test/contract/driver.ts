@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
+import { startOwnWork } from '../../src/ground/lifecycle.ts';
 import { alarms, Captures } from './captured.ts';
 
 /** One connection of an application, in the style of its driver: a synchronous one returns no promises. */
@@ -267,6 +268,26 @@ export function testDriver(get: () => DriverUnderTest): void {
       () => connection.commit(),
     );
     await holds({ [id]: true }, { [id]: true });
+  });
+
+  it('a function whose COMMIT came to nothing has its event with the next one', async () => {
+    const [connection, first, second] = [await connect(), newId(), newId()];
+    const taken = await takenId(connection);
+    const free = (): unknown =>
+      startOwnWork(async () => connection.run(`DELETE FROM events WHERE id = '${taken}'`));
+    const attempt = (id: string): Promise<void> =>
+      doing(
+        () => connection.begin(),
+        () => order(connection, id),
+        () => connection.commit(),
+      );
+    await captures.call(taken, async () => {
+      await assert.rejects(attempt(first), { code: 'SVC_OUTBOX_INSERT' });
+      await free();
+      await attempt(second);
+    });
+    await holds({ [first]: false, [second]: true }, { [taken]: true });
+    assert.deepEqual(await captures.ends(), { [taken]: 'outbox' });
   });
 
   it('a function that sends nothing by itself has its event in the transaction around it', async () => {

@@ -9,6 +9,7 @@ import { requiring } from '../support/requires.ts';
 import { patchDriver } from './captured.ts';
 import { type DriverUnderTest, type TestConnection, testDriver } from './driver.ts';
 import { testUndone } from './undone.ts';
+import { testUndoneAtRandom } from './undone-at-random.ts';
 
 const servers = [
   { name: 'mariadb', title: 'MariaDB', start: startMariadb },
@@ -151,7 +152,10 @@ for (const { name, title, start } of servers) {
           chain: 'COMMIT AND CHAIN',
         };
         testDriver(() => driver);
-        if (style === 'with callbacks') describe('what is undone', () => testUndone(() => driver));
+        if (style === 'with callbacks') {
+          describe('what is undone', () => testUndone(() => driver));
+          describe('at random', () => testUndoneAtRandom(() => driver, true));
+        }
       });
     }
   });

@@ -6,6 +6,7 @@ import { requiring } from '../support/requires.ts';
 import { patchDriver } from './captured.ts';
 import { type DriverUnderTest, type TestConnection, testDriver } from './driver.ts';
 import { testUndone } from './undone.ts';
+import { testUndoneAtRandom } from './undone-at-random.ts';
 
 type Style = (connectionString: string) => Promise<TestConnection>;
 
@@ -103,7 +104,10 @@ requiring('postgres', 'the driver pg', function () {
         chain: 'COMMIT AND CHAIN',
       };
       testDriver(() => driver);
-      if (style === 'a client') describe('what is undone', () => testUndone(() => driver));
+      if (style === 'a client') {
+        describe('what is undone', () => testUndone(() => driver));
+        describe('at random', () => testUndoneAtRandom(() => driver, false));
+      }
     });
   }
 });

@@ -9,6 +9,7 @@ import { runOwnWork } from '../../src/ground/lifecycle.ts';
 import { patchDriver } from './captured.ts';
 import { type DriverUnderTest, type TestConnection, testDriver } from './driver.ts';
 import { testUndone } from './undone.ts';
+import { testUndoneAtRandom } from './undone-at-random.ts';
 
 interface Handle {
   exec(text: string): unknown;
@@ -102,7 +103,10 @@ for (const { name, open, patch } of cases) {
         },
       };
       testDriver(() => driver);
-      if (style === 'exec()') describe('what is undone', () => testUndone(() => driver));
+      if (style === 'exec()') {
+        describe('what is undone', () => testUndone(() => driver));
+        describe('at random', () => testUndoneAtRandom(() => driver, false));
+      }
     });
   }
 }

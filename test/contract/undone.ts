@@ -21,6 +21,8 @@ interface Running {
   /** What an event that waits for the COMMIT, and is no row, would hear. */
   followed?: Promise<TransactionEnd> | undefined;
   hasEnded: boolean;
+  /** Its event was made before, with a COMMIT of its own. */
+  isTold?: boolean | undefined;
 }
 
 export interface Account {
@@ -31,7 +33,7 @@ export interface Account {
   readonly hasEvent: boolean;
   readonly end: Awaited<Storing['outcome']> | 'refused' | undefined;
   /** Of an event without a row; `none`: it is sent when the function ends. */
-  readonly followed: TransactionEnd | 'none' | undefined;
+  readonly followed: TransactionEnd | 'none' | 'told before';
   /** The code of what the call failed with. */
   readonly failure: unknown;
 }
@@ -83,6 +85,7 @@ export async function play(
     }
     if (one === undefined) return send(step === 'fails' ? 'INSERT INTO no_such_table (id) VALUES (1)' : step);
     if (verb === ' ends') {
+      one.isTold = one.scope?.hasEvent;
       one.followed = endOfTransaction(one.scope);
       one.hasEnded = true;
       one.end();
@@ -125,7 +128,7 @@ export async function play(
         hasRows: rows.some(({ by, id }) => isOf(one, by) && orders.includes(id)),
         hasEvent: events.includes(one.id),
         end: ends[one.id] as Account['end'],
-        followed: one.followed === undefined ? 'none' : await one.followed,
+        followed: one.isTold ? 'told before' : ((await one.followed) ?? 'none'),
         failure,
       };
     }),
@@ -142,6 +145,7 @@ export function assertTrue(
   if (!hasWritten) return;
   if (failure === 'SVC_OUTBOX_COMMITTED') assert.deepEqual([hasEvent, end], [false, 'refused'], told);
   else assert.equal(hasEvent, hasRows, told);
+  if (followed === 'told before') return;
   if (hasEvent || hasRows) assert.notEqual(followed, 'rolled_back', told);
   else assert.equal(followed, 'rolled_back', told);
 }
@@ -149,8 +153,8 @@ export function assertTrue(
 interface Case {
   readonly title: string;
   readonly steps: readonly string[];
-  /** Of the functions, those that have an event in the end. */
-  readonly events: string;
+  /** Of the functions, those that have an event in the end; where it depends on the driver, those whose rows are there. */
+  readonly events?: string;
   /** The steps come to something else where nobody waits for their answers. */
   readonly isAwaited?: true;
   readonly needs?: 'chain';
@@ -346,6 +350,30 @@ const cases: readonly Case[] = [
     events: 'f',
   },
   {
+    title: 'it writes in a transaction behind one that went back to a savepoint, and rolled back',
+    steps: [
+      ...[
+        'BEGIN',
+        'SAVEPOINT a',
+        'ROLLBACK TO a',
+        'ROLLBACK',
+        'BEGIN',
+        'f begins',
+        'f writes',
+        'f ends',
+        'COMMIT',
+      ],
+    ],
+    events: 'f',
+  },
+  {
+    title: 'it ends behind its COMMIT, which waits behind that of another transaction',
+    steps: [
+      ...['BEGIN', 'f begins', 'f writes', 'f ends', 'COMMIT', 'BEGIN', 'g begins', 'g writes', 'h begins'],
+      ...['h writes', 'g ends', 'COMMIT', 'h ends'],
+    ],
+  },
+  {
     title: 'it is committed before it ends',
     steps: ['BEGIN', 'f begins', 'f writes', 'COMMIT', 'f ends'],
     events: '',
@@ -372,7 +400,7 @@ export function testUndone(get: () => DriverUnderTest): void {
         const accounts = await play(get(), connection, steps, manner);
         for (const account of accounts) assertTrue(account, steps);
         const told = accounts.filter(({ hasEvent }) => hasEvent).map(({ name }) => name);
-        assert.equal(told.sort().join(' '), events);
+        if (events !== undefined) assert.equal(told.sort().join(' '), events);
       });
     }
   }

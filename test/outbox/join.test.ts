@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { SvcError } from '../../src/ground/errors.ts';
 import { eraseStatement, eraseValues } from '../../src/outbox/erase-row.ts';
 import { createOutboxJoin } from '../../src/outbox/join.ts';
+import type { TransactionEnd } from '../../src/transaction/driver.ts';
 import { runInScope, Scope } from '../../src/transaction/scope.ts';
 import { outboxRow } from '../cli/outbox-folder.ts';
 import { fakeConnection, loseConnections } from '../transaction/fake-session.ts';
@@ -127,3 +128,67 @@ for (const [dialect, manner] of [
       assert.equal(await storing.outcome, 'rolled_back');
     });
   });
+
+describe('a call that outlives the COMMIT of its transaction', () => {
+  afterEach(loseConnections);
+
+  /** `sent`: the COMMIT has no answer when the call ends. */
+  const ends: readonly [string, 'sent' | 'answered', TransactionEnd][] = [
+    ['is told that it was committed', 'answered', 'committed'],
+    ['is told that it was committed, when that is answered', 'sent', 'committed'],
+    ['is told that nobody knows', 'answered', 'unknown'],
+    ['is told that nobody knows, when the connection is lost', 'sent', 'unknown'],
+    ['has nothing to tell of where it is rolled back', 'answered', 'rolled_back'],
+    ['has nothing to tell of where it is rolled back in the end', 'sent', 'rolled_back'],
+  ];
+  const texts = {
+    committed: /was committed before the call had ended: what it wrote is there/,
+    unknown: /its answer never came: what it wrote may be there/,
+    rolled_back: /^no error$/,
+  };
+
+  for (const mayStoreAlone of [false, true]) {
+    for (const [title, when, end] of ends) {
+      it(`${title}${mayStoreAlone ? ', and may be stored by itself' : ''}`, async () => {
+        const alone: string[] = [];
+        const fake = fakeConnection('postgres', 'holds');
+        const join = createOutboxJoin({
+          insert: () => ({ text: 'INSERT', values: [] }),
+          autocommit: mayStoreAlone ? async ({ eventId }) => void alone.push(eventId) : undefined,
+          onStored() {},
+          onUnconfirmed() {},
+        });
+        const scope = new Scope(undefined);
+        await fake.run('BEGIN', 'open');
+        await runInScope(scope, () => fake.run('INSERT INTO orders VALUES (1)', 'open'));
+        await fake.connection.sends('COMMIT');
+        const answer = (): void => {
+          fake.status = 'none';
+          if (end === 'unknown') fake.connection.isLost();
+          else fake.connection.answered('none', end);
+        };
+        const stored = async (): Promise<string> => {
+          const { written, outcome } = join.store(outboxRow({ eventId: 'late' }), scope);
+          const told = outcome.catch(({ code }) => code);
+          if (when === 'sent') answer();
+          const error = await Promise.resolve(written).then(
+            () => 'no error',
+            ({ message }: Error) => message,
+          );
+          assert.match(error, mayStoreAlone && end === 'committed' ? /^no error$/ : texts[end]);
+          return told;
+        };
+        if (when === 'answered') answer();
+        const told = await stored().catch((error: { code?: string; message: string }) => {
+          assert.match(error.message, texts[end]);
+          return error.code;
+        });
+        const isStored = mayStoreAlone && end === 'committed';
+        assert.deepEqual(alone, isStored ? ['late'] : []);
+        const refused = isStored ? 'outbox' : 'SVC_OUTBOX_COMMITTED';
+        assert.equal(told, end === 'rolled_back' ? 'rolled_back' : refused);
+        assert.equal(join.pending(), 0);
+      });
+    }
+  }
+});

@@ -8,7 +8,8 @@ import type { CaptureSlot } from '../slot.ts';
  */
 export function publishCall(slot: CaptureSlot, call: Call): Promise<void> | undefined {
   const onCall = slot.onCall;
-  if (onCall === null || isTold(call)) return undefined;
+  // Of a function in whose transaction it was told already, before the COMMIT.
+  if (onCall === null || call.scope?.takeEvent() === false) return undefined;
   slot.calls++;
   try {
     return runOwnWork(() =>
@@ -18,15 +19,6 @@ export function publishCall(slot: CaptureSlot, call: Call): Promise<void> | unde
     if (call.plan.failOnError) throw error;
     return undefined;
   }
-}
-
-/** Of a function in whose transaction it was told already, before the COMMIT. */
-function isTold({ scope }: Call): boolean {
-  if (scope === undefined) return false;
-  const { hasEvent } = scope;
-  scope.hasEvent = true;
-  scope.beforeCommit = undefined;
-  return hasEvent;
 }
 
 function callWhenWanted(slot: CaptureSlot, onCall: OnCall, call: Call): Promise<void> | undefined {

@@ -16,6 +16,14 @@ export async function placeTwo(tx, id, second) {
   return { id };
 }
 
+export const slow = { written: Promise.withResolvers(), end: Promise.withResolvers() };
+export async function placeSlowly(tx, id) {
+  await db.insert(tx, id);
+  slow.written.resolve();
+  await slow.end.promise;
+  return { id };
+}
+
 /** Sends nothing itself. */
 export async function announce(tx, id) {
   await null;
@@ -61,7 +69,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import * as db from './database';
 import { outbox } from 'svc';
 import { connect, made, refuse } from './connect';
-import { announce, place, placeByHand, placeOpened, placeOwn, placeOwnResult, placeTwo } from './orders';
+import { announce, place, placeByHand, placeOpened, placeOwn, placeOwnResult, placeSlowly, placeTwo, slow } from './orders';
 
 const eight = [0, 1, 2, 3, 4, 5, 6, 7];
 const fail = () => { throw new Error('thrown by the application'); };
@@ -81,6 +89,19 @@ const cases = {
     await db.nested(tx, async (inner) => { await place(inner, 'savepoint-2'); fail(); }).catch(() => {});
     await place(tx, 'savepoint-3');
     await db.nested(tx, (inner) => place(inner, 'savepoint-4'));
+  }),
+  /** What the function wrote is gone when it ends. */
+  'savepoint-late': () => db.transaction(async (tx) => {
+    await place(tx, 'savepoint-late-1');
+    let late;
+    await db.nested(tx, async (inner) => {
+      late = placeSlowly(inner, 'savepoint-late-2');
+      await slow.written.promise;
+      fail();
+    }).catch(() => {});
+    slow.end.resolve();
+    await late;
+    await place(tx, 'savepoint-late-3');
   }),
   parallel: () => settled((n) => db.transaction(async (tx) => {
     await place(tx, 'parallel-' + n);
@@ -257,7 +278,7 @@ function configuration(module: string): string {
     outbox: { aggregateType: 'order', aggregateId: id, ...result },
   });
   const targets = [
-    ...['place', 'placeTwo', 'announce'].map((name) => target(name, '#args[1]')),
+    ...['place', 'placeTwo', 'placeSlowly', 'announce'].map((name) => target(name, '#args[1]')),
     ...['placeOwn', 'placeByHand'].map((name) => target(name, '#args[0]')),
     target('placeOpened', '#result.id'),
     target('placeOwnResult', '#result.id', { result: 'transaction' }),

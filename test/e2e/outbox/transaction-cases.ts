@@ -34,6 +34,11 @@ export const transactionCases: readonly TransactionCase[] = [
     rows: { 'savepoint-1': 'both', 'savepoint-3': 'both', 'savepoint-4': 'both' },
   },
   {
+    id: 'savepoint-late',
+    title: 'a savepoint rolled back before the function in it ends',
+    rows: { 'savepoint-late-1': 'both', 'savepoint-late-3': 'both' },
+  },
+  {
     id: 'parallel',
     title: 'eight transactions at once, half of them rolled back',
     rows: even('parallel'),
