@@ -109,7 +109,11 @@ export function renderProgram({ fns, steps, ending }: Program, id: string, isWai
     if (form === undefined) throw new Error(`no such form: ${each.form}`);
     // Alone, a rejection that is not told of does not end the process.
     const end = each.end === 'rejected' && ending !== null && !form.isAsync ? 'thrown' : each.end;
-    return { ...each, ...form, ...form.write(`f${index}`, { ...each, end }) };
+    // Where callers wait for an event they get a promise that follows a plain one, which others may have as well.
+    const follows = isWaiting && form.isAsync !== true;
+    const shape = follows && each.shape === 'frozen' ? 'native' : each.shape;
+    const isCached = each.isCached && !isWaiting;
+    return { ...each, ...form, ...form.write(`f${index}`, { ...each, end, shape, isCached }) };
   });
   // docs/capture.md: to watch a promise that others may have is to handle it.
   const silent = written.flatMap(({ isAsync, kind }, index) =>
