@@ -27,6 +27,8 @@ interface Connection {
   pending: number;
   /** Since when it owes an answer, where it does: it has given none after that. */
   owesSinceMs: number;
+  /** It is being left: each further call would add a listener to its socket. */
+  leaving?: Promise<void>;
 }
 
 /** What a broker answers about a topic, and no trouble of the connection. */
@@ -58,10 +60,10 @@ export function createKafkajsAdmin(
   let lastSeen: ClusterInfo | undefined;
   let known: readonly string[] = [];
 
-  const drop = async (dropped: Connection): Promise<void> => {
+  const drop = (dropped: Connection): Promise<void> => {
     if (connection === dropped) connection = undefined;
-    await disconnectWithin(dropped.admin, 1000);
-    dropped.client.destroySockets();
+    dropped.leaving ??= disconnectWithin(dropped.admin, 1000).then(dropped.client.destroySockets);
+    return dropped.leaving;
   };
 
   const connect = (): Connection => {

@@ -10,15 +10,21 @@ describe('questions through kafkajs', () => {
   const cluster = { clusterId: 'c', brokers: [{ host: 'one', port: 1 }] };
   let clock: sinon.SinonFakeTimers;
   /** Of each connection, in the order of their opening. */
-  let opened: { isDead: boolean; isClosed: boolean; asked: number }[];
+  let opened: { isDead: boolean; isClosed: boolean; asked: number; left: number }[];
   let isAway: boolean;
 
   const open = (): KafkajsClient => {
-    const state = { isDead: isAway, isClosed: false, asked: 0 };
+    const state = { isDead: isAway, isClosed: false, asked: 0, left: 0 };
     opened.push(state);
     const admin = {
       connect: async () => {},
-      disconnect: async () => {},
+      disconnect: async () => {
+        state.left++;
+      },
+      fetchTopicMetadata: async () => {
+        await new Promise((resolve) => setTimeout(resolve, 900 + state.asked++));
+        return { topics: [{ partitions: [{}] }] };
+      },
       describeCluster: () => {
         state.asked++;
         return state.isDead ? new Promise(() => {}) : Promise.resolve(cluster);
@@ -47,7 +53,21 @@ describe('questions through kafkajs', () => {
     await Promise.all([admin.describe(), admin.describe()]);
     await clock.tickAsync(10_000);
     await admin.describe();
-    assert.deepEqual(opened, [{ isDead: false, isClosed: false, asked: 2 }]);
+    assert.deepEqual(opened, [{ isDead: false, isClosed: false, asked: 2, left: 0 }]);
+  });
+
+  it('leave a connection once, however many questions end on it after another has taken its place', async () => {
+    const admin = createKafkajsAdmin(open, kafkaOptions(['one:1']));
+    const counts = Promise.all(Array.from({ length: 20 }, (_, at) => admin.partitionCount(`topic-${at}`)));
+    await clock.tickAsync(3_000);
+    assert.deepEqual(new Set(await counts), new Set([1]));
+    assert.deepEqual(
+      opened.map(({ left, isClosed }) => [left, isClosed]),
+      [
+        [1, true],
+        [0, false],
+      ],
+    );
   });
 
   it('have an answer 750 ms after a lost network is back at the latest, over a fresh connection that is kept', async () => {
