@@ -8,7 +8,7 @@ import type {
   TransactionStatus,
   WatchedConnection,
 } from './driver.ts';
-import type { HeldRow } from './held-rows.ts';
+import type { HeldRow } from './inside/held-rows.ts';
 import { isolated } from './isolated-session.ts';
 import { currentScope, enterFollowUp, type Scope } from './scope.ts';
 import { kindOf, type StatementKind } from './statements.ts';

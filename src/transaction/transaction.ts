@@ -1,8 +1,8 @@
 import { shared } from '../ground/lifecycle.ts';
 import { type DriverSession, type Statement, type TransactionEnd, TransactionOver } from './driver.ts';
-import { type HeldRow, HeldRows } from './held-rows.ts';
-import { type PartEnd, Parts, unlessRolledBack } from './parts.ts';
-import { Savepoints } from './savepoints.ts';
+import { type HeldRow, HeldRows } from './inside/held-rows.ts';
+import { type PartEnd, Parts, unlessRolledBack } from './inside/parts.ts';
+import { Savepoints } from './inside/savepoints.ts';
 
 export type { PartEnd, TransactionEnd };
 

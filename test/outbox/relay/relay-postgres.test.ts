@@ -67,7 +67,7 @@ requiring('postgres', 'relay: rows of PostgreSQL that are large', function () {
     const url = await (await startPostgres()).freshDatabase();
     const open = (timeoutMs: number): OutboxStore =>
       createPostgresStore({ url, table: 'svc_outbox_events', initializeSchema: 'always', timeoutMs });
-    const [writer, store] = [open(10_000), open(300)];
+    const [writer, store] = [open(10_000), open(150)];
     await writer.prepare();
     const payload = Buffer.alloc(500_000, 'x');
     await writer.insert([rowOf('a0', 0, { payload })]);

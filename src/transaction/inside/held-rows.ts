@@ -1,4 +1,4 @@
-import type { Statement } from './driver.ts';
+import type { Statement } from '../driver.ts';
 
 /** One row that waits for the next statement of the application. */
 export interface HeldRow {

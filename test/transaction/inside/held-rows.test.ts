@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import type { RowsAhead } from '../../src/transaction/driver.ts';
-import { findTransactions } from '../../src/transaction/find-transaction.ts';
-import type { Joined } from '../../src/transaction/transaction.ts';
-import { nextMoment } from '../../src/transaction/transaction.ts';
-import { type FakeConnection, fakeConnection, loseConnections } from './fake-session.ts';
+import type { RowsAhead } from '../../../src/transaction/driver.ts';
+import { findTransactions } from '../../../src/transaction/find-transaction.ts';
+import type { Joined } from '../../../src/transaction/transaction.ts';
+import { nextMoment } from '../../../src/transaction/transaction.ts';
+import { type FakeConnection, fakeConnection, loseConnections } from '../fake-session.ts';
 
 const row = (text: string) => ({ text, values: [] });
 const explain = (error: unknown): unknown => new Error(`explained: ${(error as Error).message}`);

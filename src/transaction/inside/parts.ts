@@ -1,4 +1,6 @@
-import type { TransactionEnd } from './driver.ts';
+// inside/: what one transaction holds: rows of svc, savepoints, and who waits for its end.
+
+import type { TransactionEnd } from '../driver.ts';
 import type { HeldRow } from './held-rows.ts';
 
 /** `left out`: the transaction was committed, or may have been, and this is not in it. */
