@@ -69,6 +69,8 @@ export const errorCatalogue = {
     'A driver that svc does not follow: given to outbox.watch(), or a second SQLite in the process.',
   SVC_OUTBOX_EVENT: 'outbox.save() was given an event that lacks a field, or has one that none can have.',
   SVC_OUTBOX_EXECUTOR: 'The outbox was given something that it cannot write through.',
+  SVC_OUTBOX_STRAY_ROWS:
+    'The table of the outbox holds rows that somebody else has written and no relay finds.',
   SVC_OUTBOX_TOO_LONG:
     'A text of an event is longer than the table of the outbox holds; the event is refused.',
   SVC_OUTBOX_NOT_RUNNING: 'outbox.save() was called where svc does not run, or has no outbox.',

@@ -138,6 +138,13 @@ export interface OutboxStore {
   /** PENDING rows, counted: for the gauge and the size of batches. */
   countPending(): Promise<number>;
   statistics(): Promise<OutboxStatistics>;
+  /**
+   * Looks through the whole table, for an operator. Rejects with SVC_OUTBOX_STRAY_ROWS where somebody else has written rows that no
+   * relay finds, with a shard, an id or a status that svc never gives.
+   */
+  checkRows(): Promise<void>;
+  /** The statement that makes the table refuse such rows; `undefined`: it does. */
+  missingGuard(): Promise<string | undefined>;
   /** Rows by ascending id, from the one after `afterId`. */
   read(filter: RowFilter, afterId: number, limit: number): Promise<readonly StoredRow[]>;
   /** Makes FAILED rows PENDING again, with all their tries. Returns how many. */

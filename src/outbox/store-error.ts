@@ -110,6 +110,14 @@ export function isPassing(error: unknown): boolean {
 
 const passing: ReadonlySet<string> = new Set(['SVC_OUTBOX_UNREACHABLE', 'SVC_OUTBOX_READ_ONLY']);
 
+export function strayRows(count: number, { database, table }: StoreFaultDetails): SvcError {
+  const rows = count === 1 ? '1 row that waits' : `${count} rows that wait`;
+  return new SvcError(
+    'SVC_OUTBOX_STRAY_ROWS',
+    `the table ${table} in ${database} has ${rows} for ever, as no relay finds what svc has not written: their shard is not from 0 to 63, their id not from 1 to 9007199254740991, or their status none of PENDING, PUBLISHED and FAILED. Correct or delete them`,
+  );
+}
+
 /** The value is not told: it may hold a password. */
 export function badUrl(says: string): SvcError {
   return new SvcError('SVC_OUTBOX_URL', `svc.outbox.datasource.url cannot be used: ${says}`);

@@ -149,6 +149,8 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
     holds: async (eventId, afterId) => (await load()).holds(eventId, afterId),
     countPending: async () => (await load()).countPending(),
     statistics: async () => (await load()).statistics(),
+    checkRows: async () => (await load()).checkRows(),
+    missingGuard: async () => (await load()).missingGuard(),
     read: async (filter, afterId, limit) => (await load()).read(filter, afterId, limit),
     retry: async (filter) => (await load()).retry(filter),
     discard: async (filter) => (await load()).discard(filter),

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { hostEnvironment } from '../e2e/support/run-app.ts';
 import { type CommandEnd, runSvc } from '../support/run-svc.ts';
 import { type OutboxFolder, outboxFolder, outboxRow } from './outbox-folder.ts';
@@ -260,6 +261,27 @@ describe('svc outbox', function () {
       [code, JSON.parse(stdout)],
       [0, { ok: true, dialect: 'sqlite', table: 'app_outbox', pending: 0 }],
     );
+  });
+
+  it('check and migrate tell of a table that takes rows which no relay finds, and check of such rows', async () => {
+    const database = new DatabaseSync(join(folder.path, 'outbox.db'));
+    database.exec('DROP TRIGGER svc_outbox_events_valid_insert; DROP TRIGGER svc_outbox_events_valid_update');
+    const takes = /^svc: warn: svc_outbox_events takes rows that no relay finds, .* run: CREATE TRIGGER /m;
+    const open = await svc('check');
+    assert.equal(open.code, 0, open.stderr);
+    assert.match(open.stderr, takes);
+    assert.match((await svc('migrate')).stderr, takes);
+    database.exec("UPDATE svc_outbox_events SET status = 'SENT' WHERE id = 1");
+    database.exec('UPDATE svc_outbox_events SET shard = 999 WHERE id = 2');
+    database.close();
+    const found = await svc('check');
+    assert.equal(found.code, 1);
+    assert.match(
+      found.stdout,
+      /^error: the table svc_outbox_events in SQLite .* has 2 rows that wait for ever/,
+    );
+    const { code, problem } = JSON.parse((await svc('check', '--json')).stdout);
+    assert.deepEqual([code, /shard is not from 0 to 63/.test(problem)], ['SVC_OUTBOX_STRAY_ROWS', true]);
   });
 
   it('migrate --partitioned is for PostgreSQL alone', async () => {

@@ -5,6 +5,7 @@ import { mysqlUnderTest, testCharacterSets } from './mysql-under-test.ts';
 import { testOutboxMigrations } from './outbox-migrations.ts';
 import { testOutboxSchema } from './outbox-schema.ts';
 import { type OutboxStoreUnderTest, testOutboxStore } from './outbox-store.ts';
+import { testOutboxStrays } from './outbox-strays.ts';
 import { type ServerUnderTest, testServerStore } from './server-store.ts';
 
 requiring('mariadb', 'outbox store contract: mariadb', function () {
@@ -24,6 +25,7 @@ requiring('mariadb', 'outbox store contract: mariadb', function () {
 
   testOutboxStore(() => under);
   describe('schema', () => testOutboxSchema(() => under));
+  describe('rows of somebody else', () => testOutboxStrays(() => under));
   describe('migrations', () => testOutboxMigrations(() => under));
 });
 

@@ -6,6 +6,8 @@ import { type DialectName, quoteTable } from '../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import { newTable, type OutboxStoreUnderTest, rowOf } from './outbox-store.ts';
 
+/** Of this svc. */
+const own = migrations.map(({ version }) => version);
 const [second, third] = [schemaVersion + 1, schemaVersion + 2];
 
 function hasColumn(dialect: DialectName, table: string, column: string): string {
@@ -82,14 +84,14 @@ export function testOutboxMigrations(get: () => OutboxStoreUnderTest): void {
 
   it('from no table, and from an older one, to the last version, noting each', async () => {
     await open().prepare();
-    assert.deepEqual(await versions(), [schemaVersion]);
+    assert.deepEqual(await versions(), own);
     await open({ migrations: later }).prepare();
-    assert.deepEqual(await versions(), [schemaVersion, second, third]);
+    assert.deepEqual(await versions(), [...own, second, third]);
     assert.deepEqual(await columns(), ['second', 'third', 'fourth']);
     await open({ migrations: later }).prepare();
     table = newTable();
     await open({ migrations: later }).prepare();
-    assert.deepEqual(await versions(), [schemaVersion, second, third]);
+    assert.deepEqual(await versions(), [...own, second, third]);
   });
 
   it('an older one is told at the start with what to do, and nothing is made where it must not', async () => {
@@ -106,18 +108,18 @@ export function testOutboxMigrations(get: () => OutboxStoreUnderTest): void {
   it('six at once, of three versions, do each step once', async () => {
     const all = [migrations, later.slice(0, -1), later].flatMap((known) => [known, known]);
     await Promise.all(all.map((known) => open({ migrations: known }).prepare()));
-    assert.deepEqual(await versions(), [schemaVersion, second, third]);
+    assert.deepEqual(await versions(), [...own, second, third]);
     assert.deepEqual(await columns(), ['second', 'third', 'fourth']);
-    assert.equal(said.filter((line) => line === 'the tables of the outbox were made').length, 3);
+    assert.equal(said.filter((line) => line === 'the tables of the outbox were made').length, own.length + 2);
   });
 
   it('what fails in between leaves the versions before it, and is done by the next try', async () => {
     await assert.rejects(open({ migrations: broken }).prepare(), /SVC_OUTBOX|not_there|has no table/);
-    assert.deepEqual(await versions(), [schemaVersion, second]);
+    assert.deepEqual(await versions(), [...own, second]);
     // MySQL cannot roll back what makes tables.
     assert.deepEqual(await columns(), get().dialect === 'mysql' ? ['second', 'third'] : ['second']);
     await open({ migrations: later }).prepare();
-    assert.deepEqual(await versions(), [schemaVersion, second, third]);
+    assert.deepEqual(await versions(), [...own, second, third]);
     assert.deepEqual(await columns(), ['second', 'third', 'fourth']);
   });
 

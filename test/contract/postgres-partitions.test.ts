@@ -4,12 +4,13 @@ import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.
 import { daysAhead } from '../../src/adapters/sql/partitions.ts';
 import { ddl } from '../../src/adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
-import { insertStatement, insertValues } from '../../src/outbox/insert-row.ts';
+import { insertColumns, insertStatement, insertValues } from '../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { TestDatabase } from '../support/database.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
 import { newTable, type OutboxStoreUnderTest, rowOf, testOutboxStore } from './outbox-store.ts';
+import { testOutboxStrays } from './outbox-strays.ts';
 
 const dayMs = 86_400_000;
 const weekMs = 7 * dayMs;
@@ -82,14 +83,32 @@ requiring('postgres', 'outbox store contract: postgres, a partition for each day
     await Promise.all(opened.splice(0).map((one) => one.close(1_000)));
   });
 
-  testOutboxStore(
-    (): OutboxStoreUnderTest => ({
-      dialect: 'postgres',
-      url,
-      open: (options) => createPostgresStore({ timeoutMs: 20_000, ...options, partitioned: true }),
-      query,
-    }),
-  );
+  const under = (): OutboxStoreUnderTest => ({
+    dialect: 'postgres',
+    url,
+    open: (options) => createPostgresStore({ timeoutMs: 20_000, ...options, partitioned: true }),
+    query,
+  });
+  testOutboxStore(under);
+  describe('rows of somebody else', () => testOutboxStrays(under));
+
+  it('rows that no relay would find are refused in a partition that is added later, on a table of an older svc, too', async () => {
+    await query(`ALTER TABLE ${table} DROP CONSTRAINT ${table}_valid`);
+    await query(`DELETE FROM ${table}_schema WHERE version = 2`);
+    await store.insert([rowOf()]);
+    await query(`UPDATE ${table} SET shard = 64`);
+    await open().prepare();
+    const tomorrow = `${table}_${suffixOf(Date.now() + dayMs)}`;
+    await query(`DROP TABLE ${tomorrow}`);
+    assert.equal(await store.partition(weekMs), true);
+    const columns = `${insertColumns.join(', ')}, created_at`;
+    const insertion = `INSERT INTO ${table} (${columns}) SELECT ${columns} + interval '1 day' FROM ${table}`;
+    await assert.rejects(query(insertion), /_valid/);
+    await query(`DELETE FROM ${table}`);
+    await store.insert([rowOf()]);
+    await query(insertion);
+    assert.deepEqual(await places(), [suffixOf(Date.now()), suffixOf(Date.now() + dayMs)]);
+  });
 
   it('is made with today, the next days, and one for all others', async () => {
     assert.deepEqual(await partitions(), ['default', ...nextDays()]);

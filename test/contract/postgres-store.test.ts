@@ -7,6 +7,7 @@ import { requiring } from '../support/requires.ts';
 import { testOutboxMigrations } from './outbox-migrations.ts';
 import { testOutboxSchema } from './outbox-schema.ts';
 import { type OutboxStoreUnderTest, rowOf, testOutboxStore } from './outbox-store.ts';
+import { testOutboxStrays } from './outbox-strays.ts';
 import { type ServerUnderTest, testServerStore } from './server-store.ts';
 
 requiring('postgres', 'outbox store contract: postgres', function () {
@@ -26,6 +27,7 @@ requiring('postgres', 'outbox store contract: postgres', function () {
 
   testOutboxStore(() => under);
   describe('schema', () => testOutboxSchema(() => under));
+  describe('rows of somebody else', () => testOutboxStrays(() => under));
   describe('migrations', () => testOutboxMigrations(() => under));
 });
 

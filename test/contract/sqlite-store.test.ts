@@ -13,6 +13,7 @@ import { createSqliteStore } from '../../src/adapters/sqlite/sqlite-store.ts';
 import { testOutboxMigrations } from './outbox-migrations.ts';
 import { testOutboxSchema } from './outbox-schema.ts';
 import { type OutboxStoreUnderTest, rowOf, testOutboxStore } from './outbox-store.ts';
+import { testOutboxStrays } from './outbox-strays.ts';
 
 const drivers: readonly (readonly [name: string, load: () => SqliteDriver | Promise<SqliteDriver>])[] = [
   ['better-sqlite3', loadBetterSqlite],
@@ -49,6 +50,7 @@ for (const [name, load] of drivers) {
     });
     testOutboxStore(get);
     describe('schema', () => testOutboxSchema(get));
+    describe('rows of somebody else', () => testOutboxStrays(get));
     describe('migrations', () => testOutboxMigrations(get));
 
     describe('a file', () => {

@@ -205,6 +205,8 @@ export function createMemoryOutboxStore(nowMs: () => number, table = createTable
       for (const { id } of old.slice(0, limit)) rows.delete(id);
       return Math.min(old.length, limit);
     },
+    checkRows: async () => {},
+    missingGuard: async () => undefined,
     lastId: async () => table.lastId,
     holds: async (eventId, afterId) => seen().some((row) => row.eventId === eventId && row.id > afterId),
     partition: async () => false,

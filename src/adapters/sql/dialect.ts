@@ -123,7 +123,8 @@ const sqlite: Dialect = {
   nowPlusMs: `(${sqliteNow} + ?)`,
   nowMinusMs: `(${sqliteNow} - ?)`,
   timeOfMs: timeOfMs.sqlite,
-  msOf: (time) => time,
+  // What is beyond the numbers of JavaScript, node:sqlite throws.
+  msOf: (time) => `(${time} * 1.0)`,
   equals: (column) => `${column} = ?`,
   isOneOf: (column, numbers) => ({
     sql: `${column} IN (SELECT value FROM json_each(?))`,

@@ -168,7 +168,7 @@ function toStoredRow(row: SqlRow): StoredRow {
     eventType: String(row.event_type),
     topic: String(topic),
     key: String(key),
-    headers: fault === undefined ? (headers as StoredRow['headers']) : {},
+    headers: typeof headers === 'object' && headers !== null ? (headers as StoredRow['headers']) : {},
     payload: payload ?? Buffer.alloc(0),
     occurredAt: timeOf(row.occurred_ms),
     status: row.status as RowStatus,

@@ -5,6 +5,7 @@ import { badTable } from '../../outbox/store-error.ts';
 import { dialects, tablesOf } from './dialect.ts';
 import { type Grantees, grantStatements } from './grants.ts';
 import { firstVersion, innodb } from './tables.ts';
+import { guardSteps } from './valid-rows.ts';
 
 /** How tables are made where there are none. */
 export interface Layout {
@@ -16,6 +17,8 @@ export interface Step {
   readonly sql: string;
   /** A query that gives a row where it is done already. MySQL commits each step, and what was cut off there is begun anew. */
   readonly isDone?: string | undefined;
+  /** Tables that are made by this svc have it from the beginning. */
+  readonly isForOlder?: boolean | undefined;
 }
 
 /** What brings the tables from the version before to this one. */
@@ -34,6 +37,11 @@ export const migrations: readonly Migration[] = [
   {
     version: 1,
     steps: (dialect, table, layout) => firstVersion(dialect, table, layout).map((sql) => ({ sql })),
+  },
+  {
+    // Rows are refused that no relay would find.
+    version: 2,
+    steps: guardSteps,
   },
 ];
 
@@ -72,7 +80,9 @@ export function ddl(dialect: DialectName, table: string, options: DdlOptions = {
     ...known
       .filter(({ version }) => version > from)
       .flatMap(({ version, steps }) => [
-        ...steps(dialect, table, { partitionedFrom }).map(({ sql }) => sql),
+        ...steps(dialect, table, { partitionedFrom })
+          .filter(({ isForOlder }) => from > 0 || !isForOlder)
+          .map(({ sql }) => sql),
         noteVersion(dialect, table, version),
       ]),
     ...grantStatements(dialect, table, grants),

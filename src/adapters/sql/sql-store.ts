@@ -3,7 +3,13 @@ import type { Logger } from '../../observe/logger.ts';
 import { eraseStatement, eraseValues } from '../../outbox/erase-row.ts';
 import { type DialectName, insertStatement, insertValues, partsOfTable } from '../../outbox/insert-row.ts';
 import type { OutboxStore, RowFilter } from '../../outbox/outbox-store.ts';
-import { badTable, type StoreFaultDetails, storeError, wrongVersion } from '../../outbox/store-error.ts';
+import {
+  badTable,
+  type StoreFaultDetails,
+  storeError,
+  strayRows,
+  wrongVersion,
+} from '../../outbox/store-error.ts';
 import { ack, cleanup, deleteRows, fail, makePending } from './change-rows.ts';
 import { dialects, tablesOf } from './dialect.ts';
 import { claim, forgetDead, holders, release } from './leases.ts';
@@ -23,6 +29,7 @@ import {
 } from './read-rows.ts';
 import { type Migration, migrations, versionOf } from './schema.ts';
 import { type Condition, command, type Work } from './statement.ts';
+import { countStrays, missingGuard } from './valid-rows.ts';
 
 export interface SqlStoreOptions {
   /** As in `svc.outbox.datasource.url`. */
@@ -208,6 +215,11 @@ export function createSqlStore(
     holds: (eventId, afterId) => database.run(() => holds(dialect, tables, eventId, afterId), scan),
     countPending: () => database.run(() => countPending(tables), scan),
     statistics: () => database.run(() => statistics(dialect, tables), scan),
+    async checkRows() {
+      const count = await database.run(() => countStrays(dialectName, table), search);
+      if (count > 0) throw strayRows(count, details);
+    },
+    missingGuard: () => database.run(() => missingGuard(dialectName, table), statement),
     read: (filter, afterId, limit) =>
       database.run(() => readRows(dialect, tables, filter, afterId, limit), search),
 

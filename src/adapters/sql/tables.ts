@@ -2,6 +2,7 @@ import { besideTable, type DialectName, partsOfTable, quoteName } from '../../ou
 import { shardCount } from '../../outbox/outbox-row.ts';
 import { dialects, tablesOf } from './dialect.ts';
 import { firstPartitions, rowSettings } from './partitions.ts';
+import { validConstraint } from './valid-rows.ts';
 
 /** What version 1 of the tables is made of. `partitionedFrom`: in PostgreSQL, in days from that time on. */
 export function firstVersion(
@@ -43,7 +44,8 @@ const makers: Readonly<
   occurred_at timestamptz NOT NULL,
   created_at timestamptz NOT NULL DEFAULT statement_timestamp(),
   published_at timestamptz,
-  failed_at timestamptz${isPartitioned ? ',\n  PRIMARY KEY (id, created_at)' : ''}
+  failed_at timestamptz,${isPartitioned ? '\n  PRIMARY KEY (id, created_at),' : ''}
+  ${validConstraint('postgres', table)}
 )${isPartitioned ? ' PARTITION BY RANGE (created_at)' : rowSettings}`,
       ...(isPartitioned ? firstPartitions(table, partitionedFrom) : []),
       index('postgres', table, 'pending', '(id, shard)', 'PENDING'),
@@ -77,7 +79,8 @@ const makers: Readonly<
   published_at datetime(3),
   failed_at datetime(3),
   KEY ${statusIndex} (status, id, shard),
-  KEY ${quoteName('mysql', besideTable(nameOf(table), '_published'))} (status, published_at, created_at)
+  KEY ${quoteName('mysql', besideTable(nameOf(table), '_published'))} (status, published_at, created_at),
+  ${validConstraint('mysql', table)}
 )${innodb}`,
       `CREATE TABLE IF NOT EXISTS ${shards} (shard smallint NOT NULL PRIMARY KEY, owner varchar(255), lease_until datetime(3))${innodb}`,
       `CREATE TABLE IF NOT EXISTS ${relays} (owner varchar(255) NOT NULL PRIMARY KEY, alive_until datetime(3) NOT NULL)${innodb}`,
