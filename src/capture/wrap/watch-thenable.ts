@@ -70,12 +70,17 @@ export function watchThenable(
 
 function hookThen(original: Method, watch: Watch): Method {
   return function then(this: unknown, ...handlers: unknown[]): unknown {
-    if (watch.isTaken) return Reflect.apply(original, this, handlers);
+    if (watch.isTaken || takesValue(handlers)) return Reflect.apply(original, this, handlers);
     watch.isTaken = true;
     const [onValue, onError] = observed(watch, handlers[0] as Handler, handlers[1] as Handler);
     const all = [onValue, onError, ...handlers.slice(2)];
     return inScope(watch.scope, () => Reflect.apply(original, this, all));
   };
+}
+
+/** A method of a builder that happens to be called `then`: Kysely's `case().when(…).then(5)`. */
+function takesValue(handlers: readonly unknown[]): boolean {
+  return handlers.length === 1 && handlers[0] !== undefined && typeof handlers[0] !== 'function';
 }
 
 /** The two handlers of the caller, each after the event. */
