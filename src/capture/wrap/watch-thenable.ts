@@ -67,11 +67,17 @@ export function watchThenable(running: RunningCall, thenable: PromiseLike<unknow
 
 function hookThen(original: Method, open: Watch[]): Method {
   return function then(this: unknown, ...handlers: unknown[]): unknown {
+    if (takesValue(handlers)) return Reflect.apply(original, this, handlers);
     const watches = open.splice(0);
     if (watches.length === 0) return Reflect.apply(original, this, handlers);
     const all = [...observed(watches, handlers[0] as Handler, handlers[1] as Handler), ...handlers.slice(2)];
     return inScope(watches[0]?.scope, () => Reflect.apply(original, this, all));
   };
+}
+
+/** A method of a builder that happens to be called `then`: Kysely's `case().when(…).then(5)`. */
+function takesValue(handlers: readonly unknown[]): boolean {
+  return handlers.length === 1 && handlers[0] !== undefined && typeof handlers[0] !== 'function';
 }
 
 /** The two handlers of the caller, after the events of all calls. */

@@ -56,6 +56,17 @@ const failing = () => {
 describe('wrapFunction: lazy thenables', () => {
   afterEach(clearCaptureNotes);
 
+  it('keep a `then` that is not that of a promise: it gets the very value', () => {
+    const slot = recordingSlot();
+    const taken: unknown[] = [];
+    // biome-ignore lint/suspicious/noThenProperty: a builder, as that of SQL's CASE
+    const builder = { then: (...values: unknown[]) => taken.push(values) };
+    const when = wrapFunction(() => builder, slot);
+    for (const value of [5, null, 'x', { a: 1 }]) when().then(value);
+    assert.deepEqual(taken, [[5], [null], ['x'], [{ a: 1 }]]);
+    assert.deepEqual(slot.seen, []);
+  });
+
   it('come back as they are and run when their caller awaits them, once', async () => {
     const slot = recordingSlot();
     const builder = new Builder(() => ['row']);
