@@ -15,3 +15,6 @@ function isDay(day: string): boolean {
   const time = Date.parse(day);
   return !Number.isNaN(time) && new Date(time).toISOString().startsWith(day);
 }
+
+/** `2026-03-01T12:00:00Z`, for a line of text. */
+export const isoSeconds = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;

@@ -41,15 +41,15 @@ export interface KeyHealth {
 /** The outbox, with the publisher's part of the metrics summary. `null`: not known, or no relay runs in this process. */
 export interface OutboxHealth extends OutboxSummary {
   /**
-   * DOWN: its database cannot be reached, or is not that of the application, or its table contradicts the settings. That makes the
-   * whole DOWN.
+   * DOWN: its database cannot be reached, or is not that of the application, or its table contradicts the settings, or rows wait and
+   * the relay of this process stands still. That makes the whole DOWN.
    */
   readonly status: 'UP' | 'DOWN';
   /** Age of the oldest event that waits. */
   readonly oldestPendingMs: number | null;
   /** One line, present when DOWN. */
   readonly error?: string;
-  /** One line: no event is lost, and somebody has to look, as nobody sends the rows. */
+  /** One line: no event is lost, and somebody has to look, as nobody sends the rows, or some wait behind one that is FAILED. */
   readonly warning?: string;
 }
 

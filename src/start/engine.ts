@@ -32,6 +32,7 @@ import type * as Outboxes from './outbox.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import { eventTypeOf, eventTypesOf } from './plans.ts';
 import { type Protection, startProtection } from './protection.ts';
+import { createRefusalAlert } from './refusal-alert.ts';
 import { savedRules } from './saved-rules.ts';
 import { brokerSettingsOf, queueSettingsOf } from './settings.ts';
 import { startTiers } from './tiers/start-tiers.ts';
@@ -110,8 +111,10 @@ export function startEngine(
     startTrace: createTraceStarter(
       /^(file|memory)$/.test(config.broker.client) ? config.broker.client : 'kafka',
     ),
-    onRefused: (eventType, { message, code }) =>
-      sayRefused(`${eventType} ${code}`, ...inLines(`event refused: ${message}`, { eventType, code })),
+    onRefused(eventType, { message, code }) {
+      refusals.refused(`${eventType} (${code}): ${message}`);
+      sayRefused(`${eventType} ${code}`, ...inLines(`event refused: ${message}`, { eventType, code }));
+    },
     onBroken: (event, error) => alert.lost(event, event.topic ?? config.broker.topic, brokenQueue(error)),
   });
   const storedTypes = new Set(config.targets.filter(({ outbox }) => outbox !== undefined).map(eventTypeOf));
@@ -148,10 +151,11 @@ export function startEngine(
         })
       : undefined;
   const all = workers === undefined ? sources : withCounts(sources, workers.counts);
+  const refusals = createRefusalAlert(all.ledger.rows, clock);
   const management = manageLater(config, logger, {
     broker,
     onAway: queue.clusterAway,
-    problem: () => alert.state() ?? ids.problem(),
+    problem: () => alert.state() ?? ids.problem() ?? refusals.state(),
     keys: protection.keys,
     sources: all,
     info,

@@ -41,10 +41,19 @@ export interface RelayState {
   readonly pending: number | null;
   /** Rows by this relay, since its start. */
   readonly processed: Processed;
+  /** It has neither claimed shards nor sent a row for two leases. */
+  readonly stalled?: Stalled;
+}
+
+export interface Stalled {
+  /** Since the last claim or row, or its start. */
+  readonly forMs: number;
+  /** One line; absent where a claim has not been answered at all. */
+  readonly reason?: string;
 }
 
 /** The publisher's part of the metrics summary. */
-export interface RelaySummary extends Omit<RelayState, 'pending' | 'processed'> {
+export interface RelaySummary extends Omit<RelayState, 'pending' | 'processed' | 'stalled'> {
   readonly totalPending: number;
   readonly totalFailed: number;
 }
@@ -140,8 +149,17 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
     });
   }
 
+  function stalled(): Stalled | undefined {
+    const { claimedAtMs, failure } = lease;
+    if (claimedAtMs === undefined || stopped !== undefined) return undefined;
+    const forMs = clock.monotonic() - Math.max(claimedAtMs, pipeline.lastSuccessMs ?? claimedAtMs);
+    if (forMs < 2 * leaseMsFor(settings)) return undefined;
+    return { forMs, ...(failure !== undefined && { reason: failure }) };
+  }
+
   function state(): RelayState {
     const { lastSuccessMs, processed } = pipeline;
+    const standstill = stalled();
     return {
       circuitBreakerState: breaker.state,
       consecutiveFailures: breaker.consecutiveFailures,
@@ -149,6 +167,7 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
         lastSuccessMs === undefined ? null : Math.round(clock.monotonic() - lastSuccessMs),
       pending: statistics.pending() ?? null,
       processed: { ...processed },
+      ...(standstill && { stalled: standstill }),
     };
   }
 

@@ -14,6 +14,10 @@ export interface ShardLease {
   lasts(ms: number): boolean;
   /** The table says that it is not held: nothing is sent of it before the next claim. */
   doubt(shard: number): void;
+  /** When the table last answered a claim, by the monotonic clock, or `run` began; `undefined`: before. */
+  readonly claimedAtMs: number | undefined;
+  /** Why the last claim failed, until one succeeds. */
+  readonly failure: string | undefined;
   /** Claims and renews until `stop`. */
   run(): Promise<void>;
   stop(): void;
@@ -39,6 +43,8 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
   let lastHold = 0;
   let untilMs = Number.NEGATIVE_INFINITY;
   let failures = 0;
+  let claimedAtMs: number | undefined;
+  let failure: string | undefined;
   let isStopped = false;
 
   const lasts = (ms: number): boolean => clock.monotonic() + ms < untilMs;
@@ -46,6 +52,7 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
   async function claim(): Promise<void> {
     const askedAtMs = clock.monotonic();
     const shards = await store.claim(owner, leaseMs);
+    claimedAtMs = clock.monotonic();
     // Somebody else may have had them meanwhile.
     if (!lasts(0)) holds.clear();
     untilMs = askedAtMs + leaseMs - leaseMarginMs(leaseMs);
@@ -65,15 +72,24 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
     holdOf: (shard) => (lasts(0) ? holds.get(shard) : undefined),
     lasts,
     doubt: (shard) => void holds.delete(shard),
+    get claimedAtMs() {
+      return claimedAtMs;
+    },
+    get failure() {
+      return failure;
+    },
     async run() {
+      claimedAtMs = clock.monotonic();
       while (!isStopped) {
         try {
           await between(claim, leaseMs / 6);
           failures = 0;
+          failure = undefined;
           await pause.wait(renewMs);
         } catch (error) {
           failures++;
-          say('claim', `outbox: the shards cannot be claimed: ${reasonOf(error)}`);
+          failure = `the shards cannot be claimed: ${reasonOf(error)}`;
+          say('claim', `outbox: ${failure}`);
           await pause.wait(backoffMs(failures, firstStorePauseMs, renewMs));
         }
       }

@@ -42,7 +42,10 @@ export function manageOutbox(
 ): ManagedOutbox {
   const statistics = createStatistics({ store, clock: systemClock, isolate });
   const countPending = (): Promise<number> => isolate(() => store.countPending());
-  const health = createOutboxHealth({ countPending, statistics, relay, ...fitness, clock: systemClock });
+  const health = createOutboxHealth({
+    ...{ countPending, statistics, relay, ...fitness, clock: systemClock },
+    failedBlocks: config.outbox.onFailed === 'block',
+  });
   const replay = loadOnce(() => openReplay(config, store, broker));
   return {
     statistics: statistics.report,

@@ -1,4 +1,5 @@
 import { type Clock, inTime } from '../../ground/clock.ts';
+import { isoSeconds } from '../../ground/instant.ts';
 import type { OutboxHealth } from '../../manage/controls.ts';
 import type { RelayState } from '../../outbox/relay/relay.ts';
 import type { Statistics } from '../../outbox/statistics.ts';
@@ -14,6 +15,8 @@ export interface OutboxHealthOptions {
   readonly problem?: (() => string | undefined) | undefined;
   /** Something that does not: one line. */
   readonly remark?: (() => string | undefined) | undefined;
+  /** A FAILED row keeps back the later ones of its aggregate. */
+  readonly failedBlocks?: boolean;
   readonly clock: Clock;
 }
 
@@ -39,6 +42,7 @@ export function createOutboxHealth({
   relay,
   problem,
   remark,
+  failedBlocks = false,
   clock,
 }: OutboxHealthOptions): {
   ask(): Promise<OutboxHealth>;
@@ -81,14 +85,26 @@ export function createOutboxHealth({
     return Math.round(last.oldestPendingMs + clock.monotonic() - last.atMs);
   }
 
+  function standstill(state: RelayState | undefined): string | undefined {
+    if (state?.stalled === undefined || !last?.pending) return undefined;
+    const { forMs, reason } = state.stalled;
+    const why = reason ?? 'the database has not answered its claim of shards';
+    return `rows wait, and the relay of this process has neither claimed shards nor sent any since ${isoSeconds(clock.now() - forMs)}: ${why}`;
+  }
+
+  function blocked(): string | undefined {
+    if (!failedBlocks || !last?.failed || !last.pending) return undefined;
+    return `${last.failed} rows are FAILED, and later ones of their aggregates wait behind them (svc.outbox.on-failed: block): look at them with "npx svc outbox list --status FAILED"`;
+  }
+
   return {
     async ask() {
       const found = refresh();
       if (found !== undefined)
         await inTime(found, { limitMs: answerMs, keepsAlive: false, late: () => undefined });
       const state = relay();
-      const error = last?.error ?? problem?.();
-      const warning = remark?.();
+      const error = last?.error ?? problem?.() ?? standstill(state);
+      const warning = remark?.() ?? blocked();
       return {
         status: error === undefined ? 'UP' : 'DOWN',
         circuitBreakerState: state?.circuitBreakerState ?? null,

@@ -20,6 +20,37 @@ describe('relay: leases and the end', () => {
     assert.equal(leaseMsFor({ sendTimeoutMs: 10_000 }), 18_000);
   });
 
+  it('says that it stands still when claims have failed, or were not answered, for two leases, and until the next one', async () => {
+    const { claim } = its.store;
+    const relay = its.relay({ leaseMs: 10_000 });
+    relay.start();
+    // The last claim that is answered.
+    await its.time.tickAsync(1);
+    const claimedAtMs = its.time.now;
+    its.store.claim = async () => {
+      throw new Error('locked');
+    };
+    const from = relay.state();
+    await its.time.tickAsync(19_900);
+    assert.equal(relay.state().stalled, undefined);
+    await its.time.tickAsync(100);
+    const forMs = relay.state().stalled?.forMs ?? 0;
+    assert.ok(forMs >= 20_000 && forMs <= its.time.now - claimedAtMs + 1, `${forMs}`);
+    assert.deepEqual(relay.state(), {
+      ...{ ...from, pending: 0 },
+      stalled: { forMs, reason: 'the shards cannot be claimed: locked' },
+    });
+    its.store.claim = claim;
+    await its.time.tickAsync(4_000);
+    assert.equal(relay.state().stalled, undefined);
+    its.store.claim = () => new Promise(() => {});
+    await its.time.tickAsync(24_000);
+    assert.deepEqual(Object.keys(relay.state().stalled ?? {}), ['forMs']);
+    void relay.stop(0);
+    assert.equal(relay.state().stalled, undefined);
+    await its.time.tickAsync(10_000);
+  });
+
   it('sends again after a crash between send and acknowledgement: twice, never not at all', async () => {
     await its.insert(rowOf('a', 1), rowOf('a', 2));
     // The first process dies with the answer of the broker in hand.

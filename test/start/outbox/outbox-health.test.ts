@@ -5,6 +5,15 @@ import { createOutboxHealth } from '../../../src/start/outbox/outbox-health.ts';
 
 const report = { total: 9, pending: 2, published: 6, failed: 1, avgProcessingTimeMs: 3 };
 
+interface Standstill {
+  readonly title: string;
+  readonly pending?: number;
+  readonly stalled?: { readonly forMs: number; readonly reason?: string };
+  readonly failedBlocks?: boolean;
+  readonly remark?: string;
+  readonly expected: readonly unknown[];
+}
+
 describe('health of the outbox', () => {
   let clock: sinon.SinonFakeTimers;
   let countPending: sinon.SinonStub<[], Promise<number>>;
@@ -62,6 +71,74 @@ describe('health of the outbox', () => {
     const { status, error, totalPending } = await createOutboxHealth(options).ask();
     assert.deepEqual([status, error, totalPending], ['DOWN', problem(), 2]);
   });
+
+  for (const { title, pending, stalled, failedBlocks, remark, expected } of [
+    {
+      title: 'DOWN with the reason and the time',
+      stalled: { forMs: 21_000, reason: 'the shards cannot be claimed: too late' },
+      expected: [
+        'DOWN',
+        'rows wait, and the relay of this process has neither claimed shards nor sent any since 2026-03-04T10:00:00Z: the shards cannot be claimed: too late',
+        undefined,
+      ],
+    },
+    {
+      title: 'DOWN where nothing was answered',
+      stalled: { forMs: 21_000 },
+      expected: [
+        'DOWN',
+        'rows wait, and the relay of this process has neither claimed shards nor sent any since 2026-03-04T10:00:00Z: the database has not answered its claim of shards',
+        undefined,
+      ],
+    },
+    {
+      title: 'UP where no row waits',
+      pending: 0,
+      stalled: { forMs: 21_000 },
+      expected: ['UP', undefined, undefined],
+    },
+    { title: 'UP where the relay works', expected: ['UP', undefined, undefined] },
+    {
+      title: 'UP with a warning where a FAILED row may block others',
+      failedBlocks: true,
+      expected: [
+        'UP',
+        undefined,
+        '1 rows are FAILED, and later ones of their aggregates wait behind them (svc.outbox.on-failed: block): look at them with "npx svc outbox list --status FAILED"',
+      ],
+    },
+    {
+      title: 'UP where it blocks none',
+      pending: 0,
+      failedBlocks: true,
+      expected: ['UP', undefined, undefined],
+    },
+    {
+      title: 'UP with what matters more',
+      failedBlocks: true,
+      remark: 'no relay',
+      expected: ['UP', undefined, 'no relay'],
+    },
+  ] as readonly Standstill[])
+    it(`rows that wait: ${title}`, async () => {
+      clock.setSystemTime(Date.parse('2026-03-04T10:00:21Z'));
+      countPending.resolves(pending ?? 2);
+      const state = {
+        circuitBreakerState: 'CLOSED',
+        consecutiveFailures: 0,
+        timeSinceLastSuccessMs: null,
+      } as const;
+      const relay = () => ({
+        ...{ ...state, pending: null, processed: { published: 0, failed: 0 } },
+        ...(stalled && { stalled }),
+      });
+      const health = createOutboxHealth({
+        ...{ countPending, statistics, relay, clock: time(), remark: () => remark },
+        ...(failedBlocks && { failedBlocks }),
+      });
+      const { status, error, warning } = await health.ask();
+      assert.deepEqual([status, error, warning], expected);
+    });
 
   it('stays UP where only the statistics of a large table take too long', async () => {
     statistics.report.rejects(new Error('late'));
