@@ -4,11 +4,16 @@ import type { SendFailure } from './broker.ts';
 const notMade = 'SVC_PUBLISH_NOT_A_RECORD';
 
 /** Kafka's names. CORRUPT_MESSAGE is also what a compacted topic says of a record that it cannot keep. */
-const byKafka = new Set(['INVALID_RECORD', 'INVALID_TIMESTAMP', 'CORRUPT_MESSAGE']);
+const byKafka = new Set(['INVALID_RECORD', 'CORRUPT_MESSAGE']);
 
 /** Whether a record in the send is at fault, and not its topic or the cluster: without it, the others can be sent. */
 export function isOfRecord({ kind, cause }: SendFailure): boolean {
   return kind === 'too_large' || cause === notMade || byKafka.has(cause);
+}
+
+/** Kafka does not take the time of the records, which svc gives them by the machine's clock: no fault of theirs. */
+export function isOfClock({ cause }: Pick<SendFailure, 'cause'>): boolean {
+  return cause === 'INVALID_TIMESTAMP';
 }
 
 /** Whether the record was not even made: nothing was asked of the cluster, and no try will go better. */

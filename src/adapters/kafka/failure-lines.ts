@@ -173,6 +173,10 @@ export function protocolReason(type: string, scene: FailureScene): Reason {
         kind: 'unknown_outcome',
         message: `${topic} was written, but fewer replicas than min.insync.replicas have confirmed`,
       };
+    case 'INVALID_TIMESTAMP':
+      return fatal(
+        `${topic} does not take the time of this machine's clock (message.timestamp.after.max.ms and before.max.ms): set the clock`,
+      );
     case 'REQUEST_TIMED_OUT':
       return requestTimedOut(scene);
     default:
@@ -182,7 +186,6 @@ export function protocolReason(type: string, scene: FailureScene): Reason {
 
 const refusedForGood = new Set([
   'INVALID_RECORD',
-  'INVALID_TIMESTAMP',
   'INVALID_REQUIRED_ACKS',
   'POLICY_VIOLATION',
   'UNSUPPORTED_VERSION',

@@ -13,6 +13,8 @@ const ofTopic = new Set([
   'UNKNOWN_TOPIC_ID',
   'INVALID_TOPIC_EXCEPTION',
   'POLICY_VIOLATION',
+  // Of the clock, by what the topic takes: the same for all its rows, until the clock is right.
+  'INVALID_TIMESTAMP',
   // Of the client, which knows fewer partitions of the topic than somebody else did.
   'UNKNOWN_PARTITION',
 ]);

@@ -59,8 +59,8 @@ export const breakerOpen: SendFailure = {
   message: 'Circuit breaker is OPEN',
 };
 
-/** Refusals of one topic by the cluster, which is there then. */
-const answers = new Set(['UNKNOWN_TOPIC_OR_PARTITION', 'TOPIC_AUTHORIZATION_FAILED']);
+/** Refusals of one topic by the cluster, which is there then; the last one, of the clock. */
+const answers = new Set(['UNKNOWN_TOPIC_OR_PARTITION', 'TOPIC_AUTHORIZATION_FAILED', 'INVALID_TIMESTAMP']);
 /** Of a cluster that is starting: leaders are found and replicas catch up in a moment, and nothing of the send was stored. */
 const passing = new Set([
   'LEADER_NOT_AVAILABLE',

@@ -53,6 +53,36 @@ describe('relay: failures', () => {
     await relay.stop(1_000);
   });
 
+  for (const [name, offMs] of [
+    ['ahead', 3 * 3_600_000],
+    ['behind', -3 * 3_600_000],
+  ] as const)
+    it(`spends no tries of rows on a clock three hours ${name}, and keeps their order`, async () => {
+      let isRight = false;
+      its.broker.reply = ({ records, atMs }) =>
+        records.some(({ timestamp }) => Math.abs(Number(timestamp) - atMs) > 3_600_000)
+          ? { kind: 'fatal', cause: 'INVALID_TIMESTAMP', message: 'the clock' }
+          : undefined;
+      const { now } = its.clock;
+      its.clock.now = () => now() + (isRight ? 0 : offMs);
+      await its.insert(rowOf('a', 1), rowOf('b', 1), rowOf('a', 2));
+      const relay = its.relay();
+      relay.start();
+      await its.time.tickAsync(120_000);
+      assert.deepEqual([its.broker.stored.length, relay.state().processed.failed], [0, 0]);
+      assert.equal(relay.state().circuitBreakerState, 'CLOSED');
+      assert.match(its.said().join('\n'), /wait in their table: the clock/);
+      await its.insert(rowOf('a', 3));
+      isRight = true;
+      await its.time.tickAsync(120_000);
+      assert.deepEqual(
+        its.broker.stored.map(({ headers }) => `${headers.aggregateId}${headers.seq}`),
+        ['a1', 'b1', 'a2', 'a3'],
+      );
+      assert.deepEqual(await its.store.read({ statuses: ['FAILED'] }, 0, 9), []);
+      await relay.stop(1_000);
+    });
+
   it('sets a row that cannot be a record aside at once, in its turn, and asks the broker nothing', async () => {
     const bad = (aggregateId: string, sequence: number, rest: Partial<OutboxRow> = {}) => ({
       ...rowOf(aggregateId, sequence, rest),

@@ -83,7 +83,7 @@ describe('breaker', () => {
     assert.equal(made.state, 'OPEN');
   });
 
-  it('takes what Kafka says of one record for an answer', () => {
+  it('takes what Kafka says of one record, or of the clock, for an answer', () => {
     for (const cause of ['INVALID_RECORD', 'INVALID_TIMESTAMP', 'CORRUPT_MESSAGE']) {
       const { made, open, at } = breaker();
       open();

@@ -69,6 +69,14 @@ describe('the chain of tiers', () => {
     assert.equal(await over(dlq).next(failedEvent('1', { failure: shutDown })), 'dlq');
   });
 
+  it('writes no letter for the time that a wrong clock gave it, unless that is all there is', async () => {
+    const failure = { kind: 'fatal', cause: 'INVALID_TIMESTAMP', message: 'the clock' } as const;
+    const dlq = tier('dlq', true);
+    assert.equal(await over(dlq, tier('backup', true)).next(failedEvent('1', { failure })), 'backup');
+    assert.deepEqual(dlq.seen, []);
+    assert.equal(await over(dlq).next(failedEvent('1', { failure })), 'dlq');
+  });
+
   it('knows what is under way', async () => {
     let answer: (stored: boolean) => void = () => {};
     const slow: Tier = { ...tier('backup', true), store: () => new Promise((resolve) => (answer = resolve)) };
