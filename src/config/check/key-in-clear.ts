@@ -8,7 +8,7 @@ const texts = /'(?:[^']|'')*'|"(?:[^"]|"")*"/g;
 
 /** Which of the key, the aggregate id and the headers of a target would show a marked field in clear, and why. */
 export function shownInClear(
-  { key, outbox, headers, ...fields }: KeyFields,
+  { key, outbox, headers, payload, payloadIndex, params }: KeyFields,
   rules: readonly PathRule[],
 ): { readonly field: string; readonly message: string }[] {
   const inClear = [
@@ -17,7 +17,8 @@ export function shownInClear(
     ...Object.entries(headers ?? {}).map(([name, value]) => [`headers.${name}`, value]),
   ];
   return (inClear as [string, unknown][]).flatMap(([field, value]) => {
-    const rule = typeof value === 'string' ? ruleOf(value, fields, rules) : undefined;
+    const rule =
+      typeof value === 'string' ? ruleOf(value, { payload, payloadIndex, params }, rules) : undefined;
     if (rule === undefined) return [];
     const { path, strategy } = rule;
     const what = path === '' ? 'the rule for the payload' : `the rule for ${path}`;
