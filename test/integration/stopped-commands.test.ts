@@ -46,7 +46,7 @@ requiring('kafka', 'a command that Ctrl-C stops in the middle of what it sends',
     for (const event of events.splice(0, 10)) await backup.store(event);
     await Promise.all(events.map((event) => backup.store(event)));
     await backup.close(5_000);
-    return ['backup', 'restore', '--dir', directory, '--rate', '100', ...brokerArgs()];
+    return ['backup', 'restore', '--dir', directory, '--topic', topic, '--rate', '100', ...brokerArgs()];
   }
 
   /** Ends it with Ctrl-C when the first events are in their topic. Gives its exit code and what it said. */
@@ -83,7 +83,19 @@ requiring('kafka', 'a command that Ctrl-C stops in the middle of what it sends',
       );
       assert.deepEqual(await broker.send(dead, 0, letters), { ok: true });
       await broker.close(5_000);
-      const args = ['dlq', 'recover', '--dlq-topic', dead, '--group', dead, '--rate', '100', ...brokerArgs()];
+      const args = [
+        'dlq',
+        'recover',
+        '--dlq-topic',
+        dead,
+        '--topic',
+        topic,
+        '--group',
+        dead,
+        '--rate',
+        '100',
+        ...brokerArgs(),
+      ];
       return { ...recovery, args, count };
     },
 

@@ -9,9 +9,10 @@ export function* ack(
   dialect: Dialect,
   { rows, shards }: Tables,
   owner: string,
-  ids: readonly number[],
+  given: readonly number[],
   keep: boolean,
 ): Work<readonly number[]> {
+  const ids = integers(given);
   const where = both(dialect.isOneOf('id', ids), stillHeld(dialect, shards, owner));
   const verb = keep
     ? `UPDATE ${rows} SET status = 'PUBLISHED', published_at = ${dialect.now}, next_retry_at = NULL`

@@ -23,7 +23,7 @@ const protocol = (type: string): Error =>
 
 describe('kafkajs failures', () => {
   const table: [type: string, before: SendFailureKind, after: SendFailureKind, text: RegExp][] = [
-    ['INVALID_TOPIC_EXCEPTION', 'fatal', 'fatal', /refuses the name of topic "orders"/],
+    ['INVALID_TOPIC_EXCEPTION', 'fatal', 'fatal', /one of Kafka's own/],
     [
       'UNKNOWN_TOPIC_OR_PARTITION',
       'retriable',
