@@ -46,9 +46,10 @@ function suites(): Task[] {
   if (only.length > 0) return [suite('suite', ...only)];
   // What does little but wait for leases to end, and for brokers that hang.
   const waiting = filesOf('adapters/kafka/group', 'integration/worker-ids').concat(
-    ['adapters/kafkajs/topic-reader-hang', 'e2e/preload/hung-broker', 'integration/caller-waits'].map(
-      (file) => `test/${file}.test.ts`,
-    ),
+    ['adapters/kafkajs/topic-reader-hang', 'e2e/preload/hung-broker', 'integration/caller-waits']
+      // Loads drivers whose source it has changed: in a process whose modules others have not.
+      .concat('integration/other-drivers')
+      .map((file) => `test/${file}.test.ts`),
   );
   // About half of the rest; files of a new folder go to the other half.
   const half = filesOf('adapters/kafka', 'cli', 'e2e', 'support');
