@@ -105,9 +105,10 @@ export interface OutboxStore {
   insert(rows: readonly OutboxRow[]): Promise<void>;
   /**
    * Says that `owner` is alive, lengthens its leases by `leaseMs` from now, takes free and expired shards up to its share
-   * among the owners that are alive, and gives back what is above it. Returns the shards it holds now.
+   * among the owners that are alive, and gives back what is above it. Returns the shards it holds now. `onTime` is told the time of the database meanwhile, in
+   * milliseconds since the epoch.
    */
-  claim(owner: string, leaseMs: number): Promise<readonly number[]>;
+  claim(owner: string, leaseMs: number, onTime?: (nowMs: number) => void): Promise<readonly number[]>;
   /** Gives all back, and says that `owner` is gone. */
   release(owner: string): Promise<void>;
   /** PENDING rows of these shards that are not excepted, also those that wait for their next try, by ascending id. */

@@ -138,7 +138,7 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
     prepare: async () => (await load()).prepare(),
     senders: async () => (await load()).senders(),
     insert: async (rows) => (await load()).insert(rows),
-    claim: async (owner, leaseMs) => (await load()).claim(owner, leaseMs),
+    claim: async (...asked) => (await load()).claim(...asked),
     release: async (owner) => (await load.started())?.release(owner),
     pending: async (shards, except, limit) => (await load()).pending(shards, except, limit),
     failedAggregates: async (shards) => (await load()).failedAggregates(shards),

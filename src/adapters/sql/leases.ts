@@ -7,13 +7,14 @@ export interface Claim {
   readonly shards: readonly number[];
   /** Whether there are owners whose time has run out. */
   readonly hasDead: boolean;
+  /** Of the database's clock, since the epoch. */
+  readonly nowMs: number;
 }
 
-interface Shards {
+interface Shards extends Omit<Claim, 'shards'> {
   /** Those to hold: what is held already first. */
   readonly wanted: readonly number[];
   readonly surplus: readonly number[];
-  readonly hasDead: boolean;
 }
 
 /** Others claim at the same time: so often is looked again for shards that are free. */
@@ -25,10 +26,10 @@ const mostTries = 5;
  */
 export function* claim(dialect: Dialect, tables: Tables, owner: string, leaseMs: number): Work<Claim> {
   yield* command(dialect.aliveUntil(tables.relays), owner, leaseMs, leaseMs);
-  let { wanted, surplus, hasDead } = yield* look(dialect, tables, owner);
+  let { wanted, surplus, hasDead, nowMs } = yield* look(dialect, tables, owner);
   for (let tries = 1; !(yield* take(dialect, tables, owner, leaseMs, wanted)); tries++) {
     const before = new Set(wanted);
-    ({ wanted, surplus, hasDead } = yield* look(dialect, tables, owner, tries < mostTries));
+    ({ wanted, surplus, hasDead, nowMs } = yield* look(dialect, tables, owner, tries < mostTries));
     if (tries === mostTries) {
       // What it did get.
       wanted = wanted.filter((shard) => before.has(shard));
@@ -43,12 +44,12 @@ export function* claim(dialect: Dialect, tables: Tables, owner: string, leaseMs:
       owner,
     );
   }
-  return { shards: wanted.toSorted((a, b) => a - b), hasDead };
+  return { shards: wanted.toSorted((a, b) => a - b), hasDead, nowMs };
 }
 
 function* look(dialect: Dialect, { shards, relays }: Tables, owner: string, takesMore = true): Work<Shards> {
   const found = yield* query(
-    `SELECT shard, owner, CASE WHEN ${heldBySomebody(dialect)} THEN 1 ELSE 0 END AS held, ` +
+    `SELECT shard, owner, ${dialect.msOf(dialect.now)} AS now_ms, CASE WHEN ${heldBySomebody(dialect)} THEN 1 ELSE 0 END AS held, ` +
       `(SELECT COUNT(*) FROM ${relays}) AS known_count, ` +
       `(SELECT COUNT(*) FROM ${relays} WHERE alive_until > ${dialect.now}) AS alive_count ` +
       `FROM ${shards} ORDER BY shard`,
@@ -67,6 +68,7 @@ function* look(dialect: Dialect, { shards, relays }: Tables, owner: string, take
     wanted: [...mine.slice(0, share), ...[...free.slice(from), ...free.slice(0, from)].slice(0, more)],
     surplus: mine.slice(share),
     hasDead: Number(first?.known_count) > aliveCount,
+    nowMs: Math.round(Number(first?.now_ms)),
   };
 }
 
