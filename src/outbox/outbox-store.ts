@@ -113,9 +113,15 @@ export interface OutboxStore {
   /**
    * Says that `owner` is alive, lengthens its leases by `leaseMs` from now, takes free and expired shards up to its share
    * among the owners that are alive, and gives back what is above it. Returns the shards it holds now. `isGone`: whether it is certain
-   * that an owner sends nothing any more, whose lease then counts as expired.
+   * that an owner sends nothing any more, whose lease then counts as expired. `onTime` is told the time of the database meanwhile, in
+   * milliseconds since the epoch.
    */
-  claim(owner: string, leaseMs: number, isGone?: (owner: string) => boolean): Promise<readonly number[]>;
+  claim(
+    owner: string,
+    leaseMs: number,
+    onTime?: (nowMs: number) => void,
+    isGone?: (owner: string) => boolean,
+  ): Promise<readonly number[]>;
   /** Who holds shards at the moment. */
   holders(): Promise<readonly ShardHolder[]>;
   /** Gives all back, and says that `owner` is gone. */

@@ -227,6 +227,14 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
       assert.deepEqual(await store.claim('one', leaseMs), allShards);
     });
 
+    it('come with the time of the database', async () => {
+      const times: number[] = [];
+      await store.claim('one', leaseMs, (nowMs) => times.push(nowMs));
+      assert.equal(times.length, 1);
+      // Test servers run on this machine.
+      assert.ok(Math.abs((times[0] ?? 0) - Date.now()) < 5_000, String(times));
+    });
+
     for (const count of [2, 3, 5]) {
       it(`are shared by ${count} owners: ${Math.ceil(shardCount / count)} at most for each, and none twice`, async () => {
         const owners = Array.from({ length: count }, (_, index) => `owner-${index}`);
@@ -281,10 +289,10 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
         return owner === 'gone';
       };
       assert.deepEqual(await store.claim('one', 60_000), []);
-      assert.equal((await store.claim('one', 60_000, isGone)).length, shardCount);
-      assert.deepEqual(await store.claim('two', 60_000, isGone), []);
+      assert.equal((await store.claim('one', 60_000, undefined, isGone)).length, shardCount);
+      assert.deepEqual(await store.claim('two', 60_000, undefined, isGone), []);
       assert.deepEqual(asked, ['gone', 'one']);
-      assert.equal((await store.claim('one', 60_000, isGone)).length, shardCount / 2);
+      assert.equal((await store.claim('one', 60_000, undefined, isGone)).length, shardCount / 2);
     });
 
     it('tell who holds them, how many, and for how long', async () => {

@@ -123,6 +123,29 @@ for (const { name, create } of kafkaClients) {
       );
     });
 
+    for (const hours of [3, -3])
+      it(`tries once, and takes nothing for a bad event, with a clock that is ${hours} h off`, async () => {
+        const topic = `queue.clock.${hours}.${Date.now()}`;
+        const config = Object.fromEntries(
+          ['before', 'after'].map((side) => [`message.timestamp.${side}.max.ms`, '3600000']),
+        );
+        await kafka.createTopic(topic, { config });
+        const clock = { ...systemClock, now: () => Date.now() + hours * 3_600_000 };
+        const { queue, sends } = queueOnKafka(topic, { clock });
+        const ids = Array.from({ length: 40 }, (_, id) => String(id));
+        await Promise.all(ids.map((id) => queue.publish(event(id, { key: 'k' }))));
+        assert.deepEqual(sends, [40]);
+        assert.deepEqual(
+          failed.map(({ event: { eventId } }) => eventId),
+          ids,
+        );
+        for (const { failure } of failed) {
+          assert.equal(failure.cause, 'INVALID_TIMESTAMP');
+          assert.match(failure.message, /that of this machine's clock .*: set the clock$/);
+        }
+        assert.equal(await kafka.count(topic), 0);
+      });
+
     it('publishes to a topic that the broker makes for it', async () => {
       const topic = `queue.made.${Date.now()}`;
       const { queue, sends } = queueOnKafka(topic);

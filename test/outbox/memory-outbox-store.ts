@@ -93,8 +93,9 @@ export function createMemoryOutboxStore(nowMs: () => number, table = createTable
       await call('insert');
       for (const row of inserted) put(row, false);
     },
-    async claim(owner, leaseMs) {
+    async claim(owner, leaseMs, onTime) {
       await call('claim');
+      onTime?.(nowMs());
       const now = nowMs();
       owners.set(owner, now + leaseMs);
       for (const [name, untilMs] of owners) if (untilMs <= now) owners.delete(name);

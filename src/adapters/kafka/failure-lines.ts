@@ -175,7 +175,7 @@ export function protocolReason(type: string, scene: FailureScene): Reason {
       };
     case 'INVALID_TIMESTAMP':
       return fatal(
-        `${topic} does not take the time of this machine's clock (message.timestamp.after.max.ms and before.max.ms): set the clock`,
+        `${topic} does not take the time of its records, which is that of this machine's clock (INVALID_TIMESTAMP, by message.timestamp.after.max.ms or before.max.ms): set the clock`,
       );
     case 'REQUEST_TIMED_OUT':
       return requestTimedOut(scene);

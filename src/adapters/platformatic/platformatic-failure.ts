@@ -27,6 +27,7 @@ interface Cause {
 }
 
 const ownCodes = 'PLT_KFK_';
+const unnamed = 'UNKNOWN_SERVER_ERROR';
 
 export function toSendFailure(error: unknown, scene: FailureScene): SendFailure {
   const causes = allOf(error);
@@ -39,14 +40,17 @@ export function toSendFailure(error: unknown, scene: FailureScene): SendFailure 
   return { kind, message, cause: cause ?? protocolError(causes) ?? socketCode(causes) ?? 'ConnectionError' };
 }
 
-/** The name of the first error of Kafka's protocol that stands anywhere inside. */
+/** The name of the first error of Kafka's protocol that stands anywhere inside, the unknown one only where there is no other. */
 export const protocolErrorIn = (error: unknown): string | undefined => protocolError(allOf(error));
 
 /** Whether a broker has said it, rather than nobody anything. */
 export const isAnswer = (error: unknown): boolean => protocolErrorIn(error) !== undefined;
 
-const protocolError = (causes: readonly Cause[]): string | undefined =>
-  causes.find(({ apiId }) => apiId !== undefined)?.apiId;
+function protocolError(causes: readonly Cause[]): string | undefined {
+  const types = causes.flatMap(({ apiId }) => apiId ?? []);
+  // What Kafka says of single records has no name, and the package puts it before the error of their batch, which has one.
+  return types.find((type) => type !== unnamed) ?? types[0];
+}
 
 /** What Node says of the connection. */
 export const socketCodeIn = (error: unknown): string | undefined => socketCode(allOf(error));

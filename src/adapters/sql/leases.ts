@@ -8,13 +8,14 @@ export interface Claim {
   readonly shards: readonly number[];
   /** Whether there are owners whose time has run out. */
   readonly hasDead: boolean;
+  /** Of the database's clock, since the epoch. */
+  readonly nowMs: number;
 }
 
-interface Shards {
+interface Shards extends Omit<Claim, 'shards'> {
   /** Those to hold: what is held already first. */
   readonly wanted: readonly number[];
   readonly surplus: readonly number[];
-  readonly hasDead: boolean;
   /** Who holds what this one does not. */
   readonly holders: readonly string[];
 }
@@ -38,10 +39,10 @@ export function* claim(
   const gone = found.holders.filter(isGone);
   for (const one of gone) yield* release(tables, one);
   if (gone.length > 0) found = yield* look(dialect, tables, owner);
-  let { wanted, surplus, hasDead } = found;
+  let { wanted, surplus, hasDead, nowMs } = found;
   for (let tries = 1; !(yield* take(dialect, tables, owner, leaseMs, wanted)); tries++) {
     const before = new Set(wanted);
-    ({ wanted, surplus, hasDead } = yield* look(dialect, tables, owner, tries < mostTries));
+    ({ wanted, surplus, hasDead, nowMs } = yield* look(dialect, tables, owner, tries < mostTries));
     if (tries === mostTries) {
       // What it did get.
       wanted = wanted.filter((shard) => before.has(shard));
@@ -56,12 +57,12 @@ export function* claim(
       owner,
     );
   }
-  return { shards: wanted.toSorted((a, b) => a - b), hasDead };
+  return { shards: wanted.toSorted((a, b) => a - b), hasDead, nowMs };
 }
 
 function* look(dialect: Dialect, { shards, relays }: Tables, owner: string, takesMore = true): Work<Shards> {
   const found = yield* query(
-    `SELECT shard, owner, CASE WHEN ${heldBySomebody(dialect)} THEN 1 ELSE 0 END AS held, ` +
+    `SELECT shard, owner, ${dialect.msOf(dialect.now)} AS now_ms, CASE WHEN ${heldBySomebody(dialect)} THEN 1 ELSE 0 END AS held, ` +
       `(SELECT COUNT(*) FROM ${relays}) AS known_count, ` +
       `(SELECT COUNT(*) FROM ${relays} WHERE alive_until > ${dialect.now}) AS alive_count ` +
       `FROM ${shards} ORDER BY shard`,
@@ -81,6 +82,7 @@ function* look(dialect: Dialect, { shards, relays }: Tables, owner: string, take
     surplus: mine.slice(share),
     hasDead: Number(first?.known_count) > aliveCount,
     holders: [...new Set(held.map((row) => String(row.owner)))],
+    nowMs: Math.round(Number(first?.now_ms)),
   };
 }
 

@@ -79,6 +79,11 @@ export function* holds(dialect: Dialect, { rows }: Tables, eventId: string, afte
   return (yield* query(sql, eventId)).length > 0;
 }
 
+export function* readTime({ msOf, now }: Dialect): Work<number> {
+  const [found] = yield* query(`SELECT ${msOf(now)} AS now_ms`);
+  return Math.round(Number(found?.now_ms));
+}
+
 export function* countPending({ rows }: Pick<Tables, 'rows'>): Work<number> {
   const [found] = yield* query(`SELECT COUNT(*) AS row_count FROM ${rows} WHERE status = 'PENDING'`);
   return Number(found?.row_count);

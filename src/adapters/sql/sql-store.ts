@@ -12,7 +12,7 @@ import {
 } from '../../outbox/store-error.ts';
 import { ack, cleanup, deleteRows, fail, makePending } from './change-rows.ts';
 import { dialects, tablesOf } from './dialect.ts';
-import { claim, forgetDead, holders, release } from './leases.ts';
+import { type Claim, claim, forgetDead, holders, release } from './leases.ts';
 import { lookAtSenders } from './look-at-senders.ts';
 import { addPartition, dropPartition, lookAtPartitions } from './partitions.ts';
 import { migrate, readVersion, tryStatements } from './prepare.ts';
@@ -25,6 +25,7 @@ import {
   pending,
   readIds,
   readRows,
+  readTime,
   statistics,
 } from './read-rows.ts';
 import { type Migration, migrations, versionOf } from './schema.ts';
@@ -107,7 +108,8 @@ export function createSqlStore(
 
   async function make(): Promise<void> {
     const limitMs = Math.max(migrationLimitMs, options.timeoutMs ?? defaultTimeoutMs);
-    const how = { limitMs, migrations: known, ...(partitioned && { partitionedFrom: Date.now() }) };
+    const partitionedFrom = partitioned ? await database.run(() => readTime(dialect), statement) : undefined;
+    const how = { limitMs, migrations: known, partitionedFrom };
     for (let after = 0; after < wanted; ) {
       const done = await database.run(() => migrate(dialect, table, tables, how), { limitMs });
       if (done === undefined) throw storeError('late', details);
@@ -185,11 +187,10 @@ export function createSqlStore(
       );
     },
 
-    async claim(owner, leaseMs, isGone) {
-      const { shards, hasDead } = await database.run(
-        () => claim(dialect, tables, owner, leaseMs, isGone),
-        statement,
-      );
+    async claim(owner, leaseMs, onTime, isGone) {
+      const work = (): Work<Claim> => claim(dialect, tables, owner, leaseMs, isGone);
+      const { shards, hasDead, nowMs } = await database.run(work, statement);
+      onTime?.(nowMs);
       // Nothing depends on it: they are not counted any more.
       if (hasDead) await database.run(() => forgetDead(dialect, tables), statement).catch(() => {});
       return shards;

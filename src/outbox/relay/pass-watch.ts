@@ -48,8 +48,8 @@ export function watchPasses(
 
   return {
     store: {
-      async claim(owner, leaseMs) {
-        const shards = await orFail(store.claim(owner, leaseMs));
+      async claim(...asked) {
+        const shards = await orFail(store.claim(...asked));
         shardCount = shards.length;
         if (shardCount === 0) end(true);
         return shards;

@@ -11,6 +11,7 @@ import { watchForHangs } from '../../publish/main/watch/hang-watch.ts';
 import { createCleanup } from '../cleanup.ts';
 import type { OutboxStore } from '../outbox-store.ts';
 import { createStatistics, type Statistics } from '../statistics.ts';
+import { createDatabaseTime } from './database-time.ts';
 import { watchPasses } from './pass-watch.ts';
 import { createPipeline, type Pipeline, type Processed } from './pipeline.ts';
 import { createReader } from './reader.ts';
@@ -94,6 +95,7 @@ export interface Relay {
 export function createRelay({ store, broker, clock, logger, isolate, settings, owner }: RelayParts): Relay {
   const say = createQuietLog(logger, clock, { level: 'warn' });
   const counts = createPartitionCounts((topic) => broker.partitionsFor(topic), clock);
+  const time = createDatabaseTime(clock, logger);
   const statistics = createStatistics({ store, clock, isolate });
   const cleanup = createCleanup({ store, settings, clock, logger });
   const breaker = createRelayBreaker({
@@ -105,7 +107,12 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
   });
   const lease = createShardLease({
     ...{ owner, leaseMs: leaseMsFor(settings), clock, say },
-    store: { claim: (...asked) => passes.store.claim(...asked) },
+    store: {
+      claim(owner, leaseMs) {
+        const askedAtMs = clock.monotonic();
+        return passes.store.claim(owner, leaseMs, (nowMs) => time.heard(nowMs, askedAtMs));
+      },
+    },
     between: (claim, patienceMs) => pipeline.between(claim, patienceMs),
     onChange: () => reader.look(),
   });
@@ -118,7 +125,7 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
       settings,
       breaker,
       lease,
-      clock,
+      clock: time,
       logger,
     },
     say,

@@ -1,6 +1,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { createQuietLog } from '../../observe/quiet-log.ts';
+import { isOfClock } from '../record-fault.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
 
 const places: Readonly<Record<Tier['name'], string>> = { dlq: 'dead letter topic', backup: 'backup' };
@@ -10,8 +11,12 @@ export function createKeptNotice(
   logger: Logger,
   clock: Clock,
 ): (name: Tier['name'], failed: FailedEvent) => void {
-  const say = createQuietLog(logger, clock, { level: 'warn' });
-  return (name, { event: { eventId, eventType }, topic, failure: { cause, message } }) => {
+  const warn = createQuietLog(logger, clock, { level: 'warn' });
+  const sayError = createQuietLog(logger, clock);
+  return (name, { event: { eventId, eventType }, topic, failure }) => {
+    const { cause, message } = failure;
+    // Nothing of this machine gets through until somebody sets it.
+    const say = isOfClock(failure) ? sayError : warn;
     const fields = { eventId, eventType, topic, cause };
     say(`${name} ${cause}`, `event kept in the ${places[name]}: ${message}`, fields);
   };

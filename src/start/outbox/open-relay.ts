@@ -57,8 +57,8 @@ function takingOver(store: OutboxStore, logger: Logger): OutboxStore {
 
   return {
     ...store,
-    async claim(owner, leaseMs) {
-      const shards = await store.claim(owner, leaseMs, isGone);
+    async claim(owner, leaseMs, onTime) {
+      const shards = await store.claim(owner, leaseMs, onTime, isGone);
       // It is but a line.
       if (isFirst) sayOthers(owner).catch(() => {});
       isFirst = false;

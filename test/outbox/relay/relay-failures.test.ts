@@ -53,35 +53,76 @@ describe('relay: failures', () => {
     await relay.stop(1_000);
   });
 
-  for (const [name, offMs] of [
-    ['ahead', 3 * 3_600_000],
-    ['behind', -3 * 3_600_000],
-  ] as const)
-    it(`spends no tries of rows on a clock three hours ${name}, and keeps their order`, async () => {
-      let isRight = false;
+  describe('a clock that Kafka does not take the time of', () => {
+    const hourMs = 3_600_000;
+    const sent = () => its.broker.stored.map(({ headers }) => `${headers.aggregateId}${headers.seq}`);
+    let offMs: number;
+    beforeEach(() => {
+      const { now } = its.clock;
+      its.clock.now = () => now() + offMs;
       its.broker.reply = ({ records, atMs }) =>
-        records.some(({ timestamp }) => Math.abs(Number(timestamp) - atMs) > 3_600_000)
+        records.some(({ timestamp }) => Math.abs(Number(timestamp) - atMs) > hourMs)
           ? { kind: 'fatal', cause: 'INVALID_TIMESTAMP', message: 'the clock' }
           : undefined;
-      const { now } = its.clock;
-      its.clock.now = () => now() + (isRight ? 0 : offMs);
-      await its.insert(rowOf('a', 1), rowOf('b', 1), rowOf('a', 2));
-      const relay = its.relay();
-      relay.start();
-      await its.time.tickAsync(120_000);
-      assert.deepEqual([its.broker.stored.length, relay.state().processed.failed], [0, 0]);
-      assert.equal(relay.state().circuitBreakerState, 'CLOSED');
-      assert.match(its.said().join('\n'), /wait in their table: the clock/);
-      await its.insert(rowOf('a', 3));
-      isRight = true;
-      await its.time.tickAsync(120_000);
-      assert.deepEqual(
-        its.broker.stored.map(({ headers }) => `${headers.aggregateId}${headers.seq}`),
-        ['a1', 'b1', 'a2', 'a3'],
-      );
-      assert.deepEqual(await its.store.read({ statuses: ['FAILED'] }, 0, 9), []);
-      await relay.stop(1_000);
     });
+
+    for (const [name, ms] of [
+      ['ahead of', 3 * hourMs],
+      ['behind', -3 * hourMs],
+    ] as const) {
+      it(`is not asked where it is three hours ${name} that of the database`, async () => {
+        offMs = ms;
+        await its.insert(rowOf('a', 1), rowOf('b', 1), rowOf('a', 2));
+        const relay = its.relay();
+        relay.start();
+        await its.time.tickAsync(100);
+        assert.deepEqual([sent(), its.broker.sends.length], [['a1', 'b1', 'a2'], 1]);
+        await its.time.tickAsync(30_000);
+        const lines = its.said().filter((line) => line.includes(`10800 s ${name} that of the database`));
+        assert.deepEqual(
+          lines.map((line) => line.split(' ')[0]),
+          ['error'],
+        );
+        await relay.stop(1_000);
+      });
+
+      it(`costs no row a try, and keeps their order, where it is three hours ${name} Kafka, as the database's is`, async () => {
+        offMs = ms;
+        const { claim } = its.store;
+        its.store.claim = (owner, leaseMs, onTime) =>
+          claim(owner, leaseMs, (nowMs) => onTime?.(nowMs + offMs));
+        await its.insert(rowOf('a', 1), rowOf('b', 1), rowOf('a', 2));
+        const relay = its.relay();
+        relay.start();
+        await its.time.tickAsync(120_000);
+        assert.deepEqual([sent(), relay.state().processed.failed], [[], 0]);
+        assert.equal(relay.state().circuitBreakerState, 'CLOSED');
+        assert.match(its.said().join('\n'), /wait in their table: the clock/);
+        await its.insert(rowOf('a', 3));
+        offMs = 0;
+        await its.time.tickAsync(120_000);
+        assert.deepEqual(sent(), ['a1', 'b1', 'a2', 'a3']);
+        assert.deepEqual(await its.store.read({ statuses: ['FAILED'] }, 0, 9), []);
+        await relay.stop(1_000);
+      });
+    }
+
+    for (const [ms, timestamp] of [
+      [10_000, 10_000],
+      [10_001, 0],
+      [-10_000, -10_000],
+      [-10_001, 0],
+    ] as const)
+      it(`gives the time of the machine up to ten seconds from that of the database: ${ms} ms`, async () => {
+        offMs = ms;
+        await its.insert(rowOf('a', 1));
+        const relay = its.relay();
+        relay.start();
+        await its.time.tickAsync(0);
+        assert.equal(Number(its.broker.stored[0]?.timestamp) - Number(its.broker.sends[0]?.atMs), timestamp);
+        await relay.stop(1_000);
+      });
+  });
 
   it('sets a row that cannot be a record aside at once, in its turn, and asks the broker nothing', async () => {
     const bad = (aggregateId: string, sequence: number, rest: Partial<OutboxRow> = {}) => ({
