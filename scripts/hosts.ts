@@ -1,22 +1,23 @@
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import fc from 'fast-check';
-import { type Databases, type Driver, databasesOf, drivers } from '../test/hosts/databases.ts';
 import { difference } from '../test/hosts/difference.ts';
-import { anyProgram, renderProgram } from '../test/hosts/program.ts';
-import { type Ready, runBothWays, type Way } from '../test/hosts/run-programs.ts';
-import { anyTransactions, renderTransactions } from '../test/hosts/transactions.ts';
+import { calls, databaseOf, type Kind, stopDatabases, transactions } from '../test/hosts/kinds.ts';
+import { packageNames, runPackage } from '../test/hosts/run-packages.ts';
+import { runBothWays } from '../test/hosts/run-programs.ts';
 import { installPacked } from '../test/support/packed.ts';
+import { Unavailable } from './services/unavailable.ts';
 import { addCounts, addFailure, closingLine } from './test-results.ts';
 
 const HELP = `Usage: npm run test:hosts -- [options]
 
-Runs generated programs without svc and with it: but for events, nothing may differ, and the events are those that the program
-expects. Every fifth program works on a database: PostgreSQL, MariaDB, and SQLite with both drivers.
+Runs the same programs without svc and with it: but for events nothing may differ, and the events are those that a program
+expects. Generated programs call functions of all forms; every fifth works on a database (PostgreSQL, MariaDB, SQLite with
+both drivers). Then one program for each of some packages, with every function of the package captured.
 
-  --seed <n>     repeats what this seed made; default: another one each time
-  --count <n>    programs; default 300
-  --only <id>    the one program of this id: p12, t7
+  --seed <n>     makes the programs of that seed again; default: others each time
+  --count <n>    generated programs; default 300
+  --only <id>    one program: p12, t7, or the name of a package
 `;
 
 /** Programs in one process. */
@@ -24,59 +25,6 @@ const BATCH = 50;
 /** So many that differ are made smaller, and shown whole. */
 const EXPLAINED = 3;
 const SHRINK_MS = 20_000;
-
-/** Programs of one kind: how they are made, and what each of them is run with. */
-interface Kind<P> {
-  readonly prefix: string;
-  readonly any: fc.Arbitrary<P>;
-  readonly render: (program: P, index: number, id: string) => Omit<Ready, 'id'>;
-  /** Programs with the same one share processes. */
-  readonly modes: readonly string[];
-  /** Runs `work` with what stands for "without svc" and "with it". */
-  readonly inMode: (mode: string, work: (ways: readonly Way[]) => Promise<Found[]>) => Promise<Found[]>;
-}
-
-/** One that differs. */
-interface Found {
-  readonly index: number;
-  readonly told: string;
-}
-
-const svc = { args: ['--import', 'svc/register'], env: { HOSTS_SVC: 'true' } };
-
-/** svc's default: callers wait for their events. */
-const waits = (index: number): boolean => index % 2 === 1;
-const calls: Kind<Parameters<typeof renderProgram>[0]> = {
-  prefix: 'p',
-  any: anyProgram,
-  modes: ['async-mode: true', 'async-mode: false'],
-  render: (program, index, id) => renderProgram(program, id, waits(index)),
-  inMode: (mode, work) =>
-    work([
-      { args: [], env: {} },
-      { ...svc, env: { ...svc.env, SVC_BROKER_ASYNC_MODE: String(mode.endsWith('true')) } },
-    ]),
-};
-
-const databases = new Map<Driver, Promise<Databases>>();
-const isStored = (index: number): boolean => index % (2 * drivers.length) < drivers.length;
-const transactions: Kind<Parameters<typeof renderTransactions>[0]> = {
-  prefix: 't',
-  any: anyTransactions,
-  modes: ['outbox', 'afterCommit'].flatMap((way) => drivers.map((driver) => `${driver} ${way}`)),
-  render: (program, index, id) => renderTransactions(program, id, isStored(index)),
-  async inMode(mode, work) {
-    const [driver, way] = mode.split(' ') as [Driver, string];
-    const stores = way === 'outbox';
-    const known = databases.get(driver) ?? databasesOf(driver);
-    databases.set(driver, known);
-    const { fresh } = await known;
-    return work([
-      { args: [], env: {}, database: () => fresh(false) },
-      { ...svc, database: () => fresh(stores), isStored: stores },
-    ]);
-  },
-};
 
 const { values } = parseArgs({
   options: {
@@ -87,81 +35,109 @@ const { values } = parseArgs({
   },
 });
 const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(values.seed);
-const count = Number(values.count);
+const counts = { passed: 0, failed: 0, skipped: 0 };
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
+const isWanted = (id: string): boolean => values.only === undefined || values.only === id;
 
-/** The pieces of work of one kind, and what they found; at its end the smallest programs are shown. */
-function jobsOf<P>(
-  kind: Kind<P>,
-  application: string,
-  number: number,
-): (() => Promise<() => Promise<void>>)[] {
-  const programs = fc.sample(kind.any, { seed, numRuns: number });
-  const idOf = (index: number): string => `${kind.prefix}${index}`;
-  const isWanted = (index: number): boolean => values.only === undefined || values.only === idOf(index);
+/** A piece of work. What it gives back is done when all of them are: it shows what failed. */
+type Job = () => Promise<() => Promise<void>>;
 
-  async function differing(mode: string, some: readonly (readonly [number, P])[]): Promise<Found[]> {
-    const ready = some.map(([index, program]) => ({
-      id: idOf(index),
-      ...kind.render(program, index, idOf(index)),
-    }));
-    return kind.inMode(mode, async (ways) => {
-      const traces = await runBothWays(application, ready, ways);
-      return some.flatMap(([index], place) => {
-        const [without, under] = traces.get(idOf(index)) ?? [];
-        const told = difference(without, under, ready[place]?.silent);
-        return told === null ? [] : [{ index, told }];
-      });
+function jobsOf<P>(kind: Kind<P>, application: string, number: number): Job[] {
+  const { prefix, any, modes, render, ways } = kind;
+  const programs = fc.sample(any, { seed, numRuns: number });
+
+  /** What differs, by the numbers of the programs. */
+  async function differing(
+    mode: string,
+    some: readonly (readonly [number, P])[],
+  ): Promise<[number, string][]> {
+    const ready = some.map(([index, program]) => render(program, `${prefix}${index}`, mode));
+    const traces = await runBothWays(application, ready, await ways(mode));
+    return some.flatMap(([index], place) => {
+      const [without, under] = traces.get(`${prefix}${index}`) ?? [];
+      const told = difference(without, under, ready[place]?.silent);
+      return told === null ? [] : [[index, told] as [number, string]];
     });
   }
 
   /** The smallest program that still differs, its text and both outputs. */
-  async function explain(mode: string, { index, told }: Found): Promise<void> {
+  async function explain(mode: string, index: number, told: string): Promise<void> {
     let smallest = { program: programs[index] as P, told };
     const until = Date.now() + SHRINK_MS;
-    const differs = fc.asyncProperty(kind.any, async (program) => {
+    const differs = fc.asyncProperty(any, async (program) => {
       if (Date.now() > until) return true;
       const [found] = await differing(mode, [[index, program]]);
-      if (found !== undefined) smallest = { program, told: found.told };
+      if (found !== undefined) smallest = { program, told: found[1] };
       return found === undefined;
     });
     await fc.check(differs, { seed, path: String(index), numRuns: 1 });
-    say(
-      `\n== ${idOf(index)} of seed ${seed}, ${mode}: npm run test:hosts -- --seed ${seed} --count ${count} --only ${idOf(index)}`,
-    );
-    say(`${kind.render(smallest.program, index, idOf(index)).text}\n${smallest.told}`);
+    const id = `${prefix}${index}`;
+    say(`\n== ${id}, ${mode}: npm run test:hosts -- --seed ${seed} --count ${values.count} --only ${id}`);
+    say(`${render(smallest.program, id, mode).text}\n${smallest.told}`);
   }
 
-  return kind.modes.flatMap((mode, place) => {
+  return modes.flatMap((mode, place) => {
     const own = [...programs.entries()].filter(
-      ([index]) => index % kind.modes.length === place && isWanted(index),
+      ([index]) => index % modes.length === place && isWanted(`${prefix}${index}`),
     );
     const batches = Array.from({ length: Math.ceil(own.length / BATCH) }, (_, n) =>
       own.slice(n * BATCH, (n + 1) * BATCH),
     );
-    return batches.map((batch) => async () => {
-      const found = await differing(mode, batch);
-      tested += batch.length;
-      return async () => {
-        for (const each of found) {
-          addFailure({
-            run: 'hosts',
-            title: `${idOf(each.index)} of seed ${seed}`,
-            error: each.told.split('\n')[0] as string,
-          });
-          if (failed++ < EXPLAINED) await explain(mode, each);
-          else
-            say(
-              `${idOf(each.index)} (${mode}) differs as well: ${each.told.replace(/\s+/g, ' ').slice(0, 200)}`,
-            );
-        }
-      };
-    });
+    return batches.map((batch) =>
+      counted(mode, batch.length, async () => {
+        const found = await differing(mode, batch);
+        return {
+          failed: found.map(([index]) => `${prefix}${index} of seed ${seed}`),
+          async show() {
+            for (const [index, told] of found) {
+              if (explained++ < EXPLAINED) await explain(mode, index, told);
+              else
+                say(
+                  `${prefix}${index}, ${mode}, differs as well: ${told.replace(/\s+/g, ' ').slice(0, 200)}`,
+                );
+            }
+          },
+        };
+      }),
+    );
+  });
+}
+let explained = 0;
+
+function jobOf(name: string): Job {
+  return counted(name, 1, async () => {
+    const { fresh } = await databaseOf('pg');
+    const told = await runPackage(name, async () => (await fresh(false)).url);
+    return {
+      failed: told === null ? [] : [name],
+      show: async () => void (told && say(`\n== ${name}: ${told}`)),
+    };
   });
 }
 
-let tested = 0;
-let failed = 0;
+interface Outcome {
+  /** What differs, by name. */
+  readonly failed: readonly string[];
+  readonly show: () => Promise<void>;
+}
+
+/** Counts `number` programs. Where a server cannot be had they are skipped, but in CI. */
+function counted(title: string, number: number, work: () => Promise<Outcome>): Job {
+  return async () => {
+    try {
+      const { failed, show } = await work();
+      for (const each of failed) addFailure({ run: 'hosts', title: each });
+      counts.failed += failed.length;
+      counts.passed += number - failed.length;
+      return show;
+    } catch (error) {
+      const isMissing = error instanceof Unavailable && !process.env.CI;
+      counts[isMissing ? 'skipped' : 'failed'] += number;
+      if (!isMissing) addFailure({ run: 'hosts', title, error: (error as Error).message });
+      return async () => say(`not run: ${title}: ${isMissing ? error.message : (error as Error).stack}`);
+    }
+  };
+}
 
 async function main(): Promise<void> {
   if (values.help) return void process.stdout.write(HELP);
@@ -174,27 +150,34 @@ async function main(): Promise<void> {
     pg: '8.23.1',
   });
   const started = performance.now();
-  say(`seed ${seed}`);
+  const count = Number(values.count);
   const onDatabases = Math.floor(count / 5);
+  say(`${count} programs of seed ${seed}`);
   const jobs = [
     ...jobsOf(transactions, application, onDatabases),
+    ...packageNames.filter(isWanted).map(jobOf),
     ...jobsOf(calls, application, count - onDatabases),
   ].values();
-  const explanations: (() => Promise<void>)[] = [];
+  const shows: (() => Promise<void>)[] = [];
   const work = async (): Promise<void> => {
-    for (const job of jobs) explanations.push(await job());
+    for (const job of jobs) shows.push(await job());
   };
-  try {
-    await Promise.all(Array.from({ length: Math.min(2, availableParallelism()) }, work));
-    say(`${tested} programs in ${((performance.now() - started) / 1000).toFixed(1)} s`);
-    for (const explain of explanations) await explain();
-  } finally {
-    await Promise.all([...databases.values()].map(async (each) => (await each).stop()));
-  }
-  const counts = { passed: tested - failed, failed, skipped: 0 };
-  addCounts(counts);
-  say(`seed ${seed}\n${closingLine(counts)}`);
-  process.exitCode = failed === 0 ? 0 : 1;
+  await Promise.all(Array.from({ length: Math.min(2, availableParallelism()) }, work));
+  say(`${((performance.now() - started) / 1000).toFixed(1)} s`);
+  for (const show of shows) await show();
 }
 
-await main();
+try {
+  await main();
+} catch (error) {
+  say(String((error as Error).stack));
+  addFailure({ run: 'hosts', title: (error as Error).message });
+  counts.failed++;
+} finally {
+  await stopDatabases();
+}
+if (!values.help) {
+  addCounts(counts);
+  say(`seed ${seed}\n${closingLine(counts)}`);
+}
+process.exitCode = counts.failed === 0 ? 0 : 1;

@@ -1,4 +1,4 @@
 import { closingLine, failureLines, totalCounts } from './test-results.ts';
 
-// What failed in the last `npm test` and in the matrix run after it, and the counts of both as one line.
+// What failed in the last `npm test` and in `test:hosts` and the matrix run after it, and the counts of all as one line.
 process.stdout.write(`${failureLines()}${closingLine(totalCounts())}\n`);

@@ -18,6 +18,8 @@ export interface Row {
 
 /** An empty database with a table `things`, for one process. */
 export interface FreshDatabase {
+  /** As the programs are given it. */
+  readonly url: string;
   readonly env: NodeJS.ProcessEnv;
   rows(): Promise<Row[]>;
   /** What its server was asked by the programs, by the id of each; svc's own statements are left out. */
@@ -63,6 +65,7 @@ function inFiles(driver: Driver): Databases {
       handle.close();
       const env = await environment(driver, file, `sqlite:${file}`, isStored);
       return {
+        url: file,
         env,
         async rows() {
           const read = new DatabaseSync(file, { readOnly: true });
@@ -134,6 +137,7 @@ async function onServer(
       const env = await environment(driver, addressOf(url), url, isStored);
       const from = statSync(log).size;
       return {
+        url: addressOf(url),
         env,
         rows: () => server.query(url, stored) as unknown as Promise<Row[]>,
         statements: () => byProgram(read(readFileSync(log).subarray(from).toString())),
