@@ -11,7 +11,6 @@ import type { SendResult } from '../../src/publish/broker.ts';
 import { kafkaClients } from '../adapters/kafka/kafka-clients.ts';
 import { kafkaOptions, textRecord } from '../adapters/kafka/kafka-options.ts';
 import { failureOf } from '../contract/broker.ts';
-import { forgetMarks } from '../protect/forget-marks.ts';
 import { requiring } from '../support/requires.ts';
 import { startSvc } from './started-svc.ts';
 
@@ -91,7 +90,6 @@ requiring('secure-kafka', 'acks, on a cluster with a replica too few', function 
         const lines: string[] = [];
         const say: Logger['info'] = (message) => void lines.push(message);
         const logger = { debug: say, info: say, warn: say, error: say };
-        forgetMarks();
         const broker = { client: name, bootstrapServers: brokers, topic, dlqTopic: deadTopic, acks };
         const svc = startSvc(broker, { logger });
         try {

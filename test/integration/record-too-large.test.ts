@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { forgetMarks } from '../protect/forget-marks.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { requiring } from '../support/requires.ts';
 import { runSvc } from '../support/run-svc.ts';
@@ -17,7 +16,6 @@ requiring('kafka', 'svc and a topic with a limit', function () {
   before(async () => {
     kafka = await startKafka();
     await kafka.createTopic(topic, { config: { 'max.message.bytes': '20000' } });
-    forgetMarks();
     svc = startSvc({ bootstrapServers: kafka.brokers, topic });
   });
   after(() => svc?.end());

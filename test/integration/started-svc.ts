@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import { type Service, start } from '../../src/start/start.ts';
+import { forgetMarks } from '../protect/forget-marks.ts';
 
 /** svc as `start` makes it, with a folder of its own and the warnings and errors that it writes. */
 export interface StartedSvc {
@@ -27,6 +28,7 @@ export interface StartOptions {
 
 /** Topic `orders`, no retries, and the local backup in the folder, unless `broker` says otherwise. */
 export function startSvc(broker: object, options: StartOptions = {}): StartedSvc {
+  forgetMarks();
   const folder = mkdtempSync(join(tmpdir(), 'svc-started-'));
   const lines: string[] = [];
   const info: string[] = [];
