@@ -48,10 +48,9 @@ describe('places of the management server', () => {
     this.timeout(20_000);
     const port = await start(publicServer);
     const asking = await openMany(port, mostConnections, '127.0.0.2');
-    for (const socket of asking) {
-      const timer = setInterval(() => socket.write('GET /x HTTP/1.1\r\nHost: x\r\n\r\n'), 500);
-      socket.on('end', () => clearInterval(timer)).on('close', () => clearInterval(timer));
-    }
+    const timers = asking.map((socket) =>
+      setInterval(() => socket.write('GET /x HTTP/1.1\r\nHost: x\r\n\r\n'), 500).unref(),
+    );
     for (let round = 0; round < 5; round++) {
       await pause(600);
       assert.equal(await health(port), 200);
@@ -60,6 +59,7 @@ describe('places of the management server', () => {
         200,
       );
     }
+    for (const timer of timers) clearInterval(timer);
     assert.equal((await closed(asking)).length, mostConnections);
   });
 
