@@ -1,3 +1,5 @@
+import { performance } from 'node:perf_hooks';
+
 /** Time, so that tests can set it. */
 export interface Clock {
   /** Milliseconds since the Unix epoch; may step. */
@@ -8,6 +10,7 @@ export interface Clock {
 
 export const systemClock: Clock = {
   now: Date.now,
+  // Not the global of that name, which an application may replace or take away.
   monotonic: () => performance.now(),
 };
 

@@ -94,8 +94,9 @@ export function createLedger(share?: (row: SharedRow) => void): Ledger {
     },
     open: (eventType) => {
       const row = rows.of(eventType);
+      const entry = new Entry(row);
       row.add('calls');
-      return new Entry(row);
+      return entry;
     },
     retried: (eventType) => rows.of(eventType).add('retries'),
     dlqFailed: (eventType) => rows.of(eventType).add('dlqFailures'),

@@ -15,7 +15,7 @@ import type { Protect } from '../protect/protect.ts';
 import { createCallerWait, outcomeWithin, stillUnderWay } from '../publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../publish/api/check-options.ts';
 import { headersOf } from '../publish/api/headers.ts';
-import { createUnderWay } from '../publish/api/under-way.ts';
+import { createUnderWay, type Generation } from '../publish/api/under-way.ts';
 import { valueBytesOf } from '../publish/main/record.ts';
 import type { Producer } from '../publish/producer.ts';
 import type { Publisher } from '../publish/publisher.ts';
@@ -162,30 +162,30 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     }
   }
 
+  /** Never rejects: nobody awaits it in async mode, where that would end the process. */
   async function publish(event: SerializedEvent, trace: EventTrace, entry: LedgerEntry): Promise<Outcome> {
-    const started = clock.monotonic();
-    const generation = underWay.begin();
-    const outcome = await outcomeOf(event);
+    let generation: Generation | undefined;
+    let started = 0;
+    let outcome: Outcome = 'lost';
+    try {
+      generation = underWay.begin();
+      started = clock.monotonic();
+      outcome = await publisher.publish(event);
+    } catch (error) {
+      // Where the application has used up its stack, even this would fail: behind the wait there is a fresh one.
+      await undefined;
+      parts.onBroken(event, error);
+    }
     durations.record(event.eventType, (clock.monotonic() - started) / 1000);
     trace.end(outcome);
     entry.close(outcome);
-    underWay.end(generation);
+    if (generation !== undefined) underWay.end(generation);
     return outcome;
   }
 
-  /** Nobody awaits it in async mode: what is thrown here would end the process. */
-  async function outcomeOf(event: SerializedEvent): Promise<Outcome> {
-    try {
-      return await publisher.publish(event);
-    } catch (error) {
-      parts.onBroken(event, error);
-      return 'lost';
-    }
-  }
-
   function refuse(eventType: string, entry: LedgerEntry, error: unknown): SvcError {
-    const reason = error instanceof SvcError ? error : unexpected();
     entry.close('refused');
+    const reason = error instanceof SvcError ? error : unexpected();
     parts.onRefused(eventType, reason);
     return reason;
   }
