@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
+import type sinon from 'sinon';
 import { createPatientSend } from '../../../src/adapters/kafka/patient-send.ts';
 import type { SendFailureKind, SendResult } from '../../../src/publish/broker.ts';
+import { fakeTime } from '../../support/fake-time.ts';
 import { textRecord } from './kafka-options.ts';
 
 const failure = (cause: string, kind: SendFailureKind = 'retriable'): SendResult => ({
@@ -15,7 +16,7 @@ const ok: SendResult = { ok: true };
 describe('patient send', () => {
   let clock: sinon.SinonFakeTimers;
   beforeEach(() => {
-    clock = sinon.useFakeTimers();
+    clock = fakeTime();
   });
   afterEach(() => clock.restore());
 

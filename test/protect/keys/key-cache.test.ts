@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
+import type sinon from 'sinon';
 import type { SvcError } from '../../../src/ground/errors.ts';
 import { createKeyCache, type KeyCache } from '../../../src/protect/keys/key-cache.ts';
 import type { KeyCacheOptions } from '../../../src/protect/keys/key-cache-options.ts';
 import type { StaticKeyProvider } from '../../../src/protect/keys/key-provider.ts';
 import type { KeyUse } from '../../../src/protect/keys/key-use.ts';
+import { fakeTime } from '../../support/fake-time.ts';
 import { type FakeKeyService, fakeKeyService, refused, unavailable } from '../fake-key-service.ts';
 
 const ttlMs = 300_000;
@@ -23,7 +24,7 @@ describe('key cache', () => {
   }
 
   beforeEach(() => {
-    time = sinon.useFakeTimers();
+    time = fakeTime();
     service = fakeKeyService();
   });
   afterEach(() => {

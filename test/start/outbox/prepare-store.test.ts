@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
+import type sinon from 'sinon';
 import { SvcError } from '../../../src/ground/errors.ts';
 import { prepareStore } from '../../../src/start/outbox/prepare-store.ts';
+import { fakeTime } from '../../support/fake-time.ts';
 
 describe('the tables of an outbox at the start', () => {
   let time: sinon.SinonFakeTimers;
@@ -9,7 +10,7 @@ describe('the tables of an outbox at the start', () => {
   const say = (message: string): void => void said.push(message);
   const logger = { debug: say, info: say, warn: say, error: say };
   beforeEach(() => {
-    time = sinon.useFakeTimers();
+    time = fakeTime();
     said = [];
     refusal = undefined;
   });
