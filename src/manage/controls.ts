@@ -23,6 +23,8 @@ export interface HealthDetails {
   readonly outbox?: OutboxHealth;
   /** Present where the broker is being asked and has not answered yet: how old the answer is that this is from. */
   readonly ageMs?: number;
+  /** One line: no event is lost, and somebody has to look, as a topic refuses its events. */
+  readonly warning?: string;
   /** One line, present when DOWN. */
   readonly error?: string;
 }
@@ -49,7 +51,7 @@ export interface OutboxHealth extends OutboxSummary {
   readonly oldestPendingMs: number | null;
   /** One line, present when DOWN. */
   readonly error?: string;
-  /** One line: no event is lost, and somebody has to look, as nobody sends the rows, or some wait behind one that is FAILED. */
+  /** One line: no event is lost, and somebody has to look, as nobody sends the rows, a topic refuses them, or some wait behind one that is FAILED. */
   readonly warning?: string;
 }
 

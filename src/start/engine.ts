@@ -156,6 +156,7 @@ export function startEngine(
     broker,
     onAway: queue.clusterAway,
     problem: () => alert.state() ?? ids.problem() ?? refusals.state(),
+    remark: queue.refusals,
     keys: protection.keys,
     sources: all,
     info,

@@ -18,6 +18,8 @@ export interface Managed {
   readonly onAway: (message: string, sinceMs: number) => void;
   /** Why events are lost, or cannot be made; one line. */
   readonly problem: () => string | undefined;
+  /** Something to look at that makes nothing DOWN; one line. */
+  readonly remark?: () => string | undefined;
   readonly keys: () => readonly KeyHealth[];
   readonly sources: MetricSources;
   readonly info: Info;
@@ -94,7 +96,7 @@ function reset(breaker: ResettableBreaker | undefined): BreakerReset | null {
 
 function healthOf(
   { broker: settings }: Config,
-  { broker, onAway, problem, keys, sources, outbox }: Managed,
+  { broker, onAway, problem, remark, keys, sources, outbox }: Managed,
 ): Controls['health'] {
   let reached = false;
   return cacheHealth({
@@ -115,6 +117,7 @@ function healthOf(
       };
     },
     alert: problem,
+    remark,
     keys,
     outbox: outbox?.health,
     onAway,

@@ -194,6 +194,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     const { plan } = call;
     const entry = ledger.open(plan.eventType);
     let published: Promise<Outcome>;
+    let isRefused = false;
     try {
       if (plan.outbox !== undefined) return store(() => intakeOf(call, parts.usesMarks), call.scope, entry);
       const { event, trace } = prepare(() => intakeOf(call, parts.usesMarks));
@@ -202,6 +203,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
         void publishAfter(ended, event, trace, entry);
         return undefined;
       }
+      isRefused = publisher.isRefused?.(event) === true;
       published = publish(event, trace, entry);
     } catch (error) {
       const reason = refuse(plan.eventType, entry, error);
@@ -210,6 +212,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       return undefined;
     }
     if (!call.canWait || parts.asyncMode) return undefined;
+    if (isRefused && !plan.failOnError) return undefined;
     const waited = callers.forOutcome(published);
     const ended: Promise<unknown> = plan.failOnError ? waited.then(throwUnlessStored) : waited;
     return ended as Promise<void>;

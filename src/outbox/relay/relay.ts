@@ -7,6 +7,7 @@ import type { Broker } from '../../publish/broker.ts';
 import type { CircuitState } from '../../publish/main/breaker.ts';
 import { nameOf } from '../../publish/main/failures.ts';
 import { createPartitionCounts } from '../../publish/main/partition-counts.ts';
+import { createTopicRefusals } from '../../publish/main/topic-refusals.ts';
 import { watchForHangs } from '../../publish/main/watch/hang-watch.ts';
 import { createCleanup } from '../cleanup.ts';
 import type { OutboxStore } from '../outbox-store.ts';
@@ -44,6 +45,8 @@ export interface RelayState {
   readonly processed: Processed;
   /** It has neither claimed shards nor sent a row for two leases. */
   readonly stalled?: Stalled;
+  /** Topics that refuse their rows: one line. */
+  readonly refused?: string;
 }
 
 export interface Stalled {
@@ -54,7 +57,7 @@ export interface Stalled {
 }
 
 /** The publisher's part of the metrics summary. */
-export interface RelaySummary extends Omit<RelayState, 'pending' | 'processed' | 'stalled'> {
+export interface RelaySummary extends Omit<RelayState, 'pending' | 'processed' | 'stalled' | 'refused'> {
   readonly totalPending: number;
   readonly totalFailed: number;
 }
@@ -95,6 +98,7 @@ export interface Relay {
 export function createRelay({ store, broker, clock, logger, isolate, settings, owner }: RelayParts): Relay {
   const say = createQuietLog(logger, clock, { level: 'warn' });
   const counts = createPartitionCounts((topic) => broker.partitionsFor(topic), clock);
+  const refusals = createTopicRefusals(clock);
   const time = createDatabaseTime(clock, logger);
   const statistics = createStatistics({ store, clock, isolate });
   const cleanup = createCleanup({ store, settings, clock, logger });
@@ -124,6 +128,7 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
       owner,
       settings,
       breaker,
+      refusals,
       lease,
       clock: time,
       logger,
@@ -167,6 +172,7 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
   function state(): RelayState {
     const { lastSuccessMs, processed } = pipeline;
     const standstill = stalled();
+    const refused = refusals.state();
     return {
       circuitBreakerState: breaker.state,
       consecutiveFailures: breaker.consecutiveFailures,
@@ -175,6 +181,7 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
       pending: statistics.pending() ?? null,
       processed: { ...processed },
       ...(standstill && { stalled: standstill }),
+      ...(refused !== undefined && { refused }),
     };
   }
 

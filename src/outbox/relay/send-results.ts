@@ -4,6 +4,7 @@ import type { QuietLog } from '../../observe/quiet-log.ts';
 import type { Broker, SendFailure, SendResult } from '../../publish/broker.ts';
 import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
 import { afterRetries } from '../../publish/main/retry.ts';
+import type { TopicRefusals } from '../../publish/main/topic-refusals.ts';
 import { isNotMade } from '../../publish/record-fault.ts';
 import type { RowFailure, StoredRow } from '../outbox-store.ts';
 import { scopeOf } from './failure-scope.ts';
@@ -19,6 +20,7 @@ export interface SendResultsOptions {
   readonly counts: PartitionCounts;
   readonly topics: Parking;
   readonly partitions: Parking;
+  readonly refusals: TopicRefusals;
   readonly breaker: RelayBreaker;
   readonly logger: Logger;
   readonly say: QuietLog;
@@ -48,6 +50,7 @@ export function createSendResults(options: SendResultsOptions): SendResults {
     options.onStored();
     lastAway = [];
     partitions.free(lane.key);
+    options.refusals.taken(lane.topic);
     if (topics.free(lane.topic)) logger.info(`outbox: topic "${lane.topic}" takes events again`);
     for (const entry of entries) settle(entry, 'sent');
   }
@@ -85,6 +88,7 @@ export function createSendResults(options: SendResultsOptions): SendResults {
 
   function refused({ topic }: Lane, entries: readonly Entry[], failure: SendFailure): void {
     breaker.failed(failure);
+    options.refusals.refused(topic, failure, false);
     if (topics.park(topic))
       logger.warn(`outbox: the events for topic "${topic}" wait in their table: ${failure.message}`, {
         cause: failure.cause,

@@ -104,7 +104,7 @@ export function createOutboxHealth({
         await inTime(found, { limitMs: answerMs, keepsAlive: false, late: () => undefined });
       const state = relay();
       const error = last?.error ?? problem?.() ?? standstill(state);
-      const warning = remark?.() ?? blocked();
+      const warning = remark?.() ?? state?.refused ?? blocked();
       return {
         status: error === undefined ? 'UP' : 'DOWN',
         circuitBreakerState: state?.circuitBreakerState ?? null,
