@@ -59,7 +59,8 @@ export async function startManagement(
       metricsReport: async () => metricsReport(await reportParts(managed)),
       flatMetricsReport: async () => flatMetricsReport(await reportParts(managed)),
       info: () => managed.info,
-      resetBreakers() {
+      resetBreakers(by) {
+        logger.info(`Circuit breakers are reset by ${by}`);
         tellReset();
         const { broker, outbox } = managed.breakers;
         return { broker: reset(broker), outbox: reset(outbox?.()) };

@@ -1,6 +1,6 @@
 import { type Clock, inTime } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
-import type { QuietLog } from '../../observe/quiet-log.ts';
+import { createQuietLog, type QuietLog } from '../../observe/quiet-log.ts';
 import type { Broker } from '../../publish/broker.ts';
 import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
 import { partitionOf } from '../../publish/main/partitioner.ts';
@@ -119,6 +119,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const results = createSendResults({
     ...{ broker: options.broker, counts, topics, partitions, breaker, logger, say, settings },
     refusals: options.refusals,
+    sayError: createQuietLog(logger, clock),
     settle,
     spendRetry,
     onStored: () => {

@@ -110,7 +110,7 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
     },
   });
   const lease = createShardLease({
-    ...{ owner, leaseMs: leaseMsFor(settings), clock, say },
+    ...{ owner, leaseMs: leaseMsFor(settings), clock, say, logger },
     store: {
       claim(owner, leaseMs) {
         const askedAtMs = clock.monotonic();
@@ -140,7 +140,7 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
   const passes = watchPasses(store, pipeline.add);
   const watched: Pipeline = Object.assign(Object.create(pipeline), { add: passes.add });
   const reader = createReader({
-    ...{ store: passes.store, settings, pipeline: watched, lease, breaker, clock, say },
+    ...{ store: passes.store, settings, pipeline: watched, lease, breaker, clock, say, logger },
   });
   const stopping = new AbortController();
   const listener = {

@@ -24,6 +24,8 @@ export interface SendResultsOptions {
   readonly breaker: RelayBreaker;
   readonly logger: Logger;
   readonly say: QuietLog;
+  /** For what nobody mends but an operator. */
+  readonly sayError: QuietLog;
   readonly settings: Pick<RelaySettings, 'maxRetries' | 'sendTimeoutMs' | 'onFailed'>;
   readonly settle: (entry: Entry, end: RowEnd) => void;
   /** The row has failed by its own fault. */
@@ -44,8 +46,12 @@ export interface SendResults {
 export function createSendResults(options: SendResultsOptions): SendResults {
   const { broker, counts, topics, partitions, breaker, logger, say, settings, settle } = options;
   let lastAway: readonly StoredRow[] = [];
+  /** The log says last that events cannot be sent. A breaker that was open says itself that it is closed. */
+  let isSaid = false;
 
   function stored(lane: Lane, entries: readonly Entry[]): void {
+    if (isSaid) logger.info('outbox: events are sent again');
+    isSaid = false;
     breaker.answered();
     options.onStored();
     lastAway = [];
@@ -77,9 +83,9 @@ export function createSendResults(options: SendResultsOptions): SendResults {
     }
     const last = afterRetries(failure, retryCount);
     const follows = settings.onFailed === 'block' ? 'keeps back its aggregate' : 'is set aside';
-    say(
+    options.sayError(
       `event FAILED ${failure.cause}`,
-      `outbox: an event is FAILED and ${follows}; svc outbox retry-failed sends it again: ${last.message}`,
+      `outbox: an event is FAILED and ${follows}; npx --no svc outbox retry-failed sends it again: ${last.message}`,
       fields,
     );
     const lastError = oneLine(last);
@@ -102,7 +108,8 @@ export function createSendResults(options: SendResultsOptions): SendResults {
     // Nobody heard the answers that came while the process stood still: they say nothing about the cluster.
     const isUnheard = tookMs > settings.sendTimeoutMs + stallMs;
     if (!isUnheard || breaker.state === 'HALF-OPEN') breaker.failed(failure);
-    if (breaker.state === 'CLOSED')
+    isSaid = breaker.state === 'CLOSED';
+    if (isSaid)
       say('send', `outbox: events cannot be sent, and wait in their table: ${failure.message}`, {
         topic: lane.topic,
         cause: failure.cause,

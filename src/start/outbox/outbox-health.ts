@@ -94,7 +94,7 @@ export function createOutboxHealth({
 
   function blocked(): string | undefined {
     if (!failedBlocks || !last?.failed || !last.pending) return undefined;
-    return `${last.failed} rows are FAILED, and later ones of their aggregates wait behind them (svc.outbox.on-failed: block): look at them with "npx svc outbox list --status FAILED"`;
+    return `${last.failed} rows are FAILED, and later ones of their aggregates wait behind them (svc.outbox.on-failed: block): look at them with "npx --no svc outbox list --status FAILED"`;
   }
 
   return {
