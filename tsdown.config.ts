@@ -24,6 +24,7 @@ const publicEntries = {
   instrumentation: 'src/instrumentation.ts',
   'adapters/aws-kms': 'src/adapters/aws-kms/aws-kms-key-provider.ts',
   'adapters/vault': 'src/adapters/vault/vault-key-provider.ts',
+  'adapters/avro': 'src/adapters/schema-registry/avro-reader.ts',
 };
 
 /**
@@ -88,6 +89,7 @@ export default defineConfig([
       drivers: 'src/start/drivers.ts',
       engine: 'src/start/engine.ts',
       outbox: 'src/start/outbox.ts',
+      'open-avro': 'src/start/serde/open-avro.ts',
       drains: 'src/start/tiers/drains.ts',
       'node-sdk': 'src/preload/sdk/node-sdk.ts',
       'rewrite-text': 'src/capture/source/rewrite-text.ts',

@@ -24,7 +24,6 @@ import { circuitStates } from '../publish/main/breaker.ts';
 import { brokenQueue, shutDown } from '../publish/main/failures.ts';
 import { createQueue, type Queue } from '../publish/main/queue.ts';
 import { createLossAlert } from '../publish/tiers/loss-alert.ts';
-import { jsonSerializer } from '../serialize/json.ts';
 import { openBroker } from './adapters.ts';
 import { startIds } from './ids.ts';
 import { manageLater } from './management-later.ts';
@@ -34,6 +33,7 @@ import { eventTypeOf, eventTypesOf } from './plans.ts';
 import { type Protection, startProtection } from './protection.ts';
 import { createRefusalAlert } from './refusal-alert.ts';
 import { savedRules } from './saved-rules.ts';
+import { openSerde } from './serde/serde.ts';
 import { brokerSettingsOf, queueSettingsOf } from './settings.ts';
 import { startTiers } from './tiers/start-tiers.ts';
 
@@ -67,13 +67,15 @@ export function startEngine(
   const alert = createLossAlert(logger, clock);
   const sayRefused = createQuietLog(logger, clock);
   ledger.declare(eventTypesOf(config));
-  const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
+  const serde = openSerde(config, logger);
+  const opened = openBroker(config.broker.client, brokerSettingsOf(config, logger));
+  const broker = serde.sends(opened);
   const isAway = (): boolean => queue.breaker.state !== 'CLOSED';
   const onAnswered = (): void => queue.breaker.answered();
   const tiers = startTiers(config, { broker, ledger, alert, logger, isAway, onAnswered });
   const queue: Queue = createQueue({
     ...queueSettingsOf(config),
-    broker,
+    broker: serde.sends(opened, config.serde.onRegistryUnavailable === 'backup'),
     clock,
     logger,
     isolate,
@@ -95,7 +97,7 @@ export function startEngine(
     clock,
     ledger,
     durations,
-    serializer: jsonSerializer,
+    serializer: serde.serializer,
     publisher: queue,
     outbox: outbox?.join,
     defaultTopic: config.broker.topic,
@@ -165,6 +167,7 @@ export function startEngine(
   let isClosing = false;
   // Aside, and after it: what is wrong with the connection is said once.
   void connectEarly(broker, queue, logger, () => isClosing).then(ids.lease);
+  serde.prepare();
 
   return {
     pipeline,

@@ -86,11 +86,11 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       parts.buildEnvelope(eventId, template, intake.payload, trace, clock.now(), intake.context),
       textsInClear(intake),
     );
-    const text = serializer.serialize(envelope);
+    const text = serializer.serialize(envelope, intake.topic ?? parts.defaultTopic);
     const headers: Record<string, string> = {
       eventId,
       eventType: intake.eventType,
-      'content-type': serializer.contentType,
+      ...text.form.headers,
       traceparent: trace.traceparent,
     };
     if (trace.tracestate !== undefined) headers.tracestate = trace.tracestate;

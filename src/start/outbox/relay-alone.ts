@@ -17,6 +17,7 @@ import type { Broker } from '../../publish/broker.ts';
 import { dialectOf } from '../../transaction/dialect.ts';
 import { openBroker, openOutboxStore } from '../adapters.ts';
 import { manageLater } from '../management-later.ts';
+import { openSerde } from '../serde/serde.ts';
 import { brokerSettingsOf } from '../settings.ts';
 import { manageOutbox } from './managed-outbox.ts';
 import { openRelay } from './open-relay.ts';
@@ -36,7 +37,9 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
   const hold = setInterval(() => {}, holdMs);
   const { datasource, table, initializeSchema } = config.outbox;
   const store = openOutboxStore({ url: datasource.url ?? '', table, initializeSchema, logger });
-  const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
+  const broker = openSerde(config, logger).sends(
+    openBroker(config.broker.client, brokerSettingsOf(config, logger)),
+  );
   let relay: Relay | undefined;
   const { publisherEnabled, retentionDays } = config.outbox;
   const senders = watchSenders({
