@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { knexTransactions } from '../../../src/adapters/orms/knex.ts';
 import { kyselyTransactions } from '../../../src/adapters/orms/kysely.ts';
+import { ormPatches } from '../../../src/adapters/orms/orms.ts';
 import { prismaRuntime } from '../../../src/adapters/orms/prisma.ts';
 import { typeormTransactions } from '../../../src/adapters/orms/typeorm.ts';
 import { currentScope } from '../../../src/transaction/scope.ts';
@@ -40,6 +41,9 @@ describe('the classes of ORMs', () => {
       { default: 1 },
     ])
       assert.equal(kyselyTransactions.patch(exports), false);
+    for (const orm of ormPatches)
+      for (const exports of [{}, { default: null }, { default: class {} }])
+        assert.equal(orm.patch(exports), false, orm.specifier);
     assert.equal(knexTransactions.patch({ Client: class {} }), false);
     assert.equal(prismaRuntime.patch({}), false);
   });
