@@ -1,4 +1,5 @@
 import { shared } from '../../ground/lifecycle.ts';
+import { patchMethod } from '../../transaction/patch-method.ts';
 import { runTransaction } from '../../transaction/transaction-callback.ts';
 
 /** How svc reaches the transactions of one ORM. */
@@ -14,20 +15,23 @@ export interface OrmPatch {
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 
-const patched = shared('patched-orms', () => new WeakSet<object>());
+const patched = shared('patched-orm-methods', () => new WeakMap<object, Set<string>>());
 
 /** The method of all objects of a class: it runs as before, within a scope of its own. */
 export function patchTransaction(prototype: unknown, name: string, ofPromisesOnly = false): boolean {
   const owner = ownerOf(prototype, name);
   const original = owner?.[name];
   if (owner === undefined || original === undefined) return false;
-  if (patched.has(original)) return true;
-  const replacement: Method = function (...args) {
-    return runTransaction(args, (given) => Reflect.apply(original, this, given), ofPromisesOnly);
-  };
-  Object.defineProperty(replacement, 'name', { value: original.name, configurable: true });
-  patched.add(replacement);
-  owner[name] = replacement;
+  const names = patched.get(owner) ?? new Set();
+  if (names.has(name)) return true;
+  patched.set(owner, names.add(name));
+  patchMethod(owner, name, (behind) => {
+    const replacement: Method = function (...args) {
+      return runTransaction(args, (given) => Reflect.apply(behind(), this, given), ofPromisesOnly);
+    };
+    Object.defineProperty(replacement, 'name', { value: original.name, configurable: true });
+    return replacement;
+  });
   return true;
 }
 

@@ -1,6 +1,7 @@
 import { Socket } from 'node:net';
 import { placed, type SqlValue } from '../../outbox/insert-row.ts';
 import { packageMissing } from '../../outbox/store-error.ts';
+import { withoutWrappers } from '../../transaction/patch-method.ts';
 import { blockerText } from '../sql/blocker.ts';
 import { idleInTransactionMs, type ServerConnection } from '../sql/server-database.ts';
 import type { SqlRow } from '../sql/statement.ts';
@@ -77,6 +78,7 @@ export async function connectPostgres(
     types,
     stream: () => new Socket().unref(),
   });
+  const send: PgClient['query'] = withoutWrappers(client.query).bind(client);
   let isLost = false;
   let isWorking = false;
   const lose = (): void => {
@@ -94,7 +96,7 @@ export async function connectPostgres(
   const query = async (text: string, values?: readonly SqlValue[]): Promise<PgResult> => {
     isWorking = true;
     try {
-      return await client.query(text, values);
+      return await send(text, values);
     } finally {
       isWorking = false;
     }
