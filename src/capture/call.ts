@@ -7,7 +7,7 @@ export interface Call {
   readonly plan: CapturePlan;
   readonly self: unknown;
   readonly args: readonly unknown[];
-  /** What the function returned or resolved to; `null` in phase BEFORE and when it threw. */
+  /** What the function returned or resolved to; `null` in phase BEFORE and when it threw. Throws where it is not known yet. */
   readonly result: unknown;
   /** What the function threw or rejected with; `undefined` when it did not. */
   readonly error: unknown;

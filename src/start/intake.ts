@@ -44,9 +44,15 @@ export function intakeOf(call: Call, usesMarks: boolean): Intake {
   };
 }
 
-function inClear({ args, result, self, error }: Call, code: ErrorCode): ExpressionScope {
+function inClear(call: Call, code: ErrorCode): ExpressionScope {
+  const { args, self, error } = call;
   const refuses = (target: unknown, field: string) => (isMarkedField(target, field) ? code : undefined);
-  return { args, result, self, error, refuses };
+  return {
+    ...{ args, self, error, refuses },
+    get result() {
+      return call.result;
+    },
+  };
 }
 
 export function intakeOfEvent(event: CheckedEvent): Intake {

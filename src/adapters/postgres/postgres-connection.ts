@@ -1,4 +1,5 @@
 import { Socket } from 'node:net';
+import { loadOwnCopy } from '../../ground/load-own-copy.ts';
 import { placed, type SqlValue } from '../../outbox/insert-row.ts';
 import { packageMissing } from '../../outbox/store-error.ts';
 import { withoutWrappers } from '../../transaction/patch-method.ts';
@@ -31,13 +32,11 @@ interface PgModule {
   readonly Client: new (config: object) => PgClient;
 }
 
-// Not written into the import: the package is an optional peer, which type checkers and bundlers must not insist on.
-const packageName: string = 'pg';
+const packageName = 'pg';
 
 export async function loadPg(): Promise<PgModule> {
   try {
-    const found = (await import(packageName)) as PgModule & { default?: PgModule };
-    return found.default ?? found;
+    return loadOwnCopy(packageName) as PgModule;
   } catch (error) {
     throw packageMissing(packageName, error as NodeJS.ErrnoException);
   }
@@ -78,7 +77,9 @@ export async function connectPostgres(
     types,
     stream: () => new Socket().unref(),
   });
+  // Without spans, also of what began before the application's SDK was there.
   const send: PgClient['query'] = withoutWrappers(client.query).bind(client);
+  const connect: PgClient['connect'] = withoutWrappers(client.connect).bind(client);
   let isLost = false;
   let isWorking = false;
   const lose = (): void => {
@@ -102,7 +103,7 @@ export async function connectPostgres(
     }
   };
   try {
-    await client.connect();
+    await connect();
   } catch (error) {
     destroy();
     throw error;
