@@ -18,6 +18,11 @@ export interface Call {
   /** Where a function ran that takes part in transactions; else the current one counts. */
   readonly scope?: Scope | undefined;
   /**
+   * Before a COMMIT, where the result is not known: its event may as well be made when the function has ended, and is then, if this is
+   * called in place of counting it.
+   */
+  readonly postpone?: (() => void) | undefined;
+  /**
    * True when the caller can wait for the event (the function returned a promise, a thenable or an async iterator, or calls back later).
    * False for a synchronous function: it is never blocked.
    */

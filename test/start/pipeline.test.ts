@@ -499,6 +499,7 @@ describe('pipeline', () => {
           return { written, outcome: Promise.resolve('outbox') };
         },
         refuse: (reason) => failed.push(reason),
+        storesAlone: false,
         pending: () => 0,
       };
       return { ...pipelineWith({ outbox, ...options }), rows, failed };

@@ -1,4 +1,4 @@
-import { loadOwnCopy } from '../../ground/load-own-copy.ts';
+import { loadOwnCopy } from '../../ground/files/load-own-copy.ts';
 import type { SqlValue } from '../../outbox/insert-row.ts';
 import { packageMissing } from '../../outbox/store-error.ts';
 import { withoutWrappers } from '../../transaction/patch-method.ts';

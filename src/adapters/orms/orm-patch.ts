@@ -1,6 +1,7 @@
 import { shared } from '../../ground/lifecycle.ts';
 import { patchMethod } from '../../transaction/patch-method.ts';
-import { runTransaction } from '../../transaction/transaction-callback.ts';
+import type { CallbackResult } from '../../transaction/transaction.ts';
+import { isResultWanted, runTransaction, runWithResult } from '../../transaction/transaction-callback.ts';
 
 /** How svc reaches the transactions of one ORM. */
 export interface OrmPatch {
@@ -19,6 +20,32 @@ const patched = shared('patched-orm-methods', () => new WeakMap<object, Set<stri
 
 /** The method of all objects of a class: it runs as before, within a scope of its own. */
 export function patchTransaction(prototype: unknown, name: string, ofPromisesOnly = false): boolean {
+  return patchRun(prototype, name, (self, args, run) =>
+    runTransaction(args, (given) => Reflect.apply(run, self, given), ofPromisesOnly),
+  );
+}
+
+/**
+ * A method that opens a transaction of its own where it is in none. `resultOf` is asked when it is called, and gives what is asked
+ * before the COMMIT: what the method has made, or `undefined` where nobody knows.
+ */
+export function patchOperation(
+  prototype: unknown,
+  name: string,
+  resultOf: (self: unknown, args: readonly unknown[]) => () => CallbackResult | undefined,
+): boolean {
+  return patchRun(prototype, name, (self, args, run) => {
+    const work = (): unknown => Reflect.apply(run, self, args);
+    return isResultWanted() ? runWithResult(resultOf(self, args), work) : work();
+  });
+}
+
+/** Puts `run` in the place of a method; it is given the method behind it. Returns whether there is such a method. */
+export function patchRun(
+  prototype: unknown,
+  name: string,
+  run: (self: unknown, args: readonly unknown[], behind: Method) => unknown,
+): boolean {
   const owner = ownerOf(prototype, name);
   const original = owner?.[name];
   if (owner === undefined || original === undefined) return false;
@@ -27,7 +54,7 @@ export function patchTransaction(prototype: unknown, name: string, ofPromisesOnl
   patched.set(owner, names.add(name));
   patchMethod(owner, name, (behind) => {
     const replacement: Method = function (...args) {
-      return runTransaction(args, (given) => Reflect.apply(behind(), this, given), ofPromisesOnly);
+      return run(this, args, behind());
     };
     Object.defineProperty(replacement, 'name', { value: original.name, configurable: true });
     return replacement;
@@ -52,10 +79,10 @@ function ownerOf(prototype: unknown, name: string): Record<string, Method> | und
   return undefined;
 }
 
-function property(value: unknown, name: string): unknown {
+export function property(value: unknown, name: string): unknown {
   return isObject(value) ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
 }
 
-function isObject(value: unknown): value is object {
+export function isObject(value: unknown): value is object {
   return (typeof value === 'object' && value !== null) || typeof value === 'function';
 }

@@ -1,5 +1,5 @@
 import { Socket } from 'node:net';
-import { loadOwnCopy } from '../../ground/load-own-copy.ts';
+import { loadOwnCopy } from '../../ground/files/load-own-copy.ts';
 import { placed, type SqlValue } from '../../outbox/insert-row.ts';
 import { packageMissing } from '../../outbox/store-error.ts';
 import { withoutWrappers } from '../../transaction/patch-method.ts';

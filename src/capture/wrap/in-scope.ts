@@ -15,10 +15,12 @@ export function scopeOf(
   const { outbox } = plan;
   if (outbox === undefined) return plan.afterCommit ? new Scope(currentScope()) : undefined;
   const scope = new Scope(currentScope());
+  scope.wantsCallbackResult = outbox.result === 'transaction';
   scope.beforeCommit = (given) => {
-    const known = outbox.result === 'transaction' || given?.isResult ? given : undefined;
+    const known = scope.wantsCallbackResult || given?.isResult ? given : undefined;
     return publishCall(slot, {
       ...{ plan, self, args, error: undefined, canWait: true, scope },
+      postpone: known === undefined ? () => giveBack(slot, scope) : undefined,
       // Whether the event needs it shows when it is made: a function may look at it, or not.
       get result() {
         if (known === undefined) throw ownFailure(resultUnknown(plan));
@@ -29,19 +31,23 @@ export function scopeOf(
   return scope;
 }
 
+function giveBack(slot: CaptureSlot, scope: Scope): void {
+  slot.calls--;
+  scope.hasEvent = false;
+}
+
 export function inScope<R>(scope: Scope | undefined, work: () => R): R {
   return scope === undefined ? work() : runInScope(scope, work);
 }
 
-const knownOperations = "an ORM's transaction(…), or saving of TypeORM, MikroORM or Prisma,";
-
 function resultUnknown({ id, eventType, outbox }: CapturePlan): SvcError {
+  const known = 'transaction(…) of an ORM, or saving of TypeORM, MikroORM or Prisma,';
   const found =
     outbox?.result === 'transaction'
-      ? `and outbox.result: transaction finds none, as it is no ${knownOperations} that commits`
-      : `set outbox.result: transaction where ${knownOperations} gives it`;
+      ? `outbox.result: transaction finds none in it, as ${known} was not what committed`
+      : `set outbox.result: transaction where ${known} gives it`;
   return new SvcError(
     'SVC_CAPTURE_RESULT_UNKNOWN',
-    `${id} commits a transaction of its own before it returns, and its event ${eventType} needs #result: ${found}; else open it with outbox.runInTransaction, make the event of the arguments, or name a function within the transaction`,
+    `${id} commits a transaction of its own before it returns, and its event ${eventType} needs #result: ${found}; else open it with outbox.runInTransaction, make the event of the arguments, name a function within the transaction, or set svc.outbox.on-no-transaction: autocommit, which stores the event by itself afterwards`,
   );
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
-import { loadOwnCopy } from '../../src/ground/load-own-copy.ts';
+import { loadOwnCopy } from '../../../src/ground/files/load-own-copy.ts';
 
 const load = createRequire(import.meta.url);
 /** Any package of one file. */
