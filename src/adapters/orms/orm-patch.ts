@@ -36,7 +36,14 @@ export function patchOperation(
 ): boolean {
   return patchRun(prototype, name, (self, args, run) => {
     const work = (): unknown => Reflect.apply(run, self, args);
-    return isResultWanted() ? runWithResult(resultOf(self, args), work) : work();
+    if (!isResultWanted()) return work();
+    let result: () => CallbackResult | undefined = () => undefined;
+    try {
+      result = resultOf(self, args);
+    } catch {
+      // What was called wrongly says so itself.
+    }
+    return runWithResult(result, work);
   });
 }
 

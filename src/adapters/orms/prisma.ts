@@ -60,8 +60,8 @@ const noLimits = { maxWait: 2 ** 31 - 1, timeout: 2 ** 31 - 1 };
 function patchClient(prototype: unknown): boolean {
   patchRun(prototype, '_request', (self, args, behind) => {
     const client = self as Client;
-    const request = args[0] as Request;
-    if (request.transaction !== undefined || !isResultWanted() || !isNestedWrite(client, request))
+    const request = args[0] as Request | undefined;
+    if (request?.transaction !== undefined || !isResultWanted() || !isNestedWrite(client, request))
       return Reflect.apply(behind, self, args);
     return client.$transaction?.((tx) => {
       return tx._createPrismaPromise?.((transaction) =>
@@ -72,14 +72,15 @@ function patchClient(prototype: unknown): boolean {
   return patchTransaction(prototype, '$transaction');
 }
 
-function isNestedWrite(client: Client, { model, args }: Request): boolean {
+function isNestedWrite(client: Client, request: Request | undefined): boolean {
   if (typeof client.$transaction !== 'function' || typeof client._createPrismaPromise !== 'function')
     return false;
-  const fields = property(property(property(client._runtimeDataModel, 'models'), String(model)), 'fields');
+  const models = property(client._runtimeDataModel, 'models');
+  const fields = property(property(models, String(request?.model)), 'fields');
   if (!Array.isArray(fields)) return false;
   const relations = fields.filter((field) => property(field, 'kind') === 'object');
   return ['data', 'create', 'update'].some((part) => {
-    const data = property(args, part);
+    const data = property(request?.args, part);
     return relations.some((field) => isObject(property(data, String(property(field, 'name')))));
   });
 }

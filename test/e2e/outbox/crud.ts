@@ -152,6 +152,15 @@ export const crudOrms: readonly CrudOrm[] = [
     orders: mikro,
   },
   {
+    id: 'mikro-orm-6',
+    title: 'MikroORM 6, persistAndFlush() and removeAndFlush()',
+    dependencies: { pg: '8.23.1', '@mikro-orm/core': '6.6.7', '@mikro-orm/postgresql': '6.6.7' },
+    orders: mikro.replaceAll(
+      /em\.(persist|remove)\(order\);\n {2}await em\.flush\(\);/g,
+      'await em.$1AndFlush(order);',
+    ),
+  },
+  {
     id: 'prisma',
     title: 'Prisma, nested writes',
     dependencies: dependenciesOf('prisma'),

@@ -11,8 +11,6 @@ export interface TracedDriver {
   readonly instrumentations: Readonly<Record<string, string>>;
   /** Text of an ES module: `work()`, in which `place…` are captured functions. */
   readonly work: string;
-  /** `npm test` runs it in all ways; the others before svc only. */
-  readonly isEveryday?: boolean;
 }
 
 export const tracedDrivers: readonly TracedDriver[] = [
@@ -20,7 +18,6 @@ export const tracedDrivers: readonly TracedDriver[] = [
     title: 'pg, and Knex and TypeORM on it',
     dialect: 'postgres',
     server: 'postgres',
-    isEveryday: true,
     instrumentations: {
       '@opentelemetry/instrumentation-pg': 'PgInstrumentation',
       '@opentelemetry/instrumentation-knex': 'KnexInstrumentation',
