@@ -223,7 +223,7 @@ interface SvcOutbox {
   readonly table: string;
   /** When svc makes the table where there is none: `embedded` in SQLite only, `always`, or `never`. Else a missing table is an error. Default: embedded. */
   readonly initializeSchema: 'embedded' | 'always' | 'never';
-  /** What becomes of a call outside any transaction: `error` lets it fail, `autocommit` stores its event by itself. Default: error. */
+  /** What becomes of a call outside any transaction: `error` lets it fail, `autocommit` stores its event by itself; so of a call whose own transaction commits before what it returns is known. Default: error. */
   readonly onNoTransaction: 'error' | 'autocommit';
   /** Sends the rows from this process; false leaves that to `svc relay`, or to another tool such as Debezium. Default: true. */
   readonly publisherEnabled: boolean;

@@ -126,7 +126,7 @@ describe('pipeline', () => {
 
   it('refuses a call of a target with an outbox where the process has none, and sends nothing directly', () => {
     const { onCall, ledger, taken } = pipelineWith();
-    const outbox = { aggregateType: 'Order', aggregateId: () => '7', result: undefined, needsResult: true };
+    const outbox = { aggregateType: 'Order', aggregateId: () => '7', result: undefined };
     const call = callOf({ outbox, failOnError: true });
     assert.throws(() => onCall(call), { code: 'SVC_PIPELINE_NO_OUTBOX' });
     assert.equal(taken.length, 0);
@@ -499,6 +499,7 @@ describe('pipeline', () => {
           return { written, outcome: Promise.resolve('outbox') };
         },
         refuse: (reason) => failed.push(reason),
+        storesAlone: false,
         pending: () => 0,
       };
       return { ...pipelineWith({ outbox, ...options }), rows, failed };
