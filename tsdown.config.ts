@@ -18,7 +18,7 @@ const shared: UserConfig = {
 /** What applications import, as ESM and as CJS. State that must be single per process sits behind `Symbol.for('svc')`. */
 const publicEntries = {
   index: 'src/index.ts',
-  register: 'src/register.ts',
+  register: 'register.ts',
   testing: 'src/testing.ts',
   consumer: 'src/consumer.ts',
   instrumentation: 'src/instrumentation.ts',

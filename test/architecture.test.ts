@@ -27,8 +27,9 @@ const folders = [
   'preload',
   'testing',
 ] as const;
-/** What a package.json of an application can name. */
-const entries = ['index.ts', 'register.ts', 'testing.ts', 'consumer.ts', 'instrumentation.ts'];
+/** What a package.json of an application can name. `register.ts`, the way in, lies at the top, beside package.json. */
+const wayIn = '../register.ts';
+const entries = [wayIn, 'consumer.ts', 'index.ts', 'instrumentation.ts', 'testing.ts'];
 /** About fifteen: more of them side by side are two rooms. */
 const mostFiles = 16;
 
@@ -39,10 +40,11 @@ interface Import {
   readonly dynamic: boolean;
 }
 
-const files = readdirSync(source, { recursive: true, encoding: 'utf8' })
+const files = [wayIn, ...readdirSync(source, { recursive: true, encoding: 'utf8' })]
   .filter((file) => file.endsWith('.ts'))
   .map((file) => file.split(sep).join('/'))
   .sort();
+const isEntry = (file: string) => ['.', '..'].includes(dirname(file));
 
 function importsOf(file: string): Import[] {
   const text = readFileSync(join(source, file), 'utf8');
@@ -85,19 +87,22 @@ describe('architecture', () => {
 
   it('has the folders that its document shows, and entries beside them', () => {
     const shown = readFileSync(join(root, 'docs/architecture.md'), 'utf8');
-    const rooms = [...new Set(files.map((file) => dirname(file)))].filter((folder) => folder !== '.');
+    const rooms = [...new Set(files.filter((file) => !isEntry(file)).map((file) => dirname(file)))];
     assert.deepEqual([...new Set(rooms.map((room) => room.split('/')[0]))].sort(), [...folders].sort());
     const unseen = rooms.filter((room) => {
       const [name = ''] = room.split('/').slice(-1);
       return !shown.includes(`${name}/`);
     });
     assert.deepEqual(unseen, []);
-    assert.deepEqual(files.filter((file) => dirname(file) === '.').sort(), [...entries].sort());
+    assert.deepEqual(files.filter(isEntry), entries);
+    assert.match(shown, /^register\.ts +\S/m);
   });
 
   it('says in one file of each room, first of all, what the room is for', () => {
-    const rooms = Map.groupBy(files, (file) => dirname(file));
-    rooms.delete('.');
+    const rooms = Map.groupBy(
+      files.filter((file) => !isEntry(file)),
+      (file) => dirname(file),
+    );
     const silent = [...rooms].filter(([room, inside]) => {
       const name = room.split('/').at(-1);
       return inside.filter((file) => textOf(file).startsWith(`// ${name}/: `)).length !== 1;

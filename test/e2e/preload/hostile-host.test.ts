@@ -3,11 +3,17 @@ import { plainApp } from '../support/apps.ts';
 import { endOf } from '../support/start-app.ts';
 import { configOf } from '../support/topic-config.ts';
 
-/** Applications that leave svc little to work with, by what they do to it. */
+/**
+ * Applications that leave svc little to work with, by what they do to it. The first has an AsyncLocalStorage of its own: where a
+ * promise is made at the end of the stack, Node before 22.22 ends such a process, whoever made it (CVE-2025-59466).
+ */
 const programs: Readonly<Record<string, string>> = {
   'use up the stack': `
+    const { AsyncLocalStorage } = await import('node:async_hooks');
+    new AsyncLocalStorage().enterWith(1);
     function down() {
       note(1);
+      Promise.resolve();
       return down();
     }
     try { down(); } catch (error) { console.log(error.name); }
@@ -39,11 +45,12 @@ describe('applications that leave svc little to work with', function () {
         };
         const without = await endOf({ app, files, args: ['main.mjs'] });
         const under = await endOf({ app, files });
-        assert.equal(without.code, 0);
         const endsOf = ({ code, stdout }: typeof under): unknown => ({ code, stdout });
         assert.deepEqual(endsOf(under), endsOf(without), under.stderr.slice(0, 2_000));
         const [last] = under.topics.events?.slice(-1) ?? [];
-        assert.deepEqual(last?.value.payload, { value: 3 });
+        if (without.code === 0) assert.deepEqual(last?.value.payload, { value: 3 });
+        else
+          assert.match(without.stderr, /Maximum call stack size exceeded[\s\S]*Node\.js v22\.(1\d|2[01])\./);
       });
     }
   }

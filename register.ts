@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
-import { notStartedExitCode, unsupportedNode } from './ground/version.ts';
-import type { LogFormat } from './observe/log-line.ts';
-import type * as Preload from './preload/preload.ts';
+import { notStartedExitCode, unsupportedNode } from './src/ground/version.ts';
+import type { LogFormat } from './src/observe/log-line.ts';
+import type * as Preload from './src/preload/preload.ts';
 
 // The way in: `node --import svc/register app.js`, or `--require`. Whatever fails here is said, and the application runs on,
 // unless `svc.required` asks for the opposite.
