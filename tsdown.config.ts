@@ -22,6 +22,7 @@ const publicEntries = {
   testing: 'src/testing.ts',
   consumer: 'src/consumer.ts',
   instrumentation: 'src/instrumentation.ts',
+  next: 'src/next.ts',
   'adapters/aws-kms': 'src/adapters/aws-kms/aws-kms-key-provider.ts',
   'adapters/vault': 'src/adapters/vault/vault-key-provider.ts',
 };
@@ -91,6 +92,7 @@ export default defineConfig([
       drains: 'src/start/tiers/drains.ts',
       'node-sdk': 'src/preload/sdk/node-sdk.ts',
       'rewrite-text': 'src/capture/source/rewrite-text.ts',
+      'needed-packages': 'src/start/commands/needed-packages.ts',
       'inspect-targets': 'src/start/commands/inspect-targets.ts',
       cli: 'src/cli/main.ts',
       'local-backup': 'src/adapters/local-backup/local-backup.ts',
