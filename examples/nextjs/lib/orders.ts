@@ -8,6 +8,8 @@ export type Order = typeof orders.$inferSelect;
 export const placeOrder = publishEvent(
   {
     eventType: 'ORDER_PLACED',
+    // `next build` renames parameters: their names are not known there.
+    payload: '{ id: #result.id, product: #args[0], quantity: #args[1] }',
     outbox: { aggregateType: 'Order', aggregateId: '#result.id', result: 'transaction' },
   },
   async (product: string, quantity: number): Promise<Order> =>
