@@ -84,7 +84,7 @@ function program({ DatabaseSync }: Copy): unknown[] {
 const renamed =
   (of: keyof Copy, name: string) =>
   (copy: Copy): void => {
-    const prototype = copy[of].prototype as Parts;
+    const prototype = copy[of].prototype as unknown as Parts;
     prototype[`other ${name}`] = prototype[name];
     delete prototype[name];
   };
