@@ -15,7 +15,8 @@ export function plainJson(value: unknown, sealed: readonly string[], level = 0):
     case 'string':
       return markOwnText(value) === value || sealed.includes(value) ? value : notPlain;
     case 'number':
-      return Number.isFinite(value) ? value : notPlain;
+      // Zero has no sign in JSON.
+      return Number.isFinite(value) ? value + 0 : notPlain;
     case 'boolean':
       return value;
     case 'object':
