@@ -29,7 +29,7 @@ import { startIds } from './ids.ts';
 import { manageLater } from './management-later.ts';
 import type * as Outboxes from './outbox.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
-import { eventTypeOf, eventTypesOf } from './plans.ts';
+import { eventTypeOf, eventTypesOf, storedTypesOf } from './plans.ts';
 import { type Protection, startProtection } from './protection.ts';
 import { createRefusalAlert } from './refusal-alert.ts';
 import { savedRules } from './saved-rules.ts';
@@ -92,7 +92,9 @@ export function startEngine(
   for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
   const source = readSource(config.service);
   const ids = startIds(config, clock, logger);
-  const outbox = config.outbox.enabled ? outboxParts().startOutbox(config, broker, logger) : undefined;
+  const outbox = config.outbox.enabled
+    ? outboxParts().startOutbox(config, broker, { ledger, durations }, logger)
+    : undefined;
   const pipeline = createPipeline({
     clock,
     ledger,
@@ -119,7 +121,7 @@ export function startEngine(
     },
     onBroken: (event, error) => alert.lost(event, event.topic ?? config.broker.topic, brokenQueue(error)),
   });
-  const storedTypes = new Set(config.targets.filter(({ outbox }) => outbox !== undefined).map(eventTypeOf));
+  const storedTypes = new Set(storedTypesOf(config));
   workers?.whenEnded({
     ended: tiers.threadEnded,
     // Its transactions end with its connections.

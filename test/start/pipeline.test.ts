@@ -250,7 +250,8 @@ describe('pipeline', () => {
     assert.equal(ledger.snapshot().inFlight, 4);
     for (const [index, outcome] of outcomes.entries()) taken[index]?.settle(outcome);
     await idle();
-    const { brokerErrors: _, retries: __, dlqFailures: ___, ...counts } = ledger.snapshot();
+    const { brokerErrors, retries, dlqFailures, relayed, gaveUp, ...counts } = ledger.snapshot();
+    assert.deepEqual([retries, dlqFailures, relayed, gaveUp, brokerErrors.fatal], [0, 0, 0, 0, 0]);
     assert.deepEqual(counts, {
       calls: 5,
       inFlight: 0,
