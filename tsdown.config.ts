@@ -22,8 +22,10 @@ const publicEntries = {
   testing: 'src/testing.ts',
   consumer: 'src/consumer.ts',
   instrumentation: 'src/instrumentation.ts',
+  next: 'src/next.ts',
   'adapters/aws-kms': 'src/adapters/aws-kms/aws-kms-key-provider.ts',
   'adapters/vault': 'src/adapters/vault/vault-key-provider.ts',
+  'adapters/avro': 'src/adapters/schema-registry/avro-reader.ts',
 };
 
 /**
@@ -88,9 +90,11 @@ export default defineConfig([
       drivers: 'src/start/drivers.ts',
       engine: 'src/start/engine.ts',
       outbox: 'src/start/outbox.ts',
+      'open-avro': 'src/start/serde/open-avro.ts',
       drains: 'src/start/tiers/drains.ts',
       'node-sdk': 'src/preload/sdk/node-sdk.ts',
       'rewrite-text': 'src/capture/source/rewrite-text.ts',
+      'needed-packages': 'src/start/commands/needed-packages.ts',
       'inspect-targets': 'src/start/commands/inspect-targets.ts',
       cli: 'src/cli/main.ts',
       'local-backup': 'src/adapters/local-backup/local-backup.ts',

@@ -31,7 +31,7 @@ outbox have two applications with a database: each order that was committed has 
   --client <name>      kafkajs (default) or platformatic; may be repeated
   --database <name>    of the outbox: postgres (default), mariadb or sqlite; may be repeated; none for no fault of the outbox
   --only <fault>       one of the faults; may be repeated
-  --outage <seconds>   how long all brokers are away in the fault that takes them (default 60)
+  --outage <seconds>   how long all brokers are away in the fault that takes them (default 60), and how long outbox-soak takes
   --runs <n>           all of them so many times (default 1)
   --write-docs         writes the tables of docs/faults.md when all have passed; with --only, those of the outbox alone
   --no-build           with the package as it was built last
@@ -141,7 +141,11 @@ async function main(): Promise<number> {
   }
 
   const wanted = <F extends Fault | OutboxFault>(row: readonly F[]): readonly F[] =>
-    row.filter(({ name }) => values.only.length === 0 || values.only.includes(name));
+    row.filter((fault) =>
+      values.only.length === 0
+        ? !('onlyWhenNamed' in fault && fault.onlyWhenNamed)
+        : values.only.includes(fault.name),
+    );
   try {
     for (const client of values.client)
       for (let run = 1; run <= runs; run++) {

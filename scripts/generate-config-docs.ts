@@ -24,6 +24,7 @@ const sections: readonly (readonly [prefix: string, title: string])[] = [
   ['svc.broker.backup.', 'Dead letters and backups'],
   ['svc.broker.', 'Broker'],
   ['svc.retry.', 'Retries'],
+  ['svc.serde.', 'Form of events (serde)'],
   ['svc.outbox.', 'Transactional outbox'],
   ['svc.security.', 'Request context'],
   ['svc.context.', 'Request context'],
@@ -83,18 +84,12 @@ management:
 
 /** The whole of docs/configuration.md. */
 export function renderPage(): string {
-  const active = options.filter((option) => option.status === 'active');
   let page = head;
   for (const title of new Set(sections.map(([, title]) => title))) {
-    page += `\n## ${title}\n\n${table(active.filter((option) => titleOf(option) === title))}`;
+    page += `\n## ${title}\n\n${table(options.filter((option) => titleOf(option) === title))}`;
   }
   page += `\n## Targets\n\n\`svc.targets\` is a list; each entry makes one function publish. Names may be kebab-case here as well.\n\n`;
   page += `| Field | Values | Default | Meaning |\n|---|---|---|---|\n${targetFields.map(targetRow).join('')}`;
-  page += `\n## Known, but not yet in effect\n\n`;
-  page += `These names are checked already. Setting one gives a warning; where it says "refused", it is a mistake, because going on\n`;
-  page += `without the feature would break a promise.\n\n`;
-  page += `| Name | Values | Now | Meaning |\n|---|---|---|---|\n`;
-  for (const option of options.filter((one) => one.status === 'later')) page += laterRow(option);
   return page;
 }
 
@@ -119,13 +114,6 @@ function row(option: Option): string {
     defaultOf(option),
     option.description,
   ]);
-}
-
-function laterRow(option: Option): string {
-  const harmless = option.harmless?.map((value) => `\`${value}\``).join(', ');
-  const now = option.refused === undefined ? 'warning' : 'refused';
-  const except = harmless === undefined ? '' : `, except ${harmless}`;
-  return line([`\`${option.name}\``, valuesOf(option), `${now}${except}`, option.description]);
 }
 
 function targetRow(field: TargetField): string {

@@ -69,9 +69,8 @@ function refer(holder: JsonSchema, name: string, path: string): void {
 }
 
 function optionSchema(option: Option): JsonSchema {
-  const later = option.status === 'later' ? 'Not yet in effect. ' : '';
   const byDefault = option.default === undefined ? {} : { default: option.default };
-  return { description: `${later}${option.description}`, ...byDefault, ...valueSchema(option) };
+  return { description: option.description, ...byDefault, ...valueSchema(option) };
 }
 
 type Value = Pick<Option, 'type' | 'values' | 'format' | 'min' | 'max'>;

@@ -7,7 +7,7 @@ import { Unavailable } from './services/unavailable.ts';
 const HELP = `Usage: npm run services -- <command> [service...]
 
 Real servers for the tests and for trying svc by hand. Services: kafka, kafka3 (three
-nodes), kafka-secure (SASL over TLS), kms, vault, s3, postgres, mariadb, mysql.
+nodes), kafka-secure (SASL over TLS), kms, vault, s3, schema-registry, postgres, mariadb, mysql.
 
   up       start the services (kafka by default); one that this checkout started before and that still answers is kept
   down     end what up has started (all by default), and remove its data
@@ -22,6 +22,7 @@ Central on Java 17+; Docker and ops/compose.yaml. kafka3 and kafka-secure are of
 KAFKA_SECURE_BROKERS with _CA_FILE, _USER and _PASSWORD, name others. The kms is moto's, unless KMS_ENDPOINT names another;
 the vault is OpenBao, unless VAULT_ADDR and VAULT_TOKEN name another: both come from PyPI, with Python 3.9+. The s3 is
 versitygw, built by Go, unless S3_ENDPOINT names another, with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+The schema-registry is Apicurio, of Maven Central, unless SCHEMA_REGISTRY_URL names another with the API of Confluent.
 PostgreSQL 18 comes from npm, MariaDB 11.4 and MySQL 8.0 from Maven Central (Linux on x64), unless POSTGRES_URL, MARIADB_URL or
 MYSQL_URL names another, as in postgres://user@host:port/database.
 

@@ -29,7 +29,7 @@ const folders = [
 ] as const;
 /** What a package.json of an application can name. `register.ts`, the way in, lies at the top, beside package.json. */
 const wayIn = '../register.ts';
-const entries = [wayIn, 'consumer.ts', 'index.ts', 'instrumentation.ts', 'testing.ts'];
+const entries = [wayIn, 'consumer.ts', 'index.ts', 'instrumentation.ts', 'next.ts', 'testing.ts'];
 /** About fifteen: more of them side by side are two rooms. */
 const mostFiles = 16;
 
@@ -72,9 +72,9 @@ const own = all.filter((one) => one.to.endsWith('.ts'));
 const placeOf = (file: string) => folders.indexOf(file.split('/')[0] as (typeof folders)[number]);
 const isGround = (file: string) => /^(ground|observe)\//.test(file);
 const textOf = (file: string) => readFileSync(join(source, file), 'utf8');
-/** What stands on top in `publish/` and `outbox/`, and what follows transactions, is what their adapters need; a port elsewhere says that it is one. */
+/** What stands on top in `publish/` and `outbox/`, what follows transactions, and the wire format of Avro is what their adapters need; a port elsewhere says that it is one. */
 const isPort = (file: string) =>
-  /^(publish\/[^/]+|transaction\/[^/]+|outbox\/(outbox-row|insert-row|erase-row|store-error)\.ts)$/.test(
+  /^(publish\/[^/]+|transaction\/[^/]+|serialize\/avro\/[^/]+|outbox\/(outbox-row|insert-row|erase-row|store-error)\.ts)$/.test(
     file,
   ) || textOf(file).includes('PORT:');
 const list = (breaches: readonly Import[]) => breaches.map((one) => `${one.from} -> ${one.to}`);

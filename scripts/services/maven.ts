@@ -6,17 +6,17 @@ import { Unavailable } from './unavailable.ts';
 const DOWNLOAD_TIMEOUT_MS = 5 * 60_000;
 
 /**
- * Fetches a jar from Maven Central and unpacks the named files of it.
- * @param artifact `group:name:version`
- * @param files paths in the jar, `*` and `**` as Ant has them
- * @throws {@link Unavailable} without Maven, or where it cannot fetch the jar
+ * Fetches an archive from Maven Central and unpacks the named files of it.
+ * @param artifact `group:name:version:type`, and `:classifier` where it has one
+ * @param files paths in it, `*` and `**` as Ant has them
+ * @throws {@link Unavailable} without Maven, or where it cannot fetch it
  */
 export async function unpackFromMaven(
   folder: string,
   artifact: string,
   files: readonly string[],
 ): Promise<void> {
-  const args = ['-q', '-B', 'dependency:unpack', `-Dartifact=${artifact}:jar`, `-DoutputDirectory=${folder}`];
+  const args = ['-q', '-B', 'dependency:unpack', `-Dartifact=${artifact}`, `-DoutputDirectory=${folder}`];
   args.push(`-Dmdep.unpack.includes=${files.join(',')}`);
   check(artifact, await runCommand('mvn', args, { cwd: folder, timeoutMs: DOWNLOAD_TIMEOUT_MS }));
 }

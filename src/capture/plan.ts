@@ -12,8 +12,6 @@ export interface OutboxPlan {
   readonly aggregateId: (call: ExpressionScope) => string;
   /** `transaction`: `result` is what the transaction that the function opened gives back. */
   readonly result: 'transaction' | undefined;
-  /** Whether the event depends on the result of the call. A function in the place of an expression counts as if it did. */
-  readonly needsResult: boolean;
 }
 
 /** One publish target, compiled: everything that can be known before the first call. */

@@ -4,6 +4,7 @@ import { consoleLogger } from '../observe/logger.ts';
 import { printable } from '../observe/printable.ts';
 import { type BucketReport, inspectBackup } from '../start/commands/inspect-backup.ts';
 import { type BrokerReport, inspectBroker } from '../start/commands/inspect-broker.ts';
+import { inspectSchemas, type SchemasReport } from '../start/commands/inspect-schemas.ts';
 import { isInTheWay } from './recovery-config.ts';
 
 /** As `svc check --online --json` shows it. */
@@ -19,6 +20,8 @@ export interface OnlineCheck {
   readonly group?: { readonly name: string; readonly mayUse: boolean | null; readonly problem?: string };
   /** Where `svc.broker.backup.s3-enabled`. */
   readonly backup?: BucketReport;
+  /** Where `svc.serde.type` is AVRO. */
+  readonly serde?: SchemasReport;
 }
 
 interface OnlineTopic {
@@ -38,12 +41,14 @@ export async function checkOnline(config: Config, problems: readonly Problem[]):
   if (wrong !== undefined)
     return { ok: false, ...scene, problem: `not asked: ${formatProblem(wrong)}`, topics: [] };
   const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
-  const [broker, backup] = await Promise.all([
+  const [broker, backup, serde] = await Promise.all([
     inspectBroker(config, logger).then(documentOf, notKnown),
     inspectBackup(config),
+    inspectSchemas(config),
   ]);
-  const ok = broker.ok && backup?.problem === undefined;
-  return { ...scene, ...broker, ok, ...(backup && { backup }) };
+  const areSchemasRight = serde?.schemas.every(({ problem }) => problem === undefined) ?? true;
+  const ok = broker.ok && backup?.problem === undefined && areSchemasRight;
+  return { ...scene, ...broker, ok, ...(backup && { backup }), ...(serde && { serde }) };
 }
 
 function notKnown({ message }: Error): Pick<OnlineCheck, 'ok' | 'problem' | 'topics'> {
@@ -83,6 +88,7 @@ export function formatOnline({
   topics,
   group,
   backup,
+  serde,
 }: OnlineCheck): string {
   const lines: string[] = [];
   const where = asked.join(', ');
@@ -108,7 +114,23 @@ export function formatOnline({
         : `  error: ${group.problem}`,
     );
   if (backup !== undefined) lines.push(bucketLine(backup));
+  if (serde !== undefined) lines.push(...schemaLines(serde));
   return `${lines.map(printable).join('\n')}\n`;
+}
+
+const stateLines = {
+  registered: 'is registered',
+  compatible: 'is there, or would be a compatible version',
+  new: 'would be registered at the first event',
+} as const;
+
+function schemaLines({ registry, schemas }: SchemasReport): string[] {
+  const lines = schemas.map(({ eventType, subject, state, problem }) =>
+    state === undefined
+      ? `  error: ${problem}`
+      : `  schema of ${eventType}, subject ${subject}: ${stateLines[state]}`,
+  );
+  return [`schema registry: ${registry}`, ...lines];
 }
 
 function bucketLine({ bucket, left, problem }: BucketReport): string {

@@ -31,9 +31,7 @@ interface FoundByPath {
   readonly 'pii.crypto.keys': readonly EncryptionKeyConfig[];
 }
 
-type Active = Extract<KnownOption, { readonly status: 'active' }>;
-
-type ByPath = { readonly [One in Active as PathOf<One['name']>]: ValueOf<One> };
+type ByPath = { readonly [One in KnownOption as PathOf<One['name']>]: ValueOf<One> };
 
 // Inferred, so that messages of the compiler show the value and not how it is come by.
 type ValueOf<One extends Option> =

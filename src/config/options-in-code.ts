@@ -23,6 +23,7 @@ interface Svc {
   readonly outbox: SvcOutbox;
   readonly security: SvcSecurity;
   readonly context: SvcContext;
+  readonly serde: SvcSerde;
   readonly pii: SvcPii;
 }
 
@@ -222,7 +223,7 @@ interface SvcOutbox {
   readonly table: string;
   /** When svc makes the table where there is none: `embedded` in SQLite only, `always`, or `never`. Else a missing table is an error. Default: embedded. */
   readonly initializeSchema: 'embedded' | 'always' | 'never';
-  /** What becomes of a call outside any transaction: `error` lets it fail, `autocommit` stores its event by itself. Default: error. */
+  /** What becomes of a call outside any transaction: `error` lets it fail, `autocommit` stores its event by itself; so of a call whose own transaction commits before what it returns is known. Default: error. */
   readonly onNoTransaction: 'error' | 'autocommit';
   /** Sends the rows from this process; false leaves that to `svc relay`, or to another tool such as Debezium. Default: true. */
   readonly publisherEnabled: boolean;
@@ -285,6 +286,31 @@ interface SvcContextActor {
 interface SvcContextTags {
   /** Keys of baggage entries that become `metadata.tags`. */
   readonly baggage: readonly string[];
+}
+
+interface SvcSerde {
+  /** Form of the record value: `JSON`, or `AVRO` in the wire format of Confluent, with schemas in a registry (install `avsc`). Default: JSON. */
+  readonly type: 'JSON' | 'AVRO';
+  /** Schema registry with the API of Confluent, such as `https://registry.example.com:8081`. Required for `AVRO`. */
+  readonly schemaRegistryUrl: string;
+  /** User of the registry, or its API key (basic authentication). */
+  readonly schemaRegistryUsername: string;
+  /** Password of that user, or the secret of the API key. */
+  readonly schemaRegistryPassword: string;
+  /** Token for the registry (bearer authentication). */
+  readonly schemaRegistryToken: string;
+  /** File that holds the token, read at each request: an agent may renew it. */
+  readonly schemaRegistryTokenFile: string;
+  /** PEM file of the authorities to trust. Default: the authorities that Node trusts. */
+  readonly schemaRegistryCaFile: string;
+  /** Files with the Avro schema of the payload, by event type: `{ ORDER_CREATED: schemas/order.avsc }`. The payload of other types is JSON in a string. */
+  readonly schemas: Readonly<Record<string, string | readonly string[]>>;
+  /** Subject of a schema: `topic` (`<topic>-value`, for topics with one event type), `record` (its full name), or both. Default: topic-record. */
+  readonly subjectNameStrategy: 'topic' | 'record' | 'topic-record';
+  /** Registers schemas that the registry lacks. When false they must be there. Default: true. */
+  readonly autoRegister: boolean;
+  /** Where events go whose schema id is not known yet, while the registry is away: `wait` in memory while `svc.retry` tries again, then in the backup, or straight in the `backup`: as JSON, which is encoded once the registry answers. Default: wait. */
+  readonly onRegistryUnavailable: 'wait' | 'backup';
 }
 
 interface SvcPii {
@@ -367,7 +393,7 @@ interface Management {
 }
 
 interface ManagementServer {
-  /** Port of the management server. 0 takes a free one. One that is named here and taken by others is an error line, and there is no server. Default: 9464, or the next free one up to 9473. */
+  /** Port of the management server. 0 takes a free one. One that is named here and taken by others is a warning, and there is no server; processes of node:cluster and of pm2 take the next free one. Default: 9464, or the next free one up to 9473. */
   readonly port: number;
   /** Address that the management server listens on. Any other than loopback needs management.server.token. Default: 127.0.0.1. */
   readonly address: string;

@@ -136,6 +136,16 @@ export const errorCatalogue = {
     'A payload holds too many values or bytes, or a BigInt of too many digits; its event is refused.',
   SVC_PROTECT_UNSUPPORTED_TYPE:
     'A payload holds an object without a JSON form (Error, Promise, RegExp, …); its event is refused.',
+  SVC_SERIALIZE_NOT_AVRO:
+    'A record is not in the wire format of Avro (magic byte, id of a schema, fields), or its schema is another.',
+  SVC_SERIALIZE_REGISTRY_AWAY:
+    'The schema registry cannot be reached or used for now; the message says why. Events wait, or go to the backup.',
+  SVC_SERIALIZE_SCHEMA:
+    'A file of svc.serde.schemas holds no Avro schema; events of its type are refused, and the message names the file.',
+  SVC_SERIALIZE_SCHEMA_MISFIT:
+    'A payload does not fit the Avro schema of its event type; its event is refused, and the message gives the path.',
+  SVC_SERIALIZE_SCHEMA_REFUSED:
+    'The schema registry does not take a schema, or does not know it; its events go to the dead letter topic.',
   SVC_PUBLISH_BACKUP_FAILED: 'A backup strategy did not answer in time; the next one is tried.',
   SVC_PUBLISH_BACKUP_STRATEGY: 'What was given to registerBackupStrategy is no backup strategy.',
   SVC_PUBLISH_HEADERS: 'publish() was given headers that no record can have; nothing is sent.',

@@ -26,6 +26,8 @@ export interface ManagementOptions {
   readonly port: number;
   /** So many ports from `port` on are tried where others have them. Default: 1. */
   readonly portTries?: number;
+  /** Others like this one are expected to have the first ports, which needs no warning. Default: false. */
+  readonly isOneOfSeveral?: boolean;
   /** Loopback, or an address for which `token` is needed. */
   readonly address: string;
   /** Bearer token, at least 16 characters. */
@@ -92,7 +94,7 @@ export async function startManagementServer(
   }
   server.on('error', (error) => logger.warn(`management server: ${error.message}`));
   const bound = server.address() as AddressInfo;
-  if (options.port !== 0 && bound.port !== options.port)
+  if (options.port !== 0 && bound.port !== options.port && !options.isOneOfSeveral)
     logger.warn(
       `port ${options.port} of ${options.address} is in use: the management server takes port ${bound.port} (set management.server.port)`,
     );
@@ -144,7 +146,7 @@ async function listenNear(server: Server, options: ManagementOptions): Promise<v
 function listen(server: Server, port: number, address: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    // Exclusive: processes of a cluster would else take turns at one port, each with its own counts.
+    // Exclusive: processes of a cluster would else take turns at one port, each with its own counts and its own health.
     server.listen({ port, host: address, exclusive: true }, () => {
       server.off('error', reject);
       resolve();

@@ -22,13 +22,13 @@ export const observedInstruments: readonly ObservedInstrument[] = [
   eventCounter(
     'published',
     'Events acknowledged on their topic.',
-    (row) => row.published,
+    (row) => row.published + row.relayed,
     'svc.events.published.total',
   ),
   eventCounter(
     'failed',
-    'Events that did not get to their topic: dead letter topic, backup, refused and lost.',
-    (row) => row.dlq + row.backup + row.refused + row.lost,
+    'Events that did not get to their topic: dead letter topic, backup, refused, lost, and given up in the outbox.',
+    (row) => row.dlq + row.backup + row.refused + row.lost + row.gaveUp,
     'svc.events.failed.total',
   ),
   eventCounter(
@@ -199,12 +199,13 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     kind: 'counter',
     unit: '{event}',
     description: 'Events of the outbox that this process has sent, or given up.',
-    attributeKeys: ['outcome'],
-    read: ({ outbox }, observe) => {
+    attributeKeys: ['eventType', 'outcome'],
+    read: ({ ledger, outbox }, observe) => {
       if (outbox === undefined) return;
-      const { published, failed } = outbox.processed();
-      observe(published, { outcome: 'published' });
-      observe(failed, { outcome: 'failed' });
+      for (const { attributes, relayed, gaveUp } of ledger.rows()) {
+        observe(relayed, { ...attributes, outcome: 'published' });
+        observe(gaveUp, { ...attributes, outcome: 'failed' });
+      }
     },
   },
   {

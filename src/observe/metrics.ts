@@ -48,8 +48,6 @@ export interface OutboxState {
   pending(): number | null;
   /** Age of the oldest of them, in milliseconds. */
   oldestPendingMs(): number | null;
-  /** Rows that this process has dealt with: sent, or given up as FAILED. */
-  processed(): { readonly published: number; readonly failed: number };
   /** Events of transactions whose COMMIT had no answer, or was out of sight. */
   unconfirmed(): number;
   /** As {@link MetricSources.circuit}; `null` where no relay runs in this process. */

@@ -22,7 +22,10 @@ export type Outcome = (typeof outcomes)[number];
 export const sendFailureKinds = ['retriable', 'fatal', 'too_large', 'unknown_outcome'] as const;
 export type SendFailureKind = (typeof sendFailureKinds)[number];
 
-/** What was counted. Always `calls = published + dlq + backup + outbox + rolled_back + refused + lost + inFlight`. */
+/**
+ * What was counted. Of the calls always `calls = published + dlq + backup + outbox + rolled_back + refused + lost + inFlight`; what the
+ * relay of this process does with stored events, whose calls may have been elsewhere, stands beside it.
+ */
 export interface EventCounts extends Readonly<Record<Outcome, number>> {
   readonly calls: number;
   readonly inFlight: number;
@@ -30,6 +33,10 @@ export interface EventCounts extends Readonly<Record<Outcome, number>> {
   readonly retries: number;
   /** Events that the dead letter topic did not take. */
   readonly dlqFailures: number;
+  /** Stored events that were sent from the outbox here. */
+  readonly relayed: number;
+  /** Stored events that were given up here: FAILED. */
+  readonly gaveUp: number;
 }
 
 export interface EventTypeCounts extends EventCounts {
@@ -58,6 +65,10 @@ export interface Ledger {
   open(eventType: string): LedgerEntry;
   retried(eventType: string): void;
   dlqFailed(eventType: string): void;
+  /** The relay has sent a stored event, and marked it: once per event. */
+  relayed(eventType: string): void;
+  /** The relay has given up a stored event. */
+  gaveUp(eventType: string): void;
   brokerFailed(kind: SendFailureKind): void;
   snapshot(): LedgerSnapshot;
   /** Live rows, one per event type: read them, do not keep them. */
@@ -100,6 +111,8 @@ export function createLedger(share?: (row: SharedRow) => void): Ledger {
     },
     retried: (eventType) => rows.of(eventType).add('retries'),
     dlqFailed: (eventType) => rows.of(eventType).add('dlqFailures'),
+    relayed: (eventType) => rows.of(eventType).add('relayed'),
+    gaveUp: (eventType) => rows.of(eventType).add('gaveUp'),
     brokerFailed: (kind) => void brokerErrors[kind]++,
     snapshot: () => ({ ...sum(rows.all()), brokerErrors: { ...brokerErrors } }),
     rows: () => rows.all(),
@@ -131,7 +144,7 @@ class Entry implements LedgerEntry {
   }
 }
 
-const counted = [...outcomes, 'calls', 'retries', 'dlqFailures'] as const;
+const counted = [...outcomes, 'calls', 'retries', 'dlqFailures', 'relayed', 'gaveUp'] as const;
 type Counted = (typeof counted)[number];
 const cellOf = Object.fromEntries(counted.map((name, cell) => [name, cell])) as Record<Counted, number>;
 
@@ -146,6 +159,8 @@ class Row implements EventTypeCounts {
   declare readonly calls: number;
   declare readonly retries: number;
   declare readonly dlqFailures: number;
+  declare readonly relayed: number;
+  declare readonly gaveUp: number;
   readonly attributes: { readonly eventType: string };
   readonly cells: Float64Array;
 

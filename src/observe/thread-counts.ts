@@ -27,16 +27,16 @@ export interface ToldCounts {
   readonly durations: readonly DurationRow[];
   readonly buffer: BufferState;
   readonly calls: readonly TargetCalls[];
-  readonly outbox: OutboxCounts;
+  /** Events of the outbox, as {@link OutboxState.unconfirmed}. */
+  readonly unconfirmed: number;
   readonly lastPublishedMs: number | null;
   readonly recentDlqEvents: readonly RecentDlqEvent[];
 }
 
-/** All 0 where there is no outbox. */
-type OutboxCounts = Readonly<Record<'published' | 'failed' | 'unconfirmed', number>>;
-
-type Counted = Outcome | 'calls' | 'inFlight' | 'retries' | 'dlqFailures';
-const counted: readonly Counted[] = ['calls', 'inFlight', ...outcomes, 'retries', 'dlqFailures'];
+type Counted = Outcome | 'calls' | 'inFlight' | 'retries' | 'dlqFailures' | 'relayed' | 'gaveUp';
+const counted: readonly Counted[] = [
+  ...(['calls', 'inFlight', ...outcomes, 'retries', 'dlqFailures', 'relayed', 'gaveUp'] as const),
+];
 
 type CountRow = Readonly<Record<Counted, number>> & { readonly eventType: string };
 
@@ -67,7 +67,7 @@ export function readTold(thread: number, sources: MetricSources): ToldCounts {
     calls: sources
       .captureTargets()
       .map(({ target, calls, failed, skipped }) => ({ target, calls, failed, skipped })),
-    outbox: outboxCounts(sources.outbox),
+    unconfirmed: sources.outbox?.unconfirmed() ?? 0,
     lastPublishedMs: sources.lastPublishedMs(),
     recentDlqEvents: sources.recentDlqEvents(),
   };
@@ -80,7 +80,7 @@ export const nothingTold = (thread: number): ToldCounts => ({
   durations: [],
   buffer: { events: 0, bytes: 0, overflows: 0 },
   calls: [],
-  outbox: { published: 0, failed: 0, unconfirmed: 0 },
+  unconfirmed: 0,
   lastPublishedMs: null,
   recentDlqEvents: [],
 });
@@ -94,7 +94,7 @@ export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts 
     durations: merged([...one.durations, ...other.durations], ({ eventType }) => eventType, addDurations),
     buffer: addBuffers(one.buffer, other.buffer),
     calls: merged([...one.calls, ...other.calls], ({ target }) => target, addCalls),
-    outbox: addOutboxes(one.outbox, other.outbox),
+    unconfirmed: one.unconfirmed + other.unconfirmed,
     lastPublishedMs: later(one.lastPublishedMs, other.lastPublishedMs),
     recentDlqEvents: newest(one.recentDlqEvents, other.recentDlqEvents),
   };
@@ -123,11 +123,7 @@ export function withCounts(own: MetricSources, others: () => ThreadCounts | unde
         })),
     },
     buffer: () => all().buffer,
-    outbox: own.outbox && {
-      ...own.outbox,
-      processed: () => all().outbox,
-      unconfirmed: () => all().outbox.unconfirmed,
-    },
+    outbox: own.outbox && { ...own.outbox, unconfirmed: () => all().unconfirmed },
     captureTargets: () => {
       const calls = new Map(all().calls.map((each) => [each.target, each]));
       return own.captureTargets().map((target) => ({ ...target, ...calls.get(target.target) }));
@@ -135,11 +131,6 @@ export function withCounts(own: MetricSources, others: () => ThreadCounts | unde
     lastPublishedMs: () => all().lastPublishedMs,
     recentDlqEvents: () => all().recentDlqEvents,
   };
-}
-
-function outboxCounts(outbox: OutboxState | undefined): OutboxCounts {
-  const { published, failed } = outbox?.processed() ?? { published: 0, failed: 0 };
-  return { published, failed, unconfirmed: outbox?.unconfirmed() ?? 0 };
 }
 
 export function countsOf(row: EventTypeCounts): CountRow {
@@ -199,14 +190,6 @@ function addBuffers(one: BufferState, other: BufferState): BufferState {
     events: one.events + other.events,
     bytes: one.bytes + other.bytes,
     overflows: one.overflows + other.overflows,
-  };
-}
-
-function addOutboxes(one: OutboxCounts, other: OutboxCounts): OutboxCounts {
-  return {
-    published: one.published + other.published,
-    failed: one.failed + other.failed,
-    unconfirmed: one.unconfirmed + other.unconfirmed,
   };
 }
 

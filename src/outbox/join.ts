@@ -38,6 +38,8 @@ export interface JoinParts {
 }
 
 export interface OutboxJoin {
+  /** What is in no transaction is stored by itself. */
+  readonly storesAlone: boolean;
   /** Writes a row into the transaction that a call took part in. Throws where it cannot: then the caller refuses the event. */
   store(row: OutboxRow, scope: Scope | undefined): Storing;
   /** An event that cannot be made: the transaction it belongs to must not commit. */
@@ -87,6 +89,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
   }
 
   return {
+    storesAlone: parts.autocommit !== undefined,
     store(row, given) {
       checkRow(row);
       if (given !== undefined && isUndone(given)) {

@@ -131,7 +131,7 @@ export function badTable(): SvcError {
 }
 
 export function packageMissing(name: string, { code, message }: NodeJS.ErrnoException): SvcError {
-  const missing = code === 'ERR_MODULE_NOT_FOUND' && message.includes(`'${name}'`);
+  const missing = /^(ERR_)?MODULE_NOT_FOUND$/.test(code ?? '') && message.includes(`'${name}'`);
   return new SvcError(
     'SVC_OUTBOX_PACKAGE_MISSING',
     missing

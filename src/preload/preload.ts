@@ -14,7 +14,7 @@ const loading = shared('preload', () => ({ done: false }));
 /** What `svc/register` runs, once per process (and per worker thread). */
 export function preload(): void {
   // A SvcInstrumentation that was there first runs what this would.
-  if (loading.done || running() !== undefined || isLauncher(process.argv[1])) return;
+  if (loading.done || running() !== undefined || isLauncher(process.argv)) return;
   loading.done = true;
   run(loadConfig());
 }

@@ -12,6 +12,8 @@ export interface BackupEvent {
   readonly headers: Readonly<Record<string, string>>;
   /** The record value: protected, serialized, never changed. */
   readonly value: Buffer;
+  /** The same event as JSON has it, where `value` is in a binary form. */
+  readonly document?: unknown;
   /** Class name or code of the root cause. */
   readonly reason: string;
   /** Milliseconds since the epoch. */

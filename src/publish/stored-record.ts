@@ -36,7 +36,7 @@ export function encodeLine(event: BackupEvent): string {
 export function encodeRecord(event: BackupEvent): Buffer {
   const { eventId, eventType, topic, key, headers, reason, backedUpAt, value } = event;
   const text = isUtf8(value) ? value.toString() : undefined;
-  const content = (text === undefined ? undefined : parseObject(text)) ?? {};
+  const content = (text === undefined ? (event.document as Fields | undefined) : parseObject(text)) ?? {};
   const record = {
     eventId,
     eventType,

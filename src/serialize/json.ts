@@ -1,19 +1,24 @@
 import { SvcError } from '../ground/errors.ts';
 import { markedJson, mayHoldOwnText } from '../protect/own-text.ts';
 import type { ProtectedEnvelope } from '../protect/protect.ts';
-import type { Serializer } from './serializer.ts';
+import type { EventForm, Serializer } from './serializer.ts';
+
+export const jsonForm: EventForm = {
+  headers: { 'content-type': 'application/json' },
+  encoding: 'utf8',
+  publishedAt: (nowMs) => new Date(nowMs).toISOString(),
+};
 
 /**
  * The envelope as JSON, put together from parts: what never changes was serialized at start, ids and times need no escaping,
  * and the payload is stringified once.
  */
 export const jsonSerializer: Serializer = {
-  contentType: 'application/json',
-
   serialize(envelope) {
     const { template, origin, trace } = envelope;
     const tags = origin.tags === null ? '{}' : JSON.stringify(origin.tags);
     return {
+      form: jsonForm,
       beforePublishedAt: `{"eventId":"${envelope.eventId}"${template.afterEventId}${envelope.occurredAt}","publishedAt":"`,
       afterPublishedAt: [
         `${template.afterPublishedAt}${text(origin.userId)},"sessionId":${text(origin.sessionId)}},` +

@@ -15,14 +15,29 @@ export interface SerializedEvent {
 
 /** The text of an event, but for the value of `publishedAt`, which is set when the record is handed to the broker client. */
 export interface EventText {
+  readonly form: EventForm;
   readonly beforePublishedAt: string;
   /** In pieces: to join them would copy the payload once more. */
   readonly afterPublishedAt: readonly string[];
 }
 
+/** What all texts of one form have in common. */
+export interface EventForm {
+  /** Of the record, so that readers know the form: `content-type`. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** `latin1`: the form is a binary one, and a character stands for a byte. */
+  readonly encoding: 'utf8' | 'latin1';
+  /** The value of `publishedAt`. */
+  publishedAt(nowMs: number): string;
+  /** The event as JSON has it, for people: of a binary form. */
+  toJson?(value: Buffer): unknown;
+}
+
 /** PORT: turns a protected envelope into text. Synchronous; called once per event, on the caller's path. */
 export interface Serializer {
-  /** Value of the `content-type` header. */
-  readonly contentType: string;
-  serialize(envelope: ProtectedEnvelope): EventText;
+  /**
+   * Throws an `SvcError` without a value where the payload has no such form: the event is refused.
+   * @param topic of the record
+   */
+  serialize(envelope: ProtectedEnvelope, topic: string): EventText;
 }

@@ -5,6 +5,7 @@ import type { KafkaClientOptions } from '../adapters/kafka/kafka-client-options.
 import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from '../adapters/local-backup/source/local-source.ts';
 import type { S3Settings } from '../adapters/s3-backup/s3-client.ts';
+import type { SchemaRegistryOptions } from '../adapters/schema-registry/schema-registry.ts';
 import type { DdlOptions } from '../adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
 import { maxWorkerId } from '../envelope/snowflake.ts';
@@ -20,6 +21,7 @@ import type { AskAccess } from '../publish/broker-access.ts';
 import { watchForHangs } from '../publish/main/watch/hang-watch.ts';
 import type { RecoverySource } from '../publish/recovery-source.ts';
 import type { TopicReader } from '../publish/topic-reader.ts';
+import type { SchemaRegistry } from '../serialize/avro/schema-registry.ts';
 import { type Dialect, dialectOf } from '../transaction/dialect.ts';
 
 /** What every broker adapter is made from; each takes what it needs. */
@@ -284,4 +286,11 @@ const keyProviders: Record<'aws' | 'vault', LoadKeyProvider> = {
 /** Rejects with an `SvcError` where the settings cannot work. The vendor's package is loaded at the first call of the provider. */
 export function openKeyProvider(name: 'aws' | 'vault', settings: KeyProviderSettings): Promise<KeyProvider> {
   return keyProviders[name](settings);
+}
+
+/** The schema registry, loaded when it is asked. */
+export function openSchemaRegistry(options: SchemaRegistryOptions): () => Promise<SchemaRegistry> {
+  return loadOnce(async () =>
+    (await import('../adapters/schema-registry/schema-registry.ts')).createSchemaRegistry(options),
+  );
 }

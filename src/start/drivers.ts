@@ -25,6 +25,11 @@ const drivers: Readonly<Record<Dialect, readonly DriverPatch[]>> = {
 };
 const all = Object.values(drivers).flat();
 
+/** Of all drivers and ORMs whose transactions svc follows: it sees them where Node loads them. */
+export function followedSpecifiers(): string[] {
+  return [...all, ...ormPatches].map(({ specifier }) => specifier);
+}
+
 /** What follows the transactions of the application. */
 export interface Following {
   /** What the hooks change as it is loaded. */

@@ -24,16 +24,16 @@ import { circuitStates } from '../publish/main/breaker.ts';
 import { brokenQueue, shutDown } from '../publish/main/failures.ts';
 import { createQueue, type Queue } from '../publish/main/queue.ts';
 import { createLossAlert } from '../publish/tiers/loss-alert.ts';
-import { jsonSerializer } from '../serialize/json.ts';
 import { openBroker } from './adapters.ts';
 import { startIds } from './ids.ts';
 import { manageLater } from './management-later.ts';
 import type * as Outboxes from './outbox.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
-import { eventTypeOf, eventTypesOf } from './plans.ts';
+import { eventTypeOf, eventTypesOf, storedTypesOf } from './plans.ts';
 import { type Protection, startProtection } from './protection.ts';
 import { createRefusalAlert } from './refusal-alert.ts';
 import { savedRules } from './saved-rules.ts';
+import { openSerde } from './serde/serde.ts';
 import { brokerSettingsOf, queueSettingsOf } from './settings.ts';
 import { startTiers } from './tiers/start-tiers.ts';
 
@@ -67,13 +67,15 @@ export function startEngine(
   const alert = createLossAlert(logger, clock);
   const sayRefused = createQuietLog(logger, clock);
   ledger.declare(eventTypesOf(config));
-  const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
+  const serde = openSerde(config, logger);
+  const opened = openBroker(config.broker.client, brokerSettingsOf(config, logger));
+  const broker = serde.sends(opened);
   const isAway = (): boolean => queue.breaker.state !== 'CLOSED';
   const onAnswered = (): void => queue.breaker.answered();
   const tiers = startTiers(config, { broker, ledger, alert, logger, isAway, onAnswered });
   const queue: Queue = createQueue({
     ...queueSettingsOf(config),
-    broker,
+    broker: serde.sends(opened, config.serde.onRegistryUnavailable === 'backup'),
     clock,
     logger,
     isolate,
@@ -90,12 +92,14 @@ export function startEngine(
   for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
   const source = readSource(config.service);
   const ids = startIds(config, clock, logger);
-  const outbox = config.outbox.enabled ? outboxParts().startOutbox(config, broker, logger) : undefined;
+  const outbox = config.outbox.enabled
+    ? outboxParts().startOutbox(config, broker, { ledger, durations }, logger)
+    : undefined;
   const pipeline = createPipeline({
     clock,
     ledger,
     durations,
-    serializer: jsonSerializer,
+    serializer: serde.serializer,
     publisher: queue,
     outbox: outbox?.join,
     defaultTopic: config.broker.topic,
@@ -117,7 +121,7 @@ export function startEngine(
     },
     onBroken: (event, error) => alert.lost(event, event.topic ?? config.broker.topic, brokenQueue(error)),
   });
-  const storedTypes = new Set(config.targets.filter(({ outbox }) => outbox !== undefined).map(eventTypeOf));
+  const storedTypes = new Set(storedTypesOf(config));
   workers?.whenEnded({
     ended: tiers.threadEnded,
     // Its transactions end with its connections.
@@ -166,6 +170,7 @@ export function startEngine(
   let isClosing = false;
   // Aside, and after it: what is wrong with the connection is said once.
   void connectEarly(broker, queue, logger, () => isClosing).then(ids.lease);
+  serde.prepare();
 
   return {
     pipeline,

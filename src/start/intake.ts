@@ -2,7 +2,7 @@ import type { Context } from '@opentelemetry/api';
 import type { Call } from '../capture/call.ts';
 import type { ExpressionScope } from '../capture/expression/scope.ts';
 import type { CapturePlan } from '../capture/plan.ts';
-import type { ErrorCode } from '../ground/errors.ts';
+import { type ErrorCode, SvcError } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';
 import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type { ClearText } from '../protect/clear-texts.ts';
@@ -44,9 +44,28 @@ export function intakeOf(call: Call, usesMarks: boolean): Intake {
   };
 }
 
-function inClear({ args, result, self, error }: Call, code: ErrorCode): ExpressionScope {
+/** What an intake gives or throws; `undefined`: it needs a result that is not known yet. */
+export function takeNow(intake: () => Intake): (() => Intake) | undefined {
+  try {
+    const taken = intake();
+    return () => taken;
+  } catch (error) {
+    if (error instanceof SvcError && error.code === 'SVC_CAPTURE_RESULT_UNKNOWN') return undefined;
+    return () => {
+      throw error;
+    };
+  }
+}
+
+function inClear(call: Call, code: ErrorCode): ExpressionScope {
+  const { args, self, error } = call;
   const refuses = (target: unknown, field: string) => (isMarkedField(target, field) ? code : undefined);
-  return { args, result, self, error, refuses };
+  return {
+    ...{ args, self, error, refuses },
+    get result() {
+      return call.result;
+    },
+  };
 }
 
 export function intakeOfEvent(event: CheckedEvent): Intake {

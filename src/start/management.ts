@@ -1,9 +1,10 @@
+import cluster from 'node:cluster';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../ground/clock.ts';
 import type { BreakerReset, Controls, Info, KeyHealth } from '../manage/controls.ts';
 import { cacheHealth } from '../manage/health-cache.ts';
 import { flatMetricsReport, metricsReport, type ReportParts } from '../manage/metrics-report.ts';
-import { type ManagementServer, startManagementServer } from '../manage/server.ts';
+import { type ManagementOptions, type ManagementServer, startManagementServer } from '../manage/server.ts';
 import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { MetricSources } from '../observe/metrics.ts';
@@ -36,7 +37,24 @@ export interface ManagedBreakers {
 export type ResettableBreaker = Pick<Breaker, 'state' | 'reset'>;
 
 /** That of Prometheus exporters of OpenTelemetry as well: one in the same process has it before svc has. */
-const usualPort = { port: 9464, portTries: 10 };
+const usualPort = 9464;
+const usualTries = 10;
+/** Of a cluster each process takes one. */
+const clusterTries = 100;
+
+/** Processes of one program that were given the same port: those of `node:cluster`, whichever comes first, and those of pm2. */
+function isOneOfSeveral(): boolean {
+  return cluster.isWorker || Object.keys(cluster.workers ?? {}).length > 0 || process.env.pm_id !== undefined;
+}
+
+function portsOf(
+  named: number | undefined,
+): Pick<ManagementOptions, 'port' | 'portTries' | 'isOneOfSeveral'> {
+  const port = named ?? usualPort;
+  if (isOneOfSeveral())
+    return { port, portTries: Math.min(clusterTries, 65_536 - port), isOneOfSeveral: true };
+  return { port, portTries: named === undefined ? usualTries : 1 };
+}
 
 /** Starts the management server and says where it is; `undefined` where it cannot listen, or this is a worker thread. */
 export async function startManagement(
@@ -49,7 +67,7 @@ export async function startManagement(
   const started = await startManagementServer(
     {
       ...server,
-      ...(server.port === undefined ? usualPort : { port: server.port }),
+      ...portsOf(server.port),
       exposure,
       ...endpoint.health,
     },

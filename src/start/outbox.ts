@@ -9,6 +9,7 @@ import { eraseStatement, erasesRows, eraseValues } from '../outbox/erase-row.ts'
 import { insertionFor } from '../outbox/insert-row.ts';
 import { createOutboxJoin, type OutboxJoin } from '../outbox/join.ts';
 import { type OutboxRow, shardOf } from '../outbox/outbox-row.ts';
+import type { RelayCounters } from '../outbox/relay/row-counts.ts';
 import { createSameTable } from '../outbox/same-table.ts';
 import type { Broker } from '../publish/broker.ts';
 import { type Dialect, dialectOf, dialects } from '../transaction/dialect.ts';
@@ -36,7 +37,12 @@ export interface StartedOutbox {
   close(deadlineMs: number): Promise<void>;
 }
 
-export function startOutbox(config: Config, broker: Broker, logger: Logger): StartedOutbox | undefined {
+export function startOutbox(
+  config: Config,
+  broker: Broker,
+  counters: RelayCounters,
+  logger: Logger,
+): StartedOutbox | undefined {
   const { enabled, datasource, table, initializeSchema, onNoTransaction, publisherEnabled, retentionDays } =
     config.outbox;
   if (!enabled || datasource.url === undefined) return undefined;
@@ -63,7 +69,7 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
   const relay =
     publisherEnabled && isMainThread
       ? runRelay(
-          () => preparation.tried.then(() => openRelay(config, store, broker, logger)),
+          () => preparation.tried.then(() => openRelay(config, store, broker, counters, logger)),
           (error) => logger.error(`outbox: ${error.message}`),
         )
       : undefined;
@@ -115,7 +121,6 @@ export function startOutbox(config: Config, broker: Broker, logger: Logger): Sta
     breaker: () => breakerOf(relay),
     state: outboxState({
       relay: () => relay?.state(),
-      processed: () => relay?.processed() ?? { published: 0, failed: 0 },
       oldestPendingMs: managed.oldestPendingMs,
       unconfirmed: () => unconfirmed,
     }),

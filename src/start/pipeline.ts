@@ -24,7 +24,7 @@ import type { SerializedEvent, Serializer } from '../serialize/serializer.ts';
 import { endOfTransaction } from '../transaction/find-transaction.ts';
 import type { Scope } from '../transaction/scope.ts';
 import type { TransactionEnd } from '../transaction/transaction.ts';
-import { classNameOf, type Intake, intakeOf, intakeOfEvent, textsInClear } from './intake.ts';
+import { classNameOf, type Intake, intakeOf, intakeOfEvent, takeNow, textsInClear } from './intake.ts';
 
 export interface PipelineParts {
   readonly clock: Clock;
@@ -86,11 +86,11 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       parts.buildEnvelope(eventId, template, intake.payload, trace, clock.now(), intake.context),
       textsInClear(intake),
     );
-    const text = serializer.serialize(envelope);
+    const text = serializer.serialize(envelope, intake.topic ?? parts.defaultTopic);
     const headers: Record<string, string> = {
       eventId,
       eventType: intake.eventType,
-      'content-type': serializer.contentType,
+      ...text.form.headers,
       traceparent: trace.traceparent,
     };
     if (trace.tracestate !== undefined) headers.tracestate = trace.tracestate;
@@ -192,12 +192,21 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 
   function onCall(call: Call): Promise<void> | undefined {
     const { plan } = call;
+    let intake = (): Intake => intakeOf(call, parts.usesMarks);
+    if (call.postpone !== undefined && parts.outbox?.storesAlone) {
+      const taken = takeNow(intake);
+      if (taken === undefined) {
+        call.postpone();
+        return undefined;
+      }
+      intake = taken;
+    }
     const entry = ledger.open(plan.eventType);
     let published: Promise<Outcome>;
     let isRefused = false;
     try {
-      if (plan.outbox !== undefined) return store(() => intakeOf(call, parts.usesMarks), call.scope, entry);
-      const { event, trace } = prepare(() => intakeOf(call, parts.usesMarks));
+      if (plan.outbox !== undefined) return store(intake, call.scope, entry);
+      const { event, trace } = prepare(intake);
       const ended = plan.afterCommit ? endOfTransaction(call.scope) : undefined;
       if (ended !== undefined) {
         void publishAfter(ended, event, trace, entry);

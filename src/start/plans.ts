@@ -36,6 +36,11 @@ export function eventTypesOf({ targets }: Config): string[] {
   return targets.map(eventTypeOf);
 }
 
+/** Those of them that go to the outbox. */
+export function storedTypesOf({ targets }: Config): string[] {
+  return targets.filter(({ outbox }) => outbox !== undefined).map(eventTypeOf);
+}
+
 export function eventTypeOf({ eventType, function: name, module }: TargetConfig): string {
   return eventType ?? defaultEventType(name, module);
 }

@@ -282,10 +282,12 @@ export class Connection implements WatchedConnection {
 
 const rollbackStatement: Statement = { text: 'ROLLBACK', values: [] };
 
-/** Of the ORM's `transaction()` that sends this COMMIT. */
+/** Of the ORM's `transaction()`, or of its operation, that sends this COMMIT. */
 function callbackResult(): CallbackResult | undefined {
-  for (let scope = currentScope(); scope !== undefined; scope = scope.parent)
-    if (scope.callbackResult !== undefined) return scope.callbackResult;
+  for (let scope = currentScope(); scope !== undefined; scope = scope.parent) {
+    const { callbackResult: found } = scope;
+    if (found !== undefined) return typeof found === 'function' ? found() : found;
+  }
   return undefined;
 }
 

@@ -25,7 +25,10 @@ export class Scope implements Beginner {
   hasEvent = false;
   /** It was made before a COMMIT that came to nothing: the function may try again. */
   lostEvent = false;
-  callbackResult: CallbackResult | undefined;
+  /** It takes for its result what the transaction gives that it opens itself. */
+  wantsCallbackResult = false;
+  /** A function is asked when it matters. */
+  callbackResult: CallbackResult | (() => CallbackResult | undefined) | undefined;
   /** Named by the application: what is called in here belongs to it, whatever else was seen. */
   pinned: Transaction | undefined;
   /** Something was written here that no transaction held, or one that has ended and was not rolled back. */

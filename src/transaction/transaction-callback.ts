@@ -28,6 +28,20 @@ export function runTransaction<R>(
   return runInScope(scope, () => run(args.with(at, watched)));
 }
 
+/** Whether a captured function around the caller takes for its result what the transaction gives that it opens itself. */
+export function isResultWanted(): boolean {
+  for (let scope = currentScope(); scope !== undefined; scope = scope.parent)
+    if (scope.wantsCallbackResult && scope.beforeCommit !== undefined) return true;
+  return false;
+}
+
+/** An ORM's operation that opens a transaction of its own, with what is asked before its COMMIT. */
+export function runWithResult<R>(result: () => CallbackResult | undefined, run: () => R): R {
+  const scope = new Scope(currentScope());
+  scope.callbackResult = result;
+  return runInScope(scope, run);
+}
+
 function watch(scope: Scope, returned: PromiseLike<unknown>): PromiseLike<unknown> {
   if (returned instanceof Promise && returned.then === Promise.prototype.then) {
     // The first to ask is the first to be told: before the ORM.

@@ -3,6 +3,8 @@ import pg from 'pg';
 import type { Figure } from '../../scripts/bench.ts';
 import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
 import { systemClock } from '../../src/ground/clock.ts';
+import { createPublishDurations } from '../../src/observe/durations.ts';
+import { createLedger } from '../../src/observe/outcomes.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import { createRelay } from '../../src/outbox/relay/relay.ts';
@@ -124,6 +126,7 @@ async function drained(postgres: Postgres, { batchSize, relays }: Drain): Promis
   const all = stores.map((each, index) =>
     createRelay({
       ...{ store: each, broker, clock: systemClock, logger, settings, owner: `bench-${index}` },
+      counters: { ledger: createLedger(), durations: createPublishDurations() },
       isolate: (work) => work(),
     }),
   );

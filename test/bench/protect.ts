@@ -8,10 +8,8 @@ import { compilePolicy } from '../../src/protect/marks/policy.ts';
 import { mask } from '../../src/protect/maskers/mask.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import { payloadJson } from '../../src/serialize/json.ts';
+import { calls, measure, rounds } from './measure.ts';
 import { payload } from './payload.ts';
-
-const calls = 2_000;
-const rounds = 100;
 
 const fields = [
   { path: 'customer.name', type: 'NAME' },
@@ -88,21 +86,6 @@ function sealedByHand(seal: (text: string) => string): string {
  * Microseconds per call of a case, and how many times that of another one, `JSON.stringify` by default: the best of many short
  * rounds, in turn, so that a busy moment hits both alike.
  */
-function measure(run: () => unknown, against: () => unknown = stringify): { value: number; ratio: number } {
-  const best = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
-  const both = [against, run];
-  for (let round = 0; round < rounds; round++) {
-    for (const [index, work] of both.entries()) {
-      const started = process.hrtime.bigint();
-      for (let call = 0; call < calls; call++) work();
-      const us = Number(process.hrtime.bigint() - started) / 1000 / calls;
-      best[index] = Math.min(best[index] as number, us);
-    }
-  }
-  const [floor = 0, value = 0] = best;
-  return { value: Number(value.toFixed(3)), ratio: Number((value / floor).toFixed(2)) };
-}
-
 function stringify(): string {
   return JSON.stringify(payload);
 }
@@ -129,15 +112,15 @@ export const bench: Bench = async (progress) => {
     case: `${name}-over-bare`,
     unit,
     against: `bare-${name}`,
-    ...measure(cases[name] as () => unknown, cases[`bare-${name}`]),
+    ...measure(cases[name] as () => unknown, cases[`bare-${name}`] as () => unknown),
   });
   return [
-    { case: 'stringify', value: measure(stringify).value, unit },
+    { case: 'stringify', value: measure(stringify, stringify).value, unit },
     ...Object.entries(cases).map(([name, run]) => ({
       case: name,
       unit,
       against: 'stringify',
-      ...measure(run),
+      ...measure(run, stringify),
     })),
     besideBare('hash'),
     besideBare('encrypt'),

@@ -75,7 +75,7 @@ describe('svc relay', function () {
       async () => Object.values(await folder.statuses()).join() === 'PUBLISHED,PUBLISHED,PUBLISHED',
     );
     const metrics = await (await fetch(`${address}/metrics`)).text();
-    assert.match(metrics, /^svc_outbox_processed_total\{outcome="published"\} 3$/m);
+    assert.match(metrics, /^svc_outbox_processed_total\{eventType="[^"]+",outcome="published"\} 3$/m);
     assert.match(metrics, /^svc_circuit_state\{breaker="outbox"\} 0$/m);
     const health = await fetch(`${address}/actuator/health/svc`);
     const { status, details } = (await health.json()) as {

@@ -5,7 +5,7 @@ import { installPacked } from '../support/packed.ts';
 import { everyFunction } from './every-function.ts';
 
 const fixtures = resolve(import.meta.dirname, 'fixtures/packages');
-const TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = 180_000;
 
 /** Packages that people use: the version, and where in it functions are. Each has a program in fixtures/packages. */
 interface Package {

@@ -179,9 +179,13 @@ function publishedBy(id: string, events: readonly Event[]): string[] {
     .sort();
 }
 
-/** Code or signal, and what it said: without the frames of stacks, some of which are svc's. */
+/**
+ * Code or signal, and what it said: without the frames of stacks, some of which are svc's, and without the place above the stack of
+ * an error that ends the process, which is that of the last `throw`: docs/capture.md.
+ */
 function endOf({ code, signal, stdout, stderr }: Run): string {
   const isOwn = (line: string): boolean => !/^\s+at |^\(Use `node |^\s*$/.test(line);
-  const lines = stderr.split('\n').filter(isOwn).join('\n');
+  const text = stderr.replace(/^(file:\/\/|\/).+:\d+\n.*\n\s*\^+\n/gm, '');
+  const lines = text.split('\n').filter(isOwn).join('\n');
   return `${signal ?? code}\n${stdout}${lines.replace(/node:\d+/g, 'node:pid')}`;
 }

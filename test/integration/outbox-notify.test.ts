@@ -33,6 +33,8 @@ requiring('postgres', 'NOTIFY for committed rows', function () {
         { client: 'memory' },
         { outbox: { publisherEnabled: false, retentionDays, datasource: { url } } },
       );
+      // By then svc has loaded its driver, and follows the application's: before, it would not see the BEGIN.
+      await new Promise((done) => setTimeout(done, 300));
       await client.query('BEGIN');
       const event = { eventType: 'ORDERED', aggregateType: 'Order', aggregateId, payload: {} };
       await service.outbox?.save(executor, [event]);

@@ -22,6 +22,8 @@ export interface StartOptions {
   readonly logger?: Logger;
   readonly retry?: object;
   readonly outbox?: object;
+  readonly serde?: object;
+  readonly targets?: readonly object[];
   /** Of the management server. */
   readonly token?: string;
 }
@@ -43,6 +45,8 @@ export function startSvc(broker: object, options: StartOptions = {}): StartedSvc
       svc: {
         broker: { topic: 'orders', dlqBackupPath: join(folder, 'backup'), ...broker },
         retry: options.retry ?? { enabled: false },
+        ...(options.serde && { serde: options.serde }),
+        ...(options.targets && { targets: options.targets }),
         ...(options.outbox && { outbox: { enabled: true, ...options.outbox } }),
       },
       management: { server: { port: 0, ...(options.token && { token: options.token }) } },

@@ -60,6 +60,12 @@ describe('management server', () => {
       );
     });
 
+    it('says nothing of it where others like it have the first', async () => {
+      const first = await taken(1);
+      assert.equal(await start({ port: first, portTries: 2, isOneOfSeveral: true }), first + 1);
+      assert.deepEqual(lines, []);
+    });
+
     it('does not start where all of them are taken', async () => {
       const port = await taken(2);
       const options = { ...defaultOptions, port, portTries: 2 };

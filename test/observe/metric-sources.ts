@@ -27,7 +27,6 @@ export function filledSources(): MetricSources {
   const outbox: OutboxState = {
     pending: () => 12,
     oldestPendingMs: () => 1_500,
-    processed: () => ({ published: 40, failed: 2 }),
     unconfirmed: () => 1,
     circuit: () => 2,
   };
@@ -39,6 +38,8 @@ export function filledSources(): MetricSources {
   ledger.retried('ORDER_CREATED');
   ledger.dlqFailed('ORDER_CREATED');
   ledger.brokerFailed('retriable');
+  for (let row = 0; row < 40; row++) ledger.relayed('ORDER_CREATED');
+  for (let row = 0; row < 2; row++) ledger.gaveUp('ORDER_CREATED');
   durations.record('ORDER_CREATED', 0.003);
   durations.record('ORDER_CREATED', 0.2);
   durations.record('ORDER_CREATED', 60);

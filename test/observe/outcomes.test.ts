@@ -23,10 +23,11 @@ describe('outcomes', () => {
       const ledger = createLedger();
       ledger.declare(['OTHER_TYPE']);
       assert.equal(ledger.open('ORDER_CREATED').close(outcome), true);
+      const beside = { inFlight: 0, retries: 0, dlqFailures: 0, relayed: 0, gaveUp: 0 };
       const none = Object.fromEntries(outcomes.map((each) => [each, 0]));
       const expected = { ...none, [outcome]: 1 };
       const { brokerErrors, ...counts } = ledger.snapshot();
-      assert.deepEqual(counts, { ...expected, calls: 1, inFlight: 0, retries: 0, dlqFailures: 0 });
+      assert.deepEqual(counts, { ...expected, ...beside, calls: 1 });
       assert.equal(rowOf(ledger, 'ORDER_CREATED')?.[outcome], 1);
       assert.equal(rowOf(ledger, 'OTHER_TYPE')?.[outcome], 0);
     });
@@ -81,6 +82,20 @@ describe('outcomes', () => {
     const { retries, dlqFailures, calls, brokerErrors } = ledger.snapshot();
     assert.deepEqual({ retries, dlqFailures, calls }, { retries: 2, dlqFailures: 1, calls: 0 });
     assert.deepEqual(brokerErrors, { retriable: 1, fatal: 2, too_large: 1, unknown_outcome: 1 });
+  });
+
+  it('counts what a relay sends and gives up beside the calls, which may have been elsewhere', () => {
+    const ledger = createLedger();
+    ledger.open('A').close('outbox');
+    ledger.relayed('A');
+    ledger.relayed('B');
+    ledger.gaveUp('B');
+    const { calls, outbox, published, relayed, gaveUp, inFlight } = ledger.snapshot();
+    assert.deepEqual(
+      { calls, outbox, published, inFlight },
+      { calls: 1, outbox: 1, published: 0, inFlight: 0 },
+    );
+    assert.deepEqual({ relayed, gaveUp }, { relayed: 2, gaveUp: 1 });
   });
 
   it('of a worker thread is read by others, and gives an outcome to what its thread has left', () => {

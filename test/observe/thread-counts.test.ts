@@ -39,7 +39,9 @@ describe('counts of worker threads', () => {
     const merged = numbers(await textOf(withCounts(metricSources(), () => other)));
     const alone = numbers(await textOf(filledSources()));
     for (const line of alone.keys()) {
-      if (line.includes('eventType=')) assert.equal(merged.get(line), alone.get(line), line);
+      // Where the main thread has no outbox, no thread has.
+      if (line.includes('eventType=') && !line.startsWith('svc_outbox'))
+        assert.equal(merged.get(line), alone.get(line), line);
     }
   });
 

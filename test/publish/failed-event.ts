@@ -1,6 +1,7 @@
 import type { SendFailure } from '../../src/publish/broker.ts';
 import { toRecord } from '../../src/publish/main/record.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
+import { jsonForm } from '../../src/serialize/json.ts';
 
 export const away: SendFailure = { kind: 'retriable', cause: 'ECONNREFUSED', message: 'cannot reach Kafka' };
 
@@ -19,6 +20,7 @@ export function failedEvent(eventId: string, options: Partial<FailedEvent> = {})
       tenant: 'acme',
     },
     text: {
+      form: jsonForm,
       beforePublishedAt: `{"eventId":"${eventId}","eventType":"ORDER_CREATED","publishedAt":"`,
       afterPublishedAt: ['","payload":', '{"text":"\\",\\"originalEvent\\":","n":1.50}', '}'],
     },

@@ -2,6 +2,7 @@ import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../src/pu
 import { createQueue, type Queue, type QueueOptions } from '../../src/publish/main/queue.ts';
 import { createRetryPolicy } from '../../src/publish/main/retry.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
+import { jsonForm } from '../../src/serialize/json.ts';
 import type { SerializedEvent } from '../../src/serialize/serializer.ts';
 
 export interface Sent {
@@ -68,7 +69,11 @@ export const event = (
   topic: undefined,
   key: `k-${eventId}`,
   headers: { eventId },
-  text: { beforePublishedAt: `{"eventId":"${eventId}","publishedAt":"`, afterPublishedAt: [after] },
+  text: {
+    form: jsonForm,
+    beforePublishedAt: `{"eventId":"${eventId}","publishedAt":"`,
+    afterPublishedAt: [after],
+  },
   ...rest,
 });
 

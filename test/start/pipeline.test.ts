@@ -126,7 +126,7 @@ describe('pipeline', () => {
 
   it('refuses a call of a target with an outbox where the process has none, and sends nothing directly', () => {
     const { onCall, ledger, taken } = pipelineWith();
-    const outbox = { aggregateType: 'Order', aggregateId: () => '7', result: undefined, needsResult: true };
+    const outbox = { aggregateType: 'Order', aggregateId: () => '7', result: undefined };
     const call = callOf({ outbox, failOnError: true });
     assert.throws(() => onCall(call), { code: 'SVC_PIPELINE_NO_OUTBOX' });
     assert.equal(taken.length, 0);
@@ -250,7 +250,8 @@ describe('pipeline', () => {
     assert.equal(ledger.snapshot().inFlight, 4);
     for (const [index, outcome] of outcomes.entries()) taken[index]?.settle(outcome);
     await idle();
-    const { brokerErrors: _, retries: __, dlqFailures: ___, ...counts } = ledger.snapshot();
+    const { brokerErrors, retries, dlqFailures, relayed, gaveUp, ...counts } = ledger.snapshot();
+    assert.deepEqual([retries, dlqFailures, relayed, gaveUp, brokerErrors.fatal], [0, 0, 0, 0, 0]);
     assert.deepEqual(counts, {
       calls: 5,
       inFlight: 0,
@@ -499,6 +500,7 @@ describe('pipeline', () => {
           return { written, outcome: Promise.resolve('outbox') };
         },
         refuse: (reason) => failed.push(reason),
+        storesAlone: false,
         pending: () => 0,
       };
       return { ...pipelineWith({ outbox, ...options }), rows, failed };

@@ -11,7 +11,9 @@ import { mysql } from '../../scripts/services/mysql.ts';
 import { postgres } from '../../scripts/services/postgres.ts';
 import { ensurePrometheus } from '../../scripts/services/prometheus-programs.ts';
 import { ensureVersitygw } from '../../scripts/services/s3.ts';
+import { ensureSchemaRegistry } from '../../scripts/services/schema-registry.ts';
 import { Unavailable } from '../../scripts/services/unavailable.ts';
+import { ensureFastavro } from './avro-readers.ts';
 import { findJdk } from './java.ts';
 import { startKafka } from './kafka.ts';
 import { startKms } from './kms.ts';
@@ -31,6 +33,8 @@ import { startVault } from './vault.ts';
  * - `own-s3`: that one can be started, and the AWS SDK, an optional peer; the suite starts it;
  * - `postgres`, `mariadb`, `mysql`: the shared server, started when the suite begins, and its driver, an optional peer;
  * - `own-postgres`, `own-mariadb`, `own-mysql`: that one can be started, and the driver; the suite starts it;
+ * - `schema-registry`: that one can be started; the suite starts it;
+ * - `fastavro`: Avro for Python;
  * - `mounts`: Linux that lets a process have file systems of its own;
  * - `proc`: a system that tells when a process began;
  * - `pipes`: a system with named pipes among its files;
@@ -53,6 +57,8 @@ export type Requirement =
   | 'own-mariadb'
   | 'mysql'
   | 'own-mysql'
+  | 'schema-registry'
+  | 'fastavro'
   | 'mounts'
   | 'proc'
   | 'pipes'
@@ -93,6 +99,8 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
   'own-mariadb': () => requirePackage('mysql2').then(() => mariadb.ensure(log)),
   mysql: () => requirePackage('mysql2').then(startMysql),
   'own-mysql': () => requirePackage('mysql2').then(() => mysql.ensure(log)),
+  'schema-registry': () => ensureSchemaRegistry(log),
+  fastavro: () => ensureFastavro(log),
   mounts: async () => {
     const { code } = await runCommand('unshare', ['--mount', '--map-root-user', 'true'], {
       timeoutMs: 10_000,

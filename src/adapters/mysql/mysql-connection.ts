@@ -1,5 +1,7 @@
+import { loadOwnCopy } from '../../ground/files/load-own-copy.ts';
 import type { SqlValue } from '../../outbox/insert-row.ts';
 import { packageMissing } from '../../outbox/store-error.ts';
+import { withoutWrappers } from '../../transaction/patch-method.ts';
 import { blockerText } from '../sql/blocker.ts';
 import { idleInTransactionMs, type ServerConnection, serverIdleSeconds } from '../sql/server-database.ts';
 import type { SqlRow, StatementResult } from '../sql/statement.ts';
@@ -25,13 +27,11 @@ interface MysqlModule {
   createConnection(options: object): MysqlConnection;
 }
 
-// Not written into the import: the package is an optional peer, which type checkers and bundlers must not insist on.
-const packageName: string = 'mysql2';
+const packageName = 'mysql2';
 
 export async function loadMysql(): Promise<MysqlModule> {
   try {
-    const found = (await import(packageName)) as MysqlModule & { default?: MysqlModule };
-    return found.default ?? found;
+    return loadOwnCopy(packageName) as MysqlModule;
   } catch (error) {
     throw packageMissing(packageName, error as NodeJS.ErrnoException);
   }
@@ -74,9 +74,11 @@ export async function connectMysql(url: string, timeoutMs: number): Promise<Serv
     lose();
     connection.destroy();
   };
+  // Without spans, also of what began before the application's SDK was there.
+  const send: MysqlConnection['query'] = withoutWrappers(connection.query).bind(connection);
   const query = (sql: string, values: readonly SqlValue[] = []): Promise<unknown> =>
     new Promise((resolve, reject) => {
-      connection.query(sql, values, (error, result) => {
+      send(sql, values, (error, result) => {
         if (error === null) resolve(result);
         else reject(error);
       });

@@ -1,5 +1,7 @@
 import { shared } from '../../ground/lifecycle.ts';
-import { runTransaction } from '../../transaction/transaction-callback.ts';
+import { patchMethod } from '../../transaction/patch-method.ts';
+import type { CallbackResult } from '../../transaction/transaction.ts';
+import { isResultWanted, runTransaction, runWithResult } from '../../transaction/transaction-callback.ts';
 
 /** How svc reaches the transactions of one ORM. */
 export interface OrmPatch {
@@ -14,20 +16,56 @@ export interface OrmPatch {
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 
-const patched = shared('patched-orms', () => new WeakSet<object>());
+const patched = shared('patched-orm-methods', () => new WeakMap<object, Set<string>>());
 
 /** The method of all objects of a class: it runs as before, within a scope of its own. */
 export function patchTransaction(prototype: unknown, name: string, ofPromisesOnly = false): boolean {
+  return patchRun(prototype, name, (self, args, run) =>
+    runTransaction(args, (given) => Reflect.apply(run, self, given), ofPromisesOnly),
+  );
+}
+
+/**
+ * A method that opens a transaction of its own where it is in none. `resultOf` is asked when it is called, and gives what is asked
+ * before the COMMIT: what the method has made, or `undefined` where nobody knows.
+ */
+export function patchOperation(
+  prototype: unknown,
+  name: string,
+  resultOf: (self: unknown, args: readonly unknown[]) => () => CallbackResult | undefined,
+): boolean {
+  return patchRun(prototype, name, (self, args, run) => {
+    const work = (): unknown => Reflect.apply(run, self, args);
+    if (!isResultWanted()) return work();
+    let result: () => CallbackResult | undefined = () => undefined;
+    try {
+      result = resultOf(self, args);
+    } catch {
+      // What was called wrongly says so itself.
+    }
+    return runWithResult(result, work);
+  });
+}
+
+/** Puts `run` in the place of a method; it is given the method behind it. Returns whether there is such a method. */
+export function patchRun(
+  prototype: unknown,
+  name: string,
+  run: (self: unknown, args: readonly unknown[], behind: Method) => unknown,
+): boolean {
   const owner = ownerOf(prototype, name);
   const original = owner?.[name];
   if (owner === undefined || original === undefined) return false;
-  if (patched.has(original)) return true;
-  const replacement: Method = function (...args) {
-    return runTransaction(args, (given) => Reflect.apply(original, this, given), ofPromisesOnly);
-  };
-  Object.defineProperty(replacement, 'name', { value: original.name, configurable: true });
-  patched.add(replacement);
-  owner[name] = replacement;
+  const names = patched.get(owner) ?? new Set();
+  if (names.has(name)) return true;
+  patched.set(owner, names.add(name));
+  patchMethod(owner, name, (behind) => {
+    const replacement: Method = function (...args) {
+      return run(this, args, behind());
+    };
+    Object.defineProperty(replacement, 'name', { value: original.name, configurable: true });
+    return replacement;
+  });
   return true;
 }
 
@@ -48,10 +86,10 @@ function ownerOf(prototype: unknown, name: string): Record<string, Method> | und
   return undefined;
 }
 
-function property(value: unknown, name: string): unknown {
+export function property(value: unknown, name: string): unknown {
   return isObject(value) ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
 }
 
-function isObject(value: unknown): value is object {
+export function isObject(value: unknown): value is object {
   return (typeof value === 'object' && value !== null) || typeof value === 'function';
 }

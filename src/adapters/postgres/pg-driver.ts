@@ -1,6 +1,7 @@
 import { isOwnWork } from '../../ground/lifecycle.ts';
 import { assertShape } from '../../transaction/assert-shape.ts';
 import type { Connections, DriverPatch, RowsAhead, WatchedConnection } from '../../transaction/driver.ts';
+import { patchMethod, withoutWrappers } from '../../transaction/patch-method.ts';
 import { patchOnce } from '../../transaction/patch-once.ts';
 import { currentScope, runInScope } from '../../transaction/scope.ts';
 import { type Callback, canFollowRows, type PgClient, PgSession, type Query } from './pg-session.ts';
@@ -34,23 +35,24 @@ const used = [
 ];
 
 function patchClient(prototype: PgClient, connections: Connections): void {
-  const original = prototype.query;
   const sessions = new WeakMap<WatchedConnection, PgSession>();
-  prototype.query = function query(this: PgClient, ...args: [unknown, unknown?, unknown?]): unknown {
-    if (isOwnWork()) return Reflect.apply(original, this, args);
-    const connection = connections.of(this, (made) => {
-      const session = new PgSession(this, original, made);
-      sessions.set(made, session);
-      return session;
-    });
-    if (connection === undefined) return Reflect.apply(original, this, args);
-    const { text, canFollow } = lookAt(args, this);
-    const admission = admit(connection, text, canFollow);
-    const bound = withScope(args);
-    if (admission === undefined) return Reflect.apply(original, this, bound);
-    if (admission instanceof Promise) return whenAdmitted(admission, this, original, bound);
-    return commitWith(admission, sessions.get(connection) as PgSession, text ?? '', bound);
-  };
+  patchMethod(prototype, 'query', (behind) => {
+    return function query(this: PgClient, ...args: [unknown, unknown?, unknown?]): unknown {
+      if (isOwnWork()) return Reflect.apply(withoutWrappers(behind()), this, args);
+      const connection = connections.of(this, (made) => {
+        const session = new PgSession(this, behind, made);
+        sessions.set(made, session);
+        return session;
+      });
+      if (connection === undefined) return Reflect.apply(behind(), this, args);
+      const { text, canFollow } = lookAt(args, this);
+      const admission = admit(connection, text, canFollow);
+      const bound = withScope(args);
+      if (admission === undefined) return Reflect.apply(behind(), this, bound);
+      if (admission instanceof Promise) return whenAdmitted(admission, this, behind, bound);
+      return commitWith(admission, sessions.get(connection) as PgSession, text ?? '', bound);
+    };
+  });
 }
 
 /** What `pg` cannot read either, it says itself. */
@@ -114,10 +116,10 @@ function withScope(args: [unknown, unknown?, unknown?]): [unknown, unknown?, unk
 function whenAdmitted(
   admission: Promise<void>,
   client: PgClient,
-  original: Query,
+  behind: () => Query,
   args: [unknown, unknown?, unknown?],
 ): unknown {
-  const send = (): unknown => Reflect.apply(original, client, args);
+  const send = (): unknown => Reflect.apply(behind(), client, args);
   const config = args[0] as {
     submit?: unknown;
     callback?: unknown;
@@ -137,12 +139,13 @@ type Connect = (this: object, callback?: Callback) => unknown;
 
 /** A client may be handed out from where another one was given back. */
 function patchPool(prototype: { connect: Connect }): void {
-  const original = prototype.connect;
-  prototype.connect = function connect(this: object, callback?: Callback): unknown {
-    const scope = currentScope();
-    if (typeof callback !== 'function' || scope === undefined)
-      return Reflect.apply(original, this, [callback]);
-    const bound: Callback = (...given) => runInScope(scope, () => callback(...given));
-    return Reflect.apply(original, this, [bound]);
-  };
+  patchMethod(prototype, 'connect', (behind) => {
+    return function connect(this: object, callback?: Callback): unknown {
+      const scope = currentScope();
+      if (typeof callback !== 'function' || scope === undefined)
+        return Reflect.apply(behind(), this, [callback]);
+      const bound: Callback = (...given) => runInScope(scope, () => callback(...given));
+      return Reflect.apply(behind(), this, [bound]);
+    };
+  });
 }

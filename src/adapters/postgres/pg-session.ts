@@ -8,6 +8,7 @@ import {
   type TransactionStatus,
   type WatchedConnection,
 } from '../../transaction/driver.ts';
+import { withoutWrappers } from '../../transaction/patch-method.ts';
 import { type PgWire, type RowPreparation, submitRows } from './pg-rows.ts';
 
 export type Callback = (error: unknown, ...results: unknown[]) => void;
@@ -52,13 +53,13 @@ export class PgSession implements DriverSession {
   readonly dialect = 'postgres';
   readonly runAll?: (statements: readonly Statement[], isOpen: () => boolean) => Promise<void>;
   private readonly client: PgClient;
-  /** Unpatched. */
-  private readonly query: Query;
+  /** That behind ours. */
+  private readonly query: () => Query;
   private readonly preparation: RowPreparation = { isDirect: undefined, names: new Map() };
   private known: TransactionStatus = 'none';
   private hasEnded = false;
 
-  constructor(client: PgClient, query: Query, connection: WatchedConnection) {
+  constructor(client: PgClient, query: () => Query, connection: WatchedConnection) {
     assertShape(client, used);
     assertHeard(client);
     this.client = client;
@@ -80,7 +81,7 @@ export class PgSession implements DriverSession {
     if (!(await this.isFree(isOpen)) && text !== 'ROLLBACK') return;
     await new Promise<void>((resolve, reject) => {
       const answered: Callback = (error) => (error ? reject(error) : resolve());
-      Reflect.apply(this.query, this.client, [{ text, values }, undefined, answered]);
+      this.sendOwn([{ text, values }, undefined, answered]);
     });
   }
 
@@ -105,7 +106,7 @@ export class PgSession implements DriverSession {
         told.catch((reason: unknown) => as.callback?.(reason));
       },
     });
-    Reflect.apply(this.query, this.client, [submitted, done]);
+    Reflect.apply(this.query(), this.client, [submitted, done]);
   }
 
   private async runRows(statements: readonly Statement[], isOpen: () => boolean): Promise<void> {
@@ -118,8 +119,12 @@ export class PgSession implements DriverSession {
       });
       // With a time limit of the client `pg` calls it.
       const told: Callback = (error) => error && reject(error);
-      Reflect.apply(this.query, this.client, [submitted, told]);
+      this.sendOwn([submitted, told]);
     });
+  }
+
+  private sendOwn(args: Parameters<Query>): void {
+    Reflect.apply(withoutWrappers(this.query()), this.client, args);
   }
 
   private batch(statements: readonly Statement[]) {

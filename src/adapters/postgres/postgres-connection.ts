@@ -1,6 +1,8 @@
 import { Socket } from 'node:net';
+import { loadOwnCopy } from '../../ground/files/load-own-copy.ts';
 import { placed, type SqlValue } from '../../outbox/insert-row.ts';
 import { packageMissing } from '../../outbox/store-error.ts';
+import { withoutWrappers } from '../../transaction/patch-method.ts';
 import { blockerText } from '../sql/blocker.ts';
 import { idleInTransactionMs, type ServerConnection } from '../sql/server-database.ts';
 import type { SqlRow } from '../sql/statement.ts';
@@ -30,13 +32,11 @@ interface PgModule {
   readonly Client: new (config: object) => PgClient;
 }
 
-// Not written into the import: the package is an optional peer, which type checkers and bundlers must not insist on.
-const packageName: string = 'pg';
+const packageName = 'pg';
 
 export async function loadPg(): Promise<PgModule> {
   try {
-    const found = (await import(packageName)) as PgModule & { default?: PgModule };
-    return found.default ?? found;
+    return loadOwnCopy(packageName) as PgModule;
   } catch (error) {
     throw packageMissing(packageName, error as NodeJS.ErrnoException);
   }
@@ -77,6 +77,9 @@ export async function connectPostgres(
     types,
     stream: () => new Socket().unref(),
   });
+  // Without spans, also of what began before the application's SDK was there.
+  const send: PgClient['query'] = withoutWrappers(client.query).bind(client);
+  const connect: PgClient['connect'] = withoutWrappers(client.connect).bind(client);
   let isLost = false;
   let isWorking = false;
   const lose = (): void => {
@@ -94,13 +97,13 @@ export async function connectPostgres(
   const query = async (text: string, values?: readonly SqlValue[]): Promise<PgResult> => {
     isWorking = true;
     try {
-      return await client.query(text, values);
+      return await send(text, values);
     } finally {
       isWorking = false;
     }
   };
   try {
-    await client.connect();
+    await connect();
   } catch (error) {
     destroy();
     throw error;

@@ -20,6 +20,8 @@ export interface S3Settings {
 export interface S3Object {
   readonly body: Buffer;
   readonly metadata: Readonly<Record<string, string>>;
+  /** Tells this content of the key from another one. */
+  readonly etag: string | undefined;
 }
 
 /** The few requests that svc makes. They reject with a one-line `SvcError`. */
@@ -34,8 +36,8 @@ export interface S3Store {
   /** What the store says is below a prefix, as it says it. */
   list(prefix: string): AsyncIterable<Listed>;
   delete(key: string): Promise<void>;
-  /** An object that is gone has been moved by somebody else. */
-  move(from: string, to: string): Promise<void>;
+  /** An object that is gone has been moved by somebody else. One with another ETag than the given one has been written anew, and stays. */
+  move(from: string, to: string, etag?: string): Promise<void>;
   close(): void;
 }
 
@@ -129,16 +131,17 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
     put,
     async get(key, maxBytes = maxObjectBytes) {
       try {
-        const { Body, ContentLength, Metadata } = await send<{
+        const { Body, ContentLength, Metadata, ETag } = await send<{
           Body: Readable;
           ContentLength?: number;
+          ETag?: string;
           Metadata?: Record<string, string>;
         }>(new vendor.GetObjectCommand({ Bucket, Key: key }));
         if ((ContentLength ?? 0) > maxBytes) {
           Body.destroy();
           throw new AnswerTooLarge();
         }
-        return { body: await readBody(Body, maxBytes), metadata: Metadata ?? {} };
+        return { body: await readBody(Body, maxBytes), metadata: Metadata ?? {}, etag: ETag };
       } catch (error) {
         return ofOneObject[nameOf(error)] ?? orSvcError(error);
       }
@@ -154,13 +157,13 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
         orSvcError(error);
       }
     },
-    async move(from, to) {
+    async move(from, to, CopySourceIfMatch) {
       try {
         const CopySource = [Bucket, ...from.split('/')].map(encodeURIComponent).join('/');
-        await send(new vendor.CopyObjectCommand({ Bucket, Key: to, CopySource }));
+        await send(new vendor.CopyObjectCommand({ Bucket, Key: to, CopySource, CopySourceIfMatch }));
         await send(new vendor.DeleteObjectCommand({ Bucket, Key: from }));
       } catch (error) {
-        if (nameOf(error) !== 'NoSuchKey') orSvcError(error);
+        if (nameOf(error) !== 'NoSuchKey' && statusOf(error) !== 412) orSvcError(error);
       }
     },
     async delete(key) {

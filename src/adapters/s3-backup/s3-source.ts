@@ -26,6 +26,8 @@ interface Entry {
 export function createS3Source(settings: S3Settings): RecoverySource {
   const folder = folderOf(settings.prefix);
   let store: S3Store | undefined;
+  /** Of what was read: what somebody writes under its key meanwhile was not sent, and is not moved. */
+  const etags = new WeakMap<StoredEvent, string | undefined>();
 
   async function* listed(): AsyncGenerator<Entry> {
     for await (const { Key: key, Size: size } of (store as S3Store).list(folder)) {
@@ -51,7 +53,10 @@ export function createS3Source(settings: S3Settings): RecoverySource {
     const encoded = metadata[routeMetadata];
     const route = encoded === undefined ? undefined : Buffer.from(encoded, 'base64').toString();
     const record = route === undefined ? decodeRecord(body.toString(), key) : undefined;
-    return record ?? decodeEvent(body, route, key) ?? { place: key, reason: 'it holds no event' };
+    const event = record ?? decodeEvent(body, route, key);
+    if (event === undefined) return { place: key, reason: 'it holds no event' };
+    etags.set(event, object.etag);
+    return event;
   }
 
   return {
@@ -85,9 +90,10 @@ export function createS3Source(settings: S3Settings): RecoverySource {
     },
     async done(events) {
       await Promise.all(
-        events.map(({ place }) =>
-          (store as S3Store).move(place, folder + recovered + place.slice(folder.length)),
-        ),
+        events.map((event) => {
+          const to = folder + recovered + event.place.slice(folder.length);
+          return (store as S3Store).move(event.place, to, etags.get(event));
+        }),
       );
     },
     async close() {

@@ -1,6 +1,7 @@
 import { isOwnWork } from '../../ground/lifecycle.ts';
 import { assertShape } from '../../transaction/assert-shape.ts';
 import type { Connections, DriverPatch, WatchedConnection } from '../../transaction/driver.ts';
+import { patchMethod } from '../../transaction/patch-method.ts';
 import { patchOnce } from '../../transaction/patch-once.ts';
 import { currentScope, runInScope, Scope } from '../../transaction/scope.ts';
 import { ownStatements } from './own-statements.ts';
@@ -56,7 +57,7 @@ export const betterSqlite3Driver: DriverPatch = {
 };
 
 function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connections: Connections): void {
-  const { exec, prepare, close, transaction } = prototype;
+  const { prepare, close, transaction } = prototype;
   const runOwn = ownStatements<Database>(prepare);
   const connectionOf = (handle: Database): WatchedConnection | undefined =>
     connections.of(handle, (made) => {
@@ -99,14 +100,18 @@ function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connect
     }
   }
 
-  prototype.exec = function (this: unknown, ...args) {
-    return tell(this as Database, args[0], () => Reflect.apply(exec, this, args));
-  };
-  prototype.prepare = function (this: unknown, ...args) {
-    const made = Reflect.apply(prepare, this, args) as object;
-    patchStatements(this as Database, () => made);
-    return made;
-  };
+  patchMethod(prototype, 'exec', (behind) => {
+    return function exec(this: unknown, ...args) {
+      return tell(this as Database, args[0], () => Reflect.apply(behind(), this, args));
+    };
+  });
+  patchMethod(prototype, 'prepare', (behind) => {
+    return function prepare(this: unknown, ...args) {
+      const made = Reflect.apply(behind(), this, args) as object;
+      patchStatements(this as Database, () => made);
+      return made;
+    };
+  });
   prototype.close = function (this: unknown, ...args) {
     const result = Reflect.apply(close, this, args);
     connections.seen(this as Database)?.answered('none', 'rolled_back');

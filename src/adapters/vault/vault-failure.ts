@@ -1,6 +1,6 @@
 import type { SvcError } from '../../ground/errors.ts';
+import type { JsonAnswer } from '../../ground/http/ask-json.ts';
 import { keyProviderError } from '../../protect/keys/key-provider.ts';
-import type { VaultAnswer } from './vault-http.ts';
 
 /** What was asked for, for messages. */
 export interface VaultQuestion {
@@ -20,12 +20,12 @@ const codes = {
 } as const;
 
 /** One line for an operator. The text of an answer is compared with what is known, and never told. */
-export function answerError(answer: VaultAnswer, question: VaultQuestion): SvcError {
+export function answerError(answer: JsonAnswer, question: VaultQuestion): SvcError {
   const [kind, why] = judge(answer, question);
   return keyProviderError(codes[kind], `Vault at ${question.address}: ${why}`);
 }
 
-function judge({ status, body }: VaultAnswer, question: VaultQuestion): Verdict {
+function judge({ status, body }: JsonAnswer, question: VaultQuestion): Verdict {
   const errors = textsOf(body, 'errors');
   if (status === 400) return judgeBadRequest(errors, question);
   if (status === 403) return judgeForbidden(errors, question);

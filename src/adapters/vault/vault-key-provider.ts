@@ -1,6 +1,7 @@
 // vault/: keys of HashiCorp Vault and OpenBao, behind the port of `protect/keys/key-provider.ts`.
 
 import { readFile } from 'node:fs/promises';
+import { askJson, type JsonAnswer } from '../../ground/http/ask-json.ts';
 import {
   type EnvelopeKeyProvider,
   type KeyProvider,
@@ -8,11 +9,12 @@ import {
   type StaticKeyProvider,
 } from '../../protect/keys/key-provider.ts';
 import { answerError, transportError, type VaultQuestion } from './vault-failure.ts';
-import { askVault, type VaultAnswer } from './vault-http.ts';
 import { checkVaultOptions, pathOf, type VaultOptions } from './vault-options.ts';
 
 export type VaultKeyProviderOptions = VaultOptions;
 
+/** Far more than any answer with a key. */
+const longestAnswerBytes = 65_536;
 const keyLengthBytes = 32;
 const base64Of32Bytes = /^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/;
 const wrappedKey = /^vault:v\d{1,9}:[A-Za-z0-9+/]{1,4096}={0,2}$/;
@@ -36,9 +38,11 @@ export function createVaultKeyProvider(options: VaultKeyProviderOptions): KeyPro
     const ca = options.caFile === undefined ? undefined : await readOwnFile(options.caFile, 'of authorities');
     const method = body === undefined ? 'GET' : 'POST';
     const timeoutMs = options.timeoutMs ?? 5_000;
-    let answer: VaultAnswer;
+    let answer: JsonAnswer;
     try {
-      answer = await askVault({ url: `${address}/v1/${path}`, method, headers, body, ca, timeoutMs });
+      answer = await askJson({
+        ...{ url: `${address}/v1/${path}`, method, headers, body, ca, timeoutMs, longestAnswerBytes },
+      });
     } catch (error) {
       throw transportError(error, address);
     }

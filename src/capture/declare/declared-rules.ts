@@ -1,4 +1,4 @@
-import { shownInClear } from '../../config/check/key-in-clear.ts';
+import { shownInClear } from '../../config/check/across/key-in-clear.ts';
 import { checkRulesOf } from '../../config/check/pii-rules.ts';
 import type { Config } from '../../config/config.ts';
 import { SvcError } from '../../ground/errors.ts';

@@ -1,6 +1,5 @@
 import { type TargetFields, targetDefaults } from '../../config/schema/target-fields.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { parseExpression } from '../expression/compile.ts';
 import type { ExpressionScope } from '../expression/scope.ts';
 import {
   aggregateIdSelector,
@@ -57,19 +56,7 @@ function outboxPlan(
     aggregateType,
     aggregateId: aggregateIdSelector(aggregateId, parameterNames),
     result,
-    needsResult: needsResult(fields),
   };
-}
-
-function needsResult({ payload, payloadIndex = -1, key, headers, when, outbox }: PlanFields): boolean {
-  if (payload === undefined && payloadIndex === -1) return true;
-  return [payload, key, when, outbox?.aggregateId, ...Object.values(headers ?? {})].some(namesResult);
-}
-
-/** A function is given the result, and nobody knows whether it looks at it. */
-function namesResult(select: string | Selector | undefined): boolean {
-  if (typeof select === 'string') return parseExpression(select).variables.includes('result');
-  return select !== undefined;
 }
 
 const callbackNames = new Set(['callback', 'cb', 'done', 'next']);

@@ -29,14 +29,16 @@ const ownFailures = new WeakSet<object>();
 export type Fail = (reason: string, code?: ErrorCode) => SvcError;
 
 export function failAt(text: string, offset: number): Fail {
-  return (reason, code = 'SVC_CAPTURE_EXPRESSION') => {
-    const failure = new SvcError(
-      code,
-      `Expression failed at column ${offset + 1}: ${reason}\n${excerpt(text, offset)}`,
+  return (reason, code = 'SVC_CAPTURE_EXPRESSION') =>
+    ownFailure(
+      new SvcError(code, `Expression failed at column ${offset + 1}: ${reason}\n${excerpt(text, offset)}`),
     );
-    ownFailures.add(failure);
-    return failure;
-  };
+}
+
+/** Of what an evaluation reads: it comes through as it is. */
+export function ownFailure(failure: SvcError): SvcError {
+  ownFailures.add(failure);
+  return failure;
 }
 
 export function isOwnFailure(error: unknown): boolean {

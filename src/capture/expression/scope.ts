@@ -4,7 +4,7 @@ import { nearestNames } from '../../ground/nearest-names.ts';
 /** What an expression can see of one call. */
 export interface ExpressionScope {
   readonly args: readonly unknown[];
-  /** What the function returned or resolved to. */
+  /** What the function returned or resolved to. Throws where that is not known yet. */
   readonly result: unknown;
   /** The object that the method was called on. */
   readonly self: unknown;

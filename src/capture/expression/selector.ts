@@ -125,14 +125,29 @@ export function selector(
   if (typeof spec === 'string') return parseExpression(spec).bind(parameterNames);
   const fail = failure(`The ${name} function`);
   return (call) => {
+    let refusal: unknown;
     // Only what is promised: not the rest of svc's own record of the call.
     const scope: ExpressionScope = {
       args: call.args,
-      result: call.result,
+      get result() {
+        try {
+          return call.result;
+        } catch (reason) {
+          refusal = reason;
+          throw reason;
+        }
+      },
       self: call.self,
       error: call.error,
     };
-    return callOwn(fail, spec, undefined, [scope]);
+    try {
+      const value = callOwn(fail, spec, undefined, [scope]);
+      if (refusal === undefined) return value;
+    } catch (error) {
+      if (refusal === undefined) throw error;
+    }
+    // Whatever the function made of it.
+    throw refusal;
   };
 }
 

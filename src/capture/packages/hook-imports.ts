@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import type { HookedPackage, PackageHookOptions } from './hooked-package.ts';
-import { includeImports, installLoader, withoutQuery } from './import-loader.ts';
+import { includeImports, installLoader, keysOf } from './import-loader.ts';
 import { type ExportTarget, patchNamespace } from './patch-exports.ts';
 
 const load = createRequire(import.meta.url);
@@ -21,10 +21,7 @@ export function hookImports(
     for (const key of [...each.names, ...urls]) wanted.set(key, [...(wanted.get(key) ?? []), each]);
   }
   const hook = (url: string, namespace: Namespace, specifier?: string, format?: string): void => {
-    const matching = new Set([
-      ...(wanted.get(specifier ?? '') ?? []),
-      ...(wanted.get(withoutQuery(url)) ?? []),
-    ]);
+    const matching = new Set(keysOf(url, specifier ?? '').flatMap((key) => wanted.get(key) ?? []));
     for (const { patchAll } of matching) {
       const patch = (_: unknown, target: ExportTarget) => patchNamespace(namespace, format, target);
       patchAll(namespace, patch);

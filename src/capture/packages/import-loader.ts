@@ -2,6 +2,7 @@ import { createRequire, register } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { shared } from '../../ground/lifecycle.ts';
 import type { PackageHookOptions } from './hooked-package.ts';
+import { ownSpecifier } from './own-specifier.ts';
 
 const load = createRequire(import.meta.url);
 
@@ -45,7 +46,7 @@ function installCopy(
       'import-in-the-middle/register-hooks.mjs',
     ) as typeof import('import-in-the-middle/register-hooks.mjs');
     const shouldInclude = (url: string, specifier: string) =>
-      included.has(specifier) || included.has(withoutQuery(url));
+      keysOf(url, specifier).some((key) => included.has(key));
     // The option is in the code and not in the types of 3.6.
     hooks.register({ shouldInclude } as Parameters<typeof hooks.register>[0]);
     return undefined;
@@ -65,7 +66,13 @@ function supportsSyncHooks(from: NodeJS.Require): boolean {
   return module.supportsSyncHooks();
 }
 
-export function withoutQuery(url: string): string {
+/** What a module that is imported can be wanted by. */
+export function keysOf(url: string, specifier: string): string[] {
+  const file = withoutQuery(url);
+  return [specifier, file, ownSpecifier(file, specifier) ?? specifier];
+}
+
+function withoutQuery(url: string): string {
   const end = url.search(/[?#]/);
   return end < 0 ? url : url.slice(0, end);
 }

@@ -61,7 +61,8 @@ function* moduleFolders(baseDir: string): Iterable<string> {
   }
 }
 
-function findPackage(name: string, baseDir: string): string | undefined {
+/** The folder that the name leads to, links and all. */
+export function findPackage(name: string, baseDir: string): string | undefined {
   for (const modules of moduleFolders(baseDir)) {
     const folder = path.join(modules, name);
     if (hasManifest(folder)) return folder;

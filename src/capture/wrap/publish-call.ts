@@ -26,7 +26,7 @@ function callWhenWanted(slot: CaptureSlot, onCall: OnCall, call: Call): Promise<
   try {
     isWanted = call.plan.when?.(call);
   } catch (refusal) {
-    return onCall({ ...call, refusal });
+    return onCall(Object.assign(call, { refusal }));
   }
   if (isWanted) return onCall(call);
   slot.skipped++;

@@ -1,6 +1,6 @@
 // check/: all that can be wrong with a configuration, found together and said without a value.
 
-import type { Option, OptionValue } from '../schema/option.ts';
+import type { Option } from '../schema/option.ts';
 import { options } from '../schema/schema.ts';
 import type { Setting } from './flatten.ts';
 import { type Problem, problemsOf } from './problem.ts';
@@ -14,15 +14,13 @@ export interface Validated {
   /** Names whose value is refused, and reported already. */
   readonly invalid: ReadonlySet<string>;
   readonly problems: readonly Problem[];
-  readonly warnings: readonly Problem[];
 }
 
-/** Checks every setting by itself: type, bounds, form, and whether this version can do it. Reports all problems. */
+/** Checks every setting by itself: type, bounds and form. Reports all problems. */
 export function validate(settings: ReadonlyMap<string, Setting>): Validated {
   const values = new Map<string, unknown>();
   const invalid = new Set<string>();
   const problems: Problem[] = [];
-  const warnings: Problem[] = [];
   for (const option of options) {
     if (option.default !== undefined) values.set(option.name, option.default);
     const setting = settings.get(option.name);
@@ -35,18 +33,8 @@ export function validate(settings: ReadonlyMap<string, Setting>): Validated {
       continue;
     }
     values.set(option.name, checked.value);
-    if (option.status === 'active' || option.harmless?.includes(checked.value as OptionValue)) continue;
-    if (option.refused !== undefined) {
-      problems.push({ name: option.name, message: option.refused, where: setting.where() });
-    } else {
-      warnings.push({
-        name: option.name,
-        message: 'has no effect yet in this version',
-        where: setting.where(),
-      });
-    }
   }
-  return { values, invalid, problems, warnings };
+  return { values, invalid, problems };
 }
 
 /** A blank topic is a missing one. */

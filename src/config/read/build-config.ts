@@ -18,7 +18,7 @@ type Tree = { [name: string]: unknown };
 export function buildConfig({ values, targets, baseDir, file }: ConfigParts): Config {
   const root: Tree = {};
   for (const option of options) {
-    if (option.status === 'active') place(root, option, finish(option, values, baseDir));
+    place(root, option, finish(option, values, baseDir));
   }
   // Its type is made from the same list.
   return { ...(root as OptionValues), targets, baseDir, file };

@@ -2,7 +2,7 @@
 
 import { dirname, parse } from 'node:path';
 import type { PathRule } from '../../ground/pii-rule.ts';
-import { checkAcrossOptions } from '../check/across-options.ts';
+import { checkAcrossOptions } from '../check/across/across-options.ts';
 import { flatten, type RawPath, type Setting, type Settings } from '../check/flatten.ts';
 import type { Problem } from '../check/problem.ts';
 import { type AroundTargets, checkTargets, type TargetProblem } from '../check/targets.ts';
@@ -102,7 +102,6 @@ export function loadConfig(options: LoadOptions = {}): LoadedConfig {
     warnings: [
       ...(file?.warnings ?? []),
       ...environment.warnings,
-      ...validated.warnings,
       ...targets.warnings,
       ...(across?.warnings ?? []),
     ],

@@ -5,7 +5,7 @@ import { describeType, type Problem } from '../check/problem.ts';
 import type { FoundFile } from './find-file.ts';
 import { foreignFile } from './foreign-file.ts';
 import { loadModule } from './read-module.ts';
-import { parseYaml } from './read-yaml.ts';
+import { type ParsedText, parseYaml } from './read-yaml.ts';
 
 export interface FileContent {
   readonly root: object;
@@ -103,8 +103,14 @@ function parseJson(text: string, name: string): Parsed {
   const bare = text.replace(/^\uFEFF/, '');
   if (bare.trim() === '') return { ok: true, value: null, lineOf: () => undefined };
   try {
+    const value: unknown = JSON.parse(bare);
     // JSON is YAML, so the same search finds lines, and its parser is loaded only when there is something to say.
-    return { ok: true, value: JSON.parse(bare), lineOf: (path) => lineInJson(bare, path) };
+    let asYaml: ParsedText | undefined;
+    const lineOf = (path: RawPath): number | undefined => {
+      asYaml ??= parseYaml(bare);
+      return asYaml.ok ? asYaml.lineOf(path) : undefined;
+    };
+    return { ok: true, value, lineOf };
   } catch (error) {
     // The rest of the message quotes the text.
     const position = /at position (\d+)/.exec(String((error as Error).message))?.[1];
@@ -120,9 +126,4 @@ function parseJson(text: string, name: string): Parsed {
       },
     };
   }
-}
-
-function lineInJson(text: string, path: RawPath): number | undefined {
-  const parsed = parseYaml(text);
-  return parsed.ok ? parsed.lineOf(path) : undefined;
 }

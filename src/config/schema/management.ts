@@ -11,7 +11,7 @@ export const managementOptions = [
     defaultText: '9464, or the next free one up to 9473',
     status: 'active',
     description:
-      'Port of the management server. 0 takes a free one. One that is named here and taken by others is an error line, and there is no server.',
+      'Port of the management server. 0 takes a free one. One that is named here and taken by others is a warning, and there is no server; processes of node:cluster and of pm2 take the next free one.',
   },
   {
     name: 'management.server.address',

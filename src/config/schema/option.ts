@@ -47,12 +47,7 @@ export interface Option {
   /** A variable that belongs to the application as well: asked last of all, and only while that switch is true. */
   readonly shared?: { readonly variable: string; readonly switch: string };
   readonly description: string;
-  /** `later`: known and checked, but without effect in this version. */
-  readonly status: 'active' | 'later';
-  /** `later` only: values that ask for nothing more than what this version does anyway, so that no line is due. */
-  readonly harmless?: readonly OptionValue[];
-  /** `later` only: why setting it is an error instead of a warning. */
-  readonly refused?: string;
+  readonly status: 'active';
 }
 
 /** Longest wait of a Node timer: one more, and it fires at once. */

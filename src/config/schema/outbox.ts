@@ -45,7 +45,7 @@ export const outboxOptions = [
     default: 'error',
     status: 'active',
     description:
-      'What becomes of a call outside any transaction: `error` lets it fail, `autocommit` stores its event by itself.',
+      'What becomes of a call outside any transaction: `error` lets it fail, `autocommit` stores its event by itself; so of a call whose own transaction commits before what it returns is known.',
   },
   {
     name: 'svc.outbox.publisher-enabled',

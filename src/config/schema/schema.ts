@@ -4,12 +4,12 @@ import { backupOptions } from './backup.ts';
 import { brokerOptions } from './broker.ts';
 import { brokerSecurityOptions } from './broker-security.ts';
 import { contextOptions } from './context.ts';
-import { laterOptions } from './later.ts';
 import { managementOptions } from './management.ts';
 import type { Option } from './option.ts';
 import { outboxOptions } from './outbox.ts';
 import { piiOptions } from './pii.ts';
 import { retryOptions } from './retry.ts';
+import { serdeOptions } from './serde.ts';
 import { serviceOptions } from './service.ts';
 
 const all = [
@@ -20,9 +20,9 @@ const all = [
   ...backupOptions,
   ...outboxOptions,
   ...contextOptions,
+  ...serdeOptions,
   ...piiOptions,
   ...managementOptions,
-  ...laterOptions,
 ] as const satisfies readonly Option[];
 
 /** Every option there is, `svc.targets` apart: the only list, read by validation, documentation and JSON Schema. */

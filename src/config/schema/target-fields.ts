@@ -17,7 +17,7 @@ export interface OutboxFields<Select> {
   readonly aggregateId: Select;
   /**
    * `transaction`: `#result` is what the transaction that the function opens itself gives back, as the callback of
-   * `transaction(…)` returns it. Default: what the function returns.
+   * `transaction(…)` returns it, or what an ORM saves in one of its own. Default: what the function returns.
    */
   readonly result?: 'transaction' | undefined;
 }
@@ -180,7 +180,7 @@ export const targetFields: readonly TargetField[] = [
     name: 'outbox',
     type: 'outbox',
     description:
-      'Stores the event in the transaction of the call, from where it is sent: `{ aggregateType: Order, aggregateId: "#result.id" }`. The aggregate id, an expression, is the record key too where `key` is not given. `result: transaction` takes for `#result` what the transaction gives back that the function opens itself. Implies `failOnError`; needs `svc.outbox.enabled`, and phase AFTER_RETURNING. `false` is none.',
+      'Stores the event in the transaction of the call, from where it is sent: `{ aggregateType: Order, aggregateId: "#result.id" }`. The aggregate id, an expression, is the record key too where `key` is not given. `result: transaction` takes for `#result` what the transaction gives back that the function opens itself, or an ORM for it. Implies `failOnError`; needs `svc.outbox.enabled`, and phase AFTER_RETURNING. `false` is none.',
   },
   {
     name: 'afterCommit',

@@ -15,6 +15,8 @@ export interface Manifest {
   readonly imports: unknown;
   /** The names of `dependencies` and `optionalDependencies`. */
   readonly dependencies: readonly string[];
+  /** The names of `peerDependencies`. */
+  readonly peerDependencies: readonly string[];
   /** The names of `devDependencies`. */
   readonly devDependencies: readonly string[];
 }
@@ -47,6 +49,7 @@ export function readManifest(folder: string): Manifest | undefined {
       exports: raw.exports,
       imports: raw.imports,
       dependencies: [...namesOf(raw.dependencies), ...namesOf(raw.optionalDependencies)],
+      peerDependencies: namesOf(raw.peerDependencies),
       devDependencies: namesOf(raw.devDependencies),
     };
   } catch {

@@ -60,7 +60,8 @@ export function createAcknowledger(options: AcknowledgerOptions): Acknowledger {
   }
 
   async function writeFailures(): Promise<void> {
-    const written = failures;
+    // What comes meanwhile is not written by this.
+    const written = [...failures];
     if (written.length === 0) return;
     await store.fail(owner, written);
     failures = failures.slice(written.length);

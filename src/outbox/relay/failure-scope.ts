@@ -15,6 +15,8 @@ const ofTopic = new Set([
   'POLICY_VIOLATION',
   // Of the clock, by what the topic takes: the same for all its rows, until the clock is right.
   'INVALID_TIMESTAMP',
+  // Of the schema registry: until it answers.
+  'SVC_SERIALIZE_REGISTRY_AWAY',
   // Of the client, which knows fewer partitions of the topic than somebody else did.
   'UNKNOWN_PARTITION',
 ]);

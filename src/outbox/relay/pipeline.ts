@@ -18,6 +18,7 @@ import {
   type RelaySettings,
 } from './relay-settings.ts';
 import { createRowChains, type Entry, type RowEnd } from './row-chains.ts';
+import { createRowCounts, type Processed, type RelayCounters } from './row-counts.ts';
 import { createSendLanes } from './send-lanes.ts';
 import { createSendResults } from './send-results.ts';
 import type { ShardLease } from './shard-lease.ts';
@@ -34,15 +35,11 @@ export interface PipelineOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly say: QuietLog;
+  readonly counters: RelayCounters;
   /** There is room, or nothing is under way any more. */
   readonly onRoom: () => void;
   /** Rows that are due again after so many milliseconds. */
   readonly onDueIn: (ms: number) => void;
-}
-
-export interface Processed {
-  readonly published: number;
-  readonly failed: number;
 }
 
 /** What is between reading and acknowledging: rows in memory, in the order of their aggregates. */
@@ -91,7 +88,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   /** Rows of this pass that another one will read again. */
   const stayed = new Set<number>();
   const waiting = new Set<() => void>();
-  const processed = { published: 0, failed: 0 };
+  const rowCounts = createRowCounts(options.counters);
   let bytes = 0;
   let lastSuccessMs: number | undefined;
   let isHeld = false;
@@ -100,15 +97,15 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const acknowledger = createAcknowledger({
     ...{ store, owner, say, keep: settings.retentionDays > 0 },
     onSent(ids, acked) {
-      processed.published += acked.length;
+      for (const id of acked) rowCounts.sent(known.get(id));
       if (acked.length < ids.length) doubt(ids, new Set(acked));
       for (const id of ids) forget(id, 'sent');
       changed();
     },
     onFailed(failures) {
       for (const { id, retryInMs } of failures) {
+        if (retryInMs === null) rowCounts.gaveUp(known.get(id));
         forget(id, 'failed');
-        if (retryInMs === null) processed.failed++;
         options.onDueIn(retryInMs ?? 0);
       }
       changed();
@@ -122,6 +119,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     sayError: createQuietLog(logger, clock),
     settle,
     spendRetry,
+    onSendFailed: options.counters.ledger.brokerFailed,
     onStored: () => {
       lastSuccessMs = clock.monotonic();
     },
@@ -144,8 +142,10 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   function settle(entry: Entry, end: RowEnd): void {
     if (entry.end !== undefined) return;
     for (const each of chains.end(entry, end)) {
-      if (end === 'sent') acknowledger.sent(each.row.id);
-      else stays(each.row.id);
+      if (end === 'sent') {
+        each.sentMs = clock.monotonic();
+        acknowledger.sent(each.row.id);
+      } else stays(each.row.id);
       if (--each.page.left === 0) acknowledger.flush();
     }
     if (end === 'stayed') options.onDueIn(firstLanePauseMs);
@@ -223,10 +223,11 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       await inTime(Promise.all(unknown.map(counts.ask)), limit);
       if (isStopped) return 0;
       const page = { left: 0 };
+      const takenMs = clock.monotonic();
       for (const row of rows) {
         const hold = holds.get(row.shard);
         const isTaken = accepts(row) && hold !== undefined;
-        const entry = isTaken ? chains.add({ row, hold, page }) : undefined;
+        const entry = isTaken ? chains.add({ row, hold, page, takenMs }) : undefined;
         if (entry === undefined) {
           stayed.add(row.id);
           continue;
@@ -289,7 +290,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       return chains.isFull;
     },
     nextParkedMs: () => Math.min(topics.nextMs(), partitions.nextMs()),
-    processed,
+    processed: rowCounts.processed,
     get lastSuccessMs() {
       return lastSuccessMs;
     },

@@ -14,10 +14,11 @@ import type { OutboxStore } from '../outbox-store.ts';
 import { createStatistics, type Statistics } from '../statistics.ts';
 import { createDatabaseTime } from './database-time.ts';
 import { watchPasses } from './pass-watch.ts';
-import { createPipeline, type Pipeline, type Processed } from './pipeline.ts';
+import { createPipeline, type Pipeline } from './pipeline.ts';
 import { createReader } from './reader.ts';
 import { createRelayBreaker } from './relay-breaker.ts';
 import { leaseMsFor, type RelaySettings } from './relay-settings.ts';
+import type { Processed, RelayCounters } from './row-counts.ts';
 import { createShardLease } from './shard-lease.ts';
 import { reasonOf } from './signal.ts';
 
@@ -30,6 +31,7 @@ export interface RelayParts {
   /** Runs svc's own work: not captured, without spans. */
   readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
   readonly settings: RelaySettings;
+  readonly counters: RelayCounters;
   /** Of this relay alone, among all that ever share the table. */
   readonly owner: string;
 }
@@ -95,7 +97,8 @@ export interface Relay {
   finish(deadlineMs: number): Promise<boolean>;
 }
 
-export function createRelay({ store, broker, clock, logger, isolate, settings, owner }: RelayParts): Relay {
+export function createRelay(parts: RelayParts): Relay {
+  const { store, broker, clock, logger, isolate, settings, owner, counters } = parts;
   const say = createQuietLog(logger, clock, { level: 'warn' });
   const counts = createPartitionCounts((topic) => broker.partitionsFor(topic), clock);
   const refusals = createTopicRefusals(clock);
@@ -133,7 +136,7 @@ export function createRelay({ store, broker, clock, logger, isolate, settings, o
       clock: time,
       logger,
     },
-    say,
+    ...{ say, counters },
     onRoom: () => reader.look(),
     onDueIn: (ms) => reader.dueIn(ms),
   });

@@ -14,6 +14,9 @@ export interface Entry {
   readonly hold: number;
   /** What was read together; `left`: rows of it that have not ended. */
   readonly page: { left: number };
+  /** When it was taken in, and when the broker had it, by the monotonic clock. */
+  readonly takenMs: number;
+  sentMs?: number;
   /** Its neighbours in its aggregate, as long as they matter. */
   before: Entry | undefined;
   after: Entry | undefined;
@@ -23,7 +26,7 @@ export interface Entry {
 /** The rows of each aggregate in their order: one that stays keeps back those behind it, and no others. */
 export interface RowChains {
   /** `undefined`: an earlier row of its aggregate stays in this pass, and so does this one. */
-  add(read: Pick<Entry, 'row' | 'hold' | 'page'>): Entry | undefined;
+  add(read: Pick<Entry, 'row' | 'hold' | 'page' | 'takenMs'>): Entry | undefined;
   /** A row that is not in memory stays, and what comes after it. */
   block(row: Aggregate): void;
   /** Returns the rows that have ended by it, itself the first: those behind one that stays do so too. */

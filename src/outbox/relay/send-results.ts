@@ -1,7 +1,7 @@
 import { inTime } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { QuietLog } from '../../observe/quiet-log.ts';
-import type { Broker, SendFailure, SendResult } from '../../publish/broker.ts';
+import type { Broker, SendFailure, SendFailureKind, SendResult } from '../../publish/broker.ts';
 import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
 import { afterRetries } from '../../publish/main/retry.ts';
 import type { TopicRefusals } from '../../publish/main/topic-refusals.ts';
@@ -31,6 +31,8 @@ export interface SendResultsOptions {
   /** The row has failed by its own fault. */
   readonly spendRetry: (entry: Entry, failure: RowFailure) => void;
   readonly onStored: () => void;
+  /** For each send in vain. */
+  readonly onSendFailed: (kind: SendFailureKind) => void;
 }
 
 /** Characters of `last_error`. */
@@ -139,6 +141,7 @@ export function createSendResults(options: SendResultsOptions): SendResults {
       return 'ended';
     }
     const { failure } = result;
+    options.onSendFailed(failure.kind);
     const scope = scopeOf(failure);
     if (failure.cause.startsWith('UNKNOWN_')) void counts.ask(lane.topic);
     if (scope === 'message' && entries.length > 1) {

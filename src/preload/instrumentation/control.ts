@@ -50,7 +50,7 @@ export interface Around {
 
 /** Starts svc for this instrumentation, goes on with one that is paused, or joins the one that `svc/register` has started. */
 export function enable(who: object, config: SvcInstrumentationConfig, { problem, diag }: Around): void {
-  if (isLauncher(process.argv[1])) return;
+  if (isLauncher(process.argv)) return;
   const code = codeOf(config);
   const given = givenTo(who);
   given.diag = diag;

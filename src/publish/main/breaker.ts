@@ -1,7 +1,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { SendFailure } from '../broker.ts';
-import { isNotMade, isOfRecord } from '../record-fault.ts';
+import { isNotMade, isOfRecord, isOfRegistry } from '../record-fault.ts';
 import { spread } from './retry.ts';
 
 /** As reports show it; `svc.circuit.state` is its position in this list. */
@@ -123,7 +123,7 @@ export function createBreaker(options: BreakerOptions): Breaker {
 
     failed(failure, givenUp) {
       const { kind, cause, message } = failure;
-      if (isNotMade(failure)) return;
+      if (isNotMade(failure) || isOfRegistry(failure)) return;
       if (isOfRecord(failure)) return close();
       // A topic that is refused may be the one of each probe.
       if (state === 'HALF-OPEN' && answers.has(cause)) return close();

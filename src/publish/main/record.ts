@@ -8,8 +8,11 @@ export function toRecord(event: SerializedEvent, nowMs: number): BrokerRecord {
 
 /** The value of the record of an event that is stored now, for whoever needs nothing but these bytes. */
 export function valueBytesOf({ text }: SerializedEvent, nowMs: number): Buffer {
-  const publishedAt = new Date(nowMs).toISOString();
-  return Buffer.from(text.beforePublishedAt + publishedAt + text.afterPublishedAt.join(''));
+  const publishedAt = text.form.publishedAt(nowMs);
+  return Buffer.from(
+    text.beforePublishedAt + publishedAt + text.afterPublishedAt.join(''),
+    text.form.encoding,
+  );
 }
 
 /**
@@ -31,12 +34,12 @@ class EventRecord implements BrokerRecord {
     this.headers = headers;
     this.timestamp = nowMs;
     this.text = text;
-    this.publishedAt = new Date(nowMs).toISOString();
+    this.publishedAt = text.form.publishedAt(nowMs);
     const bytes = bytesOfText(text);
     this.valueBytes = bytes + this.publishedAt.length;
     let characters = text.beforePublishedAt.length;
     for (const piece of text.afterPublishedAt) characters += piece.length;
-    // As many bytes as characters: it is ASCII, and only copied.
+    // As many bytes as characters: it is ASCII or binary, and only copied.
     this.encoding = bytes === characters ? 'latin1' : 'utf8';
   }
 
@@ -73,8 +76,8 @@ export function bytesOf({ text, key, headers }: SerializedEvent): number {
 }
 
 /** Without the value of `publishedAt`. */
-function bytesOfText({ beforePublishedAt, afterPublishedAt }: EventText): number {
-  let bytes = Buffer.byteLength(beforePublishedAt);
-  for (const piece of afterPublishedAt) bytes += Buffer.byteLength(piece);
+function bytesOfText({ form: { encoding }, beforePublishedAt, afterPublishedAt }: EventText): number {
+  let bytes = Buffer.byteLength(beforePublishedAt, encoding);
+  for (const piece of afterPublishedAt) bytes += Buffer.byteLength(piece, encoding);
   return bytes;
 }

@@ -180,9 +180,11 @@ function inOrder(
 }
 
 function toBackupEvent({ event, topic, record, failure }: FailedEvent, nowMs: number): BackupEvent {
-  const { eventId, eventType } = event;
+  const { eventId, eventType, text } = event;
   const { key, headers, value } = record;
-  return { eventId, eventType, topic, key, headers, value, reason: failure.cause, backedUpAt: nowMs };
+  const document = text.form.toJson && { document: text.form.toJson(value) };
+  const reason = failure.cause;
+  return { eventId, eventType, topic, key, headers, value, ...document, reason, backedUpAt: nowMs };
 }
 
 /** Whatever one of the application's does, what comes after it is closed as well. */

@@ -44,12 +44,20 @@ export function toDlqRecord(
     : JSON.stringify({
         ...head,
         originalPayload: text ?? record.value.toString('base64'),
-        ...(text === undefined && { originalPayloadEncoding: 'base64' }),
+        ...(text === undefined && {
+          originalPayloadEncoding: 'base64',
+          originalEvent: toJson(event, record),
+        }),
         exceptionType: failure.cause,
         exceptionMessage: failure.message,
         failedAt: nowMs,
       });
   return { key: record.key, value: Buffer.from(value), headers, timestamp: nowMs };
+}
+
+/** For people, beside bytes of a binary form; recovery takes the bytes. */
+function toJson({ text: { form } }: FailedEvent['event'], { value }: BrokerRecord): unknown {
+  return form.toJson?.(value);
 }
 
 /** What stands in a dead letter topic, as far as reading one needs it. */

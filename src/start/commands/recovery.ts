@@ -11,6 +11,7 @@ import { createDlqSource } from '../../publish/recovery/dlq-source.ts';
 import { type RecoverReport, recover } from '../../publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../../publish/recovery-source.ts';
 import { openBroker, openLocalSource, openS3Source, openTopicReader } from '../adapters.ts';
+import { openSerde } from '../serde/serde.ts';
 import { brokerSettingsOf } from '../settings.ts';
 
 export type { RecoverReport, StoredEvent };
@@ -72,10 +73,8 @@ export async function runRecovery(
 
 async function openAndRun(config: Config, logger: Logger, request: RecoveryRequest): Promise<RecoveryResult> {
   const source = await openSource(config, logger, request.place);
-  const broker = openBroker(config.broker.client, {
-    ...brokerSettingsOf(config, logger),
-    makesTopics: false,
-  });
+  const settings = { ...brokerSettingsOf(config, logger), makesTopics: false as const };
+  const broker = openSerde(config, logger).sends(openBroker(config.broker.client, settings));
   try {
     await source.open(request.isSending);
     const total = await source.count();

@@ -5,6 +5,7 @@ import type { Logger } from '../../observe/logger.ts';
 import { shardCount } from '../../outbox/outbox-row.ts';
 import type { OutboxStore, ShardHolder } from '../../outbox/outbox-store.ts';
 import type { Relay } from '../../outbox/relay/relay.ts';
+import type { RelayCounters } from '../../outbox/relay/row-counts.ts';
 import type { Broker } from '../../publish/broker.ts';
 import { isOwnerGone, newOwner, shownOwner } from './relay-owner.ts';
 
@@ -13,11 +14,12 @@ export async function openRelay(
   { outbox }: Config,
   store: OutboxStore,
   broker: Broker,
+  counters: RelayCounters,
   logger: Logger,
 ): Promise<Relay> {
   const { createRelay } = await import('../../outbox/relay/relay.ts');
   return createRelay({
-    ...{ store: takingOver(store, logger), broker, logger, isolate, clock: systemClock },
+    ...{ store: takingOver(store, logger), broker, logger, isolate, clock: systemClock, counters },
     owner: newOwner(),
     settings: {
       batchSize: outbox.batchSize,

@@ -5,17 +5,15 @@ import { type Breaker, circuitStates } from '../../publish/main/breaker.ts';
 export interface StateParts {
   /** `undefined`: no relay runs here. */
   readonly relay: () => RelayState | undefined;
-  readonly processed: () => RelayState['processed'];
   readonly oldestPendingMs: () => number | null;
   readonly unconfirmed: () => number;
 }
 
 /** What the metrics read of an outbox. */
-export function outboxState({ relay, processed, oldestPendingMs, unconfirmed }: StateParts): OutboxState {
+export function outboxState({ relay, oldestPendingMs, unconfirmed }: StateParts): OutboxState {
   return {
     pending: () => relay()?.pending ?? null,
     oldestPendingMs,
-    processed,
     unconfirmed,
     circuit() {
       const state = relay();

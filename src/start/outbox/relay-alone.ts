@@ -17,6 +17,8 @@ import type { Broker } from '../../publish/broker.ts';
 import { dialectOf } from '../../transaction/dialect.ts';
 import { openBroker, openOutboxStore } from '../adapters.ts';
 import { manageLater } from '../management-later.ts';
+import { storedTypesOf } from '../plans.ts';
+import { openSerde } from '../serde/serde.ts';
 import { brokerSettingsOf } from '../settings.ts';
 import { manageOutbox } from './managed-outbox.ts';
 import { openRelay } from './open-relay.ts';
@@ -36,8 +38,12 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
   const hold = setInterval(() => {}, holdMs);
   const { datasource, table, initializeSchema } = config.outbox;
   const store = openOutboxStore({ url: datasource.url ?? '', table, initializeSchema, logger });
-  const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
+  const broker = openSerde(config, logger).sends(
+    openBroker(config.broker.client, brokerSettingsOf(config, logger)),
+  );
   let relay: Relay | undefined;
+  const counters = { ledger: createLedger(), durations: createPublishDurations() };
+  counters.ledger.declare(storedTypesOf(config));
   const { publisherEnabled, retentionDays } = config.outbox;
   const senders = watchSenders({
     ...{ store, isRelay: true, logger },
@@ -59,9 +65,9 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
     breakers: { outbox: () => breakerOf(relay) },
     keys: () => [],
     sources: sourcesOf(
+      counters,
       outboxState({
         relay: () => relay?.state(),
-        processed: () => relay?.state().processed ?? { published: 0, failed: 0 },
         oldestPendingMs: outbox.oldestPendingMs,
         unconfirmed: () => 0,
       }),
@@ -74,7 +80,7 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
     const refusal = senders.refusal();
     if (refusal !== undefined) throw refusal;
     if (stopping.aborted) return true;
-    relay = await openRelay(config, store, broker, logger);
+    relay = await openRelay(config, store, broker, counters, logger);
     relay.start();
     logger.info(`relay: sends the rows of ${table} (${store.name}) to ${whereTo(config)}`);
     void sayBroker(broker, logger);
@@ -114,11 +120,13 @@ function whereTo({ broker }: Config): string {
   return `Kafka at ${broker.bootstrapServers.join(', ')} through ${broker.client}`;
 }
 
-/** Nothing is captured here: all counts but those of the outbox stay 0. */
-function sourcesOf(outbox: OutboxState): MetricSources {
+/** Nothing is captured here: what calls count stays 0. */
+function sourcesOf(
+  counters: Pick<MetricSources, 'ledger' | 'durations'>,
+  outbox: OutboxState,
+): MetricSources {
   return {
-    ledger: createLedger(),
-    durations: createPublishDurations(),
+    ...counters,
     circuit: () => 0,
     buffer: () => ({ events: 0, bytes: 0, overflows: 0 }),
     backup: () => ({ files: 0, events: 0, bytes: 0, tooLarge: 0, drained: 0, oldestMs: 0 }),

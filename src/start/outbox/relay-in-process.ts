@@ -12,8 +12,6 @@ export interface RelayInProcess {
   holds(shard: number): boolean;
   state(): RelayState | undefined;
   resetBreaker(): void;
-  /** Over all relays that there were. */
-  processed(): RelayState['processed'];
   /** Whether there is something to finish: shards that others wait for, or rows of this process that may not be sent. */
   isUnfinished(): boolean;
   /** Sends what this process has committed and gives the shards back. Returns whether it was all of it. */
@@ -28,7 +26,6 @@ const restartMs = 1_000;
 const idleFinishMs = 500;
 
 export function runRelay(open: () => Promise<Relay>, onFailed: (error: Error) => void): RelayInProcess {
-  const before = { published: 0, failed: 0 };
   let relay: Relay | undefined;
   let opening: Promise<void> | undefined;
   let finishing: Promise<boolean> | undefined;
@@ -54,11 +51,6 @@ export function runRelay(open: () => Promise<Relay>, onFailed: (error: Error) =>
     if (!isClosed && relay === undefined && finishing === undefined) opening ??= start();
   }
 
-  function processed(): RelayState['processed'] {
-    const { published, failed } = relay?.state().processed ?? { published: 0, failed: 0 };
-    return { published: before.published + published, failed: before.failed + failed };
-  }
-
   async function finish(deadlineMs: number): Promise<boolean> {
     const endMs = systemClock.monotonic() + deadlineMs;
     const isOwn = hasStored;
@@ -71,7 +63,6 @@ export function runRelay(open: () => Promise<Relay>, onFailed: (error: Error) =>
     const isDone = isOwn
       ? await relay.finish(leftMs)
       : await relay.stop(isIdle ? Math.min(leftMs, idleFinishMs) : leftMs);
-    Object.assign(before, processed());
     relay = undefined;
     return isDone;
   }
@@ -86,7 +77,6 @@ export function runRelay(open: () => Promise<Relay>, onFailed: (error: Error) =>
     holds: (shard) => relay?.holds(shard) ?? false,
     state: () => relay?.state(),
     resetBreaker: () => relay?.resetBreaker(),
-    processed,
     isUnfinished: () => !isClosed && (relay !== undefined || hasStored),
     finish(deadlineMs) {
       finishing ??= finish(deadlineMs).finally(() => {

@@ -4,6 +4,7 @@ import type { Logger } from '../../observe/logger.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import type { ReplayRequest, ReplayResult } from '../../outbox/replay.ts';
 import { openBroker, openOutboxStore } from '../adapters.ts';
+import { openSerde } from '../serde/serde.ts';
 import { brokerSettingsOf } from '../settings.ts';
 import { openReplay } from './managed-outbox.ts';
 
@@ -55,7 +56,9 @@ export function replayOutbox(
 ): RunningReplay {
   const stopping = new AbortController();
   const result = useOutbox(config, logger, async (store) => {
-    const broker = openBroker(config.broker.client, brokerSettingsOf(config, logger));
+    const broker = openSerde(config, logger).sends(
+      openBroker(config.broker.client, brokerSettingsOf(config, logger)),
+    );
     try {
       const replay = await openReplay(config, store, broker, onProgress);
       if (stopping.signal.aborted) replay.stop();

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { knexTransactions } from '../../../src/adapters/orms/knex.ts';
 import { kyselyTransactions } from '../../../src/adapters/orms/kysely.ts';
+import { mikroOrmTransactions } from '../../../src/adapters/orms/mikro-orm.ts';
+import { ormPatches } from '../../../src/adapters/orms/orms.ts';
 import { prismaRuntime } from '../../../src/adapters/orms/prisma.ts';
 import { typeormTransactions } from '../../../src/adapters/orms/typeorm.ts';
-import { currentScope } from '../../../src/transaction/scope.ts';
+import { currentScope, runInScope, Scope } from '../../../src/transaction/scope.ts';
 
 type Work = () => unknown;
 
@@ -40,6 +42,9 @@ describe('the classes of ORMs', () => {
       { default: 1 },
     ])
       assert.equal(kyselyTransactions.patch(exports), false);
+    for (const orm of ormPatches)
+      for (const exports of [{}, { default: null }, { default: class {} }])
+        assert.equal(orm.patch(exports), false, orm.specifier);
     assert.equal(knexTransactions.patch({ Client: class {} }), false);
     assert.equal(prismaRuntime.patch({}), false);
   });
@@ -74,5 +79,23 @@ describe('the classes of ORMs', () => {
     const replaced = prismaRuntime.patch(fixed) as typeof plain;
     for (const runtime of [plain, replaced])
       assert.equal(new (runtime.getPrismaClient())().$transaction(hasScope), true);
+  });
+
+  it('that were called wrongly say so themselves, as ever', async () => {
+    class EntityManager {
+      getUnitOfWork(): never {
+        throw new Error('the global context');
+      }
+      async flush(): Promise<void> {
+        this.getUnitOfWork();
+      }
+      transactional(): void {}
+    }
+    assert.equal(mikroOrmTransactions.patch({ EntityManager }), true);
+    const scope = new Scope(undefined);
+    scope.wantsCallbackResult = true;
+    scope.beforeCommit = () => undefined;
+    const flushed = runInScope(scope, () => new EntityManager().flush());
+    await assert.rejects(flushed, { message: 'the global context' });
   });
 });

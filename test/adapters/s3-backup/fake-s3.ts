@@ -108,6 +108,8 @@ export async function startFakeS3(): Promise<FakeS3> {
       if (typeof source === 'string') {
         const from = objects.get(decodeURIComponent(source).replace(/^\/?bucket\//, ''));
         if (from === undefined) return refuse(404, 'NoSuchKey');
+        const match = request.headers['x-amz-copy-source-if-match'];
+        if (match !== undefined && match !== etagOf(from.body)) return refuse(412, 'PreconditionFailed');
         objects.set(key, from);
         response.end('<CopyObjectResult><ETag>"x"</ETag></CopyObjectResult>');
         return;
@@ -117,9 +119,8 @@ export async function startFakeS3(): Promise<FakeS3> {
       const body = bodyOf(request, Buffer.concat(chunks));
       if (trouble !== 'ETags that lie') objects.set(key, { body, metadata: metadataOf(request) });
       const isOwn = /^ETags/.test(trouble);
-      const md5 = createHash('md5').update(body).digest('hex');
       if (/KMS/.test(trouble)) response.setHeader('x-amz-server-side-encryption', 'aws:kms');
-      response.writeHead(200, { etag: isOwn ? `"${'0'.repeat(32)}"` : `"${md5}"` }).end();
+      response.writeHead(200, { etag: isOwn ? `"${'0'.repeat(32)}"` : etagOf(body) }).end();
       return;
     }
     if (request.method === 'DELETE') {
@@ -134,7 +135,7 @@ export async function startFakeS3(): Promise<FakeS3> {
     const why = unreadable.get(key);
     if (why !== undefined) return refuse(403, why);
     const headers = Object.entries(found.metadata).map(([name, value]) => [`x-amz-meta-${name}`, value]);
-    const about = { etag: '"x"', 'content-length': found.body.length };
+    const about = { etag: etagOf(found.body), 'content-length': found.body.length };
     response.writeHead(200, { ...about, ...Object.fromEntries(headers) });
     if (trouble === 'hang in body') response.write(found.body.subarray(0, 1));
     else response.end(found.body);
@@ -183,6 +184,8 @@ export async function startFakeS3(): Promise<FakeS3> {
 
   return fake;
 }
+
+const etagOf = (body: Buffer): string => `"${createHash('md5').update(body).digest('hex')}"`;
 
 /** Without the frames of a signed or checked stream. */
 function bodyOf({ headers }: IncomingMessage, bytes: Buffer): Buffer {

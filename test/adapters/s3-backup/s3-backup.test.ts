@@ -225,6 +225,26 @@ describe('S3 backup', () => {
     await source.close();
   });
 
+  it('recovery: an object that somebody writes anew after it was read stays, and is sent by the next run', async () => {
+    const backup = createS3Backup(settings());
+    for (const id of ['1', '2']) await backup.store(backupEvent(id));
+    const source = createS3Source(settings());
+    await source.open(true);
+    const { value } = await source.read(2)[Symbol.asyncIterator]().next();
+    const { events } = value as StoredBatch;
+    const [changed] = events as [StoredEvent];
+    const metadata = s3.objects.get(changed.place)?.metadata ?? {};
+    const body = Buffer.from('{"eventId":"3"}');
+    s3.objects.set(changed.place, { body, metadata });
+    await source.done(events);
+    assert.deepEqual(
+      [...s3.objects.keys()].filter((key) => !key.includes('/recovered/')),
+      [changed.place],
+    );
+    assert.equal((await eventsOf(source)).length, 1);
+    await source.close();
+  });
+
   it('recovery: one object that cannot be had does not stop the others', async () => {
     const backup = createS3Backup(settings());
     for (const id of ['1', '2', '3']) await backup.store(backupEvent(id));

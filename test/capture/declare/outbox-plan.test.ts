@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { withOutbox } from '../../../src/capture/declare/declared-outbox.ts';
 import { makePlan, type PlanFields } from '../../../src/capture/declare/make-plan.ts';
+import { ownFailure } from '../../../src/capture/expression/failure.ts';
+import type { Selector } from '../../../src/capture/expression/selector.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
 
@@ -81,6 +83,13 @@ describe('the plan of a target with an outbox', () => {
   });
 
   const args = { payload: '#order' };
+  const swallowing: Selector = (call) => {
+    try {
+      return String(call.result);
+    } catch {
+      return 'none';
+    }
+  };
   const cases: [needsResult: boolean, what: string, fields: PlanFields][] = [
     [true, 'the payload is the return value', {}],
     [true, 'the payload is the return value, by its position', { payloadIndex: -1 }],
@@ -98,12 +107,34 @@ describe('the plan of a target with an outbox', () => {
     [true, 'when names it', { ...args, when: '#result != null' }],
     [true, 'a header names it', { ...args, headers: { a: '#order.a', b: '#result.b' } }],
     [true, 'the aggregate id names it', { ...args, outbox: { ...outbox, aggregateId: '#result.id' } }],
-    [true, 'a function may look at it', { payload: () => 1 }],
-    [true, 'a function for the aggregate id may', { ...args, outbox: { ...outbox, aggregateId: () => 1 } }],
+    [false, 'only the other way of an expression names it', { payload: '#order.ok ? #order.id : #result' }],
+    [false, 'a function does not look at it', { payload: (call) => ({ id: call.args[0] }) }],
+    [true, 'a function does', { payload: ({ result }) => ({ result }) }],
+    [true, 'a function does, and has an answer where it is not there', { payload: swallowing }],
+    [
+      false,
+      'a function for the aggregate id does not',
+      { ...args, outbox: { ...outbox, aggregateId: () => 1 } },
+    ],
+    [
+      true,
+      'a function for the aggregate id does',
+      { ...args, outbox: { ...outbox, aggregateId: swallowing } },
+    ],
   ];
   for (const [needsResult, what, fields] of cases)
     it(`${needsResult ? 'needs' : 'does not need'} the result where ${what}`, () => {
-      assert.equal(planOf({ outbox, ...fields }).outbox?.needsResult, needsResult);
+      const { when, payload, key, headers, outbox: own } = planOf({ outbox, ...fields });
+      const call = {
+        args: [{ id: 7, ok: true, a: 1, result: 1, items: [{ id: 1 }] }, { a: '1' }],
+        self: undefined,
+        get result(): unknown {
+          throw ownFailure(new SvcError('SVC_CAPTURE_RESULT_UNKNOWN', 'not known yet'));
+        },
+      };
+      const makeAll = () => [when, payload, key, headers, own?.aggregateId].map((make) => make?.(call));
+      if (needsResult) assert.throws(makeAll, { code: 'SVC_CAPTURE_RESULT_UNKNOWN' });
+      else makeAll();
     });
 });
 

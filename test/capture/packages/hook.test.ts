@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdtemp, realpath, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, realpath, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -66,6 +66,14 @@ const application = {
     tmpdir(); os.tmpdir(); createRequire(import.meta.url)('os').tmpdir(); createRequire(import.meta.url)('node:os').tmpdir();`,
   'wrong.cjs': `require('plain'); require('bundled'); require('bare-class'); require('factory').createClient();`,
   'wrong.mjs': `import 'plain'; import 'bundled'; import 'modern';`,
+  '.next/chunk.mjs': `
+    import { createRequire } from 'node:module';
+    const suffix = '-4d62399e06797e94';
+    (await import('import-only' + suffix)).send('o1');
+    (await import('dual' + suffix)).send('o1');
+    createRequire(import.meta.url)('dual' + suffix).send('o2');
+    (await import('sub' + suffix + '/mail')).send('o1');
+    (await import('@scope/pkg' + suffix)).send('o1');`,
   'nothing.cjs': '',
 };
 
@@ -154,6 +162,22 @@ describe('hookPackages', function () {
         assert.deepEqual((await run(main, [id])).calls, { [id]: 1 }, main);
     }
     assert.deepEqual((await run('builtin.mjs', ['node:os#tmpdir'])).calls, { 'node:os#tmpdir': 4 });
+  });
+
+  it('knows a package by its own package.json, where a link has another name', async () => {
+    // As Turbopack makes them for packages that stay out of the bundle.
+    const links = path.join(folder, '.next/node_modules');
+    await mkdir(path.join(links, '@scope'), { recursive: true });
+    for (const name of ['import-only', 'dual', 'sub', '@scope/pkg'])
+      await symlink(path.join(folder, 'node_modules', name), path.join(links, `${name}-4d62399e06797e94`));
+    const targets = ['import-only#send', 'dual#send', 'sub/mail#send', '@scope/pkg#send'];
+    const { calls } = await run('.next/chunk.mjs', targets);
+    assert.deepEqual(calls, {
+      'import-only#send': 1,
+      'dual#send': 2,
+      'sub/mail#send': 1,
+      '@scope/pkg#send': 1,
+    });
   });
 
   const wrong = [

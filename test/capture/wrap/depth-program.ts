@@ -7,7 +7,7 @@ import { recordingSlot } from '../recording-slot.ts';
 type Fn = (...args: number[]) => number;
 
 const { plan } = recordingSlot();
-const outbox = { aggregateType: 'order', aggregateId: () => '1', result: undefined, needsResult: false };
+const outbox = { aggregateType: 'order', aggregateId: () => '1', result: undefined };
 const captures: Record<string, (fn: Fn) => Fn> = {
   bare: (fn) => fn,
   captured: (fn) =>

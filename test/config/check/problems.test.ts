@@ -244,35 +244,46 @@ management:
     assert.deepEqual(loadCode({ broker: { backup: { s3Enabled: true, s3Bucket: 'b' } } }).problems, []);
   });
 
-  describe('features of later versions', () => {
-    it('give a warning', () => {
-      const loaded = loadCode({
-        serde: { schemaRegistryUrl: 'http://registry:8081' },
-      });
-      assert.deepEqual(loaded.problems, []);
-      assert.deepEqual(lines(loaded.warnings), [
-        'svc.serde.schema-registry-url: has no effect yet in this version (code).',
+  describe('svc.serde', () => {
+    const registry = { schemaRegistryUrl: 'http://registry:8081' };
+    const broker = { bootstrapServers: ['k:9092'] };
+    const ofAvro = (more: object) => loadCode({ broker, serde: { type: 'AVRO', ...registry, ...more } });
+
+    it('needs the address of a registry for AVRO', () => {
+      assert.deepEqual(lines(loadCode({ broker, serde: { type: 'AVRO' } }).problems), [
+        'svc.serde.schema-registry-url: is required when svc.serde.type is AVRO (code). Set svc.serde.schema-registry-url, such as http://localhost:8081.',
+      ]);
+      assert.deepEqual(ofAvro({}).problems, []);
+      assert.equal(ofAvro({ schemaRegistryUrl: 'registry' }).problems.length, 2);
+      assert.deepEqual(lines(loadCode({ serde: { type: 'AVRO', ...registry } }).problems), [
+        'svc.serde.type: must be JSON where events go to files (svc.broker.client: file) (code). Set svc.broker.bootstrap-servers, or the environment variable SVC_SERDE_TYPE=JSON.',
       ]);
     });
 
-    it('are checked already', () => {
-      assert.equal(loadCode({ serde: { schemaRegistryUrl: 'registry' } }).problems.length, 1);
+    it('warns of a registry that JSON does not ask', () => {
+      const loaded = loadCode({ serde: registry });
+      assert.deepEqual(loaded.problems, []);
+      assert.deepEqual(lines(loaded.warnings), [
+        'svc.serde.schema-registry-url: has no effect while svc.serde.type is JSON (code). Set svc.serde.type: AVRO.',
+      ]);
     });
 
-    it('say nothing where they ask for what happens anyway', () => {
-      const off = {
-        pii: { enabled: false },
-        serde: { type: 'JSON' },
-      };
-      assert.deepEqual([loadCode(off).problems, loadCode(off).warnings], [[], []]);
+    it('takes one way to sign in', () => {
+      const { problems } = ofAvro({ schemaRegistryUsername: 'u', schemaRegistryToken: 'hunter2' });
+      assert.deepEqual(lines(problems), [
+        'svc.serde.schema-registry-token: is a second way to sign in beside schema-registry-username (code). Keep one of them.',
+      ]);
     });
 
-    it('are mistakes where going on would break a promise', () => {
-      const loaded = loadCode({
-        serde: { type: 'AVRO' },
+    it('reads its files', () => {
+      const { problems } = ofAvro({
+        schemaRegistryCaFile: 'no-ca.pem',
+        schemas: { A: 'none.avsc', C: ['a', 'b'] },
       });
-      assert.deepEqual(lines(loaded.problems), [
-        'svc.serde.type: Avro is not yet available in this version, got a string (code). Use one of JSON.',
+      assert.deepEqual(lines(problems), [
+        'svc.serde.schema-registry-ca-file: names a file that cannot be read (ENOENT) (code). Correct the path or its rights.',
+        'svc.serde.schemas: of event type A names a file that cannot be read (ENOENT) (code). Name one file with an Avro schema (.avsc).',
+        'svc.serde.schemas: of event type C names more than one file (code). Name one file with an Avro schema (.avsc).',
       ]);
     });
   });

@@ -248,6 +248,22 @@ describe('configuration files', () => {
     });
   });
 
+  it('one of JSON with a thousand mistakes is read as quickly as one of YAML', () => {
+    const targets = Array.from({ length: 1_000 }, (_, n) => ({
+      module: './a.mjs',
+      function: `f${n}`,
+      evenType: 'e',
+    }));
+    const text = JSON.stringify({ svc: { broker: { client: 'file', topic: 'events' }, targets } }, null, 1);
+    const cpuMs = (name: string): number => {
+      const before = process.cpuUsage();
+      load({ [name]: text });
+      return process.cpuUsage(before).user / 1_000;
+    };
+    const [yaml, json] = [cpuMs('svc.config.yaml'), cpuMs('svc.config.json')];
+    assert.ok(json < 3 * yaml + 500, `${json} ms for JSON, ${yaml} ms for YAML`);
+  });
+
   it('that is empty, or only comments, says so and what is missing', () => {
     for (const text of ['', '\n# nothing\n', 'null', '---\n']) {
       const loaded = loadYaml(text);

@@ -2,7 +2,7 @@ import type { Files } from '../support/run-app.ts';
 import type { Library } from './library.ts';
 
 const orders = `
-import { outbox } from 'svc';
+import { outbox, publishEvent } from 'svc';
 import * as db from './database';
 
 export async function place(tx, id) {
@@ -38,6 +38,17 @@ export async function placeOwn(id, fails) {
   });
 }
 
+export const placeOwnByFunctions = publishEvent(
+  {
+    eventType: 'placeOwnByFunctions', payload: ({ args }) => ({ id: args[0] }),
+    outbox: { aggregateType: 'order', aggregateId: ({ args }) => args[0] },
+  },
+  async (id) => db.transaction(async (tx) => {
+    await db.insert(tx, id);
+    return { id };
+  }),
+);
+
 export async function placeOwnResult(id) {
   const { row } = await db.transaction(async (tx) => {
     await db.insert(tx, id);
@@ -69,7 +80,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import * as db from './database';
 import { outbox } from 'svc';
 import { connect, made, refuse } from './connect';
-import { announce, place, placeByHand, placeOpened, placeOwn, placeOwnResult, placeSlowly, placeTwo, slow } from './orders';
+import { announce, place, placeByHand, placeOpened, placeOwn, placeOwnByFunctions, placeOwnResult, placeSlowly, placeTwo, slow } from './orders';
 
 const eight = [0, 1, 2, 3, 4, 5, 6, 7];
 const fail = () => { throw new Error('thrown by the application'); };
@@ -126,6 +137,7 @@ const cases = {
     await place(undefined, 'beside-2').catch(() => {});
   }),
   own: () => placeOwn('own-1'),
+  'own-functions': () => placeOwnByFunctions('own-functions-1'),
   'own-result': () => placeOwnResult('own-result-1'),
   'own-rollback': () => placeOwn('own-rollback-1', true),
   'own-refused': () => placeOwn('own-refused-1'),

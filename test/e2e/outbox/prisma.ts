@@ -14,7 +14,7 @@ model Order {
 `;
 
 /** Prisma's command line asks for an engine that it has no use for here. */
-const generate = `
+export const generate = `
 import { execFileSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 
@@ -59,7 +59,8 @@ export const prisma: readonly Library[] = [
     build: generate,
     database: database('./generated/client'),
     hasNoBegin: true,
-    remark: 'Of `$transaction([…])` the results are not known before the COMMIT',
+    remark:
+      'A nested write outside of `$transaction()` opens one of its own: `result: transaction` is what it gives. Other writes there write by themselves. Of `$transaction([…])` the results are not known before the COMMIT',
   },
   {
     id: 'prisma-js',
@@ -71,6 +72,6 @@ export const prisma: readonly Library[] = [
     database: database('@prisma/client'),
     hasNoBegin: true,
     remark:
-      'With an `output` of its own this generator copies its runtime there, out of reach: transactions are followed through the driver only',
+      'Nested writes as above. With an `output` of its own this generator copies its runtime there, out of reach: transactions are followed through the driver only',
   },
 ];

@@ -70,6 +70,11 @@ export const transactionCases: readonly TransactionCase[] = [
   },
   { id: 'own', title: 'a function that opens its own transaction', rows: { 'own-1': 'both' } },
   {
+    id: 'own-functions',
+    title: 'functions make the event of a function that opens its own transaction',
+    rows: { 'own-functions-1': 'both' },
+  },
+  {
     id: 'own-result',
     title: 'result: transaction, what the callback of the own transaction returned',
     rows: { 'own-result-1': 'both' },

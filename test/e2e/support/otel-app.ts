@@ -47,34 +47,41 @@ const startSdk = (instrumentation: string): string => `
   const seen = async () => {
     await reader.forceFlush();
     const found = {};
+    const durations = {};
     for (const { scopeMetrics } of exporter.getMetrics())
-      for (const { scope, metrics } of scopeMetrics)
-        if (scope.name === 'svc') for (const { descriptor, dataPoints } of metrics) found[descriptor.name] = dataPoints.map(({ attributes, value }) => ({ attributes, value }));
-    return { spans, metrics: found };
+      for (const { scope, metrics } of scopeMetrics) for (const { descriptor, dataPoints } of metrics) {
+        if (scope.name === 'svc') found[descriptor.name] = dataPoints.map(({ attributes, value }) => ({ attributes, value }));
+        if (descriptor.name === 'db.client.operation.duration') durations[scope.name] = dataPoints.reduce((sum, { value }) => sum + value.count, 0);
+      }
+    return { spans, metrics: found, durations };
   };
   globalThis.sdkSeen = seen;
   globalThis.sdkInstrumentation = instrumentation;`;
 
 /**
  * An OpenTelemetry SDK as an application starts it, in a file of its own that each case imports, requires or preloads, with one
- * instrumentation: `className` of the package, made by the text `instrumentation`.
+ * instrumentation: `className` of the package, made by the text `instrumentation`. `more`: further ones, classes by their package.
  */
 export function sdkFiles(
   className: string,
   packageName: string,
   instrumentation: string,
+  more: Readonly<Record<string, string>> = {},
 ): Readonly<Record<string, string>> {
+  const classes = Object.entries({ [packageName]: className, ...more });
+  const made = Object.values(more).map((name) => `new ${name}()`);
+  const all = made.length === 0 ? instrumentation : `[${[instrumentation, ...made].join(', ')}]`;
   return {
     'sdk.mjs': `
     import { NodeSDK } from '@opentelemetry/sdk-node';
     import * as metrics from '@opentelemetry/sdk-metrics';
-    import { ${className} } from '${packageName}';
-    ${startSdk(instrumentation)}`,
+    ${classes.map(([from, name]) => `import { ${name} } from '${from}';`).join('\n')}
+    ${startSdk(all)}`,
     'sdk.cjs': `
     const { NodeSDK } = require('@opentelemetry/sdk-node');
     const metrics = require('@opentelemetry/sdk-metrics');
-    const { ${className} } = require('${packageName}');
-    ${startSdk(instrumentation)}`,
+    ${classes.map(([from, name]) => `const { ${name} } = require('${from}');`).join('\n')}
+    ${startSdk(all)}`,
   };
 }
 
@@ -99,6 +106,8 @@ export interface SdkSeen {
   readonly metrics: Readonly<
     Record<string, readonly { attributes: Record<string, string>; value: unknown }[]>
   >;
+  /** How many queries each instrumentation has measured (`db.client.operation.duration`). */
+  readonly durations: Readonly<Record<string, number>>;
 }
 
 export interface SeenSpan {

@@ -15,6 +15,8 @@ export interface TopicRecord {
 export interface AppOptions {
   /** Folder of an installed application, see `installPacked`: the case gets a fresh folder below it. */
   readonly app: string;
+  /** Where it runs. Default: a fresh folder below `app`. */
+  readonly folder?: string;
   /** Path below the folder of the case -> content. An object becomes JSON. */
   readonly files: Readonly<Record<string, string | object>>;
   /** Arguments of Node. Default: `--import svc/register main.mjs`. */
@@ -59,7 +61,7 @@ export async function endOf(options: AppOptions): Promise<AppEnd> {
 /** Starts an application that a test talks to. Whatever still runs at the end of the tests is killed. */
 export async function startApp(options: AppOptions): Promise<RunningApp> {
   const { node } = await subject();
-  const folder = freshFolder(options.app, 'case');
+  const folder = options.folder ?? freshFolder(options.app, 'case');
   writeFiles(
     folder,
     Object.fromEntries(

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClusterNode } from '../../../scripts/services/kafka-cluster.ts';
 import type { OwnDatabase } from '../../support/database.ts';
@@ -33,12 +34,19 @@ export interface OutboxFault {
   readonly databases?: readonly OutboxDatabaseName[];
   /** It takes all brokers away, for as long as `--outage` says, and so many rows must have waited then. */
   readonly outage?: { readonly leastBacklog: number };
+  /** Not among all of them: it takes as long as `--outage` says, and runs where `--only` names it. */
+  readonly onlyWhenNamed?: boolean;
   run(scene: OutboxScene): Promise<void>;
 }
 
 const kills = 20;
 /** The longest lease of a relay that has the usual settings, and a little. */
 const leaseMs = 18_000;
+
+/** Bytes that a process keeps in memory, on Linux. */
+function residentBytes(pid: number | undefined): number {
+  return Number(readFileSync(`/proc/${pid}/status`, 'utf8').match(/VmRSS:\s+(\d+)/)?.[1]) * 1_024;
+}
 
 export const outboxFaults: readonly OutboxFault[] = [
   {
@@ -133,6 +141,26 @@ export const outboxFaults: readonly OutboxFault[] = [
       await Promise.all(nodes.map((node) => node.ready()));
       say('all are back');
       await sleep(3_000);
+    },
+  },
+  {
+    on: 'outbox',
+    name: 'outbox-soak',
+    title: 'no fault: load for as long as --outage says, and the memory of both applications',
+    onlyWhenNamed: true,
+    async run({ apps, outageMs, pending, complain, say }) {
+      const megabytes = (): number[] => apps.map(({ pid }) => Math.round(residentBytes(pid) / 1e6));
+      const stepMs = Math.max(outageMs / 20, 1_000);
+      // Pools and caches have filled by then.
+      await sleep(stepMs * 2);
+      const early = megabytes();
+      say(`at first ${early.join(' and ')} MB`);
+      for (const endMs = Date.now() + stepMs * 18; Date.now() < endMs; await sleep(stepMs))
+        say(`${megabytes().join(' and ')} MB, ${await pending()} rows wait`);
+      const late = megabytes();
+      say(`at last ${late.join(' and ')} MB`);
+      if (late.some((size, at) => size > 2 * (early[at] as number)))
+        complain(`memory grew from ${early.join(' and ')} MB to ${late.join(' and ')} MB`);
     },
   },
 ];

@@ -27,9 +27,9 @@ describe('the text of /metrics', () => {
 
   const expected: Record<string, string> = {
     'svc_events_calls_total{eventType="ORDER_CREATED"}': '9',
-    'svc_events_published_total{eventType="ORDER_CREATED"}': '2',
+    'svc_events_published_total{eventType="ORDER_CREATED"}': '42',
     'svc_events_published_total{eventType="ORDER_CANCELLED"}': '1',
-    'svc_events_failed_total{eventType="ORDER_CREATED"}': '4',
+    'svc_events_failed_total{eventType="ORDER_CREATED"}': '6',
     'svc_events_failed_total{eventType="ORDER_CANCELLED"}': '0',
     'svc_events_dlq_total{eventType="ORDER_CREATED"}': '1',
     'svc_dlq_events_total{eventType="ORDER_CREATED"}': '1',
@@ -48,8 +48,9 @@ describe('the text of /metrics', () => {
     'svc_circuit_state{breaker="outbox"}': '2',
     svc_outbox_pending: '12',
     svc_outbox_oldest_pending_age_seconds: '1.5',
-    'svc_outbox_processed_total{outcome="published"}': '40',
-    'svc_outbox_processed_total{outcome="failed"}': '2',
+    'svc_outbox_processed_total{eventType="ORDER_CREATED",outcome="published"}': '40',
+    'svc_outbox_processed_total{eventType="ORDER_CREATED",outcome="failed"}': '2',
+    'svc_outbox_processed_total{eventType="ORDER_CANCELLED",outcome="failed"}': '0',
     svc_outbox_unconfirmed_total: '1',
     'svc_capture_targets{state="patched"}': '2',
     'svc_capture_targets{state="failed"}': '1',

@@ -1,4 +1,6 @@
 import sinon from 'sinon';
+import { createPublishDurations } from '../../../src/observe/durations.ts';
+import { createLedger } from '../../../src/observe/outcomes.ts';
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
 import type { RelaySettings } from '../../../src/outbox/relay/relay-settings.ts';
 import { createMemoryOutboxStore, type MemoryTable } from '../memory-outbox-store.ts';
@@ -15,10 +17,14 @@ export function onFakeTime({ table, partitions }: { table?: MemoryTable; partiti
   const store = createMemoryOutboxStore(nowMs, table);
   const broker = createFakeBroker(nowMs, partitions);
   const { lines, logger } = collectLines();
+  const counters = { ledger: createLedger(), durations: createPublishDurations() };
   return {
-    ...{ time, clock, store, broker, lines, logger },
+    ...{ time, clock, store, broker, lines, logger, counters },
     relay: (settings: Partial<RelaySettings> = {}, owner?: string) =>
-      relayOver({ store, broker, clock, logger, ...(owner === undefined ? {} : { owner }) }, settings),
+      relayOver(
+        { store, broker, clock, logger, counters, ...(owner === undefined ? {} : { owner }) },
+        settings,
+      ),
     insert: (...rows: OutboxRow[]) => store.insert(rows),
     /** `orders 0: 1,2` for each send, and the second it was at. */
     sends: () =>

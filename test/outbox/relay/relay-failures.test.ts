@@ -53,6 +53,45 @@ describe('relay: failures', () => {
     await relay.stop(1_000);
   });
 
+  it('counts each send in vain by its kind, and each row once, at the end that is marked in the table', async () => {
+    its.broker.reply = ({ atMs }) => (atMs < 5_000 ? away : undefined);
+    await its.insert(rowOf('a', 1), rowOf('b', 1));
+    const relay = its.relay({ circuitBreaker: false });
+    relay.start();
+    await its.time.tickAsync(3_000);
+    const { ledger, durations } = its.counters;
+    const sends = its.broker.sends.length;
+    assert.ok(sends > 1);
+    assert.equal(relay.state().consecutiveFailures, sends);
+    assert.equal(ledger.brokerErrors()[away.kind], sends);
+    assert.equal(ledger.snapshot().relayed, 0);
+    await its.time.tickAsync(60_000);
+    const { calls, published, relayed, gaveUp, inFlight } = ledger.snapshot();
+    assert.deepEqual([calls, published, inFlight, relayed, gaveUp], [0, 0, 0, 2, 0]);
+    assert.deepEqual([...durations.rows()].map(({ histogram: { count } }) => count).join(), '2');
+    await relay.stop(1_000);
+  });
+
+  it('writes and counts what fails while the failure of another is being written', async () => {
+    const { fail } = its.store;
+    its.store.fail = async (...written) => {
+      await fail(...written);
+      await new Promise((done) => setTimeout(done, 50));
+    };
+    its.broker.reply = async ({ records }) => {
+      if (records[0]?.headers.aggregateId === 'b') await new Promise((done) => setTimeout(done, 20));
+      return invalid;
+    };
+    its.broker.partitions = 4;
+    await its.insert(rowOf('a', 1), rowOf('b', 1));
+    const relay = its.relay({ maxRetries: 0 });
+    relay.start();
+    await its.time.tickAsync(2_000);
+    assert.equal((await its.store.read({ statuses: ['FAILED'] }, 0, 10)).length, 2);
+    assert.deepEqual([relay.state().processed.failed, its.counters.ledger.snapshot().gaveUp], [2, 2]);
+    await relay.stop(1_000);
+  });
+
   describe('a clock that Kafka does not take the time of', () => {
     const hourMs = 3_600_000;
     const sent = () => its.broker.stored.map(({ headers }) => `${headers.aggregateId}${headers.seq}`);

@@ -1,3 +1,5 @@
+import { createPublishDurations } from '../../../src/observe/durations.ts';
+import { createLedger } from '../../../src/observe/outcomes.ts';
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
 import { createRelay, type Relay, type RelayParts } from '../../../src/outbox/relay/relay.ts';
 import type { RelaySettings } from '../../../src/outbox/relay/relay-settings.ts';
@@ -112,6 +114,7 @@ export function relayOver(
     logger: collectLines().logger,
     isolate: (work) => work(),
     owner: `owner-${++lastOwner}`,
+    counters: { ledger: createLedger(), durations: createPublishDurations() },
     ...parts,
     settings: { ...usualSettings, ...settings },
   });

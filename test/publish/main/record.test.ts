@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { encodeRecordBatch } from '../../../src/adapters/kafka/records/record-batch.ts';
 import { bytesOf, toRecord } from '../../../src/publish/main/record.ts';
+import { jsonForm } from '../../../src/serialize/json.ts';
 import { event } from '../fake-cluster.ts';
 
 const atMs = Date.UTC(2026, 0, 2);
@@ -19,7 +20,7 @@ describe('the record of an event', () => {
   it('has the same bytes, and as many as it says, wherever they are written', () => {
     fc.assert(
       fc.property(text, text, fc.nat(50), (before, after, at) => {
-        const pieces = { beforePublishedAt: before, afterPublishedAt: [after, before, '}'] };
+        const pieces = { form: jsonForm, beforePublishedAt: before, afterPublishedAt: [after, before, '}'] };
         const record = toRecord({ ...event('1'), text: pieces }, atMs);
         const texts = [before, '2026-01-02T00:00:00.000Z', after, before, '}'];
         const expected = Buffer.concat(texts.map((piece) => Buffer.from(piece)));

@@ -1,6 +1,6 @@
-import { type PathRule, type PathStep, parseRulePath } from '../../ground/pii-rule.ts';
-import type { KeyFields } from '../schema/target.ts';
-import { printable } from './problem.ts';
+import { type PathRule, type PathStep, parseRulePath } from '../../../ground/pii-rule.ts';
+import type { KeyFields } from '../../schema/target.ts';
+import { printable } from '../problem.ts';
 
 const chain =
   /^#?[A-Za-z_$][\w$]*(?:\?\.|\.[A-Za-z_$][\w$]*|\[(?:\d+|'[^']*'|"[^"]*")\]|\?\.[A-Za-z_$][\w$]*)*$/;

@@ -1,6 +1,6 @@
-import { variableOf } from '../schema/option.ts';
-import type { CheckInput, CheckResult } from './check-input.ts';
-import type { Problem } from './problem.ts';
+import { variableOf } from '../../schema/option.ts';
+import type { CheckInput, CheckResult } from '../check-input.ts';
+import type { Problem } from '../problem.ts';
 
 const prefix = 'svc.broker.sasl.';
 const inTokens = (name: string): string => `${prefix}oauthbearer.${name}`;

@@ -1,6 +1,6 @@
-import { variableOf } from '../schema/option.ts';
-import type { CheckInput, CheckResult } from './check-input.ts';
-import type { Problem } from './problem.ts';
+import { variableOf } from '../../schema/option.ts';
+import type { CheckInput, CheckResult } from '../check-input.ts';
+import type { Problem } from '../problem.ts';
 
 const clients = ['kafkajs', 'platformatic'];
 /** What kafkajs would need a package of its own for, which nobody maintains. */

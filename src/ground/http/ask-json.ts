@@ -1,7 +1,9 @@
+// http/: one request to a service, and its answer.
+
 import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 
-export interface VaultRequest {
+export interface JsonRequest {
   readonly url: string;
   readonly method: 'GET' | 'POST';
   readonly headers: Readonly<Record<string, string>>;
@@ -10,22 +12,29 @@ export interface VaultRequest {
   readonly ca?: Buffer | undefined;
   /** From the first byte sent to the last one received. */
   readonly timeoutMs: number;
+  /** A longer answer is none. */
+  readonly longestAnswerBytes: number;
 }
 
-export interface VaultAnswer {
+export interface JsonAnswer {
   readonly status: number;
   /** What the JSON says; `undefined` for none. */
   readonly body: unknown;
 }
 
-/** Far more than any answer with a key. */
-const longestAnswerBytes = 65_536;
-
 /**
  * One request on a connection of its own; a redirect is an answer like any other. Rejects with an error that has a `code`:
  * `TIMEOUT`, `TOO_LARGE`, `NOT_JSON`, or the one of Node.
  */
-export function askVault({ url, method, headers, body, ca, timeoutMs }: VaultRequest): Promise<VaultAnswer> {
+export function askJson({
+  url,
+  method,
+  headers,
+  body,
+  ca,
+  timeoutMs,
+  longestAnswerBytes,
+}: JsonRequest): Promise<JsonAnswer> {
   const sent = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
   const open = url.startsWith('https:') ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {

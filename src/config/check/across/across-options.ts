@@ -1,14 +1,17 @@
+// across/: what options ask of each other, a file for each part of the configuration.
+
 import { accessSync, constants } from 'node:fs';
 import { resolve } from 'node:path';
-import { isLoopback } from '../../ground/addresses.ts';
-import { variableOf } from '../schema/option.ts';
-import type { TargetConfig } from '../schema/target.ts';
-import type { CheckInput, CheckResult } from './check-input.ts';
+import { isLoopback } from '../../../ground/addresses.ts';
+import { variableOf } from '../../schema/option.ts';
+import type { TargetConfig } from '../../schema/target.ts';
+import type { CheckInput, CheckResult } from '../check-input.ts';
+import type { Problem } from '../problem.ts';
+import { topicRequired } from '../validate.ts';
 import { checkKafkaClient } from './kafka-client.ts';
 import { checkPii } from './pii.ts';
-import type { Problem } from './problem.ts';
 import { checkSasl } from './sasl.ts';
-import { topicRequired } from './validate.ts';
+import { checkSerde } from './serde.ts';
 
 /** What options ask of each other. */
 export function checkAcrossOptions(input: CheckInput, targets: readonly TargetConfig[]): CheckResult {
@@ -87,7 +90,7 @@ export function checkAcrossOptions(input: CheckInput, targets: readonly TargetCo
       fix: 'Name a topic of its own, such as orders.events.dlq.v1',
     });
   }
-  const further = [checkKafkaClient(input), checkSasl(input), checkPii(input, targets)];
+  const further = [checkKafkaClient(input), checkSasl(input), checkSerde(input), checkPii(input, targets)];
   return {
     problems: [...problems, ...further.flatMap((each) => each.problems)],
     warnings: [...warnings, ...further.flatMap((each) => each.warnings)],

@@ -1,10 +1,10 @@
-import type { PathRule } from '../../ground/pii-rule.ts';
-import { variableOf } from '../schema/option.ts';
-import type { TargetConfig } from '../schema/target.ts';
-import type { CheckInput, CheckResult } from './check-input.ts';
-import type { Names } from './names.ts';
-import { type EncryptionKeyConfig, wrongKey } from './pii-keys.ts';
-import type { Problem } from './problem.ts';
+import type { PathRule } from '../../../ground/pii-rule.ts';
+import { variableOf } from '../../schema/option.ts';
+import type { TargetConfig } from '../../schema/target.ts';
+import type { CheckInput, CheckResult } from '../check-input.ts';
+import type { Names } from '../names.ts';
+import { type EncryptionKeyConfig, wrongKey } from '../pii-keys.ts';
+import type { Problem } from '../problem.ts';
 
 const crypto = 'svc.pii.crypto';
 const kms = 'svc.pii.kms';

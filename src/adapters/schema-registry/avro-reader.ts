@@ -1,0 +1,43 @@
+import { isolate } from '../../observe/isolate.ts';
+import { splitRecord } from '../../serialize/avro/avro.ts';
+import { createDecoder } from '../../serialize/avro/event-codec.ts';
+import { createSchemaRegistry, type SchemaRegistryOptions } from './schema-registry.ts';
+
+export type { SchemaRegistryOptions };
+
+/** Reads record values that svc, or anybody else, has written in the wire format of Confluent. */
+export interface AvroReader {
+  /**
+   * The envelope as JSON would have it: times as ISO 8601, a payload in a string parsed. Asks the registry for each schema once.
+   *
+   * @throws SvcError `SVC_SERIALIZE_NOT_AVRO` for bytes that are none, `SVC_SERIALIZE_SCHEMA_REFUSED` for an id that the
+   *   registry does not know, `SVC_SERIALIZE_REGISTRY_AWAY` where it cannot be asked now.
+   */
+  read<T = unknown>(value: Uint8Array): Promise<T>;
+}
+
+type Decoder = (bytes: Buffer) => unknown;
+
+/** Needs the package `avsc`. */
+export function createAvroReader(options: SchemaRegistryOptions): AvroReader {
+  const registry = createSchemaRegistry(options);
+  const decoders = new Map<number, Promise<Decoder>>();
+
+  function decoderOf(id: number): Promise<Decoder> {
+    let decoder = decoders.get(id);
+    if (decoder === undefined) {
+      decoder = isolate(() => registry.schemaOf(id)).then(createDecoder);
+      decoders.set(id, decoder);
+      // The next read asks again.
+      decoder.catch(() => decoders.delete(id));
+    }
+    return decoder;
+  }
+
+  return {
+    async read<T>(value: Uint8Array) {
+      const { id, body } = splitRecord(Buffer.from(value.buffer, value.byteOffset, value.byteLength));
+      return (await decoderOf(id))(body) as T;
+    },
+  };
+}

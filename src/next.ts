@@ -1,0 +1,65 @@
+import { relative } from 'node:path';
+import { loadChunk } from './ground/load-chunk.ts';
+import type * as Needed from './start/commands/needed-packages.ts';
+
+/** The part of Next.js' configuration that `withSvc` adds to. */
+interface NextSettings {
+  readonly serverExternalPackages?: readonly string[] | undefined;
+  readonly transpilePackages?: readonly string[] | undefined;
+  readonly outputFileTracingRoot?: string | undefined;
+  readonly turbopack?: { readonly root?: string | undefined } | undefined;
+  readonly outputFileTracingIncludes?: Readonly<Record<string, readonly string[]>> | undefined;
+}
+
+/** `next.config.*` exports an object, or a function that makes one. */
+type NextConfig = object | ((...args: never[]) => object | Promise<object>);
+
+/**
+ * `svc/next`: keeps svc, the database drivers and ORMs that it follows, and packages that targets name out of Next.js' bundle, and
+ * has svc and all that it loads copied into `output: 'standalone'`, the configuration file included.
+ *
+ * @example
+ * ```ts
+ * // next.config.ts
+ * import { withSvc } from 'svc/next';
+ *
+ * export default withSvc({ output: 'standalone' });
+ * ```
+ */
+export function withSvc<Config extends NextConfig>(config: Config = {} as Config): Config {
+  if (typeof config !== 'function') return added(config);
+  const make = config as (...args: unknown[]) => object | Promise<object>;
+  return (async (...args: unknown[]) => added(await make(...args))) as unknown as Config;
+}
+
+function added<Settings extends object>(settings: Settings): Settings {
+  const {
+    serverExternalPackages = [],
+    transpilePackages = [],
+    outputFileTracingRoot,
+    outputFileTracingIncludes = {},
+    turbopack,
+  } = settings as NextSettings;
+  const { neededPackages } = loadChunk(
+    import.meta.url,
+    './start/commands/needed-packages.ts',
+  ) as typeof Needed;
+  const directory = process.cwd();
+  const { unbundled, folders, files } = neededPackages(directory, outputFileTracingRoot ?? turbopack?.root);
+  const globOf = (path: string) => relative(directory, path).replaceAll('\\', '/');
+  const includes = [...folders.map((folder) => `${globOf(folder)}/${loadable}`), ...files.map(globOf)];
+  // Next.js does not start with a package that stands in both.
+  const external = unbundled.filter((name) => !transpilePackages.includes(name));
+  return {
+    ...settings,
+    serverExternalPackages: [...new Set([...serverExternalPackages, ...external])],
+    outputFileTracingIncludes: {
+      ...outputFileTracingIncludes,
+      [everyRoute]: [...(outputFileTracingIncludes[everyRoute] ?? []), ...includes],
+    },
+  };
+}
+
+const everyRoute = '/**';
+/** Neither documentation nor types. */
+const loadable = '**/*.{js,cjs,mjs,json,node,wasm}';

@@ -1,0 +1,241 @@
+import { SvcError } from '../../ground/errors.ts';
+import { type AvroType, loadAvsc } from './avsc.ts';
+import { logicalOptions } from './logical-types.ts';
+import { notPlain } from './plain-json.ts';
+import {
+  type AvroSchema,
+  headFields,
+  partOf,
+  recordName,
+  recordSchema,
+  tailFields,
+} from './record-schema.ts';
+
+/** An envelope as its record has it. Times in milliseconds since the epoch. */
+export interface AvroEvent {
+  readonly eventId: string;
+  readonly eventType: string;
+  readonly occurredAt: number;
+  readonly severity: string;
+  readonly metadata: {
+    readonly source: object;
+    readonly actor: object;
+    readonly trace: object;
+    readonly correlationId: string | null;
+    readonly clientIp: string | null;
+    readonly tags: Readonly<Record<string, string>>;
+  };
+  readonly payload: AvroPayload;
+}
+
+/** Each is asked for at most once, and only where the schema needs it. */
+export interface AvroPayload {
+  readonly json: () => string;
+  /** The same as JSON would give it back; `notPlain` where that is not known without `json`. Left out: never known. */
+  readonly plain?: () => unknown;
+}
+
+/** The bytes of a record around `publishedAt`, a character for each (`latin1`). */
+export interface AvroText {
+  readonly head: string;
+  readonly tail: string;
+}
+
+/** One record schema, and what writes and reads it. */
+export interface EventCodec {
+  readonly eventType: string;
+  /** Full name of the record. */
+  readonly name: string;
+  /** As JSON, as it is registered. */
+  readonly schema: string;
+  /** Throws `SVC_SERIALIZE_SCHEMA_MISFIT` for a payload that does not fit, with the path of the field. */
+  encode(event: AvroEvent): AvroText;
+  /** The envelope out of a record without its prefix. */
+  decode(bytes: Buffer): unknown;
+}
+
+/** Magic byte, and four bytes of the schema's id. */
+export const prefixBytes = 5;
+
+export function prefixOf(id: number): string {
+  const prefix = Buffer.alloc(prefixBytes);
+  prefix.writeUInt32BE(id, 1);
+  return prefix.toString('latin1');
+}
+
+/** A long of Avro: zigzag, then seven bits a byte. */
+export function timeText(ms: number): string {
+  let rest = BigInt.asUintN(64, (BigInt(ms) << 1n) ^ (BigInt(ms) >> 63n));
+  let text = '';
+  while (rest > 0x7fn) {
+    text += String.fromCharCode(Number(rest & 0x7fn) | 0x80);
+    rest >>= 7n;
+  }
+  return text + String.fromCharCode(Number(rest));
+}
+
+/** @param payload the schema of a typed payload; left out, the payload is JSON in a string */
+export function createEventCodec(eventType: string, payload?: AvroSchema): EventCodec {
+  const isText = payload === undefined;
+  const schema = recordSchema(eventType, payload ?? 'string');
+  const head = compiled(partOf(eventType, headFields.map(plainTime)));
+  const tail = compiled(
+    partOf(eventType, tailFields(payload === undefined ? 'string' : forWriting(payload))),
+  );
+  const payloadOf = ({ json, plain }: AvroPayload): unknown => {
+    if (isText) return json();
+    const known = plain?.() ?? notPlain;
+    return known === notPlain ? JSON.parse(json()) : known;
+  };
+  // First: a schema that is none has its own message.
+  const decode = decoderOf(compiled(schema));
+  return {
+    eventType,
+    name: recordName(eventType),
+    schema: JSON.stringify(schema),
+    encode(event) {
+      const { severity, metadata, payload } = event;
+      return {
+        head: textOf(head, event),
+        tail: textOf(tail, { severity, metadata, payload: payloadOf(payload) }),
+      };
+    },
+    decode,
+  };
+}
+
+/** What reads records of a schema: into an envelope as JSON has it. Throws `SVC_SERIALIZE_NOT_AVRO` where the schema is none. */
+export function createDecoder(schema: string): (bytes: Buffer) => unknown {
+  let type: AvroType;
+  try {
+    type = compiled(JSON.parse(schema));
+  } catch (error) {
+    if (error instanceof SvcError) throw error;
+    throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'its schema is none of Avro');
+  }
+  return decoderOf(type);
+}
+
+function decoderOf(type: AvroType): (bytes: Buffer) => unknown {
+  const fields = (type as { fields?: readonly { name: string; type: AvroType }[] }).fields ?? [];
+  const isText = fields.some((field) => field.name === 'payload' && field.type.typeName === 'string');
+  return (bytes) => {
+    let record: Record<string, unknown>;
+    try {
+      record = { ...(type.fromBuffer(bytes) as object) };
+    } catch {
+      // Its message holds values.
+      throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'the bytes end early, or are of another schema');
+    }
+    const { payload } = record;
+    if (!isText || typeof payload !== 'string') return record;
+    try {
+      return { ...record, payload: JSON.parse(payload) };
+    } catch {
+      throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'its payload is no JSON text');
+    }
+  };
+}
+
+function compiled(schema: AvroSchema): AvroType {
+  const { Type } = loadAvsc();
+  return Type.forSchema(schema as Parameters<typeof Type.forSchema>[0], {
+    ...logicalOptions(),
+    omitRecordMethods: true,
+  });
+}
+
+let shared: Buffer | undefined;
+const sharedBytes = 65_536;
+
+function textOf(type: AvroType, value: unknown): string {
+  shared ??= Buffer.allocUnsafe(sharedBytes);
+  try {
+    const end = type.encode(value, shared, 0);
+    if (end >= 0) return shared.toString('latin1', 0, end);
+    return type.toBuffer(value).toString('latin1');
+  } catch {
+    throw misfit(type, value);
+  }
+}
+
+function misfit(type: AvroType, value: unknown): SvcError {
+  let path: readonly string[] = [];
+  let wanted = '';
+  try {
+    type.isValid(value, {
+      errorHook(where, _, expected) {
+        [path, wanted] = [[...where], nameOf(expected)];
+        throw new Error('the first is enough');
+      },
+    });
+  } catch {
+    // What is wrong stands in `path`.
+  }
+  const says = wanted === '' ? 'does not fit' : `is no ${wanted}`;
+  return new SvcError(
+    'SVC_SERIALIZE_SCHEMA_MISFIT',
+    `the payload does not fit its Avro schema: ${shownPath(path, type)} ${says}`,
+  );
+}
+
+/** `logical:date` is a date, a union `union:unwrapped`. */
+function nameOf({ typeName, underlyingType }: AvroType & { readonly underlyingType?: AvroType }): string {
+  const [name = '', logical = ''] = typeName.split(':');
+  if (name !== 'logical') return name;
+  return logical === 'undefined' ? (underlyingType?.typeName ?? '') : logical;
+}
+
+/** Names of fields and positions; a name in a map is the event's own and may be a value. */
+function shownPath(path: readonly string[], top: AvroType): string {
+  let shown = '';
+  let type: Fielded | undefined = top as Fielded;
+  for (const part of path) {
+    const field: { name: string; type: Fielded } | undefined = type?.fields?.find(
+      ({ name }) => name === part,
+    );
+    if (field !== undefined) shown += shown === '' ? part : `.${part}`;
+    else shown += type?.itemsType === undefined ? '.*' : `[${part}]`;
+    type = unionBranch(field?.type ?? type?.itemsType ?? type?.valuesType);
+  }
+  return shown || 'it';
+}
+
+interface Fielded {
+  readonly typeName: string;
+  readonly fields?: readonly { readonly name: string; readonly type: Fielded }[];
+  readonly itemsType?: Fielded;
+  readonly valuesType?: Fielded;
+  readonly types?: readonly Fielded[];
+}
+
+/** Of a union the branch that has something inside. */
+function unionBranch(type: Fielded | undefined): Fielded | undefined {
+  return type?.types?.find((each) => each.fields ?? each.itemsType ?? each.valuesType) ?? type;
+}
+
+/** Head and tail are put together from ready numbers. */
+function plainTime(field: object): object {
+  const { type } = field as { type: unknown };
+  return typeof type === 'object' ? { ...field, type: 'long' } : field;
+}
+
+/** A field that may be null may be left out as well, as in JSON: the bytes are the same. */
+function forWriting(schema: AvroSchema): AvroSchema {
+  if (Array.isArray(schema)) return schema.map(forWriting);
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const { fields, items, values, type } = schema as Readonly<Record<string, AvroSchema>>;
+  return {
+    ...schema,
+    ...(items !== undefined && { items: forWriting(items) }),
+    ...(values !== undefined && { values: forWriting(values) }),
+    ...(typeof type === 'object' && { type: forWriting(type) }),
+    ...(Array.isArray(fields) && {
+      fields: fields.map((field: object) => {
+        const { type: of } = field as { type: AvroSchema };
+        const mayBeNull = Array.isArray(of) && of[0] === 'null' && !('default' in field);
+        return { ...field, type: forWriting(of), ...(mayBeNull && { default: null }) };
+      }),
+    }),
+  };
+}

@@ -1,0 +1,68 @@
+import { resolve } from 'node:path';
+import type { Config } from '../../config/config.ts';
+import { systemClock } from '../../ground/clock.ts';
+import { isolate } from '../../observe/isolate.ts';
+import type { Logger } from '../../observe/logger.ts';
+import { createAvroSerializer } from '../../serialize/avro/avro.ts';
+import { createCodecs } from '../../serialize/avro/codecs.ts';
+import type { EventCodec } from '../../serialize/avro/event-codec.ts';
+import { createSchemaIds } from '../../serialize/avro/schema-ids.ts';
+import type { SchemaRegistry } from '../../serialize/avro/schema-registry.ts';
+import { openSchemaRegistry } from '../adapters.ts';
+import { eventTypeOf } from '../plans.ts';
+import { encodingBroker } from './encoding-broker.ts';
+import type { Serde } from './serde.ts';
+
+/** Avro with the registry of a configuration. */
+export function openAvro(config: Config, logger: Logger): Serde {
+  const { subjectNameStrategy: strategy, autoRegister, onRegistryUnavailable } = config.serde;
+  const where = onRegistryUnavailable === 'wait' ? 'wait for it' : 'go to the backup';
+  const codecOf = codecsOf(config);
+  const ids = createSchemaIds({
+    ...{ registry: openRegistry(config), strategy, autoRegister, clock: systemClock },
+    onAway: (message) => logger.error(`serde: events whose schema id is not known yet ${where}: ${message}`),
+    onBack: () => logger.info('serde: the schema registry answers again'),
+    onRefused: ({ code, message }) => logger.error(`serde: ${message}`, { code }),
+  });
+  const mayWait = !config.outbox.enabled || config.outbox.publisherEnabled;
+  return {
+    serializer: createAvroSerializer({ codecOf, ids, mayWait }),
+    sends: (broker, givesUp = false) => encodingBroker(broker, { codecOf, ids }, givesUp),
+    prepare() {
+      for (const target of config.targets) {
+        try {
+          ids.ask(codecOf(eventTypeOf(target)), target.topic ?? config.broker.topic).catch(() => {});
+        } catch (error) {
+          logger.error(`serde: ${(error as Error).message}`);
+        }
+      }
+    },
+  };
+}
+
+/** Its requests are svc's own work. */
+export function openRegistry({ serde }: Config): SchemaRegistry {
+  const registry = openSchemaRegistry({
+    url: serde.schemaRegistryUrl ?? '',
+    username: serde.schemaRegistryUsername,
+    password: serde.schemaRegistryPassword,
+    token: serde.schemaRegistryToken,
+    tokenFile: serde.schemaRegistryTokenFile,
+    caFile: serde.schemaRegistryCaFile,
+  });
+  return {
+    address: serde.schemaRegistryUrl ?? '',
+    register: (subject) => isolate(async () => (await registry()).register(subject)),
+    lookUp: (subject) => isolate(async () => (await registry()).lookUp(subject)),
+    isCompatible: (subject) => isolate(async () => (await registry()).isCompatible(subject)),
+    schemaOf: (id) => isolate(async () => (await registry()).schemaOf(id)),
+  };
+}
+
+/** With the files of `svc.serde.schemas`. */
+export function codecsOf({ serde: { schemas }, baseDir }: Config): (eventType: string) => EventCodec {
+  return createCodecs((eventType) => {
+    const file = schemas?.[eventType]?.[0];
+    return file === undefined ? undefined : resolve(baseDir, file);
+  });
+}

@@ -1,0 +1,30 @@
+// serde/: the form of record values, as `svc.serde` says.
+
+import type { Config } from '../../config/config.ts';
+import { loadChunk } from '../../ground/load-chunk.ts';
+import type { Logger } from '../../observe/logger.ts';
+import type { Broker } from '../../publish/broker.ts';
+import { jsonSerializer } from '../../serialize/json.ts';
+import type { Serializer } from '../../serialize/serializer.ts';
+
+export interface Serde {
+  readonly serializer: Serializer;
+  /**
+   * A broker that sends no record in another form: what still waits for its schema is encoded first.
+   * `givesUp`: where the registry is away it fails for good, else it may be tried again.
+   */
+  sends(broker: Broker, givesUp?: boolean): Broker;
+  /** Gets what the first events need, aside. */
+  prepare(): void;
+}
+
+const json: Serde = { serializer: jsonSerializer, sends: (broker) => broker, prepare() {} };
+
+/** JSON loads nothing of Avro. */
+export function openSerde(config: Config, logger: Logger): Serde {
+  if (config.serde.type === 'JSON') return json;
+  const { openAvro } = loadChunk(import.meta.url, './open-avro.ts') as {
+    openAvro(config: Config, logger: Logger): Serde;
+  };
+  return openAvro(config, logger);
+}

@@ -1,0 +1,74 @@
+import type { Bench } from '../../scripts/bench.ts';
+import { createEnvelopeBuilder } from '../../src/envelope/build.ts';
+import { createTemplate } from '../../src/envelope/template.ts';
+import { createSealer } from '../../src/protect/keys/create-sealer.ts';
+import { compilePolicy } from '../../src/protect/marks/policy.ts';
+import { createProtector } from '../../src/protect/protect.ts';
+import { valueBytesOf } from '../../src/publish/main/record.ts';
+import { createAvroSerializer } from '../../src/serialize/avro/avro.ts';
+import { createEventCodec } from '../../src/serialize/avro/event-codec.ts';
+import type { AvroSchema } from '../../src/serialize/avro/record-schema.ts';
+import { jsonSerializer } from '../../src/serialize/json.ts';
+import type { Serializer } from '../../src/serialize/serializer.ts';
+import { measure } from './measure.ts';
+import { payload } from './payload.ts';
+
+const eventType = 'ORDER_CREATED';
+const record = (name: string, fields: Readonly<Record<string, AvroSchema>>): AvroSchema => ({
+  ...{ type: 'record', name },
+  fields: Object.entries(fields).map(([field, type]) => ({ name: field, type })),
+});
+const arrayOf = (items: AvroSchema): AvroSchema => ({ type: 'array', items });
+
+const schema = record('Order', {
+  orderId: 'string',
+  customer: record('Customer', { id: 'string', name: 'string', email: 'string', phones: arrayOf('string') }),
+  address: record('Address', { street: 'string', city: 'string', zip: 'string', country: 'string' }),
+  items: arrayOf(record('Item', { sku: 'string', title: 'string', quantity: 'int', price: 'double' })),
+  total: 'double',
+  currency: 'string',
+  note: 'string',
+  createdAt: { type: 'long', logicalType: 'timestamp-millis' },
+  flags: arrayOf(['null', 'boolean']),
+});
+
+function avro(payloadSchema?: AvroSchema): Serializer {
+  const codec = createEventCodec(eventType, payloadSchema);
+  const ids = { known: () => 1, ask: async () => 1 };
+  return createAvroSerializer({ codecOf: () => codec, ids, mayWait: true });
+}
+
+/** From the call to the bytes of the record: the way that both forms share is in it. */
+export const bench: Bench = async (progress) => {
+  const template = createTemplate({
+    ...{ eventType, severity: 'INFO' },
+    source: { serviceName: 'orders', serviceVersion: '1.4.0', hostname: 'orders-7d9f' },
+  });
+  const origin = { userId: 'u-1', sessionId: 's-1', correlationId: 'c-1', clientIp: '10.0.0.1', tags: null };
+  const build = createEnvelopeBuilder({ readOrigin: () => origin });
+  const trace = { traceId: 'a'.repeat(32), spanId: 'b'.repeat(16), parentSpanId: null };
+  const policy = compilePolicy([]);
+  const protect = createProtector({ policyOf: () => policy, sealer: createSealer({ keys: [], salt: 's' }) });
+  const bytesOf = (serializer: Serializer) => (): Buffer => {
+    const envelope = protect(build('281474976710656', template, payload, trace, 1_780_000_000_000));
+    const text = serializer.serialize(envelope, 'orders');
+    return valueBytesOf(
+      { eventId: '1', eventType, topic: undefined, key: 'k', headers: {}, text },
+      1_780_000_000_123,
+    );
+  };
+  const json = bytesOf(jsonSerializer);
+  const cases = { 'avro-text': bytesOf(avro()), 'avro-typed': bytesOf(avro(schema)) };
+  progress(`us per event, Node ${process.version}`);
+  return [
+    { case: 'json', value: measure(json, json).value, unit: 'us' },
+    { case: 'json-bytes', value: json().length, unit: 'bytes' },
+    ...Object.entries(cases).flatMap(([name, run]) => [
+      { case: name, unit: 'us', against: 'json', ...measure(run, json) },
+      {
+        ...{ case: `${name}-bytes`, value: run().length, unit: 'bytes', against: 'json' },
+        ratio: Number((run().length / json().length).toFixed(2)),
+      },
+    ]),
+  ];
+};

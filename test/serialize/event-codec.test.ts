@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import {
+  type AvroEvent,
+  createEventCodec,
+  prefixOf,
+  timeText,
+} from '../../src/serialize/avro/event-codec.ts';
+import { notPlain, plainJson } from '../../src/serialize/avro/plain-json.ts';
+import type { AvroSchema } from '../../src/serialize/avro/record-schema.ts';
+import { recordName } from '../../src/serialize/avro/record-schema.ts';
+
+const atMs = Date.UTC(2026, 10, 24);
+const eventWith = (payload: unknown): AvroEvent => ({
+  ...{ eventId: '1', eventType: 'T', occurredAt: atMs, severity: 'INFO' },
+  metadata: {
+    source: { serviceName: 'orders', serviceVersion: null, hostname: null },
+    actor: { userId: 'ü', sessionId: null },
+    trace: { traceId: null, spanId: null, parentSpanId: null },
+    ...{ correlationId: null, clientIp: null, tags: {} },
+  },
+  payload: { json: () => JSON.stringify(payload), plain: () => plainJson(payload, []) },
+});
+
+function passedThrough(payload: unknown, schema?: AvroSchema): unknown {
+  const codec = createEventCodec('T', schema);
+  const { head, tail } = codec.encode(eventWith(payload));
+  const bytes = Buffer.from(head + timeText(atMs) + tail, 'latin1');
+  return JSON.parse(JSON.stringify((codec.decode(bytes) as { payload: unknown }).payload));
+}
+
+const record = (...fields: [string, AvroSchema][]): AvroSchema => ({
+  type: 'record',
+  name: 'P',
+  fields: fields.map(([name, type]) => ({ name, type })),
+});
+
+describe('events as records of Avro', () => {
+  it('carry any payload as JSON text, however large', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        assert.deepEqual(passedThrough(value), JSON.parse(JSON.stringify(value)));
+      }),
+      { numRuns: 200 },
+    );
+    const large = { text: 'é漢😀'.repeat(50_000) };
+    assert.deepEqual(passedThrough(large), large);
+  });
+
+  it('write times as Avro does, before 1970 as well', () => {
+    const bytes = (ms: number) => [...Buffer.from(timeText(ms), 'latin1')];
+    assert.deepEqual(bytes(0), [0]);
+    assert.deepEqual(bytes(-1), [1]);
+    assert.deepEqual(bytes(1), [2]);
+    assert.deepEqual(bytes(63), [126]);
+    assert.deepEqual(bytes(64), [128, 1]);
+    assert.deepEqual(bytes(-65), [129, 1]);
+    assert.deepEqual([...Buffer.from(prefixOf(2 ** 32 - 1), 'latin1')], [0, 255, 255, 255, 255]);
+  });
+
+  it('have names that Avro allows', () => {
+    assert.equal(recordName('order.created'), 'svc.events.order_created');
+    assert.equal(recordName('2nd'), 'svc.events._2nd');
+    assert.equal(recordName(''), 'svc.events._');
+  });
+
+  const decimal = { type: 'bytes', logicalType: 'decimal', precision: 5, scale: 2 };
+  const fixed = { ...decimal, type: 'fixed', name: 'F', size: 2 };
+  const cases: [what: string, type: AvroSchema, given: unknown, read: unknown][] = [
+    [
+      'a time as text',
+      { type: 'long', logicalType: 'timestamp-millis' },
+      '2026-11-24T01:02:03.004Z',
+      '2026-11-24T01:02:03.004Z',
+    ],
+    ['a time as number', { type: 'long', logicalType: 'timestamp-millis' }, -1, '1969-12-31T23:59:59.999Z'],
+    [
+      'microseconds',
+      { type: 'long', logicalType: 'timestamp-micros' },
+      '2026-11-24T01:02:03.004Z',
+      '2026-11-24T01:02:03.004Z',
+    ],
+    ['a day', { type: 'int', logicalType: 'date' }, '1969-12-31', '1969-12-31'],
+    ['a time of day', { type: 'int', logicalType: 'time-millis' }, '23:59:59.9', '23:59:59.900'],
+    [
+      'a time of day in microseconds',
+      { type: 'long', logicalType: 'time-micros' },
+      '00:00',
+      '00:00:00.000000',
+    ],
+    ['the largest decimal', decimal, '999.99', '999.99'],
+    ['the smallest decimal', decimal, -999.99, '-999.99'],
+    ['zeros behind a decimal', decimal, '1.5000', '1.50'],
+    ['the largest fixed decimal', fixed, '327.67', '327.67'],
+    ['the smallest fixed decimal', fixed, '-327.68', '-327.68'],
+    ['a union', ['null', 'string', decimal], null, null],
+    ['the largest long', 'long', 2 ** 53 - 2, 2 ** 53 - 2],
+    ['a uuid', { type: 'string', logicalType: 'uuid' }, 'any', 'any'],
+    ['bytes', 'bytes', Buffer.from([0, 255]), { type: 'Buffer', data: [0, 255] }],
+    ['an enum', { type: 'enum', name: 'E', symbols: ['A', 'B'] }, 'B', 'B'],
+  ];
+  for (const [what, type, given, read] of cases)
+    it(`take ${what}`, () => {
+      assert.deepEqual(passedThrough({ a: given }, record(['a', type])), { a: read });
+    });
+
+  const misfits: [what: string, type: AvroSchema, given: unknown, says: string][] = [
+    ['one digit too many', decimal, '1000.00', 'payload.a is no decimal'],
+    ['a decimal that would be rounded', decimal, '0.001', 'payload.a is no decimal'],
+    ['a decimal of too many bytes', fixed, '327.68', 'payload.a is no decimal'],
+    ['a decimal that is none', decimal, '1e3', 'payload.a is no decimal'],
+    [
+      'a time that is none',
+      { type: 'long', logicalType: 'timestamp-millis' },
+      'hunter2',
+      'payload.a is no timestamp-millis',
+    ],
+    ['a day with a half', { type: 'int', logicalType: 'date' }, 0.5, 'payload.a is no date'],
+    ['a long that is not safe', 'long', 2 ** 53 - 1, 'payload.a is no long'],
+    ['an int of 33 bits', 'int', 2 ** 31, 'payload.a is no int'],
+    ['text for bytes', 'bytes', 'hunter2', 'payload.a is no bytes'],
+    [
+      'a symbol that is not there',
+      { type: 'enum', name: 'E', symbols: ['A'] },
+      'hunter2',
+      'payload.a is no enum',
+    ],
+    ['what is in no branch', ['null', 'int'], 'hunter2', 'payload.a is no union'],
+    ['a value in a map', { type: 'map', values: 'int' }, { hunter2: 'x' }, 'payload.a.* is no int'],
+    [
+      'an element',
+      { type: 'array', items: { ...(record(['b', 'int']) as object), name: 'Q' } },
+      [{ b: 1 }, { b: 'hunter2' }],
+      'payload.a[1].b is no int',
+    ],
+    ['what is missing', 'string', undefined, 'payload.a is no string'],
+  ];
+  for (const [what, type, given, says] of misfits)
+    it(`refuse ${what}, with the path and without the value`, () => {
+      const message = `the payload does not fit its Avro schema: ${says}`;
+      assert.throws(() => passedThrough({ a: given }, record(['a', type])), {
+        code: 'SVC_SERIALIZE_SCHEMA_MISFIT',
+        message,
+      });
+    });
+
+  it('take a plain payload as its JSON would give it back, and know what is not plain', () => {
+    const plain = fc.anything({
+      withDate: true,
+      withNullPrototype: true,
+      withSparseArray: true,
+      withBigInt: true,
+    });
+    fc.assert(
+      fc.property(plain, (value) => {
+        const copy = plainJson(value, []);
+        if (copy !== notPlain) assert.deepEqual(copy, JSON.parse(JSON.stringify(value)));
+      }),
+      { numRuns: 500 },
+    );
+    for (const odd of [
+      'ENC(x)',
+      '\\ENC(x)',
+      'HASH(x)',
+      Number.NaN,
+      new Date(),
+      { toJSON: () => 1 },
+      [undefined],
+      new Map(),
+      1n,
+    ])
+      assert.equal(plainJson({ odd }, []), notPlain);
+    assert.deepEqual(plainJson({ a: 'ENC(x)', b: undefined }, ['ENC(x)']), { a: 'ENC(x)' });
+    let deep: object = {};
+    for (let level = 0; level < 64; level++) deep = { deep };
+    assert.notEqual(plainJson(deep, []), notPlain);
+    assert.equal(plainJson({ deep }, []), notPlain);
+  });
+
+  it('may leave out what may be null, and write what has a default', () => {
+    const schema = {
+      type: 'record',
+      name: 'P',
+      fields: [
+        { name: 'a', type: ['null', 'string'] },
+        { name: 'b', type: 'int', default: 7 },
+        {
+          name: 'c',
+          type: { type: 'array', items: { ...(record(['d', ['null', 'int']]) as object), name: 'Q' } },
+        },
+      ],
+    };
+    assert.deepEqual(passedThrough({ c: [{}] }, schema), { a: null, b: 7, c: [{ d: null }] });
+  });
+});
