@@ -1,6 +1,6 @@
 import { type Clock, inTime } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
-import { createQuietLog, type QuietLog } from '../../observe/quiet-log.ts';
+import type { QuietLog } from '../../observe/quiet-log.ts';
 import type { Broker } from '../../publish/broker.ts';
 import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
 import { partitionOf } from '../../publish/main/partitioner.ts';
@@ -115,10 +115,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
 
   const results = createSendResults({
     ...{ broker: options.broker, counts, topics, partitions, breaker, logger, say, settings },
-    refusals: options.refusals,
-    sayError: createQuietLog(logger, clock),
-    settle,
-    spendRetry,
+    ...{ refusals: options.refusals, clock, settle, spendRetry },
     onSendFailed: options.counters.ledger.brokerFailed,
     onStored: () => {
       lastSuccessMs = clock.monotonic();

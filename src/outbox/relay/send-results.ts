@@ -1,6 +1,6 @@
-import { inTime } from '../../ground/clock.ts';
+import { type Clock, inTime } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
-import type { QuietLog } from '../../observe/quiet-log.ts';
+import { createQuietLog, type QuietLog } from '../../observe/quiet-log.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../../publish/broker.ts';
 import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
 import { afterRetries } from '../../publish/main/retry.ts';
@@ -24,8 +24,7 @@ export interface SendResultsOptions {
   readonly breaker: RelayBreaker;
   readonly logger: Logger;
   readonly say: QuietLog;
-  /** For what nobody mends but an operator. */
-  readonly sayError: QuietLog;
+  readonly clock: Clock;
   readonly settings: Pick<RelaySettings, 'maxRetries' | 'sendTimeoutMs' | 'onFailed'>;
   readonly settle: (entry: Entry, end: RowEnd) => void;
   /** The row has failed by its own fault. */
@@ -47,6 +46,8 @@ export interface SendResults {
 
 export function createSendResults(options: SendResultsOptions): SendResults {
   const { broker, counts, topics, partitions, breaker, logger, say, settings, settle } = options;
+  /** For what nobody mends but an operator. */
+  const sayError = createQuietLog(logger, options.clock);
   let lastAway: readonly StoredRow[] = [];
   /** The log says last that events cannot be sent. A breaker that was open says itself that it is closed. */
   let isSaid = false;
@@ -85,7 +86,7 @@ export function createSendResults(options: SendResultsOptions): SendResults {
     }
     const last = afterRetries(failure, retryCount);
     const follows = settings.onFailed === 'block' ? 'keeps back its aggregate' : 'is set aside';
-    options.sayError(
+    sayError(
       `event FAILED ${failure.cause}`,
       `outbox: an event is FAILED and ${follows}; npx --no svc outbox retry-failed sends it again: ${last.message}`,
       fields,
