@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { createAvroReader } from '../../../src/adapters/schema-registry/avro-reader.ts';
 import { createSchemaRegistry } from '../../../src/adapters/schema-registry/schema-registry.ts';
 
@@ -97,6 +100,30 @@ describe('faults of a schema registry', () => {
       registry({ token: 'secret\n' }).register(subject),
       says(away, /no HTTP header can carry/),
     );
+  });
+
+  it('over TLS, an authority of its own is trusted where it is named', async () => {
+    const certificates = join(import.meta.dirname, '../kafka/fixtures/certificates');
+    const [key, cert] = ['server.key', 'server.pem'].map((file) => readFileSync(join(certificates, file)));
+    const secure = createSecureServer({ key, cert }, (request, response) => {
+      request.resume();
+      json(200, { id: 8 })(response);
+    });
+    await new Promise<void>((resolve) => secure.listen(0, '127.0.0.1', resolve));
+    try {
+      const url = `https://127.0.0.1:${(secure.address() as AddressInfo).port}`;
+      const caFile = join(certificates, 'server.pem');
+      assert.equal(await registry({ url, caFile }).register(subject), 8);
+      for (const wrong of [{}, { caFile: join(certificates, 'stranger.pem') }])
+        await assert.rejects(registry({ url, ...wrong }).register(subject), {
+          code: away,
+          message:
+            /its certificate is not trusted \(\w+\): name its authority in svc\.serde\.schema-registry-ca-file/,
+        });
+    } finally {
+      secure.closeAllConnections();
+      secure.close();
+    }
   });
 
   it('a reader: bytes that are no record of Avro, an id that is not known, a schema that is none', async () => {
