@@ -266,6 +266,10 @@ management:
       assert.deepEqual(lines(loaded.warnings), [
         'svc.serde.schema-registry-url: has no effect while svc.serde.type is JSON (code). Set svc.serde.type: AVRO.',
       ]);
+      const env = { SCHEMA_REGISTRY_URL: 'http://registry:8081' };
+      assert.deepEqual(loadConfig({ cwd: folderWith(), env }).warnings, []);
+      const own = { SVC_SERDE_SCHEMA_REGISTRY_URL: 'http://registry:8081' };
+      assert.equal(loadConfig({ cwd: folderWith(), env: own }).warnings.length, 1);
     });
 
     it('takes one way to sign in', () => {

@@ -13,7 +13,9 @@ export function checkSerde({ values, settings, baseDir }: CheckInput): CheckResu
   const warnings: Problem[] = [];
   const where = (name: string) => settings.get(name)?.where();
   if (values.get('svc.serde.type') !== 'AVRO') {
-    const [given] = [...settings.keys()].filter((name) => name.startsWith('svc.serde.schema'));
+    // A variable that other programs know as well asks nothing of svc.
+    const isShared = (name: string): boolean => /(?<!SVC_SERDE_)SCHEMA_REGISTRY_URL/.test(where(name) ?? '');
+    const given = [...settings.keys()].find((name) => name.startsWith('svc.serde.schema') && !isShared(name));
     if (given !== undefined)
       warnings.push({
         name: given,
