@@ -13,7 +13,7 @@ export const notPlain = Symbol('not plain');
 export function plainJson(value: unknown, sealed: readonly string[], level = 0): unknown {
   switch (typeof value) {
     case 'string':
-      return markOwnText(value) === value || sealed.includes(value) ? value : notPlain;
+      return mayBeOurs(value) && markOwnText(value) !== value && !sealed.includes(value) ? notPlain : value;
     case 'number':
       // Zero has no sign in JSON.
       return Number.isFinite(value) ? value + 0 : notPlain;
@@ -27,6 +27,12 @@ export function plainJson(value: unknown, sealed: readonly string[], level = 0):
   }
   if (level > mostLevels || (value as { toJSON?: unknown }).toJSON !== undefined) return notPlain;
   return Array.isArray(value) ? listOf(value, sealed, level) : fieldsOf(value, sealed, level);
+}
+
+/** By the first character: `ENC(`, `HASH(`, or a backslash before either. Most texts need no closer look. */
+function mayBeOurs(text: string): boolean {
+  const first = text.charCodeAt(0);
+  return first === 0x45 || first === 0x48 || first === 0x5c;
 }
 
 function listOf(list: readonly unknown[], sealed: readonly string[], level: number): unknown {
