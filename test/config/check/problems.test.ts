@@ -255,9 +255,10 @@ management:
       ]);
       assert.deepEqual(ofAvro({}).problems, []);
       assert.equal(ofAvro({ schemaRegistryUrl: 'registry' }).problems.length, 2);
-      assert.deepEqual(lines(loadCode({ serde: { type: 'AVRO', ...registry } }).problems), [
-        'svc.serde.type: must be JSON where events go to files (svc.broker.client: file) (code). Set svc.broker.bootstrap-servers, or the environment variable SVC_SERDE_TYPE=JSON.',
-      ]);
+      for (const files of [{}, { broker: { ...broker, client: 'file' } }])
+        assert.deepEqual(lines(loadCode({ ...files, serde: { type: 'AVRO', ...registry } }).problems), [
+          'svc.serde.type: must be JSON where events go to files (svc.broker.client: file) (code). Send them to Kafka (svc.broker.bootstrap-servers), or set the environment variable SVC_SERDE_TYPE=JSON.',
+        ]);
     });
 
     it('warns of a registry that JSON does not ask', () => {

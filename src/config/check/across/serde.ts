@@ -32,12 +32,13 @@ export function checkSerde({ values, settings, baseDir }: CheckInput): CheckResu
       where: where('svc.serde.type'),
       fix: `Set ${url}, such as http://localhost:8081`,
     });
-  if ((values.get('svc.broker.client') ?? 'file') === 'file' && !settings.has('svc.broker.bootstrap-servers'))
+  const client = values.get('svc.broker.client');
+  if (client === 'file' || (client === undefined && !settings.has('svc.broker.bootstrap-servers')))
     problems.push({
       name: 'svc.serde.type',
       message: 'must be JSON where events go to files (svc.broker.client: file)',
       where: where('svc.serde.type'),
-      fix: 'Set svc.broker.bootstrap-servers, or the environment variable SVC_SERDE_TYPE=JSON',
+      fix: 'Send them to Kafka (svc.broker.bootstrap-servers), or set the environment variable SVC_SERDE_TYPE=JSON',
     });
   const ways = ['username', 'token', 'token-file'].filter((way) =>
     settings.has(`svc.serde.schema-registry-${way}`),
