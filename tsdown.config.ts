@@ -36,7 +36,8 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   // On their own: else they stand in a large chunk, which every entry would then load, `register` before it knows its Node.
   ['runtime', /rolldown\/runtime/],
   ['version', /src\/ground\/version\./],
-  ['ground', /src\/ground\//],
+  // Without what loads node:http, for those who ask a service.
+  ['ground', /src\/ground\/(?!http\/)/],
   [
     'state',
     /src\/(?:observe\/(?:logger|own-logger|otel-api|outcomes|durations|spans|quiet-log)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|source|baggage|request\/header-value)\.|(?:outbox\/api\/running-outbox|publish\/api\/running-service)\.|protect\/keys\/key-provider\.|transaction\/(?:dialect|scope|find-transaction)\.)/,

@@ -1,7 +1,7 @@
 import { SvcError } from '../ground/errors.ts';
 import { markedJson, mayHoldOwnText } from '../protect/own-text.ts';
 import type { ProtectedEnvelope } from '../protect/protect.ts';
-import type { EventForm, Serializer } from './serializer.ts';
+import { type EventForm, type Serializer, schemaHeader } from './serializer.ts';
 
 export const jsonForm: EventForm = {
   headers: { 'content-type': 'application/json' },
@@ -31,6 +31,14 @@ export const jsonSerializer: Serializer = {
     };
   },
 };
+
+/** Why a record that waits for its schema is not sent by a process whose form is JSON. */
+export function needsAvro(headers: Readonly<Record<string, string>>): SvcError {
+  return new SvcError(
+    'SVC_SERIALIZE_SCHEMA_REFUSED',
+    `it waits for the schema ${headers[schemaHeader]} and goes to its topic as Avro only: set svc.serde.type: AVRO and svc.serde.schema-registry-url`,
+  );
+}
 
 /** Ids and addresses as they usually look: nothing to escape, so no need for the slower way. */
 const plain = /^[\w.:@ -]*$/;

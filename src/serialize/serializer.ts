@@ -21,6 +21,12 @@ export interface EventText {
   readonly afterPublishedAt: readonly string[];
 }
 
+/**
+ * Header of a record that is JSON for the time being, as the schema registry has not told the id of its schema yet, whose name is the
+ * value. It is encoded before it is sent, wherever it waited.
+ */
+export const schemaHeader = 'svc-avro-schema';
+
 /** What all texts of one form have in common. */
 export interface EventForm {
   /** Of the record, so that readers know the form: `content-type`. */

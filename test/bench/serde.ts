@@ -32,6 +32,8 @@ const schema = record('Order', {
   flags: arrayOf(['null', 'boolean']),
 });
 
+class Order {}
+
 function avro(payloadSchema?: AvroSchema): Serializer {
   const codec = createEventCodec(eventType, payloadSchema);
   const ids = { known: () => 1, ask: async () => 1 };
@@ -49,22 +51,30 @@ export const bench: Bench = async (progress) => {
   const trace = { traceId: 'a'.repeat(32), spanId: 'b'.repeat(16), parentSpanId: null };
   const policy = compilePolicy([]);
   const protect = createProtector({ policyOf: () => policy, sealer: createSealer({ keys: [], salt: 's' }) });
-  const bytesOf = (serializer: Serializer) => (): Buffer => {
-    const envelope = protect(build('281474976710656', template, payload, trace, 1_780_000_000_000));
-    const text = serializer.serialize(envelope, 'orders');
-    return valueBytesOf(
-      { eventId: '1', eventType, topic: undefined, key: 'k', headers: {}, text },
-      1_780_000_000_123,
-    );
-  };
+  const bytesOf =
+    (serializer: Serializer, of: object = payload) =>
+    (): Buffer => {
+      const envelope = protect(build('281474976710656', template, of, trace, 1_780_000_000_000));
+      const text = serializer.serialize(envelope, 'orders');
+      return valueBytesOf(
+        { eventId: '1', eventType, topic: undefined, key: 'k', headers: {}, text },
+        1_780_000_000_123,
+      );
+    };
   const json = bytesOf(jsonSerializer);
-  const cases = { 'avro-text': bytesOf(avro()), 'avro-typed': bytesOf(avro(schema)) };
+  const instance = Object.assign(new Order(), payload);
+  const cases: [name: string, run: () => Buffer, json: () => Buffer][] = [
+    ['avro-text', bytesOf(avro()), json],
+    ['avro-typed', bytesOf(avro(schema)), json],
+    // Beside JSON of the same object.
+    ['avro-typed-class', bytesOf(avro(schema), instance), bytesOf(jsonSerializer, instance)],
+  ];
   progress(`us per event, Node ${process.version}`);
   return [
     { case: 'json', value: measure(json, json).value, unit: 'us' },
     { case: 'json-bytes', value: json().length, unit: 'bytes' },
-    ...Object.entries(cases).flatMap(([name, run]) => [
-      { case: name, unit: 'us', against: 'json', ...measure(run, json) },
+    ...cases.flatMap(([name, run, against]) => [
+      { case: name, unit: 'us', against: 'json', ...measure(run, against) },
       {
         ...{ case: `${name}-bytes`, value: run().length, unit: 'bytes', against: 'json' },
         ratio: Number((run().length / json().length).toFixed(2)),

@@ -121,7 +121,7 @@ for (const { driver, name, needs } of driversOf)
       const rows: readonly StoredRow[] = await store.read({}, 0, 10);
       await store.close(1_000);
       assert.deepEqual(
-        rows.map(({ payload, headers }) => [payload[0], headers['avro-schema'], headers['content-type']]),
+        rows.map(({ payload, headers }) => [payload[0], headers['svc-avro-schema'], headers['content-type']]),
         [
           [0x7b, 'svc.events.ORDERED', 'application/json'],
           [0x7b, 'svc.events.ORDERED', 'application/json'],

@@ -65,7 +65,8 @@ async function outcomeOf(run: () => Promise<unknown>): Promise<string> {
 
 /** Call it inside a suite. The driver alone is svc's own work: the patched method lets it pass. */
 function testLongTexts(length: string, open: () => Promise<Driver>): void {
-  const seed = Number(process.env.SVC_TEST_SEED ?? Date.now() % 2 ** 31);
+  // The same texts each time in CI: what others find is repaired, and not met by chance.
+  const seed = Number(process.env.SVC_TEST_SEED ?? (process.env.CI ? 20261123 : Date.now() % 2 ** 31));
   const random = numbersOf(seed);
   const longOf = (size: number): string => {
     const part = Array.from({ length: 1 + random(4) }, () => parts[random(parts.length)]).join('');

@@ -55,6 +55,11 @@ describe('events as records of Avro', () => {
     assert.deepEqual(bytes(63), [126]);
     assert.deepEqual(bytes(64), [128, 1]);
     assert.deepEqual(bytes(-65), [129, 1]);
+    for (const ms of [Date.UTC(2026, 10, 24, 1, 2, 3, 4), 2 ** 52 - 1, -(2 ** 52)]) {
+      const zigzag = (BigInt(ms) << 1n) ^ (BigInt(ms) >> 63n);
+      const read = bytes(ms).reduceRight((sum, byte) => (sum << 7n) | BigInt(byte & 0x7f), 0n);
+      assert.equal(read, zigzag);
+    }
     assert.deepEqual([...Buffer.from(prefixOf(2 ** 32 - 1), 'latin1')], [0, 255, 255, 255, 255]);
   });
 
@@ -150,6 +155,10 @@ describe('events as records of Avro', () => {
       withNullPrototype: true,
       withSparseArray: true,
       withBigInt: true,
+      withBoxedValues: true,
+      withMap: true,
+      withSet: true,
+      withTypedArray: true,
     });
     fc.assert(
       fc.property(plain, (value) => {
@@ -166,11 +175,19 @@ describe('events as records of Avro', () => {
       new Date(),
       { toJSON: () => 1 },
       [undefined],
-      new Map(),
+      new Number(1),
+      { rawJSON: '1' },
       1n,
     ])
       assert.equal(plainJson({ odd }, []), notPlain);
     assert.deepEqual(plainJson({ a: 'ENC(x)', b: undefined }, ['ENC(x)']), { a: 'ENC(x)' });
+    class Line {
+      readonly sku = 'a';
+      get shown(): string {
+        return 'not in JSON';
+      }
+    }
+    assert.deepEqual(plainJson([new Line()], []), [{ sku: 'a' }]);
     let deep: object = {};
     for (let level = 0; level < 64; level++) deep = { deep };
     assert.notEqual(plainJson(deep, []), notPlain);

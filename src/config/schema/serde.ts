@@ -15,6 +15,7 @@ export const serdeOptions = [
     name: 'svc.serde.schema-registry-url',
     type: 'string',
     format: 'url',
+    aliases: ['SCHEMA_REGISTRY_URL'],
     status: 'active',
     description:
       'Schema registry with the API of Confluent, such as `https://registry.example.com:8081`. Required for `AVRO`.',

@@ -3,16 +3,10 @@
 import { SvcError } from '../../ground/errors.ts';
 import type { ProtectedEnvelope } from '../../protect/protect.ts';
 import { jsonForm, jsonSerializer, payloadJson } from '../json.ts';
-import type { EventForm, Serializer } from '../serializer.ts';
+import { type EventForm, type Serializer, schemaHeader } from '../serializer.ts';
 import { type AvroEvent, type EventCodec, prefixBytes, prefixOf, timeText } from './event-codec.ts';
 import { plainJson } from './plain-json.ts';
 import type { SchemaIds } from './schema-ids.ts';
-
-/**
- * Header of a record that is JSON still, for the registry has not told the schema's id yet; its value is the schema's name.
- * `fromWaiting` makes the record of it, wherever it waited.
- */
-export const schemaHeader = 'avro-schema';
 
 export const avroContentType = 'application/avro';
 

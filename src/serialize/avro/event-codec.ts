@@ -65,13 +65,14 @@ export function prefixOf(id: number): string {
 
 /** A long of Avro: zigzag, then seven bits a byte. */
 export function timeText(ms: number): string {
-  let rest = BigInt.asUintN(64, (BigInt(ms) << 1n) ^ (BigInt(ms) >> 63n));
+  // Exact within 2^52 ms, the year 144,000.
+  let rest = ms < 0 ? -2 * ms - 1 : 2 * ms;
   let text = '';
-  while (rest > 0x7fn) {
-    text += String.fromCharCode(Number(rest & 0x7fn) | 0x80);
-    rest >>= 7n;
+  while (rest > 0x7f) {
+    text += String.fromCharCode((rest % 0x80) | 0x80);
+    rest = Math.floor(rest / 0x80);
   }
-  return text + String.fromCharCode(Number(rest));
+  return text + String.fromCharCode(rest);
 }
 
 /** @param payload the schema of a typed payload; left out, the payload is JSON in a string */

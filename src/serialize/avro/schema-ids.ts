@@ -3,21 +3,18 @@ import { SvcError } from '../../ground/errors.ts';
 import type { EventCodec } from './event-codec.ts';
 import type { SchemaRegistry, Subject } from './schema-registry.ts';
 
-export const subjectNameStrategies = ['topic', 'record', 'topic-record'] as const;
+/** Confluent's names, without their ending. */
+type SubjectNameStrategy = 'topic' | 'record' | 'topic-record';
 
-/** The subject that a value's schema is registered under; Confluent's names of the strategies, without their ending. */
-export function subjectOf(
-  strategy: (typeof subjectNameStrategies)[number],
-  topic: string,
-  name: string,
-): string {
+/** The subject that a value's schema is registered under. */
+export function subjectOf(strategy: SubjectNameStrategy, topic: string, name: string): string {
   if (strategy === 'topic') return `${topic}-value`;
   return strategy === 'record' ? name : `${topic}-${name}`;
 }
 
 export interface SchemaIdsOptions {
   readonly registry: SchemaRegistry;
-  readonly strategy: (typeof subjectNameStrategies)[number];
+  readonly strategy: SubjectNameStrategy;
   /** Else a schema must be there already. */
   readonly autoRegister: boolean;
   readonly clock: Clock;

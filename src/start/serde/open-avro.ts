@@ -3,14 +3,15 @@ import type { Config } from '../../config/config.ts';
 import { systemClock } from '../../ground/clock.ts';
 import { isolate } from '../../observe/isolate.ts';
 import type { Logger } from '../../observe/logger.ts';
-import { createAvroSerializer } from '../../serialize/avro/avro.ts';
+import { avroContentType, createAvroSerializer, fromWaiting } from '../../serialize/avro/avro.ts';
 import { createCodecs } from '../../serialize/avro/codecs.ts';
 import type { EventCodec } from '../../serialize/avro/event-codec.ts';
 import { createSchemaIds } from '../../serialize/avro/schema-ids.ts';
 import type { SchemaRegistry } from '../../serialize/avro/schema-registry.ts';
+import { schemaHeader } from '../../serialize/serializer.ts';
 import { openSchemaRegistry } from '../adapters.ts';
 import { eventTypeOf } from '../plans.ts';
-import { encodingBroker } from './encoding-broker.ts';
+import { type Encode, encodingBroker } from './encoding-broker.ts';
 import type { Serde } from './serde.ts';
 
 /** Avro with the registry of a configuration. */
@@ -25,9 +26,15 @@ export function openAvro(config: Config, logger: Logger): Serde {
     onRefused: ({ code, message }) => logger.error(`serde: ${message}`, { code }),
   });
   const mayWait = !config.outbox.enabled || config.outbox.publisherEnabled;
+  const encode: Encode = async (topic, { key, value, timestamp, headers: given }) => {
+    const { [schemaHeader]: _, ...headers } = given;
+    const codec = codecOf(headers.eventType ?? '');
+    const encoded = fromWaiting(codec, await ids.ask(codec, topic), value);
+    return { key, value: encoded, timestamp, headers: { ...headers, 'content-type': avroContentType } };
+  };
   return {
     serializer: createAvroSerializer({ codecOf, ids, mayWait }),
-    sends: (broker, givesUp = false) => encodingBroker(broker, { codecOf, ids }, givesUp),
+    sends: (broker, givesUp = false) => encodingBroker(broker, encode, givesUp),
     prepare() {
       for (const target of config.targets) {
         try {

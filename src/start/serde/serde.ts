@@ -4,8 +4,9 @@ import type { Config } from '../../config/config.ts';
 import { loadChunk } from '../../ground/load-chunk.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Broker } from '../../publish/broker.ts';
-import { jsonSerializer } from '../../serialize/json.ts';
+import { jsonSerializer, needsAvro } from '../../serialize/json.ts';
 import type { Serializer } from '../../serialize/serializer.ts';
+import { encodingBroker } from './encoding-broker.ts';
 
 export interface Serde {
   readonly serializer: Serializer;
@@ -18,7 +19,12 @@ export interface Serde {
   prepare(): void;
 }
 
-const json: Serde = { serializer: jsonSerializer, sends: (broker) => broker, prepare() {} };
+const json: Serde = {
+  serializer: jsonSerializer,
+  // Of a process with Avro, out of a backup, a dead letter or a row.
+  sends: (broker) => encodingBroker(broker, (_, { headers }) => Promise.reject(needsAvro(headers)), true),
+  prepare() {},
+};
 
 /** JSON loads nothing of Avro. */
 export function openSerde(config: Config, logger: Logger): Serde {

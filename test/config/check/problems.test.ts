@@ -255,9 +255,10 @@ management:
       ]);
       assert.deepEqual(ofAvro({}).problems, []);
       assert.equal(ofAvro({ schemaRegistryUrl: 'registry' }).problems.length, 2);
-      assert.deepEqual(lines(loadCode({ serde: { type: 'AVRO', ...registry } }).problems), [
-        'svc.serde.type: must be JSON where events go to files (svc.broker.client: file) (code). Set svc.broker.bootstrap-servers, or the environment variable SVC_SERDE_TYPE=JSON.',
-      ]);
+      for (const files of [{}, { broker: { ...broker, client: 'file' } }])
+        assert.deepEqual(lines(loadCode({ ...files, serde: { type: 'AVRO', ...registry } }).problems), [
+          'svc.serde.type: must be JSON where events go to files (svc.broker.client: file) (code). Send them to Kafka (svc.broker.bootstrap-servers), or set the environment variable SVC_SERDE_TYPE=JSON.',
+        ]);
     });
 
     it('warns of a registry that JSON does not ask', () => {
@@ -266,6 +267,10 @@ management:
       assert.deepEqual(lines(loaded.warnings), [
         'svc.serde.schema-registry-url: has no effect while svc.serde.type is JSON (code). Set svc.serde.type: AVRO.',
       ]);
+      const env = { SCHEMA_REGISTRY_URL: 'http://registry:8081' };
+      assert.deepEqual(loadConfig({ cwd: folderWith(), env }).warnings, []);
+      const own = { SVC_SERDE_SCHEMA_REGISTRY_URL: 'http://registry:8081' };
+      assert.equal(loadConfig({ cwd: folderWith(), env: own }).warnings.length, 1);
     });
 
     it('takes one way to sign in', () => {

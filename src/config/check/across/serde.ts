@@ -13,7 +13,9 @@ export function checkSerde({ values, settings, baseDir }: CheckInput): CheckResu
   const warnings: Problem[] = [];
   const where = (name: string) => settings.get(name)?.where();
   if (values.get('svc.serde.type') !== 'AVRO') {
-    const [given] = [...settings.keys()].filter((name) => name.startsWith('svc.serde.schema'));
+    // A variable that other programs know as well asks nothing of svc.
+    const isShared = (name: string): boolean => /(?<!SVC_SERDE_)SCHEMA_REGISTRY_URL/.test(where(name) ?? '');
+    const given = [...settings.keys()].find((name) => name.startsWith('svc.serde.schema') && !isShared(name));
     if (given !== undefined)
       warnings.push({
         name: given,
@@ -30,12 +32,13 @@ export function checkSerde({ values, settings, baseDir }: CheckInput): CheckResu
       where: where('svc.serde.type'),
       fix: `Set ${url}, such as http://localhost:8081`,
     });
-  if ((values.get('svc.broker.client') ?? 'file') === 'file' && !settings.has('svc.broker.bootstrap-servers'))
+  const client = values.get('svc.broker.client');
+  if (client === 'file' || (client === undefined && !settings.has('svc.broker.bootstrap-servers')))
     problems.push({
       name: 'svc.serde.type',
       message: 'must be JSON where events go to files (svc.broker.client: file)',
       where: where('svc.serde.type'),
-      fix: 'Set svc.broker.bootstrap-servers, or the environment variable SVC_SERDE_TYPE=JSON',
+      fix: 'Send them to Kafka (svc.broker.bootstrap-servers), or set the environment variable SVC_SERDE_TYPE=JSON',
     });
   const ways = ['username', 'token', 'token-file'].filter((way) =>
     settings.has(`svc.serde.schema-registry-${way}`),
