@@ -103,7 +103,7 @@ requiring('secure-kafka', 'a topic that refuses all its events', function () {
         await until(svc, 20_000, () => svc.service.pending() === 0);
         assert.ok(performance.now() - firstAtMs < 15_000);
         assert.deepEqual(svc.backup().length, 11);
-        assert.equal(backupText(svc).match(/does not exist: create it/g)?.length, 11);
+        assert.equal(backupText(svc).match(/"backupReason":"UNKNOWN_TOPIC_OR_PARTITION"/g)?.length, 11);
 
         const laterMs = performance.now();
         await call(11);
@@ -131,7 +131,7 @@ requiring('secure-kafka', 'a topic that refuses all its events', function () {
         );
         assert.match((await health(svc)).details.warning ?? '', cause);
         await until(svc, 5_000, () => svc.service.pending() === 0);
-        assert.match(backupText(svc), /may not write to topic/);
+        assert.match(backupText(svc), /"backupReason":"TOPIC_AUTHORIZATION_FAILED"/);
       } finally {
         await svc.end();
       }
