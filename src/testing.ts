@@ -28,6 +28,8 @@ import { type PublishedEvent, parseEvent } from './testing/published-event.ts';
 import { sharedStoredRows } from './testing/stored-rows.ts';
 import { waitUntil } from './testing/wait-until.ts';
 
+export { brokerContract, type ContractCase } from './testing/broker-contract.ts';
+export type { BrokerUnderTest, ContractRecord } from './testing/broker-under-test.ts';
 export {
   assertNothingStored,
   assertRolledBack,
