@@ -34,9 +34,9 @@ const countOf = (family: Family | undefined, suffix = ''): number | undefined =>
     ([series]) => series.includes('"eventType":"ORDERED"') && series.includes(`${suffix}{`),
   )?.[1];
 
-/** The exporter adds no units to names. */
+/** The exporter adds no units to names, and the histogram's own has none. */
 const unitless = <T>(named: T): T =>
-  JSON.parse(JSON.stringify(named).replaceAll(/_(duration|age)_seconds/g, '_$1'));
+  JSON.parse(JSON.stringify(named).replaceAll('_publish_duration_seconds', '_publish_duration'));
 
 const withoutScope = (family: Family): Family['series'] =>
   Object.fromEntries(
