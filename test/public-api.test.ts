@@ -143,6 +143,7 @@ const entries: Readonly<Record<string, Names>> = {
   },
   './instrumentation': { values: ['SvcInstrumentation'], types: ['SvcInstrumentationConfig'] },
   './next': { values: ['withSvc'], types: [] },
+  './vite': { values: ['svc'], types: [] },
   './aws-kms': { values: ['createAwsKmsKeyProvider'], types: ['AwsKmsOptions'] },
   './avro': { values: ['createAvroReader'], types: ['AvroReader', 'SchemaRegistryOptions'] },
   './vault': { values: ['createVaultKeyProvider'], types: ['VaultKeyProviderOptions'] },
