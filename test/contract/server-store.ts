@@ -261,6 +261,21 @@ export function testServerStore(get: () => ServerUnderTest): void {
     if (get().namesTableLocks) assert.match(lines.join('\n'), /error .*which process \d+ \(.*\) holds/);
   }).timeout(30_000);
 
+  it('processes that wait for another to make the tables say nothing of it', async () => {
+    const { lines, logger } = collectLines();
+    const other = await connect();
+    await other.query('BEGIN');
+    await other.query(get().takeLock(`migrate ${named()}`));
+    const preparing = open({ logger }).prepare();
+    await sleep(1_600);
+    await other.close();
+    await preparing;
+    assert.deepEqual(
+      lines.filter((line) => !line.startsWith('info')),
+      [],
+    );
+  });
+
   it('what was given up leaves no connection behind that waits on the server', async () => {
     const store = open({ timeoutMs: 400 });
     await store.prepare();

@@ -131,7 +131,7 @@ export async function connectPostgres(
     },
     id: typeof client.processID === 'number' ? client.processID : undefined,
     async blockerOf(id) {
-      const { rows } = await query(placed('postgres', blockerSql), [id]);
+      const { rows } = await query(placed('postgres', blockerSql), [id, id]);
       return blockerText(rows[0]);
     },
     async end(verb) {
@@ -150,8 +150,8 @@ const inOrder = ['sort', 'incremental_sort', 'bitmapscan', 'seqscan']
   .map((way) => `SET LOCAL enable_${way} = off; `)
   .join('');
 
-/** What a role may not see of another's session is null. */
-const blockerSql = `SELECT pid, application_name AS name, host(client_addr) AS address, state, floor(extract(epoch FROM clock_timestamp() - xact_start)) AS seconds FROM pg_stat_activity WHERE pid = ANY(pg_blocking_pids(?)) ORDER BY xact_start LIMIT 1`;
+/** What a role may not see of another's session is null. Whose turn it is to make the tables is no lock that is in the way. */
+const blockerSql = `SELECT pid, application_name AS name, host(client_addr) AS address, state, floor(extract(epoch FROM clock_timestamp() - xact_start)) AS seconds FROM pg_stat_activity WHERE pid = ANY(pg_blocking_pids(?)) AND NOT EXISTS (SELECT 1 FROM pg_locks WHERE pid = ? AND locktype = 'advisory' AND NOT granted) ORDER BY xact_start LIMIT 1`;
 
 const cancelRequest = 80_877_102;
 const longestCancelMs = 2_000;
