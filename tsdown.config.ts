@@ -41,7 +41,7 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   ['ground', /src\/ground\/(?!http\/)/],
   [
     'state',
-    /src\/(?:observe\/(?:logger|own-logger|otel-api|outcomes|durations|spans|quiet-log)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|source|baggage|request\/header-value)\.|(?:outbox\/api\/running-outbox|publish\/api\/running-service)\.|protect\/keys\/key-provider\.|transaction\/(?:dialect|scope|find-transaction)\.)/,
+    /src\/(?:observe\/(?:logger|own-logger|otel-api|outcomes|durations|spans|quiet-log)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|source|baggage|request\/header-value)\.|(?:outbox\/api\/running-outbox|publish\/api\/running-service)\.|protect\/(?:keys\/key-provider|own-key-provider)\.|transaction\/(?:dialect|scope|find-transaction)\.)/,
   ],
   ['config', /src\/config\/(?!define-config)/],
   ['ports', /src\/publish\/[^/]+$/],

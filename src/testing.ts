@@ -29,6 +29,8 @@ import { seen } from './testing/seen.ts';
 import { sharedStoredRows } from './testing/stored-rows.ts';
 import { waitUntil } from './testing/wait-until.ts';
 
+export { brokerContract, type ContractCase } from './testing/broker-contract.ts';
+export type { BrokerUnderTest, ContractRecord } from './testing/broker-under-test.ts';
 export {
   assertNothingStored,
   assertRolledBack,

@@ -11,7 +11,7 @@ import { isInTheWay } from './recovery-config.ts';
 export interface OnlineCheck {
   readonly ok: boolean;
   readonly client: string;
-  /** `host:port` of the configuration, or the folder of topic files; none in memory. */
+  /** `host:port` of the configuration, or the folder of topic files; none in memory, and of a broker of the application's own. */
   readonly asked: readonly string[];
   /** Why nothing was learned. */
   readonly problem?: string;
@@ -35,8 +35,10 @@ interface OnlineTopic {
 /** Asks the broker of the configuration, and the bucket of its backup. Never rejects. */
 export async function checkOnline(config: Config, problems: readonly Problem[]): Promise<OnlineCheck> {
   const { client, bootstrapServers, file } = config.broker;
-  const asked = { kafkajs: bootstrapServers, platformatic: bootstrapServers, file: [file.path], memory: [] };
-  const scene = { client, asked: asked[client] };
+  const places: Partial<Record<string, readonly string[]>> = {
+    ...{ kafkajs: bootstrapServers, platformatic: bootstrapServers, file: [file.path] },
+  };
+  const scene = { client, asked: places[client] ?? [] };
   const [wrong] = problems.filter(isInTheWay);
   if (wrong !== undefined)
     return { ok: false, ...scene, problem: `not asked: ${formatProblem(wrong)}`, topics: [] };
@@ -95,6 +97,7 @@ export function formatOnline({
   if (problem !== undefined) lines.push(`error: broker: ${problem}`);
   else if (client === 'memory')
     lines.push('broker: none to ask, events stay in memory (svc.broker.client: memory)');
+  else if (asked.length === 0) lines.push(`broker: none to ask, svc does not know what "${client}" can do`);
   else if (client === 'file')
     lines.push(`broker: none to ask, and the topic files in ${where} can be written`);
   else

@@ -8,6 +8,7 @@ import { printableJson } from '../observe/printable.ts';
 import { inspectDrivers } from '../start/commands/inspect-drivers.ts';
 import { inspectTargets } from '../start/commands/inspect-targets.ts';
 import { checkOnline, formatOnline } from './check-online.ts';
+import { WrongUse } from './recovery-options.ts';
 
 interface CheckOptions {
   readonly config?: string | undefined;
@@ -24,8 +25,7 @@ export async function runCheck(args: readonly string[]): Promise<number> {
       options: { config: { type: 'string' }, json: { type: 'boolean' }, online: { type: 'boolean' } },
     }).values;
   } catch (error) {
-    process.stderr.write(`svc: ${(error as Error).message}; see svc --help\n`);
-    return 2;
+    throw new WrongUse((error as Error).message);
   }
   const {
     config,

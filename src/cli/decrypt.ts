@@ -64,8 +64,7 @@ export async function runDecrypt(args: readonly string[]): Promise<number> {
     [options, files] = [parsed.values, parsed.positionals];
     if (files.length > 1) throw new Error('decrypt takes one file');
   } catch (error) {
-    complain(`${(error as Error).message}; see svc --help`);
-    return 2;
+    throw new WrongUse((error as Error).message);
   }
   // A closed pipe (`| head`) ends the command.
   process.stdout.once('error', () => process.exit(1));

@@ -1,5 +1,6 @@
 import type { StoredEvent } from '../start/commands/recovery.ts';
-import { listed, listHead, listLine } from './recovery-output.ts';
+import { createColumns } from './columns.ts';
+import { listColumns, listed, listHead } from './recovery-output.ts';
 
 /** So many lines are held to be put in order; of more, each so many are in order among themselves. */
 export const mostSorted = 100_000;
@@ -18,26 +19,27 @@ export function createListing(
 ): Listing {
   const { isJson, isSorted } = options;
   const documents: object[] = [];
-  let held: { readonly storedAt: number; readonly entry: object | string }[] = [];
+  const table = createColumns(listHead, write);
+  let held: StoredEvent[] = [];
 
   function flush(): void {
     // Stable: events of one time stay as they came.
     if (isSorted) held.sort((a, b) => a.storedAt - b.storedAt);
-    for (const { entry } of held) {
-      if (typeof entry === 'string') write(entry);
-      else documents.push(entry);
+    for (const event of held) {
+      if (isJson) documents.push(listed(event));
+      else table.add(listColumns(event));
     }
     held = [];
   }
 
-  if (!isJson) write(listHead);
   return {
     add(event) {
-      held.push({ storedAt: event.storedAt, entry: isJson ? listed(event) : listLine(event) });
+      held.push(event);
       if (!isSorted || held.length >= mostSorted) flush();
     },
     end() {
       flush();
+      if (!isJson) table.end();
       return documents;
     },
   };

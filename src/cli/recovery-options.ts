@@ -1,5 +1,5 @@
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
-import { parseInstant } from '../ground/instant.ts';
+import { parsePast } from '../ground/instant.ts';
 import type { StoredEvent } from '../start/commands/recovery.ts';
 
 /** What `svc dlq` and `svc backup` understand, beside the options of their own. */
@@ -66,16 +66,10 @@ export function parseRecoveryOptions(args: readonly string[], ownNames: readonly
   };
 }
 
-const ago = /^(\d+)(s|m|h|d)$/;
-const unitsMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-
 /** A time, or `90m`: that long ago. */
 export function timeOf(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
-  const [, count, unit] = ago.exec(text) ?? [];
-  if (count !== undefined && unit !== undefined)
-    return Date.now() - Number(count) * (unitsMs[unit] as number);
-  const time = parseInstant(text);
+  const time = parsePast(text, Date.now());
   if (time === undefined) {
     throw new WrongUse(
       `--${name} takes a time such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d`,

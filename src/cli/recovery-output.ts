@@ -1,18 +1,25 @@
 import { printable } from '../observe/printable.ts';
 import type { RecoverReport, RecoveryResult, StoredEvent } from '../start/commands/recovery.ts';
 
-/** An event in a list: where it lies and what it is, never what is in it. */
+/** An event in a list: where it lies and what it is, never what is in it. In the order of the columns. */
 export function listed({ place, eventId, eventType, topic, storedAt, reason }: StoredEvent): object {
   const time = storedAt === 0 ? null : new Date(storedAt).toISOString();
-  return { place, eventId, eventType, topic: topic ?? null, storedAt: time, reason: reason ?? null };
+  return { storedAt: time, eventId, eventType, topic: topic ?? null, reason: reason ?? null, place };
 }
 
-export function listLine({ place, eventId, eventType, topic, storedAt, reason }: StoredEvent): string {
+export function listColumns({
+  place,
+  eventId,
+  eventType,
+  topic,
+  storedAt,
+  reason,
+}: StoredEvent): readonly string[] {
   const time = storedAt === 0 ? '-' : new Date(storedAt).toISOString();
-  return `${[time, eventId, eventType || '-', topic ?? '-', reason ?? '-', place].map(printable).join('\t')}\n`;
+  return [time, eventId, eventType || '-', topic ?? '-', reason ?? '-', place];
 }
 
-export const listHead = 'STORED\tEVENT\tTYPE\tTOPIC\tREASON\tPLACE\n';
+export const listHead = ['STORED', 'EVENT', 'TYPE', 'TOPIC', 'REASON', 'PLACE'];
 
 export const onRequest = 'stopped on request';
 

@@ -10,6 +10,17 @@ export function parseInstant(text: string): number | undefined {
   return Number.isNaN(time) ? undefined : time;
 }
 
+const ago = /^(\d{1,9})(s|m|h|d)$/;
+const unitsMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** The same, or how long ago: `90m`, `2d`. */
+export function parsePast(text: string, nowMs: number): number | undefined {
+  const [, count, unit] = ago.exec(text) ?? [];
+  if (count === undefined || unit === undefined) return parseInstant(text);
+  const time = nowMs - Number(count) * (unitsMs[unit] as number);
+  return time >= 0 ? time : undefined;
+}
+
 /** Date.parse alone takes the 31st of February for the 3rd of March. */
 function isDay(day: string): boolean {
   const time = Date.parse(day);

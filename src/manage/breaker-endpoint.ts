@@ -7,6 +7,8 @@ interface Context {
   readonly controls: Controls;
   readonly jsonType: string;
   readonly hasBody: boolean;
+  /** Who asks, for the log. */
+  readonly by: string;
   readonly readBody: () => Promise<JsonBody>;
 }
 
@@ -17,5 +19,5 @@ export async function resetBreakers(context: Context): Promise<Reply> {
     if ('refusal' in body) return body.refusal;
     if (Object.keys(body.fields).length > 0) return problem(400, 'A reset takes no fields.');
   }
-  return json(context, 200, context.controls.resetBreakers());
+  return json(context, 200, context.controls.resetBreakers(context.by));
 }

@@ -23,6 +23,8 @@ export interface HealthDetails {
   readonly outbox?: OutboxHealth;
   /** Present where the broker is being asked and has not answered yet: how old the answer is that this is from. */
   readonly ageMs?: number;
+  /** One line: no event is lost, and somebody has to look, as a topic refuses its events. */
+  readonly warning?: string;
   /** One line, present when DOWN. */
   readonly error?: string;
 }
@@ -49,7 +51,7 @@ export interface OutboxHealth extends OutboxSummary {
   readonly oldestPendingMs: number | null;
   /** One line, present when DOWN. */
   readonly error?: string;
-  /** One line: no event is lost, and somebody has to look, as nobody sends the rows, or some wait behind one that is FAILED. */
+  /** One line: no event is lost, and somebody has to look, as nobody sends the rows, a topic refuses them, or some wait behind one that is FAILED. */
   readonly warning?: string;
 }
 
@@ -78,6 +80,9 @@ export interface OutboxReplayRequest {
   readonly since: string;
   readonly limit?: number;
   readonly after?: number;
+  /** Only events of this type, or for this topic. */
+  readonly type?: string;
+  readonly topic?: string;
 }
 
 /** What is asked of the database rejects with an `SvcError` whose message is one line for an operator. */
@@ -86,7 +91,7 @@ export interface OutboxControls {
   isReady(): boolean;
   statistics(): Promise<OutboxStatistics>;
   /** One at a time: another one is refused with SVC_OUTBOX_REPLAY_BUSY. */
-  replay(request: OutboxReplayRequest): Promise<OutboxReplay>;
+  replay(request: OutboxReplayRequest, by: string): Promise<OutboxReplay>;
 }
 
 /** A circuit breaker that was reset. */
@@ -115,6 +120,7 @@ export interface Info {
  * - `health` and the reports never reject and answer within a second whatever the broker and the database do.
  * - `info` and `resetBreakers` are synchronous and cheap; `metricsText` loads its serializer when it is asked first.
  * - Nothing here ever holds payload values.
+ * - `by` says who asks, in the words of the log line that an action leaves.
  */
 export interface Controls {
   health(): Promise<Health>;
@@ -123,7 +129,7 @@ export interface Controls {
   metricsReport(): Promise<MetricsReport>;
   flatMetricsReport(): Promise<FlatMetricsReport>;
   info(): Info;
-  resetBreakers(): BreakerResets;
+  resetBreakers(by: string): BreakerResets;
   /** Where there is an outbox. */
   readonly outbox?: OutboxControls | undefined;
 }

@@ -1,6 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { isLoopback } from '../ground/addresses.ts';
+import { printable } from '../observe/printable.ts';
 import { problem } from './problem.ts';
 import type { Reply } from './reply.ts';
 
@@ -54,6 +55,13 @@ export function mayNotAct({ read, act }: Rights): Reply {
   return read === 'valid'
     ? problem(403, 'This endpoint needs the token of management.server.action-token.')
     : unauthorized(act);
+}
+
+/** Of a request that may act, for the log: where it comes from, with which token, and whom it names itself (`From`). */
+export function whoAsks({ socket, headers }: IncomingMessage, { actionToken }: GuardPolicy): string {
+  const token = actionToken === undefined ? 'management.server.token' : 'management.server.action-token';
+  const from = typeof headers.from === 'string' ? `, From: ${printable(headers.from.slice(0, 100))}` : '';
+  return `${socket.remoteAddress ?? 'a client that has left'} with ${token}${from}`;
 }
 
 export function unauthorized(credentials: Credentials): Reply {

@@ -17,6 +17,8 @@ export interface HealthCacheOptions {
   >;
   /** Another reason to be DOWN than the broker, such as a lost event; one line. */
   readonly alert?: () => string | undefined;
+  /** Something to look at that makes nothing DOWN; one line. */
+  readonly remark?: (() => string | undefined) | undefined;
   /** Keys of marked fields, read at each answer: one that is DOWN makes the whole DOWN. */
   readonly keys?: () => readonly KeyHealth[];
   /** Never rejects, and answers as quickly as this does: one that is DOWN makes the whole DOWN. */
@@ -88,7 +90,7 @@ export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> 
 
   return async () => {
     const [answer, outbox] = await Promise.all([latest(), options.outbox?.()]);
-    return describe(answer, known(), alert?.(), keys?.() ?? [], outbox);
+    return describe(answer, known(), alert?.(), keys?.() ?? [], outbox, options.remark?.());
   };
 }
 
@@ -98,6 +100,7 @@ function describe(
   alert: string | undefined,
   keys: readonly KeyHealth[],
   outbox: OutboxHealth | undefined,
+  warning: string | undefined,
 ): Health {
   const state = 'state' in result ? result.state : undefined;
   const error = ('error' in result ? result.error : alert) ?? missingKey(keys) ?? outbox?.error;
@@ -114,6 +117,7 @@ function describe(
       ...(keys.length === 0 ? {} : { keys: keys.map((key) => oneLineEach(key)) }),
       ...(outbox === undefined ? {} : { outbox: oneLineEach(outbox) }),
       ...(ageMs === undefined ? {} : { ageMs }),
+      ...(warning === undefined ? {} : { warning: oneLine(warning) }),
       ...(error === undefined ? {} : { error: oneLine(error) }),
     },
   };

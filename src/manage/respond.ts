@@ -1,7 +1,15 @@
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from '../observe/logger.ts';
 import type { Controls } from './controls.ts';
-import { checkRequest, type GuardPolicy, mayNotAct, type Rights, rightsOf, unauthorized } from './guard.ts';
+import {
+  checkRequest,
+  type GuardPolicy,
+  mayNotAct,
+  type Rights,
+  rightsOf,
+  unauthorized,
+  whoAsks,
+} from './guard.ts';
 import { hasBody, readJsonBody } from './json-body.ts';
 import { problem } from './problem.ts';
 import type { Reply } from './reply.ts';
@@ -70,6 +78,7 @@ async function answer(
       routes,
       query: new URLSearchParams(url.slice(path.length)),
       hasBody: hasBody(request),
+      by: whoAsks(request, policy),
       readBody: () => readJsonBody(request, askForBody),
       readinessNeedsBroker: options.readinessNeedsBroker,
       showDetails: showDetails !== 'never' && trusted,

@@ -20,6 +20,8 @@ export interface RouteContext {
   /** Of the request target, `?` and all that follows. */
   readonly query: URLSearchParams;
   readonly hasBody: boolean;
+  /** Who asks, for the log line of what acts. */
+  readonly by: string;
   /** Of a POST. */
   readonly readBody: () => Promise<JsonBody>;
 }
@@ -41,6 +43,7 @@ const prometheusTextType = 'text/plain; version=0.0.4; charset=utf-8';
 const allRoutes: readonly Route[] = [
   { path: '/metrics', ids: ['prometheus', 'metrics'], method: 'GET', handle: metrics },
   { path: '/actuator/prometheus', ids: ['prometheus'], method: 'GET', link: 'prometheus', handle: metrics },
+  { path: '/actuator/metrics', ids: ['metrics'], method: 'GET', link: 'metrics', handle: metrics },
   { path: '/actuator', ids: [], method: 'GET', link: 'self', handle: index },
   {
     path: '/actuator/health',

@@ -46,7 +46,7 @@ export function storeError(fault: StoreFault, details: StoreFaultDetails): SvcEr
     case 'otherCopy':
       return new SvcError(
         'SVC_OUTBOX_DRIVER',
-        `svc does not open ${database} beside the driver that the application uses${because}: two copies of SQLite in one process undo each other's locks, which damages the file. Set svc.outbox.publisher-enabled to false here, and run "npx svc relay"`,
+        `svc does not open ${database} beside the driver that the application uses${because}: two copies of SQLite in one process undo each other's locks, which damages the file. Set svc.outbox.publisher-enabled to false here, and run "npx --no svc relay"`,
       );
     case 'signIn':
       return new SvcError(
@@ -61,7 +61,7 @@ export function storeError(fault: StoreFault, details: StoreFaultDetails): SvcEr
     case 'notOwner':
       return new SvcError(
         'SVC_OUTBOX_NOT_ALLOWED',
-        `the user of svc.outbox.datasource.url may not make and drop partitions of ${table} in ${database}: make it the owner of them, or run "npx svc outbox migrate" once a day as the owner; until then rows go to the default partition, and old days stay`,
+        `the user of svc.outbox.datasource.url may not make and drop partitions of ${table} in ${database}: make it the owner of them, or run "npx --no svc outbox migrate" once a day as the owner; until then rows go to the default partition, and old days stay`,
       );
     case 'readOnly':
       return new SvcError(
@@ -71,7 +71,7 @@ export function storeError(fault: StoreFault, details: StoreFaultDetails): SvcEr
     case 'tableMissing':
       return new SvcError(
         'SVC_OUTBOX_TABLE_MISSING',
-        `${database} has no table ${table} of the outbox, or not all that belongs to it${because}: run what "npx svc outbox ddl" prints, or set svc.outbox.initialize-schema to always`,
+        `${database} has no table ${table} of the outbox, or not all that belongs to it${because}: run what "npx --no svc outbox ddl" prints, or set svc.outbox.initialize-schema to always`,
       );
     case 'otherTable':
       return new SvcError(
@@ -90,7 +90,7 @@ export function wrongVersion(found: number, wanted: number, details: StoreFaultD
   const { database, table } = details;
   const says =
     found < wanted
-      ? `older than this svc needs (${wanted}): run what "npx svc outbox ddl${found > 0 ? ` --from ${found}` : ''}" prints, or set svc.outbox.initialize-schema to always`
+      ? `older than this svc needs (${wanted}): run what "npx --no svc outbox ddl${found > 0 ? ` --from ${found}` : ''}" prints, or set svc.outbox.initialize-schema to always`
       : `newer than this svc (${wanted}) can use: update svc in this application`;
   return new SvcError(
     'SVC_OUTBOX_SCHEMA_VERSION',
@@ -143,7 +143,7 @@ export function packageMissing(name: string, { code, message }: NodeJS.ErrnoExce
 const grants = (dialect: string, table: string): string =>
   dialect === 'sqlite'
     ? 'check the rights of its file and folder'
-    : `grant SELECT, INSERT, UPDATE and DELETE on ${table} and the tables beside it ("npx svc outbox ddl" prints them), and for initialize-schema always the right to create tables`;
+    : `grant SELECT, INSERT, UPDATE and DELETE on ${table} and the tables beside it ("npx --no svc outbox ddl" prints them), and for initialize-schema always the right to create tables`;
 
 function codeOf(code: string | undefined): string {
   return code !== undefined && /^\w{1,60}$/.test(code) ? ` (${code})` : '';

@@ -12,4 +12,6 @@ import type { SerializedEvent } from '../serialize/serializer.ts';
  */
 export interface Publisher {
   publish(event: SerializedEvent): Promise<Outcome>;
+  /** Whether its topic refuses events and is tried a few times still: nobody needs to wait for that. Default: never. */
+  isRefused?(event: SerializedEvent): boolean;
 }

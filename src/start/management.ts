@@ -19,6 +19,8 @@ export interface Managed {
   readonly onAway: (message: string, sinceMs: number) => void;
   /** Why events are lost, or cannot be made; one line. */
   readonly problem: () => string | undefined;
+  /** Something to look at that makes nothing DOWN; one line. */
+  readonly remark?: () => string | undefined;
   readonly keys: () => readonly KeyHealth[];
   readonly sources: MetricSources;
   readonly info: Info;
@@ -75,7 +77,8 @@ export async function startManagement(
       metricsReport: async () => metricsReport(await reportParts(managed)),
       flatMetricsReport: async () => flatMetricsReport(await reportParts(managed)),
       info: () => managed.info,
-      resetBreakers() {
+      resetBreakers(by) {
+        logger.info(`Circuit breakers are reset by ${by}`);
         tellReset();
         const { broker, outbox } = managed.breakers;
         return { broker: reset(broker), outbox: reset(outbox?.()) };
@@ -112,7 +115,7 @@ function reset(breaker: ResettableBreaker | undefined): BreakerReset | null {
 
 function healthOf(
   { broker: settings }: Config,
-  { broker, onAway, problem, keys, sources, outbox }: Managed,
+  { broker, onAway, problem, remark, keys, sources, outbox }: Managed,
 ): Controls['health'] {
   let reached = false;
   return cacheHealth({
@@ -133,6 +136,7 @@ function healthOf(
       };
     },
     alert: problem,
+    remark,
     keys,
     outbox: outbox?.health,
     onAway,

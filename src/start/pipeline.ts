@@ -203,6 +203,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     }
     const entry = ledger.open(plan.eventType);
     let published: Promise<Outcome>;
+    let isRefused = false;
     try {
       if (plan.outbox !== undefined) return store(intake, call.scope, entry);
       const { event, trace } = prepare(intake);
@@ -211,6 +212,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
         void publishAfter(ended, event, trace, entry);
         return undefined;
       }
+      isRefused = publisher.isRefused?.(event) === true;
       published = publish(event, trace, entry);
     } catch (error) {
       const reason = refuse(plan.eventType, entry, error);
@@ -219,6 +221,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       return undefined;
     }
     if (!call.canWait || parts.asyncMode) return undefined;
+    if (isRefused && !plan.failOnError) return undefined;
     const waited = callers.forOutcome(published);
     const ended: Promise<unknown> = plan.failOnError ? waited.then(throwUnlessStored) : waited;
     return ended as Promise<void>;

@@ -29,7 +29,7 @@ function idsOf(isSorted: boolean, events: readonly StoredEvent[]): string[] {
     .trim()
     .split('\n')
     .slice(1)
-    .map((line) => line.split('\t')[1] as string);
+    .map((line) => line.split(/ {2,}/)[1] as string);
 }
 
 describe('a list of events', () => {

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { passwordReference, runDebezium } from '../../src/cli/outbox/debezium.ts';
+import { runDebezium } from '../../src/cli/outbox/debezium.ts';
+import { passwordReference } from '../../src/cli/outbox/password-reference.ts';
 import { WrongUse } from '../../src/cli/recovery-options.ts';
 import { type CommandEnd, runSvc } from '../support/run-svc.ts';
 

@@ -26,12 +26,14 @@ describe('svc outbox', function () {
   });
   afterEach(() => folder.remove());
 
-  it('--help shows its commands', async () => {
-    for (const args of [['--help'], ['list', '-h']]) {
-      const { code, stdout } = await svc(...args);
-      assert.equal(code, 0);
-      assert.match(stdout, /^svc outbox: .*\n\nUsage: svc outbox <command> \[options\]\n/);
-    }
+  it('--help shows its commands, and of one of them its own options alone', async () => {
+    const all = await svc('--help');
+    assert.match(all.stdout, /^Usage: npx --no svc outbox <command> \[options\]\n\nCommands\n {2}stats /);
+    const one = await svc('list', '-h');
+    assert.match(one.stdout, /^svc outbox list: .*\n\nUsage: npx --no svc outbox list \[options\]\n/);
+    assert.match(one.stdout, /\n {2}--aggregate-id <id> /);
+    assert.doesNotMatch(one.stdout, /--dialect|--dry-run|--online/);
+    assert.deepEqual([all.code, one.code], [0, 0]);
   });
 
   it('stats are those of the specification', async () => {
@@ -50,12 +52,24 @@ describe('svc outbox', function () {
   it('list shows what rows are, and nothing of their content', async () => {
     const { code, stdout, stderr } = await svc('list');
     const [head, ...lines] = stdout.trim().split('\n');
-    assert.deepEqual([code, head], [0, 'OCCURRED\tEVENT\tSTATUS\tTRIES\tTYPE\tAGGREGATE\tTOPIC\tREASON']);
+    assert.deepEqual(
+      [code, head],
+      [0, 'OCCURRED                  EVENT  STATUS     TRIES  TYPE     AGGREGATE  TOPIC   REASON'],
+    );
     assert.equal(lines.length, 5);
     assert.equal(
       lines[3],
-      '2026-03-04T10:00:00.000Z\t4\tFAILED\t4\tPAID\tOrder b\tevents\tMESSAGE_TOO_LARGE',
+      '2026-03-04T10:00:00.000Z  4      FAILED     4      PAID     Order b    events  MESSAGE_TOO_LARGE',
     );
+    const { events } = JSON.parse((await svc('list', '--json')).stdout);
+    assert.deepEqual(
+      events.map(({ eventId }: { eventId: string }) => eventId),
+      lines.map((line) => line.split(/ {2,}/)[1]),
+    );
+    assert.deepEqual(Object.keys(events[0]), [
+      ...['occurredAt', 'eventId', 'status', 'retryCount', 'eventType', 'aggregateType', 'aggregateId'],
+      ...['topic', 'lastError', 'nextRetryInMs'],
+    ]);
     assert.ok(!stdout.includes('4111'));
     assert.match(stderr, /\n5 events\n$/);
   });

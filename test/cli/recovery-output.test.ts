@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { listLine, summaryLines, summaryOf } from '../../src/cli/recovery-output.ts';
+import { createColumns } from '../../src/cli/columns.ts';
+import { listColumns, listHead, summaryLines, summaryOf } from '../../src/cli/recovery-output.ts';
 import type { RecoveryResult } from '../../src/start/commands/recovery.ts';
 
 const result: RecoveryResult = {
@@ -47,11 +48,20 @@ not readable: a\\u001b[2Jb\\u202e.json: it is not a file
 what was not sent is still there
 `,
     );
-    const line = listLine({
+    const columns = listColumns({
       ...{ place: 'p', eventId: '1', eventType: '\u202eT', topic: 't\n', key: null, headers: {} },
       ...{ value: Buffer.from(''), storedAt: 0, reason: '\u009bR' },
     });
-    assert.equal(line, '-\t1\t\\u202eT\tt\\u000a\t\\u009bR\tp\n');
+    let table = '';
+    const written = createColumns(listHead, (more) => {
+      table += more;
+    });
+    written.add(columns);
+    written.end();
+    assert.equal(
+      table,
+      'STORED  EVENT  TYPE     TOPIC    REASON   PLACE\n-       1      \\u202eT  t\\u000a  \\u009bR  p\n',
+    );
   });
 
   it('after Ctrl-C does not look like that of all that was there', () => {

@@ -214,7 +214,7 @@ describe('svc relay', function () {
     [
       { svc: { broker: { client: 'file', topic: 'events' } } },
       2,
-      /^svc: the outbox is off: set svc\.outbox\.enabled: true for svc relay to have rows to send; see svc --help\n$/,
+      /^svc: the outbox is off: set svc\.outbox\.enabled: true for svc relay to have rows to send; see npx --no svc relay --help\n$/,
     ],
     [{ svc: { enabled: false } }, 2, /^svc: svc\.enabled is false: there is nothing to relay;/],
     [

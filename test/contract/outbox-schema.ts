@@ -45,7 +45,10 @@ export function testOutboxSchema(get: () => OutboxStoreUnderTest): void {
   });
 
   it('never: a table that is missing is told, with what to do, and not made', async () => {
-    const error = { code: 'SVC_OUTBOX_TABLE_MISSING', message: new RegExp(`${table}.*npx svc outbox ddl`) };
+    const error = {
+      code: 'SVC_OUTBOX_TABLE_MISSING',
+      message: new RegExp(`${table}.*npx --no svc outbox ddl`),
+    };
     await assert.rejects(open('never').prepare(), error);
     await assert.rejects(get().query(`SELECT 1 FROM ${named()}`));
     await assert.rejects(open('never').insert([rowOf()]), { code: 'SVC_OUTBOX_TABLE_MISSING' });

@@ -182,6 +182,9 @@ requiring(['own-kms', 'own-vault'], 'svc decrypt with keys of a service', functi
     assert.match(err({ enabled: false }, ['--key-id', 'a']), /--key-id is for keys of a service/);
     assert.match(err({ enabled: false }), /PII encryption key is not configured/);
     assert.match(err(ofKms(), ['--key-id', 'a/b']), /Invalid key id/);
-    assert.match(err(ofKms(), ['--config', 'nowhere.yaml']), /nowhere\.yaml.*see svc --help/s);
+    assert.match(
+      err(ofKms(), ['--config', 'nowhere.yaml']),
+      /nowhere\.yaml.*see npx --no svc decrypt --help/s,
+    );
   });
 });

@@ -78,7 +78,10 @@ describe('scripts/dlq-recovery.sh', function () {
   it('an option that svc does not know is refused', async () => {
     const bin = resolve(import.meta.dirname, '../../src/cli/main.ts');
     const { code, stderr } = await run(['--nonsense'], { SVC: bin });
-    assert.deepEqual([code, stderr], [2, "svc: Unknown option '--nonsense'; see svc --help\n"]);
+    assert.deepEqual(
+      [code, stderr],
+      [2, "svc: Unknown option '--nonsense'; see npx --no svc dlq recover --help\n"],
+    );
   });
 
   it('--help', async () => {

@@ -183,7 +183,7 @@ requiring('postgres', 'svc outbox ddl on PostgreSQL', function () {
     assert.match(
       problem,
       new RegExp(
-        `has version 0, older than this svc needs \\(${schemaVersion}\\): run what "npx svc outbox ddl" prints`,
+        `has version 0, older than this svc needs \\(${schemaVersion}\\): run what "npx --no svc outbox ddl" prints`,
       ),
     );
   });

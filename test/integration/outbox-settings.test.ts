@@ -275,7 +275,7 @@ requiring('own-postgres', 'a table that is set up for other settings', function 
       await sql(false);
       assert.match(
         (await check(env)).stdout,
-        /^warning: .* keeps its rows: run what "npx svc outbox debezium --sql"/m,
+        /^warning: .* keeps its rows: run what "npx --no svc outbox debezium --sql"/m,
       );
     } finally {
       await query(`SELECT pg_drop_replication_slot('of_a_connector')`);

@@ -12,11 +12,13 @@ const done = { broker: { before: 'OPEN', after: 'CLOSED' }, outbox: null } as co
 describe(path, () => {
   const { start } = serverHarness();
   let resets: number;
+  let who: string | undefined;
   beforeEach(() => {
     resets = 0;
   });
   const controls = fakeControls({
-    resetBreakers() {
+    resetBreakers(by) {
+      who = by;
       resets++;
       return done;
     },
@@ -30,6 +32,7 @@ describe(path, () => {
     assert.deepEqual([status, headers['content-type']], [200, 'application/json']);
     assert.deepEqual(JSON.parse(body), done);
     assert.equal(resets, 1);
+    assert.equal(who, '127.0.0.1 with management.server.token');
   });
 
   it('answers the versioned media type where it is asked for by name', async () => {

@@ -15,8 +15,10 @@ const result = { total: 3, success: 2, failed: 1, failedEventIds: ['281474976710
 describe('/actuator/svc-outbox', () => {
   const { start } = serverHarness();
   let asked: object[];
+  let who: string[];
   beforeEach(() => {
     asked = [];
+    who = [];
   });
 
   const outboxOf = (fails?: ErrorCode): OutboxControls => {
@@ -27,8 +29,9 @@ describe('/actuator/svc-outbox', () => {
     return {
       isReady: () => true,
       statistics: async () => orThrow({ ...statistics, ofTheRelay: 'hidden' }),
-      replay: async (request) => {
+      replay: async (request, by) => {
         asked.push(request);
+        who.push(by);
         return orThrow({ since: request.since, limit: request.limit ?? 1000, ...result });
       },
     };
@@ -64,6 +67,24 @@ describe('/actuator/svc-outbox', () => {
     assert.deepEqual(asked, [{ since, limit: 50 }, { since: '2026-03-04' }]);
   });
 
+  it('POST takes what the command takes: a time ago, a type, a topic; and says who asks', async () => {
+    const port = await startWith();
+    const { status, body } = await post(
+      port,
+      { since: '90m', type: 'PAID', topic: 'orders' },
+      { from: 'ops@example.org' },
+    );
+    assert.equal(status, 200, body);
+    const [{ since, ...rest } = { since: '' }] = asked as { since: string }[];
+    assert.deepEqual(rest, { type: 'PAID', topic: 'orders' });
+    assert.ok(Math.abs(Date.now() - 5_400_000 - Date.parse(since)) < 10_000, since);
+    assert.equal(JSON.parse(body).since, since);
+    assert.deepEqual(who, ['127.0.0.1 with management.server.token, From: ops@example.org']);
+    const split = await start({ token, actionToken }, fakeControls({ outbox: outboxOf() }));
+    await post(split, { since: '2d' }, { authorization: `Bearer ${actionToken}` });
+    assert.equal(who[1], '127.0.0.1 with management.server.action-token');
+  });
+
   it('POST of a replay that ended early says where it goes on, and takes that', async () => {
     const outbox: OutboxControls = {
       ...outboxOf(),
@@ -93,25 +114,25 @@ describe('/actuator/svc-outbox', () => {
       'without since',
       {},
       'since',
-      'since is required: a time in ISO 8601 with its zone, such as 2026-03-04T10:00:00Z.',
+      'since is required: a time in ISO 8601 with its zone, such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d.',
     ],
     [
       'yesterday',
       { since: 'yesterday' },
       'since',
-      'since must be a time in ISO 8601 with its zone, such as 2026-03-04T10:00:00Z.',
+      'since must be a time in ISO 8601 with its zone, such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d.',
     ],
     [
       'without a zone',
       { since: '2026-03-04T10:00:00' },
       'since',
-      'since must be a time in ISO 8601 with its zone, such as 2026-03-04T10:00:00Z.',
+      'since must be a time in ISO 8601 with its zone, such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d.',
     ],
     [
       'a number',
       { since: 1772618400000 },
       'since',
-      'since must be a time in ISO 8601 with its zone, such as 2026-03-04T10:00:00Z.',
+      'since must be a time in ISO 8601 with its zone, such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d.',
     ],
     ['limit 0', { since: '2026-03-04', limit: 0 }, 'limit', 'limit must be a whole number from 1 on.'],
     ['limit 1.5', { since: '2026-03-04', limit: 1.5 }, 'limit', 'limit must be a whole number from 1 on.'],
@@ -126,8 +147,10 @@ describe('/actuator/svc-outbox', () => {
       'another field',
       { since: '2026-03-04', limt: 5 },
       undefined,
-      'The body takes the fields since, limit and after only.',
+      'The body takes the fields since, type, topic, limit and after only.',
     ],
+    ['type ""', { since: '90m', type: '' }, 'type', 'type must be a text: only events with it are sent.'],
+    ['topic 5', { since: '90m', topic: 5 }, 'topic', 'topic must be a text: only events with it are sent.'],
     ['a list', [1], undefined, 'The body is not a JSON object.'],
     ['no JSON', '{"since":', undefined, 'The body is not a JSON object.'],
   ] as const)

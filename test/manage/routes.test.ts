@@ -115,6 +115,7 @@ describe('management routes', () => {
       assert.deepEqual(all, {
         _links: {
           prometheus: { href: '/actuator/prometheus', templated: false },
+          metrics: { href: '/actuator/metrics', templated: false },
           self: { href: '/actuator', templated: false },
           health: { href: '/actuator/health', templated: false },
           'health-svc': { href: '/actuator/health/svc', templated: false },

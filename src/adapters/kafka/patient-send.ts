@@ -9,14 +9,18 @@ export type Send = (
 
 export interface PatientSendOptions {
   readonly send: Send;
-  /** Whether the topic is there with a leader for each partition. May reject. */
+  /** Whether the topic is there; rejects where a partition of it has no leader. */
   readonly isReady: (topic: string) => Promise<boolean>;
-  /** How long a topic is waited for. */
+  /** How long a topic without leaders is waited for. */
   readonly limitMs: number;
+  /** The same of one that the cluster does not know. Default: 1000. */
+  readonly unknownMs?: number;
 }
 
 const firstPauseMs = 20;
 const longestPauseMs = 250;
+/** A broker makes a topic in less; where it does not, whoever sends is told why, and its retries go on asking. */
+const usualUnknownMs = 1_000;
 /** Topics remembered as missing; their names can come from application data. */
 const maxMissing = 1_000;
 /** As the clients name it. */
@@ -25,16 +29,29 @@ const movedAway = new Set(['NOT_LEADER_FOR_PARTITION', 'NOT_LEADER_OR_FOLLOWER']
 /**
  * A topic that the broker makes for its first record refuses that record until its partitions have leaders: it is waited
  * for, and the records are sent again, for nothing of them was stored. All who wait for one topic share one poll. A topic
- * that did not appear is not waited for again until a send to it succeeds.
+ * that did not appear soon is not waited for again until a send to it succeeds.
  */
-export function createPatientSend({ send, isReady, limitMs }: PatientSendOptions): Send {
+export function createPatientSend({
+  send,
+  isReady,
+  limitMs,
+  unknownMs = usualUnknownMs,
+}: PatientSendOptions): Send {
   const polls = new Map<string, Promise<boolean>>();
   const missing = new Set<string>();
 
   function becomesReady(topic: string): Promise<boolean> {
     let poll = polls.get(topic);
     if (poll === undefined) {
-      poll = repeatUntil(() => isReady(topic).catch(() => false), limitMs).finally(() => polls.delete(topic));
+      const unknownEnd = systemClock.monotonic() + unknownMs;
+      const look = async (): Promise<boolean | 'in vain'> => {
+        try {
+          return (await isReady(topic)) || (systemClock.monotonic() >= unknownEnd ? 'in vain' : false);
+        } catch {
+          return false;
+        }
+      };
+      poll = repeatUntil(look, limitMs).finally(() => polls.delete(topic));
       polls.set(topic, poll);
     }
     return poll;
@@ -72,13 +89,14 @@ function isBeingMade(failure: SendFailure): boolean {
   return isWithoutLeader(failure) || movedAway.has(failure.cause);
 }
 
-/** Repeats `attempt`, each time after a longer pause, until it says `true`: `false` when `limitMs` are over. */
-async function repeatUntil(attempt: () => Promise<boolean>, limitMs: number): Promise<boolean> {
+/** Repeats `attempt`, each time after a longer pause, until it says `true`: `false` when that is in vain or `limitMs` are over. */
+async function repeatUntil(attempt: () => Promise<boolean | 'in vain'>, limitMs: number): Promise<boolean> {
   const end = systemClock.monotonic() + limitMs;
   let pauseMs = firstPauseMs;
   do {
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    if (await attempt()) return true;
+    const result = await attempt();
+    if (result !== false) return result === true;
     pauseMs = Math.min(pauseMs * 2, longestPauseMs);
   } while (systemClock.monotonic() + pauseMs < end);
   return false;

@@ -4,11 +4,12 @@ import { printableJson } from '../../observe/printable.ts';
 import { pagesOf } from '../../outbox/batches.ts';
 import type { OutboxStore, RowFilter } from '../../outbox/outbox-store.ts';
 import { useOutbox } from '../../start/outbox/use-outbox.ts';
+import { createColumns } from '../columns.ts';
 import { WrongUse } from '../recovery-options.ts';
 import { onRequest } from '../recovery-output.ts';
 import { outboxConfig } from './outbox-config.ts';
 import { type OutboxOptions, parseOutboxOptions } from './outbox-options.ts';
-import { createCounter, eventsOf, rowDocument, rowHead, rowLine } from './row-output.ts';
+import { createCounter, eventsOf, rowColumns, rowDocument, rowHead } from './row-output.ts';
 import { sayStopping, stoppable } from './stoppable.ts';
 
 const listLimit = 1_000;
@@ -84,7 +85,7 @@ export async function listRows(options: OutboxOptions, filter: RowFilter, limit:
   let count = 0;
   let hasMore = false;
   let isInterrupted = false;
-  if (!options.isJson) process.stdout.write(rowHead);
+  const table = createColumns(rowHead, (text) => process.stdout.write(text));
   await stoppable(
     async (isStopped) => {
       await useOutbox(config, consoleLogger('warn'), async (store) => {
@@ -96,7 +97,7 @@ export async function listRows(options: OutboxOptions, filter: RowFilter, limit:
           for (const row of rows) {
             if (count === limit) hasMore = true;
             else if (options.isJson) documents.push(rowDocument(row));
-            else process.stdout.write(rowLine(row));
+            else table.add(rowColumns(row));
             if (!hasMore) count++;
           }
         }
@@ -110,6 +111,7 @@ export async function listRows(options: OutboxOptions, filter: RowFilter, limit:
     const document = { dryRun: true, matched: count, more: hasMore, stopped, events: documents };
     process.stdout.write(`${printableJson(document, 2)}\n`);
   } else {
+    table.end();
     const more = hasMore ? ', and there are more: give a larger --limit' : '';
     process.stderr.write(
       `${eventsOf(count)}${more}\n${isInterrupted ? `${onRequest}: there may be more\n` : ''}`,

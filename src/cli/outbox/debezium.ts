@@ -6,10 +6,7 @@ import { WrongUse } from '../recovery-options.ts';
 import { databaseOf } from './debezium-database.ts';
 import { outboxConfig } from './outbox-config.ts';
 import { commonOptions, valuesOf } from './outbox-options.ts';
-
-/** As the worker's `config.providers` of Kafka name it. */
-// biome-ignore lint/suspicious/noTemplateCurlyInString: Kafka Connect has references so.
-export const passwordReference = '${env:SVC_OUTBOX_PASSWORD}';
+import { passwordReference } from './password-reference.ts';
 
 const ownOptions = {
   sql: { type: 'boolean' },

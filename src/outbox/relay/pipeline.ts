@@ -4,6 +4,7 @@ import type { QuietLog } from '../../observe/quiet-log.ts';
 import type { Broker } from '../../publish/broker.ts';
 import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
 import { partitionOf } from '../../publish/main/partitioner.ts';
+import type { TopicRefusals } from '../../publish/main/topic-refusals.ts';
 import type { Aggregate, OutboxStore, RowFailure, StoredRow } from '../outbox-store.ts';
 import { createAcknowledger } from './acknowledger.ts';
 import { createParking } from './parking.ts';
@@ -29,6 +30,7 @@ export interface PipelineOptions {
   readonly owner: string;
   readonly settings: RelaySettings;
   readonly breaker: RelayBreaker;
+  readonly refusals: TopicRefusals;
   readonly lease: Pick<ShardLease, 'holdOf' | 'lasts' | 'doubt'>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -113,8 +115,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
 
   const results = createSendResults({
     ...{ broker: options.broker, counts, topics, partitions, breaker, logger, say, settings },
-    settle,
-    spendRetry,
+    ...{ refusals: options.refusals, clock, settle, spendRetry },
     onSendFailed: options.counters.ledger.brokerFailed,
     onStored: () => {
       lastSuccessMs = clock.monotonic();

@@ -1,4 +1,5 @@
 import type { Clock } from '../../ground/clock.ts';
+import type { Logger } from '../../observe/logger.ts';
 import type { QuietLog } from '../../observe/quiet-log.ts';
 import { bytesOf, createBatchSize } from '../batches.ts';
 import type { ExceptRows, OutboxStore, StoredRow } from '../outbox-store.ts';
@@ -28,6 +29,7 @@ export interface ReaderOptions {
   readonly breaker: RelayBreaker;
   readonly clock: Clock;
   readonly say: QuietLog;
+  readonly logger: Logger;
 }
 
 /**
@@ -48,7 +50,7 @@ export interface Reader {
 }
 
 export function createReader(options: ReaderOptions): Reader {
-  const { store, settings, pipeline, lease, breaker, clock, say } = options;
+  const { store, settings, pipeline, lease, breaker, clock, say, logger } = options;
   const size = createBatchSize(settings);
   const signal = createSignal();
   let isStopped = false;
@@ -138,6 +140,7 @@ export function createReader(options: ReaderOptions): Reader {
       throw error;
     });
     if (isStopped) return;
+    if (failures > 0) logger.info('outbox: the table is read again');
     failures = 0;
     lastId = Math.max(lastId, rows.at(-1)?.id ?? 0);
     const isFull = rows.length >= limit;

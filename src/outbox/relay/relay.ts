@@ -7,6 +7,7 @@ import type { Broker } from '../../publish/broker.ts';
 import type { CircuitState } from '../../publish/main/breaker.ts';
 import { nameOf } from '../../publish/main/failures.ts';
 import { createPartitionCounts } from '../../publish/main/partition-counts.ts';
+import { createTopicRefusals } from '../../publish/main/topic-refusals.ts';
 import { watchForHangs } from '../../publish/main/watch/hang-watch.ts';
 import { createCleanup } from '../cleanup.ts';
 import type { OutboxStore } from '../outbox-store.ts';
@@ -46,6 +47,8 @@ export interface RelayState {
   readonly processed: Processed;
   /** It has neither claimed shards nor sent a row for two leases. */
   readonly stalled?: Stalled;
+  /** Topics that refuse their rows: one line. */
+  readonly refused?: string;
 }
 
 export interface Stalled {
@@ -56,7 +59,7 @@ export interface Stalled {
 }
 
 /** The publisher's part of the metrics summary. */
-export interface RelaySummary extends Omit<RelayState, 'pending' | 'processed' | 'stalled'> {
+export interface RelaySummary extends Omit<RelayState, 'pending' | 'processed' | 'stalled' | 'refused'> {
   readonly totalPending: number;
   readonly totalFailed: number;
 }
@@ -98,6 +101,7 @@ export function createRelay(parts: RelayParts): Relay {
   const { store, broker, clock, logger, isolate, settings, owner, counters } = parts;
   const say = createQuietLog(logger, clock, { level: 'warn' });
   const counts = createPartitionCounts((topic) => broker.partitionsFor(topic), clock);
+  const refusals = createTopicRefusals(clock);
   const time = createDatabaseTime(clock, logger);
   const statistics = createStatistics({ store, clock, isolate });
   const cleanup = createCleanup({ store, settings, clock, logger });
@@ -109,7 +113,7 @@ export function createRelay(parts: RelayParts): Relay {
     },
   });
   const lease = createShardLease({
-    ...{ owner, leaseMs: leaseMsFor(settings), clock, say },
+    ...{ owner, leaseMs: leaseMsFor(settings), clock, say, logger },
     store: {
       claim(owner, leaseMs) {
         const askedAtMs = clock.monotonic();
@@ -127,6 +131,7 @@ export function createRelay(parts: RelayParts): Relay {
       owner,
       settings,
       breaker,
+      refusals,
       lease,
       clock: time,
       logger,
@@ -138,7 +143,7 @@ export function createRelay(parts: RelayParts): Relay {
   const passes = watchPasses(store, pipeline.add);
   const watched: Pipeline = Object.assign(Object.create(pipeline), { add: passes.add });
   const reader = createReader({
-    ...{ store: passes.store, settings, pipeline: watched, lease, breaker, clock, say },
+    ...{ store: passes.store, settings, pipeline: watched, lease, breaker, clock, say, logger },
   });
   const stopping = new AbortController();
   const listener = {
@@ -170,6 +175,7 @@ export function createRelay(parts: RelayParts): Relay {
   function state(): RelayState {
     const { lastSuccessMs, processed } = pipeline;
     const standstill = stalled();
+    const refused = refusals.state();
     return {
       circuitBreakerState: breaker.state,
       consecutiveFailures: breaker.consecutiveFailures,
@@ -178,6 +184,7 @@ export function createRelay(parts: RelayParts): Relay {
       pending: statistics.pending() ?? null,
       processed: { ...processed },
       ...(standstill && { stalled: standstill }),
+      ...(refused !== undefined && { refused }),
     };
   }
 

@@ -1,9 +1,10 @@
-import { inTime } from '../../ground/clock.ts';
+import { type Clock, inTime } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
-import type { QuietLog } from '../../observe/quiet-log.ts';
+import { createQuietLog, type QuietLog } from '../../observe/quiet-log.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../../publish/broker.ts';
 import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
 import { afterRetries } from '../../publish/main/retry.ts';
+import type { TopicRefusals } from '../../publish/main/topic-refusals.ts';
 import { isNotMade } from '../../publish/record-fault.ts';
 import type { RowFailure, StoredRow } from '../outbox-store.ts';
 import { scopeOf } from './failure-scope.ts';
@@ -19,9 +20,11 @@ export interface SendResultsOptions {
   readonly counts: PartitionCounts;
   readonly topics: Parking;
   readonly partitions: Parking;
+  readonly refusals: TopicRefusals;
   readonly breaker: RelayBreaker;
   readonly logger: Logger;
   readonly say: QuietLog;
+  readonly clock: Clock;
   readonly settings: Pick<RelaySettings, 'maxRetries' | 'sendTimeoutMs' | 'onFailed'>;
   readonly settle: (entry: Entry, end: RowEnd) => void;
   /** The row has failed by its own fault. */
@@ -43,13 +46,20 @@ export interface SendResults {
 
 export function createSendResults(options: SendResultsOptions): SendResults {
   const { broker, counts, topics, partitions, breaker, logger, say, settings, settle } = options;
+  /** For what nobody mends but an operator. */
+  const sayError = createQuietLog(logger, options.clock);
   let lastAway: readonly StoredRow[] = [];
+  /** The log says last that events cannot be sent. A breaker that was open says itself that it is closed. */
+  let isSaid = false;
 
   function stored(lane: Lane, entries: readonly Entry[]): void {
+    if (isSaid) logger.info('outbox: events are sent again');
+    isSaid = false;
     breaker.answered();
     options.onStored();
     lastAway = [];
     partitions.free(lane.key);
+    options.refusals.taken(lane.topic);
     if (topics.free(lane.topic)) logger.info(`outbox: topic "${lane.topic}" takes events again`);
     for (const entry of entries) settle(entry, 'sent');
   }
@@ -76,9 +86,9 @@ export function createSendResults(options: SendResultsOptions): SendResults {
     }
     const last = afterRetries(failure, retryCount);
     const follows = settings.onFailed === 'block' ? 'keeps back its aggregate' : 'is set aside';
-    say(
+    sayError(
       `event FAILED ${failure.cause}`,
-      `outbox: an event is FAILED and ${follows}; svc outbox retry-failed sends it again: ${last.message}`,
+      `outbox: an event is FAILED and ${follows}; npx --no svc outbox retry-failed sends it again: ${last.message}`,
       fields,
     );
     const lastError = oneLine(last);
@@ -87,6 +97,7 @@ export function createSendResults(options: SendResultsOptions): SendResults {
 
   function refused({ topic }: Lane, entries: readonly Entry[], failure: SendFailure): void {
     breaker.failed(failure);
+    options.refusals.refused(topic, failure, false);
     if (topics.park(topic))
       logger.warn(`outbox: the events for topic "${topic}" wait in their table: ${failure.message}`, {
         cause: failure.cause,
@@ -100,7 +111,8 @@ export function createSendResults(options: SendResultsOptions): SendResults {
     // Nobody heard the answers that came while the process stood still: they say nothing about the cluster.
     const isUnheard = tookMs > settings.sendTimeoutMs + stallMs;
     if (!isUnheard || breaker.state === 'HALF-OPEN') breaker.failed(failure);
-    if (breaker.state === 'CLOSED')
+    isSaid = breaker.state === 'CLOSED';
+    if (isSaid)
       say('send', `outbox: events cannot be sent, and wait in their table: ${failure.message}`, {
         topic: lane.topic,
         cause: failure.cause,

@@ -1,4 +1,5 @@
 import type { Clock } from '../../ground/clock.ts';
+import type { Logger } from '../../observe/logger.ts';
 import type { QuietLog } from '../../observe/quiet-log.ts';
 import type { OutboxStore } from '../outbox-store.ts';
 import { firstStorePauseMs, leaseMarginMs } from './relay-settings.ts';
@@ -29,6 +30,7 @@ export interface ShardLeaseOptions {
   readonly leaseMs: number;
   readonly clock: Clock;
   readonly say: QuietLog;
+  readonly logger: Logger;
   /** Runs a claim while nothing is being sent: shards that it gives back have no rows under way, as far as sends end in time. */
   readonly between: <T>(claim: () => Promise<T>, patienceMs: number) => Promise<T>;
   /** The shards are others now, or can be used again. */
@@ -36,7 +38,7 @@ export interface ShardLeaseOptions {
 }
 
 export function createShardLease(options: ShardLeaseOptions): ShardLease {
-  const { store, owner, leaseMs, clock, say, between, onChange } = options;
+  const { store, owner, leaseMs, clock, say, logger, between, onChange } = options;
   const renewMs = leaseMs / 3;
   const holds = new Map<number, number>();
   const pause = createSignal();
@@ -83,6 +85,7 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
       while (!isStopped) {
         try {
           await between(claim, leaseMs / 6);
+          if (failures > 0) logger.info('outbox: the shards are claimed again');
           failures = 0;
           failure = undefined;
           await pause.wait(renewMs);

@@ -22,6 +22,7 @@ import type { PartitionTurns } from './partition-turns.ts';
 import type { Partitioner } from './partitioner.ts';
 import type { QueuedEvent } from './queued-event.ts';
 import type { SendLine } from './send-line.ts';
+import { isOfTopic } from './topic-refusals.ts';
 
 export interface PartitionQueueOptions {
   readonly topic: string;
@@ -35,6 +36,8 @@ export interface PartitionQueueOptions {
   /** Both are of the topic, and hear of the batches of all its partitions. */
   readonly turns: PartitionTurns;
   readonly partitioner: Pick<Partitioner, 'batchTaken'>;
+  /** The topic has refused a batch for good, and with it all that wait here. */
+  readonly onTopicRefused: (failure: SendFailure) => void;
   /** Nothing is left here. */
   readonly onIdle: () => void;
 }
@@ -186,6 +189,10 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     } else if (waitMs === undefined) {
       const why = finalFailure(batch, isBehind ? behindBackup : undefined);
       for (const event of batch.events) outcomes.settle(event, why);
+      if (isOfTopic(failure)) {
+        abandon(failure, false);
+        options.onTopicRefused(failure);
+      }
     } else if (leftMs > 0) {
       pauseFor(leftMs, batch);
     } else {
@@ -226,7 +233,8 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     const left = waiting;
     waiting = [];
     waitingBytes = 0;
-    for (const event of left) outcomes.settle(event, reason);
+    const told = line.explain(topic, reason);
+    for (const event of left) outcomes.settle(event, told);
     if (isGathering() || state === 'pausing' || state === 'held') proceed(false);
   }
 
@@ -254,7 +262,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       const due = waiting.splice(0, firstLater < 0 ? waiting.length : firstLater);
       for (const event of due) {
         waitingBytes -= event.bytes;
-        outcomes.settle(event, timedOut(deliveryTimeoutMs, false));
+        outcomes.settle(event, line.explain(topic, timedOut(deliveryTimeoutMs, false)));
       }
       const left = [inFlight?.events, ...batches.map(({ events }) => events), waiting];
       for (const events of left) {

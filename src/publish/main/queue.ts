@@ -21,6 +21,7 @@ import { toRecord } from './record.ts';
 import { type RetryPolicy, spread } from './retry.ts';
 import { createSendLine } from './send-line.ts';
 import { createTopicQueue, earliest, type TopicQueue } from './topic-queue.ts';
+import { createTopicRefusals } from './topic-refusals.ts';
 import { createReturnWatch } from './watch/return-watch.ts';
 import { createSilenceWatch } from './watch/silence-watch.ts';
 
@@ -65,6 +66,8 @@ export interface Queue extends Publisher {
   flush(): void;
   readonly breaker: Breaker;
   state(): QueueState;
+  /** Topics that refuse their events: one line. */
+  refusals(): string | undefined;
   /** Milliseconds since the cluster last took a batch; `undefined`: it has taken none. */
   publishedMsAgo(): number | undefined;
   /** Somebody else has found the cluster away; `sinceMs`: when that was begun, on the monotonic clock. */
@@ -117,7 +120,8 @@ export function createQueue(options: QueueOptions): Queue {
     spread: (ms) => spread(ms, random),
     onReturn: () => line.outside(wake),
   });
-  const line = createSendLine({ ...options, counts, breaker, silence, returns, order });
+  const refusals = createTopicRefusals(clock);
+  const line = createSendLine({ ...options, counts, breaker, silence, returns, order, refusals });
   const topics = new Map<string, TopicQueue>();
   order.attach({
     countOf: counts.known,
@@ -255,6 +259,7 @@ export function createQueue(options: QueueOptions): Queue {
   return {
     breaker,
     state: () => ({ events: memory.events, bytes: memory.bytes, overflows: memory.overflows }),
+    refusals: refusals.state,
     publishedMsAgo: line.storedMsAgo,
     clusterAway(message, sinceMs) {
       if (!line.hasStoredSince(sinceMs)) breaker.silent(message);
@@ -265,6 +270,10 @@ export function createQueue(options: QueueOptions): Queue {
       const left = outcomes.takeOver();
       giveUp(reason, true);
       return [...left, ...order.takeWaiting().map(({ event, topic }) => unsent(event, topic, reason))];
+    },
+    isRefused(event) {
+      const known = refusals.of(event.topic ?? options.topic);
+      return known !== undefined && !known.isFinal;
     },
     publish(event) {
       const topic = event.topic ?? options.topic;

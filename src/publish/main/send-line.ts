@@ -1,5 +1,6 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Clock } from '../../ground/clock.ts';
+import type { Logger } from '../../observe/logger.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
 import { createSendSlots, type SendSlots } from '../memory-limits.ts';
 import type { KeyOrder } from '../order/key-order.ts';
@@ -9,6 +10,7 @@ import { brokenPromise } from './failures.ts';
 import type { PartitionCounts } from './partition-counts.ts';
 import { toRecord } from './record.ts';
 import type { RetryPolicy } from './retry.ts';
+import { isOfTopic, type TopicRefusals } from './topic-refusals.ts';
 import type { ReturnWatch } from './watch/return-watch.ts';
 import type { SilenceWatch } from './watch/silence-watch.ts';
 
@@ -21,6 +23,8 @@ export interface SendLineOptions {
   readonly silence: Pick<SilenceWatch, 'heard'>;
   readonly returns: Pick<ReturnWatch, 'pausing' | 'stored'>;
   readonly retry: RetryPolicy;
+  readonly refusals: TopicRefusals;
+  readonly logger: Logger;
   readonly clock: Clock;
   readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
   readonly onSendFailed: (kind: SendFailureKind) => void;
@@ -39,6 +43,8 @@ export interface SendLine {
   send(topic: string, partition: number | undefined, batch: Batch): Promise<SendResult>;
   /** Milliseconds until the batch is tried again; `undefined`: never. Called once for each failed send. */
   afterFailure(topic: string, batch: Batch, failure: SendFailure): number | undefined;
+  /** For an event that was never sent: why others of its topic were refused. */
+  explain(topic: string, reason: SendFailure): SendFailure;
   /** A batch waits so long for its retry. */
   pausing(waitMs: number): void;
   /** Whether the cluster has taken a batch since `atMs`, on the monotonic clock. */
@@ -53,6 +59,7 @@ export interface SendLine {
 export function createSendLine(options: SendLineOptions): SendLine {
   const { broker, counts, breaker, silence, returns, retry, clock, isolate, onSendFailed, onRetried } =
     options;
+  const { refusals, logger } = options;
   const context = new AsyncResource('svc.queue');
   let storedAtMs = Number.NEGATIVE_INFINITY;
   let isClosed = false;
@@ -83,6 +90,7 @@ export function createSendLine(options: SendLineOptions): SendLine {
         storedAtMs = clock.monotonic();
         breaker.answered();
         returns.stored();
+        if (refusals.taken(topic)) logger.info(`topic "${topic}" takes events again`);
       }
       return result;
     },
@@ -90,11 +98,23 @@ export function createSendLine(options: SendLineOptions): SendLine {
     afterFailure(topic, batch, failure) {
       onSendFailed(failure.kind);
       if (failure.cause.startsWith('UNKNOWN_')) void counts.ask(topic);
-      const waitMs = retry.waitMs(batch.sends - 1, failure);
+      const retryMs = retry.waitMs(batch.sends - 1, failure);
+      const isKnown = isOfTopic(failure) && refusals.of(topic)?.isFinal === true;
+      const waitMs = isKnown ? undefined : retryMs;
+      // What is not tried again is said where it goes.
+      if (
+        isOfTopic(failure) &&
+        refusals.refused(topic, failure, waitMs === undefined) &&
+        waitMs !== undefined
+      )
+        logger.warn(`events wait for their topic, and go to the next tier soon: ${failure.message}`, {
+          ...{ topic, cause: failure.cause },
+        });
       breaker.failed(failure, waitMs === undefined);
       return breaker.state === 'CLOSED' ? waitMs : undefined;
     },
 
+    explain: refusals.explain,
     pausing: returns.pausing,
     hasStoredSince: (atMs) => storedAtMs >= atMs,
     storedMsAgo: () => (Number.isFinite(storedAtMs) ? clock.monotonic() - storedAtMs : undefined),

@@ -50,6 +50,8 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
         outcomes,
         turns,
         partitioner,
+        // Of one partition, it says nothing about those of others.
+        onTopicRefused: (failure) => partition === undefined && dropUnplaced(failure),
         onIdle: () => left(partition),
       });
       partitions.set(partition, queue);
@@ -101,7 +103,8 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     expire(nowMs, deliveryTimeoutMs) {
       const deadlines = [...partitions.values()].map((queue) => queue.expire(nowMs, deliveryTimeoutMs));
       const due = unplaced.filter((event) => event.deadlineAtMs <= nowMs);
-      for (const event of due) outcomes.settle(event, timedOut(deliveryTimeoutMs, false));
+      const late = line.explain(topic, timedOut(deliveryTimeoutMs, false));
+      for (const event of due) outcomes.settle(event, late);
       unplaced = unplaced.filter((event) => event.deadlineAtMs > nowMs);
       return earliest([...deadlines, unplaced[0]?.deadlineAtMs]);
     },
@@ -127,11 +130,16 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     isIdle,
   };
 
+  function dropUnplaced(reason: SendFailure): void {
+    for (const event of unplaced.splice(0)) outcomes.settle(event, reason);
+  }
+
   function abandon(reason: SendFailure, alsoInFlight: boolean): void {
     // What waits for its place came last.
     const last = unplaced.splice(0);
     for (const queue of partitions.values()) queue.abandon(reason, alsoInFlight);
-    for (const event of last) outcomes.settle(event, reason);
+    const told = line.explain(topic, reason);
+    for (const event of last) outcomes.settle(event, told);
   }
 }
 

@@ -6,6 +6,7 @@ import { loadOnce } from '../../ground/lifecycle.ts';
 import type { OutboxControls, OutboxHealth } from '../../manage/controls.ts';
 import { isolate } from '../../observe/isolate.ts';
 import type { Logger } from '../../observe/logger.ts';
+import { printable } from '../../observe/printable.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import type { RelayState } from '../../outbox/relay/relay.ts';
 import type { Replay, ReplayOptions } from '../../outbox/replay.ts';
@@ -50,12 +51,22 @@ export function manageOutbox(
   return {
     statistics: statistics.report,
     isReady: fitness.isReady ?? (() => true),
-    async replay(request) {
-      const result = await (await replay()).run(request);
-      const { since, total, success, after } = result;
+    async replay({ type: eventType, topic, ...request }, by) {
+      const filter = { ...(eventType !== undefined && { eventType }), ...(topic !== undefined && { topic }) };
+      const only = [eventType, topic].filter((each) => each !== undefined).map((each) => ` of ${each}`);
+      const what = `since ${request.since}${printable(only.join(''))}, asked for by ${by}`;
+      const result = await replay()
+        .then(({ run }) => run({ ...request, filter }))
+        .catch((error: unknown) => {
+          logger.warn(
+            `outbox: no replay ${what}: ${error instanceof Error ? error.message : 'unknown error'}`,
+          );
+          throw error;
+        });
+      const { total, success, after } = result;
       // Whoever asked may not be there any more.
       const stopped = after === undefined ? '' : `; it ended early, and goes on with after: ${after}`;
-      logger.info(`outbox: replay of ${total} events since ${since}: ${success} sent again${stopped}`);
+      logger.info(`outbox: replay of ${total} events ${what}: ${success} sent again${stopped}`);
       return result;
     },
     health: health.ask,

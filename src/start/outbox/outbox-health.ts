@@ -94,7 +94,7 @@ export function createOutboxHealth({
 
   function blocked(): string | undefined {
     if (!failedBlocks || !last?.failed || !last.pending) return undefined;
-    return `${last.failed} rows are FAILED, and later ones of their aggregates wait behind them (svc.outbox.on-failed: block): look at them with "npx svc outbox list --status FAILED"`;
+    return `${last.failed} rows are FAILED, and later ones of their aggregates wait behind them (svc.outbox.on-failed: block): look at them with "npx --no svc outbox list --status FAILED"`;
   }
 
   return {
@@ -104,7 +104,7 @@ export function createOutboxHealth({
         await inTime(found, { limitMs: answerMs, keepsAlive: false, late: () => undefined });
       const state = relay();
       const error = last?.error ?? problem?.() ?? standstill(state);
-      const warning = remark?.() ?? blocked();
+      const warning = remark?.() ?? state?.refused ?? blocked();
       return {
         status: error === undefined ? 'UP' : 'DOWN',
         circuitBreakerState: state?.circuitBreakerState ?? null,

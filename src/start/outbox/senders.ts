@@ -22,7 +22,7 @@ export function refusalOf(
   if (!isForDebezium(settings)) return erases ? contradiction(erasedText(table)) : undefined;
   if (dialect === 'mysql' && !isRouted)
     return contradiction(
-      `the table ${table} has no column ${routeColumn}, without which Debezium sends no row of it: run what "npx svc outbox debezium --sql" prints, or set svc.outbox.publisher-enabled: true`,
+      `the table ${table} has no column ${routeColumn}, without which Debezium sends no row of it: run what "npx --no svc outbox debezium --sql" prints, or set svc.outbox.publisher-enabled: true`,
     );
   if (log !== 'none' || (dialect === 'postgres' && !erases)) return undefined;
   const missing =
@@ -30,7 +30,7 @@ export function refusalOf(
       ? 'its database has no logical replication slot (or one that has lost its log)'
       : 'its server keeps no binary log';
   return contradiction(
-    `each row of ${table} is deleted in the transaction that wrote it (svc.outbox.publisher-enabled: false, retention-days: 0), and ${missing}, so that no connector can have it: create the connector first, or set svc.outbox.publisher-enabled: true and run what "npx svc outbox debezium --sql" prints then`,
+    `each row of ${table} is deleted in the transaction that wrote it (svc.outbox.publisher-enabled: false, retention-days: 0), and ${missing}, so that no connector can have it: create the connector first, or set svc.outbox.publisher-enabled: true and run what "npx --no svc outbox debezium --sql" prints then`,
   );
 }
 
@@ -42,12 +42,12 @@ export function remarkOf(settings: SenderSettings, senders: Senders, isRelay: bo
     if (relays > 0)
       return `this process leaves the rows of ${table} to Debezium and deletes them at once, and relays that send rows run beside it: stop them, or set svc.outbox.publisher-enabled: true here as well`;
     if (dialect === 'postgres' && !erases)
-      return `svc.outbox.retention-days is 0 for Debezium, and the table ${table} keeps its rows: run what "npx svc outbox debezium --sql" prints`;
+      return `svc.outbox.retention-days is 0 for Debezium, and the table ${table} keeps its rows: run what "npx --no svc outbox debezium --sql" prints`;
   }
   const isWaiting = oldestMs !== null && oldestMs > waitingMs;
   if (isRelay || relays > 0 || (!isWaiting && !erases)) return undefined;
   if (!isRouted)
-    return `rows of ${table} wait for ${spanOf(oldestMs ?? 0)}, and no relay of it runs: start "npx svc relay", or a process with svc.outbox.publisher-enabled: true and this table`;
+    return `rows of ${table} wait for ${spanOf(oldestMs ?? 0)}, and no relay of it runs: start "npx --no svc relay", or a process with svc.outbox.publisher-enabled: true and this table`;
   // Who reads a binary log, nobody here knows.
   if (dialect !== 'postgres' || log === 'read') return undefined;
   return `no relay of ${table} runs, and at the moment no connector reads the log of its database: look at Kafka Connect (GET /connectors/<name>/status)`;

@@ -53,6 +53,24 @@ describe('patient send', () => {
     assert.equal(await other, unknown);
   });
 
+  it('waits a second for a topic that the cluster does not know, and up to the limit for one without leaders', async () => {
+    const setUpFor = (isReady: () => Promise<boolean>) =>
+      createPatientSend({ send: async () => unknown, isReady, limitMs: 5_000 })('new', 0, [textRecord('x')]);
+    const waited = async (result: Promise<SendResult>): Promise<number> => {
+      const sinceMs = performance.now();
+      let endMs: number | undefined;
+      void result.then(() => {
+        endMs = performance.now();
+      });
+      await clock.tickAsync(6_000);
+      return (endMs ?? Number.NaN) - sinceMs;
+    };
+    const unknownFor = await waited(setUpFor(async () => false));
+    assert.ok(unknownFor >= 1_000 && unknownFor < 1_300, `${unknownFor}`);
+    const leaderlessFor = await waited(setUpFor(() => Promise.reject(new Error('LEADER_NOT_AVAILABLE'))));
+    assert.ok(leaderlessFor > 4_700 && leaderlessFor <= 5_000, `${leaderlessFor}`);
+  });
+
   it('remembers a thousand topics that are missing, and no more', async () => {
     const { patient, isReady } = setUp([unknown], [false]);
     const first = patient('first');

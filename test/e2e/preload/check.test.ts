@@ -104,8 +104,8 @@ describe('the command svc', function () {
       svc(['-v']),
     ]);
     assert.deepEqual([help.code, short.code, none.code, versions.code], [0, 0, 0, 0]);
-    assert.match(help.stdout, /^Usage: svc <command>/m);
-    assert.equal(short.stdout, help.stdout);
+    assert.match(help.stdout, /^Usage: npx --no svc <command>/m);
+    assert.match(short.stdout, /^svc check: .*\n\nUsage: npx --no svc check \[options\]/);
     assert.equal(none.stdout, help.stdout);
     assert.equal(versions.stdout, `${version}\n`);
   });
@@ -113,8 +113,8 @@ describe('the command svc', function () {
   it('2: an unknown command, an unknown option', async () => {
     const [command, option] = await Promise.all([svc(['chekc']), svc(['check', '--jsn'])]);
     assert.deepEqual([command.code, option.code], [2, 2]);
-    assert.match(command.stderr, /^svc: unknown command "chekc"; see svc --help\n$/);
-    assert.match(option.stderr, /^svc: .*'--jsn'.*; see svc --help\n$/s);
+    assert.match(command.stderr, /^svc: unknown command "chekc"; see npx --no svc --help\n$/);
+    assert.match(option.stderr, /^svc: .*'--jsn'.*; see npx --no svc check --help\n$/s);
     assert.equal(command.stdout + option.stdout, '');
   });
 });

@@ -74,6 +74,8 @@ describe("context of the caller in the queue's hooks", () => {
         ['send failed', '1', 'request 1'],
         ['dead letter', '1', 'request 1'],
         ['dead letter', '2', 'request 2'],
+        // Of all events of the topic.
+        ['topic "main', undefined, undefined],
       ],
     );
   });

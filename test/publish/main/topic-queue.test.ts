@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { SendFailure } from '../../../src/publish/broker.ts';
 import type { PartitionCounts } from '../../../src/publish/main/partition-counts.ts';
 import { QueuedEvent } from '../../../src/publish/main/queued-event.ts';
 import type { SendLine } from '../../../src/publish/main/send-line.ts';
@@ -19,7 +20,10 @@ describe('the queue of a topic', () => {
             answer = resolve;
           }),
       };
-      const line = { outside: (work: () => void) => work() } as unknown as SendLine;
+      const line = {
+        outside: (work: () => void) => work(),
+        explain: (_: string, reason: SendFailure) => reason,
+      } as unknown as SendLine;
       const outcomes = { settle: (one: QueuedEvent) => one.silenced() };
       let idle = 0;
       const batch = { maxEvents: 10, maxBytes: 1_000, lingerMs: 5 };

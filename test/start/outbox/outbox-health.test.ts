@@ -104,7 +104,7 @@ describe('health of the outbox', () => {
       expected: [
         'UP',
         undefined,
-        '1 rows are FAILED, and later ones of their aggregates wait behind them (svc.outbox.on-failed: block): look at them with "npx svc outbox list --status FAILED"',
+        '1 rows are FAILED, and later ones of their aggregates wait behind them (svc.outbox.on-failed: block): look at them with "npx --no svc outbox list --status FAILED"',
       ],
     },
     {
