@@ -8,6 +8,7 @@ import { printableJson } from '../observe/printable.ts';
 import { inspectDrivers } from '../start/commands/inspect-drivers.ts';
 import { inspectTargets } from '../start/commands/inspect-targets.ts';
 import { checkOnline, formatOnline } from './check-online.ts';
+import { checkStart, formatStart, isStartWell } from './check-start.ts';
 import { WrongUse } from './recovery-options.ts';
 
 interface CheckOptions {
@@ -16,12 +17,15 @@ interface CheckOptions {
   readonly online?: boolean | undefined;
 }
 
-/** `svc check`: the patch report, without starting the application; with `--online` what the broker would let it do. */
+/** `svc check`: the patch report, without starting the application; with `--online` what the services that it uses would let it do. */
 export async function runCheck(args: readonly string[]): Promise<number> {
   let options: CheckOptions;
+  let command: readonly string[];
   try {
+    const own = args.includes('--') ? args.indexOf('--') : args.length;
+    command = args.slice(own + 1);
     options = parseArgs({
-      args: [...args],
+      args: args.slice(0, own),
       options: { config: { type: 'string' }, json: { type: 'boolean' }, online: { type: 'boolean' } },
     }).values;
   } catch (error) {
@@ -40,6 +44,7 @@ export async function runCheck(args: readonly string[]): Promise<number> {
     return 1;
   }
   const reports = inspectTargets(config);
+  const start = checkStart(config, command);
   const declared = findDeclared(config.baseDir);
   const refused = targetProblems.map(({ id, problems: why }) => ({
     id,
@@ -47,7 +52,10 @@ export async function runCheck(args: readonly string[]): Promise<number> {
   }));
   const remarks = [...warnings.map(formatProblem), ...inspectDrivers(config)];
   const failed =
-    reports.some((report) => report.state === 'failed') || refused.length > 0 || problems.length > 0;
+    reports.some((report) => report.state === 'failed') ||
+    refused.length > 0 ||
+    problems.length > 0 ||
+    !isStartWell(start);
 
   const online = options.online === true ? () => checkOnline(config, ofConfig) : undefined;
   if (options.json === true) {
@@ -58,6 +66,7 @@ export async function runCheck(args: readonly string[]): Promise<number> {
       file: config.file,
       targets: [...reports, ...refused.map(({ id, reason }) => ({ id, state: 'failed', reason }))],
       declared,
+      ...(start !== undefined && { start }),
       problems: problems.map(formatProblem),
       warnings: remarks,
       ...(answer !== undefined && { online: answer }),
@@ -70,6 +79,7 @@ export async function runCheck(args: readonly string[]): Promise<number> {
   for (const problem of problems) process.stdout.write(`error: ${formatProblem(problem)}\n`);
   for (const { id, reason } of refused) process.stdout.write(`error: target ${id}: ${reason}\n`);
   process.stdout.write(`${formatReport(reports)}\n${formatDeclared(declared)}`);
+  if (start !== undefined) process.stdout.write(formatStart(start));
   const answer = await online?.();
   if (answer !== undefined) process.stdout.write(formatOnline(answer));
   return failed || answer?.ok === false ? 1 : 0;

@@ -30,9 +30,13 @@ const commands: Readonly<Record<string, string>> = {
 /** What stands behind the options, where they are not all. */
 const forms: Readonly<Record<string, string>> = {
   decrypt: '[options] [file]',
+  check: '[options] [-- node <file>]',
 };
 
 const notes: Readonly<Record<string, string>> = {
+  check: `Behind -- stands how the application is started (default: scripts.start of package.json): its imports are followed, and exit 1
+says that it loads a file which is compiled from the one that a target names.
+`,
   decrypt: `The file has one envelope, or record of the file broker, a line, or is one JSON document (default: standard input).
 `,
   outbox: `Exit codes: 0 done, 1 something is left or wrong, 2 called wrongly. Ctrl-C ends after the batch under way, and says what was done.

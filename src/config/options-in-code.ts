@@ -10,7 +10,7 @@ export interface OptionsInCode {
 interface Svc {
   /** Switches svc on. When false nothing is patched and nothing is loaded. Default: true. */
   readonly enabled: boolean;
-  /** When true the process does not start where svc cannot work: it ends with exit code 78 and a line that says why (a wrong configuration, a Node that is too old, a target that cannot be patched). In the environment it counts even where the file cannot be read. Default: false. */
+  /** When true the process does not start where svc cannot work: it ends with exit code 78 and a line that says why (a wrong configuration, a Node that is too old, a target that cannot be patched, or whose compiled file is loaded in its place). In the environment it counts even where the file cannot be read. Default: false. */
   readonly required: boolean;
   readonly aop: SvcAop;
   readonly service: SvcService;

@@ -93,6 +93,103 @@ describe('svc check', function () {
   });
 });
 
+/** TypeScript is named, what tsc made of it runs. */
+const compiled = {
+  'svc.config.json': configOf([
+    { module: './src/orders.ts', function: 'createOrder' },
+    { module: './src/plugin.ts', function: 'load' },
+  ]),
+  'src/orders.ts': 'export function createOrder(id: number) { return { id }; }',
+  'src/plugin.ts': 'export function load() {}',
+  'src/main.mts': "import './orders.ts';\nimport './plugin.ts';",
+  'dist/orders.js': 'exports.createOrder = function createOrder(id) { return { id }; };',
+  'dist/main.js':
+    "const name = './plugin.js';\nrequire('./orders.js').createOrder(1);\nimport(name).catch(() => {});",
+};
+
+describe('svc check, with the start of the application', function () {
+  this.timeout(60_000);
+  const manifest = (start: string) => ({ 'package.json': JSON.stringify({ scripts: { start } }) });
+
+  it('1: says which targets it does not load, and what to write', async () => {
+    const end = await svc(['check', '--', 'node', '--import', 'svc/register', 'dist/main.js'], compiled);
+    assert.deepEqual([end.code, end.stderr], [1, '']);
+    assert.match(end.stdout, /^capture: 2 of 2 targets patched$/m);
+    assert.ok(
+      end.stdout.endsWith(
+        [
+          'start: node --import svc/register dist/main.js loads 0 of 2 targets in files, by its imports',
+          '  NOT LOADED  src/orders.ts#createOrder  ./dist/orders.js is loaded in its place: write module: ./dist/orders.js',
+          '  not found   src/plugin.ts#load',
+          '  not followed: what is named at dist/main.js:3 is known at run time only\n',
+        ].join('\n'),
+      ),
+      end.stdout,
+    );
+  });
+
+  it('0: all of them are loaded', async () => {
+    const end = await svc(['check', '--', 'node', 'src/main.mts'], compiled);
+    assert.deepEqual([end.code, end.stderr], [0, ''], end.stdout);
+    assert.match(end.stdout, /^start: node src\/main\.mts loads 2 of 2 targets in files, by its imports$/m);
+  });
+
+  it('without one it reads scripts.start', async () => {
+    const start = 'NODE_ENV=production node --enable-source-maps -r ./dist/main.js ./dist/orders';
+    const { code, stdout } = await svc(['check', '--json'], { ...compiled, ...manifest(start) });
+    const found = JSON.parse(stdout) as { ok: boolean; start: { command: string; targets: object[] } };
+    assert.deepEqual([code, found.ok, found.start.command], [1, false, start]);
+    assert.deepEqual(found.start.targets, [
+      {
+        id: 'src/orders.ts#createOrder',
+        state: 'elsewhere',
+        reason: './dist/orders.js is loaded in its place: write module: ./dist/orders.js',
+      },
+      { id: 'src/plugin.ts#load', state: 'not found' },
+    ]);
+  });
+
+  it('1: Next.js, where no file of the application is found', async () => {
+    const end = await svc(['check'], { ...compiled, ...manifest('next start -p 80') });
+    assert.equal(end.code, 1, end.stdout);
+    assert.match(
+      end.stdout,
+      /NOT LOADED +src\/orders\.ts#createOrder +Next\.js bundles it: declare it with publishEvent/,
+    );
+  });
+
+  it('0: a script that is something else is not looked at; 2: nor is one on the command line', async () => {
+    const end = await svc(['check'], { ...compiled, ...manifest('npm run build && node dist/main.js') });
+    assert.equal(end.code, 0, end.stdout);
+    assert.match(
+      end.stdout,
+      /^start: npm run build && node dist\/main\.js: no start of Node .*svc check -- node/m,
+    );
+    for (const command of [['npm', 'start'], ['node', 'gone.js'], ['node']]) {
+      const wrong = await svc(['check', '--', ...command], compiled);
+      assert.deepEqual([wrong.code, wrong.stdout], [2, '']);
+      assert.match(wrong.stderr, /^svc: what follows -- is a start of Node with a file that is there/);
+    }
+  });
+
+  it('never loaded is a warning at the end of a process, with what to write', async () => {
+    const end = await endOf({ app, args: ['--import', 'svc/register', 'dist/main.js'], files: compiled });
+    assert.equal(end.code, 0, end.stderr);
+    assert.match(
+      end.stderr,
+      /^svc: warn: capture: 2 of 2 targets made no event: no module of theirs was loaded\n {2}never loaded {2}src\/orders\.ts#createOrder {2}\.\/dist\/orders\.js is loaded in its place: write module: \.\/dist\/orders\.js\n {2}never loaded {2}src\/plugin\.ts#load$/m,
+    );
+    const quiet = {
+      ...compiled,
+      'dist/worker.js': '',
+      'dist/main.js':
+        "new (require('node:worker_threads').Worker)(require.resolve('./worker.js'));require('../src/orders.ts');require('../src/plugin.ts')",
+    };
+    const both = await endOf({ app, args: ['--import', 'svc/register', 'dist/main.js'], files: quiet });
+    assert.doesNotMatch(both.stderr, /never loaded/);
+  });
+});
+
 describe('the command svc', function () {
   this.timeout(60_000);
 
