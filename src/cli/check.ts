@@ -9,6 +9,7 @@ import { inspectDrivers } from '../start/commands/inspect-drivers.ts';
 import { inspectTargets } from '../start/commands/inspect-targets.ts';
 import { checkOnline, formatOnline } from './check-online.ts';
 import { checkStart, formatStart, isStartWell } from './check-start.ts';
+import { sayUnguarded } from './outbox/tables.ts';
 import { WrongUse } from './recovery-options.ts';
 
 interface CheckOptions {
@@ -82,6 +83,7 @@ export async function runCheck(args: readonly string[]): Promise<number> {
   if (start !== undefined) process.stdout.write(formatStart(start));
   const answer = await online?.();
   if (answer !== undefined) process.stdout.write(formatOnline(answer));
+  if (answer?.outbox !== undefined) sayUnguarded(answer.outbox.table, answer.outbox.guard);
   return failed || answer?.ok === false ? 1 : 0;
 }
 

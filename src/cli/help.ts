@@ -56,7 +56,11 @@ const debezium = /^outbox debezium$/;
 
 /** An option, what it does, and the commands that take it. */
 const options: readonly (readonly [string, string, RegExp])[] = [
-  ['--online', 'also what the broker and the bucket would let the application do; writes nothing', /^check$/],
+  [
+    '--online',
+    'also what broker, bucket, schema registry and the database of the outbox would let the application do; writes no event',
+    /^check$/,
+  ],
   [
     '--broker <host:port,...>',
     'instead of svc.broker.bootstrap-servers',
