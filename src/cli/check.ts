@@ -1,14 +1,16 @@
 import { parseArgs } from 'node:util';
 import { formatReport } from '../capture/report.ts';
-import { type DeclaredFunction, findDeclared } from '../capture/source/find/declared.ts';
+import { type DeclaredFunction, type DeclaredRule, findDeclared } from '../capture/source/find/declared.ts';
 import { formatProblem, type Problem } from '../config/check/problem.ts';
 import { loadConfig } from '../config/read/load.ts';
+import { piiStrategies } from '../ground/pii-rule.ts';
 import { unsupportedNode } from '../ground/version.ts';
 import { printableJson } from '../observe/printable.ts';
 import { inspectDrivers } from '../start/commands/inspect-drivers.ts';
 import { inspectTargets } from '../start/commands/inspect-targets.ts';
 import { checkOnline, formatOnline } from './check-online.ts';
 import { checkStart, formatStart, isStartWell } from './check-start.ts';
+import { settingsInCode } from './help.ts';
 import { sayUnguarded } from './outbox/tables.ts';
 import { WrongUse } from './recovery-options.ts';
 
@@ -39,14 +41,14 @@ export async function runCheck(args: readonly string[]): Promise<number> {
     targetProblems,
     notFound,
   } = loadConfig({ file: options.config });
-  const problems = [...problemsOfNode(), ...ofConfig];
   if (notFound !== undefined) {
-    process.stderr.write(`svc: ${notFound}\n`);
+    process.stderr.write(`svc: ${notFound} ${settingsInCode}\n`);
     return 1;
   }
   const reports = inspectTargets(config);
   const start = checkStart(config, command);
-  const declared = findDeclared(config.baseDir);
+  const { functions: declared, rules } = findDeclared(config.baseDir);
+  const problems = [...problemsOfNode(), ...ofConfig, ...problemsOfRules(rules, options.config, ofConfig)];
   const refused = targetProblems.map(({ id, problems: why }) => ({
     id,
     reason: why.map(formatProblem).join('; '),
@@ -98,6 +100,25 @@ function problemsOfNode(): Problem[] {
       fix: 'Run the application with a newer Node',
     },
   ];
+}
+
+/** What rules in code need and the configuration does not have: the first event with such a value would be refused. */
+function problemsOfRules(
+  found: readonly DeclaredRule[],
+  file: string | undefined,
+  known: readonly Problem[],
+): Problem[] {
+  const rules = found.flatMap(({ strategy, keyId }) => {
+    const named = piiStrategies.find((each) => each === strategy);
+    return named === undefined ? [] : [{ strategy: named, keyId }];
+  });
+  if (rules.length === 0) return [];
+  const where = [...new Set(found.map((rule) => `${rule.file}:${rule.line}`))].slice(0, 3).join(', ');
+  return loadConfig({ file, rules })
+    .problems.filter(
+      ({ name, message }) => !known.some((one) => one.name === name && one.message === message),
+    )
+    .map((problem) => ({ ...problem, where }));
 }
 
 function formatDeclared(declared: readonly DeclaredFunction[]): string {

@@ -6,6 +6,10 @@ import { passwordReference } from './outbox/password-reference.ts';
 /** How svc is called in a project: without `--no`, npx would run a package of the registry where svc is not installed. */
 export const program = 'npx --no svc';
 
+/** For commands that find no configuration. */
+export const settingsInCode =
+  'Settings that SvcInstrumentation is given in code are not seen here: export them from svc.config.ts with defineConfig, which it reads too, or name their file with --config';
+
 const commands: Readonly<Record<string, string>> = {
   check: 'report which publish targets of svc.config.* can be patched',
   decrypt: 'show envelopes with their encrypted fields readable; exit 1 when a field or line fails',

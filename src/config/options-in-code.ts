@@ -393,7 +393,7 @@ interface Management {
 }
 
 interface ManagementServer {
-  /** Port of the management server. 0 takes a free one. One that is named here and taken by others is a warning, and there is no server; processes of node:cluster and of pm2 take the next free one. Default: 9464, or the next free one up to 9473. */
+  /** Port of the management server. 0 takes a free one, -1 starts no server. One that is named here and taken by others is a warning, and there is no server; processes of node:cluster and of pm2 take the next free one. Default: 9464, or the next free one up to 9473. */
   readonly port: number;
   /** Address that the management server listens on. Any other than loopback needs management.server.token. Default: 127.0.0.1. */
   readonly address: string;

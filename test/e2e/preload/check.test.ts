@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { version } from '../../../src/ground/version.ts';
 import { plainApp } from '../support/apps.ts';
@@ -84,12 +85,54 @@ describe('svc check', function () {
     assert.match(wrong.stdout, /^error: svc\.broker\.topic: Kafka topic is required/m);
     const none = await svc(['check']);
     assert.deepEqual([none.code, none.stdout], [1, '']);
-    assert.match(none.stderr, /^svc: no configuration: /);
+    assert.match(
+      none.stderr,
+      /^svc: no configuration: .*SvcInstrumentation .*export them from svc\.config\.ts with defineConfig.*--config\n$/,
+    );
+    const inCode = await svc(['check', '--config', 'settings.mjs'], {
+      'settings.mjs': `import { defineConfig } from 'svc';\nexport default defineConfig(${JSON.stringify(configOf(good))});`,
+      'orders.mjs': orders,
+    });
+    assert.equal(inCode.code, 0, inCode.stdout + inCode.stderr);
     const named = await svc(['check', '--config', 'other.json'], {
       'other.json': configOf(good),
       'orders.mjs': orders,
     });
     assert.equal(named.code, 0, named.stdout + named.stderr);
+  });
+});
+
+describe('svc check, with rules for personal data in code', function () {
+  this.timeout(60_000);
+  const marks = (options: string) => `
+    import { PiiField } from 'svc';
+    export class Customer { @PiiField(${options}) email = ''; }`;
+  const checked = (options: string, key = '') =>
+    endOf({
+      app,
+      args: [join(app, 'node_modules/.bin/svc'), 'check'],
+      files: { 'svc.config.json': configOf(good), 'orders.mjs': orders, 'customer.ts': marks(options) },
+      env: { PII_ENCRYPTION_KEY: key },
+    });
+
+  it('1: a class mark that encrypts, and no key', async () => {
+    const end = await checked(`{ strategy: 'ENCRYPT' }`);
+    assert.equal(end.code, 1, end.stdout);
+    assert.match(
+      end.stdout,
+      /^error: svc\.pii\.crypto\.default-key: PII encryption key is not configured.*customer\.ts:3/m,
+    );
+    const other = await checked(`{ strategy: 'ENCRYPT', keyId: 'eu' }`, randomBytes(32).toString('base64'));
+    assert.equal(other.code, 1, other.stdout);
+    assert.match(other.stdout, /^error: svc\.pii\.crypto\.keys: has no key with the id "eu"/m);
+  });
+
+  it('0: with a key, and where it masks', async () => {
+    const ends = [
+      await checked(`{ strategy: 'ENCRYPT' }`, randomBytes(32).toString('base64')),
+      await checked(`{ strategy: 'MASK' }`),
+    ];
+    for (const { code, stdout } of ends) assert.equal(code, 0, stdout);
   });
 });
 
