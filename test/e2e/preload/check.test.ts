@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { version } from '../../../src/ground/version.ts';
 import { plainApp } from '../support/apps.ts';
 import { type AppEnd, type AppOptions, endOf } from '../support/start-app.ts';
+import { subject } from '../support/subject.ts';
 import { configOf } from '../support/topic-config.ts';
 
 let app: string;
@@ -222,14 +223,35 @@ describe('svc check, with the start of the application', function () {
       end.stderr,
       /^svc: warn: capture: 2 of 2 targets made no event: no module of theirs was loaded\n {2}never loaded {2}src\/orders\.ts#createOrder {2}\.\/dist\/orders\.js is loaded in its place: write module: \.\/dist\/orders\.js\n {2}never loaded {2}src\/plugin\.ts#load$/m,
     );
-    const quiet = {
-      ...compiled,
-      'dist/worker.js': '',
-      'dist/main.js':
-        "new (require('node:worker_threads').Worker)(require.resolve('./worker.js'));require('../src/orders.ts');require('../src/plugin.ts')",
+  });
+
+  it('a worker thread loads what it needs, and warns of nothing', async () => {
+    const files = {
+      'svc.config.json': configOf([{ module: './orders.cjs', function: 'createOrder' }]),
+      'orders.cjs': 'exports.createOrder = function createOrder() {};',
+      'worker.cjs': '',
+      'main.cjs':
+        "require('./orders.cjs');\nnew (require('node:worker_threads').Worker)(require.resolve('./worker.cjs'));",
     };
-    const both = await endOf({ app, args: ['--import', 'svc/register', 'dist/main.js'], files: quiet });
-    assert.doesNotMatch(both.stderr, /never loaded/);
+    const end = await endOf({ app, args: ['--import', 'svc/register', 'main.cjs'], files });
+    assert.equal(end.code, 0, end.stderr);
+    assert.doesNotMatch(end.stderr, /never loaded/);
+  });
+
+  it('the module that was loaded in its place may be an ES module', async () => {
+    const files = {
+      ...compiled,
+      'dist/orders.js': 'export function createOrder() {}',
+      'dist/main.js': "import './orders.js';",
+      'dist/package.json': { type: 'module' },
+    };
+    const end = await endOf({ app, args: ['--import', 'svc/register', 'dist/main.js'], files });
+    assert.equal(end.code, 0, end.stderr);
+    // Elsewhere another thread loads them, and does not tell.
+    const named = (await subject()).hasSoundSyncHooks
+      ? / {2}\.\/dist\/orders\.js is loaded in its place/
+      : /$/;
+    assert.match(end.stderr, new RegExp(`never loaded {2}src/orders\\.ts#createOrder${named.source}`, 'm'));
   });
 });
 
