@@ -1,10 +1,14 @@
-import { createRequire } from 'node:module';
+import * as nodeModule from 'node:module';
+import { runInThisContext } from 'node:vm';
 import { notStartedExitCode, unsupportedNode } from './src/ground/version.ts';
 import type { LogFormat } from './src/observe/log-line.ts';
 import type * as Preload from './src/preload/preload.ts';
 
 // The way in: `node --import svc/register app.js`, or `--require`. Whatever fails here is said, and the application runs on,
 // unless `svc.required` asks for the opposite.
+// Jest's `setupFiles` run in a realm and a module system that end with the test file: svc stays in those of the process.
+const { getBuiltinModule } = runInThisContext('process') as Partial<typeof process>;
+const { createRequire } = getBuiltinModule?.('node:module') ?? nodeModule;
 const load = () => createRequire(import.meta.url)('./preload.cjs') as typeof Preload;
 const tooOld = unsupportedNode(process.versions.node);
 

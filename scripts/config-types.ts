@@ -61,13 +61,13 @@ function commentOf({ description, unit, default: value, defaultText, secret }: O
     .replaceAll('*/', '*\\/');
 }
 
-function typeOf({ type, values = [], orFunction }: Option): string {
+function typeOf({ type, values = [], registeredBy, orFunction }: Option): string {
   const types = {
     boolean: 'boolean',
     integer: 'number',
     number: 'number',
     string: 'string',
-    enum: values.map((value) => `'${value}'`).join(' | '),
+    enum: [...values.map((value) => `'${value}'`), ...(registeredBy ? ['(string & {})'] : [])].join(' | '),
     list: 'readonly string[]',
     keys: 'readonly EncryptionKeyConfig[]',
     names: 'Readonly<Record<string, string | readonly string[]>>',

@@ -141,6 +141,8 @@ function valuesOf(option: Option | TargetField): string {
     parts.push(
       (formats[option.format] as Format).says.replace(/^must (not )?be /, (_, not) => (not ? 'not ' : '')),
     );
+  if ('registeredBy' in option && option.registeredBy)
+    parts.push(`or a name that \`${option.registeredBy}()\` has`);
   if (option.orFunction) parts.push('or a function');
   if ('secret' in option && option.secret) parts.push('secret');
   return parts.filter((part) => part !== '').join(', ');

@@ -4,6 +4,7 @@ import { options } from '../src/config/schema/schema.ts';
 import { type TargetField, targetFields } from '../src/config/schema/target-fields.ts';
 import { maxHeaders } from '../src/ground/event-fields.ts';
 import { keyIdPattern } from '../src/ground/key-text.ts';
+import { ownName } from '../src/ground/own/own-parts.ts';
 import { piiLevels, piiStrategies, piiTypes } from '../src/ground/pii-rule.ts';
 
 /** A part of a JSON Schema, draft 7. */
@@ -73,7 +74,12 @@ function optionSchema(option: Option): JsonSchema {
   return { description: option.description, ...byDefault, ...valueSchema(option) };
 }
 
-type Value = Pick<Option, 'type' | 'values' | 'format' | 'min' | 'max'>;
+type Value = Pick<Option, 'type' | 'values' | 'registeredBy' | 'format' | 'min' | 'max'>;
+
+function orOwn({ registeredBy }: Value, words: readonly unknown[]): JsonSchema {
+  const own = { type: 'string', pattern: ownName.source };
+  return registeredBy === undefined ? { enum: words } : { anyOf: [{ enum: words }, own] };
+}
 
 /** What a file may hold there. `null` is what YAML makes of nothing after the colon. */
 function valueSchema(value: Value): JsonSchema {
@@ -85,7 +91,7 @@ function valueSchema(value: Value): JsonSchema {
     case 'number':
       return { type: [value.type, 'null'], minimum: value.min, maximum: value.max };
     case 'enum':
-      return { enum: [...(value.values ?? []).flatMap(orNumber), null] };
+      return orOwn(value, [...(value.values ?? []).flatMap(orNumber), null]);
     case 'list': {
       const items = value.values ? { enum: value.values } : { type: 'string', ...pattern };
       return { anyOf: [{ type: 'array', items }, { type: ['string', 'null'] }] };

@@ -18,6 +18,8 @@ import {
 const NODES = ['22.15.0', '22', '24.0.0', '24', '26'];
 /** The older line where it is most likely met: on the newest Node of each line. */
 const SECOND_LINE_NODES = ['22', '24', '26'];
+/** What meets OpenTelemetry; forms, toolchains and databases have been through it with the newer line. */
+const SECOND_LINE_SUITES = ['install', 'metrics', 'preload', 'telemetry'];
 const RUN_TIMEOUT_MS = 20 * 60_000;
 /** Most of these tests wait for one process. Each run has servers and folders of its own. */
 const AT_ONCE = 2;
@@ -29,7 +31,8 @@ Runtimes are fetched on demand (about 100 MB each, once, into .cache/runtimes), 
 
   --node <versions>   e.g. 22.15.0,26   default: ${NODES.join(',')}
   --otel <lines>      3 = api 1.10, SDK 3.x; 2 = api 1.9, SDK 2.x
-                      default: 3 everywhere, 2 on ${SECOND_LINE_NODES.join(', ')} as well
+                      default: 3 everywhere, 2 on ${SECOND_LINE_NODES.join(', ')} as well, there only
+                      ${SECOND_LINE_SUITES.join(', ')}
   --help
 
 Mocha arguments narrow it down: npm run test:matrix -- --node 26 -- test/e2e/forms/forms.test.ts -g esm-factory
@@ -94,9 +97,12 @@ async function main(): Promise<void> {
   for (const node of nodes) await ensureRuntime(node, (line) => process.stdout.write(`${line}\n`));
   if (process.env.SVC_TARBALL === undefined) build();
   const tarball = pack();
-  const suites = positionals.length > 0 ? positionals : ['test/e2e/**/*.test.ts'];
-
-  const tasks = combinationsOf(nodes, values.otel?.split(',')).map((each) => taskOf(each, tarball, suites));
+  const tasks = combinationsOf(nodes, values.otel?.split(',')).map((each) => {
+    const isChoice = values.otel === undefined && each.otel === '2';
+    const folders = isChoice ? SECOND_LINE_SUITES : ['**'];
+    const suites = folders.map((folder) => `test/e2e/${folder}/**/*.test.ts`);
+    return taskOf(each, tarball, positionals.length > 0 ? positionals : suites);
+  });
   if (tasks.length === 0) throw new Error('nothing to run: --otel takes 2 and 3');
   for (const { title } of tasks) rmSync(countsFileOf(title), { force: true });
   const results = await together(tasks, { live: true, atOnce: AT_ONCE });

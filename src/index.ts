@@ -10,6 +10,8 @@ export { runWithContext, setContext } from './context/run-with-context.ts';
 export type { ErrorCode } from './ground/errors.ts';
 export { SvcError } from './ground/errors.ts';
 export type { Severity } from './ground/event-fields.ts';
+export type { OwnS3Client } from './ground/own/own-s3-client.ts';
+export { registerS3Client } from './ground/own/own-s3-client.ts';
 export type { PiiLevel, PiiRules, PiiStrategy, PiiType, RuleParts } from './ground/pii-rule.ts';
 export { version } from './ground/version.ts';
 export type { LineFields } from './observe/log-line.ts';
@@ -22,13 +24,31 @@ export type { Outbox } from './outbox/api/outbox.ts';
 export { outbox } from './outbox/api/outbox.ts';
 export type { OutboxEvent } from './outbox/api/outbox-event.ts';
 export type { CurrentTransaction } from './outbox/api/running-outbox.ts';
+export type {
+  DataKey,
+  EnvelopeKeyProvider,
+  KeyProvider,
+  StaticKeyProvider,
+} from './protect/keys/key-provider.ts';
 export type { PiiFieldDecorator, PiiFieldOptions } from './protect/marks/pii-field.ts';
 export { PiiField } from './protect/marks/pii-field.ts';
 export type { Masker } from './protect/maskers/mask.ts';
 export { registerMasker } from './protect/maskers/mask.ts';
+export { registerKeyProvider } from './protect/own-key-provider.ts';
 export { flush, invalidateEncryptionKeys, publish } from './publish/api/publish.ts';
 export type { BackupEvent, EventBackupStrategy } from './publish/backup-strategy.ts';
 export { registerBackupStrategy } from './publish/backup-strategy.ts';
+export type {
+  Broker,
+  BrokerRecord,
+  BrokerTraffic,
+  ClusterInfo,
+  SendFailure,
+  SendFailureKind,
+  SendResult,
+} from './publish/broker.ts';
+export type { BrokerFactory, OwnBrokerSettings } from './publish/own-broker.ts';
+export { registerBroker } from './publish/own-broker.ts';
 export type { Producer, Published, PublishOptions } from './publish/producer.ts';
 export type { LostEvent, LostEventListener } from './publish/tiers/loss-alert.ts';
 export { onEventLost } from './publish/tiers/loss-alert.ts';

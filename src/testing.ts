@@ -25,9 +25,12 @@
 import { type StoredRecord, sharedMemoryStore } from './adapters/memory/memory-store.ts';
 import { describeMatch, type EventMatch, failure, inTopic, matches } from './testing/event-match.ts';
 import { type PublishedEvent, parseEvent } from './testing/published-event.ts';
+import { seen } from './testing/seen.ts';
 import { sharedStoredRows } from './testing/stored-rows.ts';
 import { waitUntil } from './testing/wait-until.ts';
 
+export { brokerContract, type ContractCase } from './testing/broker-contract.ts';
+export type { BrokerUnderTest, ContractRecord } from './testing/broker-under-test.ts';
 export {
   assertNothingStored,
   assertRolledBack,
@@ -120,7 +123,7 @@ export function assertNothingPublished(topic?: string): void {
   if (find(match).length > 0) throw publishedFailure(`nothing was to be published${inTopic(match)}`, {});
 }
 
-const stored = (): readonly StoredRecord[] => sharedMemoryStore().all();
+const stored = (): readonly StoredRecord[] => seen(sharedMemoryStore().all());
 
 function toPublished<Payload>({ topic, record }: StoredRecord): PublishedRecord<Payload> {
   const { key, headers, timestamp, value } = record;

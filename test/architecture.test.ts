@@ -29,7 +29,7 @@ const folders = [
 ] as const;
 /** What a package.json of an application can name. `register.ts`, the way in, lies at the top, beside package.json. */
 const wayIn = '../register.ts';
-const entries = [wayIn, 'consumer.ts', 'index.ts', 'instrumentation.ts', 'next.ts', 'testing.ts'];
+const entries = [wayIn, 'consumer.ts', 'index.ts', 'instrumentation.ts', 'next.ts', 'testing.ts', 'vite.ts'];
 /** About fifteen: more of them side by side are two rooms. */
 const mostFiles = 16;
 

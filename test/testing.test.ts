@@ -1,14 +1,20 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import { createMemoryBroker } from '../src/adapters/memory/memory-broker.ts';
+import { type RunningService, runningService } from '../src/publish/api/running-service.ts';
 import {
   assertNothingPublished,
+  assertNothingStored,
   assertPublished,
+  assertRolledBack,
+  assertStored,
   clear,
   events,
+  outboxEvents,
   records,
   topics,
   waitFor,
+  waitForStored,
 } from '../src/testing.ts';
 
 let nextId = 1;
@@ -24,6 +30,43 @@ describe('svc/testing', () => {
   beforeEach(() => {
     clear();
     nextId = 1;
+    runningService.current = {} as RunningService;
+  });
+  afterEach(() => {
+    runningService.current = undefined;
+  });
+
+  it('fails with that sentence where svc is not running, as nothing can be seen there', async () => {
+    runningService.current = undefined;
+    const expected = {
+      code: 'SVC_PUBLISH_NOT_RUNNING',
+      message: /^svc is not running.* start the tests with /,
+    };
+    for (const ask of [
+      () => assertNothingPublished(),
+      () => assertNothingPublished('orders'),
+      () => assertPublished({}),
+      () => events(),
+      () => records('orders'),
+      () => topics(),
+      () => assertNothingStored(),
+      () => assertStored({}),
+      () => assertRolledBack({}),
+      () => outboxEvents(),
+    ]) {
+      assert.throws(ask, expected, String(ask));
+    }
+    await assert.rejects(waitFor(), expected);
+    await assert.rejects(waitForStored(), expected);
+    clear();
+  });
+
+  it('shows what was seen also where svc has ended since', async () => {
+    await publish('A', {});
+    runningService.current = undefined;
+    assertPublished({ eventType: 'A' });
+    assertNothingPublished('payments');
+    await assert.rejects(waitFor({ eventType: 'B', timeoutMs: 1 }), /B: 0 of 1 published within 1 ms/);
   });
 
   it('shows what was published, in order, by topic', async () => {

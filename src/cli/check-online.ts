@@ -13,7 +13,7 @@ import { isInTheWay } from './recovery-config.ts';
 export interface OnlineCheck {
   readonly ok: boolean;
   readonly client: string;
-  /** `host:port` of the configuration, or the folder of topic files; none in memory. */
+  /** `host:port` of the configuration, or the folder of topic files; none in memory, and of a broker of the application's own. */
   readonly asked: readonly string[];
   /** Why nothing was learned. */
   readonly problem?: string;
@@ -39,8 +39,10 @@ interface OnlineTopic {
 /** Asks the broker of the configuration, the bucket of its backup, the schema registry and the database of the outbox. */
 export async function checkOnline(config: Config, problems: readonly Problem[]): Promise<OnlineCheck> {
   const { client, bootstrapServers, file } = config.broker;
-  const asked = { kafkajs: bootstrapServers, platformatic: bootstrapServers, file: [file.path], memory: [] };
-  const scene = { client, asked: asked[client] };
+  const places: Partial<Record<string, readonly string[]>> = {
+    ...{ kafkajs: bootstrapServers, platformatic: bootstrapServers, file: [file.path] },
+  };
+  const scene = { client, asked: places[client] ?? [] };
   const [wrong] = problems.filter(isInTheWay);
   if (wrong !== undefined)
     return { ok: false, ...scene, problem: `not asked: ${formatProblem(wrong)}`, topics: [] };
@@ -120,6 +122,7 @@ export function formatOnline({
   if (problem !== undefined) lines.push(`error: broker: ${problem}`);
   else if (client === 'memory')
     lines.push('broker: none to ask, events stay in memory (svc.broker.client: memory)');
+  else if (asked.length === 0) lines.push(`broker: none to ask, svc does not know what "${client}" can do`);
   else if (client === 'file')
     lines.push(`broker: none to ask, and the topic files in ${where} can be written`);
   else

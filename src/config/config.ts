@@ -46,7 +46,9 @@ interface TypesOf<One extends Option> {
   readonly integer: number;
   readonly number: number;
   readonly string: string;
-  readonly enum: NonNullable<One['values']>[number];
+  readonly enum:
+    | NonNullable<One['values']>[number]
+    | (One extends { readonly registeredBy: string } ? string & {} : never);
   readonly list: readonly string[];
   readonly rules: readonly PathRule[];
   readonly keys: readonly EncryptionKeyConfig[];

@@ -71,7 +71,7 @@ interface SvcIdGenerator {
 
 interface SvcBroker {
   /** What sends the events: `kafkajs` or `platformatic` (package `@platformatic/kafka`) to Kafka, `file` to a file per topic on this machine, `memory` keeps them for tests. Default: kafkajs where svc.broker.bootstrap-servers is set, else file. */
-  readonly client: 'kafkajs' | 'platformatic' | 'file' | 'memory';
+  readonly client: 'kafkajs' | 'platformatic' | 'file' | 'memory' | (string & {});
   /** Addresses of Kafka brokers, each host:port. */
   readonly bootstrapServers: readonly string[];
   /** Topic of every event whose target names none. Default: none: required. */
@@ -339,7 +339,7 @@ interface SvcPiiKms {
   /** Takes the keys of ENCRYPT from a key management service instead of `svc.pii.crypto`. Default: false. */
   readonly enabled: boolean;
   /** AWS KMS (install `@aws-sdk/client-kms`), or HashiCorp Vault and OpenBao. */
-  readonly type: 'aws' | 'vault';
+  readonly type: 'aws' | 'vault' | (string & {});
   /** What the service calls each key, by the `keyId` of rules: `{ customer: arn:… }`. Of a list the first makes new keys. Default: the same name. */
   readonly keys: Readonly<Record<string, string | readonly string[]>>;
   readonly aws: SvcPiiKmsAws;

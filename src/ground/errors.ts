@@ -18,6 +18,7 @@ export const errorCatalogue = {
   SVC_ADAPTERS_NOT_REACHABLE: 'The broker cannot be reached or used; the message says why and what to check.',
   SVC_ADAPTERS_PACKAGE_MISSING:
     'A package that the configuration asks for is not installed; the message names it.',
+  SVC_ADAPTERS_S3_CLIENT: 'What was given to registerS3Client is no client of @aws-sdk/client-s3.',
   SVC_ADAPTERS_TOKEN:
     'No token to sign in to Kafka with could be got; the message says why and what to check.',
   SVC_ADAPTERS_TLS_FILE: 'A certificate or key file named in svc.broker.tls cannot be read or used.',
@@ -116,6 +117,8 @@ export const errorCatalogue = {
   SVC_PROTECT_KEY_LENGTH: 'An encryption key is neither 32 bytes in Base64 nor 32 characters.',
   SVC_PROTECT_KEY_LIST:
     'The list of encryption keys has two primaries or one id twice, or conflicts with a key provider.',
+  SVC_PROTECT_KEY_PROVIDER:
+    'What was given to registerKeyProvider is no key provider or has no name of its own, or nothing was registered by the name in svc.pii.kms.type.',
   SVC_PROTECT_KEY_REFUSED:
     'The key service refuses a key until somebody acts: access denied, disabled, unknown to it.',
   SVC_PROTECT_KEY_UNAVAILABLE:
@@ -148,6 +151,8 @@ export const errorCatalogue = {
     'The schema registry does not take a schema, or does not know it; its events go to the dead letter topic.',
   SVC_PUBLISH_BACKUP_FAILED: 'A backup strategy did not answer in time; the next one is tried.',
   SVC_PUBLISH_BACKUP_STRATEGY: 'What was given to registerBackupStrategy is no backup strategy.',
+  SVC_PUBLISH_BROKER:
+    'What was given to registerBroker is no broker or has no name of its own, or nothing was registered by the name in svc.broker.client.',
   SVC_PUBLISH_HEADERS: 'publish() was given headers that no record can have; nothing is sent.',
   SVC_PUBLISH_NOT_A_RECORD:
     'A record of an event, or a row of the outbox, is none that Kafka could have; it alone fails.',

@@ -3,11 +3,12 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 const processKey = Symbol.for('svc');
 
 /**
- * State that must be single per process, although an application can load this package as ESM and as CJS, or twice.
+ * State that must be single per process, although an application can load this package as ESM and as CJS, twice, or in a realm
+ * of its own: test runners have a `globalThis` for each file, and Jest a copy of `process`; Node's classes are the same in all.
  * `make` runs once, in whichever copy asks first.
  */
 export function shared<T>(name: string, make: () => T): T {
-  const holder = globalThis as unknown as Record<symbol, Map<string, unknown> | undefined>;
+  const holder = AsyncLocalStorage as unknown as Record<symbol, Map<string, unknown> | undefined>;
   holder[processKey] ??= new Map();
   const state = holder[processKey];
   if (!state.has(name)) state.set(name, make());

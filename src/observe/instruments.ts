@@ -160,7 +160,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     read: ({ backup }, observe) => observe(backup().drained, none),
   },
   {
-    name: 'svc.backup.oldest.age',
+    name: 'svc.backup.oldest.age.seconds',
     prometheusName: 'svc_backup_oldest_age_seconds',
     kind: 'gauge',
     unit: 's',
@@ -182,7 +182,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     },
   },
   {
-    name: 'svc.outbox.oldest_pending.age',
+    name: 'svc.outbox.oldest_pending.age.seconds',
     prometheusName: 'svc_outbox_oldest_pending_age_seconds',
     kind: 'gauge',
     unit: 's',

@@ -43,7 +43,8 @@ export interface BrokerTraffic {
 }
 
 /**
- * PORT: a client of a broker. One folder under `adapters/` implements it; `test/contract/broker.ts` is the suite it passes.
+ * PORT: a client of a broker. One folder under `adapters/` implements it, or an application (`registerBroker`); it passes
+ * `brokerContract` of `svc/testing`.
  *
  * - `send` writes records to one partition: all of them are stored or none, and in their order. Without `partition` there is
  *   ONE record, which the client places by its key. It resolves in every case and never throws: a failure is a value. It does

@@ -19,6 +19,7 @@ import type { EventBackupStrategy } from '../publish/backup-strategy.ts';
 import type { Broker, SendResult } from '../publish/broker.ts';
 import type { AskAccess } from '../publish/broker-access.ts';
 import { watchForHangs } from '../publish/main/watch/hang-watch.ts';
+import { openOwnBroker } from '../publish/own-broker.ts';
 import type { RecoverySource } from '../publish/recovery-source.ts';
 import type { TopicReader } from '../publish/topic-reader.ts';
 import type { SchemaRegistry } from '../serialize/avro/schema-registry.ts';
@@ -45,8 +46,9 @@ const brokers: Record<string, Load> = {
 /** A broker whose adapter and vendor are loaded at its first use, so that start-up pays for neither. */
 export function openBroker(name: string, settings: BrokerSettings): Broker {
   let opened: Broker | undefined;
+  const open: Load = brokers[name] ?? ((all) => openOwnBroker(name, all));
   const load = loadOnce(async () => {
-    opened = watchForHangs(await (brokers[name] as Load)(settings), systemClock);
+    opened = watchForHangs(await open(settings), systemClock);
     return opened;
   });
   const orFailure = async (use: (broker: Broker) => Promise<SendResult>): Promise<SendResult> => {
@@ -70,7 +72,7 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
     partitionsFor: async (topic) => (await load()).partitionsFor(topic),
     describe: async () => (await load()).describe(),
     traffic: () => opened?.traffic?.(),
-    close: async (deadlineMs) => (await load.started())?.close(deadlineMs),
+    close: async (deadlineMs) => (await load.started()?.catch(() => undefined))?.close(deadlineMs),
   };
 }
 
@@ -80,12 +82,14 @@ const brokerAccess: Record<string, (settings: BrokerSettings) => Promise<AskAcce
   platformatic: async (settings) =>
     (await import('../adapters/platformatic/platformatic-access.ts')).createPlatformaticAccess(settings),
   file: async (settings) => (await import('../adapters/file/file-access.ts')).createFileAccess(settings),
-  memory: async () => async () => ({ cluster: undefined, topics: [], group: undefined }),
 };
+
+/** Of memory, and of a broker of the application's own. */
+const nobody: AskAccess = async () => ({ cluster: undefined, topics: [], group: undefined });
 
 /** What a broker would let this process do, by the values of `svc.broker.client`. */
 export function openBrokerAccess(client: string, settings: BrokerSettings): Promise<AskAccess> {
-  return (brokerAccess[client] as (settings: BrokerSettings) => Promise<AskAccess>)(settings);
+  return brokerAccess[client]?.(settings) ?? Promise.resolve(nobody);
 }
 
 const groupAccess: Record<string, (settings: BrokerSettings) => Promise<GroupAccess>> = {

@@ -34,7 +34,7 @@ import { type Protection, startProtection } from './protection.ts';
 import { createRefusalAlert } from './refusal-alert.ts';
 import { savedRules } from './saved-rules.ts';
 import { openSerde } from './serde/serde.ts';
-import { brokerSettingsOf, queueSettingsOf } from './settings.ts';
+import { brokerSettingsOf, goesToKafka, queueSettingsOf } from './settings.ts';
 import { startTiers } from './tiers/start-tiers.ts';
 
 export { declaredRules } from '../capture/declare/declared-rules.ts';
@@ -112,9 +112,7 @@ export function startEngine(
     protect: protection.protect,
     usesMarks: config.pii.enabled,
     declareRules: savedRules(config, protection),
-    startTrace: createTraceStarter(
-      /^(file|memory)$/.test(config.broker.client) ? config.broker.client : 'kafka',
-    ),
+    startTrace: createTraceStarter(goesToKafka(config) ? 'kafka' : config.broker.client),
     onRefused(eventType, { message, code }) {
       refusals.refused(`${eventType} (${code}): ${message}`);
       sayRefused(`${eventType} ${code}`, ...inLines(`event refused: ${message}`, { eventType, code }));
@@ -216,13 +214,14 @@ function outboxParts(): typeof Outboxes {
   return loadChunk(import.meta.url, './outbox.ts') as typeof Outboxes;
 }
 
-function whereTo({ broker }: Config): string {
+function whereTo(config: Config): string {
+  const { broker } = config;
   const topic = `default topic ${broker.topic}`;
   if (broker.client === 'file') {
     return `publishing to files in ${broker.file.path}, ${topic} (set svc.broker.bootstrap-servers for Kafka)`;
   }
-  const servers = broker.client === 'memory' ? 'memory' : `Kafka at ${broker.bootstrapServers.join(', ')}`;
-  return `publishing to ${servers} through ${broker.client}, ${topic}`;
+  const kafka = goesToKafka(config) ? `to Kafka at ${broker.bootstrapServers.join(', ')} ` : '';
+  return `publishing ${kafka}through ${broker.client}, ${topic}`;
 }
 
 /** So that a wrong password is said at start, not at the first event. */

@@ -7,7 +7,7 @@ import type { Clock } from '../ground/clock.ts';
 import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import { openWorkerIdLease } from './adapters.ts';
-import { brokerSettingsOf } from './settings.ts';
+import { brokerSettingsOf, goesToKafka } from './settings.ts';
 
 /** Where event ids come from. */
 export interface EventIds {
@@ -80,7 +80,7 @@ function ownOf(
 }
 
 /** Whether a worker id is asked for in Kafka. */
-export function isLeasedInKafka({ broker, idGenerator }: Config): boolean {
-  const isKafka = broker.client === 'kafkajs' || broker.client === 'platformatic';
-  return isKafka && idGenerator.workerId === undefined && idGenerator.lease !== 'host';
+export function isLeasedInKafka(config: Config): boolean {
+  const { idGenerator } = config;
+  return goesToKafka(config) && idGenerator.workerId === undefined && idGenerator.lease !== 'host';
 }

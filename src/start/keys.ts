@@ -4,6 +4,7 @@ import type { Config } from '../config/config.ts';
 import { readKeyText } from '../ground/key-text.ts';
 import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from '../protect/keys/key-provider.ts';
 import { type ConfiguredKey, defaultKeyId } from '../protect/keys/key-ring.ts';
+import { ownKeyProvider } from '../protect/own-key-provider.ts';
 import { openKeyProvider } from './adapters.ts';
 
 /** The keys of `svc.pii.crypto`. */
@@ -20,8 +21,9 @@ export function configuredKeys({
 
 type KmsConfig = Config['pii']['kms'];
 
-/** The key service of `svc.pii.kms`, loaded at its first use. What cannot work with these settings is an error of every call. */
-export function openProvider({ keys, aws, vault }: KmsConfig, type: 'aws' | 'vault'): KeyProvider {
+/** The key service of `svc.pii.kms`, loaded at its first use, or what the application has registered. What cannot work with these settings is an error of every call. */
+export function openProvider({ keys, aws, vault }: KmsConfig, type: string): KeyProvider {
+  if (type !== 'aws' && type !== 'vault') return ownKeyProvider(type);
   const defaultKey = type === 'aws' ? aws.defaultKeyArn : vault.defaultKeyPath;
   const named: Names = defaultKey === undefined ? { ...keys } : { [defaultKeyId]: [defaultKey], ...keys };
   const engine = vault.mode === 'kv' ? 'kv-v2' : vault.mode;

@@ -125,7 +125,8 @@ function sealerOptions({ pii, targets }: Config, logger: Logger): SealerOptions 
     return { keys: configuredKeys(crypto), format, use: { onWorn } };
   const rules = [...pii.fields, ...targets.flatMap((target) => target.pii ?? [])];
   const keyIds = rules.filter(({ strategy }) => strategy === 'ENCRYPT').map(({ keyId }) => keyId);
-  const { dekCacheTtlMs: ttlMs, dekCacheMaxSize: maxEntries } = kms[kms.type];
+  // Of a provider of the application's own: as for AWS.
+  const { dekCacheTtlMs: ttlMs, dekCacheMaxSize: maxEntries } = kms.type === 'vault' ? kms.vault : kms.aws;
   return {
     provider: openProvider(kms, kms.type),
     defaultKeyId,

@@ -30,6 +30,10 @@ export function queueSettingsOf(
   };
 }
 
+/** Not to files, to memory, or to a broker of the application's own. */
+export const goesToKafka = ({ broker: { client } }: Config): boolean =>
+  client === 'kafkajs' || client === 'platformatic';
+
 export function brokerSettingsOf({ broker }: Config, logger: Logger): BrokerSettings {
   return {
     brokers: broker.bootstrapServers,

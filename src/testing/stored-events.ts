@@ -1,5 +1,6 @@
 import { describeMatch, type EventMatch, failure, inTopic, type Listed, matches } from './event-match.ts';
 import { type PublishedEvent, parseEvent } from './published-event.ts';
+import { seen } from './seen.ts';
 import { type StoredRow, type StoredState, sharedStoredRows } from './stored-rows.ts';
 import { waitUntil } from './wait-until.ts';
 
@@ -96,8 +97,7 @@ function assertState<Payload>(given: StoredMatch, state: StoredState): StoredEve
 }
 
 function find<Payload>(match: StoredMatch): StoredEvent<Payload>[] {
-  return sharedStoredRows()
-    .all()
+  return seen(sharedStoredRows().all())
     .filter(({ state }) => match.state === undefined || match.state === state)
     .filter(({ row }) => match.topic === undefined || row.topic === match.topic)
     .filter(({ row }) => aggregateDifferences(match, row).length === 0)

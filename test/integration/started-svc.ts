@@ -23,6 +23,7 @@ export interface StartOptions {
   readonly retry?: object;
   readonly outbox?: object;
   readonly serde?: object;
+  readonly pii?: object;
   readonly targets?: readonly object[];
   /** Of the management server. */
   readonly token?: string;
@@ -46,6 +47,7 @@ export function startSvc(broker: object, options: StartOptions = {}): StartedSvc
         broker: { topic: 'orders', dlqBackupPath: join(folder, 'backup'), ...broker },
         retry: options.retry ?? { enabled: false },
         ...(options.serde && { serde: options.serde }),
+        ...(options.pii && { pii: options.pii }),
         ...(options.targets && { targets: options.targets }),
         ...(options.outbox && { outbox: { enabled: true, ...options.outbox } }),
       },

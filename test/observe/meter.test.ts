@@ -79,7 +79,7 @@ describe('meter', () => {
     assert.equal(values.get('svc.circuit.state broker'), 0);
     assert.equal(values.get('svc.circuit.state outbox'), 2);
     assert.equal(values.get('svc.outbox.pending '), 12);
-    assert.equal(values.get('svc.outbox.oldest_pending.age '), 1.5);
+    assert.equal(values.get('svc.outbox.oldest_pending.age.seconds '), 1.5);
     assert.equal(values.get('svc.outbox.processed ORDER_CREATED,failed'), 2);
     assert.equal(values.get('svc.outbox.unconfirmed '), 1);
     assert.equal(values.get('svc.capture.targets patched'), 2);

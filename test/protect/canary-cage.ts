@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -190,7 +191,7 @@ export function openCanaryCage(): CanaryCage {
       silent('metrics', await get('/metrics'));
       silent('health and info', (await get('/actuator/health/svc')) + (await get('/actuator/info')));
       silent('service', inspect(service, deep));
-      silent('shared state', inspect((globalThis as Record<symbol, unknown>)[Symbol.for('svc')], deep));
+      silent('shared state', inspect(Reflect.get(AsyncLocalStorage, Symbol.for('svc')), deep));
       silent('exports', inspect([everything, consumer], deep));
     },
   };

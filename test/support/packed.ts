@@ -38,8 +38,9 @@ export function installPacked(name: string, dependencies: Dependencies = {}): st
       folder,
     );
     const svc = join(folder, 'node_modules', 'svc');
-    rmSync(svc, { recursive: true });
-    mkdirSync(svc);
+    // What it depends on in another version than the application does lies within it.
+    for (const entry of readdirSync(svc).filter((each) => each !== 'node_modules'))
+      rmSync(join(svc, entry), { recursive: true });
     execFileSync('tar', ['-xf', tarball, '-C', svc, '--strip-components=1']);
     // npm goes by its list of the tree only where nothing there is newer.
     utimesSync(join(folder, 'node_modules', '.package-lock.json'), new Date(), new Date());

@@ -7,6 +7,7 @@ import { nodeSqliteDriver } from '../../src/adapters/sqlite/node-sqlite-driver.t
 import { insertStatement, insertValues } from '../../src/outbox/insert-row.ts';
 import { createOutboxJoin, type OutboxJoin } from '../../src/outbox/join.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
+import { type RunningService, runningService } from '../../src/publish/api/running-service.ts';
 import {
   assertNothingPublished,
   assertNothingStored,
@@ -60,7 +61,18 @@ function captured<R>(id: string, work: () => R): R {
 const states = (): [string, string][] =>
   outboxEvents<{ id: string }>().map(({ payload, state }) => [payload.id, state]);
 
+/** As where svc runs: without it there is nothing to see, and all that asks fails. */
+function runHere(): void {
+  before(() => {
+    runningService.current = {} as RunningService;
+  });
+  after(() => {
+    runningService.current = undefined;
+  });
+}
+
 describe('svc/testing: the outbox', () => {
+  runHere();
   let database: nodeSqlite.DatabaseSync;
   before(() => patchDriver(nodeSqliteDriver, nodeSqlite));
   beforeEach(() => {
@@ -239,6 +251,7 @@ describe('svc/testing: the outbox', () => {
 
 requiring('postgres', 'svc/testing: the outbox on PostgreSQL', function () {
   this.timeout(30_000);
+  runHere();
   let client: pg.Client;
 
   before(async () => {

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { SvcError } from '../../ground/errors.ts';
+import { type OwnS3Client, ownS3Client } from '../../ground/own/own-s3-client.ts';
 import { AnswerTooLarge, limitBytes, maxAnswerBytes, maxObjectBytes, readBody } from './bounded-body.ts';
 import { type Listed, listPages, type Page } from './list-pages.ts';
 import { type PutAnswer, provesStored } from './proof.ts';
@@ -52,8 +53,7 @@ interface Vendor {
   readonly DeleteObjectCommand: Command;
 }
 type Command = new (input: object) => object;
-interface Client {
-  send(command: object, options: { abortSignal: AbortSignal }): Promise<unknown>;
+interface Client extends OwnS3Client {
   destroy(): void;
   readonly middlewareStack: {
     add(
@@ -68,17 +68,10 @@ const packageName = '@aws-sdk/client-s3';
 const usualTimeoutMs = 5_000;
 
 export async function openS3Store(settings: S3Settings): Promise<S3Store> {
-  const { bucket: Bucket, region, endpoint, timeoutMs = usualTimeoutMs, attempts = 1 } = settings;
+  const { bucket: Bucket, timeoutMs = usualTimeoutMs, attempts = 1 } = settings;
   const vendor = await load();
-  const client = new vendor.S3Client({
-    ...(region !== undefined && { region }),
-    // A compatible store has no region of its own, but the signature needs one.
-    ...(endpoint !== undefined && { endpoint, forcePathStyle: true, region: region ?? 'us-east-1' }),
-    maxAttempts: attempts,
-    requestHandler: { connectionTimeout: Math.min(timeoutMs, 2_000), requestTimeout: timeoutMs },
-  });
-  // The SDK reads all of an answer into memory, whatever its size.
-  client.middlewareStack.add(boundAnswers, { step: 'deserialize', priority: 'low' });
+  const own = ownS3Client();
+  const client: OwnS3Client & Partial<Client> = own ?? makeClient(vendor, settings);
   let isConditional = true;
 
   async function send<Answer>(command: object): Promise<Answer> {
@@ -169,8 +162,22 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
     async delete(key) {
       await send(new vendor.DeleteObjectCommand({ Bucket, Key: key })).catch(orSvcError);
     },
-    close: () => client.destroy(),
+    close: () => void (own === undefined && client.destroy?.()),
   };
+}
+
+function makeClient(vendor: Vendor, settings: S3Settings): Client {
+  const { region, endpoint, timeoutMs = usualTimeoutMs, attempts = 1 } = settings;
+  const client = new vendor.S3Client({
+    ...(region !== undefined && { region }),
+    // A compatible store has no region of its own, but the signature needs one.
+    ...(endpoint !== undefined && { endpoint, forcePathStyle: true, region: region ?? 'us-east-1' }),
+    maxAttempts: attempts,
+    requestHandler: { connectionTimeout: Math.min(timeoutMs, 2_000), requestTimeout: timeoutMs },
+  });
+  // The SDK reads all of an answer into memory, whatever its size.
+  client.middlewareStack.add(boundAnswers, { step: 'deserialize', priority: 'low' });
+  return client;
 }
 
 /** The body of an object is left to `get`. */

@@ -1,4 +1,5 @@
 import { nearestName } from '../../ground/nearest-names.ts';
+import { ownName } from '../../ground/own/own-parts.ts';
 import { type Format, formats, hasFormat } from '../schema/format.ts';
 import { type Option, shortName } from '../schema/option.ts';
 import { checkNames } from './names.ts';
@@ -76,7 +77,9 @@ function bounds(option: Option): string | undefined {
 
 function checkEnum(option: Option, value: unknown): Checked {
   const values = option.values ?? [];
-  const message = `must be one of ${values.join(', ')}`;
+  const { registeredBy } = option;
+  const orOwn = registeredBy === undefined ? '' : `, or a name that ${registeredBy}() has`;
+  const message = `must be one of ${values.join(', ')}${orOwn}`;
   // YAML makes a number of `acks: 1`.
   if (typeof value === 'number' && values.includes(String(value))) return { ok: true, value: String(value) };
   if (typeof value !== 'string') return wrongType(message, value);
@@ -88,6 +91,8 @@ function checkEnum(option: Option, value: unknown): Checked {
     return { ok: false, message: why, got: describeValue(value), fix: `Use one of ${values.join(', ')}` };
   }
   const nearest = nearestName(value, values);
+  // A name next to one of svc's is a slip.
+  if (registeredBy !== undefined && nearest === undefined && ownName.test(value)) return { ok: true, value };
   return { ok: false, message, got: describeValue(value), fix: nearest && `Did you mean ${nearest}?` };
 }
 

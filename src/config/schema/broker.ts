@@ -6,6 +6,7 @@ export const brokerOptions = [
     name: 'svc.broker.client',
     type: 'enum',
     values: ['kafkajs', 'platformatic', 'file', 'memory'],
+    registeredBy: 'registerBroker',
     defaultText: 'kafkajs where svc.broker.bootstrap-servers is set, else file',
     status: 'active',
     description:

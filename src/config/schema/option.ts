@@ -2,7 +2,7 @@ import type { FormatName } from './format.ts';
 
 /**
  * - `integer`, `number`: within `min` and `max`, both accepted;
- * - `enum`: one of `values`, upper or lower case;
+ * - `enum`: one of `values`, upper or lower case, or a name as `own-parts.ts` has them where there is `registeredBy`;
  * - `list`: of strings, each in `format` or one of `values`; a text with commas is taken apart;
  * - `rules`: rules for personal data (`pii-rules.ts`), `keys`: encryption keys (`pii-keys.ts`), `names`: of keys (`names.ts`).
  */
@@ -34,6 +34,8 @@ export interface Option {
   /** The message names both bounds, as the specification does. */
   readonly namesBothBounds?: true;
   readonly values?: readonly string[];
+  /** The function with which an application adds values of its own. */
+  readonly registeredBy?: string;
   /** Values that will be accepted by a later version, and why not by this one. */
   readonly laterValues?: Readonly<Record<string, string>>;
   /** Form of a string, or of each item of a list. */

@@ -81,6 +81,7 @@ export const piiOptions = [
     name: 'svc.pii.kms.type',
     type: 'enum',
     values: ['aws', 'vault'],
+    registeredBy: 'registerKeyProvider',
     status: 'active',
     description: 'AWS KMS (install `@aws-sdk/client-kms`), or HashiCorp Vault and OpenBao.',
   },

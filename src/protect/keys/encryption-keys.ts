@@ -69,6 +69,7 @@ export function createEncryptionKeys(
   let endWatch: (() => void) | undefined;
 
   async function ask(keyId: string): Promise<EncryptionKey> {
+    if (provider.ready !== undefined) await provider.ready();
     if (!provider.supportsEnvelopeEncryption)
       return { id: keyId, key: toOwnKey(await provider.getKey(keyId)) };
     const { plaintext, encryptedKey } = await provider.generateDataKey(keyId);

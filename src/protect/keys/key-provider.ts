@@ -11,6 +11,8 @@ export interface DataKey {
 interface KeyProviderBase {
   /** For messages and health: `aws-kms`, `vault-transit`, … */
   readonly name: string;
+  /** Optional: resolves when it can be asked; until then it may not know what it supports. Rejects as its calls do. */
+  ready?(): Promise<void>;
   /** Optional: calls `onChange` when what it signs in with has changed, so that a new try is worth it. Returns the way to end that. */
   watch?(onChange: () => void): () => void;
   /** Ends connections and timers. Calls under way may still fail or succeed. May be called twice. */

@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config/config.ts';
 import { systemClock } from '../../ground/clock.ts';
+import { SvcError } from '../../ground/errors.ts';
 import { isolate } from '../../observe/isolate.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Broker } from '../../publish/broker.ts';
@@ -12,7 +13,7 @@ import { type RecoverReport, recover } from '../../publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../../publish/recovery-source.ts';
 import { openBroker, openLocalSource, openS3Source, openTopicReader } from '../adapters.ts';
 import { openSerde } from '../serde/serde.ts';
-import { brokerSettingsOf } from '../settings.ts';
+import { brokerSettingsOf, goesToKafka } from '../settings.ts';
 
 export type { RecoverReport, StoredEvent };
 
@@ -123,6 +124,11 @@ async function openSource(config: Config, logger: Logger, place: RecoveryPlace):
     const { s3Bucket: bucket = '', s3Prefix: prefix, s3Region: region, s3Endpoint: endpoint } = backup;
     return openS3Source({ bucket, prefix, region, endpoint });
   }
+  if (client !== 'file' && !goesToKafka(config))
+    throw new SvcError(
+      'SVC_PUBLISH_BROKER',
+      `svc reads dead letters from Kafka and from files; those of "${client}" are for the tools of that broker`,
+    );
   const { topic, group } = place;
   const reader = await openTopicReader(client, { ...brokerSettingsOf(config, logger), topic, group });
   return createDlqSource(topic, reader);

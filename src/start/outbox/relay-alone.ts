@@ -19,7 +19,7 @@ import { openBroker, openOutboxStore } from '../adapters.ts';
 import { manageLater } from '../management-later.ts';
 import { storedTypesOf } from '../plans.ts';
 import { openSerde } from '../serde/serde.ts';
-import { brokerSettingsOf } from '../settings.ts';
+import { brokerSettingsOf, goesToKafka } from '../settings.ts';
 import { manageOutbox } from './managed-outbox.ts';
 import { openRelay } from './open-relay.ts';
 import { breakerOf, outboxState } from './outbox-state.ts';
@@ -115,8 +115,10 @@ async function sayBroker(broker: Broker, logger: Logger): Promise<void> {
   if (!result.ok) logger.error(`broker: ${result.failure.message}`, { cause: result.failure.cause });
 }
 
-function whereTo({ broker }: Config): string {
+function whereTo(config: Config): string {
+  const { broker } = config;
   if (broker.client === 'file') return `files in ${broker.file.path}`;
+  if (!goesToKafka(config)) return broker.client;
   return `Kafka at ${broker.bootstrapServers.join(', ')} through ${broker.client}`;
 }
 

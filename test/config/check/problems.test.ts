@@ -75,7 +75,7 @@ management:
       'svc.service.version: must be a string, got 1.4 (number) (svc.config.yaml:3). Put it in quotes.',
     ]);
     assert.deepEqual(inSvc('broker: { async-mode: [], bootstrap-servers: 7, client-id: {}, client: 1 }'), [
-      'svc.broker.client: must be one of kafkajs, platformatic, file, memory, got 1 (number) (svc.config.yaml:3).',
+      'svc.broker.client: must be one of kafkajs, platformatic, file, memory, or a name that registerBroker() has, got 1 (number) (svc.config.yaml:3).',
       'svc.broker.bootstrap-servers: must be a list, got 7 (number) (svc.config.yaml:3).',
       'svc.broker.client-id: must be a string, got an object (svc.config.yaml:3).',
       'svc.broker.async-mode: must be true or false, got a list (svc.config.yaml:3).',
@@ -130,7 +130,7 @@ management:
       'svc.broker.bootstrap-servers: bootstrapServers is required when client is platformatic (svc.config.yaml:3). List brokers as host:port, or set SVC_BROKER_BOOTSTRAP_SERVERS or KAFKA_BROKERS.',
     ]);
     assert.deepEqual(inSvc('broker: { client: kafka }'), [
-      'svc.broker.client: must be one of kafkajs, platformatic, file, memory, got a string (svc.config.yaml:3). Did you mean kafkajs?',
+      'svc.broker.client: must be one of kafkajs, platformatic, file, memory, or a name that registerBroker() has, got a string (svc.config.yaml:3). Did you mean kafkajs?',
     ]);
     assert.deepEqual(inSvc('broker: { client: kafkajs }'), [
       'svc.broker.bootstrap-servers: bootstrapServers is required when client is kafkajs (svc.config.yaml:3). List brokers as host:port, or set SVC_BROKER_BOOTSTRAP_SERVERS or KAFKA_BROKERS.',

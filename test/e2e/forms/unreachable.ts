@@ -129,7 +129,7 @@ export default () => createOrder(1);`,
   },
   {
     id: 'no-vm',
-    title: "Code that runs outside Node's loaders: `vm`, `eval`, `new Function`, and so the module systems of Jest and Vitest, and single executables",
+    title: "Code that runs outside Node's loaders: `vm`, `eval`, `new Function`, and so the module system of Jest, that of Vitest without `svc/vite`, and single executables",
     kind,
     files: {
       'orders.js': 'function createOrder(id) { return id; }\ncreateOrder;\n',

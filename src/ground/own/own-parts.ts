@@ -1,0 +1,69 @@
+// own/: parts that the application registers.
+
+import { inTime } from '../clock.ts';
+import { type ErrorCode, SvcError } from '../errors.ts';
+import { shared } from '../lifecycle.ts';
+
+/** What applications implement themselves, by the names that they give in their configuration. */
+export interface OwnParts<Part> {
+  /** Returns the way to take it out again. Throws an `SvcError` where the name is taken, or none. */
+  register(name: string, part: Part): () => void;
+  find(name: string): Part | undefined;
+  /** svc starts before the application: waits for its registration, 10 s at most, and rejects with an `SvcError`. */
+  wait(name: string): Promise<Part>;
+}
+
+export interface OwnPartsOptions {
+  /** For messages: `registerBroker`. */
+  readonly registration: string;
+  /** Names of svc's own. */
+  readonly reserved: readonly string[];
+  readonly code: ErrorCode;
+}
+
+/** As in `svc.broker.client`, where a name of an application's own is told from a mistake by hand. */
+export const ownName = /^[a-z][a-z0-9-]{0,31}$/;
+const longestWaitMs = 10_000;
+
+export function ownParts<Part>({ registration, reserved, code }: OwnPartsOptions): OwnParts<Part> {
+  const { parts, waiting } = shared(registration, () => ({
+    parts: new Map<string, Part>(),
+    waiting: new Set<() => void>(),
+  }));
+
+  return {
+    register(name, part) {
+      const refuse = (why: string): never => {
+        throw new SvcError(code, `${registration}: ${why}`);
+      };
+      if (typeof name !== 'string' || !ownName.test(name))
+        refuse('a name has small letters, digits and hyphens, 32 at most, and begins with a letter');
+      if (reserved.includes(name)) refuse(`"${name}" is the name of a part of svc`);
+      if (parts.has(name)) refuse(`"${name}" is registered already`);
+      parts.set(name, part);
+      for (const wake of [...waiting]) wake();
+      return () => void (parts.get(name) === part && parts.delete(name));
+    },
+    find: (name) => parts.get(name),
+    wait(name) {
+      let wake = (): void => {};
+      const found = new Promise<Part>((resolve) => {
+        wake = () => {
+          const part = parts.get(name);
+          if (part !== undefined) resolve(part);
+        };
+        waiting.add(wake);
+        wake();
+      });
+      const late = (): never => {
+        throw new SvcError(
+          code,
+          `nothing is registered as "${name}": call ${registration}("${name}", …) at the start of the application, or in a configuration in code`,
+        );
+      };
+      return inTime(found, { limitMs: longestWaitMs, keepsAlive: false, late }).finally(() =>
+        waiting.delete(wake),
+      );
+    },
+  };
+}

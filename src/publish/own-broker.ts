@@ -1,0 +1,103 @@
+import { inTime } from '../ground/clock.ts';
+import { SvcError } from '../ground/errors.ts';
+import { ownParts } from '../ground/own/own-parts.ts';
+import { sendFailureKinds } from '../observe/outcomes.ts';
+import type { Broker, SendFailure, SendResult } from './broker.ts';
+
+/** What a broker of an application's own is made from; it takes what it needs. */
+export interface OwnBrokerSettings {
+  /** `svc.broker.bootstrap-servers`, which may be empty. */
+  readonly bootstrapServers: readonly string[];
+  /** `svc.broker.client-id` */
+  readonly clientId: string;
+  /** `svc.broker.request-timeout-ms`; a send that takes longer has failed, whatever becomes of it. */
+  readonly requestTimeoutMs: number;
+  /** `svc.broker.connection-timeout-ms` */
+  readonly connectionTimeoutMs: number;
+  /** Lines of svc's own log. */
+  readonly logger: {
+    info(message: string): void;
+    warn(message: string): void;
+    error(message: string): void;
+  };
+}
+
+export type BrokerFactory = (settings: OwnBrokerSettings) => Broker | Promise<Broker>;
+
+const factories = ownParts<BrokerFactory>({
+  registration: 'registerBroker',
+  reserved: ['kafkajs', 'platformatic', 'file', 'memory'],
+  code: 'SVC_PUBLISH_BROKER',
+});
+
+/**
+ * Adds a broker of the application's own, for `svc.broker.client: <name>`. `factory` is called once, at the first use; that
+ * waits for the registration, up to 10 s. `brokerContract` of `svc/testing` has the tests that svc's own brokers pass.
+ * Commands (`svc dlq recover`) know it where the configuration is a module that registers it. Returns the way to take it out
+ * again.
+ *
+ * @throws SvcError `SVC_PUBLISH_BROKER` for a name that is taken or none, and for what is no function.
+ */
+export function registerBroker(name: string, factory: BrokerFactory): () => void {
+  if (typeof factory !== 'function')
+    throw new SvcError('SVC_PUBLISH_BROKER', 'registerBroker: it takes a function that returns a broker');
+  return factories.register(name, factory);
+}
+
+type Given = Omit<OwnBrokerSettings, 'bootstrapServers'> & { readonly brokers: readonly string[] };
+
+/** Waits for its registration. Rejects where nothing is registered, or that is no broker. */
+export async function openOwnBroker(
+  name: string,
+  { brokers, clientId, requestTimeoutMs, connectionTimeoutMs, logger }: Given,
+): Promise<Broker> {
+  const factory = await factories.wait(name).catch((error: Error) => {
+    // Events have gone on to the next tier meanwhile, for another reason.
+    logger.error(`broker: ${error.message}`);
+    throw error;
+  });
+  const broker = await factory({
+    ...{ bootstrapServers: brokers, clientId, requestTimeoutMs, connectionTimeoutMs, logger },
+  });
+  const missing = (['connect', 'send', 'partitionsFor', 'describe', 'close'] as const).find(
+    (method) => typeof broker?.[method] !== 'function',
+  );
+  if (missing !== undefined)
+    throw new SvcError('SVC_PUBLISH_BROKER', `"${name}" is no broker: it has no function ${missing}`);
+  return guarded(name, broker, requestTimeoutMs);
+}
+
+/** What the port promises and another's code may not keep: an answer in time, of the form that it has, and no exception. */
+function guarded(name: string, broker: Broker, limitMs: number): Broker {
+  const failed = (kind: SendFailure['kind'], cause: string, what: string): SendResult => {
+    return { ok: false, failure: { kind, cause, message: `the broker client "${name}" ${what}` } };
+  };
+  async function settle(use: () => Promise<SendResult>): Promise<SendResult> {
+    const late = (): SendResult =>
+      failed('unknown_outcome', 'REQUEST_TIMED_OUT', `has not answered within ${limitMs} ms`);
+    try {
+      const result = await inTime(use(), { limitMs, keepsAlive: false, late });
+      return isResult(result) ? result : failed('fatal', 'NotASendResult', 'gave an answer that is none');
+    } catch (error) {
+      // Its text may hold anything.
+      const cause = error instanceof Error ? error.name : 'Error';
+      return failed('fatal', cause, `threw (${cause}): send and connect resolve with what failed`);
+    }
+  }
+  return {
+    ...{ name, traffic: broker.traffic?.bind(broker), letGo: broker.letGo?.bind(broker) },
+    connect: () => settle(async () => broker.connect()),
+    send: (topic, partition, records) => settle(async () => broker.send(topic, partition, records)),
+    partitionsFor: async (topic) => broker.partitionsFor(topic),
+    describe: async () => broker.describe(),
+    close: async (deadlineMs) => broker.close(deadlineMs),
+  } as Broker;
+}
+
+const kinds: ReadonlySet<unknown> = new Set(sendFailureKinds);
+
+function isResult(result: unknown): result is SendResult {
+  const { ok, failure } = (result ?? {}) as { ok?: unknown; failure?: Partial<SendFailure> };
+  if (ok === true) return true;
+  return ok === false && kinds.has(failure?.kind) && typeof failure?.message === 'string';
+}

@@ -1,0 +1,38 @@
+import { locate } from '../../capture/source/locate.ts';
+import { rewrite, type SourceEvents, type SourceTarget } from '../../capture/source/rewrite-text.ts';
+import { targetFileLookup } from '../../capture/source/target-files.ts';
+import { loadConfig } from '../../config/read/load.ts';
+
+/** The text of one module with the calls of its targets; `undefined` where it has none. `path` may end in a query. */
+export type InsertTargets = (
+  path: string,
+  text: string,
+  warn: (message: string) => void,
+) => string | undefined;
+
+/**
+ * For tools that read the application's files themselves, so that Node does not load them: what svc would insert, where `svc/register`
+ * runs the result with the same configuration. Texts are ES modules, without types. Never throws.
+ */
+export function insertTargets(directory: string): InsertTargets {
+  // Also where svc is switched off for the tool.
+  const { targets, baseDir } = loadConfig({ cwd: directory, code: { svc: { enabled: true } } }).config;
+  const files = new Map<string, SourceTarget[]>();
+  for (const { id, module, function: functionPath } of targets) {
+    const located = locate(module, baseDir);
+    // What is wrong with a target is said where svc runs.
+    for (const path of 'paths' in located ? located.paths : [])
+      files.set(path, [...(files.get(path) ?? []), { id, functionPath }]);
+  }
+  const { byPath } = targetFileLookup(files);
+  return (path, text, warn) => {
+    const file = byPath(path.replace(/[?#].*$/s, ''));
+    if (file === undefined) return undefined;
+    const events: SourceEvents = {
+      found: () => true,
+      problem: (id, reason) => warn(`target ${id} is not captured: ${reason}`),
+    };
+    const inserted = rewrite(file.path, text, { goal: 'module', typed: false }, file.targets, events);
+    return inserted === text ? undefined : inserted;
+  };
+}
