@@ -61,9 +61,14 @@ export function inspectStart({ targets, baseDir }: Config, entries: readonly str
   };
 }
 
-/** Of the application that this process runs: targets whose file is not the one that it loads. */
+/**
+ * Of the application that this process runs: targets whose file is not the one that it loads. Reading its imports takes time, so
+ * it is done where there may be such a target: one in TypeScript, and an application that is JavaScript.
+ */
 export function targetsElsewhere(config: Config): readonly StartedTarget[] {
   const entry = entryFile();
-  if (entry === undefined) return [];
+  const isTyped = (file: string): boolean => /\.[cm]?tsx?$/.test(file);
+  if (entry === undefined || isTyped(entry) || !config.targets.some(({ module }) => isTyped(module)))
+    return [];
   return inspectStart(config, [entry]).targets.filter(({ state }) => state === 'elsewhere');
 }
