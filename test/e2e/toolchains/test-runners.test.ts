@@ -224,7 +224,7 @@ it('ships', async () => {
         'jest.config.js': config,
         'test/orders.test.js': packageTest(
           imports,
-          'await assert.rejects(waitFor({ timeoutMs: 300 }), /Nothing was published/);',
+          `await assert.rejects(waitFor({ eventType: 'PRICED', timeoutMs: 300 }), /PRICED: 0 of 1/);`,
         ),
         'test/outbox.test.js': outboxTest(imports),
       },
