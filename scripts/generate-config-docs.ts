@@ -46,7 +46,8 @@ owns, or that others may write, or that lies in a folder for which that holds; Y
 everybody may write. Who names the file answers for it. So in a container that runs as root on files of another user, and on
 file systems without rights of their own, name a configuration that is code: \`SVC_CONFIG=./svc.config.mjs\`.
 
-No message shows the text of a value, nor a name that is near to no known one: \`svc.?\`.
+No message shows the text of a value, nor a name that is near to no known one: \`svc.?\`. Fields of
+targets, where nothing is secret, are shown.
 
 In TypeScript, \`export default defineConfig({ svc: { … } })\` with \`import { defineConfig } from 'svc'\` lets editors and the
 compiler check it.

@@ -2,19 +2,21 @@
 
 import { inLines, type Logger } from '../observe/logger.ts';
 import type { OnCall } from './call.ts';
+import { compiledFrom } from './compiled-from.ts';
 import { hookPackages } from './packages/hook.ts';
 import type { PackagePatch } from './packages/hooked-package.ts';
 import type { PackageTarget, PatchEvents } from './packages/package-target.ts';
 import { patchedPackage } from './packages/patched-package.ts';
-import type { TargetReport } from './report.ts';
+import { isNeverLoaded, type NeverLoaded, type TargetReport } from './report.ts';
 import { layDown, pickUp } from './resting-slots.ts';
 import { runtimeTargets } from './source/capture-runtime.ts';
 import { parseFunctionPath } from './source/find/function-path.ts';
 import { hookSource, type SourceHookEvents, type SourceHooks, whyNoModules } from './source/hook-source.ts';
 import { isEsModule } from './source/is-es-module.ts';
-import { whyTooLate } from './source/late-start.ts';
+import { entryFile, whyTooLate } from './source/late-start.ts';
 import { locate } from './source/locate.ts';
 import { preloadedBy } from './source/node-hooks.ts';
+import { shownPath } from './source/own-file.ts';
 import type { SourceTarget } from './source/rewrite-text.ts';
 import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
@@ -24,6 +26,8 @@ export interface Capture {
   /** Where calls go from now on; `null` turns all wrappers into plain calls. */
   setOnCall(onCall: OnCall | null): void;
   report(): TargetReport[];
+  /** Targets whose module was never loaded, and what was loaded in its place. */
+  neverLoaded(): NeverLoaded[];
   /** Hooks no further modules; functions that are captured go on without events. */
   close(): void;
 }
@@ -76,21 +80,36 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
     },
   );
 
+  function report(): TargetReport[] {
+    source?.takeIn();
+    const tooLate = source?.tooLate();
+    return [...records.values(), ...doubles].map((record) => {
+      const report = record.report();
+      const { module } = record.target;
+      // Of CommonJS the cache has told at the start.
+      const isUnseen =
+        report.state === 'pending' && runtimeTargets().has(report.id) && !/\.c[jt]s$/.test(module);
+      return isUnseen && tooLate !== undefined ? { ...report, reason: tooLate } : report;
+    });
+  }
+
   return {
     setOnCall(onCall) {
       for (const record of records.values()) record.setOnCall(onCall);
     },
-    report() {
-      source?.takeIn();
-      const tooLate = source?.tooLate();
-      return [...records.values(), ...doubles].map((record) => {
-        const report = record.report();
-        const { module } = record.target;
-        // Of CommonJS the cache has told at the start.
-        const isUnseen =
-          report.state === 'pending' && runtimeTargets().has(report.id) && !/\.c[jt]s$/.test(module);
-        return isUnseen && tooLate !== undefined ? { ...report, reason: tooLate } : report;
-      });
+    report,
+    neverLoaded() {
+      const entry = entryFile();
+      const loaded = [...(source?.namesakes ?? []), ...(entry === undefined ? [] : [entry])];
+      return report()
+        .filter(isNeverLoaded)
+        .map(({ id }) => {
+          const own = [...files].filter(([, list]) => list.some((each) => each.id === id));
+          const instead = own
+            .map(([file]) => compiledFrom(file, loaded, options.baseDir))
+            .find((each) => each !== undefined);
+          return { id, instead: instead && shownPath(instead, options.baseDir) };
+        });
     },
     close() {
       for (const [id, record] of records) {

@@ -13,6 +13,13 @@ export interface TargetReport extends Readonly<CallCounts> {
   readonly notes: readonly string[];
 }
 
+/** A target whose module was never loaded. */
+export interface NeverLoaded {
+  readonly id: string;
+  /** The file that was loaded, and is made of the target's: what to write in its place. */
+  readonly instead: string | undefined;
+}
+
 const labels: Record<TargetState, string> = {
   pending: 'not yet loaded',
   patched: 'patched',
@@ -29,9 +36,31 @@ export function formatReport(reports: readonly TargetReport[]): string {
   return [`capture: ${parts.join(', ')}`, ...table(reports, (report) => labels[report.state])].join('\n');
 }
 
-/** What to know when the process ends: targets that never made an event. Empty when there is nothing to say. */
+/** Why is known where svc came too late for it: then that is what there is to say. */
+export const isNeverLoaded = ({ state, reason, calls }: TargetReport): boolean =>
+  state === 'pending' && reason === undefined && calls === 0;
+
+/** Targets whose module the process never loaded, and what to write. Empty when there is nothing to say. */
+export function formatNeverLoaded(targets: readonly NeverLoaded[], count: number): string {
+  if (targets.length === 0) return '';
+  const width = Math.min(60, Math.max(...targets.map(({ id }) => id.length)));
+  const lines = targets.map(({ id, instead }) =>
+    `  never loaded  ${id.padEnd(width)}  ${instead === undefined ? '' : inPlaceOf(instead)}`.trimEnd(),
+  );
+  return [
+    `capture: ${targets.length} of ${count} targets made no event: no module of theirs was loaded`,
+    ...lines,
+  ].join('\n');
+}
+
+/** What to write where the file that a target names is not the one that is loaded. */
+export const inPlaceOf = (file: string): string => `${file} is loaded in its place: write module: ${file}`;
+
+/** What else to know when the process ends: targets that never made an event. Empty when there is nothing to say. */
 export function formatEndReport(reports: readonly TargetReport[]): string {
-  const silent = reports.filter(({ calls, failed, skipped }) => calls === failed + skipped);
+  const silent = reports.filter(
+    (report) => report.calls === report.failed + report.skipped && !isNeverLoaded(report),
+  );
   if (silent.length === 0) return '';
   return [
     `capture: ${silent.length} of ${reports.length} targets made no event`,
@@ -39,12 +68,12 @@ export function formatEndReport(reports: readonly TargetReport[]): string {
   ].join('\n');
 }
 
-function silence({ state, reason, calls, failed, skipped }: TargetReport): string {
+function silence({ state, calls, failed, skipped }: TargetReport): string {
   if (failed > 0 && skipped > 0) return `${failed} calls failed, ${skipped} skipped`;
   if (calls > 0) return `all ${calls} calls ${failed > 0 ? 'failed' : 'skipped'}`;
   if (state === 'failed') return labels.failed;
   if (state === 'patched') return 'never called';
-  return reason === undefined ? 'never loaded' : 'not captured';
+  return 'not captured';
 }
 
 function table(reports: readonly TargetReport[], label: (report: TargetReport) => string): string[] {

@@ -4,7 +4,9 @@ import { consoleLogger } from '../observe/logger.ts';
 import { printable } from '../observe/printable.ts';
 import { type BucketReport, inspectBackup } from '../start/commands/inspect-backup.ts';
 import { type BrokerReport, inspectBroker } from '../start/commands/inspect-broker.ts';
+import { inspectOutbox, type TablesReport } from '../start/commands/inspect-outbox.ts';
 import { inspectSchemas, type SchemasReport } from '../start/commands/inspect-schemas.ts';
+import { formatTables } from './outbox/tables.ts';
 import { isInTheWay } from './recovery-config.ts';
 
 /** As `svc check --online --json` shows it. */
@@ -22,6 +24,8 @@ export interface OnlineCheck {
   readonly backup?: BucketReport;
   /** Where `svc.serde.type` is AVRO. */
   readonly serde?: SchemasReport;
+  /** Where `svc.outbox.enabled`. */
+  readonly outbox?: TablesReport;
 }
 
 interface OnlineTopic {
@@ -32,7 +36,7 @@ interface OnlineTopic {
   readonly problem?: string;
 }
 
-/** Asks the broker of the configuration, and the bucket of its backup. Never rejects. */
+/** Asks the broker of the configuration, the bucket of its backup, the schema registry and the database of the outbox. */
 export async function checkOnline(config: Config, problems: readonly Problem[]): Promise<OnlineCheck> {
   const { client, bootstrapServers, file } = config.broker;
   const places: Partial<Record<string, readonly string[]>> = {
@@ -43,14 +47,34 @@ export async function checkOnline(config: Config, problems: readonly Problem[]):
   if (wrong !== undefined)
     return { ok: false, ...scene, problem: `not asked: ${formatProblem(wrong)}`, topics: [] };
   const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
-  const [broker, backup, serde] = await Promise.all([
+  const [broker, backup, serde, outbox] = await Promise.all([
     inspectBroker(config, logger).then(documentOf, notKnown),
     inspectBackup(config),
     inspectSchemas(config),
+    tablesOf(config),
   ]);
   const areSchemasRight = serde?.schemas.every(({ problem }) => problem === undefined) ?? true;
-  const ok = broker.ok && backup?.problem === undefined && areSchemasRight;
-  return { ...scene, ...broker, ok, ...(backup && { backup }), ...(serde && { serde }) };
+  const ok = broker.ok && backup?.problem === undefined && areSchemasRight && outbox?.problem === undefined;
+  return {
+    ...scene,
+    ...broker,
+    ok,
+    ...(backup && { backup }),
+    ...(serde && { serde }),
+    ...(outbox && { outbox }),
+  };
+}
+
+/** Those that the process itself makes need not be there before its start. */
+async function tablesOf(config: Config): Promise<TablesReport | undefined> {
+  const { enabled, datasource, initializeSchema } = config.outbox;
+  if (!enabled || datasource.url === undefined) return undefined;
+  const report = await inspectOutbox(config);
+  const makesTables =
+    initializeSchema === 'always' || (initializeSchema === 'embedded' && report.dialect === 'sqlite');
+  if (report.code !== 'SVC_OUTBOX_TABLE_MISSING' || !makesTables) return report;
+  const { dialect, table } = report;
+  return { dialect, table, warning: `no table ${table} yet: the process makes it when it starts` };
 }
 
 function notKnown({ message }: Error): Pick<OnlineCheck, 'ok' | 'problem' | 'topics'> {
@@ -91,6 +115,7 @@ export function formatOnline({
   group,
   backup,
   serde,
+  outbox,
 }: OnlineCheck): string {
   const lines: string[] = [];
   const where = asked.join(', ');
@@ -118,7 +143,8 @@ export function formatOnline({
     );
   if (backup !== undefined) lines.push(bucketLine(backup));
   if (serde !== undefined) lines.push(...schemaLines(serde));
-  return `${lines.map(printable).join('\n')}\n`;
+  const tables = outbox === undefined ? '' : formatTables(outbox);
+  return `${lines.map(printable).join('\n')}\n${tables}`;
 }
 
 const stateLines = {

@@ -1,13 +1,17 @@
 import { parseArgs } from 'node:util';
 import { formatReport } from '../capture/report.ts';
-import { type DeclaredFunction, findDeclared } from '../capture/source/find/declared.ts';
+import { type DeclaredFunction, type DeclaredRule, findDeclared } from '../capture/source/find/declared.ts';
 import { formatProblem, type Problem } from '../config/check/problem.ts';
 import { loadConfig } from '../config/read/load.ts';
+import { piiStrategies } from '../ground/pii-rule.ts';
 import { unsupportedNode } from '../ground/version.ts';
 import { printableJson } from '../observe/printable.ts';
 import { inspectDrivers } from '../start/commands/inspect-drivers.ts';
 import { inspectTargets } from '../start/commands/inspect-targets.ts';
 import { checkOnline, formatOnline } from './check-online.ts';
+import { checkStart, formatStart, isStartWell } from './check-start.ts';
+import { settingsInCode } from './help.ts';
+import { sayUnguarded } from './outbox/tables.ts';
 import { WrongUse } from './recovery-options.ts';
 
 interface CheckOptions {
@@ -16,12 +20,15 @@ interface CheckOptions {
   readonly online?: boolean | undefined;
 }
 
-/** `svc check`: the patch report, without starting the application; with `--online` what the broker would let it do. */
+/** `svc check`: the patch report, without starting the application; with `--online` what the services that it uses would let it do. */
 export async function runCheck(args: readonly string[]): Promise<number> {
   let options: CheckOptions;
+  let command: readonly string[];
   try {
+    const own = args.includes('--') ? args.indexOf('--') : args.length;
+    command = args.slice(own + 1);
     options = parseArgs({
-      args: [...args],
+      args: args.slice(0, own),
       options: { config: { type: 'string' }, json: { type: 'boolean' }, online: { type: 'boolean' } },
     }).values;
   } catch (error) {
@@ -34,20 +41,24 @@ export async function runCheck(args: readonly string[]): Promise<number> {
     targetProblems,
     notFound,
   } = loadConfig({ file: options.config });
-  const problems = [...problemsOfNode(), ...ofConfig];
   if (notFound !== undefined) {
-    process.stderr.write(`svc: ${notFound}\n`);
+    process.stderr.write(`svc: ${notFound} ${settingsInCode}\n`);
     return 1;
   }
   const reports = inspectTargets(config);
-  const declared = findDeclared(config.baseDir);
+  const start = checkStart(config, command);
+  const { functions: declared, rules } = findDeclared(config.baseDir);
+  const problems = [...problemsOfNode(), ...ofConfig, ...problemsOfRules(rules, options.config, ofConfig)];
   const refused = targetProblems.map(({ id, problems: why }) => ({
     id,
     reason: why.map(formatProblem).join('; '),
   }));
   const remarks = [...warnings.map(formatProblem), ...inspectDrivers(config)];
   const failed =
-    reports.some((report) => report.state === 'failed') || refused.length > 0 || problems.length > 0;
+    reports.some((report) => report.state === 'failed') ||
+    refused.length > 0 ||
+    problems.length > 0 ||
+    !isStartWell(start);
 
   const online = options.online === true ? () => checkOnline(config, ofConfig) : undefined;
   if (options.json === true) {
@@ -58,6 +69,7 @@ export async function runCheck(args: readonly string[]): Promise<number> {
       file: config.file,
       targets: [...reports, ...refused.map(({ id, reason }) => ({ id, state: 'failed', reason }))],
       declared,
+      ...(start !== undefined && { start }),
       problems: problems.map(formatProblem),
       warnings: remarks,
       ...(answer !== undefined && { online: answer }),
@@ -70,8 +82,10 @@ export async function runCheck(args: readonly string[]): Promise<number> {
   for (const problem of problems) process.stdout.write(`error: ${formatProblem(problem)}\n`);
   for (const { id, reason } of refused) process.stdout.write(`error: target ${id}: ${reason}\n`);
   process.stdout.write(`${formatReport(reports)}\n${formatDeclared(declared)}`);
+  if (start !== undefined) process.stdout.write(formatStart(start));
   const answer = await online?.();
   if (answer !== undefined) process.stdout.write(formatOnline(answer));
+  if (answer?.outbox !== undefined) sayUnguarded(answer.outbox.table, answer.outbox.guard);
   return failed || answer?.ok === false ? 1 : 0;
 }
 
@@ -86,6 +100,25 @@ function problemsOfNode(): Problem[] {
       fix: 'Run the application with a newer Node',
     },
   ];
+}
+
+/** What rules in code need and the configuration does not have: the first event with such a value would be refused. */
+function problemsOfRules(
+  found: readonly DeclaredRule[],
+  file: string | undefined,
+  known: readonly Problem[],
+): Problem[] {
+  const rules = found.flatMap(({ strategy, keyId }) => {
+    const named = piiStrategies.find((each) => each === strategy);
+    return named === undefined ? [] : [{ strategy: named, keyId }];
+  });
+  if (rules.length === 0) return [];
+  const where = [...new Set(found.map((rule) => `${rule.file}:${rule.line}`))].slice(0, 3).join(', ');
+  return loadConfig({ file, rules })
+    .problems.filter(
+      ({ name, message }) => !known.some((one) => one.name === name && one.message === message),
+    )
+    .map((problem) => ({ ...problem, where }));
 }
 
 function formatDeclared(declared: readonly DeclaredFunction[]): string {

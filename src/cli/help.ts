@@ -6,6 +6,10 @@ import { passwordReference } from './outbox/password-reference.ts';
 /** How svc is called in a project: without `--no`, npx would run a package of the registry where svc is not installed. */
 export const program = 'npx --no svc';
 
+/** For commands that find no configuration. */
+export const settingsInCode =
+  'Settings that SvcInstrumentation is given in code are not seen here: export them from svc.config.ts with defineConfig, which it reads too, or name their file with --config';
+
 const commands: Readonly<Record<string, string>> = {
   check: 'report which publish targets of svc.config.* can be patched',
   decrypt: 'show envelopes with their encrypted fields readable; exit 1 when a field or line fails',
@@ -30,9 +34,13 @@ const commands: Readonly<Record<string, string>> = {
 /** What stands behind the options, where they are not all. */
 const forms: Readonly<Record<string, string>> = {
   decrypt: '[options] [file]',
+  check: '[options] [-- node <file>]',
 };
 
 const notes: Readonly<Record<string, string>> = {
+  check: `Behind -- stands how the application is started (default: scripts.start of package.json): its imports are followed, and exit 1
+says that it loads a file which is compiled from the one that a target names.
+`,
   decrypt: `The file has one envelope, or record of the file broker, a line, or is one JSON document (default: standard input).
 `,
   outbox: `Exit codes: 0 done, 1 something is left or wrong, 2 called wrongly. Ctrl-C ends after the batch under way, and says what was done.
@@ -52,7 +60,11 @@ const debezium = /^outbox debezium$/;
 
 /** An option, what it does, and the commands that take it. */
 const options: readonly (readonly [string, string, RegExp])[] = [
-  ['--online', 'also what the broker and the bucket would let the application do; writes nothing', /^check$/],
+  [
+    '--online',
+    'also what broker, bucket, schema registry and the database of the outbox would let the application do; writes no event',
+    /^check$/,
+  ],
   [
     '--broker <host:port,...>',
     'instead of svc.broker.bootstrap-servers',

@@ -2,6 +2,7 @@ import { formatProblem, type Problem } from '../config/check/problem.ts';
 import type { Config } from '../config/config.ts';
 import { type LoadedConfig, loadConfig } from '../config/read/load.ts';
 import { optionNamed, targetsName } from '../config/schema/schema.ts';
+import { settingsInCode } from './help.ts';
 import { type RecoveryOptions, WrongUse } from './recovery-options.ts';
 
 /** The configuration of the application, with the brokers of the command line. Without a file, the command line is enough. */
@@ -49,5 +50,4 @@ function checkBroker({ config, isGiven }: LoadedConfig): void {
   if (client === 'file' && !isGiven('svc.broker.client')) throw new WrongUse(`no broker: ${howTo}`);
 }
 
-const howTo =
-  'give --broker <host:port,...>, or set svc.broker.bootstrap-servers (svc.broker.client: file for topic files)';
+const howTo = `give --broker <host:port,...>, or set svc.broker.bootstrap-servers (svc.broker.client: file for topic files). ${settingsInCode}`;

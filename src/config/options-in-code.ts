@@ -10,7 +10,7 @@ export interface OptionsInCode {
 interface Svc {
   /** Switches svc on. When false nothing is patched and nothing is loaded. Default: true. */
   readonly enabled: boolean;
-  /** When true the process does not start where svc cannot work: it ends with exit code 78 and a line that says why (a wrong configuration, a Node that is too old, a target that cannot be patched). In the environment it counts even where the file cannot be read. Default: false. */
+  /** When true the process does not start where svc cannot work: it ends with exit code 78 and a line that says why (a wrong configuration, a Node that is too old, a target that cannot be patched, or whose compiled file is loaded in its place). In the environment it counts even where the file cannot be read. Default: false. */
   readonly required: boolean;
   readonly aop: SvcAop;
   readonly service: SvcService;
@@ -393,7 +393,7 @@ interface Management {
 }
 
 interface ManagementServer {
-  /** Port of the management server. 0 takes a free one. One that is named here and taken by others is a warning, and there is no server; processes of node:cluster and of pm2 take the next free one. Default: 9464, or the next free one up to 9473. */
+  /** Port of the management server. 0 takes a free one, -1 starts no server. One that is named here and taken by others is a warning, and there is no server; processes of node:cluster and of pm2 take the next free one. Default: 9464, or the next free one up to 9473. */
   readonly port: number;
   /** Address that the management server listens on. Any other than loopback needs management.server.token. Default: 127.0.0.1. */
   readonly address: string;
@@ -423,6 +423,6 @@ interface ManagementEndpoint {
 interface ManagementEndpointHealth {
   /** Who sees the details of the health endpoint. Default: always. */
   readonly showDetails: 'always' | 'never' | 'when-authorized';
-  /** Whether `/actuator/health/readiness` is DOWN where `/actuator/health` is. false: UP while the process answers, so that an outage of Kafka takes no instance out of service. Default: false. */
+  /** Whether `/actuator/health/readiness` is DOWN wherever `/actuator/health` is. false: only where this instance itself does not do its work, so that an outage of Kafka takes no instance out of service. Default: false. */
   readonly readinessNeedsBroker: boolean;
 }

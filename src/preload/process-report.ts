@@ -1,4 +1,4 @@
-import { formatEndReport, formatReport } from '../capture/report.ts';
+import { formatEndReport, formatNeverLoaded, formatReport } from '../capture/report.ts';
 import { inLines, type Logger } from '../observe/logger.ts';
 import type * as Start from '../start/start.ts';
 
@@ -29,7 +29,10 @@ export function reportEnd(service: Start.Service, logger: Logger): void {
         events: left - saved,
       });
   }
-  const text = formatEndReport(service.report());
+  const reports = service.report();
+  const unloaded = formatNeverLoaded(service.neverLoaded(), reports.length);
+  if (unloaded !== '') logger.warn(...inLines(unloaded));
+  const text = formatEndReport(reports);
   if (text !== '') logger.info(...inLines(text));
   for (const remark of service.remarks()) logger.info(...inLines(remark));
 }

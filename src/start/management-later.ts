@@ -16,8 +16,9 @@ export function manageLater(config: Config, logger: Logger, managed: Managed): {
   };
   let opening: ReturnType<typeof open> | undefined;
   // Not even loaded where it would serve nothing.
-  if (!isMainThread || config.management.endpoints.web.exposure.include.length === 0)
-    return { close: async () => {} };
+  const { server, endpoints } = config.management;
+  const isOff = server.port === -1 || endpoints.web.exposure.include.length === 0;
+  if (!isMainThread || isOff) return { close: async () => {} };
   const timer = setTimeout(() => {
     opening = open();
     opening.catch((error: Error) => logger.warn(`management server not started: ${error.message}`));

@@ -6,7 +6,7 @@ import type { Call, OnCall } from '../capture/call.ts';
 import { connectDeclarations, disconnectDeclarations } from '../capture/declare/declarations.ts';
 import type { PackagePatch } from '../capture/packages/hooked-package.ts';
 import type * as Preparing from '../capture/prepare.ts';
-import type { TargetReport } from '../capture/report.ts';
+import type { NeverLoaded, TargetReport } from '../capture/report.ts';
 import { type CaptureSlot, createSlot } from '../capture/slot.ts';
 import type { Config } from '../config/config.ts';
 import type { ContextOptions } from '../context/context-options.ts';
@@ -31,6 +31,8 @@ export interface Service {
   readonly outbox: RunningOutbox | undefined;
   /** What became of the publish targets, configured ones and those declared in code. */
   report(): readonly TargetReport[];
+  /** Targets whose module was never loaded. Of worker threads none: they load what they need. */
+  neverLoaded(): readonly NeverLoaded[];
   /** Events without an outcome yet. */
   pending(): number;
   /** Whether the relay of the outbox has rows to send, or shards to give back, before the process ends. */
@@ -151,6 +153,7 @@ export function start(config: Config, logger: Logger): Service {
         save: (event, scope) => running().pipeline.save(event, scope),
       }),
     report,
+    neverLoaded: () => (isMainThread ? capture.neverLoaded() : []),
     pending: () => ledger.snapshot().inFlight - (engine?.joined() ?? 0),
     isRelaying: () => engine?.isRelaying() ?? false,
     flush: async (deadlineMs) => engine?.flush(deadlineMs) ?? true,
@@ -191,7 +194,7 @@ export function start(config: Config, logger: Logger): Service {
   };
 }
 
-const noTargets: Preparing.Capture = { setOnCall() {}, report: () => [], close() {} };
+const noTargets: Preparing.Capture = { setOnCall() {}, report: () => [], neverLoaded: () => [], close() {} };
 
 function startCapture(config: Config, patches: readonly PackagePatch[], logger: Logger): Preparing.Capture {
   const { aop, targets, baseDir } = config;

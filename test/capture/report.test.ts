@@ -1,5 +1,10 @@
 import assert from 'node:assert/strict';
-import { formatEndReport, formatReport, type TargetReport } from '../../src/capture/report.ts';
+import {
+  formatEndReport,
+  formatNeverLoaded,
+  formatReport,
+  type TargetReport,
+} from '../../src/capture/report.ts';
 
 const calls = (calls: number, failed = 0, skipped = 0) => ({ calls, failed, skipped });
 
@@ -41,14 +46,31 @@ describe('capture: report', () => {
     assert.equal(
       formatEndReport(reports),
       [
-        'capture: 3 of 4 targets made no event',
-        '  never called  src/a.ts#b       a configured target wins over one in the code',
-        '  never loaded  src/late.ts#run',
-        '  FAILED        src/x.ts#y       no such file: ./src/x.ts',
+        'capture: 2 of 4 targets made no event',
+        '  never called  src/a.ts#b  a configured target wins over one in the code',
+        '  FAILED        src/x.ts#y  no such file: ./src/x.ts',
       ].join('\n'),
     );
     assert.equal(formatEndReport(reports.slice(0, 1)), '');
     assert.equal(formatEndReport([]), '');
+  });
+
+  it('names apart what was never loaded, and what to write in its place', () => {
+    assert.equal(
+      formatNeverLoaded(
+        [
+          { id: 'src/late.ts#run', instead: undefined },
+          { id: 'src/orders.ts#create', instead: './dist/orders.js' },
+        ],
+        4,
+      ),
+      [
+        'capture: 2 of 4 targets made no event: no module of theirs was loaded',
+        '  never loaded  src/late.ts#run',
+        '  never loaded  src/orders.ts#create  ./dist/orders.js is loaded in its place: write module: ./dist/orders.js',
+      ].join('\n'),
+    );
+    assert.equal(formatNeverLoaded([], 4), '');
   });
 
   it('tells calls that made no event from calls that never came', () => {

@@ -8,9 +8,11 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import kafkajs from 'kafkajs';
 import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/services/s3.ts';
+import { debeziumSql, outboxDdl } from '../../src/start/adapters.ts';
 import { newTopic } from '../contract/broker.ts';
 import { hostEnvironment } from '../e2e/support/run-app.ts';
 import { type SecureKafka, startKafka, startSecureKafka, type TestKafka } from '../support/kafka.ts';
+import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
 import { type CommandEnd, runSvc } from '../support/run-svc.ts';
 import { type SilentServer, startSilentServer } from '../support/silent-server.ts';
@@ -296,5 +298,60 @@ requiring('own-s3', 'svc check --online and the bucket of the backup', function 
     assert.match(backup.problem, /what answers there said 200, and shows no object/);
     web.closeAllConnections();
     web.close();
+  });
+});
+
+requiring('postgres', 'svc check --online, with an outbox', function () {
+  this.timeout(60_000);
+  const table = 'svc_outbox_events';
+  const memory = { client: 'memory', topic: 'orders' };
+  const outbox = (url: string, more = {}) => ({ outbox: { enabled: true, datasource: { url }, ...more } });
+
+  it('0 with the tables, 1 without them, without rights, and with a trigger that erases rows', async () => {
+    const server = await startPostgres();
+    const url = await server.freshDatabase();
+    const asked = (address = url, more = {}) => check({ broker: memory, svc: outbox(address, more) });
+    const none = await asked();
+    assert.equal(none.code, 1, none.stdout);
+    assert.match(none.online, new RegExp(`^error: .* has no table ${table} of the outbox`, 'm'));
+    const later = await asked(url, { initializeSchema: 'always' });
+    assert.equal(later.code, 0, later.stdout);
+    assert.match(later.online, new RegExp(`^warning: no table ${table} yet: the process makes it`, 'm'));
+    await server.query(url, await outboxDdl('postgres', table, {}));
+    const well = await asked();
+    assert.deepEqual([well.code, well.stderr], [0, ''], well.stdout);
+    assert.match(
+      well.online,
+      new RegExp(`^outbox: the tables of ${table} are as .*; 0 events pending$`, 'm'),
+    );
+    const user = `svc_check_${process.pid}`;
+    await server.query(url, `CREATE ROLE ${user} LOGIN PASSWORD 'secret'`);
+    try {
+      const refused = await asked(Object.assign(new URL(url), { username: user, password: 'secret' }).href);
+      assert.equal(refused.code, 1, refused.stdout);
+      assert.match(refused.online, /^error: .*grant SELECT, INSERT, UPDATE and DELETE/m);
+    } finally {
+      await server.query(url, `DROP ROLE ${user}`);
+    }
+    const printed = {
+      dialect: 'postgres',
+      table,
+      headers: [],
+      publication: 'svc_outbox',
+      erases: true,
+    } as const;
+    await server.query(url, await debeziumSql(printed));
+    const erasing = await asked();
+    assert.equal(erasing.code, 1, erasing.stdout);
+    assert.match(erasing.online, /^error: a trigger of the table svc_outbox_events deletes each row/m);
+    const json = await check({ broker: memory, svc: outbox(url) }, '--json');
+    const { ok, online } = JSON.parse(json.stdout) as { ok: boolean; online: { outbox: { code: string } } };
+    assert.deepEqual([json.code, ok, online.outbox.code], [1, false, 'SVC_OUTBOX_CONTRADICTION']);
+  });
+
+  it('0 with SQLite, which gets its tables at the start; no file is made', async () => {
+    const end = await check({ broker: memory, svc: outbox('sqlite:./orders.db') });
+    assert.deepEqual([end.code, end.stderr], [0, ''], end.stdout);
+    assert.match(end.online, new RegExp(`^warning: no table ${table} yet`, 'm'));
   });
 });

@@ -4,13 +4,13 @@ import { existsSync } from 'node:fs';
 import Module from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { loadChunk } from '../../ground/load-chunk.ts';
-import { type EntryWatch, watchEntry } from './late-start.ts';
+import { watchEntry } from './late-start.ts';
 import type { LoaderData, LoaderMessage } from './loader-thread.ts';
 import { hasSoundSyncHooks, isRequiredPreload } from './node-hooks.ts';
 import { loadParser } from './parse-text.ts';
 import { rewriteLoaded } from './rewrite-loaded.ts';
 import type * as RewriteText from './rewrite-text.ts';
-import { type TargetFiles, targetFileLookup } from './target-files.ts';
+import { type TargetFiles, targetFileLookup, watchNamesakes } from './target-files.ts';
 
 export interface SourceHookEvents extends RewriteText.SourceEvents {
   /** Inserted by the loader thread, which cannot ask: the inserted call brings the parameter names. */
@@ -22,10 +22,14 @@ export interface SourceHooks {
   takeIn(): void;
   /** Why modules that were never seen may have been loaded before svc. */
   tooLate(): string | undefined;
+  /** Files that were loaded and are called like one of the targets'. */
+  readonly namesakes: ReadonlySet<string>;
   close(): void;
 }
 
-type Hook = Omit<SourceHooks, 'tooLate'>;
+type Hook = Pick<SourceHooks, 'takeIn' | 'close'>;
+/** Hears of each module that is loaded: a path or a URL. */
+type See = (module: string) => void;
 
 /** Why ES modules cannot be captured in this process; `undefined` when they can. */
 export function whyNoModules(): string | undefined {
@@ -36,12 +40,18 @@ export function whyNoModules(): string | undefined {
 /** Changes the text of the named files while Node loads them. */
 export function hookSource(files: TargetFiles, events: SourceHookEvents): SourceHooks {
   const entry = watchEntry(hasSoundSyncHooks());
-  const parts = [hookCompile(files, events, entry), hookModules(files, events, entry)];
+  const namesakes = watchNamesakes(files);
+  const see: See = (module) => {
+    entry.see(module);
+    namesakes.see(module);
+  };
+  const parts = [hookCompile(files, events, see), hookModules(files, events, see)];
   return {
     takeIn() {
       for (const part of parts) part.takeIn();
     },
     tooLate: entry.reason,
+    namesakes: namesakes.found,
     close() {
       for (const part of parts) part.close();
     },
@@ -64,14 +74,14 @@ const rewrite: typeof RewriteText.rewrite = (file, text, kind, targets, events) 
 type Compile = (this: unknown, content: unknown, filename: unknown, ...rest: unknown[]) => unknown;
 
 /** Every require hook there is (tsx, ts-node, swc, Babel) ends in `_compile`. */
-function hookCompile(files: TargetFiles, events: RewriteText.SourceEvents, entry: EntryWatch): Hook {
+function hookCompile(files: TargetFiles, events: RewriteText.SourceEvents, see: See): Hook {
   const lookup = targetFileLookup(files);
   const prototype = Module.prototype as unknown as { _compile: Compile };
   const original = prototype._compile;
   let isOpen = true;
   const compile: Compile = function _compile(content, filename, ...rest) {
     const isText = isOpen && typeof content === 'string' && typeof filename === 'string';
-    if (isText) entry.see(filename);
+    if (isText) see(filename);
     const file = isText ? lookup.byPath(filename) : undefined;
     const goal = rest[0] === 'module' ? 'module' : 'unknown';
     const text = file
@@ -92,16 +102,16 @@ function hookCompile(files: TargetFiles, events: RewriteText.SourceEvents, entry
 
 const nothing: Hook = { takeIn() {}, close() {} };
 
-function hookModules(files: TargetFiles, events: SourceHookEvents, entry: EntryWatch): Hook {
-  if (hasSoundSyncHooks()) return hookModulesHere(files, events, entry);
+function hookModules(files: TargetFiles, events: SourceHookEvents, see: See): Hook {
+  if (hasSoundSyncHooks()) return hookModulesHere(files, events, see);
   return isRequiredPreload() ? nothing : hookModulesInThread(files, events);
 }
 
-function hookModulesHere(files: TargetFiles, events: RewriteText.SourceEvents, entry: EntryWatch): Hook {
+function hookModulesHere(files: TargetFiles, events: RewriteText.SourceEvents, see: See): Hook {
   const lookup = targetFileLookup(files);
   const hooks = Module.registerHooks({
     load(url, context, nextLoad) {
-      entry.see(url);
+      see(url);
       const result = nextLoad(url, context);
       try {
         return rewriteLoaded(url, result, lookup, events, rewrite);

@@ -37,7 +37,7 @@ export function watchEntry(seesModules: boolean): EntryWatch {
 }
 
 /** What `node app`, `node .` and `node app.js` run. */
-function entryFile(): string | undefined {
+export function entryFile(): string | undefined {
   try {
     const [, entry] = process.argv;
     return entry === undefined ? undefined : createRequire(join(process.cwd(), 'x')).resolve(entry);

@@ -93,9 +93,9 @@ function existing(manifest: Manifest, targets: readonly string[], module: string
   return { problem: `${module} leads nowhere: ${problem?.problem ?? 'no file'}` };
 }
 
-/** `src/orders.ts` for `./src/orders.ts`. */
+/** `src/orders.ts` and `src/orders.js` for `./src/orders.ts`. */
 function forgottenDot(module: string, baseDir: string): Problem | undefined {
-  const file = ownFile(resolve(baseDir, module), baseDir);
+  const file = resolveOwnFile(resolve(baseDir, module), baseDir);
   return isProblem(Object(file)) || readManifest(join(baseDir, 'node_modules', module))
     ? undefined
     : { problem: `${module} is read as the name of a package (did you mean ./${module}?)` };

@@ -1,5 +1,6 @@
-import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { basename, dirname, extname, join, relative } from 'node:path';
+import { isFile } from '../../ground/files/folders.ts';
 import { readManifest } from '../../ground/files/manifest.ts';
 import { nearestNames } from '../../ground/nearest-names.ts';
 import type { Problem } from './wrapper-place.ts';
@@ -27,13 +28,16 @@ export function ownFile(path: string, baseDir: string): string | Problem {
  * Where loaders differ, the files are named.
  */
 export function resolveOwnFile(path: string, baseDir: string): string | Problem {
-  const found = [path, ...asWritten(path)].filter(isFile);
+  const found = filesFor(path);
   if (found.length === 0 || found[0] === path) return ownFile(path, baseDir);
   const [file = '', ...others] = found;
   if (others.length === 0) return realpathSync(file);
   const names = found.map((each) => shownPath(each, baseDir));
   return { problem: `${shownPath(path, baseDir)} may be ${names.join(' or ')}: name one of them` };
 }
+
+/** The path itself, and all that a loader may take for it. */
+export const filesFor = (path: string): string[] => [path, ...asWritten(path)].filter(isFile);
 
 /** What loaders try, in groups: a group with a file hides those behind it. */
 function asWritten(path: string): readonly string[] {
@@ -69,11 +73,7 @@ function variants(path: string): string[] {
   return [stem, join(stem, 'index')].flatMap((each) => extensions.map((extension) => each + extension));
 }
 
-function shownPath(path: string, baseDir: string): string {
+export function shownPath(path: string, baseDir: string): string {
   const short = relative(baseDir, path).replaceAll('\\', '/');
-  return short.startsWith('.') ? short : `./${short}`;
-}
-
-function isFile(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  return /^\.\.?(\/|$)/.test(short) ? short : `./${short}`;
 }

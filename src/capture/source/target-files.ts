@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { stemOf } from '../compiled-from.ts';
 import type { SourceTarget } from './rewrite-text.ts';
 
 /** The files that targets name, by their real paths. */
@@ -35,4 +36,20 @@ export function targetFileLookup(files: TargetFiles): {
   };
 
   return { byPath, byUrl };
+}
+
+/** Loaded files that are called like one that a target names: what it was compiled to, perhaps. */
+export function watchNamesakes(files: TargetFiles): {
+  see(module: string): void;
+  found: ReadonlySet<string>;
+} {
+  const stems = new Set([...files.keys()].map(stemOf));
+  const found = new Set<string>();
+  return {
+    found,
+    see(module) {
+      const plain = module.startsWith('file:') ? module.replace(/[?#].*$/s, '') : module;
+      if (stems.has(stemOf(plain))) found.add(plain.startsWith('file:') ? fileURLToPath(plain) : plain);
+    },
+  };
 }

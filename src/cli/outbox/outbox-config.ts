@@ -4,11 +4,11 @@ import { loadConfig } from '../../config/read/load.ts';
 import { optionNamed, targetsName } from '../../config/schema/schema.ts';
 import { erasesRows } from '../../outbox/erase-row.ts';
 import { dialectOf } from '../../transaction/dialect.ts';
+import { settingsInCode } from '../help.ts';
 import { recoveryConfig } from '../recovery-config.ts';
 import { WrongUse } from '../recovery-options.ts';
 
-const noOutbox =
-  'no outbox: set svc.outbox.enabled: true, and svc.outbox.datasource.url or the variable DATABASE_URL';
+const noOutbox = `no outbox: set svc.outbox.enabled: true, and svc.outbox.datasource.url or the variable DATABASE_URL. ${settingsInCode}`;
 
 /**
  * The configuration of the application, as far as its outbox needs it: what else is wrong there is no matter here.
@@ -50,7 +50,7 @@ export function relayConfig(options: {
   const { config, problems, notFound } = loadConfig({ file: options.config });
   if (!config.enabled) throw new WrongUse('svc.enabled is false: there is nothing to relay');
   refuse(problems.filter(({ name }) => /^(svc\.(log|shutdown)|management)\./.test(name)));
-  if (notFound !== undefined) throw new WrongUse(notFound);
+  if (notFound !== undefined) throw new WrongUse(`${notFound} ${settingsInCode}`);
   if (!config.outbox.enabled)
     throw new WrongUse('the outbox is off: set svc.outbox.enabled: true for svc relay to have rows to send');
   if (erasesRows(config.outbox) && dialectOf(config.outbox.datasource.url ?? '') !== 'sqlite')

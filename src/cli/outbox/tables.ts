@@ -3,7 +3,7 @@ import { SvcError } from '../../ground/errors.ts';
 import { consoleLogger, type Logger } from '../../observe/logger.ts';
 import { printable, printableJson } from '../../observe/printable.ts';
 import { outboxDdl } from '../../start/adapters.ts';
-import { refusalOf, remarkOf } from '../../start/outbox/senders.ts';
+import { inspectOutbox, type TablesReport } from '../../start/commands/inspect-outbox.ts';
 import { useOutbox } from '../../start/outbox/use-outbox.ts';
 import { type Dialect, dialectOf } from '../../transaction/dialect.ts';
 import { WrongUse } from '../recovery-options.ts';
@@ -113,45 +113,25 @@ export async function runMigrate(args: readonly string[]): Promise<number> {
 /** `svc outbox check`: whether the tables are there, fit the settings, and the user of the configuration may do what a relay does. */
 export async function runTableCheck(args: readonly string[]): Promise<number> {
   const options = parseOutboxOptions(args, { hasFilters: false });
-  const config = outboxConfig(options);
-  const { table, datasource } = config.outbox;
-  const scene = { dialect: dialectOf(datasource.url ?? '') ?? null, table };
-  const settings = { ...config.outbox, dialect: scene.dialect ?? 'postgres' };
-  try {
-    const { pending, warning, guard } = await useOutbox(config, consoleLogger('warn'), async (store) => {
-      await store.prepare();
-      await store.checkRows();
-      const senders = await store.senders();
-      const refusal = refusalOf(settings, senders);
-      if (refusal !== undefined) throw refusal;
-      return {
-        pending: await store.countPending(),
-        guard: await store.missingGuard(),
-        warning: remarkOf(settings, senders, false),
-      };
-    });
-    if (options.isJson)
-      process.stdout.write(
-        `${printableJson({ ok: true, ...scene, pending, guard, ...(warning && { warning }) }, 2)}\n`,
-      );
-    else
-      process.stdout.write(
-        `outbox: the tables of ${table} are as this version of svc needs them, and its user may use them; ${eventsOf(pending)} pending\n${warning ? `warning: ${warning}\n` : ''}`,
-      );
-    sayUnguarded(table, guard);
-    return 0;
-  } catch (error) {
-    if (!(error instanceof SvcError)) throw error;
-    const { code, message } = error;
-    if (options.isJson)
-      process.stdout.write(`${printableJson({ ok: false, ...scene, code, problem: message }, 2)}\n`);
-    else process.stdout.write(`error: ${printable(message)}\n`);
-    return 1;
-  }
+  const { guard, ...report } = await inspectOutbox(outboxConfig(options));
+  const { table, problem } = report;
+  const ok = problem === undefined;
+  if (options.isJson) process.stdout.write(`${printableJson({ ok, ...report, ...(ok && { guard }) }, 2)}\n`);
+  else process.stdout.write(formatTables(report));
+  sayUnguarded(table, guard);
+  return ok ? 0 : 1;
+}
+
+/** As `svc check --online` shows it, too. */
+export function formatTables({ table, pending, warning, problem }: TablesReport): string {
+  if (problem !== undefined) return `error: ${printable(problem)}\n`;
+  const remark = warning === undefined ? '' : `warning: ${warning}\n`;
+  if (pending === undefined) return remark;
+  return `outbox: the tables of ${table} are as this version of svc needs them, and its user may use them; ${eventsOf(pending)} pending\n${remark}`;
 }
 
 /** MySQL and MariaDB make it by copying the table, which is not done to one of many rows while an application writes. */
-function sayUnguarded(table: string, guard: string | undefined): void {
+export function sayUnguarded(table: string, guard: string | undefined): void {
   if (guard === undefined) return;
   process.stderr.write(
     `svc: warn: ${table} takes rows that no relay finds, which svc never writes; at a quiet time, when there are none, run: ${guard}\n`,

@@ -1,3 +1,4 @@
+import type { PathRule } from '../../ground/pii-rule.ts';
 import type { Setting } from './flatten.ts';
 import type { Problem } from './problem.ts';
 import type { Values } from './validate.ts';
@@ -8,6 +9,8 @@ export interface CheckInput {
   /** What was given, valid or not. */
   readonly settings: ReadonlyMap<string, Setting>;
   readonly baseDir: string;
+  /** Those for personal data that stand in code, as far as they are known. */
+  readonly rules: readonly Pick<PathRule, 'strategy' | 'keyId'>[];
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 

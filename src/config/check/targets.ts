@@ -83,6 +83,10 @@ function checkKey(one: CheckedTarget, fields: readonly PathRule[]): void {
   }
 }
 
+/** No field of a target is a secret, and what looks like the name of one is shown: it may be that of another version. */
+const shownField = (key: string): string =>
+  /^[a-z][a-z_-]{0,39}$/i.test(key) ? key : shownName(key, fieldNames);
+
 const fieldNames: readonly string[] = targetFields.map((field) => field.name);
 
 type Values = ReadonlyMap<string, unknown>;
@@ -148,7 +152,7 @@ function readFields(
       (one) => one.name === camelCase(key) && (key === one.name || key === kebabCase(one.name)),
     );
     const add = (problem: Omit<Problem, 'name' | 'where'>) =>
-      problems.push({ name: `${targetName}.${shownName(key, fieldNames)}`, where: where(), ...problem });
+      problems.push({ name: `${targetName}.${shownField(key)}`, where: where(), ...problem });
     if (field === undefined) {
       const nearest = nearestName(key, fieldNames);
       const fix = nearest === undefined ? `Known are ${fieldNames.join(', ')}` : `Did you mean ${nearest}?`;

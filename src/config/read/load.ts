@@ -24,6 +24,8 @@ export interface LoadOptions {
   readonly file?: string | undefined;
   /** Settings from code, in the shape of the file: `{ svc: { broker: { topic: 'orders' } } }`. They win over all others. */
   readonly code?: object;
+  /** Rules for personal data that stand in code: what they need is asked for like what those of the file do. */
+  readonly rules?: readonly Pick<PathRule, 'strategy' | 'keyId'>[];
 }
 
 export interface LoadedConfig {
@@ -78,7 +80,10 @@ export function loadConfig(options: LoadOptions = {}): LoadedConfig {
   // With a file that cannot be read, "topic is required" would only hide the one line that matters.
   const across =
     isOn && file?.isReadable !== false
-      ? checkAcrossOptions({ ...validated, settings, baseDir, env }, targets.targets)
+      ? checkAcrossOptions(
+          { ...validated, settings, baseDir, env, rules: options.rules ?? [] },
+          targets.targets,
+        )
       : undefined;
   return {
     found: isFound,

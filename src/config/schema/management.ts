@@ -6,12 +6,12 @@ export const managementOptions = [
   {
     name: 'management.server.port',
     type: 'integer',
-    min: 0,
+    min: -1,
     max: 65_535,
     defaultText: '9464, or the next free one up to 9473',
     status: 'active',
     description:
-      'Port of the management server. 0 takes a free one. One that is named here and taken by others is a warning, and there is no server; processes of node:cluster and of pm2 take the next free one.',
+      'Port of the management server. 0 takes a free one, -1 starts no server. One that is named here and taken by others is a warning, and there is no server; processes of node:cluster and of pm2 take the next free one.',
   },
   {
     name: 'management.server.address',
@@ -62,6 +62,6 @@ export const managementOptions = [
     default: false,
     status: 'active',
     description:
-      'Whether `/actuator/health/readiness` is DOWN where `/actuator/health` is. false: UP while the process answers, so that an outage of Kafka takes no instance out of service.',
+      'Whether `/actuator/health/readiness` is DOWN wherever `/actuator/health` is. false: only where this instance itself does not do its work, so that an outage of Kafka takes no instance out of service.',
   },
 ] as const satisfies readonly Option[];

@@ -15,7 +15,7 @@ export const serviceOptions = [
     default: false,
     status: 'active',
     description:
-      'When true the process does not start where svc cannot work: it ends with exit code 78 and a line that says why (a wrong configuration, a Node that is too old, a target that cannot be patched). In the environment it counts even where the file cannot be read.',
+      'When true the process does not start where svc cannot work: it ends with exit code 78 and a line that says why (a wrong configuration, a Node that is too old, a target that cannot be patched, or whose compiled file is loaded in its place). In the environment it counts even where the file cannot be read.',
   },
   {
     name: 'svc.aop.enabled',

@@ -12,6 +12,7 @@ export interface Manifest {
   readonly type: string | undefined;
   readonly main: string | undefined;
   readonly exports: unknown;
+  readonly scripts: ReadonlyMap<string, string>;
   readonly imports: unknown;
   /** The names of `dependencies` and `optionalDependencies`. */
   readonly dependencies: readonly string[];
@@ -47,6 +48,7 @@ export function readManifest(folder: string): Manifest | undefined {
       type: text('type'),
       main: text('main'),
       exports: raw.exports,
+      scripts: textsOf(raw.scripts),
       imports: raw.imports,
       dependencies: [...namesOf(raw.dependencies), ...namesOf(raw.optionalDependencies)],
       peerDependencies: namesOf(raw.peerDependencies),
@@ -59,6 +61,11 @@ export function readManifest(folder: string): Manifest | undefined {
 
 function namesOf(value: unknown): string[] {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.keys(value) : [];
+}
+
+function textsOf(value: unknown): Map<string, string> {
+  if (typeof value !== 'object' || value === null) return new Map();
+  return new Map(Object.entries(value).filter(([, text]) => typeof text === 'string'));
 }
 
 /** Whether there is one, readable or not. */

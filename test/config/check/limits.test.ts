@@ -161,11 +161,11 @@ const limits: Record<string, [number, number, number, number, string, string]> =
     'dekCacheMaxSize must be at most 10000',
   ],
   'management.server.port': [
+    -2,
     -1,
-    0,
     65_535,
     65_536,
-    'port must be 0 or greater',
+    'port must be at least -1',
     'port must be at most 65535',
   ],
   'svc.retry.max-attempts': [

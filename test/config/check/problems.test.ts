@@ -36,7 +36,7 @@ management:
         `svc.broker.topic: ${topic('a string').replace(':1)', ':4)')}`,
         'svc.broker.async-mode: must be true or false, got a string (svc.config.yaml:5).',
         'svc.broker.max-in-flight: must be an integer, got a string (svc.config.yaml:6). Allowed: 1 to 1000 sends, default 8.',
-        'management.server.port: port must be at most 65535, got 65536 (svc.config.yaml:11). Allowed: 0 to 65535.',
+        'management.server.port: port must be at most 65535, got 65536 (svc.config.yaml:11). Allowed: -1 to 65535.',
       ].join('\n'),
     );
   });

@@ -196,4 +196,14 @@ svc:
       'svc.targets: cannot be read: RangeError. Use plain objects and values.',
     ]);
   });
+
+  it('are named with the field that is none, unless it looks like something else', () => {
+    const nameOf = (field: string) =>
+      loadCode({ targets: [{ module: './a.ts', function: 'b', [field]: 1 }] }).targetProblems[0]?.problems[0]
+        ?.name;
+    assert.equal(nameOf('colour'), 'svc.targets[0].colour');
+    assert.equal(nameOf('retry-queue'), 'svc.targets[0].retry-queue');
+    for (const other of ['hunter2', 'pass word', `${'a'.repeat(41)}`, '\u202ekey'])
+      assert.equal(nameOf(other), 'svc.targets[0].?');
+  });
 });

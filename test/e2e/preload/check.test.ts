@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { version } from '../../../src/ground/version.ts';
 import { plainApp } from '../support/apps.ts';
 import { type AppEnd, type AppOptions, endOf } from '../support/start-app.ts';
+import { subject } from '../support/subject.ts';
 import { configOf } from '../support/topic-config.ts';
 
 let app: string;
@@ -84,12 +86,172 @@ describe('svc check', function () {
     assert.match(wrong.stdout, /^error: svc\.broker\.topic: Kafka topic is required/m);
     const none = await svc(['check']);
     assert.deepEqual([none.code, none.stdout], [1, '']);
-    assert.match(none.stderr, /^svc: no configuration: /);
+    assert.match(
+      none.stderr,
+      /^svc: no configuration: .*SvcInstrumentation .*export them from svc\.config\.ts with defineConfig.*--config\n$/,
+    );
+    const inCode = await svc(['check', '--config', 'settings.mjs'], {
+      'settings.mjs': `import { defineConfig } from 'svc';\nexport default defineConfig(${JSON.stringify(configOf(good))});`,
+      'orders.mjs': orders,
+    });
+    assert.equal(inCode.code, 0, inCode.stdout + inCode.stderr);
     const named = await svc(['check', '--config', 'other.json'], {
       'other.json': configOf(good),
       'orders.mjs': orders,
     });
     assert.equal(named.code, 0, named.stdout + named.stderr);
+  });
+});
+
+describe('svc check, with rules for personal data in code', function () {
+  this.timeout(60_000);
+  const marks = (options: string) => `
+    import { PiiField } from 'svc';
+    export class Customer { @PiiField(${options}) email = ''; }`;
+  const checked = (options: string, key = '') =>
+    endOf({
+      app,
+      args: [join(app, 'node_modules/.bin/svc'), 'check'],
+      files: { 'svc.config.json': configOf(good), 'orders.mjs': orders, 'customer.ts': marks(options) },
+      env: { PII_ENCRYPTION_KEY: key },
+    });
+
+  it('1: a class mark that encrypts, and no key', async () => {
+    const end = await checked(`{ strategy: 'ENCRYPT' }`);
+    assert.equal(end.code, 1, end.stdout);
+    assert.match(
+      end.stdout,
+      /^error: svc\.pii\.crypto\.default-key: PII encryption key is not configured.*customer\.ts:3/m,
+    );
+    const other = await checked(`{ strategy: 'ENCRYPT', keyId: 'eu' }`, randomBytes(32).toString('base64'));
+    assert.equal(other.code, 1, other.stdout);
+    assert.match(other.stdout, /^error: svc\.pii\.crypto\.keys: has no key with the id "eu"/m);
+  });
+
+  it('0: with a key, and where it masks', async () => {
+    const ends = [
+      await checked(`{ strategy: 'ENCRYPT' }`, randomBytes(32).toString('base64')),
+      await checked(`{ strategy: 'MASK' }`),
+    ];
+    for (const { code, stdout } of ends) assert.equal(code, 0, stdout);
+  });
+});
+
+/** TypeScript is named, what tsc made of it runs. */
+const compiled = {
+  'svc.config.json': configOf([
+    { module: './src/orders.ts', function: 'createOrder' },
+    { module: './src/plugin.ts', function: 'load' },
+  ]),
+  'src/orders.ts': 'export function createOrder(id: number) { return { id }; }',
+  'src/plugin.ts': 'export function load() {}',
+  'src/main.mts': "import './orders.ts';\nimport './plugin.ts';",
+  'dist/orders.js': 'exports.createOrder = function createOrder(id) { return { id }; };',
+  'dist/main.js':
+    "const name = './plugin.js';\nrequire('./orders.js').createOrder(1);\nimport(name).catch(() => {});",
+};
+
+describe('svc check, with the start of the application', function () {
+  this.timeout(60_000);
+  const manifest = (start: string) => ({ 'package.json': JSON.stringify({ scripts: { start } }) });
+
+  it('1: says which targets it does not load, and what to write', async () => {
+    const end = await svc(['check', '--', 'node', '--import', 'svc/register', 'dist/main.js'], compiled);
+    assert.deepEqual([end.code, end.stderr], [1, '']);
+    assert.match(end.stdout, /^capture: 2 of 2 targets patched$/m);
+    assert.ok(
+      end.stdout.endsWith(
+        [
+          'start: node --import svc/register dist/main.js loads 0 of 2 targets in files, by its imports',
+          '  NOT LOADED  src/orders.ts#createOrder  ./dist/orders.js is loaded in its place: write module: ./dist/orders.js',
+          '  not found   src/plugin.ts#load',
+          '  not followed: what is named at dist/main.js:3 is known at run time only\n',
+        ].join('\n'),
+      ),
+      end.stdout,
+    );
+  });
+
+  it('0: all of them are loaded', async () => {
+    const end = await svc(['check', '--', 'node', 'src/main.mts'], compiled);
+    assert.deepEqual([end.code, end.stderr], [0, ''], end.stdout);
+    assert.match(end.stdout, /^start: node src\/main\.mts loads 2 of 2 targets in files, by its imports$/m);
+  });
+
+  it('without one it reads scripts.start', async () => {
+    const start = 'NODE_ENV=production node --enable-source-maps -r ./dist/main.js ./dist/orders';
+    const { code, stdout } = await svc(['check', '--json'], { ...compiled, ...manifest(start) });
+    const found = JSON.parse(stdout) as { ok: boolean; start: { command: string; targets: object[] } };
+    assert.deepEqual([code, found.ok, found.start.command], [1, false, start]);
+    assert.deepEqual(found.start.targets, [
+      {
+        id: 'src/orders.ts#createOrder',
+        state: 'elsewhere',
+        reason: './dist/orders.js is loaded in its place: write module: ./dist/orders.js',
+      },
+      { id: 'src/plugin.ts#load', state: 'not found' },
+    ]);
+  });
+
+  it('1: Next.js, where no file of the application is found', async () => {
+    const end = await svc(['check'], { ...compiled, ...manifest('next start -p 80') });
+    assert.equal(end.code, 1, end.stdout);
+    assert.match(
+      end.stdout,
+      /NOT LOADED +src\/orders\.ts#createOrder +Next\.js bundles it: declare it with publishEvent/,
+    );
+  });
+
+  it('0: a script that is something else is not looked at; 2: nor is one on the command line', async () => {
+    const end = await svc(['check'], { ...compiled, ...manifest('npm run build && node dist/main.js') });
+    assert.equal(end.code, 0, end.stdout);
+    assert.match(
+      end.stdout,
+      /^start: npm run build && node dist\/main\.js: no start of Node .*svc check -- node/m,
+    );
+    for (const command of [['npm', 'start'], ['node', 'gone.js'], ['node']]) {
+      const wrong = await svc(['check', '--', ...command], compiled);
+      assert.deepEqual([wrong.code, wrong.stdout], [2, '']);
+      assert.match(wrong.stderr, /^svc: what follows -- is a start of Node with a file that is there/);
+    }
+  });
+
+  it('never loaded is a warning at the end of a process, with what to write', async () => {
+    const end = await endOf({ app, args: ['--import', 'svc/register', 'dist/main.js'], files: compiled });
+    assert.equal(end.code, 0, end.stderr);
+    assert.match(
+      end.stderr,
+      /^svc: warn: capture: 2 of 2 targets made no event: no module of theirs was loaded\n {2}never loaded {2}src\/orders\.ts#createOrder {2}\.\/dist\/orders\.js is loaded in its place: write module: \.\/dist\/orders\.js\n {2}never loaded {2}src\/plugin\.ts#load$/m,
+    );
+  });
+
+  it('a worker thread loads what it needs, and warns of nothing', async () => {
+    const files = {
+      'svc.config.json': configOf([{ module: './orders.cjs', function: 'createOrder' }]),
+      'orders.cjs': 'exports.createOrder = function createOrder() {};',
+      'worker.cjs': '',
+      'main.cjs':
+        "require('./orders.cjs');\nnew (require('node:worker_threads').Worker)(require.resolve('./worker.cjs'));",
+    };
+    const end = await endOf({ app, args: ['--import', 'svc/register', 'main.cjs'], files });
+    assert.equal(end.code, 0, end.stderr);
+    assert.doesNotMatch(end.stderr, /never loaded/);
+  });
+
+  it('the module that was loaded in its place may be an ES module', async () => {
+    const files = {
+      ...compiled,
+      'dist/orders.js': 'export function createOrder() {}',
+      'dist/main.js': "import './orders.js';",
+      'dist/package.json': { type: 'module' },
+    };
+    const end = await endOf({ app, args: ['--import', 'svc/register', 'dist/main.js'], files });
+    assert.equal(end.code, 0, end.stderr);
+    // Elsewhere another thread loads them, and does not tell.
+    const named = (await subject()).hasSoundSyncHooks
+      ? / {2}\.\/dist\/orders\.js is loaded in its place/
+      : /$/;
+    assert.match(end.stderr, new RegExp(`never loaded {2}src/orders\\.ts#createOrder${named.source}`, 'm'));
   });
 });
 

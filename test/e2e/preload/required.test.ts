@@ -6,6 +6,7 @@ import { type AppEnd, type AppOptions, endOf } from '../support/start-app.ts';
 import { configOf } from '../support/topic-config.ts';
 
 const main = `
+  import './order.js';
   function order(id) { return { id }; }
   order(1);
   console.log('the application runs');`;
@@ -21,7 +22,16 @@ describe('svc.required', function () {
   });
 
   const run = (config: object, rest: Partial<AppOptions> = {}): Promise<AppEnd> =>
-    endOf({ app, files: { 'main.mjs': main, 'svc.config.json': config }, ...rest });
+    endOf({
+      app,
+      files: {
+        'main.mjs': main,
+        'order.js': '',
+        'src/order.ts': 'export function order() {}',
+        'svc.config.json': config,
+      },
+      ...rest,
+    });
 
   const refusals: readonly [what: string, config: object, env: Record<string, string>, why: RegExp][] = [
     [
@@ -35,6 +45,12 @@ describe('svc.required', function () {
       configOf([target, { ...target, function: 'ordre' }], required),
       {},
       /target main\.mjs#ordre cannot be patched: .*did you mean order[\s\S]*and 1 target cannot be patched$/m,
+    ],
+    [
+      'a target in TypeScript, where what it was compiled to is loaded',
+      configOf([target, { module: './src/order.ts', function: 'order' }], required),
+      {},
+      /target src\/order\.ts#order cannot be patched: \.\/order\.js is loaded in its place: write module: \.\/order\.js\n.*and 1 target cannot be patched$/m,
     ],
     [
       'targets that are refused',

@@ -62,6 +62,25 @@ describe('svc switched off', function () {
     for (const part of ['start', 'prepare']) assert.equal(both.includes(`svc/dist/${part}.cjs`), false, part);
   });
 
+  for (const [port, count] of [
+    ['-1', 0],
+    ['0', 1],
+  ] as const)
+    it(`the management server alone: MANAGEMENT_SERVER_PORT=${port} starts ${count}, whatever the file says`, async () => {
+      const config = { ...configOf([target]), management: { server: { port: 0, address: '127.0.0.1' } } };
+      const main = "require('./orders.cjs').order(1); setTimeout(() => {}, 500);";
+      const { code, topics, stderr } = await endOf({
+        app,
+        env: { MANAGEMENT_SERVER_PORT: port },
+        files: { 'svc.config.json': config, 'orders.cjs': orders, 'main.cjs': main },
+        args: ['--import', 'svc/register', 'main.cjs'],
+      });
+      assert.equal(code, 0, stderr);
+      assert.equal(stderr.match(/management on http/g)?.length ?? 0, count, stderr);
+      assert.doesNotMatch(stderr, /warn|error/);
+      assert.equal(topics.events?.length, 1);
+    });
+
   it('for capture only: publish() of the application still works', async () => {
     const run = await endOf({
       app,

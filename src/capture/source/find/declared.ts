@@ -24,6 +24,20 @@ export interface DeclaredFunction {
   readonly by: '@PublishEvent' | 'publishEvent()';
 }
 
+/** A rule for personal data in code whose strategy stands there as text. */
+export interface DeclaredRule {
+  readonly file: string;
+  readonly line: number;
+  readonly strategy: string;
+  /** `undefined`: none, or one that is made at run time. */
+  readonly keyId: string | undefined;
+}
+
+export interface DeclaredParts {
+  readonly functions: DeclaredFunction[];
+  readonly rules: DeclaredRule[];
+}
+
 /** Beyond these the search ends: it is help for a person, and has to be quick. */
 const mostFiles = 5_000;
 const largestFileBytes = 1_048_576;
@@ -32,22 +46,25 @@ const largestFileBytes = 1_048_576;
 const otherFolders = new Set(['node_modules', 'dist', 'build', 'out', 'coverage']);
 const sourceFile = /(?<!\.d)\.[cm]?[jt]sx?$/;
 const mentionsSvc = /['"]svc['"]/;
-const names: readonly string[] = ['PublishEvent', 'publishEvent'];
+const names: readonly string[] = ['PublishEvent', 'publishEvent', 'PiiField'];
 
-/** The functions below `folder` that `@PublishEvent` and `publishEvent()` of svc declare, by reading alone. */
-export function findDeclared(folder: string): DeclaredFunction[] {
-  return sourcesIn(folder).flatMap((path) => {
+/**
+ * The functions below `folder` that `@PublishEvent` and `publishEvent()` of svc declare, and the rules of these and of
+ * `@PiiField`, by reading alone.
+ */
+export function findDeclared(folder: string): DeclaredParts {
+  const found: DeclaredParts = { functions: [], rules: [] };
+  for (const path of sourcesIn(folder)) {
     try {
-      if (statSync(path).size > largestFileBytes) return [];
+      if (statSync(path).size > largestFileBytes) continue;
       const text = readFileSync(path, 'utf8');
-      if (!mentionsSvc.test(text) || !names.some((name) => text.includes(name))) return [];
-      const file = relative(folder, path).replaceAll('\\', '/');
-      return declaredIn(file, text);
+      if (!mentionsSvc.test(text) || !names.some((name) => text.includes(name))) continue;
+      declaredIn(relative(folder, path).replaceAll('\\', '/'), text, found);
     } catch {
       // It may be gone meanwhile, or not be readable: there is nothing to list.
-      return [];
     }
-  });
+  }
+  return found;
 }
 
 function sourcesIn(folder: string): string[] {
@@ -72,15 +89,16 @@ function entriesOf(folder: string): Dirent[] {
   }
 }
 
-function declaredIn(file: string, text: string): DeclaredFunction[] {
+function declaredIn(file: string, text: string, { functions, rules }: DeclaredParts): void {
   const parsed = parse(file, text, { goal: 'unknown', typed: /\.[cm]?tsx?$/.test(file) });
-  if (isProblem(parsed)) return [];
+  if (isProblem(parsed)) return;
   const locals = localNames(parsed.program);
-  const found: DeclaredFunction[] = [];
   const add = (node: Node, name: string, by: DeclaredFunction['by']) =>
-    found.push({ file, line: lineAt(text, node.start), name, by });
+    functions.push({ file, line: lineAt(text, node.start), name, by });
   const visit = (node: Node, binding: string | undefined): void => {
     if (isClass(node)) visitClass(node, node.id?.name ?? binding, locals, add);
+    if (node.type === 'CallExpression' && names.some((name) => means(node.callee, name, locals)))
+      for (const { at, ...rule } of rulesIn(node)) rules.push({ file, line: lineAt(text, at), ...rule });
     if (node.type === 'CallExpression' && means(node.callee, 'publishEvent', locals)) {
       const [options, fn] = [argument(node.arguments, 0), argument(node.arguments, 1)];
       const eventType =
@@ -93,7 +111,14 @@ function declaredIn(file: string, text: string): DeclaredFunction[] {
     for (const child of children(node)) visit(child, named);
   };
   visit(parsed.program, undefined);
-  return found;
+}
+
+/** The objects `{ strategy: '…', keyId: '…' }` in what the call is given. */
+function rulesIn(node: Node): (Omit<DeclaredRule, 'file' | 'line'> & { at: number })[] {
+  const below = isFunction(node) ? [] : children(node).flatMap(rulesIn);
+  const strategy = node.type === 'ObjectExpression' && stringOf(propertyOf(node, 'strategy'));
+  if (!strategy) return below;
+  return [{ at: node.start, strategy, keyId: stringOf(propertyOf(node, 'keyId')) }, ...below];
 }
 
 function visitClass(

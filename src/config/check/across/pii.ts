@@ -6,6 +6,8 @@ import type { Names } from '../names.ts';
 import { type EncryptionKeyConfig, wrongKey } from '../pii-keys.ts';
 import type { Problem } from '../problem.ts';
 
+type Rule = Pick<PathRule, 'strategy' | 'keyId'>;
+
 const crypto = 'svc.pii.crypto';
 const kms = 'svc.pii.kms';
 
@@ -27,7 +29,8 @@ export function checkPii(input: CheckInput, targets: readonly TargetConfig[]): C
     return { problems, warnings };
   }
 
-  const rules = [
+  const rules: readonly Rule[] = [
+    ...input.rules,
     ...(values.get('svc.pii.fields') as readonly PathRule[]),
     ...targets.flatMap(({ pii = [] }) => pii),
   ];
@@ -53,7 +56,7 @@ export function checkPii(input: CheckInput, targets: readonly TargetConfig[]): C
 
 function checkConfigured(
   { values, settings }: CheckInput,
-  rules: readonly PathRule[],
+  rules: readonly Rule[],
   defaultKey: string | undefined,
 ): Problem[] {
   const problems: Problem[] = [];
@@ -86,7 +89,7 @@ function checkConfigured(
   return problems;
 }
 
-function checkService({ values, settings }: CheckInput, rules: readonly PathRule[]): Problem[] {
+function checkService({ values, settings }: CheckInput, rules: readonly Rule[]): Problem[] {
   const problems: Problem[] = [];
   const require = (name: string, message: string) => {
     if (settings.has(name)) return;

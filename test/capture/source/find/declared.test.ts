@@ -16,7 +16,7 @@ describe('functions that are declared in code', () => {
       mkdirSync(dirname(join(folder, name)), { recursive: true });
       writeFileSync(join(folder, name), text);
     }
-    return findDeclared(folder).map(({ file, line, name, by }) => `${file}:${line} ${name} ${by}`);
+    return findDeclared(folder).functions.map(({ file, line, name, by }) => `${file}:${line} ${name} ${by}`);
   };
 
   it('are found in classes: methods, static methods, fields, under another name, in a namespace', () => {
@@ -66,6 +66,25 @@ exports.d = publishEvent({}, () => {});
   });
 
   it('are none in a folder that is not there', () => {
-    assert.deepEqual(findDeclared(join(folder, 'absent')), []);
+    assert.deepEqual(findDeclared(join(folder, 'absent')), { functions: [], rules: [] });
+  });
+
+  it('with the rules for personal data that stand there as text, and those of marks on classes', () => {
+    const text = `import { PiiField as Pii, publishEvent } from 'svc';
+class Customer {
+  @Pii({ strategy: 'ENCRYPT' }) email = '';
+  @Pii({ strategy: 'ENCRYPT',
+    keyId: 'eu' }) iban = '';
+  @Pii() name = '';
+  @Other({ strategy: 'ENCRYPT' }) plain = '';
+}
+publishEvent({ pii: [{ path: 'ssn', strategy: 'HASH' }] }, () => ({ strategy: 'EXCLUDE' }));
+`;
+    list({ 'customer.ts': text });
+    assert.deepEqual(findDeclared(folder).rules, [
+      { file: 'customer.ts', line: 3, strategy: 'ENCRYPT', keyId: undefined },
+      { file: 'customer.ts', line: 4, strategy: 'ENCRYPT', keyId: 'eu' },
+      { file: 'customer.ts', line: 9, strategy: 'HASH', keyId: undefined },
+    ]);
   });
 });

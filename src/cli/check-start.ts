@@ -1,0 +1,117 @@
+import { join, resolve } from 'node:path';
+import type { Config } from '../config/config.ts';
+import { isFile } from '../ground/files/folders.ts';
+import { nearestManifest } from '../ground/files/manifest.ts';
+import { printable } from '../observe/printable.ts';
+import { inspectStart, type StartReport } from '../start/commands/inspect-targets.ts';
+import { program } from './help.ts';
+import { WrongUse } from './recovery-options.ts';
+
+/** As `svc check --json` shows it: the start that was looked at, and what it loads. */
+export interface StartCheck extends Partial<StartReport> {
+  readonly command: string;
+  /** Why it was not looked at. */
+  readonly problem?: string;
+}
+
+/**
+ * What the start of the application loads: that of the command line, else `scripts.start` of package.json; `undefined` where
+ * there is neither.
+ *
+ * @throws WrongUse
+ */
+export function checkStart(config: Config, given: readonly string[]): StartCheck | undefined {
+  if (given.length > 0) {
+    const command = given.join(' ');
+    const entries = entriesOf(given, process.cwd());
+    if (entries === undefined)
+      throw new WrongUse(`what follows -- is a start of Node with a file that is there: not ${command}`);
+    return { command, ...inspectStart(config, entries) };
+  }
+  const manifest = nearestManifest(config.baseDir);
+  const command = manifest?.scripts.get('start');
+  if (manifest === undefined || command === undefined || config.targets.length === 0) return undefined;
+  if (/(^|\s)next (start|dev)\b/.test(command))
+    return { command, unknown: [], targets: bundledByNext(config) };
+  const entries = entriesOf(command.trim().split(/\s+/), manifest.folder);
+  if (entries !== undefined) return { command, ...inspectStart(config, entries) };
+  return { command, problem: `no start of Node with a file that is there: ${howTo}` };
+}
+
+/** Its bundle has no names of files and functions. Packages stay outside of it. */
+function bundledByNext({ targets }: Config): StartReport['targets'] {
+  return targets
+    .filter(({ module }) => module.startsWith('.'))
+    .map(({ id }) => ({
+      ...{ id, state: 'elsewhere' },
+      reason: `Next.js bundles it: declare it with publishEvent() in its code; ${howTo}`,
+    }));
+}
+
+const howTo = `${program} check -- node dist/main.js says what such a start loads`;
+
+/** Options of Node whose value follows as a word of its own; a file of the application's may be one. */
+const withValue = new Set([
+  ...['-r', '--require', '--import', '--loader', '--experimental-loader', '-C', '--conditions'],
+  ...['--env-file', '--env-file-if-exists', '--title'],
+]);
+const preload = /^(?:-r|--require|--import|--loader|--experimental-loader)$/;
+
+/** The files that `node … file` begins with, its preloads included; `undefined` for whatever else it may be. */
+function entriesOf(words: readonly string[], cwd: string): string[] | undefined {
+  const start = words.findIndex((word) => !/^\w+=/.test(word));
+  if (!/^(.*[\\/])?(node|tsx|ts-node)(\.exe)?$/.test(words[start] ?? '')) return undefined;
+  if (words.some((word) => /[;&|<>`$]/.test(word))) return undefined;
+  const entries: string[] = [];
+  for (let at = start + 1; at < words.length; at++) {
+    const [, name = '', value] = /^(-[^=]*)(?:=(.*))?$/.exec(words[at] ?? '') ?? [];
+    if (name === '') {
+      const entry = entryAt(resolve(cwd, words[at] ?? ''));
+      return entry === undefined ? undefined : [...entries, entry];
+    }
+    const argument = value ?? (withValue.has(name) ? words[++at] : undefined);
+    if (argument === undefined || !preload.test(name) || !argument.startsWith('.')) continue;
+    const file = entryAt(resolve(cwd, argument));
+    if (file !== undefined) entries.push(file);
+  }
+  return undefined;
+}
+
+/** What Node runs for `dist/main.js`, `dist/main` and `.`. */
+function entryAt(path: string): string | undefined {
+  const main = nearestManifest(path)?.main;
+  const tried = [
+    path,
+    `${path}.js`,
+    ...(main === undefined ? [] : [join(path, main)]),
+    join(path, 'index.js'),
+  ];
+  return tried.find(isFile);
+}
+
+export function isStartWell(start: StartCheck | undefined): boolean {
+  return start?.targets?.some(({ state }) => state === 'elsewhere') !== true;
+}
+
+const labels = { loaded: 'loaded', elsewhere: 'NOT LOADED', 'not found': 'not found' } as const;
+
+/** Enough to begin with; all of them are in the JSON. */
+const mostPlaces = 5;
+
+export function formatStart({ command, problem, targets = [], unknown = [] }: StartCheck): string {
+  if (problem !== undefined) return `start: ${printable(command)}: ${problem}\n`;
+  if (targets.length === 0) return '';
+  const count = targets.filter(({ state }) => state === 'loaded').length;
+  const width = Math.max(...targets.map(({ id }) => id.length));
+  const lines = targets.map(({ id, state, reason = '' }) =>
+    `  ${labels[state].padEnd(10)}  ${id.padEnd(Math.min(width, 60))}  ${reason}`.trimEnd(),
+  );
+  if (count < targets.length && unknown.length > 0) {
+    const more = unknown.length > mostPlaces ? ` and ${unknown.length - mostPlaces} more` : '';
+    lines.push(
+      `  not followed: what is named at ${unknown.slice(0, mostPlaces).join(', ')}${more} is known at run time only`,
+    );
+  }
+  const head = `start: ${command} loads ${count} of ${targets.length} targets in files, by its imports`;
+  return `${[head, ...lines].map(printable).join('\n')}\n`;
+}
