@@ -123,7 +123,7 @@ export function assertNothingPublished(topic?: string): void {
   if (find(match).length > 0) throw publishedFailure(`nothing was to be published${inTopic(match)}`, {});
 }
 
-const stored = (): readonly StoredRecord[] => seen(sharedMemoryStore().all());
+const stored = (): readonly StoredRecord[] => seen(sharedMemoryStore().all(), 'memory');
 
 function toPublished<Payload>({ topic, record }: StoredRecord): PublishedRecord<Payload> {
   const { key, headers, timestamp, value } = record;

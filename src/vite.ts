@@ -5,7 +5,6 @@ import type * as Insert from './start/commands/insert-targets.ts';
 interface VitePlugin {
   readonly name: string;
   readonly enforce: 'post';
-  configResolved(config: { readonly root: string }): void;
   transform(
     this: { warn(message: string): void },
     code: string,
@@ -31,16 +30,16 @@ export function svc(): VitePlugin {
     name: 'svc',
     // Types and decorators are compiled by then; and no line moves, so that the map of before stays right.
     enforce: 'post',
-    configResolved({ root }) {
-      const { insertTargets } = loadChunk(
-        import.meta.url,
-        './start/commands/insert-targets.ts',
-      ) as typeof Insert;
-      insert = insertTargets(root);
-    },
     transform(code, id) {
-      const inserted = insert?.(id, code, (message) => this.warn(message));
+      insert ??= insertions();
+      const inserted = insert(id, code, (message) => this.warn(message));
       return inserted === undefined ? undefined : { code: inserted, map: null };
     },
   };
+}
+
+/** By the configuration that `svc/register` finds: the processes that Vite and Vitest start run in the same folder. */
+function insertions(): Insert.InsertTargets {
+  const { insertTargets } = loadChunk(import.meta.url, './start/commands/insert-targets.ts') as typeof Insert;
+  return insertTargets(process.cwd());
 }

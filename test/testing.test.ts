@@ -30,7 +30,7 @@ describe('svc/testing', () => {
   beforeEach(() => {
     clear();
     nextId = 1;
-    runningService.current = {} as RunningService;
+    runningService.current = { brokerClient: 'memory' } as RunningService;
   });
   afterEach(() => {
     runningService.current = undefined;
@@ -59,6 +59,15 @@ describe('svc/testing', () => {
     await assert.rejects(waitFor(), expected);
     await assert.rejects(waitForStored(), expected);
     clear();
+  });
+
+  it('fails where events are published elsewhere; those of the outbox are seen all the same', async () => {
+    runningService.current = { brokerClient: 'kafkajs' } as RunningService;
+    const expected = { code: 'ERR_ASSERTION', message: /client: kafkajs, .* set SVC_BROKER_CLIENT=memory/ };
+    for (const ask of [() => assertNothingPublished(), () => assertPublished({}), () => events()])
+      assert.throws(ask, expected, String(ask));
+    await assert.rejects(waitFor(), expected);
+    assertNothingStored();
   });
 
   it('shows what was seen also where svc has ended since', async () => {

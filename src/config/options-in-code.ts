@@ -423,6 +423,6 @@ interface ManagementEndpoint {
 interface ManagementEndpointHealth {
   /** Who sees the details of the health endpoint. Default: always. */
   readonly showDetails: 'always' | 'never' | 'when-authorized';
-  /** Whether `/actuator/health/readiness` is DOWN where `/actuator/health` is. false: UP while the process answers, so that an outage of Kafka takes no instance out of service. Default: false. */
+  /** Whether `/actuator/health/readiness` is DOWN wherever `/actuator/health` is. false: only where this instance itself does not do its work, so that an outage of Kafka takes no instance out of service. Default: false. */
   readonly readinessNeedsBroker: boolean;
 }

@@ -87,8 +87,6 @@ export interface OutboxReplayRequest {
 
 /** What is asked of the database rejects with an `SvcError` whose message is one line for an operator. */
 export interface OutboxControls {
-  /** False while this process makes its tables: until they are there calls fail. */
-  isReady(): boolean;
   statistics(): Promise<OutboxStatistics>;
   /** One at a time: another one is refused with SVC_OUTBOX_REPLAY_BUSY. */
   replay(request: OutboxReplayRequest, by: string): Promise<OutboxReplay>;
@@ -117,13 +115,15 @@ export interface Info {
 /**
  * PORT: all that the management server may see of svc. `start.ts` implements it.
  *
- * - `health` and the reports never reject and answer within a second whatever the broker and the database do.
+ * - `health`, `isReady` and the reports never reject and answer within a second whatever the broker and the database do.
  * - `info` and `resetBreakers` are synchronous and cheap; `metricsText` loads its serializer when it is asked first.
  * - Nothing here ever holds payload values.
  * - `by` says who asks, in the words of the log line that an action leaves.
  */
 export interface Controls {
   health(): Promise<Health>;
+  /** Whether this instance does its work, whatever the broker does. */
+  isReady(): Promise<boolean>;
   /** The Prometheus text format. */
   metricsText(): Promise<string>;
   metricsReport(): Promise<MetricsReport>;

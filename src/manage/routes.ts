@@ -136,9 +136,9 @@ function liveness(context: RouteContext): Reply {
   return json(context, 200, { status: 'UP' });
 }
 
-/** An application serves its callers without Kafka, too: only where it was asked for does the broker count. Not without tables. */
+/** An application serves its callers without Kafka, too: only where it was asked for does the broker count. */
 async function readiness(context: RouteContext): Promise<Reply> {
-  if (context.controls.outbox?.isReady() === false) return json(context, 503, { status: 'DOWN' });
+  if (!(await context.controls.isReady())) return json(context, 503, { status: 'DOWN' });
   if (!context.readinessNeedsBroker) return json(context, 200, { status: 'UP' });
   const health = await context.controls.health();
   return json(context, healthStatus(health), { status: health.status });

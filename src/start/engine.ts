@@ -159,6 +159,7 @@ export function startEngine(
     onAway: queue.clusterAway,
     problem: () => alert.state() ?? ids.problem() ?? refusals.state(),
     remark: queue.refusals,
+    refusesAll: refusals.isGoingOn,
     keys: protection.keys,
     sources: all,
     info,

@@ -21,6 +21,8 @@ export interface Managed {
   readonly problem: () => string | undefined;
   /** Something to look at that makes nothing DOWN; one line. */
   readonly remark?: () => string | undefined;
+  /** Events are refused now, and nothing else becomes of any. */
+  readonly refusesAll?: () => boolean;
   readonly keys: () => readonly KeyHealth[];
   readonly sources: MetricSources;
   readonly info: Info;
@@ -73,6 +75,10 @@ export async function startManagement(
     },
     {
       health: healthOf(config, managed),
+      isReady: async () =>
+        managed.outbox?.isReady() !== false &&
+        managed.refusesAll?.() !== true &&
+        (await managed.outbox?.standsStill()) !== true,
       metricsText: () => metricsText(managed),
       metricsReport: async () => metricsReport(await reportParts(managed)),
       flatMetricsReport: async () => flatMetricsReport(await reportParts(managed)),

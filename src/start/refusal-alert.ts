@@ -4,12 +4,16 @@ import { type EventTypeCounts, outcomes } from '../observe/outcomes.ts';
 
 /** Nothing but refusals for so long: it is not one caller with one bad argument. */
 export const refusalsMs = 10_000;
+/** An instance that gets no requests makes no events: so long after its last refusal it is tried again. */
+export const restMs = 30_000;
 
 export interface RefusalAlert {
   /** Why the last event was refused: one line. Those of worker threads are only counted. */
   refused(reason: string): void;
   /** Looks at the counts, and says in one line that events are refused and nothing else; for the health endpoint. */
   state(): string | undefined;
+  /** Whether that is so, and one was refused lately; for the readiness endpoint. */
+  isGoingOn(): boolean;
 }
 
 const others = outcomes.filter((outcome) => outcome !== 'refused');
@@ -24,6 +28,8 @@ export function createRefusalAlert(rows: () => Iterable<EventTypeCounts>, clock:
   let refusedBefore = 0;
   /** First look that found a refusal since then. */
   let firstAtMs: number | undefined;
+  /** Last look that found one more. */
+  let lastAtMs = Number.NEGATIVE_INFINITY;
   let isAlarm = false;
   let reason: string | undefined;
 
@@ -45,13 +51,18 @@ export function createRefusalAlert(rows: () => Iterable<EventTypeCounts>, clock:
       isAlarm = false;
       reason = undefined;
     } else if (isMore) {
-      firstAtMs ??= clock.monotonic();
-      isAlarm ||= clock.monotonic() - firstAtMs >= refusalsMs;
+      lastAtMs = clock.monotonic();
+      firstAtMs ??= lastAtMs;
+      isAlarm ||= lastAtMs - firstAtMs >= refusalsMs;
     }
     seen = now;
   }
 
   return {
+    isGoingOn() {
+      look();
+      return isAlarm && clock.monotonic() - lastAtMs < restMs;
+    },
     refused(message) {
       reason = message;
     },

@@ -26,6 +26,7 @@ import type { Protection } from './protection.ts';
 /** svc, running in this process. */
 export interface Service {
   readonly producer: Producer;
+  readonly brokerClient: string;
   /** What the application calls for transactions that are not found by themselves; `undefined`: svc follows none. */
   readonly outbox: RunningOutbox | undefined;
   /** What became of the publish targets, configured ones and those declared in code. */
@@ -141,6 +142,7 @@ export function start(config: Config, logger: Logger): Service {
   startSoon();
 
   return {
+    brokerClient: config.broker.client,
     producer: { publish: (payload, options) => running().pipeline.producer.publish(payload, options) },
     outbox:
       following &&

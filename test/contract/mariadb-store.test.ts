@@ -34,7 +34,7 @@ requiring('own-mariadb', 'outbox store on a server that can be hurt: mariadb', f
   let under: ServerUnderTest;
 
   before(async () => {
-    under = mysqlUnderTest(await startOwnMariadb());
+    under = mysqlUnderTest(await startOwnMariadb(), false);
   });
 
   testServerStore(() => under);

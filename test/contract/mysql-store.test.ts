@@ -34,7 +34,7 @@ requiring('own-mysql', 'outbox store on a server that can be hurt: mysql', funct
   let under: ServerUnderTest;
 
   before(async () => {
-    under = mysqlUnderTest(await startOwnMysql());
+    under = mysqlUnderTest(await startOwnMysql(), true);
   });
 
   testServerStore(() => under);

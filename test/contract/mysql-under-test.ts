@@ -8,7 +8,7 @@ import { rowOf } from './outbox-store.ts';
 import type { ServerUnderTest } from './server-store.ts';
 
 /** MySQL and MariaDB alike. */
-export function mysqlUnderTest(server: OwnDatabase): ServerUnderTest {
+export function mysqlUnderTest(server: OwnDatabase, isMysql: boolean): ServerUnderTest {
   return {
     dialect: 'mysql',
     server,
@@ -25,6 +25,7 @@ export function mysqlUnderTest(server: OwnDatabase): ServerUnderTest {
     },
     makeUser: (name, password) => [`CREATE USER ${name} IDENTIFIED BY '${password}'`],
     lockTable: (table) => `SELECT * FROM ${table} FOR UPDATE`,
+    namesTableLocks: isMysql,
     takeLock: (name) => `SELECT GET_LOCK(${mysqlLock.replace('?', `'${name}'`)}, 0)`,
     setReadOnly: (_url, isReadOnly) => `SET GLOBAL transaction_read_only = ${isReadOnly ? 1 : 0}`,
     connectionsOfSvc:

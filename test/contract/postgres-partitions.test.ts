@@ -177,6 +177,24 @@ requiring('postgres', 'outbox store contract: postgres, a partition for each day
     assert.deepEqual([total, pending, published, failed], [6, 1, 4, 1]);
   });
 
+  it('a transaction that is in the way of a day to be dropped a second time is named', async () => {
+    await longAgo('2020-01-01', 1);
+    const client = await connect();
+    await client.query('BEGIN');
+    await client.query(`SELECT count(*) FROM ${table}`);
+    const pid = Number((await client.query('SELECT pg_backend_pid() AS pid')).rows[0]?.pid);
+    await store.partition(weekMs);
+    assert.doesNotMatch(logged.join('\n'), /holds/, 'that may be a short one');
+    await store.partition(weekMs);
+    const held = new RegExp(
+      `waits for a lock in .*, which process ${pid} \\(.*idle in transaction for \\d+ s\\) holds`,
+    );
+    assert.match(logged.join('\n'), held);
+    await client.query('ROLLBACK');
+    await store.partition(weekMs);
+    assert.equal((await partitions()).includes('p20200101'), false);
+  });
+
   it('a row that is committed into an old day meanwhile is not dropped with it', async () => {
     const suffix = await longAgo('2020-01-01', 1);
     const client = await connect();

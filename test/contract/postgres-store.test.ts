@@ -60,6 +60,7 @@ requiring('own-postgres', 'outbox store on a server that can be hurt: postgres',
       },
       makeUser: (name, password) => [`CREATE ROLE ${name} LOGIN PASSWORD '${password}'`],
       lockTable: (table) => `LOCK TABLE ${table}`,
+      namesTableLocks: true,
       takeLock: (name) => `SELECT pg_advisory_xact_lock(${lockKeys(name).join(', ')})`,
       setReadOnly: (url, isReadOnly) =>
         `ALTER DATABASE "${new URL(url).pathname.slice(1)}" SET default_transaction_read_only = ${isReadOnly ? 'on' : 'off'}`,

@@ -28,6 +28,8 @@ export interface ServerUnderTest {
   makeUser(name: string, password: string): readonly string[];
   /** Keeps others from all rows of a table, within a transaction. */
   lockTable(table: string): string;
+  /** Tells who uses a table that waits to be altered. */
+  readonly namesTableLocks: boolean;
   /** Takes the lock of an operation, as another instance does. */
   takeLock(name: string): string;
   /** Makes sessions read-only that begin from now on, or none any more. */
@@ -234,6 +236,30 @@ export function testServerStore(get: () => ServerUnderTest): void {
       /waits for a lock in \w+ at [\w.:]+, which process \d+ \(.* for \d+ s\) holds/,
     );
   });
+
+  it('tables that wait for a transaction of the application to be brought up to date hold up others for 2 s at most', async () => {
+    const { lines, logger } = collectLines();
+    const store = open({ timeoutMs: 20_000, logger });
+    await store.prepare();
+    await query(`ALTER TABLE ${named()} DROP CONSTRAINT ${table}_valid`);
+    await query(`DELETE FROM ${named('_schema')} WHERE version = 2`);
+    const long = await connect();
+    await long.query('BEGIN');
+    await long.query(`SELECT COUNT(*) FROM ${named()}`);
+    const preparing = store.prepare().catch((error: Error) => error);
+    await sleep(300);
+    const sinceMs = performance.now();
+    await query('SELECT 1');
+    const other = await connect();
+    await other.query(insertStatement(table, get().dialect), insertValues(rowOf()));
+    const tookMs = performance.now() - sinceMs;
+    assert.ok(tookMs < 3_000, `${tookMs} ms`);
+    await long.query('ROLLBACK');
+    await preparing;
+    await store.prepare();
+    assert.equal(await store.missingGuard(), undefined);
+    if (get().namesTableLocks) assert.match(lines.join('\n'), /error .*which process \d+ \(.*\) holds/);
+  }).timeout(30_000);
 
   it('what was given up leaves no connection behind that waits on the server', async () => {
     const store = open({ timeoutMs: 400 });

@@ -43,6 +43,7 @@ requiring('postgres', 'svc whose shards another session keeps locked', function 
     try {
       svc.service.resume();
       await until('UP');
+      assert.equal((await get('readiness')).code, 200);
       await store.insert([rowOf('a', 1)]);
       const { code, details } = await until('DOWN');
       assert.ok(performance.now() - startedAtMs >= 20_000);
@@ -52,9 +53,10 @@ requiring('postgres', 'svc whose shards another session keeps locked', function 
         /^rows wait, and the relay of this process has neither claimed shards nor sent any since \d{4}-\S+Z: the shards cannot be claimed: \S/,
       );
       assert.equal(details?.error, details?.outbox?.error);
-      assert.equal((await get('liveness')).code, 200);
+      assert.deepEqual([(await get('liveness')).code, (await get('readiness')).code], [200, 503]);
       await locker.query('ROLLBACK');
       await until('UP');
+      assert.equal((await get('readiness')).code, 200);
     } finally {
       await locker.end();
       await svc.end();

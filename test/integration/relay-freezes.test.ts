@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createMysqlStore } from '../../src/adapters/mysql/mysql-store.ts';
 import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
@@ -15,6 +13,7 @@ import {
   until,
 } from '../outbox/relay/relay-under-test.ts';
 import type { TestDatabase } from '../support/database.ts';
+import { startFreezingLine } from '../support/freezing-line.ts';
 import { startMariadb } from '../support/mariadb.ts';
 import { startMysql } from '../support/mysql.ts';
 import { startPostgres } from '../support/postgres.ts';
@@ -105,35 +104,3 @@ for (const [name, { start, open }] of Object.entries(databases))
   });
 
 const names = (of: string): string[] => Array.from({ length: 16 }, (_, index) => `${of}-${index}`);
-
-/** What the server gets through it: so many messages, and then nothing more, though no connection ends; nor do its answers come back. */
-async function startFreezingLine(url: string, after: number) {
-  const to = new URL(url);
-  const sockets: Socket[] = [];
-  let messages = 0;
-  let freeze = (): void => {};
-  const frozen = new Promise<void>((resolve) => {
-    freeze = resolve;
-  });
-  const line = createServer((client) => {
-    sockets.push(client.on('error', () => {}));
-    if (messages >= after) return;
-    const there = connect(Number(to.port), to.hostname).on('error', () => {});
-    sockets.push(there);
-    client.on('data', (bytes) => {
-      if (messages++ < after) there.write(bytes);
-      if (messages === after) freeze();
-    });
-    there.on('data', (bytes) => messages < after && client.write(bytes));
-  }).listen(0, '127.0.0.1');
-  await once(line, 'listening');
-  const { port } = line.address() as { port: number };
-  return {
-    url: Object.assign(new URL(url), { hostname: '127.0.0.1', port }).href,
-    frozen,
-    close() {
-      for (const socket of sockets) socket.destroy();
-      line.close();
-    },
-  };
-}

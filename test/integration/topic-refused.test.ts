@@ -16,6 +16,8 @@ import { type StartedSvc, startSvc } from './started-svc.ts';
 
 /** What an operator is to see, so long after the first event. */
 const soonMs = 2_000;
+/** Topics to which the user may not write. */
+const closed = ['closed', 'shut'];
 
 requiring('secure-kafka', 'a topic that refuses all its events', function () {
   this.timeout(120_000);
@@ -26,21 +28,17 @@ requiring('secure-kafka', 'a topic that refuses all its events', function () {
     await kafka.kill();
     await kafka.restart();
     await kafka.createTopic('open');
-    await kafka.createTopic('closed');
+    for (const topic of closed) await kafka.createTopic(topic);
     const admin = new kafkajs.Kafka({ brokers: kafka.brokers, logLevel: kafkajs.logLevel.NOTHING }).admin();
     await admin.connect();
     await admin.createAcls({
-      acl: [
-        {
-          resourceType: kafkajs.AclResourceTypes.TOPIC,
-          resourceName: 'closed',
-          principal: 'User:somebody',
-          host: '*',
-          resourcePatternType: kafkajs.ResourcePatternTypes.LITERAL,
-          operation: kafkajs.AclOperationTypes.ALL,
-          permissionType: kafkajs.AclPermissionTypes.ALLOW,
-        },
-      ],
+      acl: closed.map((resourceName) => ({
+        ...{ resourceName, resourceType: kafkajs.AclResourceTypes.TOPIC },
+        resourcePatternType: kafkajs.ResourcePatternTypes.LITERAL,
+        ...{ principal: 'User:somebody', host: '*' },
+        operation: kafkajs.AclOperationTypes.ALL,
+        permissionType: kafkajs.AclPermissionTypes.ALLOW,
+      })),
     });
     await admin.disconnect();
   });
@@ -132,6 +130,47 @@ requiring('secure-kafka', 'a topic that refuses all its events', function () {
         assert.match((await health(svc)).details.warning ?? '', cause);
         await until(svc, 5_000, () => svc.service.pending() === 0);
         assert.match(backupText(svc), /"backupReason":"TOPIC_AUTHORIZATION_FAILED"/);
+      } finally {
+        await svc.end();
+      }
+    });
+
+    for (const [what, topicOf, cause] of [
+      ['is not there', newTopic, /dead letter topic "[^"]+": topic "[^"]+" does not exist: create it/],
+      ['may not be written', () => 'closed', /dead letter topic "closed": the user "svc" may not write to/],
+    ] as const)
+      it(`${client}: a dead letter topic that ${what} is named in the log at once; its events are in the backup`, async () => {
+        const dlqTopic = topicOf();
+        const svc = await started({ ...brokerOf(client, 'shut'), dlqTopic });
+        const call = publishEvent({ eventType: 'Ordered' }, async (id: number) => ({ id }));
+        try {
+          const calls = Array.from({ length: 5 }, (_, id) => call(id));
+          await until(svc, soonMs, () => svc.lines.some((line) => cause.test(line)));
+          await Promise.all(calls);
+          await until(svc, 5_000, () => svc.service.pending() === 0);
+          assert.equal(svc.backup().length, 5);
+          assert.equal(
+            svc.lines.filter((line) => line.includes('dead letter topic')).length,
+            1,
+            svc.lines.join('\n'),
+          );
+        } finally {
+          await svc.end();
+        }
+      });
+
+    it(`${client}: a dead letter topic that is not there is named also where its event has little time left`, async () => {
+      const broker = { ...brokerOf(client, newTopic()), deliveryTimeoutMs: 3_000, dlqTopic: newTopic() };
+      const svc = await started(broker);
+      try {
+        await publishEvent({ eventType: 'Ordered' }, async (id: number) => ({ id }))(1);
+        await until(svc, 8_000, () => svc.service.pending() === 0);
+        assert.equal(svc.backup().length, 1);
+        const [said, ...more] = svc.lines.filter((line) =>
+          line.includes(`dead letter topic "${broker.dlqTopic}"`),
+        );
+        assert.deepEqual(more, []);
+        assert.match(said ?? '', /does not exist: create it/);
       } finally {
         await svc.end();
       }

@@ -55,6 +55,7 @@ export function reports(parts: ReportParts): Pick<Controls, 'metricsReport' | 'f
 export function fakeControls(overrides: Partial<Controls> = {}): Controls {
   return {
     health: async () => upHealth,
+    isReady: async () => true,
     metricsText: async () => '# TYPE svc_events_in_flight gauge\nsvc_events_in_flight{eventType="é"} 0\n',
     info: () => ({ service: { name: 'orders', version: '1.4.0' }, svc: { version: '0.1.0' } }),
     ...reports({ sources: filledSources(), outbox: undefined, traffic: undefined, nowMs: 0 }),

@@ -27,7 +27,6 @@ describe('/actuator/svc-outbox', () => {
       return value;
     };
     return {
-      isReady: () => true,
       statistics: async () => orThrow({ ...statistics, ofTheRelay: 'hidden' }),
       replay: async (request, by) => {
         asked.push(request);

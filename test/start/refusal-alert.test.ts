@@ -48,6 +48,24 @@ describe('refusals in the health', () => {
     }
   });
 
+  it('goes on for half a minute after the last one: who gets no requests is tried again', () => {
+    const goesOn = (ms: number): boolean => {
+      nowMs = ms;
+      return alert.isGoingOn();
+    };
+    refuse();
+    assert.equal(goesOn(0), false);
+    refuse();
+    assert.equal(goesOn(10_000), true);
+    assert.equal(goesOn(39_999), true);
+    assert.equal(goesOn(40_000), false);
+    assert.match(at(40_000) ?? '', /are refused/);
+    refuse();
+    assert.equal(goesOn(41_000), true);
+    count('published');
+    assert.equal(goesOn(42_000), false);
+  });
+
   it('is quiet where refusals stand among others, and where they all came at once', () => {
     for (let ms = 0; ms < 60_000; ms += 5_000) {
       refuse();

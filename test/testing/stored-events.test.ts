@@ -64,7 +64,7 @@ const states = (): [string, string][] =>
 /** As where svc runs: without it there is nothing to see, and all that asks fails. */
 function runHere(): void {
   before(() => {
-    runningService.current = {} as RunningService;
+    runningService.current = { brokerClient: 'memory' } as RunningService;
   });
   after(() => {
     runningService.current = undefined;

@@ -45,6 +45,8 @@ const session = [
 
 const processColumns = `p.ID AS pid, p.USER AS name, p.HOST AS address, p.COMMAND AS state, p.TIME AS seconds`;
 const mysqlBlocker = `SELECT ${processColumns} FROM performance_schema.data_lock_waits w JOIN performance_schema.threads r ON r.THREAD_ID = w.REQUESTING_THREAD_ID JOIN performance_schema.threads b ON b.THREAD_ID = w.BLOCKING_THREAD_ID JOIN information_schema.PROCESSLIST p ON p.ID = b.PROCESSLIST_ID WHERE r.PROCESSLIST_ID = ? LIMIT 1`;
+/** Of a table that is to be altered: whoever uses it in a transaction. MariaDB tells that to nobody. */
+const mysqlTableBlocker = `SELECT ${processColumns} FROM performance_schema.metadata_locks w JOIN performance_schema.threads r ON r.THREAD_ID = w.OWNER_THREAD_ID JOIN performance_schema.metadata_locks h ON h.OBJECT_TYPE = w.OBJECT_TYPE AND h.OBJECT_SCHEMA = w.OBJECT_SCHEMA AND h.OBJECT_NAME = w.OBJECT_NAME AND h.LOCK_STATUS = 'GRANTED' AND h.OWNER_THREAD_ID <> w.OWNER_THREAD_ID JOIN performance_schema.threads b ON b.THREAD_ID = h.OWNER_THREAD_ID JOIN information_schema.PROCESSLIST p ON p.ID = b.PROCESSLIST_ID WHERE r.PROCESSLIST_ID = ? AND w.OBJECT_TYPE = 'TABLE' AND w.LOCK_STATUS = 'PENDING' LIMIT 1`;
 const mariadbBlocker = `SELECT ${processColumns} FROM information_schema.INNODB_LOCK_WAITS w JOIN information_schema.INNODB_TRX r ON r.trx_id = w.requesting_trx_id JOIN information_schema.INNODB_TRX b ON b.trx_id = w.blocking_trx_id JOIN information_schema.PROCESSLIST p ON p.ID = b.trx_mysql_thread_id WHERE r.trx_mysql_thread_id = ? LIMIT 1`;
 
 export async function connectMysql(url: string, timeoutMs: number): Promise<ServerConnection> {
@@ -129,8 +131,11 @@ export async function connectMysql(url: string, timeoutMs: number): Promise<Serv
     },
     id: connection.threadId,
     async blockerOf(id) {
-      const [found] = (await query(isMariadb ? mariadbBlocker : mysqlBlocker, [id])) as readonly SqlRow[];
-      return blockerText(found);
+      for (const sql of isMariadb ? [mariadbBlocker] : [mysqlBlocker, mysqlTableBlocker]) {
+        const [found] = (await query(sql, [id])) as readonly SqlRow[];
+        if (found !== undefined) return blockerText(found);
+      }
+      return undefined;
     },
     isLost: () => isLost,
     leave() {

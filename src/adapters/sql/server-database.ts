@@ -118,11 +118,11 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
 
   async function attempt<T>(
     work: () => Work<T>,
-    { as = 'transaction', limitMs = timeoutMs }: RunOptions,
+    { as = 'transaction', limitMs = timeoutMs, askAfterMs = limitMs * askAfter }: RunOptions,
   ): Promise<T> {
     let connection: ServerConnection | undefined;
     let isLate = false;
-    const asking = setTimeout(() => void sayBlocker(connection?.id).catch(() => {}), limitMs * askAfter);
+    const asking = setTimeout(() => void sayBlocker(connection?.id).catch(() => {}), askAfterMs);
     asking.unref();
     const whole = async (): Promise<T> => {
       const taken = await take();

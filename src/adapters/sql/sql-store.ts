@@ -63,10 +63,15 @@ export interface RunOptions {
   readonly as?: 'transaction' | 'statement' | 'scan';
   /** Default: `timeoutMs`. */
   readonly limitMs?: number;
+  /** After so long it is asked who holds it up. Default: a part of `limitMs`. */
+  readonly askAfterMs?: number;
 }
 
 /** Tables are made once, and by one process of many that wait for it. */
 const migrationLimitMs = 60_000;
+/** Sooner than they give up a lock. */
+const migrationAskMs = 1_000;
+const partitionAskMs = 50;
 /** An operator's filter may read all rows of a table, for which there is no index. */
 const searchLimitMs = 30_000;
 /** Rows that an operator's command changes in one transaction. */
@@ -97,6 +102,9 @@ export function createSqlStore(
     limitMs: Math.max(searchLimitMs, options.timeoutMs ?? defaultTimeoutMs),
   };
 
+  /** Partitions could not be made or dropped, for a lock. */
+  let isHeldUp = false;
+
   async function versionNow(): Promise<number> {
     try {
       return await database.run(() => readVersion(tables), statement);
@@ -111,7 +119,9 @@ export function createSqlStore(
     const partitionedFrom = partitioned ? await database.run(() => readTime(dialect), statement) : undefined;
     const how = { limitMs, migrations: known, partitionedFrom };
     for (let after = 0; after < wanted; ) {
-      const done = await database.run(() => migrate(dialect, table, tables, how), { limitMs });
+      const done = await database.run(() => migrate(dialect, table, tables, how), {
+        ...{ limitMs, askAfterMs: migrationAskMs },
+      });
       if (done === undefined) throw storeError('late', details);
       if (done.before < done.after)
         logger?.info('the tables of the outbox were made', {
@@ -126,11 +136,15 @@ export function createSqlStore(
   /** What does not get its lock now does so another time: the application's transactions go first. */
   async function unlessLate(work: () => Work<boolean>, says: string): Promise<void> {
     try {
-      if (await database.run(work)) logger?.info(`the outbox ${says}`, { table });
+      // A short transaction is nothing to tell of; one that was in the way the last time as well is.
+      const isDone = await database.run(work, isHeldUp ? { askAfterMs: partitionAskMs } : {});
+      isHeldUp = false;
+      if (isDone) logger?.info(`the outbox ${says}`, { table });
     } catch (error) {
       const { code } = error as SvcError;
       if (code === 'SVC_OUTBOX_NOT_ALLOWED') throw storeError('notOwner', details);
       if (code !== 'SVC_OUTBOX_UNREACHABLE') throw error;
+      isHeldUp = true;
       logger?.debug(`the outbox has not ${says}: ${(error as Error).message}`, { table });
     }
   }

@@ -8,6 +8,8 @@ import { query, type Work } from './statement.ts';
 
 /** A copy of the table, which MySQL and MariaDB make for a constraint, keeps writers waiting: of no more rows than this. */
 const mostCopied = 100_000;
+/** What is held up waits so long at most. */
+const lockLimitSeconds = 2;
 
 const nameOf = (table: string): string => partsOfTable(table)?.name ?? table;
 const guardOf = (table: string, suffix = ''): string => besideTable(nameOf(table), `_valid${suffix}`);
@@ -47,13 +49,15 @@ export function guardSteps(dialect: DialectName, table: string): readonly GuardS
   if (dialect === 'postgres')
     return [
       {
-        sql: `DO $$ BEGIN IF NOT EXISTS (${found}) THEN SET LOCAL lock_timeout = '2s'; ${sql}; END IF; END $$`,
+        sql: `DO $$ BEGIN IF NOT EXISTS (${found}) THEN SET LOCAL lock_timeout = '${lockLimitSeconds}s'; ${sql}; END IF; END $$`,
       },
     ];
   const large = `SELECT 1 FROM information_schema.TABLES WHERE ${inMysql(table)} AND TABLE_ROWS > ${mostCopied}`;
   const other = `SELECT 1 FROM ${rows} WHERE NOT (${known()})`;
   const isDone = `SELECT 1 AS done FROM DUAL WHERE EXISTS (${found}) OR EXISTS (${large}) OR EXISTS (${other})`;
-  return [{ sql, isDone, isForOlder: true }];
+  // The application's statements wait behind an ALTER that waits for one of its transactions.
+  const bound = `SET SESSION lock_wait_timeout = ${lockLimitSeconds}`;
+  return [bound, sql].map((step) => ({ sql: step, isDone, isForOlder: true }));
 }
 
 function inMysql(table: string): string {

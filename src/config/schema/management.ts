@@ -62,6 +62,6 @@ export const managementOptions = [
     default: false,
     status: 'active',
     description:
-      'Whether `/actuator/health/readiness` is DOWN where `/actuator/health` is. false: UP while the process answers, so that an outage of Kafka takes no instance out of service.',
+      'Whether `/actuator/health/readiness` is DOWN wherever `/actuator/health` is. false: only where this instance itself does not do its work, so that an outage of Kafka takes no instance out of service.',
   },
 ] as const satisfies readonly Option[];

@@ -3,6 +3,8 @@ import type { Producer } from '../producer.ts';
 
 export interface RunningService {
   readonly producer: Producer;
+  /** `svc.broker.client`. */
+  readonly brokerClient: string;
   /** Whether each event that was handed over until now has its outcome, after `deadlineMs` at the latest. */
   flush(deadlineMs: number): Promise<boolean>;
   /** Resolves when the keys of a key service were fetched anew, or could not be. */

@@ -48,6 +48,8 @@ export function createDlqTier(options: DlqOptions): Tier {
   let sending = 0;
   let pausedUntilMs = Number.NEGATIVE_INFINITY;
   let partitionCount: number | undefined;
+  /** The cluster does not know the topic, as it said when it was asked last. */
+  let isMissing = false;
   const onIdle: (() => void)[] = [];
 
   function settle(letters: readonly Letter[], stored: boolean): void {
@@ -73,7 +75,7 @@ export function createDlqTier(options: DlqOptions): Tier {
     const result = await inTime(sending, {
       limitMs: timeLeftMs(letters),
       keepsAlive: true,
-      late: () => tooLate,
+      late: () => (isMissing ? tooLateToBeMade : tooLate),
     });
     if (result.ok) return settle(letters, true);
     options.onSendFailed(result.failure.kind);
@@ -96,7 +98,15 @@ export function createDlqTier(options: DlqOptions): Tier {
 
   async function sendAll(letters: readonly Letter[]): Promise<void> {
     if (partitionCount === undefined) {
-      const asking = options.isolate(() => broker.partitionsFor(topic)).catch(() => undefined);
+      const asking = options
+        .isolate(() => broker.partitionsFor(topic))
+        .then(
+          (count) => {
+            isMissing = count === undefined;
+            return count;
+          },
+          () => undefined,
+        );
       partitionCount = await inTime(asking, {
         limitMs: timeLeftMs(letters),
         keepsAlive: true,
@@ -161,11 +171,17 @@ export function createDlqTier(options: DlqOptions): Tier {
 
 const bytesOf = ({ failed }: Letter): number => failed.record.value.length;
 
-const tooLate: SendResult = {
+const late = {
+  kind: 'unknown_outcome',
+  cause: 'TimeoutException',
+  message: 'no answer within the time of its events (svc.broker.delivery-timeout-ms)',
+} as const;
+const tooLate: SendResult = { ok: false, failure: late };
+/** A topic that the brokers make would be there by then. */
+const tooLateToBeMade: SendResult = {
   ok: false,
   failure: {
-    kind: 'unknown_outcome',
-    cause: 'TimeoutException',
-    message: 'no answer within the time of its events (svc.broker.delivery-timeout-ms)',
+    ...late,
+    message: `${late.message}: it does not exist: create it, or set auto.create.topics.enable on the brokers`,
   },
 };

@@ -19,9 +19,7 @@ export function insertTargets(directory: string): InsertTargets {
   const { targets, baseDir } = loadConfig({ cwd: directory, code: { svc: { enabled: true } } }).config;
   const files = new Map<string, SourceTarget[]>();
   for (const { id, module, function: functionPath } of targets) {
-    const located = locate(module, baseDir);
-    // What is wrong with a target is said where svc runs.
-    for (const path of 'paths' in located ? located.paths : [])
+    for (const path of pathsOf(module, baseDir))
       files.set(path, [...(files.get(path) ?? []), { id, functionPath }]);
   }
   const { byPath } = targetFileLookup(files);
@@ -35,4 +33,14 @@ export function insertTargets(directory: string): InsertTargets {
     const inserted = rewrite(file.path, text, { goal: 'module', typed: false }, file.targets, events);
     return inserted === text ? undefined : inserted;
   };
+}
+
+/** None of a package, nor where something is wrong: that is said where svc runs. */
+function pathsOf(module: string, baseDir: string): readonly string[] {
+  try {
+    const located = locate(module, baseDir);
+    return 'paths' in located ? located.paths : [];
+  } catch {
+    return [];
+  }
 }

@@ -16,10 +16,14 @@ import { createOutboxHealth } from './outbox-health.ts';
 
 /** What the management server shows of an outbox, and does with it. */
 export interface ManagedOutbox extends OutboxControls {
+  /** False while this process makes its tables: until they are there calls fail. */
+  isReady(): boolean;
   /** Never rejects, and answers within half a second. */
   health(): Promise<OutboxHealth>;
   /** Age of the oldest event that waits, as last asked for; `null`: not known. */
   oldestPendingMs(): number | null;
+  /** Rows wait, and the relay of this process does nothing about it. Never rejects, and answers within half a second. */
+  standsStill(): Promise<boolean>;
   /** Ends a replay that runs. */
   close(): void;
 }
@@ -51,6 +55,7 @@ export function manageOutbox(
   return {
     statistics: statistics.report,
     isReady: fitness.isReady ?? (() => true),
+    standsStill: health.standsStill,
     async replay({ type: eventType, topic, ...request }, by) {
       const filter = { ...(eventType !== undefined && { eventType }), ...(topic !== undefined && { topic }) };
       const only = [eventType, topic].filter((each) => each !== undefined).map((each) => ` of ${each}`);

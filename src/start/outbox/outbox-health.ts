@@ -46,6 +46,8 @@ export function createOutboxHealth({
   clock,
 }: OutboxHealthOptions): {
   ask(): Promise<OutboxHealth>;
+  /** Rows wait, and the relay of this process does nothing about it. As quick as `ask`. */
+  standsStill(): Promise<boolean>;
   oldestPendingMs(): number | null;
 } {
   let last: Found | undefined;
@@ -67,7 +69,7 @@ export function createOutboxHealth({
     }
   }
 
-  async function look(): Promise<void> {
+  async function askNow(): Promise<void> {
     const startMs = clock.monotonic();
     last = { ...(await count()), atMs: clock.monotonic() };
     nextAtMs = last.atMs + Math.max(freshMs, (last.atMs - startMs) * restTimes);
@@ -75,7 +77,7 @@ export function createOutboxHealth({
   }
 
   function refresh(): Promise<void> | undefined {
-    if (asking === undefined && clock.monotonic() >= nextAtMs) asking = look();
+    if (asking === undefined && clock.monotonic() >= nextAtMs) asking = askNow();
     return asking;
   }
 
@@ -97,11 +99,19 @@ export function createOutboxHealth({
     return `${last.failed} rows are FAILED, and later ones of their aggregates wait behind them (svc.outbox.on-failed: block): look at them with "npx --no svc outbox list --status FAILED"`;
   }
 
+  async function look(): Promise<void> {
+    const found = refresh();
+    if (found !== undefined)
+      await inTime(found, { limitMs: answerMs, keepsAlive: false, late: () => undefined });
+  }
+
   return {
+    async standsStill() {
+      await look();
+      return standstill(relay()) !== undefined;
+    },
     async ask() {
-      const found = refresh();
-      if (found !== undefined)
-        await inTime(found, { limitMs: answerMs, keepsAlive: false, late: () => undefined });
+      await look();
       const state = relay();
       const error = last?.error ?? problem?.() ?? standstill(state);
       const warning = remark?.() ?? state?.refused ?? blocked();
