@@ -80,7 +80,7 @@ function keepRunning(service: Start.Service, config: Config, logger: Logger): Ru
   const isOver = endWithProcess({
     service,
     deadlineMs: config.shutdown.timeoutMs,
-    report: () => reportEnd(service, logger),
+    report: () => reportEnd(service, config, logger),
   });
   const offer = (): void => {
     runningService.current = service;

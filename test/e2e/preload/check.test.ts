@@ -238,6 +238,17 @@ describe('svc check, with the start of the application', function () {
     assert.doesNotMatch(end.stderr, /never loaded/);
   });
 
+  it('where events stay in memory, as in tests, it is no warning', async () => {
+    const env = { SVC_BROKER_CLIENT: 'memory' };
+    const end = await endOf({
+      app,
+      args: ['--import', 'svc/register', 'dist/main.js'],
+      files: compiled,
+      env,
+    });
+    assert.match(end.stderr, /^svc: capture: 2 of 2 targets made no event: no module of theirs was loaded$/m);
+  });
+
   it('the module that was loaded in its place may be an ES module', async () => {
     const files = {
       ...compiled,
