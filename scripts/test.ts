@@ -47,6 +47,7 @@ function suites(): Task[] {
   // What does little but wait for leases to end, and for brokers that hang.
   const waiting = filesOf('adapters/kafka/group', 'integration/worker-ids').concat(
     ['adapters/kafkajs/topic-reader-hang', 'e2e/preload/hung-broker', 'integration/caller-waits']
+      .concat('integration/maintenance-freezes', 'integration/relay-freezes', 'integration/avro*')
       // Loads drivers whose source it has changed: in a process whose modules others have not.
       .concat('integration/other-drivers')
       .map((file) => `test/${file}.test.ts`),
