@@ -18,7 +18,6 @@ export const errorCatalogue = {
   SVC_ADAPTERS_NOT_REACHABLE: 'The broker cannot be reached or used; the message says why and what to check.',
   SVC_ADAPTERS_PACKAGE_MISSING:
     'A package that the configuration asks for is not installed; the message names it.',
-  SVC_ADAPTERS_S3_CLIENT: 'What was given to registerS3Client is no client of @aws-sdk/client-s3.',
   SVC_ADAPTERS_TOKEN:
     'No token to sign in to Kafka with could be got; the message says why and what to check.',
   SVC_ADAPTERS_TLS_FILE: 'A certificate or key file named in svc.broker.tls cannot be read or used.',
@@ -45,6 +44,7 @@ export const errorCatalogue = {
   SVC_ENVELOPE_CLOCK_OUT_OF_RANGE:
     'The clock is outside the 69 years from 2024 on that event ids can express.',
   SVC_ENVELOPE_WORKER_ID: 'The configured worker id is not an integer from 0 to 1023.',
+  SVC_GROUND_BUCKET_CLIENT: 'What was given to registerS3Client is no client of @aws-sdk/client-s3.',
   SVC_MANAGE_LISTEN_FAILED:
     'The management server cannot listen on its port; the application runs without it.',
   SVC_MANAGE_TOKEN_REQUIRED:

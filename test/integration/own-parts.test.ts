@@ -236,6 +236,6 @@ requiring('own-s3', 'an S3 client of the application’s own', function () {
   });
 
   it('refuses what is none', () => {
-    assert.throws(() => registerS3Client({} as never), { code: 'SVC_ADAPTERS_S3_CLIENT' });
+    assert.throws(() => registerS3Client({} as never), { code: 'SVC_GROUND_BUCKET_CLIENT' });
   });
 });

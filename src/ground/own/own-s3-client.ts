@@ -13,12 +13,12 @@ const own = shared<{ client: OwnS3Client | undefined }>('s3-client', () => ({ cl
  * svc never ends it. `svc.broker.backup.s3-bucket` and `s3-prefix` hold as before. To be called before the first backup: at the
  * start of the application, or in a configuration in code, where commands find it as well. Returns the way to take it out again.
  *
- * @throws SvcError `SVC_ADAPTERS_S3_CLIENT` for what has no function `send`.
+ * @throws SvcError `SVC_GROUND_BUCKET_CLIENT` for what has no function `send`.
  */
 export function registerS3Client(client: OwnS3Client): () => void {
   if (typeof client?.send !== 'function')
     throw new SvcError(
-      'SVC_ADAPTERS_S3_CLIENT',
+      'SVC_GROUND_BUCKET_CLIENT',
       'registerS3Client: a client of @aws-sdk/client-s3 has send()',
     );
   own.client = client;
