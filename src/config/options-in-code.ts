@@ -340,6 +340,8 @@ interface SvcPiiKms {
   readonly enabled: boolean;
   /** AWS KMS (install `@aws-sdk/client-kms`), or HashiCorp Vault and OpenBao. */
   readonly type: 'aws' | 'vault' | (string & {});
+  /** What becomes of events while their key cannot be had: `refuse`, or `hold` in memory until it can, as many as `svc.broker.buffer.max-events` and each for `svc.broker.delivery-timeout-ms`; later events wait behind them. Events of the outbox are refused, as their transaction cannot wait. Default: refuse. */
+  readonly onUnavailable: 'refuse' | 'hold';
   /** What the service calls each key, by the `keyId` of rules: `{ customer: arn:… }`. Of a list the first makes new keys. Default: the same name. */
   readonly keys: Readonly<Record<string, string | readonly string[]>>;
   readonly aws: SvcPiiKmsAws;

@@ -3,6 +3,7 @@
 import type { Envelope } from '../envelope/envelope.ts';
 import { type Clock, systemClock } from '../ground/clock.ts';
 import type { ClearText } from './clear-texts.ts';
+import { DeferringSealer, UnsealedError } from './deferred.ts';
 import type { Step } from './leaf.ts';
 import { hasMarks } from './marks/class-marks.ts';
 import type { Policy } from './marks/policy.ts';
@@ -37,6 +38,8 @@ export interface ProtectorOptions {
   readonly detect?: Detect | undefined;
   /** False: marks of classes have no effect. Default: true. */
   readonly usesMarks?: boolean;
+  /** Where a key cannot be had for now, the event is an `UnsealedError`, which can be sealed later. Default: false. */
+  readonly defers?: boolean;
   /** Default: that of the system. */
   readonly clock?: Pick<Clock, 'monotonic'>;
 }
@@ -46,12 +49,14 @@ export type Detect = (eventType: string, value: string | number, keys: readonly 
 
 /** Protects payloads by the marks of their classes and by the rules of their event type. */
 export function createProtector(options: ProtectorOptions): Protect {
-  const { policyOf, sealer, detect, usesMarks = true, clock: { monotonic } = systemClock } = options;
+  const { policyOf, detect, usesMarks = true, clock: { monotonic } = systemClock } = options;
   return (envelope, clearTexts) => {
     const { payload: given } = envelope;
     const { eventType } = envelope.template;
     const policy = policyOf(eventType);
     const sealed: string[] = [];
+    const deferring = options.defers ? new DeferringSealer(options.sealer) : undefined;
+    const sealer = deferring ?? options.sealer;
     const payload = walkPayload(given, {
       eventType,
       policy,
@@ -63,14 +68,20 @@ export function createProtector(options: ProtectorOptions): Protect {
       monotonic,
     });
     const isObject = typeof payload === 'object' && payload !== null && !Array.isArray(payload);
-    return {
+    const result = {
       eventId: envelope.eventId,
       template: envelope.template,
       occurredAt: envelope.occurredAt,
       trace: envelope.trace,
       origin: envelope.origin,
-      payload: isObject ? payload : { value: payload ?? null },
+      payload: (isObject ? payload : { value: payload ?? null }) as Record<string, unknown>,
       sealed,
-    } as object as ProtectedEnvelope;
+    };
+    const protectedOne = result as object as ProtectedEnvelope;
+    if (deferring?.reason === undefined) return protectedOne;
+    throw new UnsealedError(deferring.reason, () => {
+      deferring.fill(result.payload, sealed);
+      return protectedOne;
+    });
   };
 }

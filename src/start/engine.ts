@@ -19,6 +19,7 @@ import type { Ledger } from '../observe/outcomes.ts';
 import { createQuietLog } from '../observe/quiet-log.ts';
 import { hearReset, tellMainThread, type WorkerCounts } from '../observe/thread-channel.ts';
 import { withCounts } from '../observe/thread-counts.ts';
+import { createKeyWait } from '../publish/api/key-wait.ts';
 import type { Broker } from '../publish/broker.ts';
 import { circuitStates } from '../publish/main/breaker.ts';
 import { brokenQueue, shutDown } from '../publish/main/failures.ts';
@@ -28,7 +29,7 @@ import { openBroker } from './adapters.ts';
 import { startIds } from './ids.ts';
 import { manageLater } from './management-later.ts';
 import type * as Outboxes from './outbox.ts';
-import { createPipeline, type Pipeline } from './pipeline.ts';
+import { createPipeline, type Pipeline, type PipelineParts } from './pipeline.ts';
 import { eventTypeOf, eventTypesOf, storedTypesOf } from './plans.ts';
 import { type Protection, startProtection } from './protection.ts';
 import { createRefusalAlert } from './refusal-alert.ts';
@@ -95,12 +96,24 @@ export function startEngine(
   const outbox = config.outbox.enabled
     ? outboxParts().startOutbox(config, broker, { ledger, durations }, logger)
     : undefined;
+  const onRefused: PipelineParts['onRefused'] = (eventType, { message, code }) => {
+    refusals.refused(`${eventType} (${code}): ${message}`);
+    sayRefused(`${eventType} ${code}`, ...inLines(`event refused: ${message}`, { eventType, code }));
+  };
+  const { kms } = config.pii;
+  const keyWait =
+    kms.enabled && kms.onUnavailable === 'hold'
+      ? createKeyWait({
+          ...{ publisher: queue, maxEvents: config.broker.buffer.maxEvents, clock, onRefused },
+          limitMs: queueSettingsOf(config).deliveryTimeoutMs,
+        })
+      : undefined;
   const pipeline = createPipeline({
     clock,
     ledger,
     durations,
     serializer: serde.serializer,
-    publisher: queue,
+    publisher: keyWait ?? queue,
     outbox: outbox?.join,
     defaultTopic: config.broker.topic,
     asyncMode: config.broker.asyncMode,
@@ -113,10 +126,7 @@ export function startEngine(
     usesMarks: config.pii.enabled,
     declareRules: savedRules(config, protection),
     startTrace: createTraceStarter(goesToKafka(config) ? 'kafka' : config.broker.client),
-    onRefused(eventType, { message, code }) {
-      refusals.refused(`${eventType} (${code}): ${message}`);
-      sayRefused(`${eventType} ${code}`, ...inLines(`event refused: ${message}`, { eventType, code }));
-    },
+    onRefused,
     onBroken: (event, error) => alert.lost(event, event.topic ?? config.broker.topic, brokenQueue(error)),
   });
   const storedTypes = new Set(storedTypesOf(config));
@@ -181,7 +191,11 @@ export function startEngine(
     isRelaying: () => outbox?.isUnfinished() ?? false,
     async finish(deadlineMs, isWanted) {
       const finishQueue = async (): Promise<boolean> => {
-        const isFinished = await queue.finish(deadlineMs, isWanted);
+        const end = clock.monotonic() + deadlineMs;
+        // Half of the time is for the keys, and the rest for the broker.
+        const isSealed = keyWait === undefined || (await within(deadlineMs / 2, keyWait.settled()));
+        if (!isSealed && isWanted?.() !== false) keyWait?.giveUp();
+        const isFinished = await queue.finish(end - clock.monotonic(), isWanted);
         // Whoever waits for an event's outcome hears of it right after the queue.
         await within(0, pipeline.idle());
         return isFinished;
@@ -196,6 +210,7 @@ export function startEngine(
       isClosing = true;
       // First: the next start of this process may want its port.
       const managementClosed = management.close();
+      keyWait?.giveUp();
       await queue.close(deadlineMs);
       await tiers.close(Math.max(0, end - clock.monotonic()));
       await outbox?.close(Math.max(0, end - clock.monotonic()));

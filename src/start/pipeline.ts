@@ -11,10 +11,12 @@ import type { PublishDurations } from '../observe/durations.ts';
 import type { Ledger, LedgerEntry, Outcome } from '../observe/outcomes.ts';
 import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type { OutboxJoin } from '../outbox/join.ts';
-import type { Protect } from '../protect/protect.ts';
+import { UnsealedError } from '../protect/deferred.ts';
+import type { Protect, ProtectedEnvelope } from '../protect/protect.ts';
 import { createCallerWait, outcomeWithin, stillUnderWay } from '../publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../publish/api/check-options.ts';
 import { headersOf } from '../publish/api/headers.ts';
+import { type KeyWait, unexpected } from '../publish/api/key-wait.ts';
 import { createUnderWay, type Generation } from '../publish/api/under-way.ts';
 import { valueBytesOf } from '../publish/main/record.ts';
 import type { Producer } from '../publish/producer.ts';
@@ -31,7 +33,7 @@ export interface PipelineParts {
   readonly ledger: Ledger;
   readonly durations: PublishDurations;
   readonly serializer: Serializer;
-  readonly publisher: Publisher;
+  readonly publisher: Publisher & Partial<Pick<KeyWait, 'hasRoom' | 'publishLater'>>;
   /** `svc.outbox.enabled`: events of targets with `outbox` go into the transaction of their call. */
   readonly outbox?: OutboxJoin | undefined;
   readonly defaultTopic: string;
@@ -67,8 +69,12 @@ export interface Pipeline {
   soFar(): Promise<void>;
 }
 
+type Unsealed = UnsealedError<ProtectedEnvelope>;
+
 interface Prepared {
-  readonly event: SerializedEvent;
+  readonly eventId: string;
+  /** A function makes it when its key is there. */
+  readonly event: SerializedEvent | (() => SerializedEvent);
   readonly trace: EventTrace;
   readonly taken: Intake;
 }
@@ -80,12 +86,16 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   const callers = createCallerWait(parts.maxWaitMs, clock);
   const publishers = createCallerWait(parts.publishWaitMs, clock);
 
-  function serialize(eventId: string, intake: Intake, trace: EventTrace): SerializedEvent {
+  function protect(eventId: string, intake: Intake, trace: EventTrace): ProtectedEnvelope {
     const template = parts.templateOf(intake.eventType, intake.severity);
-    const envelope = parts.protect(
+    return parts.protect(
       parts.buildEnvelope(eventId, template, intake.payload, trace, clock.now(), intake.context),
       textsInClear(intake),
     );
+  }
+
+  function serialize(envelope: ProtectedEnvelope, intake: Intake, trace: EventTrace): SerializedEvent {
+    const { eventId } = envelope;
     const text = serializer.serialize(envelope, intake.topic ?? parts.defaultTopic);
     const headers: Record<string, string> = {
       eventId,
@@ -100,14 +110,16 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   }
 
   /** Everything that runs on the caller's path, up to the hand-over. Throws what makes an event impossible. */
-  function prepare(intake: () => Intake): Prepared {
+  function prepare(intake: () => Intake, mayWait = true): Prepared {
     return runOwnWork(() => {
       const taken = intake();
       const eventId = parts.nextId();
       const trace = parts.startTrace(taken.topic ?? parts.defaultTopic, eventId, taken.context);
       try {
-        return { event: serialize(eventId, taken, trace), trace, taken };
+        return { eventId, event: serialize(protect(eventId, taken, trace), taken, trace), trace, taken };
       } catch (error) {
+        if (mayWait && publisher.hasRoom && error instanceof UnsealedError)
+          return { eventId, event: () => serialize((error as Unsealed).seal(), taken, trace), trace, taken };
         trace.end('refused');
         throw error;
       }
@@ -117,15 +129,11 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   /** `afterCommit`: waits for the end of a transaction first, and is nothing where that is rolled back. */
   async function publishAfter(
     ended: Promise<TransactionEnd>,
-    event: SerializedEvent,
-    trace: EventTrace,
+    prepared: Prepared,
     entry: LedgerEntry,
   ): Promise<void> {
-    if ((await ended) !== 'rolled_back') {
-      await publish(event, trace, entry);
-      return;
-    }
-    trace.end('rolled_back');
+    if ((await ended) !== 'rolled_back') return void (await publish(prepared, entry));
+    prepared.trace.end('rolled_back');
     entry.close('rolled_back');
   }
 
@@ -137,7 +145,9 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   ): Promise<void> | undefined {
     const { outbox } = parts;
     if (outbox === undefined) throw noOutbox();
-    const { event, trace, taken } = prepare(intake);
+    // Its transaction cannot wait for a key.
+    const { event: made, trace, taken } = prepare(intake, false);
+    const event = made as SerializedEvent;
     const { aggregateType = '', aggregateId = '' } = taken;
     const occurredAt = clock.now();
     const payload = valueBytesOf(event, occurredAt);
@@ -163,20 +173,22 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   }
 
   /** Never rejects: nobody awaits it in async mode, where that would end the process. */
-  async function publish(event: SerializedEvent, trace: EventTrace, entry: LedgerEntry): Promise<Outcome> {
+  async function publish({ event, trace, taken }: Prepared, entry: LedgerEntry): Promise<Outcome> {
+    const { eventType } = taken;
     let generation: Generation | undefined;
     let started = 0;
     let outcome: Outcome = 'lost';
     try {
       generation = underWay.begin();
       started = clock.monotonic();
-      outcome = await publisher.publish(event);
+      const later = typeof event === 'function' && publisher.publishLater?.(eventType, event);
+      outcome = await (later || publisher.publish(event as SerializedEvent));
     } catch (error) {
       // Where the application has used up its stack, even this would fail: behind the wait there is a fresh one.
       await undefined;
-      parts.onBroken(event, error);
+      if (typeof event !== 'function') parts.onBroken(event, error);
     }
-    durations.record(event.eventType, (clock.monotonic() - started) / 1000);
+    durations.record(eventType, (clock.monotonic() - started) / 1000);
     trace.end(outcome);
     entry.close(outcome);
     if (generation !== undefined) underWay.end(generation);
@@ -206,14 +218,15 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     let isRefused = false;
     try {
       if (plan.outbox !== undefined) return store(intake, call.scope, entry);
-      const { event, trace } = prepare(intake);
+      const prepared = prepare(intake);
+      const { event } = prepared;
       const ended = plan.afterCommit ? endOfTransaction(call.scope) : undefined;
       if (ended !== undefined) {
-        void publishAfter(ended, event, trace, entry);
+        void publishAfter(ended, prepared, entry);
         return undefined;
       }
-      isRefused = publisher.isRefused?.(event) === true;
-      published = publish(event, trace, entry);
+      isRefused = typeof event !== 'function' && publisher.isRefused?.(event) === true;
+      published = publish(prepared, entry);
     } catch (error) {
       const reason = refuse(plan.eventType, entry, error);
       if (plan.outbox !== undefined) parts.outbox?.refuse(reason, call.scope);
@@ -250,7 +263,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
         const eventType = options.eventType ?? classNameOf(payload);
         const { severity = 'INFO', topic, key, timeoutMs } = options;
         const entry = ledger.open(eventType);
-        let prepared: ReturnType<typeof prepare>;
+        let prepared: Prepared;
         try {
           if (options.mistake !== undefined) throw options.mistake;
           prepared = prepare(() => {
@@ -260,12 +273,12 @@ export function createPipeline(parts: PipelineParts): Pipeline {
         } catch (error) {
           throw refuse(eventType, entry, error);
         }
-        const published = publish(prepared.event, prepared.trace, entry);
+        const published = publish(prepared, entry);
         const waited =
           timeoutMs === undefined
             ? publishers.forOutcome(published)
             : outcomeWithin(timeoutMs, published, clock);
-        return { eventId: prepared.event.eventId, outcome: throwUnlessStored(await waited) };
+        return { eventId: prepared.eventId, outcome: throwUnlessStored(await waited) };
       },
     },
   };
@@ -274,12 +287,9 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 function throwUnlessStored(outcome: Outcome | undefined): Outcome {
   if (outcome === undefined) throw stillUnderWay();
   if (outcome === 'lost') throw lostError();
+  if (outcome === 'refused')
+    throw new SvcError('SVC_PROTECT_KEY_UNAVAILABLE', 'its encryption key did not come');
   return outcome;
-}
-
-/** The original error is not passed on: its message may hold a value of the payload. */
-function unexpected(): SvcError {
-  return new SvcError('SVC_PIPELINE_UNEXPECTED', 'an unexpected error stopped the event before it was sent');
 }
 
 /** Sent directly, it would be out where its transaction is rolled back. */

@@ -104,6 +104,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
     protect: createProtector({
       policyOf: policies.policyOf,
       sealer,
+      defers: pii.kms.enabled && pii.kms.onUnavailable === 'hold',
       detect: pii.detect === 'report' ? createDetector(logger) : undefined,
     }),
     addRules,

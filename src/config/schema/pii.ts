@@ -86,6 +86,15 @@ export const piiOptions = [
     description: 'AWS KMS (install `@aws-sdk/client-kms`), or HashiCorp Vault and OpenBao.',
   },
   {
+    name: 'svc.pii.kms.on-unavailable',
+    type: 'enum',
+    values: ['refuse', 'hold'],
+    default: 'refuse',
+    status: 'active',
+    description:
+      'What becomes of events while their key cannot be had: `refuse`, or `hold` in memory until it can, as many as `svc.broker.buffer.max-events` and each for `svc.broker.delivery-timeout-ms`; later events wait behind them. Events of the outbox are refused, as their transaction cannot wait.',
+  },
+  {
     name: 'svc.pii.kms.keys',
     type: 'names',
     status: 'active',

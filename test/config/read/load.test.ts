@@ -153,6 +153,7 @@ describe('loadConfig', () => {
         kms: {
           enabled: false,
           type: undefined,
+          onUnavailable: 'refuse',
           keys: undefined,
           aws: {
             region: undefined,
