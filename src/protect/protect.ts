@@ -20,6 +20,9 @@ export interface ProtectedEnvelope extends Omit<Envelope, 'payload'> {
   readonly [protectedMark]: true;
 }
 
+/** An event that waits for its key. */
+export type Unsealed = UnsealedError<ProtectedEnvelope>;
+
 /**
  * The only way from an envelope to something that can be serialized. It fails closed: what cannot be represented or protected
  * safely throws an `SvcError` that names no value, and the event is refused. A payload that is no object becomes

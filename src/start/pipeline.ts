@@ -12,7 +12,7 @@ import type { Ledger, LedgerEntry, Outcome } from '../observe/outcomes.ts';
 import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type { OutboxJoin } from '../outbox/join.ts';
 import { UnsealedError } from '../protect/deferred.ts';
-import type { Protect, ProtectedEnvelope } from '../protect/protect.ts';
+import type { Protect, ProtectedEnvelope, Unsealed } from '../protect/protect.ts';
 import { createCallerWait, outcomeWithin, stillUnderWay } from '../publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../publish/api/check-options.ts';
 import { headersOf } from '../publish/api/headers.ts';
@@ -68,8 +68,6 @@ export interface Pipeline {
   /** Resolves when each event that was handed over until now has its outcome. */
   soFar(): Promise<void>;
 }
-
-type Unsealed = UnsealedError<ProtectedEnvelope>;
 
 interface Prepared {
   readonly eventId: string;

@@ -5,6 +5,8 @@ import { sharedMemoryStore } from '../../src/adapters/memory/memory-store.ts';
 import { createDecryptionKeys, decryptFields } from '../../src/consumer.ts';
 import { registerKeyProvider } from '../../src/index.ts';
 import { keyProviderError } from '../../src/protect/keys/key-provider.ts';
+import { requiring } from '../support/requires.ts';
+import { type OwnVault, startOwnVault } from '../support/vault.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
 
 const key = randomBytes(32);
@@ -102,4 +104,62 @@ describe('svc.pii.kms.on-unavailable', function () {
     assert.equal(await held, 'SVC_PROTECT_KEY_UNAVAILABLE');
     assert.equal((svc as StartedSvc).service.pending(), 0);
   });
+});
+
+requiring('own-vault', 'svc.pii.kms.on-unavailable: hold, with a Vault', function () {
+  this.timeout(60_000);
+  let vault: OwnVault;
+  let svc: StartedSvc | undefined;
+  before(async () => {
+    vault = await startOwnVault();
+  });
+  after(async () => {
+    await svc?.end();
+    await vault?.stop();
+  });
+
+  for (const [trouble, begin, end] of [
+    ['is sealed', 'seal', 'unseal'],
+    ['hangs', 'pause', 'resume'],
+  ] as const)
+    it(`that ${trouble} when svc starts: no event is refused, and all are sent soon after it is back`, async () => {
+      const mountPath = await vault.mount('transit');
+      await vault.call('POST', `${mountPath}/keys/customer`, {});
+      sharedMemoryStore().clear();
+      await vault[begin]();
+      const { address, token } = vault;
+      svc = startSvc(
+        { client: 'memory' },
+        {
+          pii: {
+            kms: {
+              ...{ enabled: true, type: 'vault', onUnavailable: 'hold' },
+              vault: { address, token, mode: 'transit', mountPath, defaultKeyPath: 'customer' },
+            },
+            fields: [{ path: 'email', strategy: 'ENCRYPT' }],
+          },
+        },
+      );
+      const { producer } = svc.service;
+      const outcomes = Array.from({ length: 50 }, (_, n) =>
+        producer.publish({ n, email: `${n}@example.com` }, { eventType: 'JOINED', key: 'k' }),
+      );
+      await sleep(6_000);
+      assert.equal(sharedMemoryStore().all().length, 0);
+      await vault[end]();
+      const atMs = performance.now();
+      const ended = await Promise.all(outcomes);
+      assert.ok(performance.now() - atMs < 12_000, `${performance.now() - atMs} ms`);
+      assert.ok(ended.every(({ outcome }) => outcome === 'published'));
+      const values = sharedMemoryStore()
+        .all()
+        .map(({ record }) => String(record.value));
+      assert.deepEqual(
+        values.map((value) => JSON.parse(value).payload.n),
+        Array.from({ length: 50 }, (_, n) => n),
+      );
+      assert.doesNotMatch(values.join(), /example\.com/);
+      await svc.end();
+      svc = undefined;
+    });
 });
