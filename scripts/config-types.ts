@@ -15,7 +15,7 @@ interface Section {
 export function renderOptionTypes(): string {
   const root: Section = {};
   for (const option of options) {
-    if (option.status !== 'active' || option.type === 'rules') continue;
+    if (option.type === 'rules') continue;
     const path = option.name.split('.').map(camelCase);
     const last = path.pop() as string;
     let section = root;

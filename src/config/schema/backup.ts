@@ -9,7 +9,6 @@ export const backupOptions = [
     type: 'string',
     format: 'topic',
     defaultText: 'none: events go to the backup',
-    status: 'active',
     description: 'Dead letter topic of events that could not be sent.',
   },
   {
@@ -17,7 +16,6 @@ export const backupOptions = [
     type: 'enum',
     values: ['operations', 'recovery'],
     default: 'operations',
-    status: 'active',
     description:
       'Form of a dead letter: `operations` holds the event as a text, `recovery` as an object. `svc dlq` reads both.',
   },
@@ -26,35 +24,30 @@ export const backupOptions = [
     type: 'string',
     format: 'path',
     default: './dlq-backup',
-    status: 'active',
     description: 'Folder of local backup files. Made when it is needed, open to its owner only (0700).',
   },
   {
     name: 'svc.broker.backup.local-enabled',
     type: 'boolean',
     default: true,
-    status: 'active',
     description: 'Backup to local files, after S3 where that is enabled too.',
   },
   {
     name: 'svc.broker.backup.s3-enabled',
     type: 'boolean',
     default: false,
-    status: 'active',
     description: 'Backup to S3 or a compatible object store. Needs the package @aws-sdk/client-s3.',
   },
   {
     name: 'svc.broker.backup.s3-bucket',
     type: 'string',
     format: 'text',
-    status: 'active',
     description: 'Bucket of the S3 backup.',
   },
   {
     name: 'svc.broker.backup.s3-prefix',
     type: 'string',
     default: 'dlq-backup',
-    status: 'active',
     description: 'Prefix of the object keys: `<prefix>/yyyy/MM/dd/<eventId>.json`.',
   },
   {
@@ -62,7 +55,6 @@ export const backupOptions = [
     type: 'string',
     format: 'text',
     defaultText: 'as the AWS SDK finds it (AWS_REGION, profile)',
-    status: 'active',
     description: 'Region of the bucket. Credentials are found by the AWS SDK as well.',
   },
   {
@@ -70,7 +62,6 @@ export const backupOptions = [
     type: 'string',
     format: 'url',
     defaultText: 'AWS',
-    status: 'active',
     description: 'Address of a compatible store such as MinIO or Ceph; buckets are then named in the path.',
   },
   {
@@ -78,7 +69,6 @@ export const backupOptions = [
     type: 'enum',
     values: ['event', 'record'],
     default: 'event',
-    status: 'active',
     description:
       'What a backup file holds: `event` the event itself (`<eventId>.json`), `record` the event with reason and time (`<epoch_millis>.json`).',
   },
@@ -89,7 +79,6 @@ export const backupOptions = [
     min: 0,
     max: 1_000_000,
     default: 10_000,
-    status: 'active',
     description:
       'Event files in the folder. Further events are appended to segment files, many events a file.',
   },
@@ -100,14 +89,12 @@ export const backupOptions = [
     min: 1,
     max: 1024 ** 5,
     default: 10 * gibibyte,
-    status: 'active',
     description: 'Most that the local backup may hold. Further events are lost, with the alert.',
   },
   {
     name: 'svc.broker.backup.drain.enabled',
     type: 'boolean',
     default: true,
-    status: 'active',
     description:
       'When the cluster is back, a running process sends its local backup to the original topics by itself.',
   },
@@ -118,7 +105,6 @@ export const backupOptions = [
     min: 1,
     max: 1_000_000,
     default: 500,
-    status: 'active',
     description:
       'How many events of the backup are sent a second. With `drain.order: key` only those that a process left which is gone, and that no new event waits behind; the others are sent as fast as the cluster takes them.',
   },
@@ -127,7 +113,6 @@ export const backupOptions = [
     type: 'enum',
     values: ['key', 'none'],
     default: 'key',
-    status: 'active',
     description:
       'Whether events keep the order of their key over an outage. `key`: while events of a partition wait in the local backup, later ones of it go behind them. `none`: later ones go to the topic at once, and those in the backup arrive after them.',
   },

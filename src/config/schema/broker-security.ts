@@ -6,7 +6,6 @@ export const brokerSecurityOptions = [
     name: 'svc.broker.tls.enabled',
     type: 'boolean',
     default: false,
-    status: 'active',
     description: 'Encrypts the connection to the brokers.',
   },
   {
@@ -14,21 +13,18 @@ export const brokerSecurityOptions = [
     type: 'string',
     format: 'path',
     defaultText: 'the authorities that Node trusts',
-    status: 'active',
     description: 'PEM file with the authorities to trust instead.',
   },
   {
     name: 'svc.broker.tls.cert-file',
     type: 'string',
     format: 'path',
-    status: 'active',
     description: 'PEM file with the client certificate. Needs svc.broker.tls.key-file.',
   },
   {
     name: 'svc.broker.tls.key-file',
     type: 'string',
     format: 'path',
-    status: 'active',
     description: 'PEM file with the key of the client certificate.',
   },
   {
@@ -36,14 +32,12 @@ export const brokerSecurityOptions = [
     type: 'string',
     format: 'text',
     defaultText: 'the host of the broker',
-    status: 'active',
     description: 'Name that the certificate of the broker must bear.',
   },
   {
     name: 'svc.broker.sasl.mechanism',
     type: 'enum',
     values: ['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer'],
-    status: 'active',
     description:
       'How svc signs in to the brokers. `oauthbearer` takes a token, the others username and password.',
   },
@@ -51,21 +45,18 @@ export const brokerSecurityOptions = [
     name: 'svc.broker.sasl.username',
     type: 'string',
     format: 'text',
-    status: 'active',
     description: 'Name to sign in with.',
   },
   {
     name: 'svc.broker.sasl.password',
     type: 'string',
     secret: true,
-    status: 'active',
     description: 'Password to sign in with. Better as an environment variable than in a file.',
   },
   {
     name: 'svc.broker.sasl.oauthbearer.token-endpoint-url',
     type: 'string',
     format: 'url',
-    status: 'active',
     description:
       'Where svc gets its tokens (OAuth client credentials), and new ones before they expire. Needs client-id and client-secret.',
   },
@@ -73,28 +64,24 @@ export const brokerSecurityOptions = [
     name: 'svc.broker.sasl.oauthbearer.client-id',
     type: 'string',
     format: 'text',
-    status: 'active',
     description: 'Client id at the token endpoint.',
   },
   {
     name: 'svc.broker.sasl.oauthbearer.client-secret',
     type: 'string',
     secret: true,
-    status: 'active',
     description: 'Client secret at the token endpoint. Better as an environment variable than in a file.',
   },
   {
     name: 'svc.broker.sasl.oauthbearer.scope',
     type: 'string',
     format: 'text',
-    status: 'active',
     description: 'Scope to ask the token endpoint for.',
   },
   {
     name: 'svc.broker.sasl.oauthbearer.token-file',
     type: 'string',
     format: 'path',
-    status: 'active',
     description:
       'File with the token, instead of an endpoint. Read again for each connection, as Kubernetes renews it.',
   },
@@ -102,7 +89,6 @@ export const brokerSecurityOptions = [
     name: 'svc.broker.sasl.oauthbearer.token',
     type: 'string',
     secret: true,
-    status: 'active',
     description: 'The token itself, instead of an endpoint. It is not renewed.',
   },
   {
@@ -110,7 +96,6 @@ export const brokerSecurityOptions = [
     type: 'list',
     format: 'name-and-value',
     default: [],
-    status: 'active',
     description: 'SASL extensions that go with the token, each name=value, such as logicalCluster=lkc-1.',
   },
 ] as const satisfies readonly Option[];

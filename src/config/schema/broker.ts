@@ -8,7 +8,6 @@ export const brokerOptions = [
     values: ['kafkajs', 'platformatic', 'file', 'memory'],
     registeredBy: 'registerBroker',
     defaultText: 'kafkajs where svc.broker.bootstrap-servers is set, else file',
-    status: 'active',
     description:
       'What sends the events: `kafkajs` or `platformatic` (package `@platformatic/kafka`) to Kafka, `file` to a file per topic on this machine, `memory` keeps them for tests.',
   },
@@ -18,7 +17,6 @@ export const brokerOptions = [
     format: 'host-and-port',
     default: [],
     aliases: ['KAFKA_BROKERS'],
-    status: 'active',
     description: 'Addresses of Kafka brokers, each host:port.',
   },
   {
@@ -26,7 +24,6 @@ export const brokerOptions = [
     type: 'string',
     format: 'topic',
     defaultText: 'none: required',
-    status: 'active',
     description: 'Topic of every event whose target names none.',
   },
   {
@@ -34,14 +31,12 @@ export const brokerOptions = [
     type: 'string',
     format: 'text',
     default: 'svc',
-    status: 'active',
     description: 'Client id as the brokers see it in their logs, metrics and quotas.',
   },
   {
     name: 'svc.broker.async-mode',
     type: 'boolean',
     default: false,
-    status: 'active',
     description:
       'false: an async function resolves when its event is acknowledged, after `svc.broker.max-wait-ms` at the latest. true: nothing waits. Synchronous functions never wait.',
   },
@@ -52,7 +47,6 @@ export const brokerOptions = [
     min: 1,
     max: maxTimerMs,
     default: 2_000,
-    status: 'active',
     description:
       'Longest wait of a captured call for the outcome of its event. Then the call returns what it returned, and the event goes on in the background; with `failOnError` it fails with `TimeoutException` (`SVC_PUBLISH_TIMEOUT`), and the event may still arrive.',
   },
@@ -63,7 +57,6 @@ export const brokerOptions = [
     min: 1,
     max: maxTimerMs,
     default: 30_000,
-    status: 'active',
     description: 'Longest wait for the answer of a broker to one request.',
   },
   {
@@ -73,7 +66,6 @@ export const brokerOptions = [
     min: 1,
     max: maxTimerMs,
     default: 3_000,
-    status: 'active',
     description: 'Longest wait for a connection to a broker.',
   },
   {
@@ -81,7 +73,6 @@ export const brokerOptions = [
     type: 'enum',
     values: ['all', '1', '0'],
     default: 'all',
-    status: 'active',
     description:
       'Who confirms an event before it counts as published: `all` replicas in sync, the leader alone (`1`), or nobody (`0`). Less than `all` loses events when a broker fails, and nothing tells of those lost.',
   },
@@ -90,7 +81,6 @@ export const brokerOptions = [
     type: 'enum',
     values: ['none', 'gzip', 'snappy', 'lz4', 'zstd'],
     default: 'none',
-    status: 'active',
     description:
       'How a send is compressed. `snappy` and `lz4` only with client `platformatic`; recovery reads all of them.',
   },
@@ -101,7 +91,6 @@ export const brokerOptions = [
     min: 1,
     max: 1_000,
     default: 8,
-    status: 'active',
     description:
       'Sends to the broker at once, each a batch for one partition. Further events wait in the buffer.',
   },
@@ -112,7 +101,6 @@ export const brokerOptions = [
     min: 1,
     max: 1_000_000,
     default: 10_000,
-    status: 'active',
     description: 'Events in memory until they are acknowledged. One more goes to the next tier at once.',
   },
   {
@@ -122,7 +110,6 @@ export const brokerOptions = [
     min: 1_048_576,
     max: 1_073_741_824,
     default: 33_554_432,
-    status: 'active',
     description:
       'Bytes of events in memory until they are acknowledged. What exceeds them goes to the next tier at once.',
   },
@@ -133,7 +120,6 @@ export const brokerOptions = [
     min: 1,
     max: 5_000,
     default: 500,
-    status: 'active',
     description: 'Events in one send.',
   },
   {
@@ -143,7 +129,6 @@ export const brokerOptions = [
     min: 1_024,
     max: 104_857_600,
     default: 900_000,
-    status: 'active',
     description:
       'Bytes in one send; a larger event is sent alone. Keep it below message.max.bytes of the brokers (1 MB by default).',
   },
@@ -154,7 +139,6 @@ export const brokerOptions = [
     min: 0,
     max: 60_000,
     default: 20,
-    status: 'active',
     description:
       'How long an event waits at most for others to share its send, where its partition is busy or was sent to within that time; 5 ms where the last send was of one event. Then small sends to several partitions of a topic leave one after the other, within as long again. None waits where the partition has rested, or where 100 events or 128 KiB are there. With svc.broker.async-mode false: 2 ms where the last send was of 10 events or more, otherwise none.',
   },
@@ -165,7 +149,6 @@ export const brokerOptions = [
     min: 1,
     max: maxTimerMs,
     default: 30_000,
-    status: 'active',
     description:
       'What an event may take in all, retries among it. The last two seconds (a quarter of less than eight) are for the dead letter topic and the backup, where it goes when its topic has not acknowledged it by then.',
   },
@@ -174,7 +157,6 @@ export const brokerOptions = [
     type: 'string',
     format: 'path',
     default: './svc-topics',
-    status: 'active',
     description: 'Folder of the topic files of client `file`: `<path>/<topic>.ndjson`, one record a line.',
   },
 ] as const satisfies readonly Option[];

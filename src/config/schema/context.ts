@@ -6,7 +6,6 @@ export const contextOptions = [
     name: 'svc.security.use-forwarded-headers',
     type: 'boolean',
     default: false,
-    status: 'active',
     description:
       'Takes the client address from `Forwarded` or `X-Forwarded-For`, as far as the proxies in svc.security.trusted-proxies vouch for it.',
   },
@@ -15,7 +14,6 @@ export const contextOptions = [
     type: 'list',
     format: 'trusted-proxy',
     default: [],
-    status: 'active',
     description:
       'Addresses and ranges of proxies whose forwarding headers are believed; `unix` for whoever connects through a Unix domain socket.',
   },
@@ -24,21 +22,18 @@ export const contextOptions = [
     type: 'list',
     format: 'header-name',
     default: ['x-correlation-id', 'x-request-id'],
-    status: 'active',
     description: 'Request headers that may bring a correlation id; the first one present counts.',
   },
   {
     name: 'svc.context.correlation-id.generate',
     type: 'boolean',
     default: false,
-    status: 'active',
     description: 'Makes a correlation id for requests that bring none.',
   },
   {
     name: 'svc.context.correlation-id.response-header',
     type: 'string',
     format: 'header-name',
-    status: 'active',
     description: 'Response header that returns the correlation id.',
   },
   {
@@ -46,7 +41,6 @@ export const contextOptions = [
     type: 'string',
     format: 'actor-source',
     orFunction: true,
-    status: 'active',
     description:
       'Where `metadata.actor.userId` comes from: `header:x-user-id`, `baggage:user.id`, `request:user.id`, or a function of the request.',
   },
@@ -55,7 +49,6 @@ export const contextOptions = [
     type: 'string',
     format: 'actor-source',
     orFunction: true,
-    status: 'active',
     description: 'Where `metadata.actor.sessionId` comes from, in the same forms.',
   },
   {
@@ -63,7 +56,6 @@ export const contextOptions = [
     type: 'list',
     format: 'text',
     default: [],
-    status: 'active',
     description: 'Keys of baggage entries that become `metadata.tags`.',
   },
 ] as const satisfies readonly Option[];

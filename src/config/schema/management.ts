@@ -9,7 +9,6 @@ export const managementOptions = [
     min: -1,
     max: 65_535,
     defaultText: '9464, or the next free one up to 9473',
-    status: 'active',
     description:
       'Port of the management server. 0 takes a free one, -1 starts no server. One that is named here and taken by others is a warning, and there is no server; processes of node:cluster and of pm2 take the next free one.',
   },
@@ -18,7 +17,6 @@ export const managementOptions = [
     type: 'string',
     format: 'listen-address',
     default: '127.0.0.1',
-    status: 'active',
     description:
       'Address that the management server listens on. Any other than loopback needs management.server.token.',
   },
@@ -27,7 +25,6 @@ export const managementOptions = [
     type: 'string',
     format: 'management-token',
     secret: true,
-    status: 'active',
     description: 'Bearer token that callers must send: 16 characters or more.',
   },
   {
@@ -36,7 +33,6 @@ export const managementOptions = [
     format: 'management-token',
     secret: true,
     defaultText: 'management.server.token',
-    status: 'active',
     description:
       'Bearer token for the endpoints that change or send something, such as a replay of the outbox: 16 characters or more. It reads as well; with it, management.server.token reads only. Without either, nothing acts.',
   },
@@ -45,7 +41,6 @@ export const managementOptions = [
     type: 'list',
     values: [...endpointIds, '*'],
     default: endpointIds,
-    status: 'active',
     description: 'Endpoints that are served. `*` is all of them, an empty list starts no server.',
   },
   {
@@ -53,14 +48,12 @@ export const managementOptions = [
     type: 'enum',
     values: ['always', 'never', 'when-authorized'],
     default: 'always',
-    status: 'active',
     description: 'Who sees the details of the health endpoint.',
   },
   {
     name: 'management.endpoint.health.readiness-needs-broker',
     type: 'boolean',
     default: false,
-    status: 'active',
     description:
       'Whether `/actuator/health/readiness` is DOWN wherever `/actuator/health` is. false: only where this instance itself does not do its work, so that an outage of Kafka takes no instance out of service.',
   },

@@ -49,7 +49,6 @@ export interface Option {
   /** A variable that belongs to the application as well: asked last of all, and only while that switch is true. */
   readonly shared?: { readonly variable: string; readonly switch: string };
   readonly description: string;
-  readonly status: 'active';
 }
 
 /** Longest wait of a Node timer: one more, and it fires at once. */

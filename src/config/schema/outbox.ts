@@ -6,7 +6,6 @@ export const outboxOptions = [
     name: 'svc.outbox.enabled',
     type: 'boolean',
     default: false,
-    status: 'active',
     description:
       'Transactional outbox: targets with `outbox` store their events in the transaction of the call, and they are sent from there.',
   },
@@ -17,7 +16,6 @@ export const outboxOptions = [
     secret: true,
     shared: { variable: 'DATABASE_URL', switch: 'svc.outbox.enabled' },
     defaultText: 'the variable `DATABASE_URL`',
-    status: 'active',
     description:
       'Database of the outbox table, which is that of the application: svc opens connections of its own to it.',
   },
@@ -26,7 +24,6 @@ export const outboxOptions = [
     type: 'string',
     format: 'table',
     default: 'svc_outbox_events',
-    status: 'active',
     description: 'Table of the outbox; with its schema as in `app.svc_outbox_events`.',
   },
   {
@@ -34,7 +31,6 @@ export const outboxOptions = [
     type: 'enum',
     values: ['embedded', 'always', 'never'],
     default: 'embedded',
-    status: 'active',
     description:
       'When svc makes the table where there is none: `embedded` in SQLite only, `always`, or `never`. Else a missing table is an error.',
   },
@@ -43,7 +39,6 @@ export const outboxOptions = [
     type: 'enum',
     values: ['error', 'autocommit'],
     default: 'error',
-    status: 'active',
     description:
       'What becomes of a call outside any transaction: `error` lets it fail, `autocommit` stores its event by itself; so of a call whose own transaction commits before what it returns is known.',
   },
@@ -51,7 +46,6 @@ export const outboxOptions = [
     name: 'svc.outbox.publisher-enabled',
     type: 'boolean',
     default: true,
-    status: 'active',
     description:
       'Sends the rows from this process; false leaves that to `svc relay`, or to another tool such as Debezium.',
   },
@@ -62,7 +56,6 @@ export const outboxOptions = [
     min: 1,
     max: maxTimerMs,
     default: 1_000,
-    status: 'active',
     description: 'Wait between two looks at the table.',
   },
   {
@@ -72,14 +65,12 @@ export const outboxOptions = [
     min: 1,
     max: 1_000,
     default: 100,
-    status: 'active',
     description: 'Rows taken at once.',
   },
   {
     name: 'svc.outbox.dynamic-batching-enabled',
     type: 'boolean',
     default: true,
-    status: 'active',
     description: 'More rows are taken at once while many wait.',
   },
   {
@@ -88,7 +79,6 @@ export const outboxOptions = [
     min: 1,
     max: 1_000,
     default: 3,
-    status: 'active',
     description:
       'Tries of one row that may fail by its own fault; then it is FAILED. While the broker is away no row loses a try.',
   },
@@ -97,7 +87,6 @@ export const outboxOptions = [
     type: 'enum',
     values: ['skip', 'block'],
     default: 'skip',
-    status: 'active',
     description:
       'What becomes of the later rows of an aggregate that has a FAILED one: `skip` sends them, `block` keeps them back until that row is retried or discarded.',
   },
@@ -108,21 +97,18 @@ export const outboxOptions = [
     min: 1,
     max: 86_400,
     default: 10,
-    status: 'active',
     description: 'Longest wait for one send.',
   },
   {
     name: 'svc.outbox.circuit-breaker-enabled',
     type: 'boolean',
     default: true,
-    status: 'active',
     description: 'Stops sending while the broker is away.',
   },
   {
     name: 'svc.outbox.cleanup-enabled',
     type: 'boolean',
     default: false,
-    status: 'active',
     description:
       'Deletes rows whose time is over: svc.outbox.retention-days, svc.outbox.failed-retention-days.',
   },
@@ -133,7 +119,6 @@ export const outboxOptions = [
     min: 0,
     max: 36_500,
     default: 7,
-    status: 'active',
     description:
       'How long published rows are kept, with svc.outbox.cleanup-enabled. 0, also without it: a row is deleted as soon as it is sent; where svc.outbox.publisher-enabled is false, in the transaction that wrote it (docs/debezium.md).',
   },
@@ -144,7 +129,6 @@ export const outboxOptions = [
     min: 1,
     max: 36_500,
     default: 30,
-    status: 'active',
     description: 'How long rows are kept that are FAILED, with svc.outbox.cleanup-enabled.',
   },
 ] as const satisfies readonly Option[];

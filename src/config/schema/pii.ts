@@ -6,7 +6,6 @@ export const piiOptions = [
     name: 'svc.pii.enabled',
     type: 'boolean',
     default: true,
-    status: 'active',
     description:
       'Protects what is marked, by rules here and by `@PiiField`. When false everything is published as it is.',
   },
@@ -14,7 +13,6 @@ export const piiOptions = [
     name: 'svc.pii.fields',
     type: 'rules',
     default: [],
-    status: 'active',
     description:
       'Rules for fields of all payloads: `customer.email`, `items[*].phone`, `**.ssn` (at any depth), each as a path, as `path=TYPE:STRATEGY:LEVEL`, or as `{ path, type, strategy, level, keyId, masker }`.',
   },
@@ -23,7 +21,6 @@ export const piiOptions = [
     type: 'enum',
     values: ['off', 'report'],
     default: 'off',
-    status: 'active',
     description:
       '`report` warns once of each path whose values look like personal data (e-mail, phone, card, IBAN) and carry no mark. Costs time: for tests and staging.',
   },
@@ -33,14 +30,12 @@ export const piiOptions = [
     format: 'text',
     secret: true,
     aliases: ['PII_ENCRYPTION_KEY'],
-    status: 'active',
     description: 'Key of ENCRYPT: Base64 of 32 bytes (or 32 characters). Its id is `default`.',
   },
   {
     name: 'svc.pii.crypto.keys',
     type: 'keys',
     secret: true,
-    status: 'active',
     description:
       'Further keys, for rotation: a list of `{ id, key, status }`. The one with status `primary` encrypts; those with `decrypt` encrypt nothing any more.',
   },
@@ -51,14 +46,12 @@ export const piiOptions = [
     secret: true,
     aliases: ['PII_HASH_SALT'],
     defaultText: 'a public text, with a security warning; none in production',
-    status: 'active',
     description: 'Key of HASH: 16 random bytes or more.',
   },
   {
     name: 'svc.pii.crypto.require-salt',
     type: 'boolean',
     defaultText: '`true` where NODE_ENV is `production`',
-    status: 'active',
     description: 'Refuses to start when a rule hashes and no salt is configured.',
   },
   {
@@ -66,7 +59,6 @@ export const piiOptions = [
     type: 'enum',
     values: ['specification', 'v1'],
     default: 'specification',
-    status: 'active',
     description:
       'Layout of ciphertexts. `specification` is read by other languages; `v1` adds the key id, and opens only in the field it was written to.',
   },
@@ -74,7 +66,6 @@ export const piiOptions = [
     name: 'svc.pii.kms.enabled',
     type: 'boolean',
     default: false,
-    status: 'active',
     description: 'Takes the keys of ENCRYPT from a key management service instead of `svc.pii.crypto`.',
   },
   {
@@ -82,7 +73,6 @@ export const piiOptions = [
     type: 'enum',
     values: ['aws', 'vault'],
     registeredBy: 'registerKeyProvider',
-    status: 'active',
     description: 'AWS KMS (install `@aws-sdk/client-kms`), or HashiCorp Vault and OpenBao.',
   },
   {
@@ -90,14 +80,12 @@ export const piiOptions = [
     type: 'enum',
     values: ['refuse', 'hold'],
     default: 'refuse',
-    status: 'active',
     description:
       'What becomes of events while their key cannot be had: `refuse`, or `hold` in memory until it can, as many as `svc.broker.buffer.max-events` and each for `svc.broker.delivery-timeout-ms`; later events wait behind them. Events of the outbox are refused, as their transaction cannot wait.',
   },
   {
     name: 'svc.pii.kms.keys',
     type: 'names',
-    status: 'active',
     description:
       'What the service calls each key, by the `keyId` of rules: `{ customer: arn:… }`. Of a list the first makes new keys. Default: the same name.',
   },
@@ -106,27 +94,23 @@ export const piiOptions = [
     type: 'string',
     format: 'text',
     defaultText: 'as the AWS SDK finds it',
-    status: 'active',
     description: 'Region of the keys.',
   },
   {
     name: 'svc.pii.kms.aws.endpoint',
     type: 'string',
     format: 'url',
-    status: 'active',
     description: 'A VPC endpoint, or a test server.',
   },
   {
     name: 'svc.pii.kms.aws.default-key-arn',
     type: 'string',
     format: 'text',
-    status: 'active',
     description: 'Key of rules without `keyId`: ARN, key id or `alias/…`.',
   },
   {
     name: 'svc.pii.kms.aws.encryption-context',
     type: 'names',
-    status: 'active',
     description: 'Bound to each data key and shown in CloudTrail; readers must give the same. Not secret.',
   },
   ...cacheOptions('aws'),
@@ -136,7 +120,6 @@ export const piiOptions = [
     format: 'url',
     aliases: ['VAULT_ADDR'],
     default: 'https://127.0.0.1:8200',
-    status: 'active',
     description: 'Address of the server. `http:` only on loopback.',
   },
   {
@@ -145,14 +128,12 @@ export const piiOptions = [
     format: 'token',
     secret: true,
     aliases: ['VAULT_TOKEN'],
-    status: 'active',
     description: 'Token to read keys with.',
   },
   {
     name: 'svc.pii.kms.vault.token-file',
     type: 'string',
     format: 'path',
-    status: 'active',
     description: 'File that holds the token, read at each call: an agent may renew it.',
   },
   {
@@ -160,7 +141,6 @@ export const piiOptions = [
     type: 'string',
     format: 'text',
     aliases: ['VAULT_NAMESPACE'],
-    status: 'active',
     description: 'Namespace of the server.',
   },
   {
@@ -168,7 +148,6 @@ export const piiOptions = [
     type: 'enum',
     values: ['kv', 'kv-v1', 'kv-v2', 'transit'],
     default: 'kv',
-    status: 'active',
     description:
       '`kv` (as `kv-v2`) and `kv-v1`: a K/V store holds the keys. `transit`: the server makes data keys (envelope encryption).',
   },
@@ -177,14 +156,12 @@ export const piiOptions = [
     type: 'string',
     format: 'text',
     defaultText: '`secret`, for Transit `transit`',
-    status: 'active',
     description: 'Where the engine is mounted.',
   },
   {
     name: 'svc.pii.kms.vault.default-key-path',
     type: 'string',
     format: 'text',
-    status: 'active',
     description:
       'Key of rules without `keyId`: path of the secret below the mount, or name of the Transit key.',
   },
@@ -193,7 +170,6 @@ export const piiOptions = [
     type: 'string',
     format: 'text',
     default: 'key',
-    status: 'active',
     description: 'Field of the secret that holds the key: Base64 of 32 bytes.',
   },
   {
@@ -201,7 +177,6 @@ export const piiOptions = [
     type: 'string',
     format: 'path',
     defaultText: 'the authorities that Node trusts',
-    status: 'active',
     description: 'PEM file of the authorities to trust.',
   },
   ...cacheOptions('vault'),
@@ -216,7 +191,6 @@ function cacheOptions<const Type extends string>(type: Type) {
       min: 1000,
       max: 86_400_000,
       default: 300_000,
-      status: 'active',
       description: 'How long a key is used before it is replaced, in the background.',
     },
     {
@@ -225,7 +199,6 @@ function cacheOptions<const Type extends string>(type: Type) {
       min: 1,
       max: 10_000,
       default: 100,
-      status: 'active',
       description: 'Keys that are kept; the oldest one goes first.',
     },
   ] as const satisfies readonly Option[];

@@ -6,7 +6,6 @@ export const retryOptions = [
     name: 'svc.retry.enabled',
     type: 'boolean',
     default: true,
-    status: 'active',
     description: 'Retries failed sends. When false a failed event goes to the next tier at once.',
   },
   {
@@ -15,7 +14,6 @@ export const retryOptions = [
     min: 1,
     max: 100,
     default: 3,
-    status: 'active',
     description:
       'Retries after the first try, which is immediate. Events behind wait, so that their order is kept.',
   },
@@ -26,7 +24,6 @@ export const retryOptions = [
     min: 1,
     max: maxTimerMs,
     default: 1_000,
-    status: 'active',
     description: 'Wait before the first retry.',
   },
   {
@@ -35,7 +32,6 @@ export const retryOptions = [
     min: 1,
     max: 100,
     default: 2,
-    status: 'active',
     description: 'Growth of the wait from one retry to the next: 1 s, 2 s, 4 s by default.',
   },
   {
@@ -45,14 +41,12 @@ export const retryOptions = [
     min: 1,
     max: maxTimerMs,
     default: 10_000,
-    status: 'active',
     description: 'Longest wait between retries.',
   },
   {
     name: 'svc.retry.jitter',
     type: 'boolean',
     default: false,
-    status: 'active',
     description:
       'Makes each wait up to 20 % shorter or longer, so that many processes do not come back at once.',
   },

@@ -7,7 +7,6 @@ export const serdeOptions = [
     type: 'enum',
     values: ['JSON', 'AVRO'],
     default: 'JSON',
-    status: 'active',
     description:
       'Form of the record value: `JSON`, or `AVRO` in the wire format of Confluent, with schemas in a registry (install `avsc`).',
   },
@@ -16,7 +15,6 @@ export const serdeOptions = [
     type: 'string',
     format: 'url',
     aliases: ['SCHEMA_REGISTRY_URL'],
-    status: 'active',
     description:
       'Schema registry with the API of Confluent, such as `https://registry.example.com:8081`. Required for `AVRO`.',
   },
@@ -24,14 +22,12 @@ export const serdeOptions = [
     name: 'svc.serde.schema-registry-username',
     type: 'string',
     format: 'text',
-    status: 'active',
     description: 'User of the registry, or its API key (basic authentication).',
   },
   {
     name: 'svc.serde.schema-registry-password',
     type: 'string',
     secret: true,
-    status: 'active',
     description: 'Password of that user, or the secret of the API key.',
   },
   {
@@ -39,14 +35,12 @@ export const serdeOptions = [
     type: 'string',
     format: 'token',
     secret: true,
-    status: 'active',
     description: 'Token for the registry (bearer authentication).',
   },
   {
     name: 'svc.serde.schema-registry-token-file',
     type: 'string',
     format: 'path',
-    status: 'active',
     description: 'File that holds the token, read at each request: an agent may renew it.',
   },
   {
@@ -54,13 +48,11 @@ export const serdeOptions = [
     type: 'string',
     format: 'path',
     defaultText: 'the authorities that Node trusts',
-    status: 'active',
     description: 'PEM file of the authorities to trust.',
   },
   {
     name: 'svc.serde.schemas',
     type: 'names',
-    status: 'active',
     description:
       'Files with the Avro schema of the payload, by event type: `{ ORDER_CREATED: schemas/order.avsc }`. The payload of other types is JSON in a string.',
   },
@@ -69,7 +61,6 @@ export const serdeOptions = [
     type: 'enum',
     values: ['topic', 'record', 'topic-record'],
     default: 'topic-record',
-    status: 'active',
     description:
       'Subject of a schema: `topic` (`<topic>-value`, for topics with one event type), `record` (its full name), or both.',
   },
@@ -77,7 +68,6 @@ export const serdeOptions = [
     name: 'svc.serde.auto-register',
     type: 'boolean',
     default: true,
-    status: 'active',
     description: 'Registers schemas that the registry lacks. When false they must be there.',
   },
   {
@@ -85,7 +75,6 @@ export const serdeOptions = [
     type: 'enum',
     values: ['wait', 'backup'],
     default: 'wait',
-    status: 'active',
     description:
       'Where events go whose schema id is not known yet, while the registry is away: `wait` in memory while `svc.retry` tries again, then in the backup, or straight in the `backup`: as JSON, which is encoded once the registry answers.',
   },

@@ -6,14 +6,12 @@ export const serviceOptions = [
     name: 'svc.enabled',
     type: 'boolean',
     default: true,
-    status: 'active',
     description: 'Switches svc on. When false nothing is patched and nothing is loaded.',
   },
   {
     name: 'svc.required',
     type: 'boolean',
     default: false,
-    status: 'active',
     description:
       'When true the process does not start where svc cannot work: it ends with exit code 78 and a line that says why (a wrong configuration, a Node that is too old, a target that cannot be patched, or whose compiled file is loaded in its place). In the environment it counts even where the file cannot be read.',
   },
@@ -21,7 +19,6 @@ export const serviceOptions = [
     name: 'svc.aop.enabled',
     type: 'boolean',
     default: true,
-    status: 'active',
     description:
       'Captures calls. When false only what the application publishes itself with publish() becomes an event.',
   },
@@ -31,7 +28,6 @@ export const serviceOptions = [
     format: 'text',
     defaultText:
       'OTEL_SERVICE_NAME, service.name of OTEL_RESOURCE_ATTRIBUTES, name in package.json of the application',
-    status: 'active',
     description: 'Name of the service in `metadata.source.serviceName`.',
   },
   {
@@ -39,7 +35,6 @@ export const serviceOptions = [
     type: 'string',
     format: 'text',
     defaultText: 'service.version of OTEL_RESOURCE_ATTRIBUTES, version in package.json of the application',
-    status: 'active',
     description:
       'Version of the service in `metadata.source.serviceVersion`. In YAML in quotes when it looks like a number.',
   },
@@ -48,7 +43,6 @@ export const serviceOptions = [
     type: 'enum',
     values: ['none', 'node'],
     default: 'none',
-    status: 'active',
     description:
       "`node`: svc starts `@opentelemetry/sdk-node`, as the variables `OTEL_*` say, with the application's instrumentations. `none`: spans and metrics go to the SDK that the application starts, if any.",
   },
@@ -57,7 +51,6 @@ export const serviceOptions = [
     type: 'enum',
     values: ['debug', 'info', 'warn', 'error', 'off'],
     default: 'info',
-    status: 'active',
     description: "Least level of svc's own lines on standard error.",
   },
   {
@@ -65,7 +58,6 @@ export const serviceOptions = [
     type: 'enum',
     values: ['text', 'json'],
     default: 'text',
-    status: 'active',
     description: "Form of svc's own lines on standard error: `text`, or `json`, one object a line.",
   },
   {
@@ -75,7 +67,6 @@ export const serviceOptions = [
     min: 0,
     max: maxTimerMs,
     default: 10_000,
-    status: 'active',
     description: 'Longest wait at the end of the process for events under way. 0 waits for none.',
   },
   {
@@ -83,7 +74,6 @@ export const serviceOptions = [
     type: 'enum',
     values: ['snowflake', 'uuidv7'],
     default: 'snowflake',
-    status: 'active',
     description:
       'How event ids are made: `snowflake` numbers, or `uuidv7`: UUIDs of version 7, which need no worker ids.',
   },
@@ -94,7 +84,6 @@ export const serviceOptions = [
     max: 1023,
     namesBothBounds: true,
     defaultText: 'derived, then leased, so that no two processes of a host share one',
-    status: 'active',
     description: 'Worker id inside Snowflake ids. Must differ between all processes that publish.',
   },
   {
@@ -102,7 +91,6 @@ export const serviceOptions = [
     type: 'string',
     format: 'path',
     defaultText: 'a folder under the temporary folder of the system',
-    status: 'active',
     description: 'Folder in which processes of one host lease their worker ids.',
   },
   {
@@ -113,7 +101,6 @@ export const serviceOptions = [
       database: 'leases worker ids in the database of the outbox, and is not yet available in this version',
     },
     default: 'auto',
-    status: 'active',
     description:
       'Where a worker id is leased: in Kafka, so that no two processes of any hosts share one, or on the host. `auto`: in Kafka where events go to Kafka.',
   },
@@ -122,7 +109,6 @@ export const serviceOptions = [
     type: 'string',
     format: 'text',
     default: 'svc-workers',
-    status: 'active',
     description:
       'Group in Kafka whose members share the worker ids out among them. Needs the Read permission.',
   },
