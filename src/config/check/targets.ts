@@ -182,7 +182,7 @@ function checkField(field: TargetField, value: unknown): ReturnType<typeof check
   if (field.type === 'rules') return checkRulesOf(value, true);
   if (field.type === 'headers') return checkHeadersOf(value);
   if (field.type === 'outbox') return checkOutboxOf(value);
-  return checkValue({ ...field, type: field.type, name: field.name, status: 'active' }, value);
+  return checkValue({ ...field, type: field.type, name: field.name }, value);
 }
 
 function warningsOf(target: TargetConfig, name: string): Problem[] {
