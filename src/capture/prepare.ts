@@ -103,12 +103,12 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
       const loaded = [...(source?.namesakes ?? []), ...(entry === undefined ? [] : [entry])];
       return report()
         .filter(isNeverLoaded)
-        .map(({ id }) => {
+        .map(({ id, notes }) => {
           const own = [...files].filter(([, list]) => list.some((each) => each.id === id));
           const instead = own
             .map(([file]) => compiledFrom(file, loaded, options.baseDir))
             .find((each) => each !== undefined);
-          return { id, instead: instead && shownPath(instead, options.baseDir) };
+          return { id, notes, instead: instead && shownPath(instead, options.baseDir) };
         });
     },
     close() {

@@ -18,6 +18,8 @@ export interface NeverLoaded {
   readonly id: string;
   /** The file that was loaded, and is made of the target's: what to write in its place. */
   readonly instead: string | undefined;
+  /** What else a reader should know: that a preload does not reach it, for one. */
+  readonly notes: readonly string[];
 }
 
 const labels: Record<TargetState, string> = {
@@ -44,9 +46,10 @@ export const isNeverLoaded = ({ state, reason, calls }: TargetReport): boolean =
 export function formatNeverLoaded(targets: readonly NeverLoaded[], count: number): string {
   if (targets.length === 0) return '';
   const width = Math.min(60, Math.max(...targets.map(({ id }) => id.length)));
-  const lines = targets.map(({ id, instead }) =>
-    `  never loaded  ${id.padEnd(width)}  ${instead === undefined ? '' : inPlaceOf(instead)}`.trimEnd(),
-  );
+  const lines = targets.map(({ id, instead, notes }) => {
+    const remarks = instead === undefined ? notes : [inPlaceOf(instead), ...notes];
+    return `  never loaded  ${id.padEnd(width)}  ${remarks.join('; ')}`.trimEnd();
+  });
   return [
     `capture: ${targets.length} of ${count} targets made no event: no module of theirs was loaded`,
     ...lines,

@@ -37,15 +37,7 @@ export function registerKeyProvider(name: string, provider: KeyProvider): () => 
 
 /** The provider of that name, which may be registered later. */
 export function ownKeyProvider(name: string): KeyProvider {
-  const found = <P extends KeyProvider>(): P => {
-    const provider = providers.find(name);
-    if (provider === undefined)
-      throw new SvcError(
-        'SVC_PROTECT_KEY_PROVIDER',
-        `nothing is registered as "${name}": call registerKeyProvider("${name}", …) at the start of the application, or in a configuration in code`,
-      );
-    return provider as P;
-  };
+  const found = <P extends KeyProvider>(): P => providers.get(name) as P;
   // Each call of the port ends by itself; of another's code that is not certain.
   const late = (): never => {
     throw keyProviderError(

@@ -33,8 +33,8 @@ const factories = ownParts<BrokerFactory>({
 /**
  * Adds a broker of the application's own, for `svc.broker.client: <name>`. `factory` is called once, at the first use; that
  * waits for the registration, up to 10 s. `brokerContract` of `svc/testing` has the tests that svc's own brokers pass.
- * Commands (`svc dlq recover`) know it where the configuration is a module that registers it. Returns the way to take it out
- * again.
+ * Commands (`svc backup restore`, `svc relay`) know it where the configuration is a module that registers it. Returns the way to
+ * take it out again.
  *
  * @throws SvcError `SVC_PUBLISH_BROKER` for a name that is taken or none, and for what is no function.
  */

@@ -59,14 +59,14 @@ describe('capture: report', () => {
     assert.equal(
       formatNeverLoaded(
         [
-          { id: 'src/late.ts#run', instead: undefined },
-          { id: 'src/orders.ts#create', instead: './dist/orders.js' },
+          { id: 'src/late.ts#run', instead: undefined, notes: ['a note'] },
+          { id: 'src/orders.ts#create', instead: './dist/orders.js', notes: [] },
         ],
         4,
       ),
       [
         'capture: 2 of 4 targets made no event: no module of theirs was loaded',
-        '  never loaded  src/late.ts#run',
+        '  never loaded  src/late.ts#run       a note',
         '  never loaded  src/orders.ts#create  ./dist/orders.js is loaded in its place: write module: ./dist/orders.js',
       ].join('\n'),
     );

@@ -76,7 +76,8 @@ requiring(['kafka', 'schema-registry', 'fastavro', 'java'], 'Avro with a schema 
     return topic;
   }
 
-  const patient = { maxAttempts: 10, initialInterval: 1_000, multiplier: 1 };
+  // As long as the delivery timeout is.
+  const patient = { maxAttempts: 100, initialInterval: 1_000, multiplier: 1 };
 
   function svcOn(topic: string, serde: object, broker: object = {}, url = registry.url): StartedSvc {
     const svc = startSvc(

@@ -9,6 +9,8 @@ export interface OwnParts<Part> {
   /** Returns the way to take it out again. Throws an `SvcError` where the name is taken, or none. */
   register(name: string, part: Part): () => void;
   find(name: string): Part | undefined;
+  /** Throws an `SvcError` where nothing has that name. */
+  get(name: string): Part;
   /** svc starts before the application: waits for its registration, 10 s at most, and rejects with an `SvcError`. */
   wait(name: string): Promise<Part>;
 }
@@ -31,6 +33,13 @@ export function ownParts<Part>({ registration, reserved, code }: OwnPartsOptions
     waiting: new Set<() => void>(),
   }));
 
+  const missing = (name: string): never => {
+    throw new SvcError(
+      code,
+      `nothing is registered as "${name}": call ${registration}("${name}", …) at the start of the application, or in a configuration in code`,
+    );
+  };
+
   return {
     register(name, part) {
       const refuse = (why: string): never => {
@@ -45,6 +54,7 @@ export function ownParts<Part>({ registration, reserved, code }: OwnPartsOptions
       return () => void (parts.get(name) === part && parts.delete(name));
     },
     find: (name) => parts.get(name),
+    get: (name) => parts.get(name) ?? missing(name),
     wait(name) {
       let wake = (): void => {};
       const found = new Promise<Part>((resolve) => {
@@ -55,12 +65,7 @@ export function ownParts<Part>({ registration, reserved, code }: OwnPartsOptions
         waiting.add(wake);
         wake();
       });
-      const late = (): never => {
-        throw new SvcError(
-          code,
-          `nothing is registered as "${name}": call ${registration}("${name}", …) at the start of the application, or in a configuration in code`,
-        );
-      };
+      const late = (): never => missing(name);
       return inTime(found, { limitMs: longestWaitMs, keepsAlive: false, late }).finally(() =>
         waiting.delete(wake),
       );

@@ -6,6 +6,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   statSync,
   truncateSync,
@@ -14,6 +15,7 @@ import {
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { plainApp } from '../support/apps.ts';
 import { hostEnvironment } from '../support/run-app.ts';
 import { type AppOptions, startApp } from '../support/start-app.ts';
@@ -47,6 +49,19 @@ async function svc(folder: string, ...args: string[]): Promise<CommandEnd> {
       (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
     );
   });
+}
+
+/** Until the process has the file open. */
+async function reads(pid: number, file: string): Promise<void> {
+  const descriptors = `/proc/${pid}/fd`;
+  const isOpen = (name: string): boolean => {
+    try {
+      return readlinkSync(join(descriptors, name)) === file;
+    } catch {
+      return false;
+    }
+  };
+  while (!readdirSync(descriptors).some(isOpen)) await sleep(5);
 }
 
 const filesIn = (folder: string): string[] =>
@@ -244,7 +259,7 @@ describe('backup and its way back', function () {
     list.stderr.on('data', (text) => {
       said += text;
     });
-    await once(list.stdout, 'data');
+    await reads(list.pid as number, segment);
     const sinceMs = performance.now();
     list.kill('SIGINT');
     const [code] = await once(list, 'close');
