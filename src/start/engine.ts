@@ -29,7 +29,7 @@ import { openBroker } from './adapters.ts';
 import { startIds } from './ids.ts';
 import { manageLater } from './management-later.ts';
 import type * as Outboxes from './outbox.ts';
-import { createPipeline, type Pipeline, type PipelineParts } from './pipeline.ts';
+import { createPipeline, type Pipeline, type PipelineParts, reasonOf } from './pipeline.ts';
 import { eventTypeOf, eventTypesOf, storedTypesOf } from './plans.ts';
 import { type Protection, startProtection } from './protection.ts';
 import { createRefusalAlert } from './refusal-alert.ts';
@@ -104,7 +104,7 @@ export function startEngine(
   const keyWait =
     kms.enabled && kms.onUnavailable === 'hold'
       ? createKeyWait({
-          ...{ publisher: queue, maxEvents: config.broker.buffer.maxEvents, clock, onRefused },
+          ...{ publisher: queue, maxEvents: config.broker.buffer.maxEvents, clock, reasonOf, onRefused },
           limitMs: queueSettingsOf(config).deliveryTimeoutMs,
         })
       : undefined;

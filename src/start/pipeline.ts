@@ -16,7 +16,7 @@ import type { Protect, ProtectedEnvelope, Unsealed } from '../protect/protect.ts
 import { createCallerWait, outcomeWithin, stillUnderWay } from '../publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../publish/api/check-options.ts';
 import { headersOf } from '../publish/api/headers.ts';
-import { type KeyWait, unexpected } from '../publish/api/key-wait.ts';
+import type { KeyWait } from '../publish/api/key-wait.ts';
 import { createUnderWay, type Generation } from '../publish/api/under-way.ts';
 import { valueBytesOf } from '../publish/main/record.ts';
 import type { Producer } from '../publish/producer.ts';
@@ -172,21 +172,20 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 
   /** Never rejects: nobody awaits it in async mode, where that would end the process. */
   async function publish({ event, trace, taken }: Prepared, entry: LedgerEntry): Promise<Outcome> {
-    const { eventType } = taken;
     let generation: Generation | undefined;
     let started = 0;
     let outcome: Outcome = 'lost';
     try {
       generation = underWay.begin();
       started = clock.monotonic();
-      const later = typeof event === 'function' && publisher.publishLater?.(eventType, event);
+      const later = typeof event === 'function' && publisher.publishLater?.(taken.eventType, event);
       outcome = await (later || publisher.publish(event as SerializedEvent));
     } catch (error) {
       // Where the application has used up its stack, even this would fail: behind the wait there is a fresh one.
       await undefined;
       if (typeof event !== 'function') parts.onBroken(event, error);
     }
-    durations.record(eventType, (clock.monotonic() - started) / 1000);
+    durations.record(taken.eventType, (clock.monotonic() - started) / 1000);
     trace.end(outcome);
     entry.close(outcome);
     if (generation !== undefined) underWay.end(generation);
@@ -195,7 +194,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 
   function refuse(eventType: string, entry: LedgerEntry, error: unknown): SvcError {
     entry.close('refused');
-    const reason = error instanceof SvcError ? error : unexpected();
+    const reason = reasonOf(error);
     parts.onRefused(eventType, reason);
     return reason;
   }
@@ -217,13 +216,9 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     try {
       if (plan.outbox !== undefined) return store(intake, call.scope, entry);
       const prepared = prepare(intake);
-      const { event } = prepared;
       const ended = plan.afterCommit ? endOfTransaction(call.scope) : undefined;
-      if (ended !== undefined) {
-        void publishAfter(ended, prepared, entry);
-        return undefined;
-      }
-      isRefused = typeof event !== 'function' && publisher.isRefused?.(event) === true;
+      if (ended !== undefined) return void publishAfter(ended, prepared, entry);
+      isRefused = typeof prepared.event !== 'function' && publisher.isRefused?.(prepared.event) === true;
       published = publish(prepared, entry);
     } catch (error) {
       const reason = refuse(plan.eventType, entry, error);
@@ -234,8 +229,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     if (!call.canWait || parts.asyncMode) return undefined;
     if (isRefused && !plan.failOnError) return undefined;
     const waited = callers.forOutcome(published);
-    const ended: Promise<unknown> = plan.failOnError ? waited.then(throwUnlessStored) : waited;
-    return ended as Promise<void>;
+    return (plan.failOnError ? waited.then(throwUnlessStored) : waited) as Promise<unknown> as Promise<void>;
   }
 
   function save(event: CheckedEvent, scope: Scope): Promise<void> | undefined {
@@ -296,4 +290,10 @@ function noOutbox(): SvcError {
     'SVC_PIPELINE_NO_OUTBOX',
     'a target with outbox was called in a process that has none: set svc.outbox.enabled: true, and svc.outbox.datasource.url',
   );
+}
+
+/** An error that is not svc's is not passed on: its message may hold a value of the payload. */
+export function reasonOf(error: unknown): SvcError {
+  if (error instanceof SvcError) return error;
+  return new SvcError('SVC_PIPELINE_UNEXPECTED', 'an unexpected error stopped the event before it was sent');
 }

@@ -89,8 +89,11 @@ describe('svc.pii.kms.on-unavailable', function () {
     started('hold', { deliveryTimeoutMs: 1_000, buffer: { maxEvents: 2 } });
     const atMs = performance.now();
     const held = [publish({ email: 'a@example.com' }), publish({ email: 'b@example.com' })];
-    assert.equal(await publish({ email: 'c@example.com' }), 'SVC_PROTECT_KEY_UNAVAILABLE');
-    assert.ok(performance.now() - atMs < 500);
+    const one = await Promise.race([
+      ...held.map(async (end) => ['held', await end]),
+      publish({ email: 'c@example.com' }),
+    ]);
+    assert.equal(one, 'SVC_PROTECT_KEY_UNAVAILABLE');
     assert.deepEqual(await Promise.all(held), ['SVC_PROTECT_KEY_UNAVAILABLE', 'SVC_PROTECT_KEY_UNAVAILABLE']);
     assert.ok(performance.now() - atMs > 700);
     assert.equal((svc as StartedSvc).service.pending(), 0);

@@ -1,6 +1,6 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Clock } from '../../ground/clock.ts';
-import { SvcError } from '../../ground/errors.ts';
+import type { SvcError } from '../../ground/errors.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { Publisher } from '../publisher.ts';
@@ -12,7 +12,9 @@ export interface KeyWaitOptions {
   /** How long each may. */
   readonly limitMs: number;
   readonly clock: Clock;
-  /** The key did not come; the message names no value. */
+  /** The message of what it makes of an error names no value. */
+  readonly reasonOf: (error: unknown) => SvcError;
+  /** The key did not come, or the event cannot be made. */
   readonly onRefused: (eventType: string, error: SvcError) => void;
 }
 
@@ -41,7 +43,7 @@ interface Waiting {
 const lookMs = 100;
 
 export function createKeyWait(options: KeyWaitOptions): KeyWait {
-  const { publisher, maxEvents, limitMs, clock, onRefused } = options;
+  const { publisher, maxEvents, limitMs, clock, reasonOf, onRefused } = options;
   let waiting: Waiting[] = [];
   let timer: NodeJS.Timeout | undefined;
   const context = new AsyncResource('svc.key-wait');
@@ -52,7 +54,7 @@ export function createKeyWait(options: KeyWaitOptions): KeyWait {
     try {
       resolve(publish(seal()));
     } catch (error) {
-      const reason = error instanceof SvcError ? error : unexpected();
+      const reason = reasonOf(error);
       if (reason.code === 'SVC_PROTECT_KEY_UNAVAILABLE' && !isLast && clock.monotonic() < untilMs)
         return false;
       onRefused(eventType, reason);
@@ -89,9 +91,4 @@ export function createKeyWait(options: KeyWaitOptions): KeyWait {
       waiting.length === 0 ? Promise.resolve() : new Promise((resolve) => onSettled.push(resolve)),
     giveUp: () => look(true),
   };
-}
-
-/** The original error is not passed on: its message may hold a value of the payload. */
-export function unexpected(): SvcError {
-  return new SvcError('SVC_PIPELINE_UNEXPECTED', 'an unexpected error stopped the event before it was sent');
 }
