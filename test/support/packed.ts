@@ -51,15 +51,13 @@ function install(folder: string, name: string, dependencies: Dependencies): void
   mkdirSync(folder);
   const manifest = { name, private: true, dependencies: { ...dependencies, svc: `file:${pack()}` } };
   writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest, null, 2));
-  npm(
-    folder,
-    'install',
-    '--no-audit',
-    '--no-fund',
-    '--no-package-lock',
-    '--prefer-offline',
-    '--loglevel=error',
-  );
+  const args = ['install', '--no-audit', '--no-fund', '--no-package-lock', '--loglevel=error'];
+  try {
+    npm(folder, ...args, '--prefer-offline');
+  } catch {
+    // What npm remembers of a package may be older than what another one asks for.
+    npm(folder, ...args);
+  }
 }
 
 /** The folder below `kind` that is made out of this content; `make` makes it, unless it is there. */
