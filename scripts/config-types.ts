@@ -1,5 +1,6 @@
 import { camelCase, type Option } from '../src/config/schema/option.ts';
 import { options } from '../src/config/schema/schema.ts';
+import { wordsOf } from './option-words.ts';
 
 const head = `// Made by scripts/generate-config-docs.ts: change the options in src/config/schema, not this file.
 import type { EncryptionKeyConfig } from './check/pii-keys.ts';
@@ -48,10 +49,11 @@ function isOption(member: Section | Option): member is Option {
   return typeof member.name === 'string';
 }
 
-function commentOf({ description, unit, default: value, defaultText, secret }: Option): string {
+function commentOf(option: Option): string {
+  const { unit, default: value, defaultText, secret } = option;
   const byDefault = defaultText ?? (value === undefined || secret ? undefined : String(value));
   const parts = [
-    description,
+    wordsOf(option),
     unit === undefined ? '' : `In ${unit}.`,
     byDefault === undefined || byDefault === '' ? '' : `Default: ${byDefault}.`,
   ];

@@ -10,6 +10,7 @@ import { options } from '../src/config/schema/schema.ts';
 import { type TargetField, targetFields } from '../src/config/schema/target-fields.ts';
 import { renderOptionTypes } from './config-types.ts';
 import { buildJsonSchema } from './json-schema.ts';
+import { wordsOf } from './option-words.ts';
 
 const sections: readonly (readonly [prefix: string, title: string])[] = [
   ['svc.enabled', 'Switches'],
@@ -109,17 +110,12 @@ function row(option: Option): string {
   const variables = [variableOf(option.name), ...(option.aliases ?? [])]
     .map((name) => `\`${name}\``)
     .join(', ');
-  return line([
-    `\`${option.name}\`<br>${variables}`,
-    valuesOf(option),
-    defaultOf(option),
-    option.description,
-  ]);
+  return line([`\`${option.name}\`<br>${variables}`, valuesOf(option), defaultOf(option), wordsOf(option)]);
 }
 
 function targetRow(field: TargetField): string {
   const byDefault = field.required ? 'required' : defaultOf(field);
-  return line([`\`${field.name}\``, valuesOf(field), byDefault, field.description]);
+  return line([`\`${field.name}\``, valuesOf(field), byDefault, wordsOf(field)]);
 }
 
 function defaultOf(option: Option | TargetField): string {

@@ -6,6 +6,7 @@ import { maxHeaders } from '../src/ground/event-fields.ts';
 import { keyIdPattern } from '../src/ground/key-text.ts';
 import { ownName } from '../src/ground/own/own-parts.ts';
 import { piiLevels, piiStrategies, piiTypes } from '../src/ground/pii-rule.ts';
+import { wordsOf } from './option-words.ts';
 
 /** A part of a JSON Schema, draft 7. */
 export interface JsonSchema {
@@ -71,7 +72,7 @@ function refer(holder: JsonSchema, name: string, path: string): void {
 
 function optionSchema(option: Option): JsonSchema {
   const byDefault = option.default === undefined ? {} : { default: option.default };
-  return { description: option.description, ...byDefault, ...valueSchema(option) };
+  return { description: wordsOf(option), ...byDefault, ...valueSchema(option) };
 }
 
 type Value = Pick<Option, 'type' | 'values' | 'registeredBy' | 'format' | 'min' | 'max'>;
@@ -208,7 +209,7 @@ function targetSchema(): JsonSchema {
   const known: Record<string, JsonSchema> = {};
   for (const field of targetFields) {
     const byDefault = field.default === undefined ? {} : { default: field.default };
-    const schema = { description: field.description, ...byDefault, ...fieldSchema(field) };
+    const schema = { description: wordsOf(field), ...byDefault, ...fieldSchema(field) };
     known[field.name] = schema;
     known[kebabCase(field.name)] = schema;
   }

@@ -3,8 +3,8 @@
 import type { PathRule } from '../ground/pii-rule.ts';
 import type { Names } from './check/names.ts';
 import type { EncryptionKeyConfig } from './check/pii-keys.ts';
-import type { Option } from './schema/option.ts';
-import type { KnownOption } from './schema/schema.ts';
+import type { Row } from './schema/option.ts';
+import type { OptionTable } from './schema/schema.ts';
 import type { TargetConfig } from './schema/target.ts';
 
 /** The whole configuration, checked, with its defaults. Paths are absolute. Durations are milliseconds. */
@@ -31,17 +31,23 @@ interface FoundByPath {
   readonly 'pii.crypto.keys': readonly EncryptionKeyConfig[];
 }
 
-type ByPath = { readonly [One in KnownOption as PathOf<One['name']>]: ValueOf<One> };
+type ByPath = { readonly [Name in keyof OptionTable as PathOf<Name>]: ValueOf<OptionTable[Name]> };
 
 // Inferred, so that messages of the compiler show the value and not how it is come by.
-type ValueOf<One extends Option> =
-  | TypesOf<One>[One['type']]
-  | (One extends { readonly orFunction: true } ? (request: unknown) => unknown : never)
-  | (One extends { readonly default: unknown } ? never : undefined) extends infer Value
+type ValueOf<One extends Row> =
+  | GivenOf<One>
+  | (One extends { readonly default: NonNullable<unknown> } ? never : undefined) extends infer Value
   ? Value
   : never;
 
-interface TypesOf<One extends Option> {
+/** What an option may be set to in code, checked. */
+type GivenOf<One extends Row> =
+  | TypesOf<One>[One['type']]
+  | (One extends { readonly orFunction: true } ? (request: unknown) => unknown : never) extends infer Value
+  ? Value
+  : never;
+
+interface TypesOf<One extends Row> {
   readonly boolean: boolean;
   readonly integer: number;
   readonly number: number;

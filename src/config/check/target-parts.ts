@@ -47,7 +47,7 @@ const names = Object.keys(outboxFields) as Name[];
 const required: readonly Name[] = ['aggregateType', 'aggregateId'];
 
 function optionOf(name: Name) {
-  return { name, type: 'string', format: 'text', description: '' } as const;
+  return { name, type: 'string', format: 'text' } as const;
 }
 
 function checkAggregateType(value: unknown): Checked {

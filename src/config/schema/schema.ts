@@ -1,34 +1,29 @@
 // schema/: the list of everything that can be set; documentation, types and JSON Schema are made from it.
 
-import { backupOptions } from './backup.ts';
 import { brokerOptions } from './broker.ts';
-import { brokerSecurityOptions } from './broker-security.ts';
 import { contextOptions } from './context.ts';
 import { managementOptions } from './management.ts';
-import type { Option } from './option.ts';
+import type { Option, Row, Rows } from './option.ts';
 import { outboxOptions } from './outbox.ts';
 import { piiOptions } from './pii.ts';
-import { retryOptions } from './retry.ts';
 import { serdeOptions } from './serde.ts';
 import { serviceOptions } from './service.ts';
 
-const all = [
+const table = {
   ...serviceOptions,
   ...brokerOptions,
-  ...brokerSecurityOptions,
-  ...retryOptions,
-  ...backupOptions,
   ...outboxOptions,
   ...contextOptions,
   ...serdeOptions,
   ...piiOptions,
   ...managementOptions,
-] as const satisfies readonly Option[];
+} as const satisfies Rows;
+
+/** As it stands there, for the types of the values. */
+export type OptionTable = typeof table;
 
 /** Every option there is, `svc.targets` apart: the only list, read by validation, documentation and JSON Schema. */
-export const options: readonly Option[] = all;
-/** One of them as it stands there, for the types of the values. */
-export type KnownOption = (typeof all)[number];
+export const options: readonly Option[] = Object.entries<Row>(table).map(([name, row]) => ({ name, ...row }));
 
 /** The list of publish targets: a name like the options', with checks of its own (`target-fields.ts`). */
 export const targetsName = 'svc.targets';

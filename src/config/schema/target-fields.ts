@@ -1,6 +1,6 @@
 import { type Severity, severities } from '../../ground/event-fields.ts';
 import type { PiiRules } from '../../ground/pii-rule.ts';
-import type { FormatName } from './format.ts';
+import type { Row } from './option.ts';
 
 export const phases = ['BEFORE', 'AFTER_RETURNING', 'AFTER'] as const;
 /** When a captured function makes its event: before it runs, after it succeeded, or after it ended either way. */
@@ -69,138 +69,57 @@ export const targetDefaults = {
 } as const satisfies TargetFields<never>;
 
 /** What validation, documentation and the JSON Schema know about a field. */
-export interface TargetField {
+export interface TargetField extends Pick<Row, 'orFunction' | 'values' | 'min' | 'max' | 'format'> {
   readonly name: keyof TargetFields<never> | 'module' | 'function' | 'params';
   readonly type: 'string' | 'enum' | 'integer' | 'boolean' | 'list' | 'rules' | 'headers' | 'outbox';
   readonly required?: true;
   /** Not a field of a target in code, which has its function. */
   readonly configuredOnly?: true;
-  readonly orFunction?: true;
-  readonly values?: readonly string[];
-  readonly min?: number;
-  readonly max?: number;
-  readonly default?: string | number | boolean;
-  readonly format?: FormatName;
-  readonly description: string;
+  readonly default?: string | number | boolean | undefined;
 }
 
+const expression = { type: 'string', format: 'text', orFunction: true } as const;
+
+/** As the options: the comment of each is its text in docs, JSON Schema and types. */
+const rows: Readonly<Record<TargetField['name'], Omit<TargetField, 'name'>>> = {
+  /** A path relative to the configuration file (`./src/orders.ts`), a package name, or a `#import`. */
+  module: { type: 'string', required: true, configuredOnly: true, format: 'text' },
+  /** Which function: `createOrder`, `default`, `OrderService.prototype.create`, `OrderService.create`, `repo.save`, `createRepository().insert`. */
+  function: { type: 'string', required: true, configuredOnly: true, format: 'text' },
+  /** Event type in the envelope. Default: the path of the function, as in `OrderService.create`. */
+  eventType: { type: 'string', format: 'text' },
+  /** Severity in the envelope. */
+  severity: { type: 'enum', values: severities, default: targetDefaults.severity },
+  /** Topic instead of `svc.broker.topic`. */
+  topic: { type: 'string', format: 'topic' },
+  /** Expression for the payload, such as `#result` or `#args[0].email`. Default: what the function returns. */
+  payload: expression,
+  /** Payload by position instead: 0 is the first argument, -1 the returned value. */
+  payloadIndex: { type: 'integer', min: -1, max: 254, default: targetDefaults.payloadIndex },
+  /** Expression for which calls make an event, such as `#result != null`. The others are counted as skipped. Default: all. */
+  when: expression,
+  /** Expression for the record key. Default: the event id. */
+  key: expression,
+  /** Headers of the record beside those of svc, each an expression: `{ tenant: "#args[0].tenant" }`. They go out in clear. A value of null is left out. */
+  headers: { type: 'headers' },
+  /** When the event is made: before the call, after it succeeded, or after it ended either way. */
+  phase: { type: 'enum', values: phases, default: targetDefaults.phase },
+  /** The function ends with a call of its last argument, the error first, as `charge(x, (error, receipt) => …)`: the event is made then, and `#result` is what follows the error. Default: it ends when it returns or its promise settles. */
+  callback: { type: 'enum', values: ['last'] },
+  /** Lets the call fail when its event cannot be published. */
+  failOnError: { type: 'boolean', default: targetDefaults.failOnError },
+  /** Stores the event in the transaction of the call, from where it is sent: `{ aggregateType: Order, aggregateId: "#result.id" }`. The aggregate id, an expression, is the record key too where `key` is not given. `result: transaction` takes for `#result` what the transaction gives back that the function opens itself, or an ORM for it. Implies `failOnError`; needs `svc.outbox.enabled`, and phase AFTER_RETURNING. `false` is none. */
+  outbox: { type: 'outbox' },
+  /** Sends the event, without an outbox, when the transaction of the call has committed, and not at all when it has not. */
+  afterCommit: { type: 'boolean', default: targetDefaults.afterCommit },
+  /** Names of the parameters for expressions, where the source does not tell (minified code, packages). */
+  params: { type: 'list', configuredOnly: true, format: 'text' },
+  /** Rules for the payload of this event type, as in `svc.pii.fields`, before which they go; or `{ type: EMAIL, strategy: MASK }` for the whole payload, as with `payload: "#newEmail"`. */
+  pii: { type: 'rules' },
+};
+
 /** The fields of one entry of `svc.targets`. */
-export const targetFields: readonly TargetField[] = [
-  {
-    name: 'module',
-    type: 'string',
-    required: true,
-    configuredOnly: true,
-    format: 'text',
-    description:
-      'A path relative to the configuration file (`./src/orders.ts`), a package name, or a `#import`.',
-  },
-  {
-    name: 'function',
-    type: 'string',
-    required: true,
-    configuredOnly: true,
-    format: 'text',
-    description:
-      'Which function: `createOrder`, `default`, `OrderService.prototype.create`, `OrderService.create`, `repo.save`, `createRepository().insert`.',
-  },
-  {
-    name: 'eventType',
-    type: 'string',
-    format: 'text',
-    description:
-      'Event type in the envelope. Default: the path of the function, as in `OrderService.create`.',
-  },
-  {
-    name: 'severity',
-    type: 'enum',
-    values: severities,
-    default: targetDefaults.severity,
-    description: 'Severity in the envelope.',
-  },
-  { name: 'topic', type: 'string', format: 'topic', description: 'Topic instead of `svc.broker.topic`.' },
-  {
-    name: 'payload',
-    type: 'string',
-    orFunction: true,
-    format: 'text',
-    description:
-      'Expression for the payload, such as `#result` or `#args[0].email`. Default: what the function returns.',
-  },
-  {
-    name: 'payloadIndex',
-    type: 'integer',
-    min: -1,
-    max: 254,
-    default: targetDefaults.payloadIndex,
-    description: 'Payload by position instead: 0 is the first argument, -1 the returned value.',
-  },
-  {
-    name: 'when',
-    type: 'string',
-    orFunction: true,
-    format: 'text',
-    description:
-      'Expression for which calls make an event, such as `#result != null`. The others are counted as skipped. Default: all.',
-  },
-  {
-    name: 'key',
-    type: 'string',
-    orFunction: true,
-    format: 'text',
-    description: 'Expression for the record key. Default: the event id.',
-  },
-  {
-    name: 'headers',
-    type: 'headers',
-    description:
-      'Headers of the record beside those of svc, each an expression: `{ tenant: "#args[0].tenant" }`. They go out in clear. A value of null is left out.',
-  },
-  {
-    name: 'phase',
-    type: 'enum',
-    values: phases,
-    default: targetDefaults.phase,
-    description: 'When the event is made: before the call, after it succeeded, or after it ended either way.',
-  },
-  {
-    name: 'callback',
-    type: 'enum',
-    values: ['last'],
-    description:
-      'The function ends with a call of its last argument, the error first, as `charge(x, (error, receipt) => …)`: the event is made then, and `#result` is what follows the error. Default: it ends when it returns or its promise settles.',
-  },
-  {
-    name: 'failOnError',
-    type: 'boolean',
-    default: targetDefaults.failOnError,
-    description: 'Lets the call fail when its event cannot be published.',
-  },
-  {
-    name: 'outbox',
-    type: 'outbox',
-    description:
-      'Stores the event in the transaction of the call, from where it is sent: `{ aggregateType: Order, aggregateId: "#result.id" }`. The aggregate id, an expression, is the record key too where `key` is not given. `result: transaction` takes for `#result` what the transaction gives back that the function opens itself, or an ORM for it. Implies `failOnError`; needs `svc.outbox.enabled`, and phase AFTER_RETURNING. `false` is none.',
-  },
-  {
-    name: 'afterCommit',
-    type: 'boolean',
-    default: targetDefaults.afterCommit,
-    description:
-      'Sends the event, without an outbox, when the transaction of the call has committed, and not at all when it has not.',
-  },
-  {
-    name: 'params',
-    type: 'list',
-    configuredOnly: true,
-    format: 'text',
-    description:
-      'Names of the parameters for expressions, where the source does not tell (minified code, packages).',
-  },
-  {
-    name: 'pii',
-    type: 'rules',
-    description:
-      'Rules for the payload of this event type, as in `svc.pii.fields`, before which they go; or `{ type: EMAIL, strategy: MASK }` for the whole payload, as with `payload: "#newEmail"`.',
-  },
-];
+export const targetFields: readonly TargetField[] = Object.entries(rows).map(([name, row]) => ({
+  name: name as TargetField['name'],
+  ...row,
+}));
