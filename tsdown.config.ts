@@ -1,7 +1,11 @@
 import { defineConfig, type UserConfig } from 'tsdown';
 import { thirdPartyNotices, withoutApi } from './scripts/bundled-packages.ts';
+import { writeOptionTypes } from './scripts/config-types.ts';
+
+writeOptionTypes();
 
 const shared: UserConfig = {
+  tsconfig: 'tsconfig.build.json',
   outDir: 'dist',
   target: 'node22.15',
   platform: 'node',

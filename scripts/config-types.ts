@@ -1,9 +1,21 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { camelCase, type Option } from '../src/config/schema/option.ts';
 import { options } from '../src/config/schema/schema.ts';
 import { wordsOf } from './option-words.ts';
 
-const head = `// Made by scripts/generate-config-docs.ts: change the options in src/config/schema, not this file.
-import type { EncryptionKeyConfig } from './check/pii-keys.ts';
+const file = resolve(import.meta.dirname, '../.cache/options-in-code.d.ts');
+
+/**
+ * Writes what stands in the package for src/config/options-in-code.ts (tsconfig.build.json): the options one by one, with their
+ * comments. Of a type that is derived editors show none.
+ */
+export function writeOptionTypes(): void {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, renderOptionTypes());
+}
+
+const head = `import type { EncryptionKeyConfig } from '../src/config/check/pii-keys.ts';
 
 /** The options as \`defineConfig\` shows them in an editor. Those with a form of their own are in \`define-config.ts\`. */
 export `;
@@ -12,21 +24,20 @@ interface Section {
   [name: string]: Section | Option;
 }
 
-/** The whole of src/config/options-in-code.ts, not yet formatted. */
 export function renderOptionTypes(): string {
-  const root: Section = {};
+  const tree: Section = {};
   for (const option of options) {
     if (option.type === 'rules') continue;
     const path = option.name.split('.').map(camelCase);
     const last = path.pop() as string;
-    let section = root;
+    let section = tree;
     for (const part of path) {
       section[part] ??= {};
       section = section[part] as Section;
     }
     section[last] = option;
   }
-  return `${head}${interfacesOf('OptionsInCode', root)}`;
+  return `${head}${interfacesOf('OptionsInCode', tree)}`;
 }
 
 /** An interface for each section: comments within nested types do not reach the types of the package. */

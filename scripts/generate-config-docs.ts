@@ -1,4 +1,4 @@
-// Writes docs/configuration.md, svc.config.schema.json and the types of svc.config.ts from the list of options in src/config.
+// Writes docs/configuration.md and svc.config.schema.json from the list of options in src/config.
 // Run it after a change of that list: node scripts/generate-config-docs.ts
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -8,7 +8,6 @@ import { type Format, formats } from '../src/config/schema/format.ts';
 import { type Option, variableOf } from '../src/config/schema/option.ts';
 import { options } from '../src/config/schema/schema.ts';
 import { type TargetField, targetFields } from '../src/config/schema/target-fields.ts';
-import { renderOptionTypes } from './config-types.ts';
 import { buildJsonSchema } from './json-schema.ts';
 import { wordsOf } from './option-words.ts';
 
@@ -153,8 +152,6 @@ if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   writeFileSync(resolve(root, 'docs/configuration.md'), renderPage());
   const schema = resolve(root, 'svc.config.schema.json');
   writeFileSync(schema, JSON.stringify(buildJsonSchema()));
-  const types = resolve(root, 'src/config/options-in-code.ts');
-  writeFileSync(types, renderOptionTypes());
   const biome = resolve(root, 'node_modules/.bin/biome');
-  execFileSync(biome, ['format', '--write', schema, types], { stdio: 'ignore' });
+  execFileSync(biome, ['format', '--write', schema], { stdio: 'ignore' });
 }

@@ -41,7 +41,7 @@ type ValueOf<One extends Row> =
   : never;
 
 /** What an option may be set to in code, checked. */
-type GivenOf<One extends Row> =
+export type GivenOf<One extends Row> =
   | TypesOf<One>[One['type']]
   | (One extends { readonly orFunction: true } ? (request: unknown) => unknown : never) extends infer Value
   ? Value
@@ -64,10 +64,12 @@ interface TypesOf<One extends Row> {
 /** `svc.broker.client-id` -> `broker.clientId` */
 type PathOf<Name> = Name extends `svc.${infer Rest}` ? Camel<Rest> : Camel<Name>;
 
-type Camel<Text> = Text extends `${infer First}-${infer Rest}` ? `${First}${Camel<Capitalize<Rest>>}` : Text;
+export type Camel<Text> = Text extends `${infer First}-${infer Rest}`
+  ? `${First}${Camel<Capitalize<Rest>>}`
+  : Text;
 
 /** `{ 'broker.clientId': string }` -> `{ broker: { clientId: string } }` */
-type Nested<Values> = {
+export type Nested<Values> = {
   readonly [Path in keyof Values as Path extends `${infer Section}.${string}`
     ? Section
     : Path]: Path extends `${infer Section}.${string}`

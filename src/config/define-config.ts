@@ -1,5 +1,5 @@
+import type { OptionsInCode } from 'options-in-code';
 import type { PiiRules } from '../ground/pii-rule.ts';
-import type { OptionsInCode } from './options-in-code.ts';
 import type { Expression } from './schema/target.ts';
 import type { TargetFields } from './schema/target-fields.ts';
 
