@@ -1,4 +1,4 @@
-// What the configuration and the management server both have to know.
+// What the configuration and what it sets up, the management server and clients of Kafka, both have to know.
 
 /** Shorter bearer tokens can be guessed. */
 export const minTokenLength = 16;
@@ -6,3 +6,19 @@ export const minTokenLength = 16;
 /** Ids of the specification; `management.endpoints.web.exposure.include` lists them, or `*`. */
 export const endpointIds = ['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox'] as const;
 export type EndpointId = (typeof endpointIds)[number];
+
+/** Who sees the details of the health endpoint. `when-authorized`: requests with the token; the rest see the bare status. */
+export const showDetails = ['always', 'never', 'when-authorized'] as const;
+export type ShowDetails = (typeof showDetails)[number];
+
+/** As reports show it; `svc.circuit.state` is its position in this list. */
+export const circuitStates = ['CLOSED', 'OPEN', 'HALF-OPEN'] as const;
+export type CircuitState = (typeof circuitStates)[number];
+
+/** How records can be compressed, by the values of `svc.broker.compression`. */
+export const compressions = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
+export type KafkaCompression = (typeof compressions)[number];
+
+/** How a password signs in to the brokers. */
+export const passwordMechanisms = ['plain', 'scram-sha-256', 'scram-sha-512'] as const;
+export const saslMechanisms = [...passwordMechanisms, 'oauthbearer'] as const;

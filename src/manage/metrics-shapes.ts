@@ -1,3 +1,4 @@
+import type { CircuitState } from '../ground/management.ts';
 /** A metric as the specification describes it, of one event type. */
 export interface MetricDescriptor {
   readonly name: string;
@@ -12,7 +13,7 @@ export interface Measurement {
   readonly value: number;
 }
 
-export type CircuitState = 'CLOSED' | 'OPEN' | 'HALF-OPEN';
+export type { CircuitState };
 
 /** The publisher of the outbox. `null`: not known, or no relay runs in this process. */
 export interface OutboxSummary {

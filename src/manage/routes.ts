@@ -6,8 +6,7 @@ import { metricsEndpoint } from './metrics-endpoint.ts';
 import { outboxStatistics, replayOutbox } from './outbox-endpoint.ts';
 import { json, type Reply } from './reply.ts';
 
-/** `when-authorized`: details for requests with the token, the bare status for the rest. */
-export type ShowDetails = 'never' | 'when-authorized' | 'always';
+export type { ShowDetails } from '../ground/management.ts';
 
 export interface RouteContext {
   readonly controls: Controls;

@@ -1,3 +1,4 @@
+import type { AwsKmsOptions } from '../adapters/aws-kms/aws-kms-key-provider.ts';
 import type { Connector, ConnectorOptions } from '../adapters/debezium/connector-config.ts';
 import type { ConnectorSqlOptions } from '../adapters/debezium/connector-sql.ts';
 import type { GroupAccess } from '../adapters/kafka/group/group-connection.ts';
@@ -8,6 +9,7 @@ import type { S3Settings } from '../adapters/s3-backup/s3-client.ts';
 import type { SchemaRegistryOptions } from '../adapters/schema-registry/schema-registry.ts';
 import type { DdlOptions } from '../adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
+import type { VaultKeyProviderOptions } from '../adapters/vault/vault-key-provider.ts';
 import { maxWorkerId } from '../envelope/snowflake.ts';
 import type { WorkerIdLease } from '../envelope/worker-id-lease.ts';
 import { systemClock } from '../ground/clock.ts';
@@ -29,6 +31,21 @@ import { type Dialect, dialectOf } from '../transaction/dialect.ts';
 export interface BrokerSettings extends KafkaClientOptions {
   /** Directory of the `file` broker. */
   readonly directory: string;
+}
+
+/** Methods of a port, which load what is behind it at their first use. */
+function lazy<Port extends object, const Name extends keyof Port>(
+  load: () => Promise<Port>,
+  names: readonly Name[],
+): Pick<Port, Name> {
+  const methods = names.map((name) => [
+    name,
+    async (...given: unknown[]) => {
+      const port = await load();
+      return (port[name] as (...given: unknown[]) => unknown).apply(port, given);
+    },
+  ]);
+  return Object.fromEntries(methods) as Pick<Port, Name>;
 }
 
 type Load = (settings: BrokerSettings) => Promise<Broker>;
@@ -69,8 +86,7 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
         (broker) => broker.letGo?.(),
         () => {},
       ),
-    partitionsFor: async (topic) => (await load()).partitionsFor(topic),
-    describe: async () => (await load()).describe(),
+    ...lazy(load, ['partitionsFor', 'describe']),
     traffic: () => opened?.traffic?.(),
     close: async (deadlineMs) => (await load.started()?.catch(() => undefined))?.close(deadlineMs),
   };
@@ -141,27 +157,10 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
   const load = loadOnce(() => outboxStores[dialect](options));
   return {
     name: dialect,
-    prepare: async () => (await load()).prepare(),
-    senders: async () => (await load()).senders(),
-    insert: async (rows) => (await load()).insert(rows),
-    claim: async (...asked) => (await load()).claim(...asked),
-    holders: async () => (await load()).holders(),
+    ...lazy(load, ['prepare', 'senders', 'insert', 'claim', 'holders', 'pending', 'failedAggregates']),
+    ...lazy(load, ['ack', 'fail', 'lastId', 'holds', 'countPending', 'statistics', 'checkRows']),
+    ...lazy(load, ['missingGuard', 'read', 'retry', 'discard', 'partition', 'cleanup']),
     release: async (owner) => (await load.started())?.release(owner),
-    pending: async (shards, except, limit) => (await load()).pending(shards, except, limit),
-    failedAggregates: async (shards) => (await load()).failedAggregates(shards),
-    ack: async (owner, ids, keep) => (await load()).ack(owner, ids, keep),
-    fail: async (owner, failures) => (await load()).fail(owner, failures),
-    lastId: async () => (await load()).lastId(),
-    holds: async (eventId, afterId) => (await load()).holds(eventId, afterId),
-    countPending: async () => (await load()).countPending(),
-    statistics: async () => (await load()).statistics(),
-    checkRows: async () => (await load()).checkRows(),
-    missingGuard: async () => (await load()).missingGuard(),
-    read: async (filter, afterId, limit) => (await load()).read(filter, afterId, limit),
-    retry: async (filter) => (await load()).retry(filter),
-    discard: async (filter) => (await load()).discard(filter),
-    partition: async (ageMs) => (await load()).partition(ageMs),
-    cleanup: async (status, ageMs, limit) => (await load()).cleanup(status, ageMs, limit),
     notices:
       dialect !== 'postgres'
         ? undefined
@@ -209,10 +208,7 @@ export function openLocalBackup(options: LocalBackups.LocalBackupOptions): Omit<
     },
     endSync: () => loaded?.endSync(),
     state: () => loaded?.state(),
-    finishSegments: async () => (await loading).finishSegments(),
-    journal: async () => (await loading).journal(),
-    recount: async () => (await loading).recount(),
-    close: async (deadlineMs) => (await loading).close(deadlineMs),
+    ...lazy(() => loading, ['finishSegments', 'journal', 'recount', 'close']),
   };
 }
 
@@ -231,7 +227,7 @@ export function openS3Backup(settings: S3Settings): EventBackupStrategy {
   );
   return {
     name: `S3 bucket ${settings.bucket}`,
-    store: async (event) => (await load()).store(event),
+    ...lazy(load, ['store']),
     close: async (deadlineMs) => (await load.started())?.close?.(deadlineMs),
   };
 }
@@ -261,21 +257,7 @@ export async function openTopicReader(client: string, settings: TopicReaderSetti
 }
 
 /** What every key provider is made from, as `svc.pii.kms` has it; each takes what it needs. Left out: its own default. */
-export interface KeyProviderSettings {
-  /** What the service calls a key, by the name that rules use. Of a list the first makes new keys, all decrypt. */
-  readonly keys?: Readonly<Record<string, readonly string[]>> | undefined;
-  readonly region?: string | undefined;
-  readonly endpoint?: string | undefined;
-  readonly encryptionContext?: Readonly<Record<string, string>> | undefined;
-  readonly address?: string | undefined;
-  readonly engine?: 'kv-v1' | 'kv-v2' | 'transit' | undefined;
-  readonly mount?: string | undefined;
-  readonly field?: string | undefined;
-  readonly namespace?: string | undefined;
-  readonly token?: string | undefined;
-  readonly tokenFile?: string | undefined;
-  readonly caFile?: string | undefined;
-}
+export type KeyProviderSettings = AwsKmsOptions & VaultKeyProviderOptions;
 
 type LoadKeyProvider = (settings: KeyProviderSettings) => Promise<KeyProvider>;
 

@@ -1,3 +1,4 @@
+import type { KafkaCompression, passwordMechanisms } from '../../ground/management.ts';
 import type { Logger } from '../../observe/logger.ts';
 
 export interface KafkaTlsOptions {
@@ -12,7 +13,7 @@ export interface KafkaTlsOptions {
 export type KafkaSaslOptions = KafkaPasswordOptions | KafkaTokenOptions;
 
 export interface KafkaPasswordOptions {
-  readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512';
+  readonly mechanism: (typeof passwordMechanisms)[number];
   readonly username: string;
   readonly password: string;
 }
@@ -34,7 +35,7 @@ export interface KafkaTokenOptions {
 /** By whom a record must be confirmed: all replicas in sync, the leader, or nobody. */
 export type KafkaAcks = 'all' | '1' | '0';
 
-export type KafkaCompression = 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
+export type { KafkaCompression };
 
 /** What every client of Kafka is made from. */
 export interface KafkaClientOptions {

@@ -1,6 +1,7 @@
 import type { SvcError } from '../../ground/errors.ts';
 import type { JsonAnswer } from '../../ground/http/ask-json.ts';
 import { keyProviderError } from '../../protect/keys/key-provider.ts';
+import type { VaultEngine } from './vault-options.ts';
 
 /** What was asked for, for messages. */
 export interface VaultQuestion {
@@ -8,7 +9,7 @@ export interface VaultQuestion {
   readonly address: string;
   /** `secret/data/customer` */
   readonly path: string;
-  readonly engine: 'kv-v1' | 'kv-v2' | 'transit';
+  readonly engine: VaultEngine;
 }
 
 type Verdict = readonly [kind: 'refused' | 'unavailable' | 'mismatch', why: string];

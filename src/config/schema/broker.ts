@@ -1,3 +1,4 @@
+import { compressions, saslMechanisms } from '../../ground/management.ts';
 import { flag, integer, list, ms, oneOf, type Rows, secret, text } from './option.ts';
 
 /** Where events go, how they get there, and what becomes of those that their topic did not take. */
@@ -24,7 +25,7 @@ export const brokerOptions = {
   /** Who confirms an event before it counts as published: `all` replicas in sync, the leader alone (`1`), or nobody (`0`). Less than `all` loses events when a broker fails, and nothing tells of those lost. */
   'svc.broker.acks': oneOf(['all', '1', '0'], 'all'),
   /** How a send is compressed. `snappy` and `lz4` only with client `platformatic`; recovery reads all of them. */
-  'svc.broker.compression': oneOf(['none', 'gzip', 'snappy', 'lz4', 'zstd'], 'none'),
+  'svc.broker.compression': oneOf(compressions, 'none'),
   /** Sends to the broker at once, each a batch for one partition. Further events wait in the buffer. */
   'svc.broker.max-in-flight': integer(1, 1_000, { unit: 'sends', default: 8 }),
   /** Events in memory until they are acknowledged. One more goes to the next tier at once. */
@@ -52,7 +53,7 @@ export const brokerOptions = {
   /** Name that the certificate of the broker must bear. */
   'svc.broker.tls.server-name': text('text', { defaultText: 'the host of the broker' }),
   /** How svc signs in to the brokers. `oauthbearer` takes a token, the others username and password. */
-  'svc.broker.sasl.mechanism': oneOf(['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer']),
+  'svc.broker.sasl.mechanism': oneOf(saslMechanisms),
   /** Name to sign in with. */
   'svc.broker.sasl.username': text('text'),
   /** Password to sign in with. Better as an environment variable than in a file. */

@@ -1,4 +1,4 @@
-import { endpointIds } from '../../ground/management.ts';
+import { endpointIds, showDetails } from '../../ground/management.ts';
 import { flag, integer, oneOf, type Rows, secret, text } from './option.ts';
 
 /** The management server. */
@@ -18,7 +18,7 @@ export const managementOptions = {
     default: endpointIds,
   },
   /** Who sees the details of the health endpoint. */
-  'management.endpoint.health.show-details': oneOf(['always', 'never', 'when-authorized'], 'always'),
+  'management.endpoint.health.show-details': oneOf(showDetails, 'always'),
   /** Whether `/actuator/health/readiness` is DOWN wherever `/actuator/health` is. false: only where this instance itself does not do its work, so that an outage of Kafka takes no instance out of service. */
   'management.endpoint.health.readiness-needs-broker': flag(false),
 } as const satisfies Rows;

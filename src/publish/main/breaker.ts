@@ -1,12 +1,11 @@
 import type { Clock } from '../../ground/clock.ts';
+import { type CircuitState, circuitStates } from '../../ground/management.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { SendFailure } from '../broker.ts';
 import { isNotMade, isOfRecord, isOfRegistry } from '../record-fault.ts';
 import { spread } from './retry.ts';
 
-/** As reports show it; `svc.circuit.state` is its position in this list. */
-export const circuitStates = ['CLOSED', 'OPEN', 'HALF-OPEN'] as const;
-export type CircuitState = (typeof circuitStates)[number];
+export { type CircuitState, circuitStates };
 
 /** What an event learns when it asks for its way. */
 export type Admission = 'send' | 'probe' | 'refused';
