@@ -12,6 +12,9 @@ import { runReplay } from './outbox/replay.ts';
 import { runDdl, runMigrate, runTableCheck } from './outbox/tables.ts';
 import { repeated, withRecoveryOptions } from './recovery-options.ts';
 import { runBackup, runDlq } from './recovery-places.ts';
+import { runBreakerReset } from './running/breaker.ts';
+import { withProcess } from './running/find-process.ts';
+import { runStatus } from './running/status.ts';
 import { program } from './wrong-use.ts';
 
 const broker = ['--broker <host:port,...>', 'instead of svc.broker.bootstrap-servers'] as const;
@@ -35,10 +38,12 @@ export function commandTree(): Command {
       `
 Examples:
   ${program} check --online            may the application start here?
+  ${program} status                    do events flow?
   ${program} dlq list --since 2h       what did not reach its topic, and why
   ${program} outbox --help             the commands of the outbox`,
     );
   addCheck(svc);
+  addRunning(svc);
   addRecovery(svc);
   addOutbox(svc);
   addRelay(svc);
@@ -69,7 +74,7 @@ const group = (svc: Command, name: string): Command => svc.command(name).helpCom
 function addCheck(svc: Command): void {
   const check = svc
     .command('check')
-    .summary('which targets can be captured; with --online, what services allow')
+    .summary('which targets can be captured; --online: what services allow')
     .description('Reports which publish targets of svc.config.* can be patched.')
     .argument('[command...]', 'behind --: how the application is started')
     .usage('[options] [-- node <file>]')
@@ -87,6 +92,20 @@ which is compiled from the one that a target names.`,
   does(check, (options, ...command) => runCheck(options, command));
 }
 
+function addRunning(svc: Command): void {
+  const status = withProcess(
+    svc.command('status').description('a running process: rates, backlog, breakers, health'),
+  ).option('--once', 'once, over one second, and not until Ctrl-C');
+  does(status, runStatus);
+  const reset = withProcess(
+    group(svc, 'breaker')
+      .description('the circuit breakers of a running process: reset')
+      .command('reset')
+      .description('close the circuit breakers of a running process'),
+  ).option('--dry-run', 'show how they are, and change nothing');
+  does(reset, runBreakerReset);
+}
+
 function addRecovery(svc: Command): void {
   const toTopics = 'send them to the topics they were meant for';
   const dlq = group(svc, 'dlq').description('dead letters: list, recover');
@@ -102,9 +121,7 @@ function addRecovery(svc: Command): void {
       );
     does(command, (options) => runDlq(options, action === 'list' ? 'list' : 'send'));
   }
-  const backup = group(svc, 'backup').description(
-    'events in the local backup or in the bucket: list, restore',
-  );
+  const backup = group(svc, 'backup').description('events in the backup, local or in S3: list, restore');
   for (const [action, text] of [
     ['list', 'list the events in the local backup, with --s3 in the bucket'],
     ['restore', toTopics],
@@ -211,7 +228,7 @@ Ctrl-C ends after the batch under way, and says what was done.`,
 function addRelay(svc: Command): void {
   const relay = svc
     .command('relay')
-    .description('send the events of the outbox without the application, until stopped')
+    .description('send the events of the outbox without the application')
     .option(...broker)
     .addHelpText(
       'after',
