@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { makeDashboard } from '../../scripts/dashboard.ts';
 import { plainApp } from '../e2e/support/apps.ts';
 import { type RunningApp, startApp } from '../e2e/support/start-app.ts';
 import { configOf } from '../e2e/support/topic-config.ts';
@@ -110,6 +111,20 @@ requiring(['prometheus', 'own-kafka'], 'alerts, in a Prometheus whose minute is 
         10_000,
         async () => series,
       );
+  });
+
+  it('answers every question of the dashboard', async () => {
+    const queries = makeDashboard().panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+    assert.ok(queries.length > 30);
+    for (const expr of queries) {
+      const asked = expr.replaceAll(/\$(job|instance)/g, '.*').replaceAll('$__rate_interval', '5s');
+      assert.ok(!asked.includes('$'), asked);
+      await until(
+        async () => (await prometheus.query(asked)).length > 0,
+        10_000,
+        async () => asked,
+      );
+    }
   });
 
   it('none fires while three processes are started anew, one after the other', async () => {
