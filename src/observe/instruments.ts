@@ -1,4 +1,4 @@
-import type { Attributes, DurationInstrument, ObservedInstrument } from './metrics.ts';
+import type { Attributes, DurationInstrument, Observe, ObservedInstrument } from './metrics.ts';
 import { type EventTypeCounts, sendFailureKinds } from './outcomes.ts';
 
 export const publishDuration: DurationInstrument = {
@@ -11,6 +11,11 @@ export const publishDuration: DurationInstrument = {
 };
 
 const none: Attributes = {};
+
+/** What is not known has no series. */
+const known = (value: number | null | undefined, observe: Observe): void => {
+  if (value !== null && value !== undefined) observe(value, none);
+};
 
 /** Every instrument of svc but the duration. `docs/metrics.md` shows the same list (tested). */
 export const observedInstruments: readonly ObservedInstrument[] = [
@@ -176,10 +181,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     unit: '{event}',
     description: 'Events in the outbox that wait to be sent.',
     attributeKeys: [],
-    read: ({ outbox }, observe) => {
-      const pending = outbox?.pending() ?? null;
-      if (pending !== null) observe(pending, none);
-    },
+    read: ({ outbox }, observe) => known(outbox?.pending(), observe),
   },
   {
     name: 'svc.outbox.oldest_pending.age.seconds',
@@ -190,8 +192,14 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     attributeKeys: [],
     read: ({ outbox }, observe) => {
       const ageMs = outbox?.oldestPendingMs() ?? (outbox?.pending() === 0 ? 0 : null);
-      if (ageMs !== null) observe(ageMs / 1_000, none);
+      known(ageMs === null ? null : ageMs / 1_000, observe);
     },
+  },
+  {
+    ...{ name: 'svc.outbox.failed', prometheusName: 'svc_outbox_failed', kind: 'gauge', unit: '{event}' },
+    description: 'Events in the outbox that were given up: FAILED, until somebody retries or discards them.',
+    attributeKeys: [],
+    read: ({ outbox }, observe) => known(outbox?.failed(), observe),
   },
   {
     name: 'svc.outbox.processed',

@@ -48,6 +48,8 @@ export interface OutboxState {
   pending(): number | null;
   /** Age of the oldest of them, in milliseconds. */
   oldestPendingMs(): number | null;
+  /** FAILED rows: nothing sends them until somebody acts. */
+  failed(): number | null;
   /** Events of transactions whose COMMIT had no answer, or was out of sight. */
   unconfirmed(): number;
   /** As {@link MetricSources.circuit}; `null` where no relay runs in this process. */

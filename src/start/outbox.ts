@@ -122,6 +122,7 @@ export function startOutbox(
     state: outboxState({
       relay: () => relay?.state(),
       oldestPendingMs: managed.oldestPendingMs,
+      failed: managed.failed,
       unconfirmed: () => unconfirmed,
     }),
     isUnfinished: () => writing.size > 0 || (relay?.isUnfinished() ?? false),

@@ -27,6 +27,7 @@ export function filledSources(): MetricSources {
   const outbox: OutboxState = {
     pending: () => 12,
     oldestPendingMs: () => 1_500,
+    failed: () => 3,
     unconfirmed: () => 1,
     circuit: () => 2,
   };

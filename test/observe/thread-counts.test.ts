@@ -16,7 +16,7 @@ const numbers = (text: string): Map<string, number> =>
   );
 
 describe('counts of worker threads', () => {
-  const state = /^svc_(circuit_state|worker_id|capture_targets|outbox_pending|outbox_oldest)/;
+  const state = /^svc_(circuit_state|worker_id|capture_targets|outbox_pending|outbox_oldest|outbox_failed)/;
 
   it('change nothing where there are none', async () => {
     const own = filledSources();

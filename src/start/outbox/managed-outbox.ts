@@ -22,6 +22,8 @@ export interface ManagedOutbox extends OutboxControls {
   health(): Promise<OutboxHealth>;
   /** Age of the oldest event that waits, as last asked for; `null`: not known. */
   oldestPendingMs(): number | null;
+  /** FAILED rows, as last counted; `null`: not known. */
+  failed(): number | null;
   /** Rows wait, and the relay of this process does nothing about it. Never rejects, and answers within half a second. */
   standsStill(): Promise<boolean>;
   /** Ends a replay that runs. */
@@ -76,6 +78,7 @@ export function manageOutbox(
     },
     health: health.ask,
     oldestPendingMs: health.oldestPendingMs,
+    failed: health.failed,
     close: () => void replay.started()?.then((running) => running.stop()),
   };
 }

@@ -49,6 +49,8 @@ export function createOutboxHealth({
   /** Rows wait, and the relay of this process does nothing about it. As quick as `ask`. */
   standsStill(): Promise<boolean>;
   oldestPendingMs(): number | null;
+  /** FAILED rows, as last counted. */
+  failed(): number | null;
 } {
   let last: Found | undefined;
   let nextAtMs = Number.NEGATIVE_INFINITY;
@@ -130,6 +132,10 @@ export function createOutboxHealth({
     oldestPendingMs() {
       void refresh();
       return oldestPendingMs();
+    },
+    failed() {
+      void refresh();
+      return last?.failed ?? null;
     },
   };
 }

@@ -6,14 +6,16 @@ export interface StateParts {
   /** `undefined`: no relay runs here. */
   readonly relay: () => RelayState | undefined;
   readonly oldestPendingMs: () => number | null;
+  readonly failed: () => number | null;
   readonly unconfirmed: () => number;
 }
 
 /** What the metrics read of an outbox. */
-export function outboxState({ relay, oldestPendingMs, unconfirmed }: StateParts): OutboxState {
+export function outboxState({ relay, oldestPendingMs, failed, unconfirmed }: StateParts): OutboxState {
   return {
     pending: () => relay()?.pending ?? null,
     oldestPendingMs,
+    failed,
     unconfirmed,
     circuit() {
       const state = relay();

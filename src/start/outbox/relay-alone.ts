@@ -69,6 +69,7 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
       outboxState({
         relay: () => relay?.state(),
         oldestPendingMs: outbox.oldestPendingMs,
+        failed: outbox.failed,
         unconfirmed: () => 0,
       }),
     ),

@@ -48,6 +48,7 @@ describe('the text of /metrics', () => {
     'svc_circuit_state{breaker="outbox"}': '2',
     svc_outbox_pending: '12',
     svc_outbox_oldest_pending_age_seconds: '1.5',
+    svc_outbox_failed: '3',
     'svc_outbox_processed_total{eventType="ORDER_CREATED",outcome="published"}': '40',
     'svc_outbox_processed_total{eventType="ORDER_CREATED",outcome="failed"}': '2',
     'svc_outbox_processed_total{eventType="ORDER_CANCELLED",outcome="failed"}': '0',
@@ -98,25 +99,32 @@ describe('the text of /metrics', () => {
   const outboxLines = async (outbox: Partial<OutboxState>): Promise<string[]> => {
     const { outbox: whole, ...sources } = filledSources();
     const text = await textOf({ ...sources, outbox: { ...(whole as OutboxState), ...outbox } });
-    return text.split('\n').filter((line) => /^svc_(outbox_(pending|oldest)|circuit)/.test(line));
+    return text.split('\n').filter((line) => /^svc_(outbox_(pending|oldest|failed)|circuit)/.test(line));
   };
 
   it('an outbox that waits for nothing has an age of 0, and one that nobody can ask has none', async () => {
     const broker = 'svc_circuit_state{breaker="broker"} 0';
     const of = (pending: number | null, oldest: number | null) =>
-      outboxLines({ pending: () => pending, oldestPendingMs: () => oldest, circuit: () => null });
+      outboxLines({
+        pending: () => pending,
+        oldestPendingMs: () => oldest,
+        failed: () => pending,
+        circuit: () => null,
+      });
     assert.deepEqual(await of(0, null), [
       broker,
       'svc_outbox_pending 0',
       'svc_outbox_oldest_pending_age_seconds 0',
+      'svc_outbox_failed 0',
     ]);
     assert.deepEqual(await of(1, 1), [
       broker,
       'svc_outbox_pending 1',
       'svc_outbox_oldest_pending_age_seconds 0.001',
+      'svc_outbox_failed 1',
     ]);
     assert.deepEqual(await of(null, null), [broker]);
-    assert.deepEqual(await of(3, null), [broker, 'svc_outbox_pending 3']);
+    assert.deepEqual(await of(3, null), [broker, 'svc_outbox_pending 3', 'svc_outbox_failed 3']);
   });
 
   it('says what it said when svc wrote it itself, with every event type that a text could stumble over', async () => {

@@ -43,6 +43,7 @@ describe('health of the outbox', () => {
     assert.deepEqual(await health.ask(), { ...found, oldestPendingMs: 700 });
     clock.tick(4_999);
     assert.deepEqual(await health.ask(), { ...found, oldestPendingMs: 5_699 });
+    assert.equal(health.failed(), 1);
     sinon.assert.calledOnce(countPending);
     clock.tick(1);
     await health.ask();
@@ -53,6 +54,7 @@ describe('health of the outbox', () => {
     const message = 'the outbox cannot reach PostgreSQL at db:5432';
     countPending.rejects(new Error(message));
     const outbox = { status: 'DOWN', ...noRelay, ...unknown, error: message };
+    assert.equal(healthOf().failed(), null);
     assert.deepEqual(await healthOf().ask(), outbox);
     const known = { brokerProducerInitialized: true, topic: 't', dlqTopic: null };
     const broker = { clusterId: 'c', nodeCount: 1 };
