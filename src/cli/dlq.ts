@@ -1,3 +1,4 @@
+import { recoveryGroup } from '../start/tiers/dlq-waiting.ts';
 import { runRecoveryCommand } from './recovery-command.ts';
 import { parseRecoveryOptions, WrongUse } from './recovery-options.ts';
 
@@ -9,6 +10,6 @@ export async function runDlq([command, ...args]: readonly string[]): Promise<num
     const topic = options.own['dlq-topic'] ?? broker.dlqTopic;
     if (topic === undefined)
       throw new WrongUse('no dead letter topic: set svc.broker.dlq-topic, or give --dlq-topic');
-    return { kind: 'dlq', topic, group: options.own.group ?? 'svc-dlq-recovery' };
+    return { kind: 'dlq', topic, group: options.own.group ?? recoveryGroup };
   });
 }

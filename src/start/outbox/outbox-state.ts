@@ -1,3 +1,4 @@
+import { systemClock } from '../../ground/clock.ts';
 import type { OutboxState } from '../../observe/metrics.ts';
 import type { Relay, RelayState } from '../../outbox/relay/relay.ts';
 import { type Breaker, circuitStates } from '../../publish/main/breaker.ts';
@@ -14,6 +15,10 @@ export function outboxState({ relay, oldestPendingMs, unconfirmed }: StateParts)
   return {
     pending: () => relay()?.pending ?? null,
     oldestPendingMs,
+    lastRelayedMs() {
+      const agoMs = relay()?.timeSinceLastSuccessMs ?? null;
+      return agoMs === null ? null : systemClock.now() - agoMs;
+    },
     unconfirmed,
     circuit() {
       const state = relay();

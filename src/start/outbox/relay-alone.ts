@@ -135,6 +135,7 @@ function sourcesOf(
     worker: () => undefined,
     captureTargets: () => [],
     lastPublishedMs: () => null,
+    dlqWaiting: () => null,
     recentDlqEvents: () => [],
     outbox,
   };
