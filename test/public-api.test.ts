@@ -244,10 +244,22 @@ describe('what the built package loads', () => {
       );
     });
     const notices = readFileSync(join(root, 'dist', 'THIRD-PARTY-NOTICES.txt'), 'utf8');
-    const named = [...notices.matchAll(/^(\S+) \d\S* \(Apache-2\.0\), by \S/gm)].map(([, name]) => name);
+    const named = [...notices.matchAll(/^(\S+) \d\S* \((?:Apache-2\.0|MIT)\), by \S/gm)].map(
+      ([, name]) => name,
+    );
     assert.ok(packages.includes('@opentelemetry/exporter-prometheus'));
     assert.deepEqual([...new Set(named)].sort(), [...new Set(packages)].sort());
     assert.match(notices, /Apache License\s+Version 2\.0/);
+  });
+
+  it('has the parser of the command line in the command line alone', () => {
+    const files = readdirSync(join(root, 'dist'), { recursive: true, encoding: 'utf8' });
+    const having = files.filter(
+      (file) =>
+        /\.[cm]js$/.test(file) &&
+        readFileSync(join(root, 'dist', file), 'utf8').includes('node_modules/commander/'),
+    );
+    assert.deepEqual(having, ['cli.cjs']);
   });
 
   it('has a file for each part that is loaded later', () => {

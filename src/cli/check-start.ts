@@ -4,8 +4,7 @@ import { isFile } from '../ground/files/folders.ts';
 import { nearestManifest } from '../ground/files/manifest.ts';
 import { printable } from '../observe/printable.ts';
 import { inspectStart, type StartReport } from '../start/commands/inspect-targets.ts';
-import { program } from './help.ts';
-import { WrongUse } from './recovery-options.ts';
+import { program, WrongUse } from './wrong-use.ts';
 
 /** As `svc check --json` shows it: the start that was looked at, and what it loads. */
 export interface StartCheck extends Partial<StartReport> {

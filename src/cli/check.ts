@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import { formatReport } from '../capture/report.ts';
 import { type DeclaredFunction, type DeclaredRule, findDeclared } from '../capture/source/find/declared.ts';
 import { formatProblem, type Problem } from '../config/check/problem.ts';
@@ -10,30 +9,17 @@ import { inspectDrivers } from '../start/commands/inspect-drivers.ts';
 import { inspectTargets } from '../start/commands/inspect-targets.ts';
 import { checkOnline, formatOnline } from './check-online.ts';
 import { checkStart, formatStart, isStartWell } from './check-start.ts';
-import { settingsInCode } from './help.ts';
 import { sayUnguarded } from './outbox/tables.ts';
-import { WrongUse } from './recovery-options.ts';
+import { settingsInCode } from './wrong-use.ts';
 
-interface CheckOptions {
-  readonly config?: string | undefined;
-  readonly json?: boolean | undefined;
-  readonly online?: boolean | undefined;
+export interface CheckOptions {
+  readonly config?: string;
+  readonly json?: true;
+  readonly online?: true;
 }
 
 /** `svc check`: the patch report, without starting the application; with `--online` what the services that it uses would let it do. */
-export async function runCheck(args: readonly string[]): Promise<number> {
-  let options: CheckOptions;
-  let command: readonly string[];
-  try {
-    const own = args.includes('--') ? args.indexOf('--') : args.length;
-    command = args.slice(own + 1);
-    options = parseArgs({
-      args: args.slice(0, own),
-      options: { config: { type: 'string' }, json: { type: 'boolean' }, online: { type: 'boolean' } },
-    }).values;
-  } catch (error) {
-    throw new WrongUse((error as Error).message);
-  }
+export async function runCheck(options: CheckOptions, command: readonly string[]): Promise<number> {
   const {
     config,
     problems: ofConfig,
@@ -60,8 +46,8 @@ export async function runCheck(args: readonly string[]): Promise<number> {
     problems.length > 0 ||
     !isStartWell(start);
 
-  const online = options.online === true ? () => checkOnline(config, ofConfig) : undefined;
-  if (options.json === true) {
+  const online = options.online ? () => checkOnline(config, ofConfig) : undefined;
+  if (options.json) {
     const answer = await online?.();
     const isWell = !failed && answer?.ok !== false;
     const document = {

@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import { formatProblem } from '../config/check/problem.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
@@ -12,7 +11,7 @@ import { parseRulePath } from '../ground/pii-rule.ts';
 import { printable, printableJson } from '../observe/printable.ts';
 import { encryptedFields, openDecryption } from '../start/commands/decryption.ts';
 import { type InputDocument, readDocuments } from './read-documents.ts';
-import { WrongUse } from './recovery-options.ts';
+import { WrongUse } from './wrong-use.ts';
 
 interface Failure {
   readonly line: number;
@@ -36,51 +35,31 @@ interface Counts {
 }
 
 interface Options {
-  readonly config?: string | undefined;
-  readonly 'keys-file'?: string | undefined;
-  readonly 'key-id'?: string[] | undefined;
-  readonly field?: string[] | undefined;
-  readonly 'any-field'?: boolean | undefined;
-  readonly json?: boolean | undefined;
+  readonly config?: string;
+  readonly keysFile?: string;
+  readonly keyId?: readonly string[];
+  readonly field?: readonly string[];
+  readonly anyField?: true;
+  readonly json?: true;
 }
 
 /** `svc decrypt [file]`: envelopes with their encrypted fields readable, on standard output; what fails, on standard error. */
-export async function runDecrypt(args: readonly string[]): Promise<number> {
-  let options: Options;
-  let files: string[];
-  try {
-    const parsed = parseArgs({
-      args: [...args],
-      options: {
-        config: { type: 'string' },
-        'keys-file': { type: 'string' },
-        'key-id': { type: 'string', multiple: true },
-        field: { type: 'string', multiple: true },
-        'any-field': { type: 'boolean' },
-        json: { type: 'boolean' },
-      },
-      allowPositionals: true,
-    });
-    [options, files] = [parsed.values, parsed.positionals];
-    if (files.length > 1) throw new Error('decrypt takes one file');
-  } catch (error) {
-    throw new WrongUse((error as Error).message);
-  }
+export async function runDecrypt(options: Options, file: string | undefined): Promise<number> {
   // A closed pipe (`| head`) ends the command.
   process.stdout.once('error', () => process.exit(1));
 
   const counts: Counts = { records: 0, decrypted: 0, failed: 0 };
-  const output = options.json === true ? oneDocument() : lines();
+  const output = options.json ? oneDocument() : lines();
   try {
     const config = configOf(options);
     const fields = fieldsOf(options, config);
     const keys = openKeys(options, config);
-    for await (const document of readDocuments(files[0]))
+    for await (const document of readDocuments(file))
       await decryptOne(document, keys, fields, counts, output);
     await keys.close();
   } catch (error) {
     if (error instanceof WrongUse) throw error;
-    complain(describe(error, files[0]));
+    complain(describe(error, file));
     return 1;
   }
   output.end(counts);
@@ -88,26 +67,23 @@ export async function runDecrypt(args: readonly string[]): Promise<number> {
 }
 
 /** A keys file alone is enough, so that events can be read on a machine without the application. */
-function configOf({ config: file, 'keys-file': keysFile }: Options): Config | undefined {
+function configOf({ config: file, keysFile }: Options): Config | undefined {
   return keysFile !== undefined && file === undefined ? undefined : loadKeys(file);
 }
 
 /** Keys of the file, of the environment and of the configuration: each opens what it made. */
-function openKeys(
-  { 'keys-file': keysFile, 'key-id': keyIds = [] }: Options,
-  config: Config | undefined,
-): DecryptionKeys {
+function openKeys({ keysFile, keyId: keyIds = [] }: Options, config: Config | undefined): DecryptionKeys {
   const keys = keysFile === undefined ? [] : readKeysFile(keysFile);
   return openDecryption({ config, keys, defaultKey: process.env.PII_ENCRYPTION_KEY, keyIds });
 }
 
 /** Format v0 opens where the caller says so, else where the rules of the configuration encrypt. */
-function fieldsOf({ field, 'any-field': anyField }: Options, config: Config | undefined): DecryptOptions {
+function fieldsOf({ field, anyField }: Options, config: Config | undefined): DecryptOptions {
   for (const path of field ?? []) {
     const steps = parseRulePath(path);
     if (typeof steps === 'string') throw new WrongUse(`--field ${steps}`);
   }
-  if (anyField === true) return { only: field, v0: 'anywhere' };
+  if (anyField) return { only: field, v0: 'anywhere' };
   return field === undefined ? { v0: config && encryptedFields(config) } : { only: field };
 }
 

@@ -1,41 +1,45 @@
-// cli/: the commands of `svc`, one file each.
+// cli/: the commands of `svc`, one file each; commands.ts names them all.
 
-import { version } from '../ground/version.ts';
-import { runBackup } from './backup.ts';
-import { runCheck } from './check.ts';
-import { runDecrypt } from './decrypt.ts';
-import { runDlq } from './dlq.ts';
-import { helpOf, program, subcommandsOf } from './help.ts';
-import { runOutbox } from './outbox/outbox.ts';
-import { runRelayCommand } from './outbox/relay.ts';
-import { WrongUse } from './recovery-options.ts';
+import { type Command, CommanderError } from 'commander';
+import { commandTree } from './commands.ts';
+import { WrongUse } from './wrong-use.ts';
 
 /** Exit codes: 0 all is well, 1 the command found a problem, 2 it was called wrongly. */
-async function main(args: readonly string[]): Promise<number> {
-  const [command] = args;
-  // Behind `--` stands another command.
-  const own = args.includes('--') ? args.slice(0, args.indexOf('--')) : args;
-  if (own.includes('--version') || own.includes('-v')) return say(`${version}\n`);
-  if (command === undefined || own.includes('--help') || own.includes('-h')) return say(helpOf(own));
-  if (command === 'check') return runCheck(args.slice(1));
-  if (command === 'dlq') return runDlq(args.slice(1));
-  if (command === 'backup') return runBackup(args.slice(1));
-  if (command === 'outbox') return runOutbox(args.slice(1));
-  if (command === 'relay') return runRelayCommand(args.slice(1));
-  if (command === 'decrypt') return runDecrypt(args.slice(1));
-  process.stderr.write(`svc: unknown command "${command}"; see ${program} --help\n`);
-  return 2;
+async function main(args: readonly string[]): Promise<void> {
+  const svc = commandTree();
+  try {
+    await svc.parseAsync(args.length === 0 ? ['--help'] : args, { from: 'user' });
+  } catch (error) {
+    if (error instanceof CommanderError && error.exitCode === 0) {
+      process.exitCode = 0;
+      return;
+    }
+    const isWrongUse = error instanceof WrongUse || error instanceof CommanderError;
+    if (!isWrongUse) throw error;
+    process.exitCode = 2;
+    const command = commandIn(svc, args);
+    process.stderr.write(`svc: ${reasonOf(error, command)}; see ${nameOf(command)} --help\n`);
+  }
 }
 
-/** Of the command that was meant, with a space behind it. */
-function nameIn([command = '', sub = '']: readonly string[]): string {
-  if (subcommandsOf(command).includes(sub)) return `${command} ${sub} `;
-  return `${command} `;
+/** The one that was meant, as far as there is one. */
+function commandIn(command: Command, [name, ...rest]: readonly string[]): Command {
+  const inside = command.commands.find((each) => each.name() === name);
+  return inside === undefined ? command : commandIn(inside, rest);
 }
 
-function say(text: string): number {
-  process.stdout.write(text);
-  return 0;
+function nameOf(command: Command): string {
+  return command.parent === null ? command.name() : `${nameOf(command.parent)} ${command.name()}`;
+}
+
+/** "error: unknown option '--jsn'\n(Did you mean --json?)" in one line. */
+function reasonOf({ message }: Error, command: Command): string {
+  if (message !== '(outputHelp)')
+    return message
+      .replace(/^error: /, '')
+      .replace(/\.$/, '')
+      .replaceAll('\n', ' ');
+  return `${command.name()} takes ${command.commands.map((each) => each.name()).join(', ')}`;
 }
 
 // Whoever reads the output has seen enough (`svc backup list | head`).
@@ -46,13 +50,4 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 
 // Until the command has ended: a process that runs out of work before has not done it.
 process.exitCode = 1;
-main(process.argv.slice(2)).then(
-  (code) => {
-    process.exitCode = code;
-  },
-  (error: unknown) => {
-    if (!(error instanceof WrongUse)) throw error;
-    process.stderr.write(`svc: ${error.message}; see ${program} ${nameIn(process.argv.slice(2))}--help\n`);
-    process.exitCode = 2;
-  },
-);
+void main(process.argv.slice(2));

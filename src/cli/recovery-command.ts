@@ -5,9 +5,10 @@ import { printable, printableJson } from '../observe/printable.ts';
 import { type RecoveryPlace, runRecovery } from '../start/commands/recovery.ts';
 import { createListing } from './listing.ts';
 import { recoveryConfig } from './recovery-config.ts';
-import { type RecoveryOptions, WrongUse } from './recovery-options.ts';
+import { acceptOf, type RecoveryOptions } from './recovery-options.ts';
 import { createProgressBar, onRequest, summaryLines, summaryOf } from './recovery-output.ts';
 import { createTopicRefusal } from './written-topics.ts';
+import { WrongUse } from './wrong-use.ts';
 
 export type Action = 'list' | 'send';
 
@@ -29,16 +30,17 @@ export async function runRecoveryCommand(
   action: Action,
   placeOf: (config: Config) => RecoveryPlace,
 ): Promise<number> {
+  const accept = acceptOf(options);
   const { config, checkBroker } = recoveryConfig(options);
   if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
   const place = placeOf(config);
   const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
-  const isSending = action === 'send' && !options.isDryRun;
-  const isListing = action === 'list' || options.isDryRun;
+  const isSending = action === 'send' && options.dryRun !== true;
+  const isListing = action === 'list' || options.dryRun === true;
   if (isSending || place.kind === 'dlq') checkBroker();
   const refusalOf = createTopicRefusal(
     config,
-    [...options.topics, options.to],
+    [...(options.topic ?? []), options.to],
     [config.broker.dlqTopic, place.kind === 'dlq' ? place.topic : undefined],
   );
   const bar = createProgressBar(process.stderr);
@@ -52,7 +54,7 @@ export async function runRecoveryCommand(
   process.once('SIGINT', stop);
   process.once('SIGTERM', stop);
   const listing = isListing
-    ? createListing({ isJson: options.isJson, isSorted: place.kind === 'dlq' }, (text) =>
+    ? createListing({ isJson: options.json === true, isSorted: place.kind === 'dlq' }, (text) =>
         process.stdout.write(text),
       )
     : undefined;
@@ -60,10 +62,10 @@ export async function runRecoveryCommand(
     const result = await runRecovery(config, logger, {
       place,
       isSending,
-      accept: options.accept,
+      accept,
       fallbackTopic: options.to,
       refusalOf: action === 'send' ? refusalOf : undefined,
-      ratePerSecond: options.ratePerSecond,
+      ratePerSecond: options.rate ?? 0,
       isStopped: () => isStopped,
       onProgress: (report, total) => {
         if (isSending) bar.show(report, total);
@@ -72,7 +74,7 @@ export async function runRecoveryCommand(
     });
     bar.end();
     const events = listing?.end();
-    if (options.isJson) {
+    if (options.json) {
       const document = { dryRun: !isSending, ...summaryOf(result), ...(events !== undefined && { events }) };
       process.stdout.write(`${printableJson(document, 2)}\n`);
     } else process.stderr.write(summaryLines(result, isSending));

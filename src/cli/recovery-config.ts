@@ -2,8 +2,7 @@ import { formatProblem, type Problem } from '../config/check/problem.ts';
 import type { Config } from '../config/config.ts';
 import { type LoadedConfig, loadConfig } from '../config/read/load.ts';
 import { optionNamed, targetsName } from '../config/schema/schema.ts';
-import { settingsInCode } from './help.ts';
-import { type RecoveryOptions, WrongUse } from './recovery-options.ts';
+import { settingsInCode, WrongUse } from './wrong-use.ts';
 
 /** The configuration of the application, with the brokers of the command line. Without a file, the command line is enough. */
 export interface RecoveryConfig {
@@ -21,7 +20,10 @@ export interface RecoveryConfig {
 export function recoveryConfig({
   config: file,
   broker,
-}: Pick<RecoveryOptions, 'config' | 'broker'>): RecoveryConfig {
+}: {
+  readonly config?: string | undefined;
+  readonly broker?: string | undefined;
+}): RecoveryConfig {
   const own = loadConfig({ file });
   const loaded = broker === undefined ? own : loadConfig({ file, code: withBroker(broker, own.config) });
   const wrong = loaded.problems.filter(isInTheWay);

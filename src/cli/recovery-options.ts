@@ -1,85 +1,78 @@
-import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
+import type { Command } from 'commander';
 import { parsePast } from '../ground/instant.ts';
 import type { StoredEvent } from '../start/commands/recovery.ts';
+import { WrongUse } from './wrong-use.ts';
 
-/** What `svc dlq` and `svc backup` understand, beside the options of their own. */
-export const recoveryOptions = {
-  config: { type: 'string' },
-  broker: { type: 'string' },
-  type: { type: 'string', multiple: true },
-  topic: { type: 'string', multiple: true },
-  since: { type: 'string' },
-  until: { type: 'string' },
-  to: { type: 'string' },
-  rate: { type: 'string' },
-  'dry-run': { type: 'boolean' },
-  json: { type: 'boolean' },
-} as const satisfies ParseArgsOptionsConfig;
-
+/** What `svc dlq` and `svc backup` are given. */
 export interface RecoveryOptions {
-  readonly config: string | undefined;
-  readonly broker: string | undefined;
-  readonly to: string | undefined;
+  readonly config?: string;
+  readonly broker?: string;
+  readonly type?: readonly string[];
   /** Only events that are meant for these. */
-  readonly topics: readonly string[];
-  readonly ratePerSecond: number;
-  readonly isDryRun: boolean;
-  readonly isJson: boolean;
-  readonly accept: (event: StoredEvent) => boolean;
-  /** Of the command's own options. */
-  readonly own: Readonly<Record<string, string | undefined>>;
+  readonly topic?: readonly string[];
+  readonly since?: number;
+  readonly until?: number;
+  readonly to?: string;
+  /** Events a second; default: no limit. */
+  readonly rate?: number;
+  readonly dryRun?: true;
+  readonly json?: true;
+  readonly dlqTopic?: string;
+  readonly group?: string;
+  readonly dir?: string;
+  readonly file?: string;
+  readonly s3?: true;
 }
 
-/** Somebody called the command wrongly: exit code 2. */
-export class WrongUse extends Error {}
+/** What both understand. */
+export function withRecoveryOptions(command: Command): Command {
+  return command
+    .option('--type <event type>', 'only these; may be given several times', repeated)
+    .option('--topic <topic>', 'only events meant for this topic; may be given several times', repeated)
+    .option('--since <time>', sinceText, timeOf('since'))
+    .option('--until <time>', 'only events stored before', timeOf('until'))
+    .option('--to <topic>', 'where events go whose own topic is not known')
+    .option('--rate <number>', 'events a second (default: as fast as the broker takes them)', rateOf)
+    .option('--dry-run', 'list what would be sent, send nothing')
+    .option('--broker <host:port,...>', 'instead of svc.broker.bootstrap-servers');
+}
+
+export const sinceText = 'only events stored from then on: 2026-03-04T10:00:00Z, or 90m for that long ago';
 
 /** @throws WrongUse */
-export function parseRecoveryOptions(args: readonly string[], ownNames: readonly string[]): RecoveryOptions {
-  const own = Object.fromEntries(ownNames.map((name) => [name, { type: 'string' as const }]));
-  let values: Record<string, unknown>;
-  try {
-    values = parseArgs({ args: [...args], options: { ...recoveryOptions, ...own } }).values;
-  } catch (error) {
-    throw new WrongUse((error as Error).message);
-  }
-  const text = (name: string): string | undefined => values[name] as string | undefined;
-  const since = timeOf('since', text('since'));
-  const until = timeOf('until', text('until'));
+export function acceptOf({
+  type,
+  topic: topics,
+  since,
+  until,
+}: RecoveryOptions): (event: StoredEvent) => boolean {
   if (since !== undefined && until !== undefined && since >= until)
     throw new WrongUse('--since is not before --until');
-  const types = values.type as string[] | undefined;
-  const topics = values.topic as string[] | undefined;
-  return {
-    config: text('config'),
-    broker: text('broker'),
-    to: text('to'),
-    topics: topics ?? [],
-    ratePerSecond: rateOf(text('rate')),
-    isDryRun: values['dry-run'] === true,
-    isJson: values.json === true,
-    accept: ({ eventType, topic, storedAt }) =>
-      (types === undefined || types.includes(eventType)) &&
-      (topics === undefined || (topic !== undefined && topics.includes(topic))) &&
-      (since === undefined || storedAt >= since) &&
-      (until === undefined || storedAt < until),
-    own: Object.fromEntries(ownNames.map((name) => [name, text(name)])),
-  };
+  return ({ eventType, topic, storedAt }) =>
+    (type === undefined || type.includes(eventType)) &&
+    (topics === undefined || (topic !== undefined && topics.includes(topic))) &&
+    (since === undefined || storedAt >= since) &&
+    (until === undefined || storedAt < until);
 }
 
-/** A time, or `90m`: that long ago. */
-export function timeOf(name: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  const time = parsePast(text, Date.now());
-  if (time === undefined) {
+/** Of an option that may be given several times. */
+export const repeated = (text: string, before: readonly string[] = []): readonly string[] => [
+  ...before,
+  text,
+];
+
+/** Of an option that takes a time, or `90m`: that long ago. */
+export function timeOf(name: string): (text: string) => number {
+  return (text) => {
+    const time = parsePast(text, Date.now());
+    if (time !== undefined) return time;
     throw new WrongUse(
       `--${name} takes a time such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d`,
     );
-  }
-  return time;
+  };
 }
 
-function rateOf(text: string | undefined): number {
-  if (text === undefined) return 0;
+function rateOf(text: string): number {
   const rate = Number(text);
   if (!Number.isInteger(rate) || rate < 1)
     throw new WrongUse('--rate takes events a second, an integer from 1');

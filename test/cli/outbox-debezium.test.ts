@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { runDebezium } from '../../src/cli/outbox/debezium.ts';
+import { commandTree } from '../../src/cli/commands.ts';
 import { passwordReference } from '../../src/cli/outbox/password-reference.ts';
-import { WrongUse } from '../../src/cli/recovery-options.ts';
+import { WrongUse } from '../../src/cli/wrong-use.ts';
 import { type CommandEnd, runSvc } from '../support/run-svc.ts';
 
 describe('svc outbox debezium', function () {
@@ -116,10 +116,13 @@ describe('svc outbox debezium', function () {
   ] as const)
     it(`refuses ${title}`, async () => {
       const file = writeConfig({ datasource: { url } });
-      await assert.rejects(runDebezium(['--config', file, ...args]), (error: Error) => {
-        assert.ok(error instanceof WrongUse);
-        assert.match(error.message, says);
-        return !error.message.includes('hidden');
-      });
+      await assert.rejects(
+        commandTree().parseAsync(['outbox', 'debezium', '--config', file, ...args], { from: 'user' }),
+        (error: Error) => {
+          assert.ok(error instanceof WrongUse);
+          assert.match(error.message, says);
+          return !error.message.includes('hidden');
+        },
+      );
     });
 });

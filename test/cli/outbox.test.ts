@@ -28,9 +28,12 @@ describe('svc outbox', function () {
 
   it('--help shows its commands, and of one of them its own options alone', async () => {
     const all = await svc('--help');
-    assert.match(all.stdout, /^Usage: npx --no svc outbox <command> \[options\]\n\nCommands\n {2}stats /);
+    assert.match(
+      all.stdout,
+      /^Usage: npx --no svc outbox \[options\] \[command\]\n[\s\S]*\nCommands:\n {2}stats /,
+    );
     const one = await svc('list', '-h');
-    assert.match(one.stdout, /^svc outbox list: .*\n\nUsage: npx --no svc outbox list \[options\]\n/);
+    assert.match(one.stdout, /^Usage: npx --no svc outbox list \[options\]\n\nlist events/);
     assert.match(one.stdout, /\n {2}--aggregate-id <id> /);
     assert.doesNotMatch(one.stdout, /--dialect|--dry-run|--online/);
     assert.deepEqual([all.code, one.code], [0, 0]);
@@ -202,15 +205,9 @@ describe('svc outbox', function () {
     [['list', '--since', '1h', '--before', '2h'], '--since is not before --before'],
     [['list', '--status', 'SENT'], '--status takes PENDING, PUBLISHED, FAILED'],
     [['list', '--limit', '0'], '--limit takes a number of events, an integer from 1'],
-    [['stats', '--type', 'X'], "Unknown option '--type'"],
-    [
-      ['drop'],
-      'svc outbox takes stats, list, replay, retry-failed, discard, ddl, migrate, check or debezium',
-    ],
-    [
-      ['toString'],
-      'svc outbox takes stats, list, replay, retry-failed, discard, ddl, migrate, check or debezium',
-    ],
+    [['stats', '--type', 'X'], "unknown option '--type'"],
+    [['drop'], "unknown command 'drop'; see npx --no svc outbox --help"],
+    [['toString'], "unknown command 'toString'; see npx --no svc outbox --help"],
     [['ddl', '--dialect', 'oracle'], '--dialect takes postgres, mysql or sqlite'],
     [['ddl', '--role', 'app=x'], 'SQLite has no roles: leave --role out'],
     [['ddl', '--from', '0'], '--from takes the version that the tables have'],

@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { recoveryConfig } from '../../src/cli/recovery-config.ts';
-import { parseRecoveryOptions, WrongUse } from '../../src/cli/recovery-options.ts';
+import { WrongUse } from '../../src/cli/wrong-use.ts';
+import { recoveryOptions } from './support/recovery-options.ts';
 
 describe('configuration of a recovery', () => {
   let folder: string;
@@ -20,7 +21,7 @@ describe('configuration of a recovery', () => {
   });
 
   const withFile = (text: string): void => writeFileSync(join(folder, 'svc.config.yaml'), text);
-  const read = (...args: string[]) => recoveryConfig(parseRecoveryOptions(args, []));
+  const read = (...args: string[]) => recoveryConfig(recoveryOptions(args));
   const wrongUse = (work: () => void, message: RegExp): void =>
     assert.throws(work, (error: Error) => {
       assert.ok(error instanceof WrongUse, error.stack);

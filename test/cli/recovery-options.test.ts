@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
-import { parseRecoveryOptions, WrongUse } from '../../src/cli/recovery-options.ts';
+import { acceptOf } from '../../src/cli/recovery-options.ts';
+import { WrongUse } from '../../src/cli/wrong-use.ts';
 import type { StoredEvent } from '../../src/start/commands/recovery.ts';
+import { recoveryOptions } from './support/recovery-options.ts';
 
 const stored = (storedAt: number): StoredEvent => ({
   place: '1.json',
@@ -15,7 +17,7 @@ const stored = (storedAt: number): StoredEvent => ({
 });
 
 const accepts = (args: string[], storedAt: number): boolean =>
-  parseRecoveryOptions(args, []).accept(stored(storedAt));
+  acceptOf(recoveryOptions(args))(stored(storedAt));
 
 describe('options of a recovery', () => {
   it('--since is from a time on, --until before it', () => {
@@ -48,21 +50,21 @@ describe('options of a recovery', () => {
     '-5m',
   ])
     it(`"${text}" is no time`, () => {
-      assert.throws(() => parseRecoveryOptions([`--since=${text}`], []), WrongUse);
+      assert.throws(() => recoveryOptions([`--since=${text}`]), WrongUse);
     });
 
   it('a time that ends before it begins is said, not answered with nothing', () => {
-    assert.throws(() => parseRecoveryOptions(['--since', '1h', '--until', '2h'], []), /not before --until/);
-    parseRecoveryOptions(['--since', '2h', '--until', '1h'], []);
+    assert.throws(() => acceptOf(recoveryOptions(['--since', '1h', '--until', '2h'])), /not before --until/);
+    acceptOf(recoveryOptions(['--since', '2h', '--until', '1h']));
   });
 
   for (const rate of ['0', '-1', '1.5', 'fast', 'Infinity', 'NaN', ''])
     it(`--rate ${rate} is refused`, () => {
-      assert.throws(() => parseRecoveryOptions([`--rate=${rate}`], []), /--rate takes events a second/);
+      assert.throws(() => recoveryOptions([`--rate=${rate}`]), /--rate takes events a second/);
     });
 
   it('--rate takes 1 and more', () => {
-    assert.equal(parseRecoveryOptions(['--rate', '1'], []).ratePerSecond, 1);
-    assert.equal(parseRecoveryOptions([], []).ratePerSecond, 0);
+    assert.equal(recoveryOptions(['--rate', '1']).rate, 1);
+    assert.equal(recoveryOptions([]).rate, undefined);
   });
 });

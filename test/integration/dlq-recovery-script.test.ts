@@ -80,7 +80,7 @@ describe('scripts/dlq-recovery.sh', function () {
     const { code, stderr } = await run(['--nonsense'], { SVC: bin });
     assert.deepEqual(
       [code, stderr],
-      [2, "svc: Unknown option '--nonsense'; see npx --no svc dlq recover --help\n"],
+      [2, "svc: unknown option '--nonsense'; see npx --no svc dlq recover --help\n"],
     );
   });
 

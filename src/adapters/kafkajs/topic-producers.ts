@@ -1,6 +1,6 @@
 import { systemClock } from '../../ground/clock.ts';
 import type { BrokerRecord, BrokerTraffic } from '../../publish/broker.ts';
-import { isNotMade } from '../../publish/record-fault.ts';
+import { isNotMade } from '../../publish/fault.ts';
 import { type Answer, createAnswerTimes } from '../kafka/answer-times.ts';
 import { ackNumbers, codecNumbers } from '../kafka/records/protocol-numbers.ts';
 import type { KafkajsClientOptions, OpenKafkajsClient } from './kafkajs-client.ts';

@@ -5,37 +5,37 @@ import { pagesOf } from '../../outbox/batches.ts';
 import type { OutboxStore, RowFilter } from '../../outbox/outbox-store.ts';
 import { useOutbox } from '../../start/outbox/use-outbox.ts';
 import { createColumns } from '../columns.ts';
-import { WrongUse } from '../recovery-options.ts';
 import { onRequest } from '../recovery-output.ts';
+import { WrongUse } from '../wrong-use.ts';
 import { outboxConfig } from './outbox-config.ts';
-import { type OutboxOptions, parseOutboxOptions } from './outbox-options.ts';
+import { filterOf, type OutboxOptions } from './outbox-options.ts';
 import { createCounter, eventsOf, rowColumns, rowDocument, rowHead } from './row-output.ts';
 import { sayStopping, stoppable } from './stoppable.ts';
 
 const listLimit = 1_000;
 
 /** `svc outbox list`. */
-export async function runList(args: readonly string[]): Promise<number> {
-  const options = parseOutboxOptions(args, { hasFilters: true });
-  return listRows(options, options.filter, options.limit ?? listLimit);
+export async function runList(options: OutboxOptions): Promise<number> {
+  return listRows(options, filterOf(options), options.limit ?? listLimit);
 }
 
 /** `svc outbox retry-failed`: FAILED events are tried anew, with all their tries. */
-export async function runRetryFailed(args: readonly string[]): Promise<number> {
-  const options = parseOutboxOptions(args, { hasFilters: true, own: ['dry-run'] });
-  if (options.filter.statuses?.some((status) => status !== 'FAILED'))
+export async function runRetryFailed(options: OutboxOptions): Promise<number> {
+  if (options.status?.some((status) => status !== 'FAILED'))
     throw new WrongUse('svc outbox retry-failed takes FAILED events only: leave --status out');
-  const filter: RowFilter = { ...options.filter, statuses: ['FAILED'] };
+  const filter: RowFilter = { ...filterOf(options), statuses: ['FAILED'] };
   return changeRows(options, filter, (store, rows) => store.retry(rows), 'will be sent again', 'retried');
 }
 
 /** `svc outbox discard`: events are deleted, as if they had never been. FAILED ones, where no status is named. */
-export async function runDiscard(args: readonly string[]): Promise<number> {
-  const options = parseOutboxOptions(args, { hasFilters: true, own: ['dry-run', 'all'] });
-  if (options.isAll && options.isFiltered) throw new WrongUse('--all means every event: give no filter');
-  if (!options.isAll && !options.isFiltered)
+export async function runDiscard(options: OutboxOptions): Promise<number> {
+  const { all } = options;
+  const given = filterOf(options);
+  const isFiltered = Object.keys(given).length > 0;
+  if (all && isFiltered) throw new WrongUse('--all means every event: give no filter');
+  if (!all && !isFiltered)
     throw new WrongUse('svc outbox discard deletes what a filter names: give one, or --all for every event');
-  const filter: RowFilter = options.isAll ? {} : { statuses: ['FAILED'], ...options.filter };
+  const filter: RowFilter = all ? {} : { statuses: ['FAILED'], ...given };
   return changeRows(options, filter, (store, rows) => store.discard(rows), 'deleted', 'discarded');
 }
 
@@ -46,8 +46,8 @@ async function changeRows(
   done: string,
   field: string,
 ): Promise<number> {
-  const { limit = Number.POSITIVE_INFINITY, isJson } = options;
-  if (options.isDryRun) return listRows(options, filter, limit);
+  const { limit = Number.POSITIVE_INFINITY } = options;
+  if (options.dryRun) return listRows(options, filter, limit);
   const config = outboxConfig(options);
   const counter = createCounter(process.stderr);
   let count = 0;
@@ -70,7 +70,7 @@ async function changeRows(
   }, sayStopping);
   counter.end();
   const stopped = isInterrupted ? onRequest : null;
-  if (isJson) process.stdout.write(`${printableJson({ dryRun: false, [field]: count, stopped }, 2)}\n`);
+  if (options.json) process.stdout.write(`${printableJson({ dryRun: false, [field]: count, stopped }, 2)}\n`);
   else
     process.stderr.write(
       `${eventsOf(count)} ${done}\n${isInterrupted ? `${onRequest}: there may be more\n` : ''}`,
@@ -96,7 +96,7 @@ export async function listRows(options: OutboxOptions, filter: RowFilter, limit:
           if (isStopped()) break;
           for (const row of rows) {
             if (count === limit) hasMore = true;
-            else if (options.isJson) documents.push(rowDocument(row));
+            else if (options.json) documents.push(rowDocument(row));
             else table.add(rowColumns(row));
             if (!hasMore) count++;
           }
@@ -106,7 +106,7 @@ export async function listRows(options: OutboxOptions, filter: RowFilter, limit:
     },
     () => {},
   );
-  if (options.isJson) {
+  if (options.json) {
     const stopped = isInterrupted ? onRequest : null;
     const document = { dryRun: true, matched: count, more: hasMore, stopped, events: documents };
     process.stdout.write(`${printableJson(document, 2)}\n`);

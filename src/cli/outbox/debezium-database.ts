@@ -1,5 +1,5 @@
 import { dialectOf } from '../../transaction/dialect.ts';
-import { WrongUse } from '../recovery-options.ts';
+import { WrongUse } from '../wrong-use.ts';
 
 export type ConnectorKind = 'postgres' | 'mysql' | 'mariadb';
 

@@ -2,23 +2,24 @@ import type { Config } from '../../config/config.ts';
 import { printableJson } from '../../observe/printable.ts';
 import { erasesRows } from '../../outbox/erase-row.ts';
 import { debeziumConnector, debeziumSql } from '../../start/adapters.ts';
-import { WrongUse } from '../recovery-options.ts';
+import { WrongUse } from '../wrong-use.ts';
 import { databaseOf } from './debezium-database.ts';
 import { outboxConfig } from './outbox-config.ts';
-import { commonOptions, valuesOf } from './outbox-options.ts';
 import { passwordReference } from './password-reference.ts';
 
-const ownOptions = {
-  sql: { type: 'boolean' },
-  name: { type: 'string' },
-  'topic-prefix': { type: 'string' },
-  slot: { type: 'string' },
-  publication: { type: 'string' },
-  connector: { type: 'string' },
-  user: { type: 'string' },
-  password: { type: 'string' },
-  header: { type: 'string', multiple: true },
-} as const;
+export interface DebeziumOptions {
+  readonly config?: string;
+  readonly json?: true;
+  readonly sql?: true;
+  readonly name?: string;
+  readonly topicPrefix?: string;
+  readonly slot?: string;
+  readonly publication?: string;
+  readonly connector?: string;
+  readonly user?: string;
+  readonly password?: string;
+  readonly header?: readonly string[];
+}
 
 const topicPattern = /^[A-Za-z0-9._-]{1,200}$/;
 const slotPattern = /^[a-z0-9_]{1,63}$/;
@@ -26,30 +27,24 @@ const publicationPattern = /^[a-z_][a-z0-9_]{0,62}$/;
 const headerPattern = /^[A-Za-z0-9._-]+$/;
 
 /** `svc outbox debezium`: what makes Debezium send the rows as a relay would. */
-export async function runDebezium(args: readonly string[]): Promise<number> {
-  const values = valuesOf(args, { ...commonOptions, ...ownOptions });
-  const text = (name: string, fallback: string, pattern: RegExp): string => {
-    const given = (values[name] as string | undefined) ?? fallback;
+export async function runDebezium(options: DebeziumOptions): Promise<number> {
+  const text = (name: string, given: string, pattern: RegExp): string => {
     if (pattern.test(given)) return given;
     throw new WrongUse(`--${name} takes a name, of the form ${pattern.source}`);
   };
-  const config = outboxConfig({ config: values.config as string | undefined });
+  const config = outboxConfig(options);
   const { outbox, broker } = config;
-  const { kind, ...database } = databaseOf(
-    outbox.datasource.url ?? '',
-    values.connector as string | undefined,
-    values.user as string | undefined,
-  );
+  const { kind, ...database } = databaseOf(outbox.datasource.url ?? '', options.connector, options.user);
   const { table } = outbox;
-  const headers = headersOf(config, (values.header as string[] | undefined) ?? []);
-  const publication = text('publication', 'svc_outbox', publicationPattern);
-  if (values.sql === true) {
+  const headers = headersOf(config, options.header ?? []);
+  const publication = text('publication', options.publication ?? 'svc_outbox', publicationPattern);
+  if (options.sql) {
     const dialect = kind === 'postgres' ? kind : 'mysql';
     const sql = await debeziumSql({ dialect, table, headers, publication, erases: erasesRows(outbox) });
-    process.stdout.write(values.json === true ? `${printableJson({ dialect, table, sql }, 2)}\n` : sql);
+    process.stdout.write(options.json ? `${printableJson({ dialect, table, sql }, 2)}\n` : sql);
     return 0;
   }
-  const name = text('name', 'svc-outbox', topicPattern);
+  const name = text('name', options.name ?? 'svc-outbox', topicPattern);
   const { bootstrapServers } = broker;
   if (kind !== 'postgres' && bootstrapServers.length === 0)
     throw new WrongUse(
@@ -59,7 +54,7 @@ export async function runDebezium(args: readonly string[]): Promise<number> {
     process.stderr.write(
       'svc: svc.outbox.publisher-enabled is true: relays send each event as well, until it is false\n',
     );
-  const password = (values.password as string | undefined) ?? passwordReference;
+  const password = options.password ?? passwordReference;
   if (!/^\$\{[^{}]+\}$/.test(password))
     throw new WrongUse(
       `--password takes a reference that Kafka Connect looks up, such as ${passwordReference}, never the password itself`,
@@ -67,8 +62,8 @@ export async function runDebezium(args: readonly string[]): Promise<number> {
   const connector = await debeziumConnector({
     ...{ kind, table, headers, publication, bootstrapServers, name },
     database: { ...database, password },
-    topicPrefix: text('topic-prefix', name, topicPattern),
-    slot: text('slot', 'svc_outbox', slotPattern),
+    topicPrefix: text('topic-prefix', options.topicPrefix ?? name, topicPattern),
+    slot: text('slot', options.slot ?? 'svc_outbox', slotPattern),
   });
   process.stdout.write(`${printableJson(connector, 2)}\n`);
   return 0;

@@ -4,9 +4,8 @@ import { loadConfig } from '../../config/read/load.ts';
 import { optionNamed, targetsName } from '../../config/schema/schema.ts';
 import { erasesRows } from '../../outbox/erase-row.ts';
 import { dialectOf } from '../../transaction/dialect.ts';
-import { settingsInCode } from '../help.ts';
 import { recoveryConfig } from '../recovery-config.ts';
-import { WrongUse } from '../recovery-options.ts';
+import { settingsInCode, WrongUse } from '../wrong-use.ts';
 
 const noOutbox = `no outbox: set svc.outbox.enabled: true, and svc.outbox.datasource.url or the variable DATABASE_URL. ${settingsInCode}`;
 
@@ -15,7 +14,7 @@ const noOutbox = `no outbox: set svc.outbox.enabled: true, and svc.outbox.dataso
  *
  * @throws WrongUse
  */
-export function outboxConfig({ config: file }: { readonly config: string | undefined }): Config {
+export function outboxConfig({ config: file }: { readonly config?: string | undefined }): Config {
   const { config, problems } = loadConfig({ file });
   refuse(problems.filter(isOfOutbox));
   if (config.outbox.datasource.url === undefined) throw new WrongUse(noOutbox);
@@ -29,8 +28,8 @@ export function outboxConfig({ config: file }: { readonly config: string | undef
  * @throws WrongUse
  */
 export function sendingConfig(options: {
-  readonly config: string | undefined;
-  readonly broker: string | undefined;
+  readonly config?: string | undefined;
+  readonly broker?: string | undefined;
 }): Config {
   outboxConfig(options);
   const { config, checkBroker } = recoveryConfig(options);
@@ -44,8 +43,8 @@ export function sendingConfig(options: {
  * @throws WrongUse
  */
 export function relayConfig(options: {
-  readonly config: string | undefined;
-  readonly broker: string | undefined;
+  readonly config?: string | undefined;
+  readonly broker?: string | undefined;
 }): Config {
   const { config, problems, notFound } = loadConfig({ file: options.config });
   if (!config.enabled) throw new WrongUse('svc.enabled is false: there is nothing to relay');

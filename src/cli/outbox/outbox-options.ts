@@ -1,117 +1,58 @@
-import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
+import type { Command } from 'commander';
 import { type RowFilter, type RowStatus, rowStatuses } from '../../outbox/outbox-store.ts';
-import { timeOf, WrongUse } from '../recovery-options.ts';
+import { sinceText, timeOf } from '../recovery-options.ts';
+import { WrongUse } from '../wrong-use.ts';
 
-const filterOptions = {
-  type: { type: 'string' },
-  topic: { type: 'string' },
-  'aggregate-type': { type: 'string' },
-  'aggregate-id': { type: 'string' },
-  status: { type: 'string', multiple: true },
-  since: { type: 'string' },
-  before: { type: 'string' },
-  limit: { type: 'string' },
-} as const satisfies ParseArgsOptionsConfig;
-
-export const commonOptions = {
-  config: { type: 'string' },
-  json: { type: 'boolean' },
-} as const satisfies ParseArgsOptionsConfig;
-
-const ownOptions = {
-  'dry-run': { type: 'boolean' },
-  all: { type: 'boolean' },
-  broker: { type: 'string' },
-  after: { type: 'string' },
-  dialect: { type: 'string' },
-  table: { type: 'string' },
-  role: { type: 'string', multiple: true },
-  from: { type: 'string' },
-  partitioned: { type: 'boolean' },
-} as const satisfies ParseArgsOptionsConfig;
-
-export type OwnOption = keyof typeof ownOptions;
-
+/** What a command of `svc outbox` is given. */
 export interface OutboxOptions {
-  readonly config: string | undefined;
-  readonly isJson: boolean;
-  readonly isDryRun: boolean;
-  readonly isAll: boolean;
-  readonly broker: string | undefined;
-  readonly dialect: string | undefined;
-  readonly table: string | undefined;
-  readonly roles: readonly string[];
+  readonly config?: string;
+  readonly json?: true;
+  readonly dryRun?: true;
+  readonly all?: true;
+  readonly broker?: string;
+  readonly dialect?: string;
+  readonly table?: string;
+  readonly role?: readonly string[];
   /** The version that the tables have already. */
-  readonly from: number;
-  readonly isPartitioned: boolean;
-  readonly filter: RowFilter;
-  /** Whether a filter was given; a limit is none. */
-  readonly isFiltered: boolean;
-  /** Only rows with a larger id; 0: all. */
-  readonly after: number;
+  readonly from?: number;
+  readonly partitioned?: true;
+  readonly type?: string;
+  readonly topic?: string;
+  readonly aggregateType?: string;
+  readonly aggregateId?: string;
+  readonly status?: readonly RowStatus[];
+  readonly since?: number;
+  readonly before?: number;
+  /** Only rows with a larger id; default: all. */
+  readonly after?: number;
   /** Rows at most. */
-  readonly limit: number | undefined;
+  readonly limit?: number;
 }
 
-/**
- * What a command of `svc outbox` understands: `--config` and `--json` always, filters where it has them, and `own`.
- *
- * @throws WrongUse
- */
-export function parseOutboxOptions(
-  args: readonly string[],
-  { hasFilters, own = [] }: { readonly hasFilters: boolean; readonly own?: readonly OwnOption[] },
-): OutboxOptions {
-  const values = valuesOf(args, {
-    ...commonOptions,
-    ...(hasFilters ? filterOptions : {}),
-    ...Object.fromEntries(own.map((name) => [name, ownOptions[name]])),
-  });
-  const text = (name: string): string | undefined => values[name] as string | undefined;
-  const texts = (name: string): readonly string[] => (values[name] as string[] | undefined) ?? [];
-  const filter = filterOf(text, texts('status'));
-  return {
-    config: text('config'),
-    isJson: values.json === true,
-    isDryRun: values['dry-run'] === true,
-    isAll: values.all === true,
-    broker: text('broker'),
-    dialect: text('dialect'),
-    table: text('table'),
-    roles: texts('role'),
-    from: versionOf(text('from')),
-    isPartitioned: values.partitioned === true,
-    filter,
-    isFiltered: Object.keys(filter).length > 0,
-    after: afterOf(text('after')),
-    limit: limitOf(text('limit')),
-  };
+/** Which rows are meant. */
+export function withFilters(command: Command): Command {
+  return command
+    .option('--type <event type>', 'only these')
+    .option('--topic <topic>', 'only events for this topic')
+    .option('--aggregate-type <type>', 'only events of such aggregates')
+    .option('--aggregate-id <id>', 'only events of this aggregate')
+    .option(
+      '--status <status>',
+      'PENDING, PUBLISHED or FAILED; may be given several times',
+      (text: string, before: readonly RowStatus[] = []) => [...before, statusOf(text)],
+    )
+    .option('--since <time>', sinceText, timeOf('since'))
+    .option('--before <time>', 'only events stored before', timeOf('before'))
+    .option('--limit <number>', 'so many at most (list and replay: 1000 by default)', limitOf);
 }
 
 /** @throws WrongUse */
-export function valuesOf(args: readonly string[], options: ParseArgsOptionsConfig): Record<string, unknown> {
-  try {
-    return parseArgs({ args: [...args], options }).values;
-  } catch (error) {
-    throw new WrongUse((error as Error).message);
-  }
-}
-
-function filterOf(text: (name: string) => string | undefined, statuses: readonly string[]): RowFilter {
-  const [eventType, topic] = [text('type'), text('topic')];
-  const [aggregateType, aggregateId] = [text('aggregate-type'), text('aggregate-id')];
-  const [since, before] = [timeOf('since', text('since')), timeOf('before', text('before'))];
+export function filterOf(options: OutboxOptions): RowFilter {
+  const { type: eventType, topic, aggregateType, aggregateId, status: statuses, since, before } = options;
   if (since !== undefined && before !== undefined && since >= before)
     throw new WrongUse('--since is not before --before');
-  return {
-    ...(eventType !== undefined && { eventType }),
-    ...(topic !== undefined && { topic }),
-    ...(aggregateType !== undefined && { aggregateType }),
-    ...(aggregateId !== undefined && { aggregateId }),
-    ...(statuses.length > 0 && { statuses: statuses.map(statusOf) }),
-    ...(since !== undefined && { since }),
-    ...(before !== undefined && { before }),
-  };
+  const all = { eventType, topic, aggregateType, aggregateId, statuses, since, before };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }
 
 function statusOf(text: string): RowStatus {
@@ -120,22 +61,20 @@ function statusOf(text: string): RowStatus {
   return status;
 }
 
-function versionOf(text: string | undefined): number {
-  if (text === undefined) return 0;
+export function versionOf(text: string): number {
   if (!/^[1-9]\d{0,5}$/.test(text))
     throw new WrongUse('--from takes the version that the tables have, which svc outbox check says');
   return Number(text);
 }
 
-function afterOf(text: string | undefined): number {
-  const after = Number(text ?? 0);
+export function afterOf(text: string): number {
+  const after = Number(text);
   if (!Number.isSafeInteger(after) || after < 0)
     throw new WrongUse('--after takes the number that a replay which was stopped has named');
   return after;
 }
 
-function limitOf(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
+export function limitOf(text: string): number {
   const limit = Number(text);
   if (!Number.isSafeInteger(limit) || limit < 1)
     throw new WrongUse('--limit takes a number of events, an integer from 1');

@@ -4,35 +4,13 @@ import { SvcError } from '../../ground/errors.ts';
 import { consoleLogger } from '../../observe/logger.ts';
 import { printable, printableJson } from '../../observe/printable.ts';
 import { useOutbox } from '../../start/outbox/use-outbox.ts';
-import { WrongUse } from '../recovery-options.ts';
-import { runDiscard, runList, runRetryFailed } from './change-rows.ts';
-import { runDebezium } from './debezium.ts';
 import { outboxConfig } from './outbox-config.ts';
-import { parseOutboxOptions } from './outbox-options.ts';
-import { runReplay } from './replay.ts';
-import { runDdl, runMigrate, runTableCheck } from './tables.ts';
+import type { OutboxOptions } from './outbox-options.ts';
 
-const commands: Readonly<Record<string, (args: readonly string[]) => Promise<number>>> = {
-  stats: runStats,
-  list: runList,
-  replay: runReplay,
-  'retry-failed': runRetryFailed,
-  discard: runDiscard,
-  ddl: runDdl,
-  migrate: runMigrate,
-  check: runTableCheck,
-  debezium: runDebezium,
-};
-
-/** `svc outbox <command>`. */
-export async function runOutbox([name = '', ...args]: readonly string[]): Promise<number> {
-  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
-  if (command === undefined)
-    throw new WrongUse(
-      `svc outbox takes ${Object.keys(commands).slice(0, -1).join(', ')} or ${Object.keys(commands).at(-1)}`,
-    );
+/** What a database or broker answers is no fault of svc: its message, and exit code 1. */
+export async function answered(command: () => Promise<number>): Promise<number> {
   try {
-    return await command(args);
+    return await command();
   } catch (error) {
     if (!(error instanceof SvcError)) throw error;
     process.stderr.write(`svc: ${printable(error.message)}\n`);
@@ -40,13 +18,13 @@ export async function runOutbox([name = '', ...args]: readonly string[]): Promis
   }
 }
 
-async function runStats(args: readonly string[]): Promise<number> {
-  const options = parseOutboxOptions(args, { hasFilters: false });
+/** `svc outbox stats`. */
+export async function runStats(options: OutboxOptions): Promise<number> {
   const config = outboxConfig(options);
   const found = await useOutbox(config, consoleLogger('warn'), (store) => store.statistics());
   const { total, pending, published, failed, oldestPendingMs } = found;
   const avgProcessingTimeMs = found.avgProcessingTimeMs ?? 0;
-  if (options.isJson) {
+  if (options.json) {
     const document = { total, pending, published, failed, avgProcessingTimeMs, oldestPendingMs };
     process.stdout.write(`${printableJson(document, 2)}\n`);
     return 0;

@@ -1,14 +1,16 @@
-import { parseArgs } from 'node:util';
 import { SvcError } from '../../ground/errors.ts';
 import { consoleLogger } from '../../observe/logger.ts';
 import { relayAlone } from '../../start/outbox/relay-alone.ts';
-import { WrongUse } from '../recovery-options.ts';
 import { relayConfig } from './outbox-config.ts';
 
+interface RelayOptions {
+  readonly config?: string;
+  readonly broker?: string;
+}
+
 /** `svc relay`. */
-export async function runRelayCommand(args: readonly string[]): Promise<number> {
-  const { config: file, broker } = optionsOf(args);
-  const config = relayConfig({ config: file, broker });
+export async function runRelayCommand(options: RelayOptions): Promise<number> {
+  const config = relayConfig(options);
   const logger = consoleLogger(config.log.level, config.log.format);
   const stopping = new AbortController();
   const stop = (): void => stopping.abort();
@@ -21,15 +23,5 @@ export async function runRelayCommand(args: readonly string[]): Promise<number> 
     if (!(error instanceof SvcError)) throw error;
     logger.error(`relay: ${error.message}`, { code: error.code });
     return 1;
-  }
-}
-
-function optionsOf(args: readonly string[]): { config: string | undefined; broker: string | undefined } {
-  try {
-    const options = { config: { type: 'string' }, broker: { type: 'string' } } as const;
-    const { config, broker } = parseArgs({ args: [...args], options }).values;
-    return { config, broker };
-  } catch (error) {
-    throw new WrongUse((error as Error).message);
   }
 }

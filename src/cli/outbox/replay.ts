@@ -1,11 +1,11 @@
 import { consoleLogger } from '../../observe/logger.ts';
 import { printable, printableJson } from '../../observe/printable.ts';
 import { replayOutbox } from '../../start/outbox/use-outbox.ts';
-import { WrongUse } from '../recovery-options.ts';
 import { onRequest } from '../recovery-output.ts';
+import { WrongUse } from '../wrong-use.ts';
 import { listRows } from './change-rows.ts';
 import { sendingConfig } from './outbox-config.ts';
-import { parseOutboxOptions } from './outbox-options.ts';
+import { filterOf, type OutboxOptions } from './outbox-options.ts';
 import { createCounter, eventsOf } from './row-output.ts';
 import { sayStopping, stoppable } from './stoppable.ts';
 
@@ -13,13 +13,12 @@ import { sayStopping, stoppable } from './stoppable.ts';
 const defaultLimit = 1_000;
 
 /** `svc outbox replay`: events are sent again to their topics, whatever their status, and stay as they are. */
-export async function runReplay(args: readonly string[]): Promise<number> {
-  const options = parseOutboxOptions(args, { hasFilters: true, own: ['dry-run', 'broker', 'after'] });
-  const { since: sinceMs, ...filter } = options.filter;
-  const { limit = defaultLimit, after: afterId, isJson } = options;
+export async function runReplay(options: OutboxOptions): Promise<number> {
+  const { since: sinceMs, ...filter } = filterOf(options);
+  const { limit = defaultLimit, after: afterId = 0 } = options;
   if (sinceMs === undefined)
     throw new WrongUse('svc outbox replay needs --since <time>: the start of the replay');
-  if (options.isDryRun) return listRows(options, options.filter, limit);
+  if (options.dryRun) return listRows(options, filterOf(options), limit);
   const config = sendingConfig(options);
   const counter = createCounter(process.stderr);
   let isInterrupted = false;
@@ -41,7 +40,7 @@ export async function runReplay(args: readonly string[]): Promise<number> {
   const { since, total, success, failed, failedEventIds, after } = result;
   // Where all was sent by then, there is nothing to go on with.
   const isStopped = isInterrupted && after !== undefined;
-  if (isJson) {
+  if (options.json) {
     const stopped = isStopped ? onRequest : null;
     process.stdout.write(`${printableJson({ dryRun: false, ...result, stopped }, 2)}\n`);
   } else {

@@ -6,19 +6,15 @@ import { outboxDdl } from '../../start/adapters.ts';
 import { inspectOutbox, type TablesReport } from '../../start/commands/inspect-outbox.ts';
 import { useOutbox } from '../../start/outbox/use-outbox.ts';
 import { type Dialect, dialectOf } from '../../transaction/dialect.ts';
-import { WrongUse } from '../recovery-options.ts';
+import { WrongUse } from '../wrong-use.ts';
 import { outboxConfig } from './outbox-config.ts';
-import { type OutboxOptions, parseOutboxOptions } from './outbox-options.ts';
+import type { OutboxOptions } from './outbox-options.ts';
 import { eventsOf } from './row-output.ts';
 
 const dayMs = 86_400_000;
 
 /** `svc outbox ddl`: the tables as SQL, without a connection. */
-export async function runDdl(args: readonly string[]): Promise<number> {
-  const options = parseOutboxOptions(args, {
-    hasFilters: false,
-    own: ['dialect', 'table', 'role', 'from', 'partitioned'],
-  });
+export async function runDdl(options: OutboxOptions): Promise<number> {
   // Whatever is wrong in the file: the URL and the table of it are but defaults.
   const { outbox } = loadConfig({ file: options.config }).config;
   const dialect = dialectNamed(options) ?? dialectOf(outbox.datasource.url ?? '');
@@ -27,17 +23,16 @@ export async function runDdl(args: readonly string[]): Promise<number> {
       'svc outbox ddl needs --dialect postgres, mysql or sqlite, where no file names a database',
     );
   const table = options.table ?? outbox.table;
-  const grants = rolesOf(options.roles);
-  if (dialect === 'sqlite' && options.roles.length > 0)
-    throw new WrongUse('SQLite has no roles: leave --role out');
-  if (options.isPartitioned) refusePartitions(dialect);
+  const { role = [], from = 0, partitioned } = options;
+  const grants = rolesOf(role);
+  if (dialect === 'sqlite' && role.length > 0) throw new WrongUse('SQLite has no roles: leave --role out');
+  if (partitioned) refusePartitions(dialect);
   try {
-    const { from, isPartitioned } = options;
     const sql = await outboxDdl(dialect, table, {
       ...{ grants, from },
-      ...(isPartitioned && { partitionedFrom: Date.now() }),
+      ...(partitioned && { partitionedFrom: Date.now() }),
     });
-    process.stdout.write(options.isJson ? `${printableJson({ dialect, table, sql }, 2)}\n` : sql);
+    process.stdout.write(options.json ? `${printableJson({ dialect, table, sql }, 2)}\n` : sql);
     return 0;
   } catch (error) {
     if (error instanceof SvcError && error.code === 'SVC_OUTBOX_URL') throw new WrongUse(error.message);
@@ -71,11 +66,10 @@ function rolesOf(texts: readonly string[]): { application?: string; relay?: stri
 }
 
 /** `svc outbox migrate`: makes or updates the tables, as a user who may; in partitions those of the next days as well. */
-export async function runMigrate(args: readonly string[]): Promise<number> {
-  const options = parseOutboxOptions(args, { hasFilters: false, own: ['partitioned'] });
+export async function runMigrate(options: OutboxOptions): Promise<number> {
   const config = outboxConfig(options);
   const { table, datasource, cleanupEnabled, retentionDays } = config.outbox;
-  if (options.isPartitioned) refusePartitions(dialectOf(datasource.url ?? '') ?? 'postgres');
+  if (options.partitioned) refusePartitions(dialectOf(datasource.url ?? '') ?? 'postgres');
   let isChanged = false;
   // What a store has made or dropped, and nothing else of it, it says at this level.
   const info = (): void => {
@@ -91,15 +85,15 @@ export async function runMigrate(args: readonly string[]): Promise<number> {
       sayUnguarded(table, await store.missingGuard());
       return store.partition(keepMs);
     },
-    { makesTables: true, partitioned: options.isPartitioned },
+    { makesTables: true, partitioned: options.partitioned ?? false },
   );
-  if (options.isPartitioned && !isPartitioned) {
+  if (options.partitioned && !isPartitioned) {
     process.stderr.write(
       `svc: ${table} is there without partitions, and stays as it is: name another in svc.outbox.table, and let svc relay send what is left in this one\n`,
     );
     return 1;
   }
-  if (options.isJson)
+  if (options.json)
     process.stdout.write(`${printableJson({ table, changed: isChanged, partitioned: isPartitioned }, 2)}\n`);
   else
     process.stderr.write(
@@ -111,12 +105,11 @@ export async function runMigrate(args: readonly string[]): Promise<number> {
 }
 
 /** `svc outbox check`: whether the tables are there, fit the settings, and the user of the configuration may do what a relay does. */
-export async function runTableCheck(args: readonly string[]): Promise<number> {
-  const options = parseOutboxOptions(args, { hasFilters: false });
+export async function runTableCheck(options: OutboxOptions): Promise<number> {
   const { guard, ...report } = await inspectOutbox(outboxConfig(options));
   const { table, problem } = report;
   const ok = problem === undefined;
-  if (options.isJson) process.stdout.write(`${printableJson({ ok, ...report, ...(ok && { guard }) }, 2)}\n`);
+  if (options.json) process.stdout.write(`${printableJson({ ok, ...report, ...(ok && { guard }) }, 2)}\n`);
   else process.stdout.write(formatTables(report));
   sayUnguarded(table, guard);
   return ok ? 0 : 1;

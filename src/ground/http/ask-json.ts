@@ -22,11 +22,23 @@ export interface JsonAnswer {
   readonly body: unknown;
 }
 
+/** The same as `ask`, and rejects with `NOT_JSON`. */
+export async function askJson(request: JsonRequest): Promise<JsonAnswer> {
+  const { status, bytes } = await ask(request);
+  try {
+    return { status, body: parse(bytes) };
+  } catch {
+    // A proxy in between explains its errors in HTML.
+    if (status === 200) throw coded('NOT_JSON');
+    return { status, body: undefined };
+  }
+}
+
 /**
  * One request on a connection of its own; a redirect is an answer like any other. Rejects with an error that has a `code`:
- * `TIMEOUT`, `TOO_LARGE`, `NOT_JSON`, or the one of Node.
+ * `TIMEOUT`, `TOO_LARGE`, or the one of Node.
  */
-export function askJson({
+export function ask({
   url,
   method,
   headers,
@@ -34,7 +46,7 @@ export function askJson({
   ca,
   timeoutMs,
   longestAnswerBytes,
-}: JsonRequest): Promise<JsonAnswer> {
+}: JsonRequest): Promise<{ readonly status: number; readonly bytes: Buffer }> {
   const sent = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
   const open = url.startsWith('https:') ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {
@@ -59,22 +71,14 @@ export function askJson({
       response.once('error', fail);
       response.once('end', () => {
         clearTimeout(timer);
-        const status = response.statusCode ?? 0;
-        try {
-          resolve({ status, body: parse(chunks) });
-        } catch {
-          // A proxy in between explains its errors in HTML.
-          if (status === 200) reject(coded('NOT_JSON'));
-          else resolve({ status, body: undefined });
-        }
+        resolve({ status: response.statusCode ?? 0, bytes: Buffer.concat(chunks) });
       });
     });
     request.end(sent);
   });
 }
 
-function parse(chunks: readonly Buffer[]): unknown {
-  const bytes = Buffer.concat(chunks);
+function parse(bytes: Buffer): unknown {
   return bytes.length === 0 ? undefined : JSON.parse(bytes.toString());
 }
 

@@ -1,8 +1,8 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { SendFailure } from '../../publish/broker.ts';
+import { faultOf, isAnswer } from '../../publish/fault.ts';
 import { breakerOpen, type CircuitState, createBreaker, defaultBreaker } from '../../publish/main/breaker.ts';
-import { scopeOf } from './failure-scope.ts';
 
 /** From opening to the test of the cluster, and from one test to the next. */
 export const openMs = 60_000;
@@ -33,9 +33,6 @@ export interface RelayBreakerOptions {
   /** It is OPEN now: nothing more is to be sent. */
   readonly onOpen: () => void;
 }
-
-/** Refusals of a topic that the client gives by itself: they say nothing about the cluster. */
-const withoutCluster = new Set(['UNKNOWN_PARTITION', 'INVALID_TOPIC_EXCEPTION']);
 
 const nothing = (): void => {};
 const silent: Logger = { debug: nothing, info: nothing, warn: nothing, error: nothing };
@@ -89,12 +86,12 @@ export function createRelayBreaker({ enabled, clock, logger, onOpen }: RelayBrea
     answered,
     reset: () => close(' by a reset'),
     failed(failure) {
-      if (scopeOf(failure) === 'cluster') {
+      if (faultOf(failure) === 'cluster') {
         consecutiveFailures++;
         // What the breaker knows as fatal are faults of one event; here they are told apart already.
         breaker.failed({ ...failure, kind: 'retriable' }, true);
         changed(failure.message);
-      } else if (state === 'HALF-OPEN' && !withoutCluster.has(failure.cause)) answered();
+      } else if (state === 'HALF-OPEN' && isAnswer(failure)) answered();
     },
   };
 }

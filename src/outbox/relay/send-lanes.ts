@@ -1,9 +1,9 @@
 import { type Clock, inTime } from '../../ground/clock.ts';
 import type { Broker, SendFailure, SendResult } from '../../publish/broker.ts';
 import { halvesOf } from '../../publish/cut-batches.ts';
+import { notMadeFailure } from '../../publish/fault.ts';
 import { brokenPromise } from '../../publish/main/failures.ts';
 import { createSendSlots } from '../../publish/memory-limits.ts';
-import { notMadeFailure } from '../../publish/record-fault.ts';
 import { maxSendBytes, maxSendRecords, maxSends } from './relay-settings.ts';
 import type { Entry, RowEnd } from './row-chains.ts';
 

@@ -2,12 +2,11 @@ import { type Clock, inTime } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { createQuietLog, type QuietLog } from '../../observe/quiet-log.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../../publish/broker.ts';
+import { faultOf, isNotMade } from '../../publish/fault.ts';
 import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
 import { afterRetries } from '../../publish/main/retry.ts';
 import type { TopicRefusals } from '../../publish/main/topic-refusals.ts';
-import { isNotMade } from '../../publish/record-fault.ts';
 import type { RowFailure, StoredRow } from '../outbox-store.ts';
-import { scopeOf } from './failure-scope.ts';
 import type { Parking } from './parking.ts';
 import type { RelayBreaker } from './relay-breaker.ts';
 import { firstRetryMs, longestRetryMs, maxSendBytes, type RelaySettings, stallMs } from './relay-settings.ts';
@@ -143,16 +142,16 @@ export function createSendResults(options: SendResultsOptions): SendResults {
     }
     const { failure } = result;
     options.onSendFailed(failure.kind);
-    const scope = scopeOf(failure);
+    const fault = faultOf(failure);
     if (failure.cause.startsWith('UNKNOWN_')) void counts.ask(lane.topic);
-    if (scope === 'message' && entries.length > 1) {
+    if (fault === 'record' && entries.length > 1) {
       heard(failure);
       return 'split';
     }
     const isAlone = entries.length === 1;
-    if (scope === 'message' || (isAlone && scope === 'cluster' && (await isOnlyTooLarge(first.row, failure))))
+    if (fault === 'record' || (isAlone && fault === 'cluster' && (await isOnlyTooLarge(first.row, failure))))
       failedAlone(first, failure);
-    else if (scope === 'topic') refused(lane, entries, failure);
+    else if (fault !== 'cluster') refused(lane, entries, failure);
     else away(lane, entries, failure, tookMs);
     return 'ended';
   }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { SendFailure } from '../broker.ts';
-import { isNotMade, isOfRecord, isOfRegistry } from '../record-fault.ts';
+import { faultOf, isAnswer } from '../fault.ts';
 import { spread } from './retry.ts';
 
 /** As reports show it; `svc.circuit.state` is its position in this list. */
@@ -59,8 +59,6 @@ export const breakerOpen: SendFailure = {
   message: 'Circuit breaker is OPEN',
 };
 
-/** Refusals of one topic by the cluster, which is there then; the last one, of the clock. */
-const answers = new Set(['UNKNOWN_TOPIC_OR_PARTITION', 'TOPIC_AUTHORIZATION_FAILED', 'INVALID_TIMESTAMP']);
 /** Of a cluster that is starting: leaders are found and replicas catch up in a moment, and nothing of the send was stored. */
 const passing = new Set([
   'LEADER_NOT_AVAILABLE',
@@ -68,8 +66,6 @@ const passing = new Set([
   'NOT_LEADER_FOR_PARTITION',
   'NOT_ENOUGH_REPLICAS',
 ]);
-/** Refusals of one topic, too, but the client gives them without asking the cluster: they say nothing about it. */
-const known = new Set(['UNKNOWN_PARTITION', 'INVALID_TOPIC_EXCEPTION']);
 
 /**
  * Opens when `threshold` sends in a row have failed because of the cluster and one batch among them has used up its
@@ -123,11 +119,10 @@ export function createBreaker(options: BreakerOptions): Breaker {
 
     failed(failure, givenUp) {
       const { kind, cause, message } = failure;
-      if (isNotMade(failure) || isOfRegistry(failure)) return;
-      if (isOfRecord(failure)) return close();
+      const fault = faultOf(failure);
       // A topic that is refused may be the one of each probe.
-      if (state === 'HALF-OPEN' && answers.has(cause)) return close();
-      if (kind === 'fatal' || answers.has(cause) || known.has(cause)) return;
+      if (isAnswer(failure) && (fault === 'record' || state === 'HALF-OPEN')) return close();
+      if (kind === 'fatal' || fault !== 'cluster') return;
       failures++;
       givenUpAny ||= givenUp;
       if (state === 'OPEN' || (state === 'CLOSED' && !(givenUpAny && failures >= threshold))) return;

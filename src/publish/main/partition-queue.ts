@@ -1,7 +1,7 @@
 import type { SendFailure } from '../broker.ts';
 import { countForBatch } from '../cut-batches.ts';
+import { faultOf } from '../fault.ts';
 import { behindBackup, type Standing } from '../order/key-order.ts';
-import { isOfRecord } from '../record-fault.ts';
 import {
   type Batch,
   type BatchSettings,
@@ -22,7 +22,6 @@ import type { PartitionTurns } from './partition-turns.ts';
 import type { Partitioner } from './partitioner.ts';
 import type { QueuedEvent } from './queued-event.ts';
 import type { SendLine } from './send-line.ts';
-import { isOfTopic } from './topic-refusals.ts';
 
 export interface PartitionQueueOptions {
   readonly topic: string;
@@ -184,12 +183,12 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     const wait = line.afterFailure(topic, batch, failure);
     const isBehind = wait !== undefined && standing() === 'behind';
     const waitMs = isBehind ? undefined : wait;
-    if (isOfRecord(failure) && batch.events.length > 1) {
+    if (faultOf(failure) === 'record' && batch.events.length > 1) {
       batches.unshift(...splitBatch(batch));
     } else if (waitMs === undefined) {
       const why = finalFailure(batch, isBehind ? behindBackup : undefined);
       for (const event of batch.events) outcomes.settle(event, why);
-      if (isOfTopic(failure)) {
+      if (faultOf(failure) === 'topic') {
         abandon(failure, false);
         options.onTopicRefused(failure);
       }

@@ -2,6 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
+import { faultOf } from '../fault.ts';
 import { createSendSlots, type SendSlots } from '../memory-limits.ts';
 import type { KeyOrder } from '../order/key-order.ts';
 import type { Batch } from './batch.ts';
@@ -10,7 +11,7 @@ import { brokenPromise } from './failures.ts';
 import type { PartitionCounts } from './partition-counts.ts';
 import { toRecord } from './record.ts';
 import type { RetryPolicy } from './retry.ts';
-import { isOfTopic, type TopicRefusals } from './topic-refusals.ts';
+import type { TopicRefusals } from './topic-refusals.ts';
 import type { ReturnWatch } from './watch/return-watch.ts';
 import type { SilenceWatch } from './watch/silence-watch.ts';
 
@@ -101,14 +102,11 @@ export function createSendLine(options: SendLineOptions): SendLine {
       onSendFailed(failure.kind);
       if (failure.cause.startsWith('UNKNOWN_')) void counts.ask(topic);
       const retryMs = retry.waitMs(batch.sends - 1, failure);
-      const isKnown = isOfTopic(failure) && refusals.of(topic)?.isFinal === true;
+      const isOfTopic = faultOf(failure) === 'topic';
+      const isKnown = isOfTopic && refusals.of(topic)?.isFinal === true;
       const waitMs = isKnown ? undefined : retryMs;
       // What is not tried again is said where it goes.
-      if (
-        isOfTopic(failure) &&
-        refusals.refused(topic, failure, waitMs === undefined) &&
-        waitMs !== undefined
-      )
+      if (isOfTopic && refusals.refused(topic, failure, waitMs === undefined) && waitMs !== undefined)
         logger.warn(`events wait for their topic, and go to the next tier soon: ${failure.message}`, {
           ...{ topic, cause: failure.cause },
         });

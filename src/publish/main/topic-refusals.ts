@@ -1,5 +1,6 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { SendFailure } from '../broker.ts';
+import { faultOf } from '../fault.ts';
 
 /** Topics that refuse all their events, because they are not there or this user has no right to them. */
 export interface TopicRefusals {
@@ -26,15 +27,6 @@ const newsMs = 300_000;
 /** Topics that are remembered; their names can come from application data. */
 const maxTopics = 1_000;
 
-/** Refusals that no other topic has: of the topic itself, or of what this user may do there. */
-const causes = new Set([
-  'UNKNOWN_TOPIC_OR_PARTITION',
-  'TOPIC_AUTHORIZATION_FAILED',
-  'INVALID_TOPIC_EXCEPTION',
-]);
-
-export const isOfTopic = ({ cause }: SendFailure): boolean => causes.has(cause);
-
 export function createTopicRefusals(clock: Clock): TopicRefusals {
   const refusals = new Map<string, Refusal>();
   return {
@@ -50,7 +42,7 @@ export function createTopicRefusals(clock: Clock): TopicRefusals {
     of: (topic) => refusals.get(topic),
     explain(topic, reason) {
       const known = refusals.get(topic)?.failure;
-      if (known === undefined || isOfTopic(reason)) return reason;
+      if (known === undefined || faultOf(reason) === 'topic') return reason;
       return { ...reason, cause: known.cause, message: `${reason.message}; last: ${known.message}` };
     },
     state() {

@@ -3,7 +3,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
 import { cutBatches, halvesOf } from '../cut-batches.ts';
-import { isOfRecord } from '../record-fault.ts';
+import { faultOf } from '../fault.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../recovery-source.ts';
 
 export interface RecoverOptions {
@@ -192,7 +192,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     const result = await sendWithRetries(topic, partition, events);
     if (result.ok) return events;
     const { failure } = result;
-    const isOfOne = isOfRecord(failure);
+    const isOfOne = faultOf(failure) === 'record';
     if (isOfOne && events.length > 1) {
       const sent: StoredEvent[] = [];
       for (const half of halvesOf(events)) sent.push(...(await sendPart(group, half)));

@@ -1,7 +1,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { createQuietLog } from '../../observe/quiet-log.ts';
-import { isOfClock } from '../record-fault.ts';
+import { faultOf } from '../fault.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
 
 const places: Readonly<Record<Tier['name'], string>> = { dlq: 'dead letter topic', backup: 'backup' };
@@ -16,7 +16,7 @@ export function createKeptNotice(
   return (name, { event: { eventId, eventType }, topic, failure }) => {
     const { cause, message } = failure;
     // Nothing of this machine gets through until somebody sets it.
-    const say = isOfClock(failure) ? sayError : warn;
+    const say = faultOf(failure) === 'clock' ? sayError : warn;
     const fields = { eventId, eventType, topic, cause };
     say(`${name} ${cause}`, `event kept in the ${places[name]}: ${message}`, fields);
   };

@@ -1,7 +1,7 @@
 // tiers/: where events go that their topic did not take: dead letters, then backups, then the alert.
 
+import { faultOf } from '../fault.ts';
 import { isBehindBackup } from '../order/key-order.ts';
-import { isOfClock, isOfRegistry } from '../record-fault.ts';
 import type { FailedEvent, NextTier, Tier } from '../tier.ts';
 
 export interface TierChainOptions {
@@ -32,7 +32,8 @@ export function createTierChain(options: TierChainOptions): TierChain {
     for (const tier of isBehind ? options.tiers.toReversed() : options.tiers) {
       // A process that ends has no time for a topic: what it does not send now is sent from the backup.
       // Nor is a letter any good for an event that is sent as it is once the clock is right, or the schema registry answers.
-      const isNoLetter = endedBy === 'shutdown' || isOfClock(failed.failure) || isOfRegistry(failed.failure);
+      const fault = faultOf(failed.failure);
+      const isNoLetter = endedBy === 'shutdown' || fault === 'clock' || fault === 'registry';
       if (tier.name === 'dlq' && isNoLetter && options.tiers.length > 1) continue;
       if (await tier.store(failed).catch(() => false)) {
         options.onKept(tier.name, failed);

@@ -277,8 +277,8 @@ describe('the command svc', function () {
       svc(['-v']),
     ]);
     assert.deepEqual([help.code, short.code, none.code, versions.code], [0, 0, 0, 0]);
-    assert.match(help.stdout, /^Usage: npx --no svc <command>/m);
-    assert.match(short.stdout, /^svc check: .*\n\nUsage: npx --no svc check \[options\]/);
+    assert.match(help.stdout, /^Usage: npx --no svc \[options\] \[command\]$/m);
+    assert.match(short.stdout, /^Usage: npx --no svc check \[options\] \[-- node <file>\]\n/);
     assert.equal(none.stdout, help.stdout);
     assert.equal(versions.stdout, `${version}\n`);
   });
@@ -286,8 +286,14 @@ describe('the command svc', function () {
   it('2: an unknown command, an unknown option', async () => {
     const [command, option] = await Promise.all([svc(['chekc']), svc(['check', '--jsn'])]);
     assert.deepEqual([command.code, option.code], [2, 2]);
-    assert.match(command.stderr, /^svc: unknown command "chekc"; see npx --no svc --help\n$/);
-    assert.match(option.stderr, /^svc: .*'--jsn'.*; see npx --no svc check --help\n$/s);
+    assert.match(
+      command.stderr,
+      /^svc: unknown command 'chekc' \(Did you mean check\?\); see npx --no svc --help\n$/,
+    );
+    assert.match(
+      option.stderr,
+      /^svc: unknown option '--jsn' \(Did you mean --json\?\); see npx --no svc check --help\n$/,
+    );
     assert.equal(command.stdout + option.stdout, '');
   });
 });

@@ -274,13 +274,14 @@ describe('backup and its way back', function () {
     const { folder } = running;
     for (const [args, says] of [
       [['dlq', 'list'], 'no dead letter topic'],
-      [['dlq', 'drop'], 'list or recover'],
+      [['dlq', 'drop'], "unknown command 'drop'; see npx --no svc dlq --help"],
+      [['dlq'], 'dlq takes list, recover; see npx --no svc dlq --help'],
       [['backup', 'restore', '--rate', '0'], '--rate takes'],
       [['backup', 'list', '--since', 'soon'], '--since takes a time'],
       [['backup', 'list', '--s3'], 'no bucket'],
       [['backup', 'restore', '--s3', '--file', '1.json'], '--s3 means the bucket'],
       [['backup', 'list', '--config', 'gone.yaml'], 'gone.yaml: does not exist'],
-      [['backup', 'list', '--nonsense'], "Unknown option '--nonsense'"],
+      [['backup', 'list', '--nonsense'], "unknown option '--nonsense'"],
     ] as const) {
       const { code, stderr } = await svc(folder, ...args);
       assert.equal(code, 2, args.join(' '));

@@ -21,22 +21,27 @@ export async function databaseEvidence(
   { query }: TestDatabase,
   url: string,
 ): Promise<Omit<OutboxEvidence, 'topic'>> {
-  const orders = await query(url, 'SELECT name FROM orders');
-  const attempts = await query(url, 'SELECT number, rolls_back FROM attempts');
-  const rows: OutboxRow[] = [];
-  for (let last = '0'; ; ) {
-    const page = await query(
-      url,
-      `SELECT id, event_id, aggregate_id, status, payload FROM svc_outbox_events WHERE id > ${last} ORDER BY id LIMIT ${pageRows}`,
-    );
-    rows.push(...page.map(rowOf));
-    if (page.length < pageRows) break;
-    last = String(page.at(-1)?.id);
+  /** All rows, in the order of the first column, which is a key. */
+  async function all(columns: string, table: string): Promise<Record<string, unknown>[]> {
+    const [key = ''] = columns.split(',');
+    const rows: Record<string, unknown>[] = [];
+    for (let after = ''; ; ) {
+      const page = await query(
+        url,
+        `SELECT ${columns} FROM ${table} ${after} ORDER BY ${key} LIMIT ${pageRows}`,
+      );
+      rows.push(...page);
+      if (page.length < pageRows) return rows;
+      after = `WHERE ${key} > '${page.at(-1)?.[key]}'`;
+    }
   }
+  const orders = await all('name', 'orders');
+  const attempts = await all('number,rolls_back', 'attempts');
+  const rows = await all('id,event_id,aggregate_id,status,payload', 'svc_outbox_events');
   return {
     orders: orders.map(({ name }) => String(name)),
     attempts: new Map(attempts.map(({ number, rolls_back }) => [Number(number), Boolean(rolls_back)])),
-    rows,
+    rows: rows.map(rowOf),
   };
 }
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import type { SendFailure } from '../../../src/publish/broker.ts';
+import { notMadeFailure } from '../../../src/publish/fault.ts';
 import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
 import { partitionOfKey } from '../../../src/publish/main/partitioner.ts';
 import { createRetryPolicy } from '../../../src/publish/main/retry.ts';
-import { notMadeFailure } from '../../../src/publish/record-fault.ts';
 import {
   away,
   event,

@@ -1,7 +1,7 @@
 // records/: the bytes of a produce request, which svc writes itself, a buffer for each batch.
 
 import type { BrokerRecord } from '../../../publish/broker.ts';
-import { makeRecords } from '../../../publish/record-fault.ts';
+import { makeRecords } from '../../../publish/fault.ts';
 import { crc32c } from './crc32c.ts';
 import { sizeOfVarint, writeVarint } from './varint.ts';
 

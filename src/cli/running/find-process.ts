@@ -1,0 +1,134 @@
+// running/: commands that ask a process over its management server.
+
+import { lstatSync, readdirSync, readFileSync } from 'node:fs';
+import { tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { loadConfig } from '../../config/read/load.ts';
+import { printable } from '../../observe/printable.ts';
+import { WrongUse } from '../wrong-use.ts';
+
+/** Which process is meant, and what it is asked with. */
+export interface ProcessOptions {
+  readonly config?: string;
+  readonly json?: true;
+  readonly url?: string;
+  readonly pid?: string;
+  readonly tokenFile?: string;
+}
+
+export function withProcess(command: Command): Command {
+  return command
+    .option(
+      '--url <url>',
+      'of its management server (default: the one process of this user, else that of the configuration)',
+    )
+    .option('--pid <pid>', 'which process of this user, where there are several')
+    .option('--token-file <file>', 'file with the token (default: that of the configuration)');
+}
+
+export interface ManagedProcess {
+  /** Without a slash at its end. */
+  readonly url: string;
+  readonly pid?: number;
+  readonly token: string | undefined;
+}
+
+/** What a process writes about itself, with mode 0600. */
+interface ProcessFile {
+  readonly pid: number;
+  readonly port: number;
+  readonly address: string;
+  readonly tls?: boolean;
+  readonly name?: string | null;
+}
+
+/** Where processes of this user say on which port they are. */
+export const processFolder = (): string => join(tmpdir(), `svc-${userInfo().uid}`);
+
+/**
+ * @param acts needs the token for what acts
+ * @throws WrongUse
+ */
+export function findProcess(options: ProcessOptions, acts = false): ManagedProcess {
+  // What else is wrong with the configuration does not matter here.
+  const { server } = loadConfig({ file: options.config }).config.management;
+  const token =
+    options.tokenFile === undefined
+      ? ((acts ? server.actionToken : undefined) ?? server.token ?? server.actionToken)
+      : tokenIn(options.tokenFile);
+  if (options.url !== undefined) {
+    if (options.pid !== undefined)
+      throw new WrongUse('--url and --pid both name a process: give one of them');
+    return { url: urlGiven(options.url), token };
+  }
+  const running = processesIn(processFolder());
+  const meant =
+    options.pid === undefined ? running : running.filter(({ pid }) => String(pid) === options.pid);
+  const [first, second] = meant;
+  if (second !== undefined)
+    throw new WrongUse(
+      `${meant.length} processes run here, name one with --pid: ${meant.map(described).join('; ')}`,
+    );
+  if (first !== undefined) return { url: urlOf(first), pid: first.pid, token };
+  if (options.pid !== undefined)
+    throw new WrongUse(
+      `no process ${printable(options.pid)} of this user has a management server; --url names one of others`,
+    );
+  const { address, port = 0 } = server;
+  return { url: urlOf({ address, port: port > 0 ? port : defaultPort }), token };
+}
+
+const defaultPort = 9464;
+
+function tokenIn(file: string): string {
+  try {
+    return readFileSync(file, 'utf8').trim();
+  } catch (error) {
+    throw new WrongUse(`--token-file cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+}
+
+function urlGiven(text: string): string {
+  const url = /^https?:\/\//i.test(text) ? text : `http://${text}`;
+  if (!URL.canParse(url)) throw new WrongUse('--url takes a URL such as http://127.0.0.1:9464');
+  const { origin, pathname } = new URL(url);
+  return `${origin}${pathname}`.replace(/\/+$/, '');
+}
+
+/** An address for all of the host's is reached over its loopback. */
+function urlOf({ address, port, tls = false }: Pick<ProcessFile, 'address' | 'port' | 'tls'>): string {
+  const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[address] ?? address;
+  return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+/** In a folder that others can write to, a file could lead a token to their port: such a folder says nothing. */
+export function processesIn(folder: string): readonly ProcessFile[] {
+  try {
+    const { uid, mode } = lstatSync(folder);
+    const own = userInfo().uid;
+    if (own >= 0 && (uid !== own || (mode & 0o022) !== 0 || !lstatSync(folder).isDirectory())) return [];
+    return readdirSync(folder)
+      .filter((file) => /^\d+\.json$/.test(file))
+      .flatMap((file) => processFile(join(folder, file)))
+      .sort((a, b) => a.pid - b.pid);
+  } catch {
+    return [];
+  }
+}
+
+/** None where the file is half written or the process has ended without taking it away. */
+function processFile(path: string): readonly ProcessFile[] {
+  try {
+    const file = JSON.parse(readFileSync(path, 'utf8')) as ProcessFile;
+    const { pid, port, address } = file;
+    if (!Number.isInteger(pid) || !Number.isInteger(port) || typeof address !== 'string') return [];
+    process.kill(pid, 0);
+    return [file];
+  } catch {
+    return [];
+  }
+}
+
+const described = ({ pid, name, address, port }: ProcessFile): string =>
+  printable(`${pid}${name ? ` (${name})` : ''} on ${address}:${port}`);

@@ -1,0 +1,82 @@
+import { askProcess, expectFound, NoAnswer } from './ask-process.ts';
+import type { ManagedProcess } from './find-process.ts';
+
+const totals = ['published', 'failed', 'dlq', 'backup', 'lost'] as const;
+export type Total = (typeof totals)[number];
+
+/** A process at one moment. `null`: it does not know, or has no such part. */
+export interface Sample {
+  readonly atMs: number;
+  readonly status: string;
+  /** One line of its health. */
+  readonly remark: string | null;
+  /** Since the start of the process. */
+  readonly events: Readonly<Record<Total, number | null>>;
+  readonly breakers: Readonly<Record<'broker' | 'outbox', string | null>>;
+  readonly backlog: {
+    readonly memoryEvents: number | null;
+    readonly backupEvents: number | null;
+    readonly backupFiles: number | null;
+    readonly outboxPending: number | null;
+    readonly outboxOldestSeconds: number | null;
+  };
+}
+
+const circuitStates: Readonly<Record<number, string>> = { 0: 'CLOSED', 1: 'OPEN', 2: 'HALF-OPEN' };
+
+/**
+ * Health, and the numbers of `/actuator/prometheus`.
+ *
+ * @throws NoAnswer
+ */
+export async function takeSample(process: ManagedProcess): Promise<Sample> {
+  const [health, metrics] = await Promise.all([
+    askProcess(process, '/actuator/health/svc'),
+    askProcess(process, '/actuator/prometheus'),
+  ]);
+  expectFound(health, process, 'health');
+  expectFound(metrics, process, 'prometheus');
+  const { status, details } = (health.body ?? {}) as { status?: unknown; details?: Record<string, unknown> };
+  if (typeof status !== 'string' || metrics.status !== 200)
+    throw new NoAnswer(`what answers at ${process.url} is no svc`);
+  const remark = details?.error ?? details?.warning;
+  const value = (name: string, label = ''): number | null => sumOf(metrics.text, name, label);
+  const stateOf = (breaker: string): string | null =>
+    circuitStates[value('svc_circuit_state', `breaker="${breaker}"`) ?? -1] ?? null;
+  return {
+    ...{ atMs: Date.now(), status, remark: typeof remark === 'string' ? remark : null },
+    events: Object.fromEntries(
+      totals.map((name) => [name, value(`svc_events_${name}_total`)]),
+    ) as Sample['events'],
+    breakers: { broker: stateOf('broker'), outbox: stateOf('outbox') },
+    backlog: {
+      memoryEvents: value('svc_buffer_events'),
+      backupEvents: value('svc_backup_events'),
+      backupFiles: value('svc_backup_files'),
+      outboxPending: value('svc_outbox_pending'),
+      outboxOldestSeconds: value('svc_outbox_oldest_pending_age_seconds'),
+    },
+  };
+}
+
+/** Over all labels, or those that have this one; `null` where there is no such series. */
+function sumOf(text: string, name: string, label: string): number | null {
+  let sum: number | null = null;
+  for (const line of text.split('\n')) {
+    if (!line.startsWith(name) || !line.includes(label)) continue;
+    const [, value = ''] = /^(?:\{.*\})? (\S+)/.exec(line.slice(name.length)) ?? [];
+    if (value !== '') sum = (sum ?? 0) + Number(value);
+  }
+  return sum;
+}
+
+/** Events a second between two samples; `null` where one does not know, or the process was started anew. */
+export function ratesOf(before: Sample, now: Sample): Readonly<Record<Total, number | null>> {
+  const seconds = (now.atMs - before.atMs) / 1_000;
+  const rate = (name: Total): number | null => {
+    const [first, last] = [before.events[name], now.events[name]];
+    if (first === null || last === null || last < first || seconds <= 0) return null;
+    return Math.round(((last - first) / seconds) * 10) / 10;
+  };
+  return Object.fromEntries(totals.map((name) => [name, rate(name)])) as Record<Total, number | null>;
+}

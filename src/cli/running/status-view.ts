@@ -1,0 +1,72 @@
+import { printable } from '../../observe/printable.ts';
+import type { Sample, Total } from './sample.ts';
+
+export interface Shown {
+  readonly url: string;
+  readonly name: string | null;
+  readonly version: string | null;
+  readonly sample: Sample;
+  readonly perSecond: Readonly<Record<Total, number | null>>;
+}
+
+const names: Readonly<Record<Total, string>> = {
+  published: 'published',
+  failed: 'failed',
+  dlq: 'dead letters',
+  backup: 'backup',
+  lost: 'lost',
+};
+
+/** As `--json` shows it. */
+export function statusDocument({ url, name, version, sample, perSecond }: Shown): object {
+  const { atMs, ...rest } = sample;
+  return { at: new Date(atMs).toISOString(), url, name, version, ...rest, perSecond };
+}
+
+/** A screen, in lines that 40 columns hold; longer ones are cut. */
+export function statusScreen({ url, name, version, sample, perSecond }: Shown, columns: number): string {
+  const { status, remark, events, breakers, backlog } = sample;
+  const lines = [
+    `${name ?? 'svc'}  svc ${version ?? '-'}`,
+    url,
+    '',
+    `health    ${status}`,
+    ...(remark === null ? [] : [`          ${remark}`]),
+    `breaker   ${breakers.broker ?? '-'}`,
+    ...(breakers.outbox === null ? [] : [`  outbox  ${breakers.outbox}`]),
+    '',
+    `${'EVENTS'.padEnd(14)}${'total'.padStart(11)}${'per s'.padStart(10)}`,
+    ...(Object.keys(names) as Total[]).map(
+      (each) =>
+        `${names[each].padEnd(14)}${text(events[each]).padStart(11)}${text(perSecond[each]).padStart(10)}`,
+    ),
+    '',
+    'BACKLOG',
+    `in memory     ${text(backlog.memoryEvents).padStart(11)}`,
+    `backup        ${text(backlog.backupEvents).padStart(11)} in ${text(backlog.backupFiles)} files`,
+    ...(backlog.outboxPending === null
+      ? []
+      : [
+          `outbox        ${text(backlog.outboxPending).padStart(11)}, oldest ${text(backlog.outboxOldestSeconds)} s`,
+        ]),
+  ];
+  return `${lines.map((line) => printable(line).slice(0, columns)).join('\n')}\n`;
+}
+
+/** For a log, or a pipe. */
+export function statusLine({ sample, perSecond }: Shown): string {
+  const { atMs, status, breakers, backlog, events } = sample;
+  const rates = (Object.keys(names) as Total[]).map((each) => `${each} ${text(perSecond[each])}/s`);
+  return `${[
+    new Date(atMs).toISOString(),
+    status,
+    ...rates,
+    `lost ${text(events.lost)} in all`,
+    `breaker ${breakers.broker ?? '-'}${breakers.outbox === null ? '' : ` outbox ${breakers.outbox}`}`,
+    `memory ${text(backlog.memoryEvents)}`,
+    `backup ${text(backlog.backupEvents)}`,
+    ...(backlog.outboxPending === null ? [] : [`outbox ${text(backlog.outboxPending)}`]),
+  ].join('  ')}\n`;
+}
+
+const text = (value: number | null): string => (value === null ? '-' : String(Math.round(value * 10) / 10));

@@ -1,0 +1,71 @@
+import { SvcError } from '../ground/errors.ts';
+import type { SendFailure } from './broker.ts';
+
+/**
+ * Whose fault a failed send is, which decides what becomes of the others:
+ * - `record`: one in the send cannot be stored; without it the others can;
+ * - `topic`: it refuses all of them, because it is not there or this user has no right to it;
+ * - `partition`: the client knows fewer partitions of the topic than somebody else did;
+ * - `clock`: the time that this machine gave the records is not taken;
+ * - `registry`: schemas cannot be had now; the cluster takes the records as they are once it answers;
+ * - `cluster`: it is away, or refuses everything.
+ */
+export type Fault = 'record' | 'topic' | 'partition' | 'clock' | 'registry' | 'cluster';
+
+const notMade = 'SVC_PUBLISH_NOT_A_RECORD';
+
+/** Kafka's names, and svc's own. */
+const faults: Readonly<Record<string, Fault>> = {
+  INVALID_RECORD: 'record',
+  // Also what a compacted topic says of a record that it cannot keep.
+  CORRUPT_MESSAGE: 'record',
+  [notMade]: 'record',
+  SVC_SERIALIZE_SCHEMA: 'record',
+  SVC_SERIALIZE_SCHEMA_MISFIT: 'record',
+  SVC_SERIALIZE_SCHEMA_REFUSED: 'record',
+  UNKNOWN_TOPIC_OR_PARTITION: 'topic',
+  UNKNOWN_TOPIC_ID: 'topic',
+  TOPIC_AUTHORIZATION_FAILED: 'topic',
+  INVALID_TOPIC_EXCEPTION: 'topic',
+  POLICY_VIOLATION: 'topic',
+  UNKNOWN_PARTITION: 'partition',
+  INVALID_TIMESTAMP: 'clock',
+  SVC_SERIALIZE_REGISTRY_AWAY: 'registry',
+};
+
+export function faultOf({ kind, cause }: Pick<SendFailure, 'kind' | 'cause'>): Fault {
+  if (kind === 'too_large') return 'record';
+  return Object.hasOwn(faults, cause) ? (faults[cause] as Fault) : 'cluster';
+}
+
+/** Whether the cluster has given this answer: other refusals are svc's or its client's, and say nothing about the cluster. */
+export function isAnswer(failure: SendFailure): boolean {
+  if (failure.cause === 'INVALID_TOPIC_EXCEPTION') return false;
+  const fault = faultOf(failure);
+  return (fault === 'record' && !isNotMade(failure)) || fault === 'topic' || fault === 'clock';
+}
+
+/** Whether the record was not even made: nothing was asked of the cluster, and no try will go better. */
+export function isNotMade({ cause }: Pick<SendFailure, 'cause'>): boolean {
+  return cause.startsWith('SVC_') && faults[cause] === 'record';
+}
+
+/** `says`: without a value of the record. */
+export function notARecord(says: string): SvcError {
+  return new SvcError(notMade, `it cannot be written as a record: ${says}`);
+}
+
+/** As the failure of a send. */
+export function notMadeFailure(says: string): SendFailure {
+  return { kind: 'fatal', cause: notMade, message: notARecord(says).message };
+}
+
+/** Makes or encodes records. Whatever is thrown meanwhile is a fault of one of them, never of the cluster. */
+export function makeRecords<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    // Messages of Node quote values.
+    throw notARecord(error instanceof Error ? error.name : typeof error);
+  }
+}

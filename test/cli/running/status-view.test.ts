@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict';
+import { ratesOf, type Sample } from '../../../src/cli/running/sample.ts';
+import { statusScreen } from '../../../src/cli/running/status-view.ts';
+
+const sample = (atMs: number, published: number): Sample => ({
+  ...{
+    atMs,
+    status: 'DOWN',
+    remark: 'connect ECONNREFUSED 127.0.0.1:9092, and a long line of what else there is',
+  },
+  events: { published, failed: null, dlq: 0, backup: 12, lost: 1_234_567_890 },
+  breakers: { broker: 'HALF-OPEN', outbox: 'CLOSED' },
+  backlog: { memoryEvents: 3, backupEvents: 9, backupFiles: 1, outboxPending: 5, outboxOldestSeconds: 61.25 },
+});
+
+describe('the view of svc status', () => {
+  it('has no line that is longer than the terminal, and loses no number to 40 columns', () => {
+    const shown = {
+      ...{ url: 'http://a-host-with-a-long-name.internal.example:9464', name: 'orders', version: '1.0.0' },
+      ...{ sample: sample(2_000, 30), perSecond: ratesOf(sample(0, 10), sample(2_000, 30)) },
+    };
+    const lines = statusScreen(shown, 40).split('\n');
+    assert.deepEqual(
+      lines.filter((line) => line.length > 40),
+      [],
+    );
+    for (const expected of [
+      /^published +30 +10$/,
+      /^failed +- +-$/,
+      /^lost +1234567890 +0$/,
+      /^breaker +HALF-OPEN$/,
+      /^outbox +5, oldest 61\.3 s$/,
+    ])
+      assert.ok(
+        lines.some((line) => expected.test(line)),
+        `${expected} in\n${lines.join('\n')}`,
+      );
+  });
+
+  it('a process that was started anew has no rate yet', () => {
+    assert.equal(ratesOf(sample(0, 30), sample(2_000, 10)).published, null);
+    assert.equal(ratesOf(sample(0, 30), sample(0, 30)).published, null);
+    assert.equal(ratesOf(sample(0, 30), sample(500, 31)).published, 2);
+  });
+});

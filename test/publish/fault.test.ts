@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict';
+import type { SendFailure } from '../../src/publish/broker.ts';
+import { type Fault, faultOf, isAnswer, notMadeFailure } from '../../src/publish/fault.ts';
+
+const failure = (cause: string, kind: SendFailure['kind'] = 'fatal'): SendFailure => ({
+  ...{ kind, cause, message: 'no' },
+});
+
+describe('whose fault a failed send is', () => {
+  const rows: readonly (readonly [SendFailure, Fault, isAnswer: boolean])[] = [
+    [failure('MESSAGE_TOO_LARGE', 'too_large'), 'record', true],
+    [failure('INVALID_RECORD'), 'record', true],
+    [failure('CORRUPT_MESSAGE', 'retriable'), 'record', true],
+    [notMadeFailure('no text'), 'record', false],
+    [failure('SVC_SERIALIZE_SCHEMA_MISFIT'), 'record', false],
+    [failure('UNKNOWN_TOPIC_OR_PARTITION', 'retriable'), 'topic', true],
+    [failure('TOPIC_AUTHORIZATION_FAILED'), 'topic', true],
+    [failure('INVALID_TOPIC_EXCEPTION'), 'topic', false],
+    [failure('UNKNOWN_PARTITION', 'retriable'), 'partition', false],
+    [failure('INVALID_TIMESTAMP'), 'clock', true],
+    [failure('SVC_SERIALIZE_REGISTRY_AWAY', 'retriable'), 'registry', false],
+    [failure('ECONNREFUSED', 'retriable'), 'cluster', false],
+    // Names that every object has.
+    [failure('constructor', 'retriable'), 'cluster', false],
+  ];
+  for (const [given, fault, answer] of rows)
+    it(`${given.kind} ${given.cause}: ${fault}${answer ? ', by the cluster' : ''}`, () => {
+      assert.equal(faultOf(given), fault);
+      assert.equal(isAnswer(given), answer);
+    });
+});
