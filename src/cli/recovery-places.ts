@@ -1,6 +1,7 @@
 import { basename, dirname, resolve } from 'node:path';
 import type { Config } from '../config/config.ts';
 import type { RecoveryPlace } from '../start/commands/recovery.ts';
+import { recoveryGroup } from '../start/tiers/dlq-waiting.ts';
 import { type Action, runRecoveryCommand } from './recovery-command.ts';
 import type { RecoveryOptions } from './recovery-options.ts';
 import { WrongUse } from './wrong-use.ts';
@@ -11,7 +12,7 @@ export function runDlq(options: RecoveryOptions, action: Action): Promise<number
     const topic = options.dlqTopic ?? broker.dlqTopic;
     if (topic === undefined)
       throw new WrongUse('no dead letter topic: set svc.broker.dlq-topic, or give --dlq-topic');
-    return { kind: 'dlq', topic, group: options.group ?? 'svc-dlq-recovery' };
+    return { kind: 'dlq', topic, group: options.group ?? recoveryGroup };
   });
 }
 

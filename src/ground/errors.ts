@@ -45,6 +45,8 @@ export const errorCatalogue = {
     'The clock is outside the 69 years from 2024 on that event ids can express.',
   SVC_ENVELOPE_WORKER_ID: 'The configured worker id is not an integer from 0 to 1023.',
   SVC_GROUND_BUCKET_CLIENT: 'What was given to registerS3Client is no client of @aws-sdk/client-s3.',
+  SVC_GROUND_PROCESS_FILE:
+    'The folder in which processes of a user name their management servers is not safe, or cannot be used.',
   SVC_MANAGE_LISTEN_FAILED:
     'The management server cannot listen on its port; the application runs without it.',
   SVC_MANAGE_TOKEN_REQUIRED:

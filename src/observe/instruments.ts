@@ -1,4 +1,6 @@
-import type { Attributes, DurationInstrument, Observe, ObservedInstrument } from './metrics.ts';
+import { systemClock } from '../ground/clock.ts';
+import { version } from '../ground/version.ts';
+import type { DurationInstrument, MetricSources, ObservedInstrument } from './metrics.ts';
 import { type EventTypeCounts, sendFailureKinds } from './outcomes.ts';
 
 export const publishDuration: DurationInstrument = {
@@ -10,15 +12,14 @@ export const publishDuration: DurationInstrument = {
   attributeKeys: ['eventType'],
 };
 
-const none: Attributes = {};
-
-/** What is not known has no series. */
-const known = (value: number | null | undefined, observe: Observe): void => {
-  if (value !== null && value !== undefined) observe(value, none);
-};
-
 /** Every instrument of svc but the duration. `docs/metrics.md` shows the same list (tested). */
 export const observedInstruments: readonly ObservedInstrument[] = [
+  {
+    ...{ name: 'svc.build.info', prometheusName: 'svc_build_info', kind: 'gauge', unit: '1' },
+    description: 'Always 1: the versions of svc and of Node in this process.',
+    attributeKeys: ['version', 'node_version'],
+    read: (_, observe) => observe(1, { version, node_version: process.versions.node }),
+  },
   eventCounter(
     'calls',
     'Calls whose event svc took on: the sum of all outcomes and of what is in flight.',
@@ -65,6 +66,21 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     prometheusName: 'svc_events_in_flight',
     kind: 'upDownCounter',
   },
+  gauge(
+    'svc.events.last_success.timestamp.seconds',
+    's',
+    'When the broker last acknowledged an event, of a call or of the outbox, as Unix time; missing before the first.',
+    ({ lastPublishedMs, outbox }) => {
+      const times = [lastPublishedMs(), outbox?.lastRelayedMs() ?? null].filter((time) => time !== null);
+      return times.length === 0 ? null : Math.max(...times) / 1_000;
+    },
+  ),
+  gauge(
+    'svc.dlq.waiting',
+    '{event}',
+    'Dead letters in the topic that no recovery has sent yet, as counted up to a minute ago; missing where the broker cannot say.',
+    ({ dlqWaiting }) => dlqWaiting(),
+  ),
   {
     name: 'svc.broker.errors.total',
     prometheusName: 'svc_broker_errors_total',
@@ -91,116 +107,83 @@ export const observedInstruments: readonly ObservedInstrument[] = [
       if (ofOutbox !== null) observe(ofOutbox, { breaker: 'outbox' });
     },
   },
-  {
-    name: 'svc.buffer.events',
-    prometheusName: 'svc_buffer_events',
-    kind: 'gauge',
-    unit: '{event}',
-    description: 'Events in memory until they are acknowledged.',
-    attributeKeys: [],
-    read: ({ buffer }, observe) => observe(buffer().events, none),
-  },
-  {
-    name: 'svc.buffer.bytes',
-    prometheusName: 'svc_buffer_bytes',
-    kind: 'gauge',
-    unit: 'By',
-    description: 'Bytes of the events in memory.',
-    attributeKeys: [],
-    read: ({ buffer }, observe) => observe(buffer().bytes, none),
-  },
-  {
-    name: 'svc.buffer.overflows',
-    prometheusName: 'svc_buffer_overflows_total',
-    kind: 'counter',
-    unit: '{event}',
-    description: 'Events that went to the next tier because there was no room in memory.',
-    attributeKeys: [],
-    read: ({ buffer }, observe) => observe(buffer().overflows, none),
-  },
-  {
-    name: 'svc.backup.events',
-    prometheusName: 'svc_backup_events',
-    kind: 'gauge',
-    unit: '{event}',
-    description: 'Events that wait in the local backup.',
-    attributeKeys: [],
-    read: ({ backup }, observe) => observe(backup().events, none),
-  },
-  {
-    name: 'svc.backup.files',
-    prometheusName: 'svc_backup_files',
-    kind: 'gauge',
-    unit: '{file}',
-    description: 'Files in the local backup, of one event or of many.',
-    attributeKeys: [],
-    read: ({ backup }, observe) => observe(backup().files, none),
-  },
-  {
-    name: 'svc.backup.bytes',
-    prometheusName: 'svc_backup_bytes',
-    kind: 'gauge',
-    unit: 'By',
-    description: 'Bytes of the files in the local backup.',
-    attributeKeys: [],
-    read: ({ backup }, observe) => observe(backup().bytes, none),
-  },
-  {
-    name: 'svc.backup.too_large.events',
-    prometheusName: 'svc_backup_too_large_events',
-    kind: 'gauge',
-    unit: '{event}',
-    description:
-      'Events in too-large/ of the local backup: their topic does not take them, and nothing tries them again.',
-    attributeKeys: [],
-    read: ({ backup }, observe) => observe(backup().tooLarge, none),
-  },
-  {
-    name: 'svc.backup.drained',
-    prometheusName: 'svc_backup_drained_total',
-    kind: 'counter',
-    unit: '{event}',
-    description: 'Events that went from the local backup to their topics.',
-    attributeKeys: [],
-    read: ({ backup }, observe) => observe(backup().drained, none),
-  },
-  {
-    name: 'svc.backup.oldest.age.seconds',
-    prometheusName: 'svc_backup_oldest_age_seconds',
-    kind: 'gauge',
-    unit: 's',
-    description:
-      'How long the oldest event has waited in the local backup that new events wait behind; 0 where none does.',
-    attributeKeys: [],
-    read: ({ backup }, observe) => observe(backup().oldestMs / 1000, none),
-  },
-  {
-    name: 'svc.outbox.pending',
-    prometheusName: 'svc_outbox_pending',
-    kind: 'gauge',
-    unit: '{event}',
-    description: 'Events in the outbox that wait to be sent.',
-    attributeKeys: [],
-    read: ({ outbox }, observe) => known(outbox?.pending(), observe),
-  },
-  {
-    name: 'svc.outbox.oldest_pending.age.seconds',
-    prometheusName: 'svc_outbox_oldest_pending_age_seconds',
-    kind: 'gauge',
-    unit: 's',
-    description: 'Age of the oldest event in the outbox that waits to be sent; 0 where none does.',
-    attributeKeys: [],
-    read: ({ outbox }, observe) => {
+  gauge(
+    'svc.buffer.events',
+    '{event}',
+    'Events in memory until they are acknowledged.',
+    ({ buffer }) => buffer().events,
+  ),
+  gauge('svc.buffer.bytes', 'By', 'Bytes of the events in memory.', ({ buffer }) => buffer().bytes),
+  counter(
+    'svc.buffer.overflows',
+    '{event}',
+    'Events that went to the next tier because there was no room in memory.',
+    ({ buffer }) => buffer().overflows,
+  ),
+  gauge(
+    'svc.backup.events',
+    '{event}',
+    'Events that wait in the local backup.',
+    ({ backup }) => backup().events,
+  ),
+  gauge(
+    'svc.backup.files',
+    '{file}',
+    'Files in the local backup, of one event or of many.',
+    ({ backup }) => backup().files,
+  ),
+  gauge('svc.backup.bytes', 'By', 'Bytes of the files in the local backup.', ({ backup }) => backup().bytes),
+  gauge(
+    'svc.backup.too_large.events',
+    '{event}',
+    'Events in too-large/ of the local backup: their topic does not take them, and nothing tries them again.',
+    ({ backup }) => backup().tooLarge,
+  ),
+  counter(
+    'svc.backup.drained',
+    '{event}',
+    'Events that went from the local backup to their topics.',
+    ({ backup }) => backup().drained,
+  ),
+  gauge(
+    'svc.backup.oldest.age.seconds',
+    's',
+    'How long the oldest event has waited in the local backup that new events wait behind; 0 where none does.',
+    ({ backup }) => backup().oldestMs / 1000,
+  ),
+  gauge(
+    'svc.backup.oldest.timestamp.seconds',
+    's',
+    'Since when that event has waited, as Unix time; missing where none does.',
+    ({ backup }) => unixTime(backup().oldestMs || null),
+  ),
+  gauge(
+    'svc.outbox.pending',
+    '{event}',
+    'Events in the outbox that wait to be sent.',
+    ({ outbox }) => outbox?.pending() ?? null,
+  ),
+  gauge(
+    'svc.outbox.oldest_pending.age.seconds',
+    's',
+    'Age of the oldest event in the outbox that waits to be sent; 0 where none does.',
+    ({ outbox }) => {
       const ageMs = outbox?.oldestPendingMs() ?? (outbox?.pending() === 0 ? 0 : null);
-      known(ageMs === null ? null : ageMs / 1_000, observe);
+      return ageMs === null ? null : ageMs / 1_000;
     },
-  },
-  {
-    ...{ name: 'svc.outbox.failed', prometheusName: 'svc_outbox_failed', kind: 'gauge', unit: '{event}' },
-    description: 'Events in the outbox that were given up: FAILED, until somebody retries or discards them.',
-    attributeKeys: [],
-    read: ({ outbox }, observe) => known(outbox?.failed(), observe),
-  },
+  ),
+  gauge(
+    'svc.outbox.oldest_pending.timestamp.seconds',
+    's',
+    'Since when that event has waited, as Unix time; missing where none does.',
+    ({ outbox }) => unixTime(outbox?.oldestPendingMs() ?? null),
+  ),
+  gauge(
+    'svc.outbox.failed',
+    '{event}',
+    'Events in the outbox that were given up: FAILED, until somebody retries or discards them.',
+    ({ outbox }) => outbox?.failed() ?? null,
+  ),
   {
     name: 'svc.outbox.processed',
     prometheusName: 'svc_outbox_processed_total',
@@ -216,23 +199,14 @@ export const observedInstruments: readonly ObservedInstrument[] = [
       }
     },
   },
+  counter(
+    'svc.outbox.unconfirmed',
+    '{event}',
+    'Events of transactions whose COMMIT had no answer, or was out of sight: counted as stored, and perhaps not.',
+    ({ outbox }) => outbox?.unconfirmed() ?? null,
+  ),
   {
-    name: 'svc.outbox.unconfirmed',
-    prometheusName: 'svc_outbox_unconfirmed_total',
-    kind: 'counter',
-    unit: '{event}',
-    description:
-      'Events of transactions whose COMMIT had no answer, or was out of sight: counted as stored, and perhaps not.',
-    attributeKeys: [],
-    read: ({ outbox }, observe) => {
-      if (outbox !== undefined) observe(outbox.unconfirmed(), none);
-    },
-  },
-  {
-    name: 'svc.worker.id',
-    prometheusName: 'svc_worker_id',
-    kind: 'gauge',
-    unit: '1',
+    ...{ name: 'svc.worker.id', prometheusName: 'svc_worker_id', kind: 'gauge', unit: '1' },
     description: 'Worker id in event ids, by how it was come by.',
     attributeKeys: ['source'],
     read({ worker }, observe) {
@@ -269,6 +243,32 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     },
   },
 ];
+
+/** @param measure `null`: there is no series */
+function gauge(
+  name: string,
+  unit: string,
+  description: string,
+  measure: (sources: MetricSources) => number | null,
+): ObservedInstrument {
+  const prometheusName = name.replaceAll('.', '_');
+  return {
+    ...{ name, prometheusName, kind: 'gauge', unit, description, attributeKeys: [] },
+    read(sources, observe) {
+      const value = measure(sources);
+      if (value !== null) observe(value, {});
+    },
+  };
+}
+
+function counter(...gauged: Parameters<typeof gauge>): ObservedInstrument {
+  return { ...gauge(...gauged), kind: 'counter', prometheusName: counterName(gauged[0]) };
+}
+
+/** In seconds. Ages are told by another clock: a tenth of a second stays the same from scrape to scrape. */
+function unixTime(ageMs: number | null): number | null {
+  return ageMs === null ? null : Math.round((systemClock.now() - ageMs) / 100) / 10;
+}
 
 function eventCounter(
   what: string,

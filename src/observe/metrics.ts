@@ -50,6 +50,8 @@ export interface OutboxState {
   oldestPendingMs(): number | null;
   /** FAILED rows: nothing sends them until somebody acts. */
   failed(): number | null;
+  /** When the relay of this process last took a row to its topic, as Unix time in milliseconds. */
+  lastRelayedMs(): number | null;
   /** Events of transactions whose COMMIT had no answer, or was out of sight. */
   unconfirmed(): number;
   /** As {@link MetricSources.circuit}; `null` where no relay runs in this process. */
@@ -80,6 +82,8 @@ export interface MetricSources {
   captureTargets(): readonly CaptureTarget[];
   /** When the broker last acknowledged an event of a call; `null`: it has none yet. */
   lastPublishedMs(): number | null;
+  /** Dead letters that no recovery has sent yet, as last counted; `null`: not known. It may have them counted anew, aside. */
+  dlqWaiting(): number | null;
   /** The newest first, {@link maxRecentDlqEvents} at most. */
   recentDlqEvents(): readonly RecentDlqEvent[];
   /** Only where there is an outbox. */

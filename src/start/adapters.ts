@@ -3,6 +3,7 @@ import type { Connector, ConnectorOptions } from '../adapters/debezium/connector
 import type { ConnectorSqlOptions } from '../adapters/debezium/connector-sql.ts';
 import type { GroupAccess } from '../adapters/kafka/group/group-connection.ts';
 import type { KafkaClientOptions } from '../adapters/kafka/kafka-client-options.ts';
+import type { KafkajsTopicReaderOptions } from '../adapters/kafkajs/kafkajs-topic-reader.ts';
 import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from '../adapters/local-backup/source/local-source.ts';
 import type { S3Settings } from '../adapters/s3-backup/s3-client.ts';
@@ -243,11 +244,7 @@ export async function openS3Source(settings: S3Settings): Promise<RecoverySource
 
 export type { S3Settings };
 
-export interface TopicReaderSettings extends BrokerSettings {
-  readonly topic: string;
-  /** Under which the broker remembers what is done. */
-  readonly group: string;
-}
+export type TopicReaderSettings = BrokerSettings & KafkajsTopicReaderOptions;
 
 /** Every client of Kafka writes topics that kafkajs reads. */
 export async function openTopicReader(client: string, settings: TopicReaderSettings): Promise<TopicReader> {

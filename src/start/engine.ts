@@ -36,6 +36,7 @@ import { createRefusalAlert } from './refusal-alert.ts';
 import { savedRules } from './saved-rules.ts';
 import { openSerde } from './serde/serde.ts';
 import { brokerSettingsOf, goesToKafka, queueSettingsOf } from './settings.ts';
+import { dlqWaitingOf } from './tiers/dlq-waiting.ts';
 import { startTiers } from './tiers/start-tiers.ts';
 
 export { declaredRules } from '../capture/declare/declared-rules.ts';
@@ -145,10 +146,9 @@ export function startEngine(
     worker: ids.worker,
     outbox: outbox?.state,
     captureTargets: () => report().map(({ id, ...target }) => ({ ...target, target: id })),
-    lastPublishedMs() {
-      const agoMs = queue.publishedMsAgo();
-      return agoMs === undefined ? null : clock.now() - agoMs;
-    },
+    lastPublishedMs: queue.lastPublishedMs,
+    // The same topic for all threads of a process: one of them asks.
+    dlqWaiting: workers === undefined ? () => null : dlqWaitingOf(config, logger),
     recentDlqEvents: tiers.recentDlqEvents,
   };
   const meter = bindMeter(meterProvider, sources, { version, logger });

@@ -1,6 +1,8 @@
 import cluster from 'node:cluster';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../ground/clock.ts';
+import { SvcError } from '../ground/errors.ts';
+import { writeProcessFile } from '../ground/files/process-file.ts';
 import type { BreakerReset, Controls, Info, KeyHealth } from '../manage/controls.ts';
 import { cacheHealth } from '../manage/health-cache.ts';
 import { flatMetricsReport, metricsReport, type ReportParts } from '../manage/metrics-report.ts';
@@ -93,8 +95,35 @@ export async function startManagement(
     },
     logger,
   );
-  if (started !== undefined) logger.info(`management on http://${hostOf(started)}/metrics`);
-  return started;
+  if (started === undefined) return undefined;
+  logger.info(`management on http://${hostOf(started)}/metrics`);
+  const takeBack = nameProcess(started, managed.info, logger);
+  return {
+    ...started,
+    close() {
+      takeBack();
+      return started.close();
+    },
+  };
+}
+
+/** So that other programs of the same user find it. Returns what ends that, which the end of the process does as well. */
+function nameProcess({ address, port }: ManagementServer, info: Info, logger: Logger): () => void {
+  try {
+    const { name } = info.service;
+    const remove = writeProcessFile({
+      ...{ pid: process.pid, port, address, tls: false, name, version: info.svc.version },
+    });
+    process.once('exit', remove);
+    return () => {
+      process.removeListener('exit', remove);
+      remove();
+    };
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    logger.info(`svc status does not find this process: ${error.message}`, { code: error.code });
+    return () => {};
+  }
 }
 
 /** What serializes is loaded at the first scrape: many applications are never scraped here. */

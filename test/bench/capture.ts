@@ -97,6 +97,7 @@ function captured(): {
       worker: () => undefined,
       captureTargets: () => [],
       lastPublishedMs: () => null,
+    dlqWaiting: () => null,
       recentDlqEvents: () => [],
     },
   };

@@ -3,10 +3,13 @@ import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs from 'kafkajs';
 import { createKafkajsBroker } from '../../src/adapters/kafkajs/kafkajs-broker.ts';
+import { loadConfig } from '../../src/config/read/load.ts';
 import { partitionOfKey } from '../../src/publish/main/partitioner.ts';
 import { createDlqTier } from '../../src/publish/tiers/dlq-tier.ts';
+import { dlqWaitingOf } from '../../src/start/tiers/dlq-waiting.ts';
 import { newTopic } from '../contract/broker.ts';
 import { failedEvent } from '../publish/failed-event.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
@@ -69,6 +72,15 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
     });
   }
 
+  /** As `/metrics` shows it. */
+  async function waiting(dlqTopic: string): Promise<number | null> {
+    const broker = { client: 'kafkajs', bootstrapServers: kafka.brokers, topic: orders, dlqTopic };
+    const { config } = loadConfig({ env: {}, code: { svc: { broker } } });
+    const ask = dlqWaitingOf(config, logger);
+    for (let tries = 0; ask() === null && tries < 50; tries++) await sleep(100);
+    return ask();
+  }
+
   it('lists without taking anything away', async () => {
     for (let time = 0; time < 2; time++) {
       const { code, report, stderr } = await svc('list', '--topic', invoices);
@@ -78,7 +90,9 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
   });
 
   it('recovers one topic, then the rest, then nothing: same bytes, key, headers and partition', async () => {
+    assert.equal(await waiting(dead), count);
     const first = await svc('recover', '--topic', invoices);
+    assert.equal(await waiting(dead), count - count / 3);
     assert.deepEqual([first.code, first.report.sent], [0, count / 3], first.stderr);
     const second = await svc('recover', '--topic', orders, '--topic', invoices);
     assert.deepEqual(
@@ -88,6 +102,8 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
     );
     const third = await svc('recover', '--topic', orders, '--topic', invoices);
     assert.deepEqual([third.code, third.report.sent], [0, 0], third.stderr);
+    assert.equal(await waiting(dead), 0);
+    assert.equal(await waiting(newTopic()), null);
 
     const records = [...(await kafka.read(orders)), ...(await kafka.read(invoices))];
     assert.equal(records.length, count);

@@ -13,6 +13,7 @@ export function metricSources(captureTargets: readonly CaptureTarget[] = []): Me
     worker: () => ({ workerId: 17, source: 'kafka' }),
     captureTargets: () => captureTargets,
     lastPublishedMs: () => null,
+    dlqWaiting: () => null,
     recentDlqEvents: () => [],
   };
 }
@@ -28,10 +29,17 @@ export function filledSources(): MetricSources {
     pending: () => 12,
     oldestPendingMs: () => 1_500,
     failed: () => 3,
+    lastRelayedMs: () => 1_700_000_000_500,
     unconfirmed: () => 1,
     circuit: () => 2,
   };
-  const sources = { ...empty, outbox };
+  const sources = {
+    ...empty,
+    outbox,
+    backup: () => ({ ...empty.backup(), oldestMs: 2_000 }),
+    lastPublishedMs: () => 1_700_000_000_250,
+    dlqWaiting: () => 3,
+  };
   const { ledger, durations } = sources;
   for (const outcome of ['published', ...outcomes] as const) ledger.open('ORDER_CREATED').close(outcome);
   ledger.open('ORDER_CREATED');

@@ -16,7 +16,8 @@ const numbers = (text: string): Map<string, number> =>
   );
 
 describe('counts of worker threads', () => {
-  const state = /^svc_(circuit_state|worker_id|capture_targets|outbox_pending|outbox_oldest|outbox_failed)/;
+  const state =
+    /^svc_(build_info|circuit_state|worker_id|capture_targets|dlq_waiting|outbox_(pending|failed)|.*_oldest|.*_timestamp)/;
 
   it('change nothing where there are none', async () => {
     const own = filledSources();

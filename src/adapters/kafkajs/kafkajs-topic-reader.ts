@@ -19,6 +19,8 @@ export interface KafkajsTopicReaderOptions extends KafkajsClientOptions {
   readonly topic: string;
   /** Consumer group under which Kafka remembers what is done. */
   readonly group: string;
+  /** Whether the process lives on while the reader is open. Default: true. */
+  readonly keepsAlive?: boolean;
 }
 
 interface Part extends Marks {
@@ -131,7 +133,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
     open: (forRecovery) =>
       orLine(async () => {
         // The sockets do not keep the process alive.
-        hold = setInterval(() => {}, 60_000);
+        if (options.keepsAlive !== false) hold = setInterval(() => {}, 60_000);
         listGroup = forRecovery ? undefined : `${options.group}-list-${randomBytes(4).toString('hex')}`;
         await checkTopic(await loadKafkajs(options));
         client = (await loadKafkajs({ ...options, retries: retry.retries, readsAll: true }))();

@@ -68,8 +68,8 @@ export interface Queue extends Publisher {
   state(): QueueState;
   /** Topics that refuse their events: one line. */
   refusals(): string | undefined;
-  /** Milliseconds since the cluster last took a batch; `undefined`: it has taken none. */
-  publishedMsAgo(): number | undefined;
+  /** When the cluster last took a batch, as Unix time in milliseconds; `null`: it has taken none. */
+  lastPublishedMs(): number | null;
   /** Somebody else has found the cluster away; `sinceMs`: when that was begun, on the monotonic clock. */
   clusterAway(message: string, sinceMs: number): void;
   /**
@@ -260,7 +260,7 @@ export function createQueue(options: QueueOptions): Queue {
     breaker,
     state: () => ({ events: memory.events, bytes: memory.bytes, overflows: memory.overflows }),
     refusals: refusals.state,
-    publishedMsAgo: line.storedMsAgo,
+    lastPublishedMs: line.lastStoredMs,
     clusterAway(message, sinceMs) {
       if (!line.hasStoredSince(sinceMs)) breaker.silent(message);
     },

@@ -50,8 +50,8 @@ export interface SendLine {
   pausing(waitMs: number): void;
   /** Whether the cluster has taken a batch since `atMs`, on the monotonic clock. */
   hasStoredSince(atMs: number): boolean;
-  /** Milliseconds since it has taken one; `undefined`: it has taken none. */
-  storedMsAgo(): number | undefined;
+  /** When it has last taken one, as Unix time in milliseconds; `null`: it has taken none. */
+  lastStoredMs(): number | null;
   /** Runs work outside of the context of any call: it is for many. */
   outside(work: () => void): void;
   close(): void;
@@ -63,6 +63,7 @@ export function createSendLine(options: SendLineOptions): SendLine {
   const { refusals, logger } = options;
   const context = new AsyncResource('svc.queue');
   let storedAtMs = Number.NEGATIVE_INFINITY;
+  let lastStoredMs: number | null = null;
   let isClosed = false;
 
   return {
@@ -89,6 +90,7 @@ export function createSendLine(options: SendLineOptions): SendLine {
       silence.heard();
       if (result.ok) {
         storedAtMs = clock.monotonic();
+        lastStoredMs = clock.now();
         breaker.answered();
         returns.stored();
         if (refusals.taken(topic)) logger.info(`topic "${topic}" takes events again`);
@@ -115,7 +117,7 @@ export function createSendLine(options: SendLineOptions): SendLine {
     explain: refusals.explain,
     pausing: returns.pausing,
     hasStoredSince: (atMs) => storedAtMs >= atMs,
-    storedMsAgo: () => (Number.isFinite(storedAtMs) ? clock.monotonic() - storedAtMs : undefined),
+    lastStoredMs: () => lastStoredMs,
     outside: (work) => context.runInAsyncScope(work),
     close() {
       isClosed = true;

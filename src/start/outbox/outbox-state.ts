@@ -1,3 +1,4 @@
+import { systemClock } from '../../ground/clock.ts';
 import type { OutboxState } from '../../observe/metrics.ts';
 import type { Relay, RelayState } from '../../outbox/relay/relay.ts';
 import { type Breaker, circuitStates } from '../../publish/main/breaker.ts';
@@ -16,6 +17,10 @@ export function outboxState({ relay, oldestPendingMs, failed, unconfirmed }: Sta
     pending: () => relay()?.pending ?? null,
     oldestPendingMs,
     failed,
+    lastRelayedMs() {
+      const agoMs = relay()?.timeSinceLastSuccessMs ?? null;
+      return agoMs === null ? null : systemClock.now() - agoMs;
+    },
     unconfirmed,
     circuit() {
       const state = relay();

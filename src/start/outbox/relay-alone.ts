@@ -136,6 +136,7 @@ function sourcesOf(
     worker: () => undefined,
     captureTargets: () => [],
     lastPublishedMs: () => null,
+    dlqWaiting: () => null,
     recentDlqEvents: () => [],
     outbox,
   };

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import sinon from 'sinon';
+import { systemClock } from '../../../src/ground/clock.ts';
+import { version } from '../../../src/ground/version.ts';
 import { durationBoundsSeconds } from '../../../src/observe/durations.ts';
 import { observedInstruments, publishDuration } from '../../../src/observe/instruments.ts';
 import type { MetricSources, OutboxState } from '../../../src/observe/metrics.ts';
@@ -46,6 +48,9 @@ describe('the text of /metrics', () => {
     'svc_broker_errors_total{kind="fatal"}': '0',
     'svc_circuit_state{breaker="broker"}': '0',
     'svc_circuit_state{breaker="outbox"}': '2',
+    [`svc_build_info{version="${version}",node_version="${process.versions.node}"}`]: '1',
+    svc_events_last_success_timestamp_seconds: '1700000000.5',
+    svc_dlq_waiting: '3',
     svc_outbox_pending: '12',
     svc_outbox_oldest_pending_age_seconds: '1.5',
     svc_outbox_failed: '3',
@@ -99,7 +104,9 @@ describe('the text of /metrics', () => {
   const outboxLines = async (outbox: Partial<OutboxState>): Promise<string[]> => {
     const { outbox: whole, ...sources } = filledSources();
     const text = await textOf({ ...sources, outbox: { ...(whole as OutboxState), ...outbox } });
-    return text.split('\n').filter((line) => /^svc_(outbox_(pending|oldest|failed)|circuit)/.test(line));
+    return text
+      .split('\n')
+      .filter((line) => /^svc_(outbox_(pending|oldest_pending_age|failed)|circuit)/.test(line));
   };
 
   it('an outbox that waits for nothing has an age of 0, and one that nobody can ask has none', async () => {
@@ -127,11 +134,28 @@ describe('the text of /metrics', () => {
     assert.deepEqual(await of(3, null), [broker, 'svc_outbox_pending 3', 'svc_outbox_failed 3']);
   });
 
+  it('has Unix times beside ages, and none of what does not wait or has not been', async () => {
+    const times = async (sources: MetricSources): Promise<Record<string, number>> => {
+      const found = (await textOf(sources)).matchAll(/^(svc_\S+_timestamp_seconds) (\S+)$/gm);
+      return Object.fromEntries([...found].map(([, name, time]) => [name as string, Number(time)]));
+    };
+    sinon.stub(systemClock, 'now').returns(1_700_000_100_000);
+    assert.deepEqual(await times(filledSources()), {
+      svc_events_last_success_timestamp_seconds: 1_700_000_000.5,
+      svc_backup_oldest_timestamp_seconds: 1_700_000_098,
+      svc_outbox_oldest_pending_timestamp_seconds: 1_700_000_098.5,
+    });
+    assert.deepEqual(await times(metricSources()), {});
+    const { outbox: _, ...direct } = filledSources();
+    assert.equal((await times(direct)).svc_events_last_success_timestamp_seconds, 1_700_000_000.25);
+  });
+
   it('says what it said when svc wrote it itself, with every event type that a text could stumble over', async () => {
     const recorded = readFileSync(new URL('recorded-metrics.txt', import.meta.url), 'utf8');
-    const families = Object.fromEntries(parsePrometheus(await textOf(strangeSources(), unknown)));
-    assert.deepEqual(families, Object.fromEntries(parsePrometheus(recorded)));
-    assert.equal(Object.keys(families).length, observedInstruments.length + 2);
+    const families = parsePrometheus(await textOf(strangeSources(), unknown));
+    for (const [name, family] of parsePrometheus(recorded))
+      assert.deepEqual(families.get(name), family, name);
+    assert.equal(families.size, observedInstruments.length + 2);
   });
 
   describe('target_info', () => {
