@@ -13,6 +13,7 @@ const sections: readonly (readonly [title: string, prefix: string])[] = [
   ['Events', 'svc.events.'],
   ['Kafka', 'svc.broker.'],
   ['Kafka', 'svc.circuit.'],
+  ['Kafka', 'svc.dlq.'],
   ['Memory', 'svc.buffer.'],
   ['Local backup', 'svc.backup.'],
   ['Outbox', 'svc.outbox.'],
@@ -88,13 +89,21 @@ function chartOf({
   const series = `${prometheusName}{${selector}}`;
   // Processes of one machine may share a folder: neither a sum nor one of them says what waits.
   const perProcess = /^svc\.(circuit|worker|backup)/.test(name) && !counts;
-  const how = perProcess || ofAll.test(name) || unit === 's' ? 'max' : 'sum';
+  const isTime = name.endsWith('.timestamp.seconds');
+  const how =
+    isTime && name.includes('oldest')
+      ? 'min'
+      : perProcess || ofAll.test(name) || unit === 's'
+        ? 'max'
+        : 'sum';
   const grouping = perProcess ? ` by (${['job', 'instance', ...attributeKeys].join(', ')}) ` : by;
-  const expr = `${how}${grouping}(${counts ? `rate(${series}[$__rate_interval])` : series})`;
+  const value = `${how}${grouping}(${counts ? `rate(${series}[$__rate_interval])` : series})`;
+  // A Unix time is shown as how long ago it is.
+  const expr = isTime ? `time() - ${value}` : value;
   const keys = perProcess ? ['instance', ...attributeKeys] : attributeKeys;
   const legend = keys.length === 0 ? name : keys.map((key) => `{{${key}}}`).join(' ');
   const section = sections.find(([, prefix]) => name.startsWith(prefix))?.[0] as string;
-  const title = counts ? `${name}, per second` : name;
+  const title = counts ? `${name}, per second` : isTime ? `${name}, how long ago` : name;
   return { section, title, description, unit: units[unit] ?? 'short', queries: [[expr, legend]] };
 }
 

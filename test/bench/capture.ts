@@ -97,7 +97,7 @@ function captured(): {
       worker: () => undefined,
       captureTargets: () => [],
       lastPublishedMs: () => null,
-    dlqWaiting: () => null,
+      dlqWaiting: () => null,
       recentDlqEvents: () => [],
     },
   };

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import sinon from 'sinon';
+import { systemClock } from '../../src/ground/clock.ts';
 import type { MetricSources } from '../../src/observe/metrics.ts';
 import { renderMetrics } from '../../src/observe/prometheus/render-metrics.ts';
 import { addCounts, readCounts, withCounts } from '../../src/observe/thread-counts.ts';
@@ -16,10 +18,13 @@ const numbers = (text: string): Map<string, number> =>
   );
 
 describe('counts of worker threads', () => {
+  afterEach(() => sinon.restore());
+
   const state =
     /^svc_(build_info|circuit_state|worker_id|capture_targets|dlq_waiting|outbox_(pending|failed)|.*_oldest|.*_timestamp)/;
 
   it('change nothing where there are none', async () => {
+    sinon.stub(systemClock, 'now').returns(1_700_000_100_000);
     const own = filledSources();
     assert.equal(await textOf(withCounts(own, () => undefined)), await textOf(own));
   });
