@@ -1,10 +1,9 @@
 // running/: commands that ask a process over its management server.
 
-import { lstatSync, readdirSync, readFileSync } from 'node:fs';
-import { tmpdir, userInfo } from 'node:os';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/read/load.ts';
+import { type ProcessEntry, readProcessFiles } from '../../ground/files/process-file.ts';
 import { printable } from '../../observe/printable.ts';
 import { WrongUse } from '../wrong-use.ts';
 
@@ -34,18 +33,6 @@ export interface ManagedProcess {
   readonly token: string | undefined;
 }
 
-/** What a process writes about itself, with mode 0600. */
-interface ProcessFile {
-  readonly pid: number;
-  readonly port: number;
-  readonly address: string;
-  readonly tls?: boolean;
-  readonly name?: string | null;
-}
-
-/** Where processes of this user say on which port they are. */
-export const processFolder = (): string => join(tmpdir(), `svc-${userInfo().uid}`);
-
 /**
  * @param acts needs the token for what acts
  * @throws WrongUse
@@ -62,7 +49,7 @@ export function findProcess(options: ProcessOptions, acts = false): ManagedProce
       throw new WrongUse('--url and --pid both name a process: give one of them');
     return { url: urlGiven(options.url), token };
   }
-  const running = processesIn(processFolder());
+  const running = processes();
   const meant =
     options.pid === undefined ? running : running.filter(({ pid }) => String(pid) === options.pid);
   const [first, second] = meant;
@@ -97,38 +84,23 @@ function urlGiven(text: string): string {
 }
 
 /** An address for all of the host's is reached over its loopback. */
-function urlOf({ address, port, tls = false }: Pick<ProcessFile, 'address' | 'port' | 'tls'>): string {
+function urlOf({
+  address,
+  port,
+  tls = false,
+}: Pick<ProcessEntry, 'address' | 'port'> & { tls?: boolean }): string {
   const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[address] ?? address;
   return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** In a folder that others can write to, a file could lead a token to their port: such a folder says nothing. */
-export function processesIn(folder: string): readonly ProcessFile[] {
+/** A folder that others can write to says nothing: a file there could lead a token to their port. */
+function processes(): readonly ProcessEntry[] {
   try {
-    const { uid, mode } = lstatSync(folder);
-    const own = userInfo().uid;
-    if (own >= 0 && (uid !== own || (mode & 0o022) !== 0 || !lstatSync(folder).isDirectory())) return [];
-    return readdirSync(folder)
-      .filter((file) => /^\d+\.json$/.test(file))
-      .flatMap((file) => processFile(join(folder, file)))
-      .sort((a, b) => a.pid - b.pid);
+    return readProcessFiles();
   } catch {
     return [];
   }
 }
 
-/** None where the file is half written or the process has ended without taking it away. */
-function processFile(path: string): readonly ProcessFile[] {
-  try {
-    const file = JSON.parse(readFileSync(path, 'utf8')) as ProcessFile;
-    const { pid, port, address } = file;
-    if (!Number.isInteger(pid) || !Number.isInteger(port) || typeof address !== 'string') return [];
-    process.kill(pid, 0);
-    return [file];
-  } catch {
-    return [];
-  }
-}
-
-const described = ({ pid, name, address, port }: ProcessFile): string =>
+const described = ({ pid, name, address, port }: ProcessEntry): string =>
   printable(`${pid}${name ? ` (${name})` : ''} on ${address}:${port}`);
