@@ -1,7 +1,6 @@
 import type { Controls } from './controls.ts';
 import type { JsonBody } from './json-body.ts';
-import { problem } from './problem.ts';
-import { json, type Reply } from './reply.ts';
+import { json, problem, type Reply } from './reply.ts';
 
 interface Context {
   readonly controls: Controls;

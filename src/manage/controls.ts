@@ -1,4 +1,5 @@
 import type { CircuitState, FlatMetricsReport, MetricsReport, OutboxSummary } from './metrics-shapes.ts';
+import type { MonitoringState } from './monitoring-state.ts';
 
 /** State of the connection to the broker, as `GET /actuator/health/svc` shows it. What is not known is `null`. */
 export interface Health {
@@ -7,6 +8,10 @@ export interface Health {
 }
 
 export interface HealthDetails {
+  /** By the thresholds of monitoring, over the last five minutes. It makes nothing DOWN. */
+  readonly state?: MonitoringState;
+  /** The thresholds that are crossed, the worst first, a line each: the number, the threshold, what to do. Absent where there are none. */
+  readonly findings?: readonly string[];
   readonly brokerProducerInitialized: boolean;
   readonly clusterId: string | null;
   readonly nodeCount: number | null;

@@ -2,8 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { isLoopback } from '../ground/addresses.ts';
 import { printable } from '../observe/printable.ts';
-import { problem } from './problem.ts';
-import type { Reply } from './reply.ts';
+import { problem, type Reply } from './reply.ts';
 
 export interface GuardPolicy {
   /** The server is reachable from this host only: a `Host` that is not local can only come from DNS rebinding. */

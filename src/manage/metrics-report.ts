@@ -8,6 +8,7 @@ import type {
   MetricsReport,
   OutboxSummary,
 } from './metrics-shapes.ts';
+import type { Totals } from './monitoring-state.ts';
 
 /** What both shapes are made of, read at one moment. */
 export interface ReportParts {
@@ -55,6 +56,17 @@ export function flatMetricsReport({ sources, outbox, nowMs }: ReportParts): Flat
     dlqEvents: dlq,
     outboxPending: outbox?.totalPending ?? null,
     lastPublishTime: known.length === 0 ? null : new Date(Math.max(...known)).toISOString(),
+  };
+}
+
+/** For the state of the last minutes. */
+export function countsOf(sources: MetricSources): Totals {
+  const histograms = [...sources.durations.rows()].map(({ histogram }) => histogram);
+  return {
+    ...totalsOf(sources),
+    brokerErrors: total('svc.broker.errors.total', sources),
+    sends: histograms.reduce((sum, { count }) => sum + count, 0),
+    sendSeconds: histograms.reduce((sum, each) => sum + each.sum, 0),
   };
 }
 

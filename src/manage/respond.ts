@@ -11,8 +11,7 @@ import {
   whoAsks,
 } from './guard.ts';
 import { hasBody, readJsonBody } from './json-body.ts';
-import { problem } from './problem.ts';
-import type { Reply } from './reply.ts';
+import { problem, type Reply } from './reply.ts';
 import type { Route, ShowDetails } from './routes.ts';
 
 /** Media type of the specification, answered when the request accepts it by name. */

@@ -5,7 +5,8 @@ import { SvcError } from '../ground/errors.ts';
 import { writeProcessFile } from '../ground/files/process-file.ts';
 import type { BreakerReset, Controls, Info, KeyHealth } from '../manage/controls.ts';
 import { cacheHealth } from '../manage/health-cache.ts';
-import { flatMetricsReport, metricsReport, type ReportParts } from '../manage/metrics-report.ts';
+import { countsOf, flatMetricsReport, metricsReport, type ReportParts } from '../manage/metrics-report.ts';
+import { type Recent, watchRecent } from '../manage/monitoring-state.ts';
 import { type ManagementOptions, type ManagementServer, startManagementServer } from '../manage/server.ts';
 import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
@@ -68,6 +69,7 @@ export async function startManagement(
 ): Promise<ManagementServer | undefined> {
   const { server, endpoints, endpoint } = config.management;
   const exposure = endpoints.web.exposure.include;
+  const recent = watchRecent(() => countsOf(managed.sources), systemClock);
   const started = await startManagementServer(
     {
       ...server,
@@ -76,7 +78,7 @@ export async function startManagement(
       ...endpoint.health,
     },
     {
-      health: healthOf(config, managed),
+      health: healthOf(config, managed, recent),
       isReady: async () =>
         managed.outbox?.isReady() !== false &&
         managed.refusesAll?.() !== true &&
@@ -95,13 +97,14 @@ export async function startManagement(
     },
     logger,
   );
-  if (started === undefined) return undefined;
+  if (started === undefined) return void recent.close();
   logger.info(`management on http://${hostOf(started)}/metrics`);
   const takeBack = nameProcess(started, managed.info, logger);
   return {
     ...started,
     close() {
       takeBack();
+      recent.close();
       return started.close();
     },
   };
@@ -151,6 +154,7 @@ function reset(breaker: ResettableBreaker | undefined): BreakerReset | null {
 function healthOf(
   { broker: settings }: Config,
   { broker, onAway, problem, remark, keys, sources, outbox }: Managed,
+  recent: Recent,
 ): Controls['health'] {
   let reached = false;
   return cacheHealth({
@@ -170,6 +174,7 @@ function healthOf(
         ...(tooLarge > 0 && { tooLargeEvents: tooLarge }),
       };
     },
+    recent,
     alert: problem,
     remark,
     keys,
