@@ -20,6 +20,8 @@ export interface Measured {
 
 type Rule = (measured: Measured) => Finding | undefined;
 
+/** A mean of less than so many says nothing: the first event of a process waits for its connections. */
+const leastSends = 10;
 const lately = 'in the last five minutes';
 
 const rules: readonly Rule[] = [
@@ -45,7 +47,7 @@ const rules: readonly Rule[] = [
       (threshold) => `${brokerErrors} sends failed ${lately}, over ${threshold}: the log names the cause`,
     ),
   ({ recent: { sends, sendSeconds } }) => {
-    const meanMs = sends === 0 ? 0 : (sendSeconds * 1_000) / sends;
+    const meanMs = sends < leastSends ? 0 : (sendSeconds * 1_000) / sends;
     return over(
       meanMs,
       100,
