@@ -1,4 +1,11 @@
-import type { CircuitState, FlatMetricsReport, MetricsReport, OutboxSummary } from './metrics-shapes.ts';
+import type { CaptureTarget } from '../observe/metrics.ts';
+import type {
+  CircuitState,
+  DlqView,
+  FlatMetricsReport,
+  MetricsReport,
+  OutboxSummary,
+} from './metrics-shapes.ts';
 import type { MonitoringState } from './monitoring-state.ts';
 
 /** State of the connection to the broker, as `GET /actuator/health/svc` shows it. What is not known is `null`. */
@@ -97,6 +104,14 @@ export interface OutboxControls {
   replay(request: OutboxReplayRequest, by: string): Promise<OutboxReplay>;
 }
 
+/** What `GET /actuator/svc/dlq` shows: nothing of what an event holds. */
+export interface DeadLetters {
+  /** In the topic, as last counted; `null`: not known. */
+  readonly waiting: number | null;
+  /** Sent by this process since its start, the newest first. */
+  readonly recent: readonly DlqView[];
+}
+
 /** A circuit breaker that was reset. */
 export interface BreakerReset {
   readonly before: CircuitState;
@@ -121,7 +136,7 @@ export interface Info {
  * PORT: all that the management server may see of svc. `start.ts` implements it.
  *
  * - `health`, `isReady` and the reports never reject and answer within a second whatever the broker and the database do.
- * - `info` and `resetBreakers` are synchronous and cheap; `metricsText` loads its serializer when it is asked first.
+ * - `info`, `targets`, `deadLetters` and `resetBreakers` are synchronous and cheap; `metricsText` loads its serializer when it is asked first.
  * - Nothing here ever holds payload values.
  * - `by` says who asks, in the words of the log line that an action leaves.
  */
@@ -134,6 +149,9 @@ export interface Controls {
   metricsReport(): Promise<MetricsReport>;
   flatMetricsReport(): Promise<FlatMetricsReport>;
   info(): Info;
+  targets(): readonly CaptureTarget[];
+  /** Dead letters: the newest that this process has sent, and how many wait. */
+  deadLetters(): DeadLetters;
   resetBreakers(by: string): BreakerResets;
   /** Where there is an outbox. */
   readonly outbox?: OutboxControls | undefined;

@@ -2,6 +2,7 @@ import { observedInstruments, publishDuration } from '../observe/instruments.ts'
 import type { DurationInstrument, MetricSources, ObservedInstrument } from '../observe/metrics.ts';
 import type {
   BrokerView,
+  DlqView,
   FlatMetricsReport,
   Measurement,
   MetricDescriptor,
@@ -37,9 +38,7 @@ export function metricsReport({ sources, outbox, traffic }: ReportParts): Metric
     dlq: {
       totalDlqEvents: dlq,
       totalBackupFiles,
-      recentDlqEvents: sources.recentDlqEvents().map(({ eventType, failureReason, timestampMs }) => ({
-        ...{ eventType, failureReason, timestamp: new Date(timestampMs).toISOString() },
-      })),
+      recentDlqEvents: recentDlqOf(sources),
     },
     broker: traffic ?? { connectionCount: null, inFlightRequests: null, requestLatencyAvg: null },
   };
@@ -57,6 +56,12 @@ export function flatMetricsReport({ sources, outbox, nowMs }: ReportParts): Flat
     outboxPending: outbox?.totalPending ?? null,
     lastPublishTime: known.length === 0 ? null : new Date(Math.max(...known)).toISOString(),
   };
+}
+
+export function recentDlqOf(sources: MetricSources): readonly DlqView[] {
+  return sources.recentDlqEvents().map(({ eventType, failureReason, timestampMs }) => ({
+    ...{ eventType, failureReason, timestamp: new Date(timestampMs).toISOString() },
+  }));
 }
 
 /** For the state of the last minutes. */

@@ -85,6 +85,20 @@ const allRoutes: readonly Route[] = [
     handle: metricsEndpoint,
   },
   {
+    path: '/actuator/svc/targets',
+    ids: ['svc-metrics'],
+    method: 'GET',
+    link: 'svc-targets',
+    handle: (context) => json(context, 200, { targets: context.controls.targets() }),
+  },
+  {
+    path: '/actuator/svc/dlq',
+    ids: ['svc-metrics'],
+    method: 'GET',
+    link: 'svc-dlq',
+    handle: (context) => json(context, 200, context.controls.deadLetters()),
+  },
+  {
     path: '/actuator/svc/circuit-breaker/reset',
     ids: ['svc-metrics'],
     method: 'POST',

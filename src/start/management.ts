@@ -5,7 +5,13 @@ import { SvcError } from '../ground/errors.ts';
 import { writeProcessFile } from '../ground/files/process-file.ts';
 import type { BreakerReset, Controls, Info, KeyHealth } from '../manage/controls.ts';
 import { cacheHealth } from '../manage/health-cache.ts';
-import { countsOf, flatMetricsReport, metricsReport, type ReportParts } from '../manage/metrics-report.ts';
+import {
+  countsOf,
+  flatMetricsReport,
+  metricsReport,
+  type ReportParts,
+  recentDlqOf,
+} from '../manage/metrics-report.ts';
 import { type Recent, watchRecent } from '../manage/monitoring-state.ts';
 import { type ManagementOptions, type ManagementServer, startManagementServer } from '../manage/server.ts';
 import { isolate } from '../observe/isolate.ts';
@@ -87,6 +93,8 @@ export async function startManagement(
       metricsReport: async () => metricsReport(await reportParts(managed)),
       flatMetricsReport: async () => flatMetricsReport(await reportParts(managed)),
       info: () => managed.info,
+      targets: managed.sources.captureTargets,
+      deadLetters: () => ({ waiting: managed.sources.dlqWaiting(), recent: recentDlqOf(managed.sources) }),
       resetBreakers(by) {
         logger.info(`Circuit breakers are reset by ${by}`);
         tellReset();
