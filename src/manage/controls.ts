@@ -153,6 +153,8 @@ export interface Controls {
   /** Dead letters: the newest that this process has sent, and how many wait. */
   deadLetters(): DeadLetters;
   resetBreakers(by: string): BreakerResets;
+  /** Forgets cached encryption keys and asks for new ones; resolves when they are there, or after five seconds. */
+  invalidateKeys(by: string): Promise<{ readonly keys: readonly KeyHealth[] }>;
   /** Where there is an outbox. */
   readonly outbox?: OutboxControls | undefined;
 }

@@ -1,5 +1,5 @@
 import type { EndpointId } from '../ground/management.ts';
-import { resetBreakers } from './breaker-endpoint.ts';
+import { invalidateKeys, resetBreakers } from './actions.ts';
 import type { Controls, Health } from './controls.ts';
 import type { JsonBody } from './json-body.ts';
 import { metricsEndpoint } from './metrics-endpoint.ts';
@@ -104,6 +104,13 @@ const allRoutes: readonly Route[] = [
     method: 'POST',
     link: 'svc-circuit-breaker-reset',
     handle: resetBreakers,
+  },
+  {
+    path: '/actuator/svc/keys/invalidate',
+    ids: ['svc-metrics'],
+    method: 'POST',
+    link: 'svc-keys-invalidate',
+    handle: invalidateKeys,
   },
   {
     path: '/actuator/svc-outbox',

@@ -1,6 +1,6 @@
 import cluster from 'node:cluster';
 import type { Config } from '../config/config.ts';
-import { systemClock } from '../ground/clock.ts';
+import { inTime, systemClock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { writeProcessFile } from '../ground/files/process-file.ts';
 import type { BreakerReset, Controls, Info, KeyHealth } from '../manage/controls.ts';
@@ -17,7 +17,7 @@ import { type ManagementOptions, type ManagementServer, startManagementServer } 
 import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { MetricSources } from '../observe/metrics.ts';
-import { tellReset } from '../observe/thread-channel.ts';
+import { tellThreads } from '../observe/thread-channel.ts';
 import type { Broker } from '../publish/broker.ts';
 import type { Breaker } from '../publish/main/breaker.ts';
 import type { ManagedOutbox } from './outbox/managed-outbox.ts';
@@ -33,6 +33,7 @@ export interface Managed {
   /** Events are refused now, and nothing else becomes of any. */
   readonly refusesAll?: () => boolean;
   readonly keys: () => readonly KeyHealth[];
+  readonly invalidateKeys: () => Promise<void>;
   readonly sources: MetricSources;
   readonly info: Info;
   readonly outbox: ManagedOutbox | undefined;
@@ -47,6 +48,8 @@ export interface ManagedBreakers {
 
 export type ResettableBreaker = Pick<Breaker, 'state' | 'reset'>;
 
+/** Who invalidates keys waits so long for new ones. */
+const keysMs = 5_000;
 /** That of Prometheus exporters of OpenTelemetry as well: one in the same process has it before svc has. */
 const usualPort = 9464;
 const usualTries = 10;
@@ -97,9 +100,16 @@ export async function startManagement(
       deadLetters: () => ({ waiting: managed.sources.dlqWaiting(), recent: recentDlqOf(managed.sources) }),
       resetBreakers(by) {
         logger.info(`Circuit breakers are reset by ${by}`);
-        tellReset();
+        tellThreads('resetBreakers');
         const { broker, outbox } = managed.breakers;
         return { broker: reset(broker), outbox: reset(outbox?.()) };
+      },
+      async invalidateKeys(by) {
+        logger.info(`Encryption keys are invalidated by ${by}`);
+        tellThreads('invalidateKeys');
+        const late = (): void => {};
+        await inTime(managed.invalidateKeys(), { limitMs: keysMs, keepsAlive: false, late });
+        return { keys: managed.keys() };
       },
       outbox: managed.outbox,
     },

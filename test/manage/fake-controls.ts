@@ -64,6 +64,7 @@ export function fakeControls(overrides: Partial<Controls> = {}): Controls {
       waiting: 3,
       recent: [{ eventType: 'ORDER', failureReason: 'Timeout: late', timestamp: '2026-01-01T00:00:00.000Z' }],
     }),
+    invalidateKeys: async () => ({ keys: [] }),
     resetBreakers: () => ({ broker: null, outbox: null }),
     ...overrides,
   };

@@ -144,6 +144,7 @@ describe('management routes', () => {
           'svc-targets': { href: '/actuator/svc/targets', templated: false },
           'svc-dlq': { href: '/actuator/svc/dlq', templated: false },
           'svc-circuit-breaker-reset': { href: '/actuator/svc/circuit-breaker/reset', templated: false },
+          'svc-keys-invalidate': { href: '/actuator/svc/keys/invalidate', templated: false },
           'svc-outbox': { href: '/actuator/svc-outbox', templated: false },
         },
       });
