@@ -1,4 +1,4 @@
-import type { EndpointId } from '../ground/management.ts';
+import type { ActionId, EndpointId } from '../ground/management.ts';
 import { invalidateKeys, resetBreakers } from './actions.ts';
 import type { Controls, Health } from './controls.ts';
 import type { JsonBody } from './json-body.ts';
@@ -30,6 +30,8 @@ export interface Route {
   /** Exposed when one of these ids is; without ids it always is. */
   readonly ids: readonly EndpointId[];
   readonly method: 'GET' | 'POST';
+  /** Of a POST: its name in `management.actions.exclude`. */
+  readonly action?: ActionId;
   /** Answers without a token, with less in it. */
   readonly open?: true;
   /** Name in the index of links. */
@@ -103,6 +105,7 @@ const allRoutes: readonly Route[] = [
     ids: ['svc-metrics'],
     method: 'POST',
     link: 'svc-circuit-breaker-reset',
+    action: 'circuit-breaker-reset',
     handle: resetBreakers,
   },
   {
@@ -110,6 +113,7 @@ const allRoutes: readonly Route[] = [
     ids: ['svc-metrics'],
     method: 'POST',
     link: 'svc-keys-invalidate',
+    action: 'keys-invalidate',
     handle: invalidateKeys,
   },
   {
@@ -119,7 +123,13 @@ const allRoutes: readonly Route[] = [
     link: 'svc-outbox',
     handle: outboxStatistics,
   },
-  { path: '/actuator/svc-outbox', ids: ['svc-outbox'], method: 'POST', handle: replayOutbox },
+  {
+    path: '/actuator/svc-outbox',
+    ids: ['svc-outbox'],
+    method: 'POST',
+    action: 'outbox-replay',
+    handle: replayOutbox,
+  },
 ];
 
 /** The routes that a configuration exposes. */

@@ -76,7 +76,7 @@ export async function startManagement(
   logger: Logger,
   managed: Managed,
 ): Promise<ManagementServer | undefined> {
-  const { server, endpoints, endpoint } = config.management;
+  const { server, endpoints, endpoint, actions } = config.management;
   const exposure = endpoints.web.exposure.include;
   const recent = watchRecent(() => countsOf(managed.sources), systemClock);
   const started = await startManagementServer(
@@ -84,6 +84,7 @@ export async function startManagement(
       ...server,
       ...portsOf(server.port),
       exposure,
+      excludedActions: actions.exclude,
       ...endpoint.health,
     },
     {

@@ -111,6 +111,18 @@ for (const [path, link, done] of [
       assert.equal(resets, 1);
     });
 
+    it('nobody may where it is switched off, and reading goes on', async () => {
+      const excluded = path.slice('/actuator/svc/'.length).replace('/', '-');
+      const port = await start({ token, excludedActions: [excluded] }, controls);
+      const { status, body } = await post(port);
+      assert.deepEqual([status, resets], [403, 0]);
+      assert.match(JSON.parse(body).detail, /switched off by management\.actions\.exclude/);
+      assert.equal((await post(port, { headers: {} })).status, 401);
+      assert.equal((await ask(port, '/actuator', { headers: bearer(token) })).status, 200);
+      const other = await start({ token, excludedActions: ['outbox-replay'] }, controls);
+      assert.equal((await post(other)).status, 200);
+    });
+
     it('another site may not, whatever it has', async () => {
       const port = await start({ token }, controls);
       const headers = { ...bearer(token), origin: 'https://shop.example' };
