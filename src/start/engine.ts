@@ -145,7 +145,7 @@ export function startEngine(
     backup: tiers.backup,
     worker: ids.worker,
     outbox: outbox?.state,
-    captureTargets: () => report().map(({ id, ...target }) => ({ ...target, target: id })),
+    captureTargets: () => report().map(({ id, ...target }) => ({ target: id, ...target })),
     lastPublishedMs: queue.lastPublishedMs,
     // The same topic for all threads of a process: one of them asks.
     dlqWaiting: workers === undefined ? () => null : dlqWaitingOf(config, logger),
