@@ -7,6 +7,10 @@ export const minTokenLength = 16;
 export const endpointIds = ['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox'] as const;
 export type EndpointId = (typeof endpointIds)[number];
 
+/** What a request may do to a process; `management.actions.exclude` switches single ones off. */
+export const actionIds = ['circuit-breaker-reset', 'keys-invalidate', 'outbox-replay'] as const;
+export type ActionId = (typeof actionIds)[number];
+
 /** Who sees the details of the health endpoint. `when-authorized`: requests with the token; the rest see the bare status. */
 export const showDetails = ['always', 'never', 'when-authorized'] as const;
 export type ShowDetails = (typeof showDetails)[number];

@@ -1,4 +1,12 @@
-import type { CircuitState, FlatMetricsReport, MetricsReport, OutboxSummary } from './metrics-shapes.ts';
+import type { CaptureTarget } from '../observe/metrics.ts';
+import type {
+  CircuitState,
+  DlqView,
+  FlatMetricsReport,
+  MetricsReport,
+  OutboxSummary,
+} from './metrics-shapes.ts';
+import type { MonitoringState } from './monitoring-state.ts';
 
 /** State of the connection to the broker, as `GET /actuator/health/svc` shows it. What is not known is `null`. */
 export interface Health {
@@ -7,6 +15,10 @@ export interface Health {
 }
 
 export interface HealthDetails {
+  /** By the thresholds of monitoring, over the last five minutes. It makes nothing DOWN. */
+  readonly state?: MonitoringState;
+  /** The thresholds that are crossed, the worst first, a line each: the number, the threshold, what to do. Absent where there are none. */
+  readonly findings?: readonly string[];
   readonly brokerProducerInitialized: boolean;
   readonly clusterId: string | null;
   readonly nodeCount: number | null;
@@ -92,6 +104,14 @@ export interface OutboxControls {
   replay(request: OutboxReplayRequest, by: string): Promise<OutboxReplay>;
 }
 
+/** What `GET /actuator/svc/dlq` shows: nothing of what an event holds. */
+export interface DeadLetters {
+  /** In the topic, as last counted; `null`: not known. */
+  readonly waiting: number | null;
+  /** Sent by this process since its start, the newest first. */
+  readonly recent: readonly DlqView[];
+}
+
 /** A circuit breaker that was reset. */
 export interface BreakerReset {
   readonly before: CircuitState;
@@ -116,7 +136,7 @@ export interface Info {
  * PORT: all that the management server may see of svc. `start.ts` implements it.
  *
  * - `health`, `isReady` and the reports never reject and answer within a second whatever the broker and the database do.
- * - `info` and `resetBreakers` are synchronous and cheap; `metricsText` loads its serializer when it is asked first.
+ * - `info`, `targets`, `deadLetters` and `resetBreakers` are synchronous and cheap; `metricsText` loads its serializer when it is asked first.
  * - Nothing here ever holds payload values.
  * - `by` says who asks, in the words of the log line that an action leaves.
  */
@@ -129,7 +149,12 @@ export interface Controls {
   metricsReport(): Promise<MetricsReport>;
   flatMetricsReport(): Promise<FlatMetricsReport>;
   info(): Info;
+  targets(): readonly CaptureTarget[];
+  /** Dead letters: the newest that this process has sent, and how many wait. */
+  deadLetters(): DeadLetters;
   resetBreakers(by: string): BreakerResets;
+  /** Forgets cached encryption keys and asks for new ones; resolves when they are there, or after five seconds. */
+  invalidateKeys(by: string): Promise<{ readonly keys: readonly KeyHealth[] }>;
   /** Where there is an outbox. */
   readonly outbox?: OutboxControls | undefined;
 }

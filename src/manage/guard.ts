@@ -2,8 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { isLoopback } from '../ground/addresses.ts';
 import { printable } from '../observe/printable.ts';
-import { problem } from './problem.ts';
-import type { Reply } from './reply.ts';
+import { problem, type Reply } from './reply.ts';
 
 export interface GuardPolicy {
   /** The server is reachable from this host only: a `Host` that is not local can only come from DNS rebinding. */
@@ -11,6 +10,8 @@ export interface GuardPolicy {
   readonly token: string | undefined;
   /** For what acts; it reads as well. Default: `token`, which then does both. */
   readonly actionToken?: string | undefined;
+  /** How a proxy in front is reached: its host is taken as well, and its origin. */
+  readonly publicUrl?: string | undefined;
 }
 
 /** What is wrong with the request itself, whoever sends it: the form (400), the host (421), the origin (403). */
@@ -22,9 +23,14 @@ export function checkRequest(request: IncomingMessage, policy: GuardPolicy): Rep
   const name = hostName(host);
   if (name === undefined) return problem(400, 'The Host header is not a host.');
   if (!request.url?.startsWith('/')) return problem(400, 'The request target must be a path.');
-  if (policy.loopback && !isLoopback(name))
-    return problem(421, 'This server answers under a loopback name only.');
-  if (isCrossSite(request, host)) return problem(403, 'Requests from other sites are not allowed.');
+  const proxy = policy.publicUrl === undefined ? undefined : new URL(policy.publicUrl);
+  if (policy.loopback && !isLoopback(name) && name !== proxy?.hostname)
+    return problem(
+      421,
+      'This server answers under a loopback name only, and that of management.server.public-url.',
+    );
+  if (isCrossSite(request, [`http://${host.toLowerCase()}`, proxy?.origin]))
+    return problem(403, 'Requests from other sites are not allowed.');
   return undefined;
 }
 
@@ -76,11 +82,11 @@ function hostName(host: string): string | undefined {
   return (match?.[1] ?? match?.[2])?.toLowerCase().replace(/\.$/, '');
 }
 
-function isCrossSite(request: IncomingMessage, host: string): boolean {
+function isCrossSite(request: IncomingMessage, own: readonly (string | undefined)[]): boolean {
   const site = request.headers['sec-fetch-site'];
   if (site !== undefined && site !== 'same-origin' && site !== 'none') return true;
   const { origin } = request.headers;
-  return origin !== undefined && origin.toLowerCase() !== `http://${host.toLowerCase()}`;
+  return origin !== undefined && !own.includes(origin.toLowerCase());
 }
 
 function headerValues(request: IncomingMessage, name: string): string[] {

@@ -1,5 +1,6 @@
 import { type Clock, inTime, systemClock } from '../ground/clock.ts';
 import type { Health, HealthDetails, KeyHealth, OutboxHealth } from './controls.ts';
+import { findingsOf, type Recent, recentMs } from './monitoring-state.ts';
 
 /** What a probe of the broker finds. */
 export interface ClusterState {
@@ -19,6 +20,8 @@ export interface HealthCacheOptions {
   readonly alert?: () => string | undefined;
   /** Something to look at that makes nothing DOWN; one line. */
   readonly remark?: (() => string | undefined) | undefined;
+  /** What was counted lately, read at each answer. */
+  readonly recent?: Recent | undefined;
   /** Keys of marked fields, read at each answer: one that is DOWN makes the whole DOWN. */
   readonly keys?: () => readonly KeyHealth[];
   /** Never rejects, and answers as quickly as this does: one that is DOWN makes the whole DOWN. */
@@ -90,7 +93,9 @@ export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> 
 
   return async () => {
     const [answer, outbox] = await Promise.all([latest(), options.outbox?.()]);
-    return describe(answer, known(), alert?.(), keys?.() ?? [], outbox, options.remark?.());
+    const health = describe(answer, known(), alert?.(), keys?.() ?? [], outbox, options.remark?.());
+    if (options.recent === undefined) return health;
+    return { ...health, details: { ...health.details, ...stateOf(options.recent, outbox) } };
   };
 }
 
@@ -120,6 +125,18 @@ function describe(
       ...(warning === undefined ? {} : { warning: oneLine(warning) }),
       ...(error === undefined ? {} : { error: oneLine(error) }),
     },
+  };
+}
+
+function stateOf(
+  recent: Recent,
+  outbox: OutboxHealth | undefined,
+): Pick<HealthDetails, 'state' | 'findings'> {
+  const dlqOfLastMinute = recent.within(60_000).dlq;
+  const findings = findingsOf({ recent: recent.within(recentMs), dlqOfLastMinute, outbox });
+  return {
+    state: findings[0]?.state ?? 'HEALTHY',
+    ...(findings.length > 0 && { findings: findings.map(({ state, text }) => `${state}: ${text}`) }),
   };
 }
 

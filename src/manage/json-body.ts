@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { problem } from './problem.ts';
-import type { Reply } from './reply.ts';
+import { problem, type Reply } from './reply.ts';
 
 /** The JSON object of a request, or the answer to one that has none that can be read. */
 export type JsonBody = { readonly fields: Readonly<Record<string, unknown>> } | { readonly refusal: Reply };

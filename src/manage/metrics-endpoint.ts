@@ -1,6 +1,5 @@
 import type { Controls } from './controls.ts';
-import { problem } from './problem.ts';
-import { json, type Reply } from './reply.ts';
+import { json, problem, type Reply } from './reply.ts';
 
 interface Context {
   readonly controls: Controls;

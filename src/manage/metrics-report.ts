@@ -2,12 +2,14 @@ import { observedInstruments, publishDuration } from '../observe/instruments.ts'
 import type { DurationInstrument, MetricSources, ObservedInstrument } from '../observe/metrics.ts';
 import type {
   BrokerView,
+  DlqView,
   FlatMetricsReport,
   Measurement,
   MetricDescriptor,
   MetricsReport,
   OutboxSummary,
 } from './metrics-shapes.ts';
+import type { Totals } from './monitoring-state.ts';
 
 /** What both shapes are made of, read at one moment. */
 export interface ReportParts {
@@ -36,9 +38,7 @@ export function metricsReport({ sources, outbox, traffic }: ReportParts): Metric
     dlq: {
       totalDlqEvents: dlq,
       totalBackupFiles,
-      recentDlqEvents: sources.recentDlqEvents().map(({ eventType, failureReason, timestampMs }) => ({
-        ...{ eventType, failureReason, timestamp: new Date(timestampMs).toISOString() },
-      })),
+      recentDlqEvents: recentDlqOf(sources),
     },
     broker: traffic ?? { connectionCount: null, inFlightRequests: null, requestLatencyAvg: null },
   };
@@ -55,6 +55,23 @@ export function flatMetricsReport({ sources, outbox, nowMs }: ReportParts): Flat
     dlqEvents: dlq,
     outboxPending: outbox?.totalPending ?? null,
     lastPublishTime: known.length === 0 ? null : new Date(Math.max(...known)).toISOString(),
+  };
+}
+
+export function recentDlqOf(sources: MetricSources): readonly DlqView[] {
+  return sources.recentDlqEvents().map(({ eventType, failureReason, timestampMs }) => ({
+    ...{ eventType, failureReason, timestamp: new Date(timestampMs).toISOString() },
+  }));
+}
+
+/** For the state of the last minutes. */
+export function countsOf(sources: MetricSources): Totals {
+  const histograms = [...sources.durations.rows()].map(({ histogram }) => histogram);
+  return {
+    ...totalsOf(sources),
+    brokerErrors: total('svc.broker.errors.total', sources),
+    sends: histograms.reduce((sum, { count }) => sum + count, 0),
+    sendSeconds: histograms.reduce((sum, each) => sum + each.sum, 0),
   };
 }
 

@@ -3,8 +3,7 @@ import { SvcError } from '../ground/errors.ts';
 import { isoSeconds, parseInstant, parsePast } from '../ground/instant.ts';
 import type { Controls, OutboxControls, OutboxReplayRequest } from './controls.ts';
 import type { JsonBody } from './json-body.ts';
-import { problem } from './problem.ts';
-import { json, type Reply } from './reply.ts';
+import { json, problem, type Reply } from './reply.ts';
 
 interface Context {
   readonly controls: Controls;

@@ -1,3 +1,5 @@
+import { STATUS_CODES } from 'node:http';
+
 /** An answer before it is written. */
 export interface Reply {
   readonly status: number;
@@ -8,4 +10,16 @@ export interface Reply {
 
 export function json({ jsonType }: { readonly jsonType: string }, status: number, value: unknown): Reply {
   return { status, contentType: jsonType, body: JSON.stringify(value) };
+}
+
+/** Errors are problem details (RFC 9457). `detail` never repeats what the request held; `field` is that of its body, or of its query. */
+export function problem(
+  status: number,
+  detail: string,
+  headers: Readonly<Record<string, string>> = {},
+  field?: string,
+): Reply {
+  const title = STATUS_CODES[status];
+  const body = JSON.stringify({ type: 'about:blank', title, status, detail, field });
+  return { status, contentType: 'application/problem+json', body, headers };
 }

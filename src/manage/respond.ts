@@ -11,8 +11,7 @@ import {
   whoAsks,
 } from './guard.ts';
 import { hasBody, readJsonBody } from './json-body.ts';
-import { problem } from './problem.ts';
-import type { Reply } from './reply.ts';
+import { problem, type Reply } from './reply.ts';
 import type { Route, ShowDetails } from './routes.ts';
 
 /** Media type of the specification, answered when the request accepts it by name. */
@@ -21,6 +20,8 @@ export const versionedJsonType = 'application/vnd.svc.actuator.v3+json';
 export interface RespondOptions {
   readonly routes: readonly Route[];
   readonly policy: GuardPolicy;
+  /** Actions that are switched off. */
+  readonly excludedActions: readonly string[];
   readonly showDetails: ShowDetails;
   readonly readinessNeedsBroker: boolean;
   readonly controls: Controls;
@@ -70,6 +71,8 @@ async function answer(
   if (route === undefined)
     return problem(405, 'This endpoint does not take this method.', { allow: allowed(candidates) });
   if (route.method !== 'GET' && rights.act !== 'valid') return mayNotAct(rights);
+  if (route.action !== undefined && options.excludedActions.includes(route.action))
+    return problem(403, `${route.action} is switched off by management.actions.exclude.`);
 
   const trusted = credentials === 'valid' || (policy.loopback && showDetails === 'always');
   try {

@@ -1,5 +1,5 @@
-import type { EndpointId } from '../ground/management.ts';
-import { resetBreakers } from './breaker-endpoint.ts';
+import type { ActionId, EndpointId } from '../ground/management.ts';
+import { invalidateKeys, resetBreakers } from './actions.ts';
 import type { Controls, Health } from './controls.ts';
 import type { JsonBody } from './json-body.ts';
 import { metricsEndpoint } from './metrics-endpoint.ts';
@@ -30,6 +30,8 @@ export interface Route {
   /** Exposed when one of these ids is; without ids it always is. */
   readonly ids: readonly EndpointId[];
   readonly method: 'GET' | 'POST';
+  /** Of a POST: its name in `management.actions.exclude`. */
+  readonly action?: ActionId;
   /** Answers without a token, with less in it. */
   readonly open?: true;
   /** Name in the index of links. */
@@ -85,11 +87,34 @@ const allRoutes: readonly Route[] = [
     handle: metricsEndpoint,
   },
   {
+    path: '/actuator/svc/targets',
+    ids: ['svc-metrics'],
+    method: 'GET',
+    link: 'svc-targets',
+    handle: (context) => json(context, 200, { targets: context.controls.targets() }),
+  },
+  {
+    path: '/actuator/svc/dlq',
+    ids: ['svc-metrics'],
+    method: 'GET',
+    link: 'svc-dlq',
+    handle: (context) => json(context, 200, context.controls.deadLetters()),
+  },
+  {
     path: '/actuator/svc/circuit-breaker/reset',
     ids: ['svc-metrics'],
     method: 'POST',
     link: 'svc-circuit-breaker-reset',
+    action: 'circuit-breaker-reset',
     handle: resetBreakers,
+  },
+  {
+    path: '/actuator/svc/keys/invalidate',
+    ids: ['svc-metrics'],
+    method: 'POST',
+    link: 'svc-keys-invalidate',
+    action: 'keys-invalidate',
+    handle: invalidateKeys,
   },
   {
     path: '/actuator/svc-outbox',
@@ -98,7 +123,13 @@ const allRoutes: readonly Route[] = [
     link: 'svc-outbox',
     handle: outboxStatistics,
   },
-  { path: '/actuator/svc-outbox', ids: ['svc-outbox'], method: 'POST', handle: replayOutbox },
+  {
+    path: '/actuator/svc-outbox',
+    ids: ['svc-outbox'],
+    method: 'POST',
+    action: 'outbox-replay',
+    handle: replayOutbox,
+  },
 ];
 
 /** The routes that a configuration exposes. */

@@ -34,6 +34,10 @@ export interface ManagementOptions {
   readonly token: string | undefined;
   /** Bearer token for what acts. Default: `token`. */
   readonly actionToken?: string | undefined;
+  /** As {@link GuardPolicy.publicUrl}. */
+  readonly publicUrl?: string | undefined;
+  /** Default: none. */
+  readonly excludedActions?: readonly string[];
   /** Endpoint ids, or `*`. With none of them there is no server. */
   readonly exposure: readonly string[];
   readonly showDetails: ShowDetails;
@@ -78,7 +82,11 @@ export async function startManagementServer(
   }
   const server = createManagementServer({
     routes: exposedRoutes(options.exposure),
-    policy: { loopback, token: options.token, actionToken: options.actionToken },
+    policy: {
+      ...{ loopback, token: options.token, actionToken: options.actionToken },
+      publicUrl: options.publicUrl,
+    },
+    excludedActions: options.excludedActions ?? [],
     showDetails: options.showDetails,
     readinessNeedsBroker: options.readinessNeedsBroker ?? false,
     controls,

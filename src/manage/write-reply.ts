@@ -1,8 +1,7 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { hasBody } from './json-body.ts';
-import { problem } from './problem.ts';
-import type { Reply } from './reply.ts';
+import { problem, type Reply } from './reply.ts';
 
 /** Writes an answer, without its body for HEAD. */
 export function writeReply(request: IncomingMessage, response: ServerResponse, reply: Reply): void {

@@ -11,6 +11,10 @@ export interface CaptureTarget {
   readonly calls: number;
   readonly failed: number;
   readonly skipped: number;
+  /** Why it failed; for people. */
+  readonly reason?: string | undefined;
+  /** What else a reader should know. */
+  readonly notes?: readonly string[];
 }
 
 /** Events in memory until they are acknowledged. */

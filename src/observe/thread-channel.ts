@@ -11,7 +11,7 @@ import {
 } from './thread-counts.ts';
 
 const channelName = 'svc.counts';
-const resetChannelName = 'svc.reset';
+const actionChannelName = 'svc.actions';
 const everyMs = 1_000;
 
 /** Node's, which the types of browsers do not know whole. */
@@ -128,17 +128,20 @@ export function listenToWorkers(): WorkerCounts {
   };
 }
 
-/** The main thread: its circuit breakers are reset, and so are to be those of its worker threads. */
-export function tellReset(): void {
-  const channel = openChannel(resetChannelName);
-  channel.postMessage(null);
+/** What an operator does to a process is done in each of its threads. */
+export type ThreadAction = 'resetBreakers' | 'invalidateKeys';
+
+/** The main thread, which does the same itself. */
+export function tellThreads(action: ThreadAction): void {
+  const channel = openChannel(actionChannelName);
+  channel.postMessage(action);
   channel.close();
 }
 
 /** Worker threads. Returns what stops it. */
-export function hearReset(reset: () => void): () => void {
-  const channel = openChannel(resetChannelName);
-  channel.onmessage = reset;
+export function hearActions(actions: Readonly<Record<ThreadAction, () => void>>): () => void {
+  const channel = openChannel(actionChannelName);
+  channel.onmessage = ({ data }: MessageEvent) => actions[data as ThreadAction]?.();
   return () => channel.close();
 }
 

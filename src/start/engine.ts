@@ -17,7 +17,7 @@ import type { MetricSources } from '../observe/metrics.ts';
 import { meterProvider } from '../observe/otel-api.ts';
 import type { Ledger } from '../observe/outcomes.ts';
 import { createQuietLog } from '../observe/quiet-log.ts';
-import { hearReset, tellMainThread, type WorkerCounts } from '../observe/thread-channel.ts';
+import { hearActions, tellMainThread, type WorkerCounts } from '../observe/thread-channel.ts';
 import { withCounts } from '../observe/thread-counts.ts';
 import { createKeyWait } from '../publish/api/key-wait.ts';
 import type { Broker } from '../publish/broker.ts';
@@ -145,7 +145,7 @@ export function startEngine(
     backup: tiers.backup,
     worker: ids.worker,
     outbox: outbox?.state,
-    captureTargets: () => report().map(({ id, ...target }) => ({ ...target, target: id })),
+    captureTargets: () => report().map(({ id, ...target }) => ({ target: id, ...target })),
     lastPublishedMs: queue.lastPublishedMs,
     // The same topic for all threads of a process: one of them asks.
     dlqWaiting: workers === undefined ? () => null : dlqWaitingOf(config, logger),
@@ -157,9 +157,12 @@ export function startEngine(
   const stopTelling = workers === undefined ? tellMainThread(sources) : undefined;
   const stopHearing =
     workers === undefined
-      ? hearReset(() => {
-          queue.breaker.reset();
-          outbox?.breaker()?.reset();
+      ? hearActions({
+          resetBreakers() {
+            queue.breaker.reset();
+            outbox?.breaker()?.reset();
+          },
+          invalidateKeys: () => void protection.invalidateKeys(),
         })
       : undefined;
   const all = workers === undefined ? sources : withCounts(sources, workers.counts);
@@ -171,6 +174,7 @@ export function startEngine(
     remark: queue.refusals,
     refusesAll: refusals.isGoingOn,
     keys: protection.keys,
+    invalidateKeys: protection.invalidateKeys,
     sources: all,
     info,
     outbox: outbox?.managed,

@@ -1,16 +1,23 @@
 import cluster from 'node:cluster';
 import type { Config } from '../config/config.ts';
-import { systemClock } from '../ground/clock.ts';
+import { inTime, systemClock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { writeProcessFile } from '../ground/files/process-file.ts';
 import type { BreakerReset, Controls, Info, KeyHealth } from '../manage/controls.ts';
 import { cacheHealth } from '../manage/health-cache.ts';
-import { flatMetricsReport, metricsReport, type ReportParts } from '../manage/metrics-report.ts';
+import {
+  countsOf,
+  flatMetricsReport,
+  metricsReport,
+  type ReportParts,
+  recentDlqOf,
+} from '../manage/metrics-report.ts';
+import { type Recent, watchRecent } from '../manage/monitoring-state.ts';
 import { type ManagementOptions, type ManagementServer, startManagementServer } from '../manage/server.ts';
 import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { MetricSources } from '../observe/metrics.ts';
-import { tellReset } from '../observe/thread-channel.ts';
+import { tellThreads } from '../observe/thread-channel.ts';
 import type { Broker } from '../publish/broker.ts';
 import type { Breaker } from '../publish/main/breaker.ts';
 import type { ManagedOutbox } from './outbox/managed-outbox.ts';
@@ -26,6 +33,7 @@ export interface Managed {
   /** Events are refused now, and nothing else becomes of any. */
   readonly refusesAll?: () => boolean;
   readonly keys: () => readonly KeyHealth[];
+  readonly invalidateKeys: () => Promise<void>;
   readonly sources: MetricSources;
   readonly info: Info;
   readonly outbox: ManagedOutbox | undefined;
@@ -40,6 +48,8 @@ export interface ManagedBreakers {
 
 export type ResettableBreaker = Pick<Breaker, 'state' | 'reset'>;
 
+/** Who invalidates keys waits so long for new ones. */
+const keysMs = 5_000;
 /** That of Prometheus exporters of OpenTelemetry as well: one in the same process has it before svc has. */
 const usualPort = 9464;
 const usualTries = 10;
@@ -66,17 +76,19 @@ export async function startManagement(
   logger: Logger,
   managed: Managed,
 ): Promise<ManagementServer | undefined> {
-  const { server, endpoints, endpoint } = config.management;
+  const { server, endpoints, endpoint, actions } = config.management;
   const exposure = endpoints.web.exposure.include;
+  const recent = watchRecent(() => countsOf(managed.sources), systemClock);
   const started = await startManagementServer(
     {
       ...server,
       ...portsOf(server.port),
       exposure,
+      excludedActions: actions.exclude,
       ...endpoint.health,
     },
     {
-      health: healthOf(config, managed),
+      health: healthOf(config, managed, recent),
       isReady: async () =>
         managed.outbox?.isReady() !== false &&
         managed.refusesAll?.() !== true &&
@@ -85,23 +97,33 @@ export async function startManagement(
       metricsReport: async () => metricsReport(await reportParts(managed)),
       flatMetricsReport: async () => flatMetricsReport(await reportParts(managed)),
       info: () => managed.info,
+      targets: managed.sources.captureTargets,
+      deadLetters: () => ({ waiting: managed.sources.dlqWaiting(), recent: recentDlqOf(managed.sources) }),
       resetBreakers(by) {
         logger.info(`Circuit breakers are reset by ${by}`);
-        tellReset();
+        tellThreads('resetBreakers');
         const { broker, outbox } = managed.breakers;
         return { broker: reset(broker), outbox: reset(outbox?.()) };
+      },
+      async invalidateKeys(by) {
+        logger.info(`Encryption keys are invalidated by ${by}`);
+        tellThreads('invalidateKeys');
+        const late = (): void => {};
+        await inTime(managed.invalidateKeys(), { limitMs: keysMs, keepsAlive: false, late });
+        return { keys: managed.keys() };
       },
       outbox: managed.outbox,
     },
     logger,
   );
-  if (started === undefined) return undefined;
+  if (started === undefined) return void recent.close();
   logger.info(`management on http://${hostOf(started)}/metrics`);
   const takeBack = nameProcess(started, managed.info, logger);
   return {
     ...started,
     close() {
       takeBack();
+      recent.close();
       return started.close();
     },
   };
@@ -151,6 +173,7 @@ function reset(breaker: ResettableBreaker | undefined): BreakerReset | null {
 function healthOf(
   { broker: settings }: Config,
   { broker, onAway, problem, remark, keys, sources, outbox }: Managed,
+  recent: Recent,
 ): Controls['health'] {
   let reached = false;
   return cacheHealth({
@@ -170,6 +193,7 @@ function healthOf(
         ...(tooLarge > 0 && { tooLargeEvents: tooLarge }),
       };
     },
+    recent,
     alert: problem,
     remark,
     keys,

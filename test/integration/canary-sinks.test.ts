@@ -7,6 +7,7 @@ import { openS3Store, type S3Settings } from '../../src/adapters/s3-backup/s3-cl
 import type { Outcome } from '../../src/observe/outcomes.ts';
 import { assertSilent, canarySecrets, marked, throwing } from '../protect/canary.ts';
 import { type CanaryCage, eventCount, openCanaryCage } from '../protect/canary-cage.ts';
+import { keepEnvironment } from '../support/environment.ts';
 import { startOwnKms, type TestKms } from '../support/kms.ts';
 import { requiring } from '../support/requires.ts';
 import { type OwnVault, startOwnVault } from '../support/vault.ts';
@@ -40,7 +41,7 @@ const vaultKey = 'customer';
 
 requiring(['own-kms', 'own-vault', 'own-s3'], 'canary: every sink, with keys of real services', function () {
   this.timeout(60_000);
-  const environment = { ...process.env };
+  const restoreEnvironment = keepEnvironment();
   const cage: CanaryCage = openCanaryCage();
   let kms: TestKms;
   let stopped: TestKms;
@@ -63,7 +64,7 @@ requiring(['own-kms', 'own-vault', 'own-s3'], 'canary: every sink, with keys of 
     await vault.call('POST', `${mount}/keys/${vaultKey}`, {});
   });
   after(async () => {
-    process.env = environment;
+    restoreEnvironment();
     await Promise.all([kms?.stop(), vault?.stop(), s3?.local?.stop()]);
   });
 

@@ -11,6 +11,7 @@ import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/servi
 import { debeziumSql, outboxDdl } from '../../src/start/adapters.ts';
 import { newTopic } from '../contract/broker.ts';
 import { hostEnvironment } from '../e2e/support/run-app.ts';
+import { keepEnvironment } from '../support/environment.ts';
 import { type SecureKafka, startKafka, startSecureKafka, type TestKafka } from '../support/kafka.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
@@ -249,7 +250,7 @@ requiring('secure-kafka', 'svc check --online where rights are given', function 
 requiring('own-s3', 'svc check --online and the bucket of the backup', function () {
   this.timeout(60_000);
   let server: S3Server;
-  const environment = { ...process.env };
+  const restoreEnvironment = keepEnvironment();
   before(async () => {
     server = await startS3Server();
     assert.ok(server.local);
@@ -258,7 +259,7 @@ requiring('own-s3', 'svc check --online and the bucket of the backup', function 
     process.env.AWS_SECRET_ACCESS_KEY = server.secretKey;
   });
   after(async () => {
-    process.env = environment;
+    restoreEnvironment();
     await server?.local?.stop();
   });
   const appWith = (s3: object): App => ({

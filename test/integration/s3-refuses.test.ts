@@ -6,6 +6,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/services/s3.ts';
+import { keepEnvironment } from '../support/environment.ts';
 import { requiring } from '../support/requires.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
 
@@ -15,7 +16,7 @@ requiring('own-s3', 'svc and a store that does not let it in, while Kafka is awa
   this.timeout(60_000);
   let server: S3Server;
   let svc: StartedSvc;
-  const environment = { ...process.env };
+  const restoreEnvironment = keepEnvironment();
 
   before(async () => {
     server = await startS3Server();
@@ -28,7 +29,7 @@ requiring('own-s3', 'svc and a store that does not let it in, while Kafka is awa
   });
   afterEach(() => svc.end());
   after(async () => {
-    process.env = environment;
+    restoreEnvironment();
     await server?.local?.stop();
   });
 

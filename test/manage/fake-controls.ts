@@ -59,6 +59,12 @@ export function fakeControls(overrides: Partial<Controls> = {}): Controls {
     metricsText: async () => '# TYPE svc_events_in_flight gauge\nsvc_events_in_flight{eventType="é"} 0\n',
     info: () => ({ service: { name: 'orders', version: '1.4.0' }, svc: { version: '0.1.0' } }),
     ...reports({ sources: filledSources(), outbox: undefined, traffic: undefined, nowMs: 0 }),
+    targets: () => filledSources().captureTargets(),
+    deadLetters: () => ({
+      waiting: 3,
+      recent: [{ eventType: 'ORDER', failureReason: 'Timeout: late', timestamp: '2026-01-01T00:00:00.000Z' }],
+    }),
+    invalidateKeys: async () => ({ keys: [] }),
     resetBreakers: () => ({ broker: null, outbox: null }),
     ...overrides,
   };

@@ -115,6 +115,26 @@ describe('management guard', () => {
       }
     });
 
+    describe('behind a proxy that speaks TLS', () => {
+      const publicUrl = 'https://ops.example.com/orders';
+      const origin = 'https://ops.example.com';
+      for (const [status, headers] of [
+        [200, { host: 'ops.example.com' }],
+        [200, { host: 'OPS.example.com:443', origin }],
+        // The proxy may put its own address in the place of the name.
+        [200, { host: '127.0.0.1:9464', origin, 'sec-fetch-site': 'same-origin' }],
+        [421, { host: 'ops.example.com.evil.example' }],
+        [421, { host: 'example.com' }],
+        [403, { host: 'ops.example.com', origin: 'http://ops.example.com.evil.example' }],
+        [403, { host: 'ops.example.com', origin: 'https://ops.example.com:8443' }],
+        [403, { host: 'ops.example.com', origin, 'sec-fetch-site': 'cross-site' }],
+      ] as const)
+        it(`${status}: ${JSON.stringify(headers)}`, async () => {
+          const port = await start({ publicUrl, token: 'a-token-of-some-length' });
+          assert.equal((await ask(port, '/metrics', { headers })).status, status);
+        });
+    });
+
     const end = 'Connection: close\r\n\r\n';
     for (const [what, status, text] of [
       ['two Host headers', 400, `GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n${end}`],

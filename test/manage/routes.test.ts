@@ -107,6 +107,27 @@ describe('management routes', () => {
       });
     });
 
+    it('GET /actuator/svc/targets and /dlq say what is captured and what went wrong, to those who may read', async () => {
+      const port = await start({ token, address: '0.0.0.0' });
+      for (const path of ['/actuator/svc/targets', '/actuator/svc/dlq']) {
+        assert.equal((await ask(port, path)).status, 401);
+        const post = await ask(port, path, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${token}` },
+        });
+        assert.equal(post.status, 405);
+      }
+      const read = async (path: string) => {
+        const { status, body } = await ask(port, path, { headers: { authorization: `Bearer ${token}` } });
+        assert.equal(status, 200);
+        return JSON.parse(body);
+      };
+      assert.deepEqual(await read('/actuator/svc/targets'), { targets: fakeControls().targets() });
+      assert.deepEqual(await read('/actuator/svc/dlq'), fakeControls().deadLetters());
+      const closed = await start({ token, exposure: ['health'] });
+      assert.equal((await ask(closed, '/actuator/svc/dlq')).status, 404);
+    });
+
     it('GET /actuator links what is exposed, and only that', async () => {
       const all = JSON.parse((await ask(await start(), '/actuator')).body);
       assert.deepEqual(all, {
@@ -120,7 +141,10 @@ describe('management routes', () => {
           'health-readiness': { href: '/actuator/health/readiness', templated: false },
           info: { href: '/actuator/info', templated: false },
           'svc-metrics': { href: '/actuator/svc-metrics', templated: false },
+          'svc-targets': { href: '/actuator/svc/targets', templated: false },
+          'svc-dlq': { href: '/actuator/svc/dlq', templated: false },
           'svc-circuit-breaker-reset': { href: '/actuator/svc/circuit-breaker/reset', templated: false },
+          'svc-keys-invalidate': { href: '/actuator/svc/keys/invalidate', templated: false },
           'svc-outbox': { href: '/actuator/svc-outbox', templated: false },
         },
       });

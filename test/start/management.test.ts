@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadConfig } from '../../src/config/read/load.ts';
 import { processFolder, readProcessFiles } from '../../src/ground/files/process-file.ts';
+import { hearActions } from '../../src/observe/thread-channel.ts';
 import { type Managed, startManagement } from '../../src/start/management.ts';
+import { ask } from '../manage/http-client.ts';
 import { metricSources } from '../observe/metric-sources.ts';
 
 describe('the process file of a management server', () => {
@@ -55,5 +57,44 @@ describe('the process file of a management server', () => {
       /svc status does not find this process: ".*" cannot be used: others can use it/,
     );
     await server.close();
+  });
+});
+
+describe('keys that are invalidated over HTTP', () => {
+  it('are so in each thread, with who did it in the log, and the answer says how they are now', async () => {
+    const token = 'a-token-of-some-length';
+    const lines: string[] = [];
+    const log = (line: string): void => void lines.push(line);
+    const logger = { debug: log, info: log, warn: log, error: log };
+    let own = 0;
+    let hearing = (): void => {};
+    const heard = new Promise<void>((resolve) => {
+      hearing = hearActions({ invalidateKeys: resolve, resetBreakers: () => assert.fail('of breakers') });
+    });
+    const keys = [{ provider: 'aws-kms', keyId: 'customer', status: 'UP' }];
+    const managed = {
+      ...{
+        sources: metricSources(),
+        info: { service: { name: null, version: null }, svc: { version: '0' } },
+      },
+      ...{ keys: () => keys, invalidateKeys: async () => void own++, breakers: {} },
+    } as unknown as Managed;
+    const code = { svc: { broker: { topic: 't' } }, management: { server: { port: 0, token } } };
+    const server = await startManagement(loadConfig({ env: {}, code }).config, logger, managed);
+    assert.ok(server);
+    try {
+      const { status, body } = await ask(server.port, '/actuator/svc/keys/invalidate', {
+        ...{ method: 'POST', headers: { authorization: `Bearer ${token}` } },
+      });
+      assert.deepEqual([status, JSON.parse(body), own], [200, { keys }, 1]);
+      await heard;
+      assert.match(
+        lines.join('\n'),
+        /Encryption keys are invalidated by 127\.0\.0\.1 with management\.server\.token/,
+      );
+    } finally {
+      hearing();
+      await server.close();
+    }
   });
 });

@@ -1,4 +1,4 @@
-import { endpointIds, showDetails } from '../../ground/management.ts';
+import { actionIds, endpointIds, showDetails } from '../../ground/management.ts';
 import { flag, integer, oneOf, type Rows, secret, text } from './option.ts';
 
 /** The management server. */
@@ -11,6 +11,10 @@ export const managementOptions = {
   'management.server.token': secret('management-token'),
   /** Bearer token for the endpoints that change or send something, such as a replay of the outbox: 16 characters or more. It reads as well; with it, management.server.token reads only. Without either, nothing acts. */
   'management.server.action-token': secret('management-token', { defaultText: 'management.server.token' }),
+  /** How people and their tools reach the management server behind a proxy that speaks TLS: requests to its host and from its origin are taken. It needs management.server.token. */
+  'management.server.public-url': text('url'),
+  /** Actions that nobody may do over HTTP, whatever token they have. */
+  'management.actions.exclude': { type: 'list', values: actionIds, default: [] },
   /** Endpoints that are served. `*` is all of them, an empty list starts no server. */
   'management.endpoints.web.exposure.include': {
     type: 'list',

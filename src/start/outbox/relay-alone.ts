@@ -64,6 +64,7 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
     onAway: () => {},
     breakers: { outbox: () => breakerOf(relay) },
     keys: () => [],
+    invalidateKeys: async () => {},
     sources: sourcesOf(
       counters,
       outboxState({

@@ -5,6 +5,7 @@ import { createS3Backup } from '../../../src/adapters/s3-backup/s3-backup.ts';
 import type { S3Settings } from '../../../src/adapters/s3-backup/s3-client.ts';
 import { createS3Source } from '../../../src/adapters/s3-backup/s3-source.ts';
 import type { Unreadable } from '../../../src/publish/recovery-source.ts';
+import { keepEnvironment } from '../../support/environment.ts';
 import { backupEvent } from '../local-backup/backup-folder.ts';
 import { type FakeS3, startFakeS3 } from './fake-s3.ts';
 
@@ -17,14 +18,14 @@ const truncated = (token: string): string =>
 describe('a store that is not trusted', function () {
   this.timeout(30_000);
   let s3: FakeS3;
-  const environment = { ...process.env };
+  const restoreEnvironment = keepEnvironment();
   before(async () => {
     s3 = await startFakeS3();
     process.env.AWS_ACCESS_KEY_ID = 'key';
     process.env.AWS_SECRET_ACCESS_KEY = 'secret';
   });
   after(async () => {
-    process.env = environment;
+    restoreEnvironment();
     await s3.close();
   });
   beforeEach(() => {

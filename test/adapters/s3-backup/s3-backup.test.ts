@@ -6,6 +6,7 @@ import type { S3Settings } from '../../../src/adapters/s3-backup/s3-client.ts';
 import { createS3Source } from '../../../src/adapters/s3-backup/s3-source.ts';
 import { systemClock } from '../../../src/ground/clock.ts';
 import type { RecoverySource, StoredBatch, StoredEvent } from '../../../src/publish/recovery-source.ts';
+import { keepEnvironment } from '../../support/environment.ts';
 import { backupEvent, routeOf } from '../local-backup/backup-folder.ts';
 import { type FakeS3, startFakeS3, type Trouble } from './fake-s3.ts';
 
@@ -13,14 +14,14 @@ const day = '2026/05/28';
 
 describe('S3 backup', () => {
   let s3: FakeS3;
-  const environment = { ...process.env };
+  const restoreEnvironment = keepEnvironment();
   before(async () => {
     s3 = await startFakeS3();
     process.env.AWS_ACCESS_KEY_ID = 'key';
     process.env.AWS_SECRET_ACCESS_KEY = 'secret';
   });
   after(async () => {
-    process.env = environment;
+    restoreEnvironment();
     await s3.close();
   });
   beforeEach(() => {

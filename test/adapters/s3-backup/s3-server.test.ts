@@ -6,6 +6,7 @@ import { createS3Backup } from '../../../src/adapters/s3-backup/s3-backup.ts';
 import { openS3Store, type S3Settings } from '../../../src/adapters/s3-backup/s3-client.ts';
 import { createS3Source } from '../../../src/adapters/s3-backup/s3-source.ts';
 import type { StoredEvent } from '../../../src/publish/recovery-source.ts';
+import { keepEnvironment } from '../../support/environment.ts';
 import { requiring } from '../../support/requires.ts';
 import { backupEvent, routeOf } from '../local-backup/backup-folder.ts';
 
@@ -13,7 +14,7 @@ requiring('own-s3', 'S3 backup on a real server', function () {
   this.timeout(60_000);
   let server: S3Server;
   let buckets: string;
-  const environment = { ...process.env };
+  const restoreEnvironment = keepEnvironment();
 
   before(async () => {
     server = await startS3Server();
@@ -26,7 +27,7 @@ requiring('own-s3', 'S3 backup on a real server', function () {
     process.env.AWS_SECRET_ACCESS_KEY = server.secretKey;
   });
   after(async () => {
-    process.env = environment;
+    restoreEnvironment();
     await server.local?.stop();
   });
 

@@ -199,6 +199,11 @@ management:
       'management.server.token: is required when management.server.address is not a loopback address (code). Set the environment variable MANAGEMENT_SERVER_TOKEN, or listen on 127.0.0.1.',
     ]);
     assert.deepEqual(loadCode({}, { server: { address: '0.0.0.0', token: 'x'.repeat(16) } }).problems, []);
+    const behind = { publicUrl: 'https://ops.example.com/orders' };
+    assert.deepEqual(lines(loadCode({}, { server: behind }).problems), [
+      'management.server.token: is required when management.server.public-url is set: the proxy makes everybody a local client (code). Set the environment variable MANAGEMENT_SERVER_TOKEN, or leave the proxy out.',
+    ]);
+    assert.deepEqual(loadCode({}, { server: { ...behind, token: 'x'.repeat(16) } }).problems, []);
     assert.deepEqual(lines(loadCode({}, { server: { token: 'x'.repeat(15) } }).problems), [
       'management.server.token: must be 16 or more visible ASCII characters without spaces: shorter ones can be guessed (code).',
     ]);

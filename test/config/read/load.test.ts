@@ -131,7 +131,14 @@ describe('loadConfig', () => {
         tags: { baggage: [] },
       },
       management: {
-        server: { port: undefined, address: '127.0.0.1', token: undefined, actionToken: undefined },
+        server: {
+          port: undefined,
+          address: '127.0.0.1',
+          token: undefined,
+          actionToken: undefined,
+          publicUrl: undefined,
+        },
+        actions: { exclude: [] },
         endpoints: {
           web: {
             exposure: { include: ['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox'] },

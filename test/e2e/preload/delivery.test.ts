@@ -137,6 +137,7 @@ for (const vendor of ['kafkajs', 'platformatic'] as const) {
           body: {
             status: 'UP',
             details: {
+              state: 'HEALTHY',
               brokerProducerInitialized: true,
               clusterId,
               nodeCount: 1,

@@ -50,11 +50,15 @@ export function checkAcrossOptions(input: CheckInput, targets: readonly TargetCo
   }
 
   const address = String(values.get('management.server.address'));
-  if (!isLoopback(address) && !isGiven('management.server.token')) {
+  const publicUrl = 'management.server.public-url';
+  if ((!isLoopback(address) || isGiven(publicUrl)) && !isGiven('management.server.token')) {
     const name = 'management.server.token';
-    const message = 'is required when management.server.address is not a loopback address';
-    const fix = `Set the environment variable ${variableOf(name)}, or listen on 127.0.0.1`;
-    problems.push({ name, message, where: where('management.server.address'), fix });
+    const [of, what, other] = isLoopback(address)
+      ? [publicUrl, 'is set: the proxy makes everybody a local client', 'leave the proxy out']
+      : ['management.server.address', 'is not a loopback address', 'listen on 127.0.0.1'];
+    const message = `is required when ${of} ${what}`;
+    const fix = `Set the environment variable ${variableOf(name)}, or ${other}`;
+    problems.push({ name, message, where: where(of), fix });
   }
 
   if (values.get('svc.broker.backup.s3-enabled') === true) {

@@ -1,0 +1,156 @@
+import type { Clock } from '../ground/clock.ts';
+import type { OutboxSummary } from './metrics-shapes.ts';
+
+export type MonitoringState = 'HEALTHY' | 'WARNING' | 'CRITICAL';
+
+/** A threshold of the specification that is crossed. */
+export interface Finding {
+  readonly state: Exclude<MonitoringState, 'HEALTHY'>;
+  /** One line: what was measured, the threshold, and what to do. */
+  readonly text: string;
+}
+
+/** What is looked at: counts of the last five minutes, and the outbox as it is now. */
+export interface Measured {
+  readonly recent: Totals;
+  /** Dead letters of the last minute: their number rises. */
+  readonly dlqOfLastMinute: number;
+  readonly outbox: OutboxSummary | undefined;
+}
+
+type Rule = (measured: Measured) => Finding | undefined;
+
+/** A mean of less than so many says nothing: the first event of a process waits for its connections. */
+const leastSends = 10;
+const lately = 'in the last five minutes';
+
+const rules: readonly Rule[] = [
+  ({ recent: { published, failed } }) => {
+    if (failed === 0) return undefined;
+    const rate = (published * 100) / (published + failed);
+    const threshold = [95, 99, 99.5].find((least) => rate < least);
+    if (threshold === undefined) return undefined;
+    const text = `${cut(rate)} % of the events ${lately} got to their topics, under ${threshold} %: svc_events_failed_total says which event types do not, the log why`;
+    return { state: threshold === 95 ? 'CRITICAL' : 'WARNING', text };
+  },
+  ({ recent: { dlq }, dlqOfLastMinute }) =>
+    over(dlq, 0, dlqOfLastMinute > 0 ? 10 : Number.POSITIVE_INFINITY, (threshold) =>
+      threshold === 0
+        ? `${dlq} dead letters ${lately}: npx --no svc dlq list says why, dlq recover sends them`
+        : `${dlq} dead letters ${lately}, over ${threshold}, and more come: npx --no svc dlq list says why`,
+    ),
+  ({ recent: { brokerErrors } }) =>
+    over(
+      brokerErrors,
+      0,
+      5,
+      (threshold) => `${brokerErrors} sends failed ${lately}, over ${threshold}: the log names the cause`,
+    ),
+  ({ recent: { sends, sendSeconds } }) => {
+    const meanMs = sends < leastSends ? 0 : (sendSeconds * 1_000) / sends;
+    return over(
+      meanMs,
+      100,
+      500,
+      (threshold) =>
+        `events took ${cut(meanMs)} ms on average ${lately}, over ${threshold} ms: look at the load of the brokers and the way to them`,
+    );
+  },
+  ({ outbox }) =>
+    over(
+      outbox?.totalPending ?? 0,
+      1_000,
+      Number.POSITIVE_INFINITY,
+      () =>
+        `${outbox?.totalPending} events wait in the outbox, over 1000: see whether its relays run and keep up`,
+    ),
+  ({ outbox }) =>
+    over(
+      outbox?.consecutiveFailures ?? 0,
+      3,
+      Number.POSITIVE_INFINITY,
+      () =>
+        `${outbox?.consecutiveFailures} sends from the outbox failed in a row, over 3: see whether the brokers answer`,
+    ),
+  ({ outbox }) =>
+    outbox?.totalPending
+      ? over(
+          outbox.timeSinceLastSuccessMs ?? 0,
+          60_000,
+          Number.POSITIVE_INFINITY,
+          () =>
+            `nothing was sent from the outbox for ${Math.floor((outbox.timeSinceLastSuccessMs ?? 0) / 1_000)} s, over 60 s, and events wait: see whether the brokers answer`,
+        )
+      : undefined,
+];
+
+/** What is crossed, the worst first. */
+export function findingsOf(measured: Measured): readonly Finding[] {
+  const found = rules.map((rule) => rule(measured)).filter((finding) => finding !== undefined);
+  return found.sort((one, other) => Number(one.state === 'WARNING') - Number(other.state === 'WARNING'));
+}
+
+function over(
+  value: number,
+  warning: number,
+  critical: number,
+  text: (threshold: number) => string,
+): Finding | undefined {
+  if (value > critical) return { state: 'CRITICAL', text: text(critical) };
+  return value > warning ? { state: 'WARNING', text: text(warning) } : undefined;
+}
+
+/** Rounded down, to two places: what is under a threshold does not read as if it were not. */
+const cut = (value: number): number => Math.floor(value * 100) / 100;
+
+/** Counts that only grow. */
+export interface Totals {
+  readonly published: number;
+  /** Those that did not get to their topic. */
+  readonly failed: number;
+  readonly dlq: number;
+  readonly brokerErrors: number;
+  /** Events that the publisher has had, and the seconds that it had them for, all together. */
+  readonly sends: number;
+  readonly sendSeconds: number;
+}
+
+/** What was counted lately: totals since the start never recover from one dead letter, and a good past hides an outage. */
+export interface Recent {
+  /** Within the last so many milliseconds, {@link recentMs} at most; the beginning is right to ten seconds. */
+  within(ms: number): Totals;
+  close(): void;
+}
+
+export const recentMs = 300_000;
+const stepMs = 10_000;
+
+export function watchRecent(read: () => Totals, clock: Clock): Recent {
+  let samples = [{ atMs: clock.monotonic(), totals: read() }];
+  const timer = setInterval(() => {
+    const nowMs = clock.monotonic();
+    samples.push({ atMs: nowMs, totals: read() });
+    const begun = samples.findLastIndex(({ atMs }) => atMs <= nowMs - recentMs);
+    if (begun > 0) samples = samples.slice(begun);
+  }, stepMs).unref();
+  return {
+    within(ms) {
+      const sinceMs = clock.monotonic() - ms;
+      const { totals } =
+        samples.findLast(({ atMs }) => atMs <= sinceMs) ?? (samples[0] as (typeof samples)[0]);
+      return difference(read(), totals);
+    },
+    close: () => clearInterval(timer),
+  };
+}
+
+function difference(now: Totals, before: Totals): Totals {
+  return {
+    published: now.published - before.published,
+    failed: now.failed - before.failed,
+    dlq: now.dlq - before.dlq,
+    brokerErrors: now.brokerErrors - before.brokerErrors,
+    sends: now.sends - before.sends,
+    sendSeconds: now.sendSeconds - before.sendSeconds,
+  };
+}

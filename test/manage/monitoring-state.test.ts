@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import sinon from 'sinon';
+import { cacheHealth } from '../../src/manage/health-cache.ts';
+import type { OutboxSummary } from '../../src/manage/metrics-shapes.ts';
+import { findingsOf, recentMs, type Totals, watchRecent } from '../../src/manage/monitoring-state.ts';
+
+const none: Totals = { published: 0, failed: 0, dlq: 0, brokerErrors: 0, sends: 0, sendSeconds: 0 };
+const idle: OutboxSummary = {
+  ...{ circuitBreakerState: 'CLOSED', consecutiveFailures: 0, timeSinceLastSuccessMs: null },
+  ...{ totalPending: 0, totalFailed: 0 },
+};
+
+describe('thresholds of monitoring', () => {
+  const found = (recent: Partial<Totals>, outbox: Partial<OutboxSummary> = {}, dlqOfLastMinute = 0) =>
+    findingsOf({
+      ...{ recent: { ...none, ...recent }, dlqOfLastMinute, outbox: { ...idle, ...outbox } },
+    });
+  const states = (...given: Parameters<typeof found>): string =>
+    found(...given)
+      .map(({ state }) => state)
+      .join();
+
+  it('nothing happened: none is crossed, with an outbox and without', () => {
+    assert.deepEqual(found({}), []);
+    assert.deepEqual(findingsOf({ recent: none, dlqOfLastMinute: 0, outbox: undefined }), []);
+  });
+
+  const rows: readonly (readonly [title: string, state: string, ...Parameters<typeof found>])[] = [
+    ['99.5 % got there', '', { published: 995, failed: 5 }],
+    ['99.4 %', 'WARNING', { published: 994, failed: 6 }],
+    ['95 %', 'WARNING', { published: 95, failed: 5 }],
+    ['94.9 %', 'CRITICAL', { published: 949, failed: 51 }],
+    ['one dead letter', 'WARNING', { dlq: 1 }],
+    ['ten, and one now', 'WARNING', { dlq: 10 }, {}, 1],
+    ['eleven, and none now', 'WARNING', { dlq: 11 }],
+    ['eleven, and one now', 'CRITICAL', { dlq: 11 }, {}, 1],
+    ['one error', 'WARNING', { brokerErrors: 1 }],
+    ['five', 'WARNING', { brokerErrors: 5 }],
+    ['six', 'CRITICAL', { brokerErrors: 6 }],
+    ['100 ms', '', { sends: 10, sendSeconds: 1 }],
+    ['101 ms', 'WARNING', { sends: 10, sendSeconds: 1.01 }],
+    ['500 ms', 'WARNING', { sends: 20, sendSeconds: 10 }],
+    ['501 ms', 'CRITICAL', { sends: 20, sendSeconds: 10.02 }],
+    ['nine events of an hour', '', { sends: 9, sendSeconds: 32_400 }],
+    ['1000 wait', '', {}, { totalPending: 1_000 }],
+    ['1001 wait', 'WARNING', {}, { totalPending: 1_001 }],
+    ['three failures in a row', '', {}, { consecutiveFailures: 3 }],
+    ['four', 'WARNING', {}, { consecutiveFailures: 4 }],
+    ['60 s without a success', '', {}, { totalPending: 1, timeSinceLastSuccessMs: 60_000 }],
+    ['60.001 s', 'WARNING', {}, { totalPending: 1, timeSinceLastSuccessMs: 60_001 }],
+    ['hours, where nothing waits', '', {}, { timeSinceLastSuccessMs: 9_999_999 }],
+  ];
+  for (const [title, state, ...given] of rows)
+    it(`${title}: ${state || 'none'}`, () => assert.equal(states(...given), state));
+
+  it('say what was measured, which one it is and what to do, the worst first', () => {
+    const lines = found({ published: 98, failed: 2, dlq: 1, brokerErrors: 6 }).map(({ text }) => text);
+    assert.match(lines[0] ?? '', /^6 sends failed in the last five minutes, over 5: the log/);
+    assert.match(lines[1] ?? '', /^98 % of the events .* under 99 %: svc_events_failed_total/);
+    assert.match(lines[2] ?? '', /^1 dead letters .*: npx --no svc dlq list/);
+  });
+});
+
+describe('counts of the last five minutes', () => {
+  let clock: sinon.SinonFakeTimers;
+  beforeEach(() => {
+    clock = sinon.useFakeTimers();
+  });
+  afterEach(() => clock.restore());
+  const now = { now: () => clock.now, monotonic: () => clock.now };
+
+  it('are what came within them, whenever it came, give or take ten seconds', () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(600_000), { maxLength: 50 }), fc.nat(600_000), (times, askedMs) => {
+        clock.reset();
+        let failed = 0;
+        const recent = watchRecent(() => ({ ...none, failed }), now);
+        for (const atMs of times) setTimeout(() => failed++, atMs);
+        clock.tick(askedMs);
+        const count = recent.within(recentMs).failed;
+        const came = (sinceMs: number) => times.filter((atMs) => atMs > sinceMs && atMs <= askedMs).length;
+        const least = came(askedMs - recentMs);
+        assert.ok(
+          count >= least && count <= came(askedMs - recentMs - 10_001),
+          `${count}, at least ${least}`,
+        );
+        recent.close();
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it('forget an outage when it is five minutes ago, and health says so', async () => {
+    const totals = { ...none, published: 1_000_000 };
+    const recent = watchRecent(() => ({ ...totals }), now);
+    const health = cacheHealth({
+      ...{ probe: async () => ({ clusterId: 'c', nodeCount: 1 }), clock: now, recent },
+      known: () => ({ brokerProducerInitialized: true, topic: 't', dlqTopic: null }),
+    });
+    assert.equal((await health()).details.state, 'HEALTHY');
+    totals.failed += 20;
+    totals.dlq += 20;
+    clock.tick(30_000);
+    const { status, details } = await health();
+    assert.deepEqual([status, details.state, details.findings?.length], ['UP', 'CRITICAL', 2]);
+    clock.tick(recentMs);
+    const after = (await health()).details;
+    assert.deepEqual([after.state, after.findings], ['HEALTHY', undefined]);
+    recent.close();
+  });
+});
