@@ -215,14 +215,13 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     },
   },
   {
-    name: 'svc.capture.targets',
-    prometheusName: 'svc_capture_targets',
-    kind: 'gauge',
+    ...{ name: 'svc.capture.targets', prometheusName: 'svc_capture_targets', kind: 'gauge' },
     unit: '{target}',
     description: 'Configured publish targets by state.',
     attributeKeys: ['state'],
     read: ({ captureTargets }, observe) => {
-      const counts = new Map<string, number>();
+      // All of them, each time: an SDK goes on telling the last number of one that is left out.
+      const counts = new Map(['patched', 'pending', 'failed'].map((state) => [state, 0]));
       for (const { state } of captureTargets()) counts.set(state, (counts.get(state) ?? 0) + 1);
       for (const [state, count] of counts) observe(count, { state });
     },

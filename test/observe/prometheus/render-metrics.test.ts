@@ -60,6 +60,7 @@ describe('the text of /metrics', () => {
     svc_outbox_unconfirmed_total: '1',
     'svc_capture_targets{state="patched"}': '2',
     'svc_capture_targets{state="failed"}': '1',
+    'svc_capture_targets{state="pending"}': '0',
     'svc_capture_calls_total{target="./src/orders.ts#createOrder",result="event"}': '4',
     'svc_capture_calls_total{target="./src/orders.ts#createOrder",result="failed"}': '2',
     'svc_capture_calls_total{target="./src/orders.ts#createOrder",result="skipped"}': '1',
