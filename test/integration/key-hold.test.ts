@@ -94,6 +94,9 @@ describe('svc.pii.kms.on-unavailable', function () {
       publish({ email: 'c@example.com' }),
     ]);
     assert.equal(one, 'SVC_PROTECT_KEY_UNAVAILABLE');
+    // One without a marked field needs no key.
+    const plain = await Promise.race([...held.map(async (end) => ['held', await end]), publish({ n: 1 })]);
+    assert.equal(plain, 'published');
     assert.deepEqual(await Promise.all(held), ['SVC_PROTECT_KEY_UNAVAILABLE', 'SVC_PROTECT_KEY_UNAVAILABLE']);
     assert.ok(performance.now() - atMs > 700);
     assert.equal((svc as StartedSvc).service.pending(), 0);

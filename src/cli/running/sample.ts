@@ -1,3 +1,4 @@
+import { circuitStates } from '../../ground/management.ts';
 import { askProcess, expectFound, NoAnswer } from './ask-process.ts';
 import type { ManagedProcess } from './find-process.ts';
 
@@ -21,8 +22,6 @@ export interface Sample {
     readonly outboxOldestSeconds: number | null;
   };
 }
-
-const circuitStates: Readonly<Record<number, string>> = { 0: 'CLOSED', 1: 'OPEN', 2: 'HALF-OPEN' };
 
 /**
  * Health, and the numbers of `/actuator/prometheus`.

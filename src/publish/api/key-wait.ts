@@ -18,7 +18,7 @@ export interface KeyWaitOptions {
   readonly onRefused: (eventType: string, error: SvcError) => void;
 }
 
-/** A publisher whose events wait in memory for a key, and those behind them for them: all keep their order. */
+/** A publisher whose events wait in memory for a key, and those behind them for them, while there is room: all keep their order. */
 export interface KeyWait extends Publisher {
   /** Whether one more may wait. */
   readonly hasRoom: boolean;
@@ -84,7 +84,11 @@ export function createKeyWait(options: KeyWaitOptions): KeyWait {
     get hasRoom() {
       return waiting.length < maxEvents;
     },
-    publish: (event) => (waiting.length > 0 ? wait(event.eventType, () => event) : publisher.publish(event)),
+    // What needs no key goes past a full room: it would be refused here, and can be sent.
+    publish: (event) =>
+      waiting.length > 0 && waiting.length < maxEvents
+        ? wait(event.eventType, () => event)
+        : publisher.publish(event),
     isRefused: (event) => publisher.isRefused?.(event) === true,
     publishLater: wait,
     settled: () =>
