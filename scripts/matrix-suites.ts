@@ -6,7 +6,8 @@ import { dirname, resolve } from 'node:path';
 // - Node's loader, its hooks, its streams or the end of a process: every Node of the matrix. So is whatever is not named here.
 // - OpenTelemetry: on the second line as well, on the newest Node of each line. Forms and toolchains capture in the same way
 //   with both lines, and have been through it with the newer one.
-// - What an ORM or a driver sends, what lies on disk, what goes to a Kafka that is killed or hangs: the newest Node of each line.
+// - What an ORM or a driver sends, what lies on disk, what Node says of a text it cannot read, what goes to a Kafka that is killed
+//   or hangs: the newest Node of each line.
 //   How drivers are loaded is held on every Node by outbox/outbox.test.ts and telemetry/drivers.test.ts, and events go to a real
 //   Kafka there in preload/flush, process-end, tracing and worker-ends.
 // - Neither: `npm test` has run it, with the Node of the tests.
@@ -24,6 +25,7 @@ const ONCE_A_LINE = [
   'outbox/sqlite/late-driver.test.ts',
   'preload/delivery.test.ts',
   'preload/hung-broker.test.ts',
+  'preload/secrets.test.ts',
   'recovery/backup.test.ts',
 ];
 

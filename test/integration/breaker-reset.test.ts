@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { MetricsReport } from '../../src/manage/metrics-shapes.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { outboxRow } from '../cli/outbox-folder.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { startSvc } from './started-svc.ts';
 
 const token = 'a-token-of-some-length';
@@ -14,7 +13,7 @@ describe('a reset of the circuit breakers while the broker is away', function ()
   this.timeout(30_000);
 
   it('closes both, says so, and sends are tried again at once', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'svc-reset-'));
+    const folder = temporaryFolder('reset');
     const url = `sqlite:${join(folder, 'shop.db')}`;
     const lines: string[] = [];
     const say = (line: string): void => void lines.push(line);
@@ -81,7 +80,6 @@ describe('a reset of the circuit breakers while the broker is away', function ()
       await until(() => lines.filter((line) => isOpen(line) && line.startsWith('outbox')).length === 2);
     } finally {
       await end();
-      rmSync(folder, { recursive: true, force: true });
     }
   });
 });

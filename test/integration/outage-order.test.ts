@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createLineCounts } from '../../src/adapters/local-backup/source/count-lines.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { type OwnKafka, startOwnKafka } from '../support/kafka.ts';
 import { outOfOrder } from '../support/key-order.ts';
 import { requiring } from '../support/requires.ts';
@@ -84,7 +84,7 @@ requiring('own-kafka', 'the order of keys over an outage of a real Kafka', funct
     const topic = 'orders-of-two';
     const backlog = 6_000;
     await kafka.createTopic(topic, { partitions: 3 });
-    const backupFolder = mkdtempSync(join(tmpdir(), 'svc-shared-'));
+    const backupFolder = temporaryFolder('shared');
     const setup = { brokers: kafka.brokers, topic, backupFolder, firstNumber: 0 };
     const gone = startApp({ ...setup, name: 'gone' });
     const other = startApp({ ...setup, name: 'other' });
@@ -129,7 +129,6 @@ requiring('own-kafka', 'the order of keys over an outage of a real Kafka', funct
     assert.deepEqual(outOfOrder(records).slice(0, 5), []);
     // The batch that was under way when the draining one was killed.
     assert.ok(records.length - found.size <= 1_000, `${records.length - found.size} are there twice`);
-    rmSync(backupFolder, { recursive: true });
   });
 });
 

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { symlinkSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MetricsReport } from '../../src/manage/metrics-shapes.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { hostEnvironment, writeFiles } from '../e2e/support/run-app.ts';
 import { parsePrometheus } from '../observe/prometheus/prometheus-text.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
@@ -73,7 +73,7 @@ requiring(['postgres', 'kafka'], 'the counters of an application and of svc rela
     const store = openOutboxStore({ url, table, initializeSchema: 'always' });
     await store.prepare();
     await store.close(1_000);
-    folder = mkdtempSync(join(tmpdir(), 'svc-counts-'));
+    folder = temporaryFolder('counts');
     symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction');
     const stored = { outbox: { aggregateType: 'Order', aggregateId: '#result.id' }, module: './orders.mjs' };
     const svc = {
@@ -94,7 +94,6 @@ requiring(['postgres', 'kafka'], 'the counters of an application and of svc rela
   after(async () => {
     for (const { child } of running) child.kill('SIGKILL');
     await Promise.all(running.map(({ ended }) => ended));
-    rmSync(folder, { recursive: true, force: true });
   });
 
   function run(...args: string[]): Running {

@@ -2,14 +2,13 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { shardOf } from '../../src/outbox/outbox-row.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { hostEnvironment } from '../e2e/support/run-app.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
@@ -66,13 +65,12 @@ for (const client of ['kafkajs', 'platformatic']) {
         await store.close(1_000);
         database = new pg.Client({ connectionString: url });
         await database.connect();
-        folder = mkdtempSync(join(tmpdir(), 'svc-bad-rows-'));
+        folder = temporaryFolder('bad-rows');
       });
       after(async () => {
         for (const { child } of relays) child.kill('SIGTERM');
         await Promise.all(relays.map(({ ended }) => ended));
         await database?.end();
-        rmSync(folder, { recursive: true, force: true });
       });
 
       const relay = (): Relaying => {

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { outboxRow } from '../cli/outbox-folder.ts';
 import { hostEnvironment } from '../e2e/support/run-app.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { startOwnPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
 
@@ -19,7 +18,7 @@ requiring('own-postgres', 'svc relay while PostgreSQL is killed', function () {
   it('goes on when it is back, loses nothing, and stops in order', async () => {
     const server = await startOwnPostgres();
     const url = await server.freshDatabase();
-    const folder = mkdtempSync(join(tmpdir(), 'svc-relay-'));
+    const folder = temporaryFolder('relay');
     const table = 'svc_outbox_events';
     const open = (): OutboxStore => openOutboxStore({ url, table, initializeSchema: 'always' });
     const store = open();
@@ -60,7 +59,6 @@ requiring('own-postgres', 'svc relay while PostgreSQL is killed', function () {
       child.kill('SIGKILL');
       await store.close(1_000);
       await server.stop();
-      rmSync(folder, { recursive: true, force: true });
     }
   });
 });

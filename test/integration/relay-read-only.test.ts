@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { outboxRow } from '../cli/outbox-folder.ts';
 import { hostEnvironment } from '../e2e/support/run-app.ts';
 import type { OwnDatabase } from '../support/database.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { startOwnMariadb } from '../support/mariadb.ts';
 import { startOwnMysql } from '../support/mysql.ts';
 import { startOwnPostgres } from '../support/postgres.ts';
@@ -66,7 +66,7 @@ for (const { needs, title, start, toReadOnly, toWritable } of cases)
     it('waits and says so, and sends once it does', async () => {
       const server = await start();
       const owner = await server.freshDatabase();
-      const folder = mkdtempSync(join(tmpdir(), 'svc-relay-'));
+      const folder = temporaryFolder('relay');
       const store = openOutboxStore({ url: owner, table, initializeSchema: 'always' });
       let url = owner;
       if (store.name === 'mysql') {
@@ -109,7 +109,6 @@ for (const { needs, title, start, toReadOnly, toWritable } of cases)
         child.kill('SIGKILL');
         await store.close(1_000);
         await server.stop();
-        rmSync(folder, { recursive: true, force: true });
       }
     });
   });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LocalBackup } from '../../../src/adapters/local-backup/local-backup.ts';
 import { createLocalSource } from '../../../src/adapters/local-backup/source/local-source.ts';
-import { backupEvent, backupIn, freshPath, namesIn, removeFolders } from './backup-folder.ts';
+import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';
 
 /** What a look into the folder says. */
 function lookInto(directory: string): ReturnType<LocalBackup['state']> {
@@ -29,8 +29,6 @@ async function until(isSo: () => boolean): Promise<void> {
 }
 
 describe('state of the local backup', () => {
-  afterEach(removeFolders);
-
   it('is nothing before anything was stored, and where there is no folder', async () => {
     const backup = backupIn(freshPath());
     await backup.recount();

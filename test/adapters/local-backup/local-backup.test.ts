@@ -22,23 +22,12 @@ import { finishSegment } from '../../../src/adapters/local-backup/segment.ts';
 import { startUnpacking } from '../../../src/adapters/local-backup/source/unpack.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
 import { backupName } from '../../../src/publish/backup-strategy.ts';
-import {
-  backupEvent,
-  backupIn,
-  contentOf,
-  eventsIn,
-  freshPath,
-  namesIn,
-  removeFolders,
-  routeOf,
-} from './backup-folder.ts';
+import { backupEvent, backupIn, contentOf, eventsIn, freshPath, namesIn, routeOf } from './backup-folder.ts';
 
 const many = (count: number, from = 1): ReturnType<typeof backupEvent>[] =>
   Array.from({ length: count }, (_, index) => backupEvent(String(1_000_000 + from + index)));
 
 describe('local backup', () => {
-  afterEach(removeFolders);
-
   describe('files', () => {
     it('holds the event itself as <eventId>.json, and restores bytes, topic, key and headers', async () => {
       const directory = freshPath();

@@ -1,12 +1,12 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sharedMemoryStore } from '../../../src/adapters/memory/memory-store.ts';
 import { setLogger } from '../../../src/observe/own-logger.ts';
 import type { SvcInstrumentationConfig } from '../../../src/preload/instrumentation/config.ts';
 import { SvcInstrumentation } from '../../../src/preload/instrumentation/svc-instrumentation.ts';
 import { running } from '../../../src/preload/running.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 
 export type Order = (id: number) => Promise<{ id: number }>;
 
@@ -28,7 +28,7 @@ export interface InstrumentedApp {
 }
 
 export function instrumentedApp(): InstrumentedApp {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-instrumented-'));
+  const folder = temporaryFolder('instrumented');
   const file = join(folder, 'orders.cjs');
   writeFileSync(file, 'exports.order = async (id) => { await null; return { id }; };');
   const lines: string[] = [];
@@ -65,7 +65,6 @@ export function instrumentedApp(): InstrumentedApp {
       for (const one of made) one.disable();
       await until(() => current === undefined || current.hasEnded);
       takeBack();
-      rmSync(folder, { recursive: true, force: true });
     },
   };
   return app;
