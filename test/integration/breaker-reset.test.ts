@@ -4,6 +4,7 @@ import type { MetricsReport } from '../../src/manage/metrics-shapes.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { outboxRow } from '../cli/outbox-folder.ts';
 import { temporaryFolder } from '../support/folders.ts';
+import { until as untilSo } from '../support/until.ts';
 import { startSvc } from './started-svc.ts';
 
 const token = 'a-token-of-some-length';
@@ -30,12 +31,8 @@ describe('a reset of the circuit breakers while the broker is away', function ()
       { client: 'kafkajs', bootstrapServers: ['127.0.0.1:1'] },
       { outbox: { datasource: { url } }, token, logger: { debug() {}, info: say, warn: say, error: say } },
     );
-    const until = async (isSo: () => Promise<boolean> | boolean): Promise<void> => {
-      for (const endMs = performance.now() + 15_000; !(await isSo()); ) {
-        assert.ok(performance.now() < endMs, `it did not come in time\n${lines.join('\n')}`);
-        await new Promise((done) => setTimeout(done, 20));
-      }
-    };
+    const until = (isSo: () => Promise<boolean> | boolean): Promise<void> =>
+      untilSo(isSo, { limitMs: 15_000, say: () => lines.join('\n') });
     try {
       const address = (): string | undefined =>
         /management on (http:\S+)\/metrics/.exec(lines.join('\n'))?.[1];

@@ -8,6 +8,7 @@ import { temporaryFolder } from '../support/folders.ts';
 import { type OwnKafka, startOwnKafka } from '../support/kafka.ts';
 import { outOfOrder } from '../support/key-order.ts';
 import { requiring } from '../support/requires.ts';
+import { until as untilSo } from '../support/until.ts';
 import type { BacklogOrder, BacklogSaid, BacklogSetup } from './backlog-app.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
 
@@ -151,10 +152,8 @@ function startApp(setup: BacklogSetup) {
   });
 }
 
-async function until(what: string, isSo: () => boolean): Promise<void> {
-  for (const endMs = performance.now() + 60_000; !isSo(); await sleep(10))
-    assert.ok(performance.now() < endMs, `gave up waiting for ${what}`);
-}
+const until = (what: string, isSo: () => boolean): Promise<void> =>
+  untilSo(isSo, { limitMs: 60_000, everyMs: 10, say: () => what });
 
 /** Lines of the segments in a folder, by the notes of what is done. */
 async function linesIn(folder: string): Promise<{ sent: number; left: number }> {

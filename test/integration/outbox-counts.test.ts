@@ -13,6 +13,7 @@ import { temporaryFolder } from '../support/folders.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
+import { until as untilSo } from '../support/until.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const table = 'svc_outbox_events';
@@ -130,12 +131,8 @@ requiring(['postgres', 'kafka'], 'the counters of an application and of svc rela
   const report = async (address: string): Promise<MetricsReport> =>
     (await (await fetch(`${address}/actuator/svc-metrics`)).json()) as MetricsReport;
 
-  async function until(isSo: () => Promise<boolean> | boolean, what: string): Promise<void> {
-    for (const endMs = performance.now() + 60_000; !(await isSo()); ) {
-      assert.ok(performance.now() < endMs, `it did not come in time: ${what}`);
-      await sleep(50);
-    }
-  }
+  const until = (isSo: () => Promise<boolean> | boolean, what: string): Promise<void> =>
+    untilSo(isSo, { limitMs: 60_000, everyMs: 50, say: () => what });
 
   /** As docs/metrics.md has it, of one process at one moment. */
   function holds({ of, eventTypes }: Told): void {

@@ -3,7 +3,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { shardOf } from '../../src/outbox/outbox-row.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
@@ -12,6 +11,7 @@ import { temporaryFolder } from '../support/folders.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
+import { until as untilSo } from '../support/until.ts';
 
 const main = resolve(import.meta.dirname, '../../src/cli/main.ts');
 const table = 'svc_outbox_events';
@@ -115,12 +115,8 @@ for (const client of ['kafkajs', 'platformatic']) {
           )
         ).rows;
       const said = (): string => relays.map((one) => one.stderr()).join('\n');
-      const until = async (isSo: () => Promise<boolean>, limitMs: number): Promise<void> => {
-        for (const endMs = performance.now() + limitMs; !(await isSo()); ) {
-          assert.ok(performance.now() < endMs, `it did not come in time\n${said()}`);
-          await sleep(50);
-        }
-      };
+      const until = (isSo: () => Promise<boolean>, limitMs: number): Promise<void> =>
+        untilSo(isSo, { limitMs, everyMs: 50, say: said });
 
       it('sends the others at once, and sets each of them aside with its reason', async () => {
         for (const [name, row] of faults) await insert(`old bad ${name}`, row);

@@ -9,6 +9,7 @@ import { hostEnvironment } from '../e2e/support/run-app.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { startOwnPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
+import { until as untilSo } from '../support/until.ts';
 
 const main = resolve(import.meta.dirname, '../../src/cli/main.ts');
 
@@ -37,12 +38,8 @@ requiring('own-postgres', 'svc relay while PostgreSQL is killed', function () {
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       stderr += text;
     });
-    const until = async (isSo: () => Promise<boolean> | boolean): Promise<void> => {
-      for (const endMs = performance.now() + 40_000; !(await isSo()); ) {
-        assert.ok(performance.now() < endMs, `it did not come in time\n${stderr}`);
-        await new Promise((done) => setTimeout(done, 50));
-      }
-    };
+    const until = (isSo: () => Promise<boolean> | boolean): Promise<void> =>
+      untilSo(isSo, { limitMs: 40_000, everyMs: 50, say: () => stderr });
     const published = async (): Promise<number> => (await store.statistics()).published;
     try {
       await until(async () => (await published()) === 1);

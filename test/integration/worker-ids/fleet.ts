@@ -2,9 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, fstatSync, mkdirSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { temporaryFolder } from '../../support/folders.ts';
+import { until } from '../../support/until.ts';
 import { readLog, workerOf } from './account.ts';
 
 const program = fileURLToPath(new URL('./fleet-member.ts', import.meta.url));
@@ -125,7 +125,5 @@ function lastTextOf(log: string): string {
   }
 }
 
-async function waitFor(isSo: () => boolean, limitMs: number): Promise<void> {
-  for (const end = performance.now() + limitMs; !isSo(); await sleep(200))
-    if (performance.now() > end) throw new Error(`not within ${limitMs} ms`);
-}
+const waitFor = (isSo: () => boolean, limitMs: number): Promise<void> =>
+  until(isSo, { limitMs, everyMs: 200 });

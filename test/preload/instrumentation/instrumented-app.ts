@@ -7,6 +7,7 @@ import type { SvcInstrumentationConfig } from '../../../src/preload/instrumentat
 import { SvcInstrumentation } from '../../../src/preload/instrumentation/svc-instrumentation.ts';
 import { running } from '../../../src/preload/running.ts';
 import { temporaryFolder } from '../../support/folders.ts';
+import { until } from '../../support/until.ts';
 
 export type Order = (id: number) => Promise<{ id: number }>;
 
@@ -68,13 +69,4 @@ export function instrumentedApp(): InstrumentedApp {
     },
   };
   return app;
-}
-
-/** Polls: most of what is waited for tells nobody. */
-export async function until(isThere: () => boolean): Promise<void> {
-  const end = performance.now() + 8_000;
-  while (!isThere()) {
-    if (performance.now() > end) throw new Error(`not in time: ${isThere}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
 }
