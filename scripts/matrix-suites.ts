@@ -7,9 +7,8 @@ import { dirname, resolve } from 'node:path';
 // - OpenTelemetry: on the second line as well, on the newest Node of each line. Forms and toolchains capture in the same way
 //   with both lines, and have been through it with the newer one.
 // - What an ORM or a driver sends, what lies on disk, what Node says of a text it cannot read, what goes to a Kafka that is killed
-//   or hangs: the newest Node of each line.
-//   How drivers are loaded is held on every Node by outbox/outbox.test.ts and telemetry/drivers.test.ts, and events go to a real
-//   Kafka there in preload/flush, process-end, tracing and worker-ends.
+//   or hangs: the newest Node of each line. How drivers are loaded is held on every Node by outbox/outbox.test.ts and
+//   telemetry/drivers.test.ts, and events go to a real Kafka there in preload/flush, process-end, tracing and worker-ends.
 // - Neither: `npm test` has run it, with the Node of the tests.
 const root = resolve(import.meta.dirname, '..');
 
@@ -29,7 +28,7 @@ const ONCE_A_LINE = [
   'recovery/backup.test.ts',
 ];
 
-/** Their applications are package managers, commands and documents: they start nothing on the Node under test. */
+/** What they look at are package managers, commands and documents, which run on the Node of the tests whatever is under test. */
 const ONCE = [
   'forms/capture-table.test.ts',
   'install/copies.test.ts',
