@@ -14,6 +14,11 @@ export const systemClock: Clock = {
   monotonic: () => performance.now(),
 };
 
+/** 1, 2, 4 … times `firstMs`, `longestMs` at most; `failures`: in a row, from 1. `factor`: in place of 2. */
+export function backoffMs(failures: number, firstMs: number, longestMs: number, factor = 2): number {
+  return Math.min(firstMs * factor ** (failures - 1), longestMs);
+}
+
 /**
  * Waits for `work`, `deadlineMs` at most; `false`: the deadline came first. The timer keeps the process alive: that is what
  * it is for at the end of one.

@@ -1,4 +1,4 @@
-import { systemClock } from '../../ground/clock.ts';
+import { backoffMs, systemClock } from '../../ground/clock.ts';
 import type { BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 
 export type Send = (
@@ -92,12 +92,11 @@ function isBeingMade(failure: SendFailure): boolean {
 /** Repeats `attempt`, each time after a longer pause, until it says `true`: `false` when that is in vain or `limitMs` are over. */
 async function repeatUntil(attempt: () => Promise<boolean | 'in vain'>, limitMs: number): Promise<boolean> {
   const end = systemClock.monotonic() + limitMs;
-  let pauseMs = firstPauseMs;
-  do {
+  for (let tries = 1; ; tries++) {
+    const pauseMs = backoffMs(tries, firstPauseMs, longestPauseMs);
+    if (tries > 1 && systemClock.monotonic() + pauseMs >= end) return false;
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
     const result = await attempt();
     if (result !== false) return result === true;
-    pauseMs = Math.min(pauseMs * 2, longestPauseMs);
-  } while (systemClock.monotonic() + pauseMs < end);
-  return false;
+  }
 }

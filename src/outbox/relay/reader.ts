@@ -1,4 +1,4 @@
-import type { Clock } from '../../ground/clock.ts';
+import { backoffMs, type Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { QuietLog } from '../../observe/quiet-log.ts';
 import { bytesOf, createBatchSize } from '../batches.ts';
@@ -19,7 +19,7 @@ import {
 } from './relay-settings.ts';
 import { keyOf } from './row-chains.ts';
 import type { ShardLease } from './shard-lease.ts';
-import { backoffMs, createSignal, reasonOf } from './signal.ts';
+import { createSignal, reasonOf } from './signal.ts';
 
 export interface ReaderOptions {
   readonly store: Pick<OutboxStore, 'pending' | 'failedAggregates'>;

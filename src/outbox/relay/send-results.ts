@@ -1,4 +1,4 @@
-import { type Clock, inTime } from '../../ground/clock.ts';
+import { backoffMs, type Clock, inTime } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { createQuietLog, type QuietLog } from '../../observe/quiet-log.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../../publish/broker.ts';
@@ -12,7 +12,6 @@ import type { RelayBreaker } from './relay-breaker.ts';
 import { firstRetryMs, longestRetryMs, maxSendBytes, type RelaySettings, stallMs } from './relay-settings.ts';
 import type { Entry, RowEnd } from './row-chains.ts';
 import type { Lane, SendLanesOptions } from './send-lanes.ts';
-import { backoffMs } from './signal.ts';
 
 export interface SendResultsOptions {
   readonly broker: Pick<Broker, 'describe'>;

@@ -1,4 +1,4 @@
-import type { Clock } from '../../ground/clock.ts';
+import { backoffMs, type Clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { type RecoverOptions, recover } from './recover.ts';
@@ -22,7 +22,7 @@ export interface DrainOptions
 /** Empties the local backup of a running process into the original topics when the cluster is back. */
 export interface Drain {
   /** The main topic took an event: the cluster is there. Costs next to nothing while there is nothing to do. */
-  published(): void;
+  published?(): void;
   /** Something was put into the backup. */
   stored(): void;
   /** Somebody may have left something there: it is looked for at once. */
@@ -46,7 +46,7 @@ export function createDrain(options: DrainOptions): Drain {
   const { source, clock, logger } = options;
   let timer: NodeJS.Timeout | undefined;
   let timerDueMs = 0;
-  let pauseMs = firstPauseMs;
+  let failures = 0;
   let working: Promise<void> | undefined;
   /** Events wait, and the cluster was away: the next success of the main topic is the sign to go on. */
   let isWaitingForCluster = false;
@@ -115,7 +115,7 @@ export function createDrain(options: DrainOptions): Drain {
     // What is being written, here or by others, is looked at the next time.
     const unreadable = report.unreadable.filter(({ isInUse }) => isInUse !== true);
     if (report.failed === 0 && unreadable.length === 0) {
-      pauseMs = firstPauseMs;
+      failures = 0;
       return lookMs;
     }
     for (const { place, reason } of unreadable.slice(0, 10)) logger.warn(`backup: ${place}: ${reason}`);
@@ -128,9 +128,7 @@ export function createDrain(options: DrainOptions): Drain {
   }
 
   function pause(): number {
-    const nextMs = pauseMs;
-    pauseMs = Math.min(pauseMs * 2, longestPauseMs);
-    return nextMs;
+    return backoffMs(++failures, firstPauseMs, longestPauseMs);
   }
 
   arm(calmMs);
@@ -138,7 +136,7 @@ export function createDrain(options: DrainOptions): Drain {
     published() {
       if (!isWaitingForCluster) return;
       isWaitingForCluster = false;
-      pauseMs = firstPauseMs;
+      failures = 0;
       arm(calmMs);
     },
     stored() {

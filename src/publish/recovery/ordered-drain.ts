@@ -1,4 +1,4 @@
-import { inTime } from '../../ground/clock.ts';
+import { backoffMs, inTime } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { createQuietLog } from '../../observe/quiet-log.ts';
 import type { BackupOrder } from '../order/backup-order.ts';
@@ -64,8 +64,8 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   let drained = 0;
   let unsaid = 0;
   let saidAtMs = clock.monotonic();
-  let ownPauseMs = firstPauseMs;
-  let leftPauseMs = firstPauseMs;
+  let ownFailures = 0;
+  let leftHeldUp = 0;
   /** New events go behind what is left; the topics that wait for it, when all others are through. */
   let waitsForLeft: 'all' | ReadonlySet<string> | 'unknown' = 'unknown';
   let isLeftOpen = false;
@@ -151,7 +151,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
       round.end(isComplete, hasSent ? 0 : clock.monotonic() - beganMs);
       if (report !== undefined) await sum(report);
       if (isWaited) return pause();
-      ownPauseMs = firstPauseMs;
+      ownFailures = 0;
       if (!order.isBehind()) return isUnread ? lookMs : undefined;
       if (isAway) return askMs;
       return finite(Math.max(hasSent ? 0 : notReadyMs, order.nextRoundMs()));
@@ -173,9 +173,11 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   }
 
   function pause(): number {
-    const nextMs = ownPauseMs;
-    ownPauseMs = Math.min(ownPauseMs * 2, longestPauseMs);
-    return nextMs;
+    return backoffMs(++ownFailures, firstPauseMs, longestPauseMs);
+  }
+
+  function leftPauseMs(): number {
+    return backoffMs(leftHeldUp + 1, firstPauseMs, longestPauseMs);
   }
 
   /** What others have left. */
@@ -205,7 +207,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
       say('left', `the backup could not be drained: ${reasonOf(error)}`);
       // What cannot be read must not hold up what comes for ever.
       if (++leftFailures >= mostFailures) return nothingLeft();
-      return leftPauseMs;
+      return leftPauseMs();
     } finally {
       if (waitsForLeft !== 'all') await closeLeft();
     }
@@ -229,10 +231,9 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
     if (waitsForLeft === 'all' && isUnread && leftFailures < mostFailures) return doubtMs;
     // Where nobody waits for it, it need not begin to.
     if (isAwaited) known(topics);
-    if (topics.size === 0) leftPauseMs = firstPauseMs;
-    else leftPauseMs = Math.min(leftPauseMs * 2, longestPauseMs);
-    if (!isAwaited || topics.size === 0) return lookMs;
-    return report.sent > 0 ? leftPauseMs : Math.max(leftPauseMs, mostReading * (clock.monotonic() - beganMs));
+    leftHeldUp = topics.size === 0 ? 0 : leftHeldUp + 1;
+    if (!isAwaited || leftHeldUp === 0) return lookMs;
+    return Math.max(leftPauseMs(), report.sent > 0 ? 0 : mostReading * (clock.monotonic() - beganMs));
   }
 
   function known(topics: ReadonlySet<string>): void {
@@ -255,7 +256,6 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   if (options.mayHaveLeft) loops.left.within(0);
   else loops.left.within(nothingLeft());
   return {
-    published() {},
     stored: () => loops.own.within(firstPauseMs),
     left() {
       isLeftNew = true;

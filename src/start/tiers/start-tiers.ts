@@ -122,7 +122,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
       return outcome;
     },
     order,
-    published: () => drain?.published(),
+    published: () => drain?.published?.(),
     threadEnded() {
       void local?.recount();
       drain?.left();
@@ -186,7 +186,7 @@ function drainLater(
   else nothingLeft();
   const timer = setTimeout(started, firstLookMs).unref();
   return {
-    published: () => drain?.published(),
+    published: () => drain?.published?.(),
     stored() {
       if (!isClosed) outside.runInAsyncScope(() => started().stored());
     },

@@ -176,7 +176,7 @@ describe('drain', () => {
     add(1);
     await clock.tickAsync(200_000);
     state.isReachable = true;
-    drain.published();
+    drain.published?.();
     await clock.tickAsync(2_100);
     assert.equal(state.sent, 1);
   });
@@ -198,7 +198,7 @@ describe('drain', () => {
     add(2);
     await clock.tickAsync(2_100);
     assert.deepEqual(state.lines, ['events stay in the backup: not allowed']);
-    drain.published();
+    drain.published?.();
     await clock.tickAsync(5_000);
     assert.equal(state.opened, 1);
   });

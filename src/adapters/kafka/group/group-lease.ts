@@ -1,7 +1,7 @@
 // group/: worker ids through a consumer group: Kafka sees to it that no two members have one.
 
 import type { Instant, WorkerIdGrant, WorkerIdLease } from '../../../envelope/worker-id-lease.ts';
-import { type Clock, within } from '../../../ground/clock.ts';
+import { backoffMs, type Clock, within } from '../../../ground/clock.ts';
 import type { Logger } from '../../../observe/logger.ts';
 import type { GroupAccess, GroupConnection } from './group-connection.ts';
 import { type GroupRefusals, refusalOf } from './group-refusals.ts';
@@ -149,7 +149,7 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
     logger.debug(`worker id: ${access.describe(error)}`);
     if (failures === quietFailureCount && held === undefined)
       say('unreachable', () => logger.warn(refusals.notYet(access.describe(error))));
-    return spread(Math.min(shortestPauseMs * 2 ** Math.min(failures, 10), longestPauseMs));
+    return spread(backoffMs(failures + 1, shortestPauseMs, longestPauseMs));
   }
 
   async function open(): Promise<GroupConnection> {
