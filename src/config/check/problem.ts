@@ -26,6 +26,15 @@ export interface Mistakes extends Mistake {
   readonly more?: readonly Mistake[] | undefined;
 }
 
+/** The value, or the first mistake with the others behind it. */
+export function orMistakes<T>(
+  value: T,
+  mistakes: readonly Mistake[],
+): { readonly ok: true; readonly value: T } | ({ readonly ok: false } & Mistakes) {
+  const [first, ...more] = mistakes;
+  return first === undefined ? { ok: true, value } : { ok: false, ...first, more };
+}
+
 /** One problem for each mistake; of an item of a list, with its place in it. */
 export function problemsOf(
   name: string,
