@@ -37,6 +37,15 @@ export interface TimeLimit<Late> {
   readonly late: () => Late;
 }
 
+/** Whether a question is answered in that time: one that is rejected is not. The wait holds no process. */
+export function isAnswered(question: Promise<unknown>, limitMs: number): Promise<boolean> {
+  const answer = question.then(
+    () => true,
+    () => false,
+  );
+  return inTime(answer, { limitMs, keepsAlive: false, late: () => false });
+}
+
 /** Waits for `work` up to a limit. What becomes of the work after that is nobody's concern, its failure included. */
 export async function inTime<T, Late>(
   work: Promise<T>,

@@ -2,7 +2,7 @@ import { backoffMs, type Clock, inTime } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { createQuietLog, type QuietLog } from '../../observe/quiet-log.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../../publish/broker.ts';
-import { faultOf, isNotMade } from '../../publish/fault.ts';
+import { doubtsCount, faultOf, isNotMade } from '../../publish/fault.ts';
 import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
 import { afterRetries } from '../../publish/main/retry.ts';
 import type { TopicRefusals } from '../../publish/main/topic-refusals.ts';
@@ -142,7 +142,7 @@ export function createSendResults(options: SendResultsOptions): SendResults {
     const { failure } = result;
     options.onSendFailed(failure.kind);
     const fault = faultOf(failure);
-    if (failure.cause.startsWith('UNKNOWN_')) void counts.ask(lane.topic);
+    if (doubtsCount(failure)) void counts.ask(lane.topic);
     if (fault === 'record' && entries.length > 1) {
       heard(failure);
       return 'split';

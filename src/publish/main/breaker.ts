@@ -2,7 +2,7 @@ import type { Clock } from '../../ground/clock.ts';
 import { type CircuitState, circuitStates } from '../../ground/management.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { SendFailure } from '../broker.ts';
-import { faultOf, isAnswer } from '../fault.ts';
+import { faultOf, isAnswer, passingOf } from '../fault.ts';
 import { spread } from './retry.ts';
 
 export { type CircuitState, circuitStates };
@@ -57,14 +57,6 @@ export const breakerOpen: SendFailure = {
   cause: 'CircuitBreakerOpen',
   message: 'Circuit breaker is OPEN',
 };
-
-/** Of a cluster that is starting: leaders are found and replicas catch up in a moment, and nothing of the send was stored. */
-const passing = new Set([
-  'LEADER_NOT_AVAILABLE',
-  'NOT_LEADER_OR_FOLLOWER',
-  'NOT_LEADER_FOR_PARTITION',
-  'NOT_ENOUGH_REPLICAS',
-]);
 
 /**
  * Opens when `threshold` sends in a row have failed because of the cluster and one batch among them has used up its
@@ -126,7 +118,8 @@ export function createBreaker(options: BreakerOptions): Breaker {
       givenUpAny ||= givenUp;
       if (state === 'OPEN' || (state === 'CLOSED' && !(givenUpAny && failures >= threshold))) return;
       if (state === 'CLOSED') return open(message);
-      probeAfter(passing.has(cause) ? passingIntervalMs : probeIntervalMs);
+      // A cluster that is starting: leaders are found and replicas catch up in a moment.
+      probeAfter(passingOf(cause) ? passingIntervalMs : probeIntervalMs);
       logger.debug('Circuit breaker is OPEN: the cluster is still away', { cause });
     },
 

@@ -9,7 +9,7 @@ export interface DrainOptions
   readonly ratePerSecond: number;
   /** Whether anything lies in the backup. */
   readonly hasEvents: () => Promise<boolean>;
-  /** Whether the cluster answers. */
+  /** Whether the cluster answers, soon. */
   readonly isReachable: () => Promise<boolean>;
   /** What this process still writes becomes readable. */
   readonly prepare: () => Promise<void>;

@@ -1,6 +1,7 @@
-import { backoffMs, inTime } from '../../ground/clock.ts';
+import { backoffMs } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { createQuietLog } from '../../observe/quiet-log.ts';
+import { askAgainMs } from '../broker.ts';
 import type { BackupOrder } from '../order/backup-order.ts';
 import type { RecoverySource } from '../recovery-source.ts';
 import { type Drain, type DrainOptions, reasonOf } from './drain.ts';
@@ -26,10 +27,6 @@ export interface OrderedDrainOptions
   readonly onAnswered: () => void;
 }
 
-/** How often a cluster that is away is asked. */
-const askMs = 750;
-/** How long it may take to say that it is there. */
-const answerMs = 1_000;
 /** How often what other processes left behind is looked for. */
 const lookMs = 60_000;
 /** After a refusal, doubling. */
@@ -75,10 +72,6 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   let leftFailures = 0;
   let ownUnread = 0;
 
-  function isReachable(): Promise<boolean> {
-    return inTime(options.isReachable(), { limitMs: answerMs, keepsAlive: false, late: () => false });
-  }
-
   /** What all runs have in common. */
   function sendAll(
     source: RecoverySource,
@@ -87,7 +80,6 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
     return recover({
       ...options,
       ...some,
-      isReachable,
       source,
       keepsOrder: true,
       // The next round is the next try.
@@ -136,7 +128,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
     if (waitsForLeft === 'unknown' || waitsForLeft === 'all') return notReadyMs;
     const dueMs = order.nextRoundMs();
     if (dueMs > 0) return finite(dueMs);
-    if (!(await isReachable())) return askMs;
+    if (!(await options.isReachable())) return askAgainMs;
     const beganMs = clock.monotonic();
     const round = await order.beginRound();
     try {
@@ -153,7 +145,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
       if (isWaited) return pause();
       ownFailures = 0;
       if (!order.isBehind()) return isUnread ? lookMs : undefined;
-      if (isAway) return askMs;
+      if (isAway) return askAgainMs;
       return finite(Math.max(hasSent ? 0 : notReadyMs, order.nextRoundMs()));
     } catch (error) {
       round.end(false, 0);
@@ -202,7 +194,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
       order.leftovers('first');
     }
     try {
-      return (await isReachable()) ? await sendLeft() : askMs;
+      return (await options.isReachable()) ? await sendLeft() : askAgainMs;
     } catch (error) {
       say('left', `the backup could not be drained: ${reasonOf(error)}`);
       // What cannot be read must not hold up what comes for ever.
@@ -225,7 +217,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
     const isUnread = report.unreadable.some(({ mayPass }) => mayPass);
     leftFailures = isUnread ? leftFailures + 1 : 0;
     await sum(report);
-    if (report.stoppedBy !== undefined || report.isInterrupted) return askMs;
+    if (report.stoppedBy !== undefined || report.isInterrupted) return askAgainMs;
     // A journal of another container, which may be that of the process before this one, comes first if it is.
     if (waitsForLeft === 'all' && report.unreadable.some(({ isDoubtful }) => isDoubtful)) return doubtMs;
     if (waitsForLeft === 'all' && isUnread && leftFailures < mostFailures) return doubtMs;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config/config.ts';
-import { systemClock } from '../../ground/clock.ts';
+import { isAnswered, systemClock } from '../../ground/clock.ts';
 import { isolate } from '../../observe/isolate.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Broker } from '../../publish/broker.ts';
@@ -10,6 +10,9 @@ import { createDrain, type Drain } from '../../publish/recovery/drain.ts';
 import { lazySource } from '../../publish/recovery/lazy-source.ts';
 import { createOrderedDrain } from '../../publish/recovery/ordered-drain.ts';
 import { type openLocalBackup, openLocalSource } from '../adapters.ts';
+
+/** How long the cluster may take to say that it is there. */
+const answerMs = 1_000;
 
 type OwnSegments = Awaited<ReturnType<NonNullable<Parameters<typeof openLocalSource>[0]['own']>>>;
 
@@ -51,9 +54,9 @@ export function startDrain(
     ratePerSecond: backup.drain.rate,
     // Not by the breaker: without new events nobody tests the cluster for it, and it stays open.
     isReachable: () =>
-      isolate(() => broker.describe()).then(
-        () => true,
-        () => false,
+      isAnswered(
+        isolate(() => broker.describe()),
+        answerMs,
       ),
     onDrained: files.recount,
     clock,

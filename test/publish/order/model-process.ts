@@ -1,3 +1,4 @@
+import { isAnswered } from '../../../src/ground/clock.ts';
 import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
 import { partitionOf, partitionOfKey } from '../../../src/publish/main/partitioner.ts';
 import type { Queue } from '../../../src/publish/main/queue.ts';
@@ -54,11 +55,7 @@ export function startProcess(
     partitionsFor: (topic) => broker.partitionsFor(topic),
     partitionOf,
     sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
-    isReachable: () =>
-      broker.describe().then(
-        () => true,
-        () => false,
-      ),
+    isReachable: () => isAnswered(broker.describe(), 1_000),
     onDrained: async () => {},
     onAnswered: () => queue.breaker.answered(),
   });
