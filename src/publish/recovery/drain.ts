@@ -1,4 +1,4 @@
-import { backoffMs, type Clock } from '../../ground/clock.ts';
+import { backoffMs, type Clock, isAnswered } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { type RecoverOptions, recover } from './recover.ts';
@@ -9,8 +9,8 @@ export interface DrainOptions
   readonly ratePerSecond: number;
   /** Whether anything lies in the backup. */
   readonly hasEvents: () => Promise<boolean>;
-  /** Whether the cluster answers, soon. */
-  readonly isReachable: () => Promise<boolean>;
+  /** Asks the cluster whether it is there. */
+  readonly ask: () => Promise<unknown>;
   /** What this process still writes becomes readable. */
   readonly prepare: () => Promise<void>;
   /** After a look that took events out, or set some aside. */
@@ -40,6 +40,13 @@ const lookMs = 60_000;
 /** After a failure, doubling. */
 const firstPauseMs = 10_000;
 const longestPauseMs = 300_000;
+
+/** How long the cluster may take to say that it is there. */
+const answerMs = 1_000;
+
+export function isReachable({ ask }: Pick<DrainOptions, 'ask'>): Promise<boolean> {
+  return isAnswered(ask(), answerMs);
+}
 
 /** Its timers do not keep the process alive: what it has not sent stays in the backup. */
 export function createDrain(options: DrainOptions): Drain {
@@ -76,7 +83,7 @@ export function createDrain(options: DrainOptions): Drain {
     try {
       isWaitingForCluster = false;
       if (!(await options.hasEvents())) return lookMs;
-      if (!(await options.isReachable())) return waitForCluster();
+      if (!(await isReachable(options))) return waitForCluster();
       await options.prepare();
       await source.open(true);
     } catch (error) {
@@ -97,6 +104,7 @@ export function createDrain(options: DrainOptions): Drain {
   async function empty(): Promise<number> {
     const report = await recover({
       ...options,
+      isReachable: () => isReachable(options),
       accept: () => true,
       // The next look is the next try.
       retryWaitsMs: [],

@@ -4,7 +4,7 @@ import { createQuietLog } from '../../observe/quiet-log.ts';
 import { askAgainMs } from '../broker.ts';
 import type { BackupOrder } from '../order/backup-order.ts';
 import type { RecoverySource } from '../recovery-source.ts';
-import { type Drain, type DrainOptions, reasonOf } from './drain.ts';
+import { type Drain, type DrainOptions, isReachable, reasonOf } from './drain.ts';
 import { type RecoverReport, recover } from './recover.ts';
 import { createWorkLoop } from './work-loop.ts';
 
@@ -80,6 +80,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
     return recover({
       ...options,
       ...some,
+      isReachable: () => isReachable(options),
       source,
       keepsOrder: true,
       // The next round is the next try.
@@ -128,7 +129,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
     if (waitsForLeft === 'unknown' || waitsForLeft === 'all') return notReadyMs;
     const dueMs = order.nextRoundMs();
     if (dueMs > 0) return finite(dueMs);
-    if (!(await options.isReachable())) return askAgainMs;
+    if (!(await isReachable(options))) return askAgainMs;
     const beganMs = clock.monotonic();
     const round = await order.beginRound();
     try {
@@ -194,7 +195,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
       order.leftovers('first');
     }
     try {
-      return (await options.isReachable()) ? await sendLeft() : askAgainMs;
+      return (await isReachable(options)) ? await sendLeft() : askAgainMs;
     } catch (error) {
       say('left', `the backup could not be drained: ${reasonOf(error)}`);
       // What cannot be read must not hold up what comes for ever.

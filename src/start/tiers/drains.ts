@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config/config.ts';
-import { isAnswered, systemClock } from '../../ground/clock.ts';
+import { systemClock } from '../../ground/clock.ts';
 import { isolate } from '../../observe/isolate.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Broker } from '../../publish/broker.ts';
@@ -10,9 +10,6 @@ import { createDrain, type Drain } from '../../publish/recovery/drain.ts';
 import { lazySource } from '../../publish/recovery/lazy-source.ts';
 import { createOrderedDrain } from '../../publish/recovery/ordered-drain.ts';
 import { type openLocalBackup, openLocalSource } from '../adapters.ts';
-
-/** How long the cluster may take to say that it is there. */
-const answerMs = 1_000;
 
 type OwnSegments = Awaited<ReturnType<NonNullable<Parameters<typeof openLocalSource>[0]['own']>>>;
 
@@ -53,11 +50,7 @@ export function startDrain(
     sleep: (ms: number) => sleep(ms, undefined, { ref: false }),
     ratePerSecond: backup.drain.rate,
     // Not by the breaker: without new events nobody tests the cluster for it, and it stays open.
-    isReachable: () =>
-      isAnswered(
-        isolate(() => broker.describe()),
-        answerMs,
-      ),
+    ask: () => isolate(() => broker.describe()),
     onDrained: files.recount,
     clock,
     logger,

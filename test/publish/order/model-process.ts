@@ -1,4 +1,3 @@
-import { isAnswered } from '../../../src/ground/clock.ts';
 import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
 import { partitionOf, partitionOfKey } from '../../../src/publish/main/partitioner.ts';
 import type { Queue } from '../../../src/publish/main/queue.ts';
@@ -55,7 +54,7 @@ export function startProcess(
     partitionsFor: (topic) => broker.partitionsFor(topic),
     partitionOf,
     sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
-    isReachable: () => isAnswered(broker.describe(), 1_000),
+    ask: () => broker.describe(),
     onDrained: async () => {},
     onAnswered: () => queue.breaker.answered(),
   });
