@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { encodeLines } from '../../src/adapters/file/file-line.ts';
+import { encodeLines } from '../../src/adapters/file/file-broker.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 
 const main = resolve(import.meta.dirname, '../../src/cli/main.ts');

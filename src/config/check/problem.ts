@@ -1,3 +1,5 @@
+import { types } from 'node:util';
+
 /** One mistake in the configuration, or one thing worth a warning. Never holds the value of a secret. */
 export interface Problem {
   /** The option as the documentation writes it (`svc.broker.topic`), or the file or variable that is the trouble. */
@@ -91,4 +93,22 @@ export function printable(text: string): string {
 
 function shorten(text: string, most = 80): string {
   return text.length <= most ? text : `${text.slice(0, most)}…`;
+}
+
+const kinds = [
+  'Error',
+  'EvalError',
+  'RangeError',
+  'ReferenceError',
+  'SyntaxError',
+  'TypeError',
+  'URIError',
+  'AggregateError',
+];
+
+/** What was thrown, by a name that the thrower did not choose: the text of an error may quote anything. */
+export function kindOfError(error: unknown): string {
+  if (!types.isNativeError(error)) return 'it threw something that is no error';
+  const name: unknown = error.name;
+  return kinds.find((kind) => kind === name) ?? 'Error';
 }
