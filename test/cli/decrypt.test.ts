@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { encodeLines } from '../../src/adapters/file/file-line.ts';
+import { encodeLines } from '../../src/adapters/file/file-broker.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
