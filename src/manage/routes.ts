@@ -1,28 +1,21 @@
 import type { ActionId, EndpointId } from '../ground/management.ts';
-import { invalidateKeys, resetBreakers } from './actions.ts';
-import type { Controls, Health } from './controls.ts';
-import type { JsonBody } from './json-body.ts';
+import type { ActionContext } from './actions/action.ts';
+import { outboxStatistics, replayOutbox } from './actions/outbox-endpoint.ts';
+import { progressOf, recoverFrom } from './actions/recovery-endpoint.ts';
+import { invalidateKeys, resetBreakers } from './actions/simple-actions.ts';
+import type { Health } from './controls.ts';
 import { metricsEndpoint } from './metrics-endpoint.ts';
-import { outboxStatistics, replayOutbox } from './outbox-endpoint.ts';
 import { json, type Reply } from './reply.ts';
 
 export type { ShowDetails } from '../ground/management.ts';
 
-export interface RouteContext {
-  readonly controls: Controls;
+export interface RouteContext extends ActionContext {
   readonly routes: readonly Route[];
   /** Whether health details may be shown to this request. */
   readonly showDetails: boolean;
   readonly readinessNeedsBroker: boolean;
-  /** `application/json`, or the versioned media type when the request asks for it. */
-  readonly jsonType: string;
   /** Of the request target, `?` and all that follows. */
   readonly query: URLSearchParams;
-  readonly hasBody: boolean;
-  /** Who asks, for the log line of what acts. */
-  readonly by: string;
-  /** Of a POST. */
-  readonly readBody: () => Promise<JsonBody>;
 }
 
 export interface Route {
@@ -32,6 +25,8 @@ export interface Route {
   readonly method: 'GET' | 'POST';
   /** Of a POST: its name in `management.actions.exclude`. */
   readonly action?: ActionId;
+  /** Of an action: whoever may read may try it out. */
+  readonly hasDryRun?: true;
   /** Answers without a token, with less in it. */
   readonly open?: true;
   /** Name in the index of links. */
@@ -128,7 +123,38 @@ const allRoutes: readonly Route[] = [
     ids: ['svc-outbox'],
     method: 'POST',
     action: 'outbox-replay',
+    hasDryRun: true,
     handle: replayOutbox,
+  },
+  {
+    path: '/actuator/svc/dlq/recover',
+    ids: ['svc-metrics'],
+    method: 'GET',
+    link: 'svc-dlq-recover',
+    handle: progressOf('deadLetterRecovery'),
+  },
+  {
+    path: '/actuator/svc/dlq/recover',
+    ids: ['svc-metrics'],
+    method: 'POST',
+    action: 'dlq-recover',
+    hasDryRun: true,
+    handle: recoverFrom('deadLetterRecovery'),
+  },
+  {
+    path: '/actuator/svc/backup/drain',
+    ids: ['svc-metrics'],
+    method: 'GET',
+    link: 'svc-backup-drain',
+    handle: progressOf('backupDrain'),
+  },
+  {
+    path: '/actuator/svc/backup/drain',
+    ids: ['svc-metrics'],
+    method: 'POST',
+    action: 'backup-drain',
+    hasDryRun: true,
+    handle: recoverFrom('backupDrain'),
   },
 ];
 

@@ -146,6 +146,8 @@ describe('management routes', () => {
           'svc-circuit-breaker-reset': { href: '/actuator/svc/circuit-breaker/reset', templated: false },
           'svc-keys-invalidate': { href: '/actuator/svc/keys/invalidate', templated: false },
           'svc-outbox': { href: '/actuator/svc-outbox', templated: false },
+          'svc-dlq-recover': { href: '/actuator/svc/dlq/recover', templated: false },
+          'svc-backup-drain': { href: '/actuator/svc/backup/drain', templated: false },
         },
       });
       const port = await start({ exposure: ['info'] });
