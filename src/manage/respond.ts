@@ -13,11 +13,8 @@ import {
   whoAsks,
 } from './guard.ts';
 import { hasBody, readJsonBody } from './json-body.ts';
-import { problem, type Reply } from './reply.ts';
+import { problem, type Reply, versionedJsonType } from './reply.ts';
 import type { Route, ShowDetails } from './routes.ts';
-
-/** Media type of the specification, answered when the request accepts it by name. */
-export const versionedJsonType = 'application/vnd.svc.actuator.v3+json';
 
 export interface RespondOptions {
   readonly routes: readonly Route[];

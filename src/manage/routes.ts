@@ -18,7 +18,15 @@ export interface RouteContext extends ActionContext {
   readonly query: URLSearchParams;
 }
 
+export type RouteName =
+  | ('metrics' | 'prometheus' | 'actuatorMetrics' | 'metricsReport' | 'info' | 'index' | 'openapi')
+  | ('health' | 'ownHealth' | 'liveness' | 'readiness')
+  | ('targets' | 'deadLetters' | 'outboxStatistics' | 'recoveryOfDeadLetters' | 'drainOfBackup')
+  | ('resetBreakers' | 'invalidateKeys' | 'replayOutbox' | 'recoverDeadLetters' | 'drainBackup');
+
 export interface Route {
+  /** Its own, among all of them. */
+  readonly name: RouteName;
   readonly path: string;
   /** Exposed when one of these ids is; without ids it always is. */
   readonly ids: readonly EndpointId[];
@@ -37,11 +45,34 @@ export interface Route {
 const prometheusTextType = 'text/plain; version=0.0.4; charset=utf-8';
 
 const allRoutes: readonly Route[] = [
-  { path: '/metrics', ids: ['prometheus', 'metrics'], method: 'GET', handle: metrics },
-  { path: '/actuator/prometheus', ids: ['prometheus'], method: 'GET', link: 'prometheus', handle: metrics },
-  { path: '/actuator/metrics', ids: ['metrics'], method: 'GET', link: 'metrics', handle: metrics },
-  { path: '/actuator', ids: [], method: 'GET', link: 'self', handle: index },
+  { name: 'metrics', path: '/metrics', ids: ['prometheus', 'metrics'], method: 'GET', handle: metrics },
   {
+    name: 'prometheus',
+    path: '/actuator/prometheus',
+    ids: ['prometheus'],
+    method: 'GET',
+    link: 'prometheus',
+    handle: metrics,
+  },
+  {
+    name: 'actuatorMetrics',
+    path: '/actuator/metrics',
+    ids: ['metrics'],
+    method: 'GET',
+    link: 'metrics',
+    handle: metrics,
+  },
+  {
+    name: 'openapi',
+    path: '/actuator/openapi.json',
+    ids: [],
+    method: 'GET',
+    link: 'openapi',
+    handle: openapi,
+  },
+  { name: 'index', path: '/actuator', ids: [], method: 'GET', link: 'self', handle: index },
+  {
+    name: 'health',
     path: '/actuator/health',
     ids: ['health'],
     method: 'GET',
@@ -50,6 +81,7 @@ const allRoutes: readonly Route[] = [
     handle: overallHealth,
   },
   {
+    name: 'ownHealth',
     path: '/actuator/health/svc',
     ids: ['health'],
     method: 'GET',
@@ -58,6 +90,7 @@ const allRoutes: readonly Route[] = [
     handle: ownHealth,
   },
   {
+    name: 'liveness',
     path: '/actuator/health/liveness',
     ids: ['health'],
     method: 'GET',
@@ -66,6 +99,7 @@ const allRoutes: readonly Route[] = [
     handle: liveness,
   },
   {
+    name: 'readiness',
     path: '/actuator/health/readiness',
     ids: ['health'],
     method: 'GET',
@@ -73,8 +107,9 @@ const allRoutes: readonly Route[] = [
     link: 'health-readiness',
     handle: readiness,
   },
-  { path: '/actuator/info', ids: ['info'], method: 'GET', link: 'info', handle: info },
+  { name: 'info', path: '/actuator/info', ids: ['info'], method: 'GET', link: 'info', handle: info },
   {
+    name: 'metricsReport',
     path: '/actuator/svc-metrics',
     ids: ['svc-metrics'],
     method: 'GET',
@@ -82,6 +117,7 @@ const allRoutes: readonly Route[] = [
     handle: metricsEndpoint,
   },
   {
+    name: 'targets',
     path: '/actuator/svc/targets',
     ids: ['svc-metrics'],
     method: 'GET',
@@ -89,6 +125,7 @@ const allRoutes: readonly Route[] = [
     handle: (context) => json(context, 200, { targets: context.controls.targets() }),
   },
   {
+    name: 'deadLetters',
     path: '/actuator/svc/dlq',
     ids: ['svc-metrics'],
     method: 'GET',
@@ -96,6 +133,7 @@ const allRoutes: readonly Route[] = [
     handle: (context) => json(context, 200, context.controls.deadLetters()),
   },
   {
+    name: 'resetBreakers',
     path: '/actuator/svc/circuit-breaker/reset',
     ids: ['svc-metrics'],
     method: 'POST',
@@ -104,6 +142,7 @@ const allRoutes: readonly Route[] = [
     handle: resetBreakers,
   },
   {
+    name: 'invalidateKeys',
     path: '/actuator/svc/keys/invalidate',
     ids: ['svc-metrics'],
     method: 'POST',
@@ -112,6 +151,7 @@ const allRoutes: readonly Route[] = [
     handle: invalidateKeys,
   },
   {
+    name: 'outboxStatistics',
     path: '/actuator/svc-outbox',
     ids: ['svc-outbox'],
     method: 'GET',
@@ -119,6 +159,7 @@ const allRoutes: readonly Route[] = [
     handle: outboxStatistics,
   },
   {
+    name: 'replayOutbox',
     path: '/actuator/svc-outbox',
     ids: ['svc-outbox'],
     method: 'POST',
@@ -127,6 +168,7 @@ const allRoutes: readonly Route[] = [
     handle: replayOutbox,
   },
   {
+    name: 'recoveryOfDeadLetters',
     path: '/actuator/svc/dlq/recover',
     ids: ['svc-metrics'],
     method: 'GET',
@@ -134,6 +176,7 @@ const allRoutes: readonly Route[] = [
     handle: progressOf('deadLetterRecovery'),
   },
   {
+    name: 'recoverDeadLetters',
     path: '/actuator/svc/dlq/recover',
     ids: ['svc-metrics'],
     method: 'POST',
@@ -142,6 +185,7 @@ const allRoutes: readonly Route[] = [
     handle: recoverFrom('deadLetterRecovery'),
   },
   {
+    name: 'drainOfBackup',
     path: '/actuator/svc/backup/drain',
     ids: ['svc-metrics'],
     method: 'GET',
@@ -149,6 +193,7 @@ const allRoutes: readonly Route[] = [
     handle: progressOf('backupDrain'),
   },
   {
+    name: 'drainBackup',
     path: '/actuator/svc/backup/drain',
     ids: ['svc-metrics'],
     method: 'POST',
@@ -174,6 +219,12 @@ function index(context: RouteContext): Reply {
     .filter((route) => route.link !== undefined)
     .map((route) => [route.link, { href: route.path, templated: false }]);
   return json(context, 200, { _links: Object.fromEntries(links) });
+}
+
+/** Few ever ask: what describes the endpoints is loaded then. */
+async function openapi(context: RouteContext): Promise<Reply> {
+  const { openapiDocument } = await import('./openapi/document.ts');
+  return json(context, 200, openapiDocument(context.routes));
 }
 
 async function overallHealth(context: RouteContext): Promise<Reply> {

@@ -134,6 +134,7 @@ describe('management routes', () => {
         _links: {
           prometheus: { href: '/actuator/prometheus', templated: false },
           metrics: { href: '/actuator/metrics', templated: false },
+          openapi: { href: '/actuator/openapi.json', templated: false },
           self: { href: '/actuator', templated: false },
           health: { href: '/actuator/health', templated: false },
           'health-svc': { href: '/actuator/health/svc', templated: false },
@@ -151,7 +152,11 @@ describe('management routes', () => {
         },
       });
       const port = await start({ exposure: ['info'] });
-      assert.deepEqual(Object.keys(JSON.parse((await ask(port, '/actuator')).body)._links), ['self', 'info']);
+      assert.deepEqual(Object.keys(JSON.parse((await ask(port, '/actuator')).body)._links), [
+        'openapi',
+        'self',
+        'info',
+      ]);
     });
 
     for (const [accept, type] of [
