@@ -14,7 +14,8 @@ import {
 } from './guard.ts';
 import { hasBody, readJsonBody } from './json-body.ts';
 import { problem, type Reply, versionedJsonType } from './reply.ts';
-import type { Route, ShowDetails } from './routes.ts';
+import type { Route } from './route.ts';
+import type { ShowDetails } from './routes.ts';
 
 export interface RespondOptions {
   readonly routes: readonly Route[];

@@ -2,7 +2,7 @@
 
 import { version } from '../../ground/version.ts';
 import { versionedJsonType } from '../reply.ts';
-import type { Route, RouteName } from '../routes.ts';
+import type { Route, RouteName } from '../route.ts';
 import { type Schema, type SchemaName, schemas } from './schemas.ts';
 
 /** What a route says of itself beside what the server has to know. */
