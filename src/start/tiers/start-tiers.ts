@@ -49,6 +49,8 @@ export interface StartedTiers {
   saveLate(failed: FailedEvent): boolean;
   /** A thread of this process has ended: what it left in the backup is sent at once. */
   threadEnded(): void;
+  /** What this process still writes to the local backup becomes readable. `undefined`: nobody but this process empties that. */
+  readonly finishBackup: (() => Promise<void>) | undefined;
   /** What waits in the local backup, and what was sent from there. */
   backup(): BackupState;
   readonly recentDlqEvents: KeptEvents['recentDlq'];
@@ -117,6 +119,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
       return outcome;
     },
     order,
+    finishBackup: isJournal ? undefined : local?.finishSegments,
     published: () => drain?.published?.(),
     threadEnded() {
       void local?.recount();

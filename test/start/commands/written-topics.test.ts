@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { createTopicRefusal } from '../../src/cli/written-topics.ts';
-import type { Config } from '../../src/config/config.ts';
+import type { Config } from '../../../src/config/config.ts';
+import { createTopicRefusal } from '../../../src/start/commands/written-topics.ts';
 
 const config = {
   broker: { topic: 'orders', dlqTopic: 'dead' },

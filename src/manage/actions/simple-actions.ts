@@ -1,15 +1,5 @@
-import type { Controls } from './controls.ts';
-import type { JsonBody } from './json-body.ts';
-import { json, problem, type Reply } from './reply.ts';
-
-interface Context {
-  readonly controls: Controls;
-  readonly jsonType: string;
-  readonly hasBody: boolean;
-  /** Who asks, for the log. */
-  readonly by: string;
-  readonly readBody: () => Promise<JsonBody>;
-}
+import { json, problem, type Reply } from '../reply.ts';
+import type { ActionContext as Context } from './action.ts';
 
 /** `POST /actuator/svc/circuit-breaker/reset`: closes both breakers. */
 export async function resetBreakers(context: Context): Promise<Reply> {
