@@ -190,17 +190,17 @@ export class Parser {
   }
 
   #index(target: Evaluate, at: number, safe: boolean): Evaluate {
-    const token = this.#next;
+    const from = this.#position;
     const key = this.#expression();
-    const isAlone = this.#tokens[this.#position - 1] === token;
-    if (isAlone && token.kind === 'string') this.#refuseForbidden(token);
-    else if (
-      isAlone &&
-      (token.kind === 'number'
-        ? !Number.isInteger(Number(token.text))
-        : token.kind === 'name' && literals.has(token.text))
-    )
-      throw this.#refuse(token, 'an index is a whole number or a string.');
+    const read = this.#tokens.slice(from, this.#position);
+    const [token, ...others] = read.filter(({ kind, text }) => kind !== 'symbol' || !/^[()]$/.test(text));
+    // One literal, whatever brackets are around it.
+    if (token !== undefined && others.length === 0) {
+      const { kind, text } = token;
+      if (kind === 'string') this.#refuseForbidden(token);
+      if (kind === 'number' ? !Number.isInteger(Number(text)) : kind === 'name' && literals.has(text))
+        throw this.#refuse(token, 'an index is a whole number or a string.');
+    }
     this.#expect(']');
     return this.#access(target, at, safe, (value, walk) => {
       const name = key(walk);

@@ -89,6 +89,8 @@ describe('an expression is refused at start', () => {
     refused('1e999', 1, /too large/);
     refused('result[1.5]', 8, /whole number/);
     refused('result[true]', 8, /whole number/);
+    refused('result[((true))]', 10, /whole number/);
+    refused("result[('constructor')]", 9, /out of reach/);
     refused('{a: 1, a: 2}', 8, /twice/);
     refused("{a: 1, 'a': 2}", 8, /twice/);
     refused('{a: 1, 2}', 9, /"\}" is not expected/);
