@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import { type Service, start } from '../../src/start/start.ts';
 import { forgetMarks } from '../protect/forget-marks.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 /** svc as `start` makes it, with a folder of its own and the warnings and errors that it writes. */
 export interface StartedSvc {
@@ -35,7 +35,7 @@ export interface StartOptions {
 /** Topic `orders`, no retries, and the local backup in the folder, unless `broker` says otherwise. */
 export function startSvc(broker: object, options: StartOptions = {}): StartedSvc {
   forgetMarks();
-  const folder = mkdtempSync(join(tmpdir(), 'svc-started-'));
+  const folder = temporaryFolder('started');
   const lines: string[] = [];
   const info: string[] = [];
   const say =
@@ -85,7 +85,6 @@ export function startSvc(broker: object, options: StartOptions = {}): StartedSvc
     },
     async end() {
       await service.stop(5_000);
-      rmSync(folder, { recursive: true, force: true });
     },
   };
 }
