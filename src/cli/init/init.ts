@@ -154,7 +154,7 @@ function write(folder: string, text: string, script: ScriptEntry | undefined, is
 
 function report(
   { json, dryRun, script: wantsScript }: InitOptions,
-  { folder }: Manifest,
+  { folder, scripts }: Manifest,
   { targets, brokers, topic }: Answered,
   text: string,
   script: ScriptEntry | undefined,
@@ -179,10 +179,9 @@ function report(
   }
   if (dryRun) process.stdout.write(text);
   const events = brokers.length === 0 ? 'files in ./svc-topics' : `topic ${topic}`;
+  const name = script?.name ?? [...scripts].find(([, command]) => command.includes('svc/register'))?.[0];
   const start =
-    script === undefined
-      ? 'start the application with: node --import svc/register <file>'
-      : `npm run ${script.name}   # ${script.command}`;
+    name === undefined ? 'start the application with: node --import svc/register <file>' : `npm run ${name}`;
   const lines = dryRun
     ? [`${file} would have ${targets.length} targets: nothing was written`]
     : [

@@ -59,7 +59,9 @@ describe('svc init', function () {
     assert.equal(again.code, 1);
     assert.match(again.stderr, /is there already: nothing was written; --force replaces it\n$/);
     assert.equal(read('svc.config.yaml'), text);
-    assert.equal((await svc('init', '--yes', '--topic', 'other', '--force')).code, 0);
+    const replaced = await svc('init', '--yes', '--topic', 'other', '--force');
+    assert.equal(replaced.code, 0);
+    assert.match(replaced.stderr, /package\.json stays as it is\nnext:\n.* doctor\n {2}npm run start:svc\n$/);
     assert.match(read('svc.config.yaml'), /topic: other\n/);
   });
 
