@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import { type Service, start } from '../../src/start/start.ts';
 import { forgetMarks } from '../protect/forget-marks.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 /** svc as `start` makes it, with a folder of its own and the warnings and errors that it writes. */
 export interface StartedSvc {
@@ -32,7 +32,7 @@ export interface StartOptions {
 /** Topic `orders`, no retries, and the local backup in the folder, unless `broker` says otherwise. */
 export function startSvc(broker: object, options: StartOptions = {}): StartedSvc {
   forgetMarks();
-  const folder = mkdtempSync(join(tmpdir(), 'svc-started-'));
+  const folder = temporaryFolder('started');
   const lines: string[] = [];
   const info: string[] = [];
   const say =
@@ -75,7 +75,6 @@ export function startSvc(broker: object, options: StartOptions = {}): StartedSvc
         .map((line) => (typeof line.value === 'string' ? JSON.parse(line.value) : line)),
     async end() {
       await service.stop(5_000);
-      rmSync(folder, { recursive: true, force: true });
     },
   };
 }
