@@ -41,6 +41,8 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   // On their own: else they stand in a large chunk, which every entry would then load, `register` before it knows its Node.
   ['runtime', /rolldown\/runtime/],
   ['version', /src\/ground\/version\./],
+  // What `svc init` asks with, and nothing else.
+  ['prompts', /node_modules\/(?:@clack|sisteransi|fast-(?:string|wrap))/],
   // Without what loads node:http, for those who ask a service.
   ['ground', /src\/ground\/(?!http\/)/],
   [

@@ -179,7 +179,7 @@ describe('public API', () => {
 
 describe('what the built package loads', () => {
   // By these a process with svc would start slower, and an application that only imports a part of svc.
-  const later = /^(?:engine|node-sdk|prepare|rewrite-text|cli|render-metrics)\d*\.cjs$/;
+  const later = /^(?:engine|node-sdk|prepare|rewrite-text|cli|prompts|render-metrics)\d*\.cjs$/;
 
   it('`register` loads nothing before it knows its Node and whether svc is on', () => {
     assert.deepEqual(loadedBy('register.cjs').sort(), [

@@ -1,24 +1,22 @@
-import { Command, type OptionValues } from 'commander';
+import { Command, Help } from 'commander';
 import { version } from '../ground/version.ts';
-import { runCheck } from './check.ts';
+import { runCheck } from './check/check.ts';
+import { type DoctorOptions, runDoctor } from './check/doctor.ts';
+import { runCompletion, shells } from './completion/completion.ts';
 import { runDecrypt } from './decrypt.ts';
-import { runDiscard, runList, runRetryFailed } from './outbox/change-rows.ts';
-import { runDebezium } from './outbox/debezium.ts';
-import { answered, runStats } from './outbox/outbox.ts';
-import { afterOf, versionOf, withFilters } from './outbox/outbox-options.ts';
-import { passwordReference } from './outbox/password-reference.ts';
+import { does, group } from './does.ts';
+import { type InitOptions, runInit } from './init/init.ts';
+import { addOutbox } from './outbox/outbox-commands.ts';
 import { runRelayCommand } from './outbox/relay.ts';
-import { runReplay } from './outbox/replay.ts';
-import { runDdl, runMigrate, runTableCheck } from './outbox/tables.ts';
-import { repeated, withRecoveryOptions } from './recovery-options.ts';
+import { repeated, timeOf, withRecoveryOptions } from './recovery-options.ts';
 import { runBackup, runDlq } from './recovery-places.ts';
 import { runBreakerReset } from './running/breaker.ts';
 import { withProcess } from './running/find-process.ts';
 import { runStatus } from './running/status.ts';
+import { limitOf, runTail } from './tail/tail.ts';
 import { program } from './wrong-use.ts';
 
 const broker = ['--broker <host:port,...>', 'instead of svc.broker.bootstrap-servers'] as const;
-const dryRun = ['--dry-run', 'list what would be taken, and change nothing'] as const;
 
 /**
  * All commands with their options: what is parsed, what `--help` shows, and what shells complete. Errors are thrown, and
@@ -30,46 +28,57 @@ export function commandTree(): Command {
     .version(version, '-v, --version', 'the version')
     .helpOption('-h, --help', 'this text, or that of a command')
     .helpCommand(false)
-    .configureHelp({ subcommandTerm: (command) => command.name() })
+    .usage('<command> [--help], or --version')
+    .configureHelp({
+      subcommandTerm: (command) => command.name(),
+      // Those of svc itself stand in its usage: one screen is for its commands.
+      visibleOptions: (command) => (command.parent === null ? [] : new Help().visibleOptions(command)),
+    })
     .configureOutput({ outputError: () => {} })
     .exitOverride()
     .addHelpText(
       'after',
       `
 Examples:
-  ${program} check --online            may the application start here?
+  ${program} doctor                    what is wrong here, and how to fix it
   ${program} status                    do events flow?
   ${program} dlq list --since 2h       what did not reach its topic, and why
   ${program} outbox --help             the commands of the outbox`,
     );
+  addInit(svc);
   addCheck(svc);
   addRunning(svc);
   addRecovery(svc);
-  addOutbox(svc);
+  addOutbox(svc, broker);
   addRelay(svc);
+  addTail(svc);
   addDecrypt(svc);
+  const completion = svc
+    .command('completion')
+    .description(`print what completes svc in a shell: ${shells.join(', ')}`)
+    .argument('<shell>');
+  does(completion, (_, shell = '') => runCompletion(svc, shell), { json: false, config: false });
   return svc;
 }
 
-/** What a command does, and the options that all have. */
-function does<O extends OptionValues>(
-  command: Command,
-  run: (options: O, ...rest: string[]) => Promise<number>,
-  { json = true } = {},
-): Command {
-  command.option(
-    '--config <file>',
-    'configuration file (default: svc.config.* of the project, from the working directory up)',
-  );
-  if (json) command.option('--json', 'one JSON document on standard output, for scripts');
-  return command.helpOption('-h, --help', 'this text').action(async (...all: unknown[]) => {
-    const [options, ...rest] = all.slice(0, -1).reverse();
-    process.exitCode = await run(options as O, ...(rest.reverse().flat() as string[]));
-  });
+function addInit(svc: Command): void {
+  const init = svc
+    .command('init')
+    .summary('write svc.config.yaml for this application, from what it has')
+    .description('Writes svc.config.yaml, from the functions of the application that look like commands.')
+    .option(
+      '--target <module#function=TYPE>',
+      'this function, as ./src/orders.ts#createOrder=ORDER_CREATED; may be given several times',
+      repeated,
+    )
+    .option('--broker <host:port,...>', 'of Kafka (default: none, events go to files)')
+    .option('--topic <topic>', 'of the events (default: <name of the package>.events.v1)')
+    .option('--yes', 'ask nothing: one function for each event type that was found')
+    .option('--no-script', 'leave package.json as it is')
+    .option('--force', 'replace svc.config.yaml where it is there')
+    .option('--dry-run', 'print the file, write nothing');
+  does<InitOptions>(init, (options) => runInit(options), { config: false });
 }
-
-/** `svc <name> <command>`. */
-const group = (svc: Command, name: string): Command => svc.command(name).helpCommand(false);
 
 function addCheck(svc: Command): void {
   const check = svc
@@ -90,6 +99,13 @@ package.json): its imports are followed, and exit 1 says that it loads a file
 which is compiled from the one that a target names.`,
     );
   does(check, (options, ...command) => runCheck(options, command));
+  const doctor = svc
+    .command('doctor')
+    .summary('what is wrong here, from Node to the broker, and how to fix it')
+    .description('Lists what svc needs here, from Node to the broker, each failure with its fix.')
+    .argument('[command...]', 'behind --: how the application is started')
+    .usage('[options] [-- node <file>]');
+  does<DoctorOptions>(doctor, (options, ...command) => runDoctor(options, command));
 }
 
 function addRunning(svc: Command): void {
@@ -134,97 +150,6 @@ function addRecovery(svc: Command): void {
   }
 }
 
-function addOutbox(svc: Command): void {
-  const outbox = group(svc, 'outbox')
-    .description('the table of the outbox: stats, list, replay, migrate, …')
-    .addHelpText(
-      'after',
-      `
-Exit codes: 0 done, 1 something is left or wrong, 2 called wrongly.
-Ctrl-C ends after the batch under way, and says what was done.`,
-    );
-  const add = (name: string, text: string): Command => outbox.command(name).description(text);
-  const runs = <O extends OptionValues>(command: Command, run: (options: O) => Promise<number>): Command =>
-    does(command, (options: O) => answered(() => run(options)));
-  runs(add('stats', 'how many events there are in the table of the outbox, by status'), runStats);
-  runs(withFilters(add('list', 'list events, oldest first, never their content')), runList);
-  runs(
-    withFilters(
-      add(
-        'replay',
-        'send events again to their topics, whatever their status (needs --since); the rows stay as they are',
-      ),
-    )
-      .option(
-        '--after <number>',
-        'go on behind what a replay that was stopped has sent, which names the number',
-        afterOf,
-      )
-      .option(...dryRun)
-      .option(...broker),
-    runReplay,
-  );
-  runs(
-    withFilters(add('retry-failed', 'FAILED events become PENDING again, with all their tries')).option(
-      ...dryRun,
-    ),
-    runRetryFailed,
-  );
-  runs(
-    withFilters(add('discard', 'delete events: FAILED ones, unless --status names others'))
-      .option('--all', 'every event, PENDING ones as well; without it a filter is needed')
-      .option(...dryRun),
-    runDiscard,
-  );
-  const partitioned = ['--partitioned', 'new tables have a partition for each day (PostgreSQL)'] as const;
-  runs(
-    add('ddl', 'print the tables as SQL, with the rights of two users; connects to nothing')
-      .option('--dialect <name>', 'postgres, mysql or sqlite (default: of svc.outbox.datasource.url)')
-      .option('--table <name>', 'instead of svc.outbox.table')
-      .option('--from <version>', 'only what tables of that version lack', versionOf)
-      .option(...partitioned)
-      .option(
-        '--role <app=user,relay=user>',
-        'the user of the application, who inserts, and that of svc.outbox.datasource.url',
-        repeated,
-      ),
-    runDdl,
-  );
-  runs(
-    add('migrate', 'make or update the tables, as the user of svc.outbox.datasource.url').option(
-      ...partitioned,
-    ),
-    runMigrate,
-  );
-  runs(add('check', 'whether the tables are there, and that user may do what a relay does'), runTableCheck);
-  runs(
-    add(
-      'debezium',
-      "print the configuration of Debezium's connector, or the SQL it needs; connects to nothing",
-    )
-      .option('--sql', 'what it needs in the database, in place of its configuration')
-      .option('--name <name>', 'of the connector (default: svc-outbox)')
-      .option(
-        '--topic-prefix <prefix>',
-        'of its own topics, none of which are those of events (default: its name)',
-      )
-      .option('--slot <name>', 'in PostgreSQL (default: svc_outbox)')
-      .option('--publication <name>', 'in PostgreSQL (default: svc_outbox)')
-      .option('--connector <kind>', 'postgres, mysql or mariadb (default: of svc.outbox.datasource.url)')
-      .option('--user <user>', 'who may replicate (default: the user of that URL)')
-      .option(
-        '--password <reference>',
-        `where Kafka Connect finds the password (default: ${passwordReference})`,
-      )
-      .option(
-        '--header <name>',
-        'also this header, of targets in code; may be given several times',
-        repeated,
-      ),
-    runDebezium,
-  );
-}
-
 function addRelay(svc: Command): void {
   const relay = svc
     .command('relay')
@@ -243,6 +168,32 @@ Exit codes: 0 stopped in order, 1 it cannot begin or sends were under way at
 the end, 2 the outbox is off or the configuration wrong.`,
     );
   does(relay, runRelayCommand, { json: false });
+}
+
+function addTail(svc: Command): void {
+  const tail = svc
+    .command('tail')
+    .summary('show the events of a topic, as they come')
+    .description('Shows the events of a topic as they come, until Ctrl-C. No consumer group hears of it.')
+    .argument('<topic>')
+    .option(
+      '--since <time>',
+      'begin with events stored then: 2026-03-04T10:00:00Z, or 90m for that long ago (default: with the next one)',
+      timeOf('since'),
+    )
+    .option('--until <time>', 'end with events stored before', timeOf('until'))
+    .option('--limit <number>', 'end after so many', limitOf)
+    .option('--type <event type>', 'only these; may be given several times', repeated)
+    .option('--header <name=value>', 'only events with this header; may be given several times', repeated)
+    .option('--decrypt', 'with the keys of the configuration, and of PII_ENCRYPTION_KEY')
+    .option('--keys-file <file>', 'decrypt with the keys of this file, as svc decrypt takes it')
+    .option(
+      '--key-id <id>',
+      'a key to ask the service of svc.pii.kms for; may be given several times',
+      repeated,
+    )
+    .option(...broker);
+  does(tail, runTail);
 }
 
 function addDecrypt(svc: Command): void {

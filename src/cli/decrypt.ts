@@ -10,6 +10,7 @@ import { isEventId } from '../ground/event-id.ts';
 import { parseRulePath } from '../ground/pii-rule.ts';
 import { printable, printableJson } from '../observe/printable.ts';
 import { encryptedFields, openDecryption } from '../start/commands/decryption.ts';
+import { createProgress } from './progress.ts';
 import { type InputDocument, readDocuments } from './read-documents.ts';
 import { WrongUse } from './wrong-use.ts';
 
@@ -34,30 +35,37 @@ interface Counts {
   failed: number;
 }
 
-interface Options {
-  readonly config?: string;
-  readonly keysFile?: string;
-  readonly keyId?: readonly string[];
+export interface DecryptKeyOptions {
+  readonly config?: string | undefined;
+  readonly keysFile?: string | undefined;
+  readonly keyId?: readonly string[] | undefined;
   readonly field?: readonly string[];
   readonly anyField?: true;
   readonly json?: true;
 }
 
 /** `svc decrypt [file]`: envelopes with their encrypted fields readable, on standard output; what fails, on standard error. */
-export async function runDecrypt(options: Options, file: string | undefined): Promise<number> {
+export async function runDecrypt(options: DecryptKeyOptions, file: string | undefined): Promise<number> {
   // A closed pipe (`| head`) ends the command.
   process.stdout.once('error', () => process.exit(1));
 
   const counts: Counts = { records: 0, decrypted: 0, failed: 0 };
   const output = options.json ? oneDocument() : lines();
+  const progress = createProgress(process.stderr);
+  // Nobody waits for what is typed, or is seen on the same terminal.
+  const hasProgress = process.stdout.isTTY !== true && (file !== undefined || process.stdin.isTTY !== true);
   try {
     const config = configOf(options);
     const fields = fieldsOf(options, config);
     const keys = openKeys(options, config);
-    for await (const document of readDocuments(file))
+    for await (const document of readDocuments(file)) {
       await decryptOne(document, keys, fields, counts, output);
+      if (hasProgress) progress.show(counts.records, undefined);
+    }
+    progress.end();
     await keys.close();
   } catch (error) {
+    progress.end();
     if (error instanceof WrongUse) throw error;
     complain(describe(error, file));
     return 1;
@@ -67,18 +75,21 @@ export async function runDecrypt(options: Options, file: string | undefined): Pr
 }
 
 /** A keys file alone is enough, so that events can be read on a machine without the application. */
-function configOf({ config: file, keysFile }: Options): Config | undefined {
+function configOf({ config: file, keysFile }: DecryptKeyOptions): Config | undefined {
   return keysFile !== undefined && file === undefined ? undefined : loadKeys(file);
 }
 
 /** Keys of the file, of the environment and of the configuration: each opens what it made. */
-function openKeys({ keysFile, keyId: keyIds = [] }: Options, config: Config | undefined): DecryptionKeys {
+export function openKeys(
+  { keysFile, keyId: keyIds = [] }: DecryptKeyOptions,
+  config: Config | undefined,
+): DecryptionKeys {
   const keys = keysFile === undefined ? [] : readKeysFile(keysFile);
   return openDecryption({ config, keys, defaultKey: process.env.PII_ENCRYPTION_KEY, keyIds });
 }
 
 /** Format v0 opens where the caller says so, else where the rules of the configuration encrypt. */
-function fieldsOf({ field, anyField }: Options, config: Config | undefined): DecryptOptions {
+export function fieldsOf({ field, anyField }: DecryptKeyOptions, config: Config | undefined): DecryptOptions {
   for (const path of field ?? []) {
     const steps = parseRulePath(path);
     if (typeof steps === 'string') throw new WrongUse(`--field ${steps}`);

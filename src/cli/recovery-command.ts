@@ -5,9 +5,10 @@ import { printable, printableJson } from '../observe/printable.ts';
 import { type RecoveryPlace, runRecovery } from '../start/commands/recovery.ts';
 import { createTopicRefusal } from '../start/commands/written-topics.ts';
 import { createListing } from './listing.ts';
+import { createProgress } from './progress.ts';
 import { recoveryConfig } from './recovery-config.ts';
 import { acceptOf, type RecoveryOptions } from './recovery-options.ts';
-import { createProgressBar, onRequest, summaryLines, summaryOf } from './recovery-output.ts';
+import { onRequest, summaryLines, summaryOf } from './recovery-output.ts';
 import { WrongUse } from './wrong-use.ts';
 
 export type Action = 'list' | 'send';
@@ -43,7 +44,9 @@ export async function runRecoveryCommand(
     [...(options.topic ?? []), options.to],
     [config.broker.dlqTopic, place.kind === 'dlq' ? place.topic : undefined],
   );
-  const bar = createProgressBar(process.stderr);
+  const bar = createProgress(process.stderr);
+  // A list on the same terminal says by itself how far it is.
+  const hasBar = isSending || options.json === true || process.stdout.isTTY !== true;
   let isStopped = false;
   const stop = (): void => {
     // A second time ends the process: at most the batch under way is then sent again.
@@ -68,7 +71,8 @@ export async function runRecoveryCommand(
       ratePerSecond: options.rate ?? 0,
       isStopped: () => isStopped,
       onProgress: (report, total) => {
-        if (isSending) bar.show(report, total);
+        const { matched, skipped, failed } = report;
+        if (hasBar) bar.show(matched + skipped, total, failed > 0 ? `${failed} failed` : undefined);
       },
       onEvent: (event) => listing?.add(event),
     });

@@ -1,5 +1,5 @@
 import { printable } from '../observe/printable.ts';
-import type { RecoverReport, RecoveryResult, StoredEvent } from '../start/commands/recovery.ts';
+import type { RecoveryResult, StoredEvent } from '../start/commands/recovery.ts';
 
 /** An event in a list: where it lies and what it is, never what is in it. In the order of the columns. */
 export function listed({ place, eventId, eventType, topic, storedAt, reason }: StoredEvent): object {
@@ -61,31 +61,4 @@ export function summaryLines(result: RecoveryResult, isSending: boolean): string
 
 function eventsOf(count: number): string {
   return count === 1 ? '1 event' : `${count} events`;
-}
-
-const width = 30;
-const everyMs = 100;
-
-/** A bar on a terminal, one line that is written over; nothing elsewhere. */
-export function createProgressBar(
-  stream: { readonly isTTY?: boolean; write(text: string): unknown },
-  nowMs: () => number = Date.now,
-): { show(report: RecoverReport, total: number | undefined): void; end(): void } {
-  let shownAtMs = 0;
-  let isShown = false;
-  return {
-    show({ matched, skipped, sent, failed }, total) {
-      const doneCount = matched + skipped;
-      if (stream.isTTY !== true || (nowMs() - shownAtMs < everyMs && doneCount !== total)) return;
-      shownAtMs = nowMs();
-      isShown = true;
-      const share = total === undefined || total === 0 ? 1 : Math.min(1, doneCount / total);
-      const filled = Math.round(share * width);
-      const bar = `[${'#'.repeat(filled)}${'-'.repeat(width - filled)}] ${Math.round(share * 100)} %`;
-      stream.write(`\r${bar}  ${sent} sent${failed > 0 ? `, ${failed} failed` : ''}\u001b[K`);
-    },
-    end() {
-      if (isShown) stream.write('\r\u001b[K');
-    },
-  };
 }

@@ -25,6 +25,7 @@ import { watchForHangs } from '../publish/main/watch/hang-watch.ts';
 import { openOwnBroker } from '../publish/own-broker.ts';
 import type { RecoverySource } from '../publish/recovery-source.ts';
 import type { TopicReader } from '../publish/topic-reader.ts';
+import type { TailRange, TopicTail } from '../publish/topic-tail.ts';
 import type { SchemaRegistry } from '../serialize/avro/schema-registry.ts';
 import { type Dialect, dialectOf } from '../transaction/dialect.ts';
 
@@ -253,6 +254,16 @@ export async function openTopicReader(client: string, settings: TopicReaderSetti
   return (await import('../adapters/kafkajs/kafkajs-topic-reader.ts')).createKafkajsTopicReader(settings);
 }
 
+/** Reads a topic as it grows; `fromMs` and `untilMs`: by when records were stored. */
+export async function openTopicTail(
+  client: string,
+  settings: BrokerSettings & TailRange,
+): Promise<TopicTail> {
+  if (client === 'file')
+    return (await import('../adapters/file/file-topic-tail.ts')).createFileTopicTail(settings);
+  return (await import('../adapters/kafkajs/kafkajs-topic-tail.ts')).createKafkajsTopicTail(settings);
+}
+
 /** What every key provider is made from, as `svc.pii.kms` has it; each takes what it needs. Left out: its own default. */
 export type KeyProviderSettings = AwsKmsOptions & VaultKeyProviderOptions;
 
@@ -276,4 +287,11 @@ export function openSchemaRegistry(options: SchemaRegistryOptions): () => Promis
   return loadOnce(async () =>
     (await import('../adapters/schema-registry/schema-registry.ts')).createSchemaRegistry(options),
   );
+}
+
+/** Reads values of Avro, loaded when it is asked. */
+export async function openAvroReader(
+  options: SchemaRegistryOptions,
+): Promise<{ read(value: Uint8Array): Promise<unknown> }> {
+  return (await import('../adapters/schema-registry/avro-reader.ts')).createAvroReader(options);
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { copyFileSync, mkdirSync, readFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { basename, join, resolve } from 'node:path';
@@ -18,7 +18,9 @@ const run = promisify(execFile);
 describe('README: add it to your application', function () {
   this.timeout(300_000);
   const section = readme.slice(readme.indexOf('## Add it'), readme.indexOf('## How an event flows'));
-  const [checkout, scoped, start] = [...section.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, block]) => block);
+  const [checkout, scoped, first, start] = [...section.matchAll(/```sh\n([\s\S]*?)```/g)].map(
+    ([, block]) => block,
+  );
   const yaml = /```yaml\n([\s\S]*?)```/.exec(section)?.[1] as string;
   let folder: string;
   let registry: Server;
@@ -42,6 +44,18 @@ describe('README: add it to your application', function () {
     await runsAsWritten(app);
   });
 
+  it('svc init, which a script answers with --yes, leads to the first event', async () => {
+    const app = application('from-init');
+    rmSync(join(app, 'svc.config.yaml'));
+    await npm(app, installLine(checkout));
+    const lines = commands(first);
+    assert.equal(lines[0], 'npx --no svc init');
+    await runsLines(app, ['npx --no svc init --yes', ...lines.slice(1)]);
+    const [event] = readEvents(join(app, 'svc-topics'));
+    assert.equal(event?.value.eventType, 'ORDER_CREATED');
+    assert.deepEqual(event?.value.payload, { orderId: 1, product: 'bicycle' });
+  });
+
   it('one of an own scope, under the alias svc', async () => {
     const app = application('from-registry');
     registry = await scopeRegistry();
@@ -54,7 +68,10 @@ describe('README: add it to your application', function () {
   function application(name: string): string {
     const app = join(folder, name);
     writeFiles(app, {
-      'package.json': JSON.stringify({ name: 'orders', version: '1.4.0', private: true, type: 'module' }),
+      'package.json': JSON.stringify({
+        ...{ name: 'orders', version: '1.4.0', private: true, type: 'module' },
+        scripts: { start: 'node src/server.ts' },
+      }),
       'svc.config.yaml': yaml,
       'src/orders.ts': `
         export interface Order { readonly id: number; readonly product: string }
@@ -72,15 +89,19 @@ describe('README: add it to your application', function () {
 
   /** The commands of the README to the letter; only that there is no Kafka on port 9092 is told svc by its environment. */
   async function runsAsWritten(app: string): Promise<void> {
-    const env = { ...process.env, SVC_BROKER_CLIENT: 'file', MANAGEMENT_SERVER_PORT: '0' };
-    for (const line of commands(start)) {
-      const [program, ...args] = line.split(' ') as [string, ...string[]];
-      await run(program, args, { cwd: app, env, timeout: 60_000 });
-    }
+    await runsLines(app, commands(start));
     const [event, ...more] = readEvents(join(app, 'svc-topics'));
     assert.deepEqual(more, []);
     assert.equal(event?.key, '1');
     assert.deepEqual(event?.value.payload, { orderId: 1, product: 'bicycle' });
+  }
+
+  async function runsLines(app: string, lines: readonly string[]): Promise<void> {
+    const env = { ...process.env, SVC_BROKER_CLIENT: 'file', MANAGEMENT_SERVER_PORT: '0' };
+    for (const line of lines) {
+      const [program, ...args] = line.split(' ') as [string, ...string[]];
+      await run(program, args, { cwd: app, env, timeout: 60_000 });
+    }
   }
 
   /** A registry with this one package; everything else comes from where npm takes it anyway. */

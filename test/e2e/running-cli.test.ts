@@ -69,7 +69,7 @@ describe('svc status and svc breaker reset', function () {
     assert.ok(breakers.broker === null || breakers.broker === 'CLOSED', stdout);
     const text = await svc('status', '--once', '--url', new URL(url).host);
     assert.equal(text.code, 0, text.stderr);
-    assert.match(text.stdout, /^orders {2}svc \d.*\nhttp.*\n\nhealth {4}UP\n/);
+    assert.match(text.stdout, /^orders {2}svc \d.*\nhttp.*\n\nhealth {4}UP {2}HEALTHY\n/);
     assert.match(text.stdout, /^published +\d+ +\d/m);
     const long = text.stdout.split('\n').filter((line) => line.length > 40);
     assert.deepEqual(long, []);
@@ -204,7 +204,7 @@ describe('svc status and svc breaker reset', function () {
       assert.ok(!stdout.includes('\u001b'));
       const [, second = ''] = stdout.split('\n');
       if (args.length > 0) assert.ok(JSON.parse(second).perSecond.published > 5, second);
-      else assert.match(second, /^\d{4}-\S+Z {2}UP {2}published [\d.]+\/s {2}failed 0\/s/);
+      else assert.match(second, /^\d{4}-\S+Z {2}UP HEALTHY {2}published [\d.]+\/s {2}failed 0\/s/);
     }
   });
 

@@ -80,7 +80,7 @@ export function createFileTopicReader(options: FileTopicReaderOptions): TopicRea
 }
 
 /** The bytes of the value as they stand in the line. A line that is none becomes a record that nobody can read. */
-function toRecord(text: string, offset: number): TopicRecord {
+export function toRecord(text: string, offset: number): TopicRecord {
   try {
     const { key, headers, timestamp } = JSON.parse(text);
     // Quotes inside key and headers are escaped, so the first hit is the name.

@@ -192,7 +192,10 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
   };
 }
 
-function toRecord(partition: number, { key, value, headers, offset, timestamp }: KafkaMessage): TopicRecord {
+export function toRecord(
+  partition: number,
+  { key, value, headers, offset, timestamp }: KafkaMessage,
+): TopicRecord {
   return {
     partition,
     offset: Number(offset),

@@ -5,11 +5,12 @@ import { pagesOf } from '../../outbox/batches.ts';
 import type { OutboxStore, RowFilter } from '../../outbox/outbox-store.ts';
 import { useOutbox } from '../../start/outbox/use-outbox.ts';
 import { createColumns } from '../columns.ts';
+import { createProgress } from '../progress.ts';
 import { onRequest } from '../recovery-output.ts';
 import { WrongUse } from '../wrong-use.ts';
 import { outboxConfig } from './outbox-config.ts';
 import { filterOf, type OutboxOptions } from './outbox-options.ts';
-import { createCounter, eventsOf, rowColumns, rowDocument, rowHead } from './row-output.ts';
+import { eventsOf, rowColumns, rowDocument, rowHead } from './row-output.ts';
 import { sayStopping, stoppable } from './stoppable.ts';
 
 const listLimit = 1_000;
@@ -49,7 +50,7 @@ async function changeRows(
   const { limit = Number.POSITIVE_INFINITY } = options;
   if (options.dryRun) return listRows(options, filter, limit);
   const config = outboxConfig(options);
-  const counter = createCounter(process.stderr);
+  const counter = createProgress(process.stderr);
   let count = 0;
   const isInterrupted = await stoppable(async (isStopped) => {
     try {
@@ -58,7 +59,7 @@ async function changeRows(
           await nextTurn();
           if (isStopped()) return;
           count += await change(store, { ...filter, ids: rows.map(({ id }) => id) });
-          counter.show(`${eventsOf(count)} ${done}`);
+          counter.show(count, undefined, done);
         }
       });
     } catch (error) {

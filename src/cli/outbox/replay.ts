@@ -1,12 +1,13 @@
 import { consoleLogger } from '../../observe/logger.ts';
 import { printable, printableJson } from '../../observe/printable.ts';
 import { replayOutbox } from '../../start/outbox/use-outbox.ts';
+import { createProgress } from '../progress.ts';
 import { onRequest } from '../recovery-output.ts';
 import { WrongUse } from '../wrong-use.ts';
 import { listRows } from './change-rows.ts';
 import { sendingConfig } from './outbox-config.ts';
 import { filterOf, type OutboxOptions } from './outbox-options.ts';
-import { createCounter, eventsOf } from './row-output.ts';
+import { eventsOf } from './row-output.ts';
 import { sayStopping, stoppable } from './stoppable.ts';
 
 /** As that of `POST /actuator/svc-outbox`. */
@@ -20,14 +21,14 @@ export async function runReplay(options: OutboxOptions): Promise<number> {
     throw new WrongUse('svc outbox replay needs --since <time>: the start of the replay');
   if (options.dryRun) return listRows(options, filterOf(options), limit);
   const config = sendingConfig(options);
-  const counter = createCounter(process.stderr);
+  const counter = createProgress(process.stderr);
   let isInterrupted = false;
   const running = replayOutbox(
     config,
     consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn'),
     { since: new Date(sinceMs).toISOString(), limit, after: afterId, filter },
     (sentCount, failedCount) =>
-      counter.show(`${sentCount} sent${failedCount > 0 ? `, ${failedCount} failed` : ''}`),
+      counter.show(sentCount + failedCount, undefined, failedCount > 0 ? `${failedCount} failed` : undefined),
   );
   const result = await stoppable(
     () => running.result,

@@ -22,25 +22,3 @@ export function rowColumns(row: StoredRow): readonly string[] {
 export function eventsOf(count: number): string {
   return count === 1 ? '1 event' : `${count} events`;
 }
-
-const everyMs = 100;
-
-/** One line on a terminal that is written over, where it is not known how much there is to do; nothing elsewhere. */
-export function createCounter(stream: { readonly isTTY?: boolean; write(text: string): unknown }): {
-  show(text: string): void;
-  end(): void;
-} {
-  let shownAtMs = Number.NEGATIVE_INFINITY;
-  let isShown = false;
-  return {
-    show(text) {
-      if (stream.isTTY !== true || performance.now() - shownAtMs < everyMs) return;
-      shownAtMs = performance.now();
-      isShown = true;
-      stream.write(`\r${text}\u001b[K`);
-    },
-    end() {
-      if (isShown) stream.write('\r\u001b[K');
-    },
-  };
-}

@@ -11,6 +11,10 @@ export interface Sample {
   readonly status: string;
   /** One line of its health. */
   readonly remark: string | null;
+  /** `HEALTHY`, `WARNING` or `CRITICAL`, by the last five minutes; `null` of a process that does not say. */
+  readonly state: string | null;
+  /** Thresholds that are crossed, and what to do about each. */
+  readonly findings: readonly string[];
   /** Since the start of the process. */
   readonly events: Readonly<Record<Total, number | null>>;
   readonly breakers: Readonly<Record<'broker' | 'outbox', string | null>>;
@@ -44,6 +48,10 @@ export async function takeSample(process: ManagedProcess): Promise<Sample> {
     circuitStates[value('svc_circuit_state', `breaker="${breaker}"`) ?? -1] ?? null;
   return {
     ...{ atMs: Date.now(), status, remark: typeof remark === 'string' ? remark : null },
+    state: typeof details?.state === 'string' ? details.state : null,
+    findings: Array.isArray(details?.findings)
+      ? details.findings.filter((each): each is string => typeof each === 'string')
+      : [],
     events: Object.fromEntries(
       totals.map((name) => [name, value(`svc_events_${name}_total`)]),
     ) as Sample['events'],

@@ -25,13 +25,14 @@ export function statusDocument({ url, name, version, sample, perSecond }: Shown)
 
 /** A screen, in lines that 40 columns hold; longer ones are cut. */
 export function statusScreen({ url, name, version, sample, perSecond }: Shown, columns: number): string {
-  const { status, remark, events, breakers, backlog } = sample;
+  const { status, remark, state, findings, events, breakers, backlog } = sample;
   const lines = [
     `${name ?? 'svc'}  svc ${version ?? '-'}`,
     url,
     '',
-    `health    ${status}`,
+    `health    ${status}${state === null ? '' : `  ${state}`}`,
     ...(remark === null ? [] : [`          ${remark}`]),
+    ...findings.flatMap((each) => wrapped(printable(each), columns - 2).map((line) => `  ${line}`)),
     `breaker   ${breakers.broker ?? '-'}`,
     ...(breakers.outbox === null ? [] : [`  outbox  ${breakers.outbox}`]),
     '',
@@ -53,13 +54,24 @@ export function statusScreen({ url, name, version, sample, perSecond }: Shown, c
   return `${lines.map((line) => printable(line).slice(0, columns)).join('\n')}\n`;
 }
 
+/** What to do is read to its end, so it is not cut; a word that is longer than a line is. */
+function wrapped(text: string, width: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1);
+    if (last === undefined || last.length + word.length + 1 > width) lines.push(word);
+    else lines[lines.length - 1] = `${last} ${word}`;
+  }
+  return lines;
+}
+
 /** For a log, or a pipe. */
 export function statusLine({ sample, perSecond }: Shown): string {
-  const { atMs, status, breakers, backlog, events } = sample;
+  const { atMs, status, state, breakers, backlog, events } = sample;
   const rates = (Object.keys(names) as Total[]).map((each) => `${each} ${text(perSecond[each])}/s`);
   return `${[
     new Date(atMs).toISOString(),
-    status,
+    state === null ? status : `${status} ${state}`,
     ...rates,
     `lost ${text(events.lost)} in all`,
     `breaker ${breakers.broker ?? '-'}${breakers.outbox === null ? '' : ` outbox ${breakers.outbox}`}`,

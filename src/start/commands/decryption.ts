@@ -45,7 +45,7 @@ function ofEnvironment(key: string | undefined): ConfiguredKey[] {
 }
 
 /** Keys that rules encrypt with, and those that the configuration has names for: marks of classes can use them. */
-function namedKeyIds({ pii, targets }: Config): string[] {
+export function namedKeyIds({ pii, targets }: Config): string[] {
   const { keys, aws, vault, type } = pii.kms;
   const hasDefault = type === 'aws' ? aws.defaultKeyArn : vault.defaultKeyPath;
   const rules = [...pii.fields, ...targets.flatMap((target) => target.pii ?? [])];

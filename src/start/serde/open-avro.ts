@@ -12,6 +12,7 @@ import { schemaHeader } from '../../serialize/serializer.ts';
 import { openSchemaRegistry } from '../adapters.ts';
 import { eventTypeOf } from '../plans.ts';
 import { type Encode, encodingBroker } from './encoding-broker.ts';
+import { registryOptionsOf } from './registry-options.ts';
 import type { Serde } from './serde.ts';
 
 /** Avro with the registry of a configuration. */
@@ -48,15 +49,9 @@ export function openAvro(config: Config, logger: Logger): Serde {
 }
 
 /** Its requests are svc's own work. */
-export function openRegistry({ serde }: Config): SchemaRegistry {
-  const registry = openSchemaRegistry({
-    url: serde.schemaRegistryUrl ?? '',
-    username: serde.schemaRegistryUsername,
-    password: serde.schemaRegistryPassword,
-    token: serde.schemaRegistryToken,
-    tokenFile: serde.schemaRegistryTokenFile,
-    caFile: serde.schemaRegistryCaFile,
-  });
+export function openRegistry(config: Config): SchemaRegistry {
+  const { serde } = config;
+  const registry = openSchemaRegistry(registryOptionsOf(config));
   return {
     address: serde.schemaRegistryUrl ?? '',
     register: (subject) => isolate(async () => (await registry()).register(subject)),

@@ -7,6 +7,10 @@ const sample = (atMs: number, published: number): Sample => ({
     atMs,
     status: 'DOWN',
     remark: 'connect ECONNREFUSED 127.0.0.1:9092, and a long line of what else there is',
+    state: 'CRITICAL',
+    findings: [
+      '94.1 % of the events in the last five minutes got to their topics: the log says why\u001b[2J',
+    ],
   },
   events: { published, failed: null, dlq: 0, backup: 12, lost: 1_234_567_890 },
   breakers: { broker: 'HALF-OPEN', outbox: 'CLOSED' },
@@ -25,6 +29,9 @@ describe('the view of svc status', () => {
       [],
     );
     for (const expected of [
+      /^health +DOWN {2}CRITICAL$/,
+      /^ {2}94\.1 % of the events/,
+      /the log says why\\u001b\[2J$|why\\u001b\[2J$/,
       /^published +30 +10$/,
       /^failed +- +-$/,
       /^lost +1234567890 +0$/,

@@ -1,8 +1,8 @@
-import { type Dirent, readdirSync, readFileSync, statSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { relative } from 'node:path';
 import type { Class, Node, Program } from 'oxc-parser';
 import { lineAt, parse } from '../parse-text.ts';
 import { isProblem } from '../wrapper-place.ts';
+import { sourceOf, sourcesIn } from './source-files.ts';
 import {
   argument,
   children,
@@ -38,13 +38,6 @@ export interface DeclaredParts {
   readonly rules: DeclaredRule[];
 }
 
-/** Beyond these the search ends: it is help for a person, and has to be quick. */
-const mostFiles = 5_000;
-const largestFileBytes = 1_048_576;
-
-/** Not the application's sources: what others wrote, and what tools made of them. */
-const otherFolders = new Set(['node_modules', 'dist', 'build', 'out', 'coverage']);
-const sourceFile = /(?<!\.d)\.[cm]?[jt]sx?$/;
 const mentionsSvc = /['"]svc['"]/;
 const names: readonly string[] = ['PublishEvent', 'publishEvent', 'PiiField'];
 
@@ -56,37 +49,15 @@ export function findDeclared(folder: string): DeclaredParts {
   const found: DeclaredParts = { functions: [], rules: [] };
   for (const path of sourcesIn(folder)) {
     try {
-      if (statSync(path).size > largestFileBytes) continue;
-      const text = readFileSync(path, 'utf8');
-      if (!mentionsSvc.test(text) || !names.some((name) => text.includes(name))) continue;
+      const text = sourceOf(path);
+      if (text === undefined || !mentionsSvc.test(text) || !names.some((name) => text.includes(name)))
+        continue;
       declaredIn(relative(folder, path).replaceAll('\\', '/'), text, found);
     } catch {
       // It may be gone meanwhile, or not be readable: there is nothing to list.
     }
   }
   return found;
-}
-
-function sourcesIn(folder: string): string[] {
-  const found: string[] = [];
-  const folders = [folder];
-  for (let next = folders.shift(); next !== undefined && found.length < mostFiles; next = folders.shift()) {
-    for (const entry of entriesOf(next)) {
-      if (entry.isDirectory() && !entry.name.startsWith('.') && !otherFolders.has(entry.name))
-        folders.push(join(next, entry.name));
-      else if (entry.isFile() && sourceFile.test(entry.name) && found.length < mostFiles)
-        found.push(join(next, entry.name));
-    }
-  }
-  return found;
-}
-
-function entriesOf(folder: string): Dirent[] {
-  try {
-    return readdirSync(folder, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1));
-  } catch {
-    return [];
-  }
 }
 
 function declaredIn(file: string, text: string, { functions, rules }: DeclaredParts): void {

@@ -1,10 +1,10 @@
 import { join, resolve } from 'node:path';
-import type { Config } from '../config/config.ts';
-import { isFile } from '../ground/files/folders.ts';
-import { nearestManifest } from '../ground/files/manifest.ts';
-import { printable } from '../observe/printable.ts';
-import { inspectStart, type StartReport } from '../start/commands/inspect-targets.ts';
-import { program, WrongUse } from './wrong-use.ts';
+import type { Config } from '../../config/config.ts';
+import { isFile } from '../../ground/files/folders.ts';
+import { nearestManifest } from '../../ground/files/manifest.ts';
+import { printable } from '../../observe/printable.ts';
+import { inspectStart, type StartReport } from '../../start/commands/inspect-targets.ts';
+import { program, WrongUse } from '../wrong-use.ts';
 
 /** As `svc check --json` shows it: the start that was looked at, and what it loads. */
 export interface StartCheck extends Partial<StartReport> {
@@ -57,7 +57,7 @@ const withValue = new Set([
 const preload = /^(?:-r|--require|--import|--loader|--experimental-loader)$/;
 
 /** The files that `node … file` begins with, its preloads included; `undefined` for whatever else it may be. */
-function entriesOf(words: readonly string[], cwd: string): string[] | undefined {
+export function entriesOf(words: readonly string[], cwd: string): string[] | undefined {
   const start = words.findIndex((word) => !/^\w+=/.test(word));
   if (!/^(.*[\\/])?(node|tsx|ts-node)(\.exe)?$/.test(words[start] ?? '')) return undefined;
   if (words.some((word) => /[;&|<>`$]/.test(word))) return undefined;
@@ -77,7 +77,7 @@ function entriesOf(words: readonly string[], cwd: string): string[] | undefined 
 }
 
 /** What Node runs for `dist/main.js`, `dist/main` and `.`. */
-function entryAt(path: string): string | undefined {
+export function entryAt(path: string): string | undefined {
   const main = nearestManifest(path)?.main;
   const tried = [
     path,

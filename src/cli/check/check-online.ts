@@ -1,13 +1,15 @@
-import { formatProblem, type Problem } from '../config/check/problem.ts';
-import type { Config } from '../config/config.ts';
-import { consoleLogger } from '../observe/logger.ts';
-import { printable } from '../observe/printable.ts';
-import { type BucketReport, inspectBackup } from '../start/commands/inspect-backup.ts';
-import { type BrokerReport, inspectBroker } from '../start/commands/inspect-broker.ts';
-import { inspectOutbox, type TablesReport } from '../start/commands/inspect-outbox.ts';
-import { inspectSchemas, type SchemasReport } from '../start/commands/inspect-schemas.ts';
-import { formatTables } from './outbox/tables.ts';
-import { isInTheWay } from './recovery-config.ts';
+import { formatProblem, type Problem } from '../../config/check/problem.ts';
+import type { Config } from '../../config/config.ts';
+import { consoleLogger } from '../../observe/logger.ts';
+import { printable } from '../../observe/printable.ts';
+import { type BucketReport, inspectBackup } from '../../start/commands/inspect-backup.ts';
+import { type BrokerReport, inspectBroker } from '../../start/commands/inspect-broker.ts';
+import { type FolderReport, inspectFolders } from '../../start/commands/inspect-folders.ts';
+import { inspectKeys, type KeysReport } from '../../start/commands/inspect-keys.ts';
+import { inspectOutbox, type TablesReport } from '../../start/commands/inspect-outbox.ts';
+import { inspectSchemas, type SchemasReport } from '../../start/commands/inspect-schemas.ts';
+import { formatTables } from '../outbox/tables.ts';
+import { isInTheWay } from '../recovery-config.ts';
 
 /** As `svc check --online --json` shows it. */
 export interface OnlineCheck {
@@ -26,6 +28,10 @@ export interface OnlineCheck {
   readonly serde?: SchemasReport;
   /** Where `svc.outbox.enabled`. */
   readonly outbox?: TablesReport;
+  /** Where `svc.pii.kms.enabled`. */
+  readonly keys?: KeysReport;
+  /** Those that a process writes to. */
+  readonly folders?: readonly FolderReport[];
 }
 
 interface OnlineTopic {
@@ -36,7 +42,7 @@ interface OnlineTopic {
   readonly problem?: string;
 }
 
-/** Asks the broker of the configuration, the bucket of its backup, the schema registry and the database of the outbox. */
+/** Asks the broker of the configuration, the bucket of its backup, the schema registry, the key service and the database of the outbox. */
 export async function checkOnline(config: Config, problems: readonly Problem[]): Promise<OnlineCheck> {
   const { client, bootstrapServers, file } = config.broker;
   const places: Partial<Record<string, readonly string[]>> = {
@@ -47,14 +53,17 @@ export async function checkOnline(config: Config, problems: readonly Problem[]):
   if (wrong !== undefined)
     return { ok: false, ...scene, problem: `not asked: ${formatProblem(wrong)}`, topics: [] };
   const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
-  const [broker, backup, serde, outbox] = await Promise.all([
+  const folders = inspectFolders(config);
+  const [broker, backup, serde, outbox, keys] = await Promise.all([
     inspectBroker(config, logger).then(documentOf, notKnown),
     inspectBackup(config),
     inspectSchemas(config),
     tablesOf(config),
+    inspectKeys(config),
   ]);
   const areSchemasRight = serde?.schemas.every(({ problem }) => problem === undefined) ?? true;
-  const ok = broker.ok && backup?.problem === undefined && areSchemasRight && outbox?.problem === undefined;
+  const others = [backup, outbox, ...(keys?.keys ?? []), ...folders];
+  const ok = broker.ok && areSchemasRight && others.every((each) => each?.problem === undefined);
   return {
     ...scene,
     ...broker,
@@ -62,6 +71,8 @@ export async function checkOnline(config: Config, problems: readonly Problem[]):
     ...(backup && { backup }),
     ...(serde && { serde }),
     ...(outbox && { outbox }),
+    ...(keys && { keys }),
+    folders,
   };
 }
 
@@ -116,6 +127,8 @@ export function formatOnline({
   backup,
   serde,
   outbox,
+  keys,
+  folders = [],
 }: OnlineCheck): string {
   const lines: string[] = [];
   const where = asked.join(', ');
@@ -143,11 +156,13 @@ export function formatOnline({
     );
   if (backup !== undefined) lines.push(bucketLine(backup));
   if (serde !== undefined) lines.push(...schemaLines(serde));
+  if (keys !== undefined) lines.push(...keyLines(keys));
+  for (const { name, problem: why } of folders) if (why !== undefined) lines.push(`error: ${name}: ${why}`);
   const tables = outbox === undefined ? '' : formatTables(outbox);
   return `${lines.map(printable).join('\n')}\n${tables}`;
 }
 
-const stateLines = {
+export const stateLines = {
   registered: 'is registered',
   compatible: 'is there, or would be a compatible version',
   new: 'would be registered at the first event',
@@ -162,15 +177,22 @@ function schemaLines({ registry, schemas }: SchemasReport): string[] {
   return [`schema registry: ${registry}`, ...lines];
 }
 
+function keyLines({ provider, keys }: KeysReport): string[] {
+  const lines = keys.map(({ id, problem }) =>
+    problem === undefined ? `  key ${id}: answers` : `  error: key ${id}: ${problem}`,
+  );
+  return [`keys: ${provider}`, ...lines];
+}
+
 function bucketLine({ bucket, left, problem }: BucketReport): string {
   if (problem !== undefined) return `error: backup: ${problem}`;
   const rest = left === undefined ? '' : `; the probe ${left} stays there, for svc may not delete it`;
   return `backup: bucket ${bucket} takes events${rest}`;
 }
 
-function rightTo(what: string, isAllowed: boolean | null): string {
+export function rightTo(what: string, isAllowed: boolean | null): string {
   if (isAllowed === null) return `not checked whether svc may ${what}, for these brokers do not tell`;
   return isAllowed ? `svc may ${what}` : `svc may not ${what}`;
 }
 
-const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
+export const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;

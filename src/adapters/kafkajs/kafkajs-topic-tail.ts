@@ -1,0 +1,194 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Admin, Kafka, KafkaMessage } from 'kafkajs';
+import { SvcError } from '../../ground/errors.ts';
+import type { TopicRecord } from '../../publish/topic-reader.ts';
+import type { TailRange, TopicTail } from '../../publish/topic-tail.ts';
+import { createKafkajsAdmin } from './kafkajs-admin.ts';
+import { type KafkajsClient, type KafkajsClientOptions, loadKafkajs } from './kafkajs-client.ts';
+import { disconnectWithin } from './kafkajs-connect.ts';
+import { rootCause, toSendFailure } from './kafkajs-failure.ts';
+import { toRecord } from './kafkajs-topic-reader.ts';
+
+export interface KafkajsTopicTailOptions extends KafkajsClientOptions, TailRange {}
+
+/** What kafkajs reads with itself: its consumers cannot do without a group. */
+interface Cluster {
+  connect(): Promise<void>;
+  disconnect(): Promise<void>;
+  addTargetTopic(topic: string): Promise<void>;
+  refreshMetadata(): Promise<void>;
+  findLeaderForPartitions(topic: string, partitions: readonly number[]): Record<string, number[]>;
+  findBroker(node: { nodeId: string }): Promise<{ fetch(request: object): Promise<Fetched> }>;
+}
+
+interface Fetched {
+  readonly responses: readonly { readonly partitions: readonly FetchedPart[] }[];
+}
+
+interface FetchedPart {
+  readonly partition: number;
+  readonly highWatermark: string;
+  readonly messages: readonly KafkaMessage[];
+}
+
+type Batch = new (
+  topic: string,
+  offset: string,
+  part: FetchedPart,
+) => { readonly messages: readonly KafkaMessage[]; lastOffset(): string };
+
+const retry = { retries: 5 };
+/** A broker answers after this, with or without records. */
+const maxWaitMs = 500;
+const partBytes = 1024 * 1024;
+const readCommitted = 1;
+/** A leader that changes is back after some seconds. */
+const mostFailures = 20;
+const pauseMs = 500;
+
+/** Reads each partition from its leader. Nothing of it is remembered anywhere. */
+export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicTail {
+  const { topic, fromMs, untilMs } = options;
+  /** Partition -> next offset. */
+  const positions = new Map<number, number>();
+  /** Partition -> the offset to end before, as soon as it is known. */
+  const ends = new Map<number, number>();
+  let client: KafkajsClient | undefined;
+  let admin: Admin | undefined;
+  let cluster: Cluster | undefined;
+
+  const toError = (error: unknown): SvcError => {
+    if (error instanceof SvcError) return error;
+    const { message } = toSendFailure(error, { options, topic, written: false });
+    return new SvcError('SVC_ADAPTERS_NOT_REACHABLE', message);
+  };
+
+  async function offsetsAt(timeMs: number): Promise<readonly { partition: number; offset: string }[]> {
+    return (await (admin as Admin).fetchTopicOffsetsByTimestamp(topic, timeMs)) ?? [];
+  }
+
+  async function start(): Promise<void> {
+    const asked = createKafkajsAdmin(await loadKafkajs(options), options);
+    try {
+      if ((await asked.partitionCount(topic)) === undefined)
+        throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', `Kafka knows no topic "${topic}"`);
+    } finally {
+      await asked.close();
+    }
+    client = (await loadKafkajs({ ...options, retries: retry.retries, readsAll: true }))();
+    admin = client.kafka.admin({ retry });
+    await admin.connect();
+    for (const { partition, high } of await admin.fetchTopicOffsets(topic))
+      positions.set(partition, Number(high));
+    if (fromMs !== undefined)
+      for (const { partition, offset } of await offsetsAt(fromMs)) positions.set(partition, Number(offset));
+    cluster = clusterOf(client.kafka);
+    await cluster.connect();
+    await cluster.addTargetTopic(topic);
+  }
+
+  /** Records that come later are not of that time, whatever the clocks of producers say. */
+  async function findEnds(): Promise<void> {
+    if (untilMs === undefined || ends.size > 0 || Date.now() < untilMs) return;
+    for (const { partition, offset } of await offsetsAt(untilMs)) ends.set(partition, Number(offset));
+  }
+
+  const isLeft = (partition: number): boolean =>
+    (positions.get(partition) ?? 0) < (ends.get(partition) ?? Number.POSITIVE_INFINITY);
+
+  async function fetchFrom(
+    nodeId: string,
+    partitions: readonly number[],
+    AnyBatch: Batch,
+  ): Promise<TopicRecord[]> {
+    const broker = await (cluster as Cluster).findBroker({ nodeId });
+    const asked = partitions.map((partition) => ({
+      ...{ partition, fetchOffset: String(positions.get(partition)), maxBytes: partBytes },
+    }));
+    const fetched = await broker.fetch({
+      ...{ isolationLevel: readCommitted, maxWaitTime: maxWaitMs, minBytes: 1, maxBytes: 8 * partBytes },
+      topics: [{ topic, partitions: asked }],
+    });
+    const records: TopicRecord[] = [];
+    for (const part of fetched.responses.flatMap((each) => each.partitions)) {
+      const position = positions.get(part.partition) ?? 0;
+      if (part.messages.length === 0) continue;
+      const batch = new AnyBatch(topic, String(position), part);
+      for (const message of batch.messages) records.push(toRecord(part.partition, message));
+      positions.set(part.partition, Math.max(position, Number(batch.lastOffset()) + 1));
+    }
+    return records.filter(
+      ({ partition, offset, timestamp }) =>
+        offset < (ends.get(partition) ?? Number.POSITIVE_INFINITY) &&
+        (untilMs === undefined || timestamp < untilMs) &&
+        (fromMs === undefined || timestamp >= fromMs),
+    );
+  }
+
+  /** What was deleted meanwhile cannot be read: on from what is left. */
+  async function skipDeleted(): Promise<void> {
+    for (const { partition, low } of await (admin as Admin).fetchTopicOffsets(topic))
+      positions.set(partition, Math.max(positions.get(partition) ?? 0, Number(low)));
+  }
+
+  return {
+    open: () =>
+      start().catch((error: unknown) => {
+        throw toError(error);
+      }),
+
+    async *read(signal) {
+      const AnyBatch = await loadBatch();
+      let failureCount = 0;
+      while (!signal.aborted) {
+        let records: TopicRecord[] = [];
+        try {
+          await findEnds();
+          const wanted = [...positions.keys()].filter(isLeft);
+          if (wanted.length === 0) return;
+          const byLeader = Object.entries((cluster as Cluster).findLeaderForPartitions(topic, wanted));
+          records = (
+            await Promise.all(byLeader.map(([nodeId, partitions]) => fetchFrom(nodeId, partitions, AnyBatch)))
+          ).flat();
+          failureCount = 0;
+        } catch (error) {
+          if (signal.aborted) return;
+          if (++failureCount > mostFailures) throw toError(error);
+          if (rootCause(error).type === 'OFFSET_OUT_OF_RANGE') await skipDeleted().catch(() => {});
+          await wait(pauseMs, undefined, { signal }).catch(() => {});
+          await cluster?.refreshMetadata().catch(() => {});
+        }
+        if (records.length > 0) yield records;
+      }
+    },
+
+    async close() {
+      if (admin !== undefined) await disconnectWithin(admin, 1_000);
+      await cluster?.disconnect().catch(() => {});
+      client?.destroySockets();
+    },
+  };
+}
+
+function clusterOf(kafka: Kafka): Cluster {
+  const symbol = Object.getOwnPropertySymbols(kafka).find(
+    ({ description }) => description === 'private:Kafka:createCluster',
+  );
+  const make = symbol && (kafka as unknown as Record<symbol, unknown>)[symbol];
+  if (typeof make !== 'function')
+    throw new SvcError(
+      'SVC_ADAPTERS_NOT_REACHABLE',
+      'this version of kafkajs cannot read without a consumer group',
+    );
+  return make.call(kafka, {
+    metadataMaxAge: 60_000,
+    allowAutoTopicCreation: false,
+    isolationLevel: readCommitted,
+  });
+}
+
+/** Takes out what belongs to the log alone, and what transactions have taken back. */
+async function loadBatch(): Promise<Batch> {
+  // @ts-expect-error kafkajs has no types for its inner modules.
+  return (await import('kafkajs/src/consumer/batch.js')).default;
+}

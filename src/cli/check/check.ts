@@ -1,0 +1,60 @@
+// check/: what would keep an application from starting, and what its services allow.
+
+import { formatReport } from '../../capture/report.ts';
+import type { DeclaredFunction } from '../../capture/source/find/declared.ts';
+import { formatProblem } from '../../config/check/problem.ts';
+import { printableJson } from '../../observe/printable.ts';
+import { sayUnguarded } from '../outbox/tables.ts';
+import { checkOnline, formatOnline } from './check-online.ts';
+import { formatStart } from './check-start.ts';
+import { findingsOf } from './findings.ts';
+import { inspectApplication } from './inspect-application.ts';
+
+export interface CheckOptions {
+  readonly config?: string;
+  readonly json?: true;
+  readonly online?: true;
+}
+
+/** `svc check`: the patch report, without starting the application; with `--online` what the services that it uses would let it do. */
+export async function runCheck(options: CheckOptions, command: readonly string[]): Promise<number> {
+  const application = inspectApplication(options.config, command);
+  if (typeof application === 'string') {
+    process.stderr.write(`svc: ${application}\n`);
+    return 1;
+  }
+  const { config, ofConfig, problems, remarks, reports, refused, declared, start } = application;
+  const online = options.online ? () => checkOnline(config, ofConfig) : undefined;
+  if (options.json) {
+    const answer = await online?.();
+    const isWell = application.isWell && answer?.ok !== false;
+    const document = {
+      ok: isWell,
+      file: config.file,
+      targets: [...reports, ...refused.map(({ id, reason }) => ({ id, state: 'failed', reason }))],
+      declared,
+      ...(start !== undefined && { start }),
+      problems: problems.map(formatProblem),
+      warnings: remarks,
+      ...(answer !== undefined && { online: answer, findings: findingsOf(application, answer) }),
+    };
+    process.stdout.write(`${printableJson(document, 2)}\n`);
+    return isWell ? 0 : 1;
+  }
+  if (config.file !== undefined) process.stdout.write(`configuration ${config.file}\n`);
+  for (const remark of remarks) process.stdout.write(`warning: ${remark}\n`);
+  for (const problem of problems) process.stdout.write(`error: ${formatProblem(problem)}\n`);
+  for (const { id, reason } of refused) process.stdout.write(`error: target ${id}: ${reason}\n`);
+  process.stdout.write(`${formatReport(reports)}\n${formatDeclared(declared)}`);
+  if (start !== undefined) process.stdout.write(formatStart(start));
+  const answer = await online?.();
+  if (answer !== undefined) process.stdout.write(formatOnline(answer));
+  if (answer?.outbox !== undefined) sayUnguarded(answer.outbox.table, answer.outbox.guard);
+  return !application.isWell || answer?.ok === false ? 1 : 0;
+}
+
+function formatDeclared(declared: readonly DeclaredFunction[]): string {
+  if (declared.length === 0) return '';
+  const lines = declared.map(({ file, line, name, by }) => `  ${name}  ${by}  ${file}:${line}\n`);
+  return `declared in code, found by reading: ${declared.length}\n${lines.join('')}`;
+}

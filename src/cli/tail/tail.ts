@@ -1,0 +1,171 @@
+// tail/: `svc tail`, the events of a topic as they come.
+
+import type { Config } from '../../config/config.ts';
+import { tryDecryptFields } from '../../consumer/decrypt-fields.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { consoleLogger } from '../../observe/logger.ts';
+import { printable, printableJson } from '../../observe/printable.ts';
+import { type TopicRecord, tailTopic, valueReader } from '../../start/commands/tail-topic.ts';
+import { fieldsOf, openKeys } from '../decrypt.ts';
+import { recoveryConfig } from '../recovery-config.ts';
+import { onRequest } from '../recovery-output.ts';
+import { WrongUse } from '../wrong-use.ts';
+import { acceptHeaders } from './accept-headers.ts';
+
+export interface TailOptions {
+  readonly config?: string;
+  readonly json?: true;
+  readonly broker?: string;
+  readonly since?: number;
+  readonly until?: number;
+  readonly limit?: number;
+  readonly type?: readonly string[];
+  readonly header?: readonly string[];
+  readonly decrypt?: true;
+  readonly keysFile?: string;
+  readonly keyId?: readonly string[];
+}
+
+/** As it is shown; `problem` where its value, or a field of it, cannot be read. */
+interface Shown {
+  readonly record: TopicRecord;
+  readonly value: unknown;
+  readonly problem: string | undefined;
+}
+
+/** @throws WrongUse */
+export function limitOf(text: string): number {
+  const limit = Number(text);
+  if (Number.isInteger(limit) && limit >= 1) return limit;
+  throw new WrongUse('--limit takes a number of events, from 1');
+}
+
+/**
+ * `svc tail <topic>`. Exit codes: 0 it ended as it was told, Ctrl-C included, 1 the broker cannot be read, or a value.
+ *
+ * @throws WrongUse
+ */
+export async function runTail(options: TailOptions, topic: string): Promise<number> {
+  const { since, until, limit = Number.POSITIVE_INFINITY } = options;
+  if (since !== undefined && since > Date.now())
+    throw new WrongUse('--since is in the future: nothing is stored then');
+  if (since !== undefined && until !== undefined && since >= until)
+    throw new WrongUse('--since is not before --until');
+  if (since === undefined && until !== undefined && until <= Date.now())
+    throw new WrongUse(
+      '--until is past, and without --since only what comes from now on is shown: give both',
+    );
+  const accept = acceptHeaders(options);
+  const { config, checkBroker } = recoveryConfig(options);
+  checkBroker();
+  if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
+  const stopping = new AbortController();
+  let isInterrupted = false;
+  const stop = (): void => {
+    isInterrupted = true;
+    stopping.abort();
+  };
+  process.once('SIGINT', stop);
+  process.once('SIGTERM', stop);
+  const counts = { shown: 0, leftOut: 0, failed: 0 };
+  try {
+    const show = opener(options, config);
+    await tailTopic(
+      config,
+      consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn'),
+      { topic, fromMs: since, untilMs: until },
+      stopping.signal,
+      async (records) => {
+        for (const record of records) {
+          if (stopping.signal.aborted) return;
+          if (!accept(record.headers)) {
+            counts.leftOut++;
+            continue;
+          }
+          const shown = await show(record);
+          if (shown.problem !== undefined) counts.failed++;
+          counts.shown++;
+          await write(options.json ? documentOf(shown) : lineOf(shown));
+          if (counts.shown >= limit) stopping.abort();
+        }
+      },
+    );
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    process.stderr.write(`svc: ${printable(error.message)}\n`);
+    return 1;
+  } finally {
+    process.removeListener('SIGINT', stop);
+    process.removeListener('SIGTERM', stop);
+  }
+  process.stderr.write(`${summaryOf(counts, isInterrupted)}\n`);
+  return counts.failed === 0 ? 0 : 1;
+}
+
+/** Reads values, and decrypts them where somebody gave keys. */
+function opener(
+  { config: file, decrypt, keysFile, keyId }: TailOptions,
+  config: Config,
+): (record: TopicRecord) => Promise<Shown> {
+  const read = valueReader(config);
+  const isOpening = decrypt === true || keysFile !== undefined || keyId !== undefined;
+  const given = { config: file, keysFile, keyId };
+  const ofConfig = keysFile !== undefined && decrypt === undefined ? undefined : config;
+  const keys = isOpening ? openKeys(given, ofConfig) : undefined;
+  const fields = fieldsOf({}, ofConfig);
+  return async (record) => {
+    try {
+      const value = await read(record);
+      if (keys === undefined || typeof value !== 'object' || value === null)
+        return { record, value, problem: undefined };
+      const { envelope, failures } = await tryDecryptFields(value, keys, fields);
+      const problem = failures.map(({ path, error }) => `${path}: ${error.message}`).join('; ');
+      return { record, value: envelope, problem: problem === '' ? undefined : problem };
+    } catch (error) {
+      if (!(error instanceof SvcError)) throw error;
+      return { record, value: undefined, problem: error.message };
+    }
+  };
+}
+
+function documentOf({ record, value, problem }: Shown): string {
+  const { partition, offset, timestamp, key, headers } = record;
+  const at = new Date(timestamp).toISOString();
+  const document = {
+    partition,
+    offset,
+    at,
+    key,
+    headers,
+    value: value ?? null,
+    ...(problem !== undefined && { problem }),
+  };
+  return `${printableJson(document)}\n`;
+}
+
+function lineOf({ record, value, problem }: Shown): string {
+  const { partition, offset, timestamp, key, headers } = record;
+  const at = new Date(timestamp).toISOString();
+  const place = `${at}  ${partition}/${offset}  ${headers.eventType ?? '-'}  ${key ?? '-'}`;
+  const { payload = value } = (typeof value === 'object' && value !== null ? value : {}) as {
+    payload?: unknown;
+  };
+  const shown = value === undefined ? '' : `  ${printableJson(payload ?? null)}`;
+  return `${printable(place)}${shown}${problem === undefined ? '' : `  (${printable(problem)})`}\n`;
+}
+
+function summaryOf(
+  { shown, leftOut, failed }: Record<'shown' | 'leftOut' | 'failed', number>,
+  isInterrupted: boolean,
+): string {
+  const parts = [`${shown} ${shown === 1 ? 'event' : 'events'}`];
+  if (leftOut > 0) parts.push(`${leftOut} left out by the filters`);
+  if (failed > 0) parts.push(`${failed} not readable`);
+  return `${parts.join(', ')}${isInterrupted ? `; ${onRequest}` : ''}`;
+}
+
+/** A reader that is slower than the topic is waited for. */
+async function write(text: string): Promise<void> {
+  if (process.stdout.write(text)) return;
+  await new Promise<void>((resolve) => process.stdout.once('drain', resolve));
+}

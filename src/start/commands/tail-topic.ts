@@ -1,0 +1,59 @@
+import type { Config } from '../../config/config.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { isolate } from '../../observe/isolate.ts';
+import type { Logger } from '../../observe/logger.ts';
+import type { TopicRecord } from '../../publish/topic-reader.ts';
+import type { TailRange } from '../../publish/topic-tail.ts';
+import { openAvroReader, openTopicTail } from '../adapters.ts';
+import { registryOptionsOf } from '../serde/registry-options.ts';
+import { brokerSettingsOf, goesToKafka } from '../settings.ts';
+
+export type { TailRange, TopicRecord };
+
+/**
+ * Gives the records of a topic as they come, batch by batch, until the signal or `range.untilMs`. Rejects with one-line errors.
+ */
+export async function tailTopic(
+  config: Config,
+  logger: Logger,
+  range: TailRange,
+  signal: AbortSignal,
+  onRecords: (records: readonly TopicRecord[]) => Promise<void>,
+): Promise<void> {
+  const { client } = config.broker;
+  if (client !== 'file' && !goesToKafka(config))
+    throw new SvcError(
+      'SVC_PUBLISH_BROKER',
+      `svc reads topics from Kafka and from files; those of "${client}" are for the tools of that broker`,
+    );
+  // Nothing else does: a connection must not keep an application alive.
+  const hold = setInterval(() => {}, 60_000);
+  const tail = await openTopicTail(client, { ...brokerSettingsOf(config, logger), ...range });
+  try {
+    await isolate(() => tail.open());
+    for await (const records of tail.read(signal)) await onRecords(records);
+  } finally {
+    await tail.close();
+    clearInterval(hold);
+  }
+}
+
+/** What a value says: JSON, or Avro of the registry of the configuration. Rejects with one-line errors. */
+export function valueReader(config: Config): (record: TopicRecord) => Promise<unknown> {
+  let avro: ReturnType<typeof openAvroReader> | undefined;
+  return async ({ value }) => {
+    if (value.length === 0) return null;
+    // Confluent's form begins with a byte that no JSON begins with.
+    if (value[0] !== 0) {
+      try {
+        return JSON.parse(value.toString());
+      } catch {
+        throw new SvcError('SVC_CONSUMER_NOT_AN_ENVELOPE', 'its value is neither JSON nor Avro');
+      }
+    }
+    if (config.serde.schemaRegistryUrl === undefined)
+      throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'its value is Avro: set svc.serde.schema-registry-url');
+    avro ??= openAvroReader(registryOptionsOf(config));
+    return (await avro).read(value);
+  };
+}

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { ownFunctions } from '../../../src/capture/source/find/own-functions.ts';
+import { offerOf } from '../../../src/cli/init/payload.ts';
+
+function offered(text: string, file = 'a.ts') {
+  const { program, functions } = ownFunctions(file, text);
+  const [first] = functions;
+  assert.ok(program && first, 'no function found');
+  return offerOf(first.node, program, 'ORDER');
+}
+
+describe('the payload that svc init offers', () => {
+  for (const [title, text, payload, key, leftOut] of [
+    [
+      'types of the file, without what is personal, and without objects',
+      `interface In { product: string; email: string; lines: string[] } interface Out { id: number; state: 'a' | 'b' }
+       export async function createOrder(order: In): Promise<Out> { return db.insert(order) }`,
+      '{ orderId: #result.id, product: #order.product, state: #result.state }',
+      '#result.id',
+      ['email'],
+    ],
+    [
+      'what the function reads, methods apart',
+      'function f(order) { for (const l of order.lines.map(String)) log(l); return order.customer.id + order.total }',
+      '{ customerId: #order.customer.id, total: #order.total }',
+      undefined,
+      [],
+    ],
+    [
+      'a destructured parameter by its position, and a result in the text',
+      'async function f({ sku, pin }) { const saved = { id: 1, rows: [] }; return saved }',
+      '{ orderId: #result.id, sku: #p0.sku }',
+      '#result.id',
+      ['pin'],
+    ],
+    [
+      'the handler of a route',
+      'async function f(req, res) { const { amount } = req.body; res.json(req.params.id) }',
+      '{ amount: #req.body.amount, orderId: #req.params.id }',
+      '#req.params.id',
+      [],
+    ],
+    ['plain values', 'function f(id: string, tx) { }', '{ orderId: #id }', '#id', []],
+    [
+      'an object of which nothing is known',
+      'function f(input) { return save(input) }',
+      undefined,
+      undefined,
+      [],
+    ],
+    [
+      'a parameter that is called as svc calls the result',
+      'function f(result: string) {}',
+      '{ result: #p0 }',
+      undefined,
+      [],
+    ],
+    ['nothing at all', 'function f() {}', '{ ok: true }', undefined, []],
+  ] as const)
+    it(title, () => {
+      assert.deepEqual(offered(text), { payload, key, leftOut });
+    });
+});
