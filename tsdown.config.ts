@@ -100,6 +100,7 @@ export default defineConfig([
       drains: 'src/start/tiers/drains.ts',
       'node-sdk': 'src/preload/sdk/node-sdk.ts',
       'rewrite-text': 'src/capture/source/rewrite-text.ts',
+      'rewrite-mapped': 'src/capture/source/maps/rewrite-mapped.ts',
       'needed-packages': 'src/start/commands/needed-packages.ts',
       'insert-targets': 'src/start/commands/insert-targets.ts',
       'inspect-targets': 'src/start/commands/inspect-targets.ts',

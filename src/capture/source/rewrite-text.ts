@@ -11,13 +11,19 @@ export interface SourceTarget {
 
 /** Told about each target of a file when its text is read. Neither throws. */
 export interface SourceEvents {
-  /** The function is there; false keeps its text as it is. `defaulted`: positions of the parameters with a default. */
+  /**
+   * The function is there; false keeps its text as it is. `defaulted`: positions of the parameters with a default. `built`: the
+   * file that it was found in by a source map.
+   */
   found(
     id: string,
     parameterNames: readonly string[] | undefined,
     defaulted: readonly number[] | undefined,
+    built?: string,
   ): boolean;
-  problem(id: string, reason: string): void;
+  problem(id: string, reason: string, built?: string): void;
+  /** The source map of a file cannot be used. */
+  unreadMap?(file: string, reason: string): void;
 }
 
 /** The text with the targets' calls inserted; the text itself when there is nothing to insert, whatever the reason. */

@@ -18,7 +18,8 @@ describe('capture: the loader thread', () => {
       { id: 'x#create', functionPath: 'create' },
       { id: 'x#cancel', functionPath: 'cancel' },
     ];
-    initialize({ files: new Map([[path, targets]]), port: port2 });
+    const files = new Map([[path, targets]]);
+    initialize({ files, sought: { files, baseDir: folder }, port: port2 });
     const loaded = async (
       format: string,
       source: string | Buffer | undefined,
