@@ -18,7 +18,7 @@ import { locate, missingFile } from './source/locate.ts';
 import { runsBuild } from './source/maps/runs-build.ts';
 import { preloadedBy } from './source/node-hooks.ts';
 import { shownPath } from './source/own-file.ts';
-import type { SourceTarget } from './source/rewrite-text.ts';
+import type { BuiltFile, SourceTarget } from './source/rewrite-text.ts';
 import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 
@@ -192,13 +192,15 @@ function hookFiles(
   { baseDir, logger }: PrepareOptions,
 ): SourceHooks | undefined {
   if (files.size + missing.size === 0) return undefined;
-  const shown = (built: string | undefined) => built && shownPath(built, baseDir);
+  const shown = (built: BuiltFile) => shownPath(built.file, baseDir);
+  const placeIn = (built: BuiltFile | undefined) =>
+    built && [`in ${shown(built)}`, built.remark].filter((each) => each !== undefined).join(', ');
   const events: SourceHookEvents = {
     found(id, parameterNames, _, built) {
       const record = records.get(id);
       try {
         record?.slotFor(parameterNames);
-        record?.patched(built && `in ${shown(built)}`);
+        record?.patched(placeIn(built));
         return record !== undefined;
       } catch (error) {
         record?.failed(messageOf(error));
@@ -208,15 +210,17 @@ function hookFiles(
     problem(id, reason, built) {
       const record = records.get(id);
       // Of a package's two builds, or of two chunks, the one with the function counts.
-      if (record?.state !== 'patched') record?.failed(built ? `${reason} (${shown(built)})` : reason);
+      if (record === undefined || record.state === 'patched') return;
+      if (built?.isDropped) record.note(`${reason} (${shown(built)})`);
+      else record.failed(built ? `${reason} (${shown(built)})` : reason);
     },
     inserted(id, built) {
       const record = records.get(id);
       // The inserted call may have told already how it went.
-      if (record?.state === 'pending') record.patched(built && `in ${shown(built)}`);
+      if (record?.state === 'pending') record.patched(placeIn(built));
     },
     unreadMap: (file, reason) =>
-      logger.warn(...inLines(`the source map of ${shown(file)} is not used: ${reason}`)),
+      logger.warn(...inLines(`the source map of ${shownPath(file, baseDir)} is not used: ${reason}`)),
   };
   return hookSource(files, { files: new Map([...files, ...missing]), baseDir }, events);
 }

@@ -15,7 +15,7 @@ import { type TargetFiles, targetFileLookup, watchNamesakes } from './target-fil
 
 export interface SourceHookEvents extends RewriteText.SourceEvents {
   /** Inserted by the loader thread, which cannot ask: the inserted call brings the parameter names. */
-  inserted(id: string, built?: string): void;
+  inserted(id: string, built?: RewriteText.BuiltFile): void;
 }
 
 export interface SourceHooks {
@@ -151,7 +151,7 @@ function hookModulesInThread(files: Files, events: SourceHookEvents): Hook {
   const data: LoaderData = { ...files, port: port2 };
   Module.register(loaderUrl(), { data, transferList: [port2] });
   const take = ({ id, problem, built }: LoaderMessage) => {
-    if (id === undefined) events.unreadMap?.(built ?? '', problem ?? '');
+    if (id === undefined) events.unreadMap?.(built?.file ?? '', problem ?? '');
     else if (problem === undefined) events.inserted(id, built);
     else events.problem(id, problem, built);
   };

@@ -4,7 +4,7 @@ import { rewriteMapped } from './maps/rewrite-mapped.ts';
 import { type Sought, type SoughtFiles, seek } from './maps/sought.ts';
 import { importParser } from './parse-text.ts';
 import { rewriteLoaded } from './rewrite-loaded.ts';
-import { rewrite, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
+import { type BuiltFile, rewrite, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
 import { targetFileLookup } from './target-files.ts';
 
 /** What `module.register` carries to this thread. */
@@ -21,7 +21,7 @@ export interface LoaderMessage {
   /** `undefined`: found and inserted. */
   readonly problem: string | undefined;
   /** The file that it was found in by a source map. */
-  readonly built?: string | undefined;
+  readonly built?: BuiltFile | undefined;
 }
 
 let lookup: ReturnType<typeof targetFileLookup> | undefined;
@@ -40,7 +40,7 @@ export async function initialize({ files, sought, port }: LoaderData): Promise<v
       return true;
     },
     problem: (id, problem, built) => send({ id, problem, ...(built !== undefined && { built }) }),
-    unreadMap: (built, problem) => send({ problem, built }),
+    unreadMap: (file, problem) => send({ problem, built: { file } }),
   };
   soughtHere = seek(sought, events, rewriteMapped);
 }

@@ -9,19 +9,25 @@ export interface SourceTarget {
   readonly functionPath: string;
 }
 
-/** Told about each target of a file when its text is read. Neither throws. */
+/** The file that a target was looked for in by its source map. */
+export interface BuiltFile {
+  readonly file: string;
+  /** What else to know about the target there. */
+  readonly remark?: string | undefined;
+  /** Nothing of it is there; another file may have it. */
+  readonly isDropped?: boolean;
+}
+
+/** Told about each target of a file when its text is read. None throws. */
 export interface SourceEvents {
-  /**
-   * The function is there; false keeps its text as it is. `defaulted`: positions of the parameters with a default. `built`: the
-   * file that it was found in by a source map.
-   */
+  /** The function is there; false keeps its text as it is. `defaulted`: positions of the parameters with a default. */
   found(
     id: string,
     parameterNames: readonly string[] | undefined,
     defaulted: readonly number[] | undefined,
-    built?: string,
+    built?: BuiltFile,
   ): boolean;
-  problem(id: string, reason: string, built?: string): void;
+  problem(id: string, reason: string, built?: BuiltFile): void;
   /** The source map of a file cannot be used. */
   unreadMap?(file: string, reason: string): void;
 }

@@ -1,12 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import type { Program } from 'oxc-parser';
+import type { Expression, Program } from 'oxc-parser';
 import { nearestManifest } from '../../../ground/files/manifest.ts';
 import type { Definitions } from '../find/definitions.ts';
 import { finder } from '../find/find.ts';
 import { scan } from '../find/scan.ts';
+import { core, isFunction } from '../find/syntax.ts';
 import { type Insertion, insert, isMarked } from '../insert-calls.ts';
-import { parse, type TextKind } from '../parse-text.ts';
+import { lineAt, parse, type TextKind } from '../parse-text.ts';
 import type { SourceEvents, SourceTarget } from '../rewrite-text.ts';
 import type { TargetFiles } from '../target-files.ts';
 import { type Found, isProblem, type Problem } from '../wrapper-place.ts';
@@ -72,24 +73,40 @@ export function findMapped(
     const sources = sourcesAt(map, path, roots, text);
     if (sources.length === 0) continue;
     for (const target of targets) {
-      const found = sources.map((source) => lookUp(source, path, target, build));
-      const hits = found.flatMap((each) => (isProblem(each) ? [] : each));
+      const answers = sources.map((source) => lookUp(source, path, target, text, build));
+      const hits = answers.flatMap((each) => (isProblem(each) ? [] : each.hits));
       const [first] = hits;
-      const problem = found.find(isProblem)?.problem ?? 'not in its source map';
-      if (first === undefined) events.problem(target.id, problem, file);
-      else if (events.found(target.id, first.parameterNames, first.defaulted, file))
-        for (const each of hits) insertions.push({ id: target.id, found: each });
+      if (first === undefined) {
+        const why = answers.filter((each) => isProblem(each)).find((each) => each !== dropped) ?? dropped;
+        events.problem(target.id, why.problem, { file, isDropped: why === dropped });
+        continue;
+      }
+      const remarks = answers.flatMap((each) => (isProblem(each) ? [] : (each.remark ?? [])));
+      if (hits.length > 1) remarks.unshift(`${hits.length} times`);
+      const built = { file, remark: remarks.join(', ') || undefined };
+      if (events.found(target.id, first.parameterNames, first.defaulted, built))
+        for (const found of hits) insertions.push({ id: target.id, found });
     }
   }
   return insertions;
+}
+
+const dropped: Problem = { problem: 'inlined or dropped by the bundler: nothing of it is left there' };
+const wayRound =
+  'let it keep its functions (terser, swc: compress.inline and compress.reduce_funcs off), or declare it in code with publishEvent(options, fn)';
+
+interface Answer {
+  readonly hits: Found[];
+  readonly remark: string | undefined;
 }
 
 function lookUp(
   source: MappedSource,
   path: string,
   { functionPath }: SourceTarget,
+  text: string,
   build: () => Built | Problem,
-): Found[] | Problem {
+): Answer | Problem {
   const content = source.content ?? textOf(path);
   if (content === undefined) return { problem: 'its source is neither there nor in the source map' };
   const parsed = parse(path, content, { goal: 'unknown', typed: /\.[cm]?tsx?$/.test(path) });
@@ -98,15 +115,29 @@ function lookUp(
   if (isProblem(inSource)) return inSource;
   const site = siteOf(parsed.program, inSource);
   if (site === undefined) return { problem: 'its definition cannot be followed through a source map' };
-  const mappings = source.mappings();
-  if (mappings === undefined)
+  const mapped = source.mappings();
+  if (mapped === undefined)
     return { problem: 'the source map does not fit the file: it is that of another build' };
   const built = build();
   if (isProblem(built)) return built;
-  const hits = placesOf(site, sourceOffsets(mappings, content), built);
-  if (hits.length === 0) return { problem: 'inlined by the bundler' };
+  const mappings = withOffsets(mapped, content);
+  const places = placesOf(site, mappings, built);
+  const elsewhere = mappings.find(
+    ({ at, from }) =>
+      from > site.bodyAt && from < site.end && !places.some(({ start, end }) => at >= start && at < end),
+  );
+  if (places.length === 0)
+    return elsewhere === undefined
+      ? dropped
+      : { problem: `inlined by the bundler (line ${lineAt(text, elsewhere.at)}): ${wayRound}` };
   const { parameterNames, defaulted } = inSource;
-  return hits.map((place) => ({ place, parameterNames, defaulted }));
+  const isInlined = elsewhere !== undefined && site.kind === 'function';
+  return {
+    hits: places.map(({ place }) => ({ place, parameterNames, defaulted })),
+    remark: isInlined
+      ? `also inlined by the bundler (line ${lineAt(text, elsewhere.at)}), where calls make no event: ${wayRound}`
+      : undefined,
+  };
 }
 
 function textOf(path: string): string | undefined {
@@ -122,35 +153,40 @@ interface Offsets extends Mapping {
   readonly from: number;
 }
 
-function sourceOffsets(mappings: readonly Mapping[], content: string): Offsets[] {
+function withOffsets(mappings: readonly Mapping[], content: string): Offsets[] {
   const starts = lineStarts(content);
   return mappings.map((each) => ({ ...each, from: (starts[each.line] ?? content.length) + each.column }));
 }
 
-function placesOf(
-  site: Site,
-  mappings: readonly Offsets[],
-  { program, definitions }: Built,
-): Found['place'][] {
+interface Placed {
+  readonly place: Found['place'];
+  /** The function in the text. */
+  readonly start: number;
+  readonly end: number;
+}
+
+function placesOf(site: Site, mappings: readonly Offsets[], { program, definitions }: Built): Placed[] {
   const head = mappings.filter(({ from }) => from >= site.start && from <= site.bodyAt);
   // The name first, then what stands before it (`export async function`), nearest first, then what stands behind it.
   const distance = ({ from }: Offsets) =>
     from === site.nameAt ? 0 : from < site.nameAt ? site.nameAt - from : 1_000_000 + from - site.nameAt;
   const ranks = [...new Set(head.map(distance))].sort((a, b) => a - b);
   for (const rank of ranks) {
-    const found = new Map<number, InText>();
+    const found = new Map<number, Placed>();
     for (const mapping of head.filter((each) => distance(each) === rank)) {
       const hit = definedAt(program, mapping.at);
-      if (hit !== undefined && isOf(site, hit, mappings)) found.set(hit.node.start, hit);
+      if (hit === undefined || !isOf(site, hit, mappings)) continue;
+      const place = placeOf(hit, site.path, definitions);
+      if (place !== undefined) found.set(hit.node.start, { place, start: hit.node.start, end: hit.node.end });
     }
-    const places = [...found.values()].flatMap((hit) => placeOf(hit, site.path, definitions) ?? []);
-    if (places.length > 0) return places;
+    if (found.size > 0) return [...found.values()];
   }
   return [];
 }
 
 /** Whether the function was made of this definition: what is mapped within it comes from there. */
 function isOf(site: Site, { node }: InText, mappings: readonly Offsets[]): boolean {
+  if (site.kind === 'function' && !isFunction(core(node as Expression))) return false;
   const within = mappings.filter(({ at }) => at > node.start && at < node.end);
   return within.length === 0 || within.some(({ from }) => from >= site.nameAt && from <= site.end);
 }

@@ -1,3 +1,6 @@
+import assert from 'node:assert/strict';
+import type { Outcome } from '../run-app.ts';
+
 /** Each kind of definition once, in a file that no build leaves as it is. */
 export const sources: Readonly<Record<string, string>> = {
   'package.json': '{"name":"shop","type":"module"}',
@@ -77,3 +80,13 @@ export const calls: Readonly<Record<string, readonly [count: number, names: read
 };
 
 export const targets = Object.keys(calls).map((path) => `${module}#${path}`);
+
+export function assertCaptured({ stdout, stderr, reports, calls: seen, names: found }: Outcome): void {
+  assert.ok(stdout.includes(results), `${stdout}\n${stderr}`);
+  for (const [path, [count, names]] of Object.entries(calls)) {
+    const id = `${module}#${path}`;
+    assert.equal(reports[id]?.state, 'patched', `${id}: ${reports[id]?.reason}`);
+    assert.equal(seen[id], count, `${id}: ${JSON.stringify(reports[id])}`);
+    assert.deepEqual(found[id], names, id);
+  }
+}
