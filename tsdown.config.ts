@@ -102,6 +102,7 @@ export default defineConfig([
       'rewrite-text': 'src/capture/source/rewrite-text.ts',
       'rewrite-mapped': 'src/capture/source/maps/rewrite-mapped.ts',
       'needed-packages': 'src/start/commands/needed-packages.ts',
+      'write-list': 'src/start/commands/write-list.ts',
       'insert-targets': 'src/start/commands/insert-targets.ts',
       'inspect-targets': 'src/start/commands/inspect-targets.ts',
       cli: 'src/cli/main.ts',

@@ -15,6 +15,7 @@ import { hookSource, type SourceHookEvents, type SourceHooks, whyNoModules } fro
 import { isEsModule } from './source/is-es-module.ts';
 import { entryFile, whyTooLate } from './source/late-start.ts';
 import { locate, missingFile } from './source/locate.ts';
+import { listName, readList } from './source/maps/listed-places.ts';
 import { runsBuild } from './source/maps/runs-build.ts';
 import { preloadedBy } from './source/node-hooks.ts';
 import { shownPath } from './source/own-file.ts';
@@ -221,8 +222,15 @@ function hookFiles(
     },
     unreadMap: (file, reason) =>
       logger.warn(...inLines(`the source map of ${shownPath(file, baseDir)} is not used: ${reason}`)),
+    unlisted: (file) =>
+      logger.warn(
+        ...inLines(
+          `${listName} does not fit ${shownPath(file, baseDir)}, which is read instead: run svc manifest after each build`,
+        ),
+      ),
   };
-  return hookSource(files, { files: new Map([...files, ...missing]), baseDir }, events);
+  const listed = readList(baseDir, (reason) => logger.warn(...inLines(`${listName} is not used: ${reason}`)));
+  return hookSource(files, { files: new Map([...files, ...missing]), baseDir, listed }, events);
 }
 
 function packageEvents(records: ReadonlyMap<string, TargetRecord>): PatchEvents {

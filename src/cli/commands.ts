@@ -1,7 +1,8 @@
 import { Command, type OptionValues } from 'commander';
 import { version } from '../ground/version.ts';
-import { runCheck } from './check.ts';
+import { runCheck } from './check/check.ts';
 import { runDecrypt } from './decrypt.ts';
+import { runManifest } from './manifest.ts';
 import { runDiscard, runList, runRetryFailed } from './outbox/change-rows.ts';
 import { runDebezium } from './outbox/debezium.ts';
 import { answered, runStats } from './outbox/outbox.ts';
@@ -82,6 +83,10 @@ function addCheck(svc: Command): void {
       '--online',
       'also what broker, bucket, schema registry and the database of the outbox would let the application do; writes no event',
     )
+    .option(
+      '--bundle <paths...>',
+      'whether the source maps of these built files, or folders of them, lead to the targets',
+    )
     .addHelpText(
       'after',
       `
@@ -90,6 +95,14 @@ package.json): its imports are followed, and exit 1 says that it loads a file
 which is compiled from the one that a target names.`,
     );
   does(check, (options, ...command) => runCheck(options, command));
+  const manifest = svc
+    .command('manifest')
+    .summary('lists where the targets are, so that a start parses nothing')
+    .description(
+      'Writes svc.manifest.json beside the configuration: where the targets are in the\nfiles of a build. Run it after each build, and ship it with the configuration.',
+    )
+    .argument('[paths...]', 'built files, or folders of them (dist, .next/server)');
+  does(manifest, (options, ...paths) => runManifest(options, paths));
 }
 
 function addRunning(svc: Command): void {

@@ -95,9 +95,11 @@ function hookCompile(files: TargetFiles, sought: Sought, events: RewriteText.Sou
     const kind = { goal: rest[0] === 'module' ? 'module' : 'unknown', typed: false } as const;
     const file = lookup.byPath(filename);
     if (file) sought.isLoaded(file.path);
-    const text = file
-      ? rewrite(file.path, content, kind, file.targets, events)
-      : sought.rewrite(filename, content, kind);
+    const text =
+      sought.fromList(file?.path ?? filename, content) ??
+      (file
+        ? rewrite(file.path, content, kind, file.targets, events)
+        : sought.rewrite(filename, content, kind));
     return Reflect.apply(original, this, [text, filename, ...rest]);
   };
   prototype._compile = compile;
@@ -144,14 +146,15 @@ function hookModulesHere(
 
 function hookModulesInThread(files: Files, events: SourceHookEvents): Hook {
   // Before the hooks: afterwards each of the parser's own modules would take the way through the other thread.
-  loadParser();
+  if (files.sought.listed.files.size === 0) loadParser();
   // Loaded here only: 2 ms that Nodes with synchronous hooks need not pay.
   const { MessageChannel, receiveMessageOnPort } = process.getBuiltinModule('node:worker_threads');
   const { port1, port2 } = new MessageChannel();
   const data: LoaderData = { ...files, port: port2 };
   Module.register(loaderUrl(), { data, transferList: [port2] });
   const take = ({ id, problem, built }: LoaderMessage) => {
-    if (id === undefined) events.unreadMap?.(built?.file ?? '', problem ?? '');
+    if (id === undefined && problem === undefined) events.unlisted?.(built?.file ?? '');
+    else if (id === undefined) events.unreadMap?.(built?.file ?? '', problem ?? '');
     else if (problem === undefined) events.inserted(id, built);
     else events.problem(id, problem, built);
   };

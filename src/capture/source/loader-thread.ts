@@ -16,7 +16,7 @@ export interface LoaderData {
 
 /** What comes back: the rest (parameter names too) stands in the inserted text. */
 export interface LoaderMessage {
-  /** `undefined`: a source map cannot be used, that of `built`. */
+  /** `undefined`: the source map of `built` cannot be used; without a problem, what is listed of it. */
   readonly id?: string;
   /** `undefined`: found and inserted. */
   readonly problem: string | undefined;
@@ -30,7 +30,7 @@ let soughtHere: Sought | undefined;
 
 /** Called by Node once, in the thread of the asynchronous hooks. Only for Node versions without sound synchronous hooks. */
 export async function initialize({ files, sought, port }: LoaderData): Promise<void> {
-  await importParser();
+  if (sought.listed.files.size === 0) await importParser();
   const send = (message: LoaderMessage) => port.postMessage(message);
   port.unref();
   lookup = targetFileLookup(files);
@@ -41,6 +41,7 @@ export async function initialize({ files, sought, port }: LoaderData): Promise<v
     },
     problem: (id, problem, built) => send({ id, problem, ...(built !== undefined && { built }) }),
     unreadMap: (file, problem) => send({ problem, built: { file } }),
+    unlisted: (file) => send({ problem: undefined, built: { file } }),
   };
   soughtHere = seek(sought, events, rewriteMapped);
 }

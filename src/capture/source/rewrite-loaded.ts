@@ -31,9 +31,11 @@ export function rewriteLoaded<T extends LoadResult>(
   // A text that names its own address was generated, to stand in front of the module: import-in-the-middle's proxies do.
   if (before.includes(url.replace(/[?#].*$/s, ''))) return result;
   const kind = { goal: 'module', typed: isTyped } as const;
-  const after = file
-    ? rewrite(file.path, before, kind, file.targets, events)
-    : sought.rewrite(built ?? '', before, kind);
+  const after =
+    sought.fromList(file?.path ?? built ?? '', before) ??
+    (file
+      ? rewrite(file.path, before, kind, file.targets, events)
+      : sought.rewrite(built ?? '', before, kind));
   return after === before ? result : { ...result, source: after };
 }
 

@@ -30,6 +30,8 @@ export interface SourceEvents {
   problem(id: string, reason: string, built?: BuiltFile): void;
   /** The source map of a file cannot be used. */
   unreadMap?(file: string, reason: string): void;
+  /** The list of `svc manifest` was made of another text of this file. */
+  unlisted?(file: string): void;
 }
 
 /** The text with the targets' calls inserted; the text itself when there is nothing to insert, whatever the reason. */

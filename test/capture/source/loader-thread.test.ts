@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
 import { initialize, load } from '../../../src/capture/source/loader-thread.ts';
+import { nothingListed } from '../../../src/capture/source/maps/listed-places.ts';
 import { removeApps, writeApp } from './run-app.ts';
 
 describe('capture: the loader thread', () => {
@@ -19,7 +20,7 @@ describe('capture: the loader thread', () => {
       { id: 'x#cancel', functionPath: 'cancel' },
     ];
     const files = new Map([[path, targets]]);
-    initialize({ files, sought: { files, baseDir: folder }, port: port2 });
+    initialize({ files, sought: { files, baseDir: folder, listed: nothingListed }, port: port2 });
     const loaded = async (
       format: string,
       source: string | Buffer | undefined,

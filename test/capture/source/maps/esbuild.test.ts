@@ -2,6 +2,9 @@ import assert from 'node:assert/strict';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type BuildOptions, buildSync } from 'esbuild';
+import { inspectBuilt } from '../../../../src/capture/source/maps/inspect-built.ts';
+import type { Config } from '../../../../src/config/config.ts';
+import { writeList } from '../../../../src/start/commands/write-list.ts';
 import { type Outcome, removeApps, runApp, writeApp } from '../run-app.ts';
 import { assertCaptured, module, sources, targets } from './shop-source.ts';
 
@@ -24,6 +27,18 @@ function build(options: BuildOptions, files: Record<string, string> = {}): strin
 
 const cjs = { format: 'cjs', outfile: 'dist/main.cjs' } as const;
 const main = cjs.outfile;
+
+const noParser = `const Module = require('node:module'); const resolve = Module._resolveFilename;
+Module._resolveFilename = function (name, ...rest) {
+  if (name === 'oxc-parser') throw new Error('oxc-parser is not there');
+  return resolve.call(this, name, ...rest);
+};`;
+const watchMaps = `const fs = require('node:fs'); const read = fs.readFileSync;
+fs.readFileSync = function (path, ...rest) {
+  if (/\\.map$/.test(String(path))) fs.writeSync(1, 'MAP READ ' + path + '\\n');
+  return read.call(this, path, ...rest);
+};
+require('node:module').syncBuiltinESMExports();`;
 
 /** Without any target captured: the application runs, and nothing but the line is printed. */
 function assertUntouched({ status, stdout, calls, reports }: Outcome): void {
@@ -113,6 +128,86 @@ export function used() { if (Date.now() < 0) throw new Error('before 1970'); ret
     assert.equal(status, 0);
     const note = 'inlined or dropped by the bundler: nothing of it is left there (./dist/main.cjs)';
     for (const id of [same, unused]) assert.deepEqual(reports[id]?.notes, [note]);
+  });
+
+  it('finds the same without loading anything, as svc check --bundle does', () => {
+    const folder = build(cjs);
+    const asked = [...targets, `${module}#createOrdre`].map((id) => ({
+      ...{ id, module, function: id.slice(module.length + 1) },
+    }));
+    const found = inspectBuilt([join(folder, main)], asked, folder);
+    for (const id of targets)
+      assert.deepEqual(found.get(id), { isFound: true, remark: 'in ./dist/main.cjs' });
+    const wrong = found.get(`${module}#createOrdre`);
+    assert.equal(wrong?.isFound, false);
+    assert.match(wrong?.remark ?? '', /did you mean createOrder\?.*\(\.\/dist\/main\.cjs\)/);
+  });
+
+  describe('the list of svc manifest', () => {
+    const list = (folder: string) =>
+      writeList({ baseDir: folder, targets: asked } as unknown as Config, [join(folder, main)]);
+    const asked = targets.map((id) => ({ id, module, function: id.slice(module.length + 1) }));
+
+    it('is all that a start reads: no map, no parser, no source', () => {
+      const folder = build(cjs);
+      const written = list(folder);
+      assert.deepEqual([...new Set(written.targets.flatMap(({ files }) => files))], ['./dist/main.cjs']);
+      rmSync(join(folder, 'src'), { recursive: true });
+      rmSync(join(folder, `${main}.map`));
+      writeFileSync(join(folder, 'no-parser.cjs'), noParser);
+      const before = ['--require', join(folder, 'no-parser.cjs')];
+      assertCaptured(runApp(folder, targets, { main, before, env: { CAPTURE_LOG: 'warn' } }));
+      rmSync(join(folder, 'svc.manifest.json'));
+      assert.deepEqual(runApp(folder, targets, { main, before }).calls, {});
+    });
+
+    it('is said to be of another build, and is not used, where it is one', () => {
+      const folder = build(cjs);
+      list(folder);
+      const path = join(folder, main);
+      writeFileSync(path, `/* later */${readFileSync(path, 'utf8')}`);
+      const stale = runApp(folder, targets, { main, env: { CAPTURE_LOG: 'warn' } });
+      assert.match(
+        stale.stderr,
+        /svc\.manifest\.json does not fit \.\/dist\/main\.cjs, which is read instead: run svc manifest/,
+      );
+      assert.match(stale.stdout, /RESULTS \["bellnone"/);
+      assertCaptured(runApp(build(cjs), targets, { main }));
+    });
+
+    it('is said to be damaged, and is not used, where it is', () => {
+      const folder = build(cjs);
+      writeFileSync(join(folder, 'svc.manifest.json'), '{"version":1,"fil');
+      const outcome = runApp(folder, targets, { main, env: { CAPTURE_LOG: 'warn' } });
+      assert.match(outcome.stderr, /svc\.manifest\.json is not used: no JSON/);
+      assertCaptured(outcome);
+    });
+  });
+
+  it('reads no map where the files that targets name are loaded themselves', () => {
+    const folder = build(
+      {
+        ...cjs,
+        bundle: false,
+        outdir: 'dist',
+        outfile: undefined,
+        entryPoints: ['src/*.ts'],
+      } as unknown as BuildOptions,
+      {
+        'dist/package.json': '{"type":"commonjs"}',
+        'watch.cjs': watchMaps,
+      },
+    );
+    const before = ['--require', join(folder, 'watch.cjs')];
+    const own = ['./dist/orders.js#createOrder', './dist/stamp.js#stamp'];
+    const direct = runApp(folder, own, { main: 'dist/main.js', before });
+    assert.deepEqual(
+      own.map((id) => direct.reports[id]?.state),
+      ['patched', 'patched'],
+    );
+    assert.doesNotMatch(direct.stdout, /MAP READ/);
+    const mapped = runApp(folder, targets, { main: 'dist/main.js', before });
+    assert.match(mapped.stdout, /MAP READ .*orders\.js\.map/);
   });
 
   it('names what the source does not have', () => {

@@ -1,21 +1,29 @@
-import { formatReport } from '../capture/report.ts';
-import { type DeclaredFunction, type DeclaredRule, findDeclared } from '../capture/source/find/declared.ts';
-import { formatProblem, type Problem } from '../config/check/problem.ts';
-import { loadConfig } from '../config/read/load.ts';
-import { piiStrategies } from '../ground/pii-rule.ts';
-import { unsupportedNode } from '../ground/version.ts';
-import { printableJson } from '../observe/printable.ts';
-import { inspectDrivers } from '../start/commands/inspect-drivers.ts';
-import { inspectTargets } from '../start/commands/inspect-targets.ts';
+// check/: what can be known before the application starts.
+
+import { formatReport } from '../../capture/report.ts';
+import {
+  type DeclaredFunction,
+  type DeclaredRule,
+  findDeclared,
+} from '../../capture/source/find/declared.ts';
+import { formatProblem, type Problem } from '../../config/check/problem.ts';
+import { loadConfig } from '../../config/read/load.ts';
+import { piiStrategies } from '../../ground/pii-rule.ts';
+import { unsupportedNode } from '../../ground/version.ts';
+import { printableJson } from '../../observe/printable.ts';
+import { inspectDrivers } from '../../start/commands/inspect-drivers.ts';
+import { inspectTargets } from '../../start/commands/inspect-targets.ts';
+import { sayUnguarded } from '../outbox/tables.ts';
+import { settingsInCode } from '../wrong-use.ts';
 import { checkOnline, formatOnline } from './check-online.ts';
-import { checkStart, formatStart, isStartWell } from './check-start.ts';
-import { sayUnguarded } from './outbox/tables.ts';
-import { settingsInCode } from './wrong-use.ts';
+import { checkBundle, checkStart, formatStart, isStartWell } from './check-start.ts';
 
 export interface CheckOptions {
   readonly config?: string;
   readonly json?: true;
   readonly online?: true;
+  /** Built files, and folders of them. */
+  readonly bundle?: readonly string[];
 }
 
 /** `svc check`: the patch report, without starting the application; with `--online` what the services that it uses would let it do. */
@@ -32,7 +40,8 @@ export async function runCheck(options: CheckOptions, command: readonly string[]
     return 1;
   }
   const reports = inspectTargets(config);
-  const start = checkStart(config, command);
+  const bundle = checkBundle(config, options.bundle ?? []);
+  const start = bundle === undefined || command.length > 0 ? checkStart(config, command) : undefined;
   const { functions: declared, rules } = findDeclared(config.baseDir);
   const problems = [...problemsOfNode(), ...ofConfig, ...problemsOfRules(rules, options.config, ofConfig)];
   const refused = targetProblems.map(({ id, problems: why }) => ({
@@ -44,7 +53,8 @@ export async function runCheck(options: CheckOptions, command: readonly string[]
     reports.some((report) => report.state === 'failed') ||
     refused.length > 0 ||
     problems.length > 0 ||
-    !isStartWell(start);
+    !isStartWell(start) ||
+    !isStartWell(bundle);
 
   const online = options.online ? () => checkOnline(config, ofConfig) : undefined;
   if (options.json) {
@@ -56,6 +66,7 @@ export async function runCheck(options: CheckOptions, command: readonly string[]
       targets: [...reports, ...refused.map(({ id, reason }) => ({ id, state: 'failed', reason }))],
       declared,
       ...(start !== undefined && { start }),
+      ...(bundle !== undefined && { bundle }),
       problems: problems.map(formatProblem),
       warnings: remarks,
       ...(answer !== undefined && { online: answer }),
@@ -69,6 +80,7 @@ export async function runCheck(options: CheckOptions, command: readonly string[]
   for (const { id, reason } of refused) process.stdout.write(`error: target ${id}: ${reason}\n`);
   process.stdout.write(`${formatReport(reports)}\n${formatDeclared(declared)}`);
   if (start !== undefined) process.stdout.write(formatStart(start));
+  if (bundle !== undefined) process.stdout.write(formatStart(bundle, 'bundle'));
   const answer = await online?.();
   if (answer !== undefined) process.stdout.write(formatOnline(answer));
   if (answer?.outbox !== undefined) sayUnguarded(answer.outbox.table, answer.outbox.guard);

@@ -1,13 +1,13 @@
-import { formatProblem, type Problem } from '../config/check/problem.ts';
-import type { Config } from '../config/config.ts';
-import { consoleLogger } from '../observe/logger.ts';
-import { printable } from '../observe/printable.ts';
-import { type BucketReport, inspectBackup } from '../start/commands/inspect-backup.ts';
-import { type BrokerReport, inspectBroker } from '../start/commands/inspect-broker.ts';
-import { inspectOutbox, type TablesReport } from '../start/commands/inspect-outbox.ts';
-import { inspectSchemas, type SchemasReport } from '../start/commands/inspect-schemas.ts';
-import { formatTables } from './outbox/tables.ts';
-import { isInTheWay } from './recovery-config.ts';
+import { formatProblem, type Problem } from '../../config/check/problem.ts';
+import type { Config } from '../../config/config.ts';
+import { consoleLogger } from '../../observe/logger.ts';
+import { printable } from '../../observe/printable.ts';
+import { type BucketReport, inspectBackup } from '../../start/commands/inspect-backup.ts';
+import { type BrokerReport, inspectBroker } from '../../start/commands/inspect-broker.ts';
+import { inspectOutbox, type TablesReport } from '../../start/commands/inspect-outbox.ts';
+import { inspectSchemas, type SchemasReport } from '../../start/commands/inspect-schemas.ts';
+import { formatTables } from '../outbox/tables.ts';
+import { isInTheWay } from '../recovery-config.ts';
 
 /** As `svc check --online --json` shows it. */
 export interface OnlineCheck {
