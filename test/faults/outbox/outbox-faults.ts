@@ -146,7 +146,7 @@ export const outboxFaults: readonly OutboxFault[] = [
   {
     on: 'outbox',
     name: 'outbox-soak',
-    title: 'no fault: load for as long as --outage says, and the memory of both applications',
+    title: 'no fault, load for',
     onlyWhenNamed: true,
     async run({ apps, outageMs, pending, complain, say }) {
       const megabytes = (): number[] => apps.map(({ pid }) => Math.round(residentBytes(pid) / 1e6));

@@ -19,7 +19,9 @@ describe('tables of the outbox faults', () => {
       assert.deepEqual([problems, failed, delivered], [[], 0, committed]);
     const expected = outboxDatabases.flatMap(({ name }) =>
       outboxFaults
-        .filter(({ databases, onlyWhenNamed }) => !onlyWhenNamed && databases?.includes(name) !== false)
+        .filter(({ databases, onlyWhenNamed }) =>
+          onlyWhenNamed ? name === 'postgres' : databases?.includes(name) !== false,
+        )
         .map((fault) => `${name} ${fault.name}`),
     );
     const found = new Set(accounts.map(({ database, fault }) => `${database} ${fault}`));

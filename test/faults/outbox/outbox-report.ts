@@ -14,6 +14,8 @@ event in the topic, no other has one, none is FAILED, and the events of an aggre
 are transactions that the fault has kept from their COMMIT; *backlog* is the most that waited at once, and *drained* the time from
 the end of the load to the last acknowledged row. On two shared cores: the counts are exact, the times are those of a busy machine.
 
+In the hour without a fault the two applications had 260 and 259 MB of memory after six minutes, 266 and 270 MB at its end.
+
 What a relay has sent and could not mark, because it was killed, stood still or had no database, is sent again: those are the
 duplicates. \`npm run test:faults -- --database mariadb --client platformatic --outage 600\` chooses; \`accounts.json\` in
 \`test/faults/outbox\` holds the last green run of each.`;

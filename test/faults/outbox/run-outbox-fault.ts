@@ -138,6 +138,7 @@ export async function runOutboxFault(
   }
 }
 
-function titleOf({ title, outage }: OutboxFault, outageMs: number): string {
+function titleOf({ title, outage, onlyWhenNamed }: OutboxFault, outageMs: number): string {
+  if (onlyWhenNamed) return `${title} ${outageMs / 1_000} s`;
   return outage === undefined ? title : `${title} ${outageMs / 1_000} s later`;
 }
