@@ -70,7 +70,11 @@ export function findMapped(
   };
   const insertions: Insertion[] = [];
   for (const [path, targets] of sought) {
-    const sources = sourcesAt(map, path, roots, text);
+    const sources = sourcesAt(map, path, roots, text).map(({ content, mappings }) => {
+      // Decoded once, for all targets of the source.
+      let decoded: Mapping[] | undefined;
+      return { content, mappings: () => (decoded ??= mappings()) };
+    });
     if (sources.length === 0) continue;
     for (const target of targets) {
       const answers = sources.map((source) => lookUp(source, path, target, text, build));
