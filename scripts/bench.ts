@@ -3,7 +3,17 @@ import { join, resolve } from 'node:path';
 
 // `npm run bench -- <name> [--json] [options]`: one measurement, run by itself. Timings never gate a test.
 const folder = resolve(import.meta.dirname, '../test/bench');
-const names = ['capture', 'startup', 'throughput', 'protect', 'outage', 'http', 'outbox', 'serde'] as const;
+const names = [
+  'capture',
+  'startup',
+  'throughput',
+  'protect',
+  'outage',
+  'http',
+  'outbox',
+  'serde',
+  'management',
+] as const;
 
 /** One line of the result: `against` and `ratio` where a case is compared with another of the same run. */
 export interface Figure {

@@ -6,6 +6,7 @@ import { calls, databaseOf, type Kind, stopDatabases, transactions } from '../te
 import { packageNames, runPackage } from '../test/hosts/run-packages.ts';
 import { runBothWays } from '../test/hosts/run-programs.ts';
 import { installPacked } from '../test/support/packed.ts';
+import { build } from './build.ts';
 import { Unavailable } from './services/unavailable.ts';
 import { addCounts, addFailure, closingLine } from './test-results.ts';
 
@@ -18,6 +19,7 @@ both drivers). Then one program for each of some packages, with every function o
   --seed <n>     makes the programs of that seed again; default: others each time
   --count <n>    generated programs; default 300
   --only <id>    one program: p12, t7, or the name of a package
+  --after-test   \`npm test\` has just run: what it built is taken
 `;
 
 /** Programs in one process. */
@@ -31,6 +33,7 @@ const { values } = parseArgs({
     seed: { type: 'string' },
     count: { type: 'string', default: '300' },
     only: { type: 'string' },
+    'after-test': { type: 'boolean', default: false },
     help: { type: 'boolean' },
   },
 });
@@ -141,6 +144,7 @@ function counted(title: string, number: number, work: () => Promise<Outcome>): J
 
 async function main(): Promise<void> {
   if (values.help) return void process.stdout.write(HELP);
+  if (!values['after-test']) build();
   const application = installPacked('hosts', {
     '@opentelemetry/api': '1.10.0',
     '@opentelemetry/context-async-hooks': '3.1.1',

@@ -1,8 +1,10 @@
-import { spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { pack } from '../test/support/packed.ts';
+import { build } from './build.ts';
+import { type Combination, NEWEST_NODES, suitesOf } from './matrix-suites.ts';
 import { ensureRuntime } from './runtimes.ts';
 import { type Task, together } from './tasks.ts';
 import {
@@ -16,13 +18,9 @@ import {
 } from './test-results.ts';
 
 const NODES = ['22.15.0', '22', '24.0.0', '24', '26'];
-/** The older line where it is most likely met: on the newest Node of each line. */
-const SECOND_LINE_NODES = ['22', '24', '26'];
-/** What meets OpenTelemetry; forms, toolchains and databases have been through it with the newer line. */
-const SECOND_LINE_SUITES = ['install', 'metrics', 'preload', 'telemetry'];
 const RUN_TIMEOUT_MS = 20 * 60_000;
-/** Most of these tests wait for one process. Each run has servers and folders of its own. */
-const AT_ONCE = 2;
+/** Most of these tests wait for one process, so that two cores have work for three. Each run has servers and folders of its own. */
+const AT_ONCE = 3;
 
 const HELP = `Usage: npm run test:matrix -- [options] [mocha arguments]
 
@@ -31,29 +29,27 @@ Runtimes are fetched on demand (about 100 MB each, once, into .cache/runtimes), 
 
   --node <versions>   e.g. 22.15.0,26   default: ${NODES.join(',')}
   --otel <lines>      3 = api 1.10, SDK 3.x; 2 = api 1.9, SDK 2.x
-                      default: 3 everywhere, 2 on ${SECOND_LINE_NODES.join(', ')} as well, there only
-                      ${SECOND_LINE_SUITES.join(', ')}
+                      default: 3 everywhere, 2 on ${NEWEST_NODES.join(', ')} as well
+  --after-test        \`npm test\` has just run: what it built is taken, and what it ran on the same Node left out
   --help
+
+Which suites run where, and why: scripts/matrix-suites.ts.
 
 Mocha arguments narrow it down: npm run test:matrix -- --node 26 -- test/e2e/forms/forms.test.ts -g esm-factory
 `;
 
 const root = resolve(import.meta.dirname, '..');
 
-interface Combination {
-  readonly node: string;
-  readonly otel: string;
-}
-
-/** Neighbours run side by side: where they are of different lines, they install different things. */
+/** The longest first, so that no run is left alone at the end: the newest Node has databases and launchers of its own. */
 function combinationsOf(nodes: readonly string[], otel: readonly string[] | undefined): Combination[] {
   const linesOf = (node: string): readonly string[] =>
-    otel ?? (SECOND_LINE_NODES.includes(node) ? ['3', '2'] : ['3']);
+    otel ?? (NEWEST_NODES.includes(node) ? ['3', '2'] : ['3']);
   const ofLine = (line: string): Combination[] =>
-    nodes.filter((node) => linesOf(node).includes(line)).map((node) => ({ node, otel: line }));
-  const [newer, older] = [ofLine('3'), ofLine('2')];
-  const places = Array.from({ length: Math.max(newer.length, older.length) }, (_, place) => place);
-  return places.flatMap((place) => [newer[place], older[place]].filter((each) => each !== undefined));
+    nodes
+      .filter((node) => linesOf(node).includes(line))
+      .map((node) => ({ node, otel: line }))
+      .reverse();
+  return [...ofLine('3'), ...ofLine('2')];
 }
 
 /** One mocha run. */
@@ -90,18 +86,23 @@ function countsOf(title: string, ok: boolean): Counts {
 async function main(): Promise<void> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { node: { type: 'string' }, otel: { type: 'string' }, help: { type: 'boolean' } },
+    options: {
+      node: { type: 'string' },
+      otel: { type: 'string' },
+      'after-test': { type: 'boolean', default: false },
+      help: { type: 'boolean' },
+    },
   });
   if (values.help) return void process.stdout.write(HELP);
   const nodes = values.node?.split(',') ?? NODES;
-  for (const node of nodes) await ensureRuntime(node, (line) => process.stdout.write(`${line}\n`));
-  if (process.env.SVC_TARBALL === undefined) build();
+  const log = (line: string): void => void process.stdout.write(`${line}\n`);
+  const runtimes = await Promise.all(nodes.map((node) => ensureRuntime(node, log)));
+  if (!values['after-test']) build();
   const tarball = pack();
   const tasks = combinationsOf(nodes, values.otel?.split(',')).map((each) => {
-    const isChoice = values.otel === undefined && each.otel === '2';
-    const folders = isChoice ? SECOND_LINE_SUITES : ['**'];
-    const suites = folders.map((folder) => `test/e2e/${folder}/**/*.test.ts`);
-    return taskOf(each, tarball, positionals.length > 0 ? positionals : suites);
+    const runtime = runtimes[nodes.indexOf(each.node)] as string;
+    const isTested = values['after-test'] && versionOf(runtime) === process.version;
+    return taskOf(each, tarball, positionals.length > 0 ? positionals : suitesOf(each, isTested));
   });
   if (tasks.length === 0) throw new Error('nothing to run: --otel takes 2 and 3');
   for (const { title } of tasks) rmSync(countsFileOf(title), { force: true });
@@ -120,14 +121,8 @@ async function main(): Promise<void> {
   process.exitCode = total.failed === 0 ? 0 : 1;
 }
 
-function build(): void {
-  const { status } = spawnSync('npm', ['run', '--silent', 'build'], {
-    cwd: root,
-    stdio: 'inherit',
-    timeout: RUN_TIMEOUT_MS,
-  });
-  if (status !== 0) throw new Error('the build failed');
-}
+const versionOf = (runtime: string): string =>
+  execFileSync(runtime, ['--version'], { encoding: 'utf8', timeout: 20_000 }).trim();
 
 main().catch((error: unknown) => {
   const message = error instanceof Error ? error.message : String(error);

@@ -1,5 +1,5 @@
 import { delimiter, join, resolve } from 'node:path';
-import { type Task, together } from './tasks.ts';
+import { type Task, type TaskResult, together } from './tasks.ts';
 import {
   addCounts,
   addFailure,
@@ -18,6 +18,7 @@ import {
 // `npm test -- <mocha arguments>` runs only mocha, with these arguments, over the package as it was built last.
 const root = resolve(import.meta.dirname, '..');
 const only = process.argv.slice(2);
+const AT_ONCE = 3;
 const env = {
   ...process.env,
   PATH: `${join(root, 'node_modules', '.bin')}${delimiter}${process.env.PATH}`,
@@ -41,7 +42,10 @@ const packageChecks = [
   task('types of the package', 'attw', '--pack', '.', '--profile', 'strict', '--quiet'),
 ].map((check) => ({ ...check, env: { ...env, npm_config_ignore_scripts: 'true' } }));
 
-/** Runs of mocha side by side, as most tests wait for servers and processes; each run has servers of its own. */
+/**
+ * Three runs of mocha side by side, as most tests wait for servers and processes; each run has servers of its own. There are
+ * more parts than three, so that none is left alone for long at the end; what takes longest comes first.
+ */
 function suites(): Task[] {
   if (only.length > 0) return [suite('suite', ...only)];
   // What does little but wait for leases to end, and for brokers that hang.
@@ -52,12 +56,23 @@ function suites(): Task[] {
       .concat('integration/other-drivers')
       .map((file) => `test/${file}.test.ts`),
   );
-  // About half of the rest; files of a new folder go to the other half.
-  const half = filesOf('adapters/kafka', 'cli', 'e2e', 'support');
+  const folders = {
+    'end to end, in an application': ['e2e/preload', 'e2e/telemetry'],
+    integration: ['integration'],
+    'end to end, the others': ['e2e'],
+    'adapters and the command line': ['adapters', 'cli', 'contract', 'ops'],
+  };
+  const parts: Task[] = [];
+  let taken = [...waiting];
+  for (const [title, each] of Object.entries(folders)) {
+    parts.push(suite(title, ...filesOf(...each), ...without(taken)));
+    taken = [...taken, ...filesOf(...each)];
+  }
   return [
-    suite('suite, first half', ...half, ...without(waiting)),
-    suite('suite, second half', 'test/**/*.test.ts', ...without([...half, ...waiting])),
-    suite('suite, what waits', ...waiting),
+    ...parts.slice(0, 2),
+    suite('what waits', ...waiting),
+    ...parts.slice(2),
+    suite('the others', 'test/**/*.test.ts', ...without(taken)),
   ];
 }
 
@@ -71,18 +86,20 @@ function suite(title: string, ...args: string[]): Task {
 
 startResults();
 async function runChecks(some: readonly Task[]): Promise<void> {
-  for (const [index, { ok }] of (await together(some)).entries()) {
+  count(some, await together(some));
+}
+function count(some: readonly Task[], results: readonly TaskResult[]): void {
+  for (const [index, { ok }] of results.entries()) {
     addCounts({ passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: 0 });
     if (!ok) addFailure({ title: (some[index] as Task).title });
   }
 }
 
-if (only.length === 0) {
-  await runChecks(checks);
-  await runChecks(packageChecks);
-}
+if (only.length === 0) await runChecks(checks);
 const parts = suites();
-const results = await together(parts, { live: true });
+const others = only.length === 0 ? packageChecks : [];
+const results = await together([...parts, ...others], { live: true, atOnce: AT_ONCE });
+count(others, results.splice(parts.length));
 for (const [index, { ok }] of results.entries()) {
   const { title } = parts[index] as Task;
   const counts = totalCounts(countsFileOf(title));

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
 import { createMemoryBroker } from '../src/adapters/memory/memory-broker.ts';
 import { type RunningService, runningService } from '../src/publish/api/running-service.ts';
 import {
@@ -16,6 +15,7 @@ import {
   waitFor,
   waitForStored,
 } from '../src/testing.ts';
+import { clockOfEach } from './support/fake-time.ts';
 
 let nextId = 1;
 const publish = (eventType: string, payload: unknown, topic = 'orders') => {
@@ -157,11 +157,7 @@ describe('svc/testing', () => {
   });
 
   describe('waitFor', () => {
-    let clock: sinon.SinonFakeTimers;
-    beforeEach(() => {
-      clock = sinon.useFakeTimers();
-    });
-    afterEach(() => clock.restore());
+    const clock = clockOfEach();
 
     it('resolves with what is there already', async () => {
       await publish('A', { n: 1 });

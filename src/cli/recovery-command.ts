@@ -3,11 +3,11 @@ import { SvcError } from '../ground/errors.ts';
 import { consoleLogger } from '../observe/logger.ts';
 import { printable, printableJson } from '../observe/printable.ts';
 import { type RecoveryPlace, runRecovery } from '../start/commands/recovery.ts';
+import { createTopicRefusal } from '../start/commands/written-topics.ts';
 import { createListing } from './listing.ts';
 import { recoveryConfig } from './recovery-config.ts';
 import { acceptOf, type RecoveryOptions } from './recovery-options.ts';
 import { createProgressBar, onRequest, summaryLines, summaryOf } from './recovery-output.ts';
-import { createTopicRefusal } from './written-topics.ts';
 import { WrongUse } from './wrong-use.ts';
 
 export type Action = 'list' | 'send';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { parsePast } from '../ground/instant.ts';
-import type { StoredEvent } from '../start/commands/recovery.ts';
+import { acceptedBy, type StoredEvent } from '../start/commands/recovery.ts';
 import { WrongUse } from './wrong-use.ts';
 
 /** What `svc dlq` and `svc backup` are given. */
@@ -40,19 +40,11 @@ export function withRecoveryOptions(command: Command): Command {
 export const sinceText = 'only events stored from then on: 2026-03-04T10:00:00Z, or 90m for that long ago';
 
 /** @throws WrongUse */
-export function acceptOf({
-  type,
-  topic: topics,
-  since,
-  until,
-}: RecoveryOptions): (event: StoredEvent) => boolean {
+export function acceptOf(options: RecoveryOptions): (event: StoredEvent) => boolean {
+  const { since, until } = options;
   if (since !== undefined && until !== undefined && since >= until)
     throw new WrongUse('--since is not before --until');
-  return ({ eventType, topic, storedAt }) =>
-    (type === undefined || type.includes(eventType)) &&
-    (topics === undefined || (topic !== undefined && topics.includes(topic))) &&
-    (since === undefined || storedAt >= since) &&
-    (until === undefined || storedAt < until);
+  return acceptedBy({ types: options.type, topics: options.topic, since, until });
 }
 
 /** Of an option that may be given several times. */

@@ -14,6 +14,11 @@ export const systemClock: Clock = {
   monotonic: () => performance.now(),
 };
 
+/** 1, 2, 4 … times `firstMs`, `longestMs` at most; `failures`: in a row, from 1. `factor`: in place of 2. */
+export function backoffMs(failures: number, firstMs: number, longestMs: number, factor = 2): number {
+  return Math.min(firstMs * factor ** (failures - 1), longestMs);
+}
+
 /**
  * Waits for `work`, `deadlineMs` at most; `false`: the deadline came first. The timer keeps the process alive: that is what
  * it is for at the end of one.
@@ -30,6 +35,15 @@ export interface TimeLimit<Late> {
   readonly keepsAlive: boolean;
   /** Returns what stands in for a result that has not come by then, or throws what is to be thrown. */
   readonly late: () => Late;
+}
+
+/** Whether a question is answered in that time: one that is rejected is not. The wait holds no process. */
+export function isAnswered(question: Promise<unknown>, limitMs: number): Promise<boolean> {
+  const answer = question.then(
+    () => true,
+    () => false,
+  );
+  return inTime(answer, { limitMs, keepsAlive: false, late: () => false });
 }
 
 /** Waits for `work` up to a limit. What becomes of the work after that is nobody's concern, its failure included. */

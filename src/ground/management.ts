@@ -8,7 +8,13 @@ export const endpointIds = ['health', 'info', 'metrics', 'prometheus', 'svc-metr
 export type EndpointId = (typeof endpointIds)[number];
 
 /** What a request may do to a process; `management.actions.exclude` switches single ones off. */
-export const actionIds = ['circuit-breaker-reset', 'keys-invalidate', 'outbox-replay'] as const;
+export const actionIds = [
+  'backup-drain',
+  'circuit-breaker-reset',
+  'dlq-recover',
+  'keys-invalidate',
+  'outbox-replay',
+] as const;
 export type ActionId = (typeof actionIds)[number];
 
 /** Who sees the details of the health endpoint. `when-authorized`: requests with the token; the rest see the bare status. */

@@ -95,13 +95,74 @@ export interface OutboxReplayRequest {
   /** Only events of this type, or for this topic. */
   readonly type?: string;
   readonly topic?: string;
+  /** Only counts the rows. */
+  readonly dryRun?: boolean;
 }
 
 /** What is asked of the database rejects with an `SvcError` whose message is one line for an operator. */
 export interface OutboxControls {
   statistics(): Promise<OutboxStatistics>;
-  /** One at a time: another one is refused with SVC_OUTBOX_REPLAY_BUSY. */
+  /** One at a time, and one dry run beside it: another one is refused with SVC_OUTBOX_REPLAY_BUSY. */
   replay(request: OutboxReplayRequest, by: string): Promise<OutboxReplay>;
+}
+
+/** What `POST /actuator/svc/dlq/recover` and `/backup/drain` are asked for. Times are milliseconds since the epoch. */
+export interface RecoveryAsk {
+  /** Of the backup. Default: the files of this machine where there are some, else the bucket. */
+  readonly from?: 'local' | 's3' | undefined;
+  readonly types?: readonly string[] | undefined;
+  /** Only events that are meant for these; they may be topics that the configuration does not have. */
+  readonly topics?: readonly string[] | undefined;
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
+  /** For events whose own topic is not known. */
+  readonly to?: string | undefined;
+  /** Events a second. Default: as fast as the brokers take them. */
+  readonly rate?: number | undefined;
+  /** Events at most. Default: all. */
+  readonly limit?: number | undefined;
+  /** Looks, and sends nothing. */
+  readonly dryRun: boolean;
+}
+
+/**
+ * `DONE`: all was looked at; what could not be sent is in `failed`. `LIMIT`: so many as were asked for. `STOPPED`: the process ended,
+ * or the broker is away. `FAILED`: it could not be read. The same request goes on where a run has ended.
+ */
+export const runStates = ['RUNNING', 'DONE', 'LIMIT', 'STOPPED', 'FAILED'] as const;
+
+/** A recovery that runs in this process, or has ended. Nothing of what an event holds. */
+export interface RecoveryRun {
+  readonly id: string;
+  readonly state: (typeof runStates)[number];
+  readonly dryRun: boolean;
+  /** ISO 8601. */
+  readonly startedAt: string;
+  readonly endedAt: string | null;
+  /** Events that lie there, filters aside; `null`: not known. */
+  readonly total: number | null;
+  /** Of those that were looked at: accepted by the filters, and left out by them. */
+  readonly matched: number;
+  readonly skipped: number;
+  readonly sent: number;
+  /** Accepted and not sent: they stay where they are. */
+  readonly failed: number;
+  /** What lies there and is no event, or is being written. */
+  readonly unreadable: number;
+  /** Why events are not sent, each reason once. */
+  readonly problems: readonly { readonly reason: string; readonly events: number }[];
+  /** One line, of a run that is STOPPED or FAILED. */
+  readonly error: string | null;
+}
+
+/** The recoveries of one kind. One run at a time, and one dry run beside it. */
+export interface RecoveryControls {
+  /** It goes on whether anybody waits for it or not. `undefined`: one is running. */
+  start(ask: RecoveryAsk, by: string): RecoveryRun | undefined;
+  /** The latest of each; `null`: there was none. */
+  latest(): { readonly run: RecoveryRun | null; readonly dryRun: RecoveryRun | null };
+  /** Why there is none at all, one line. */
+  missing(ask: Pick<RecoveryAsk, 'from'>): string | undefined;
 }
 
 /** What `GET /actuator/svc/dlq` shows: nothing of what an event holds. */
@@ -155,6 +216,8 @@ export interface Controls {
   resetBreakers(by: string): BreakerResets;
   /** Forgets cached encryption keys and asks for new ones; resolves when they are there, or after five seconds. */
   invalidateKeys(by: string): Promise<{ readonly keys: readonly KeyHealth[] }>;
+  readonly deadLetterRecovery: RecoveryControls;
+  readonly backupDrain: RecoveryControls;
   /** Where there is an outbox. */
   readonly outbox?: OutboxControls | undefined;
 }

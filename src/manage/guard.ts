@@ -63,11 +63,16 @@ export function mayNotAct({ read, act }: Rights): Reply {
     : unauthorized(act);
 }
 
-/** Of a request that may act, for the log: where it comes from, with which token, and whom it names itself (`From`). */
-export function whoAsks({ socket, headers }: IncomingMessage, { actionToken }: GuardPolicy): string {
-  const token = actionToken === undefined ? 'management.server.token' : 'management.server.action-token';
+/** For the log: where a request comes from, with which token, and whom it names itself (`From`). */
+export function whoAsks(
+  { socket, headers }: IncomingMessage,
+  { actionToken }: GuardPolicy,
+  { act, read }: Rights,
+): string {
+  const reading = read === 'valid' ? 'with management.server.token' : 'without a token that is right';
+  const acting = actionToken === undefined ? reading : 'with management.server.action-token';
   const from = typeof headers.from === 'string' ? `, From: ${printable(headers.from.slice(0, 100))}` : '';
-  return `${socket.remoteAddress ?? 'a client that has left'} with ${token}${from}`;
+  return `${socket.remoteAddress ?? 'a client that has left'} ${act === 'valid' ? acting : reading}${from}`;
 }
 
 export function unauthorized(credentials: Credentials): Reply {

@@ -1,5 +1,8 @@
 import { STATUS_CODES } from 'node:http';
 
+/** Media type of the specification, answered when the request accepts it by name. */
+export const versionedJsonType = 'application/vnd.svc.actuator.v3+json';
+
 /** An answer before it is written. */
 export interface Reply {
   readonly status: number;

@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from '../observe/logger.ts';
+import type { QuietLog } from '../observe/quiet-log.ts';
+import type { ActionLimits } from './actions/action.ts';
 import type { Controls } from './controls.ts';
 import {
   checkRequest,
@@ -11,11 +13,9 @@ import {
   whoAsks,
 } from './guard.ts';
 import { hasBody, readJsonBody } from './json-body.ts';
-import { problem, type Reply } from './reply.ts';
-import type { Route, ShowDetails } from './routes.ts';
-
-/** Media type of the specification, answered when the request accepts it by name. */
-export const versionedJsonType = 'application/vnd.svc.actuator.v3+json';
+import { problem, type Reply, versionedJsonType } from './reply.ts';
+import type { Route } from './route.ts';
+import type { ShowDetails } from './routes.ts';
 
 export interface RespondOptions {
   readonly routes: readonly Route[];
@@ -26,6 +26,9 @@ export interface RespondOptions {
   readonly readinessNeedsBroker: boolean;
   readonly controls: Controls;
   readonly logger: Logger;
+  readonly limits: ActionLimits;
+  /** An action that was asked for, and is not done. */
+  readonly sayRefused: QuietLog;
 }
 
 /**
@@ -56,9 +59,8 @@ async function answer(
   options: RespondOptions,
   askForBody: () => void,
 ): Promise<Reply> {
-  const { policy, routes, controls, showDetails } = options;
-  const url = request.url as string;
-  const path = url.split('?', 1)[0] as string;
+  const { policy, routes } = options;
+  const path = pathOf(request);
   const candidates = routes.filter((route) => route.path === path);
   const { read: credentials } = rights;
   const open = credentials === 'missing' && candidates.some((route) => route.open);
@@ -70,18 +72,40 @@ async function answer(
   );
   if (route === undefined)
     return problem(405, 'This endpoint does not take this method.', { allow: allowed(candidates) });
-  if (route.method !== 'GET' && rights.act !== 'valid') return mayNotAct(rights);
+  const reply = await handled(request, route, rights, options, askForBody);
+  if (route.action !== undefined && reply.status >= 400) {
+    const { detail } = JSON.parse(reply.body) as { readonly detail: string };
+    const by = whoAsks(request, policy, rights);
+    options.sayRefused(
+      `${route.action} ${reply.status}`,
+      `management: ${route.action}, asked for by ${by}, is refused: ${reply.status}, ${detail}`,
+    );
+  }
+  return reply;
+}
+
+async function handled(
+  request: IncomingMessage,
+  route: Route,
+  rights: Rights,
+  options: RespondOptions,
+  askForBody: () => void,
+): Promise<Reply> {
+  const { policy, routes, controls, showDetails, limits } = options;
+  const isAction = route.method !== 'GET';
+  const mayNot = isAction && rights.act !== 'valid' ? mayNotAct(rights) : undefined;
+  if (mayNot !== undefined && (route.hasDryRun !== true || rights.read === 'wrong')) return mayNot;
   if (route.action !== undefined && options.excludedActions.includes(route.action))
     return problem(403, `${route.action} is switched off by management.actions.exclude.`);
 
-  const trusted = credentials === 'valid' || (policy.loopback && showDetails === 'always');
+  const path = pathOf(request);
+  const trusted = rights.read === 'valid' || (policy.loopback && showDetails === 'always');
   try {
     return await route.handle({
-      controls,
-      routes,
-      query: new URLSearchParams(url.slice(path.length)),
+      ...{ controls, routes, limits, mayNotAct: mayNot },
+      query: new URLSearchParams((request.url as string).slice(path.length)),
       hasBody: hasBody(request),
-      by: whoAsks(request, policy),
+      by: whoAsks(request, policy, rights),
       readBody: () => readJsonBody(request, askForBody),
       readinessNeedsBroker: options.readinessNeedsBroker,
       showDetails: showDetails !== 'never' && trusted,
@@ -91,6 +115,10 @@ async function answer(
     options.logger.error('a management endpoint failed', { path, error: (error as Error)?.message });
     return problem(500, 'The endpoint failed; the log of the application says why.');
   }
+}
+
+function pathOf({ url }: IncomingMessage): string {
+  return (url as string).split('?', 1)[0] as string;
 }
 
 function allowed(routes: readonly Route[]): string {

@@ -1,52 +1,44 @@
-import type { ActionId, EndpointId } from '../ground/management.ts';
-import { invalidateKeys, resetBreakers } from './actions.ts';
-import type { Controls, Health } from './controls.ts';
-import type { JsonBody } from './json-body.ts';
+import { outboxStatistics, replayOutbox } from './actions/outbox-endpoint.ts';
+import { progressOf, recoverFrom } from './actions/recovery-endpoint.ts';
+import { invalidateKeys, resetBreakers } from './actions/simple-actions.ts';
+import type { Health } from './controls.ts';
 import { metricsEndpoint } from './metrics-endpoint.ts';
-import { outboxStatistics, replayOutbox } from './outbox-endpoint.ts';
 import { json, type Reply } from './reply.ts';
+import type { Route, RouteContext } from './route.ts';
 
 export type { ShowDetails } from '../ground/management.ts';
-
-export interface RouteContext {
-  readonly controls: Controls;
-  readonly routes: readonly Route[];
-  /** Whether health details may be shown to this request. */
-  readonly showDetails: boolean;
-  readonly readinessNeedsBroker: boolean;
-  /** `application/json`, or the versioned media type when the request asks for it. */
-  readonly jsonType: string;
-  /** Of the request target, `?` and all that follows. */
-  readonly query: URLSearchParams;
-  readonly hasBody: boolean;
-  /** Who asks, for the log line of what acts. */
-  readonly by: string;
-  /** Of a POST. */
-  readonly readBody: () => Promise<JsonBody>;
-}
-
-export interface Route {
-  readonly path: string;
-  /** Exposed when one of these ids is; without ids it always is. */
-  readonly ids: readonly EndpointId[];
-  readonly method: 'GET' | 'POST';
-  /** Of a POST: its name in `management.actions.exclude`. */
-  readonly action?: ActionId;
-  /** Answers without a token, with less in it. */
-  readonly open?: true;
-  /** Name in the index of links. */
-  readonly link?: string;
-  handle(context: RouteContext): Reply | Promise<Reply>;
-}
 
 const prometheusTextType = 'text/plain; version=0.0.4; charset=utf-8';
 
 const allRoutes: readonly Route[] = [
-  { path: '/metrics', ids: ['prometheus', 'metrics'], method: 'GET', handle: metrics },
-  { path: '/actuator/prometheus', ids: ['prometheus'], method: 'GET', link: 'prometheus', handle: metrics },
-  { path: '/actuator/metrics', ids: ['metrics'], method: 'GET', link: 'metrics', handle: metrics },
-  { path: '/actuator', ids: [], method: 'GET', link: 'self', handle: index },
+  { name: 'metrics', path: '/metrics', ids: ['prometheus', 'metrics'], method: 'GET', handle: metrics },
   {
+    name: 'prometheus',
+    path: '/actuator/prometheus',
+    ids: ['prometheus'],
+    method: 'GET',
+    link: 'prometheus',
+    handle: metrics,
+  },
+  {
+    name: 'actuatorMetrics',
+    path: '/actuator/metrics',
+    ids: ['metrics'],
+    method: 'GET',
+    link: 'metrics',
+    handle: metrics,
+  },
+  {
+    name: 'openapi',
+    path: '/actuator/openapi.json',
+    ids: [],
+    method: 'GET',
+    link: 'openapi',
+    handle: openapi,
+  },
+  { name: 'index', path: '/actuator', ids: [], method: 'GET', link: 'self', handle: index },
+  {
+    name: 'health',
     path: '/actuator/health',
     ids: ['health'],
     method: 'GET',
@@ -55,6 +47,7 @@ const allRoutes: readonly Route[] = [
     handle: overallHealth,
   },
   {
+    name: 'ownHealth',
     path: '/actuator/health/svc',
     ids: ['health'],
     method: 'GET',
@@ -63,6 +56,7 @@ const allRoutes: readonly Route[] = [
     handle: ownHealth,
   },
   {
+    name: 'liveness',
     path: '/actuator/health/liveness',
     ids: ['health'],
     method: 'GET',
@@ -71,6 +65,7 @@ const allRoutes: readonly Route[] = [
     handle: liveness,
   },
   {
+    name: 'readiness',
     path: '/actuator/health/readiness',
     ids: ['health'],
     method: 'GET',
@@ -78,8 +73,9 @@ const allRoutes: readonly Route[] = [
     link: 'health-readiness',
     handle: readiness,
   },
-  { path: '/actuator/info', ids: ['info'], method: 'GET', link: 'info', handle: info },
+  { name: 'info', path: '/actuator/info', ids: ['info'], method: 'GET', link: 'info', handle: info },
   {
+    name: 'metricsReport',
     path: '/actuator/svc-metrics',
     ids: ['svc-metrics'],
     method: 'GET',
@@ -87,6 +83,7 @@ const allRoutes: readonly Route[] = [
     handle: metricsEndpoint,
   },
   {
+    name: 'targets',
     path: '/actuator/svc/targets',
     ids: ['svc-metrics'],
     method: 'GET',
@@ -94,6 +91,7 @@ const allRoutes: readonly Route[] = [
     handle: (context) => json(context, 200, { targets: context.controls.targets() }),
   },
   {
+    name: 'deadLetters',
     path: '/actuator/svc/dlq',
     ids: ['svc-metrics'],
     method: 'GET',
@@ -101,6 +99,7 @@ const allRoutes: readonly Route[] = [
     handle: (context) => json(context, 200, context.controls.deadLetters()),
   },
   {
+    name: 'resetBreakers',
     path: '/actuator/svc/circuit-breaker/reset',
     ids: ['svc-metrics'],
     method: 'POST',
@@ -109,6 +108,7 @@ const allRoutes: readonly Route[] = [
     handle: resetBreakers,
   },
   {
+    name: 'invalidateKeys',
     path: '/actuator/svc/keys/invalidate',
     ids: ['svc-metrics'],
     method: 'POST',
@@ -117,6 +117,7 @@ const allRoutes: readonly Route[] = [
     handle: invalidateKeys,
   },
   {
+    name: 'outboxStatistics',
     path: '/actuator/svc-outbox',
     ids: ['svc-outbox'],
     method: 'GET',
@@ -124,11 +125,47 @@ const allRoutes: readonly Route[] = [
     handle: outboxStatistics,
   },
   {
+    name: 'replayOutbox',
     path: '/actuator/svc-outbox',
     ids: ['svc-outbox'],
     method: 'POST',
     action: 'outbox-replay',
+    hasDryRun: true,
     handle: replayOutbox,
+  },
+  {
+    name: 'recoveryOfDeadLetters',
+    path: '/actuator/svc/dlq/recover',
+    ids: ['svc-metrics'],
+    method: 'GET',
+    link: 'svc-dlq-recover',
+    handle: progressOf('deadLetterRecovery'),
+  },
+  {
+    name: 'recoverDeadLetters',
+    path: '/actuator/svc/dlq/recover',
+    ids: ['svc-metrics'],
+    method: 'POST',
+    action: 'dlq-recover',
+    hasDryRun: true,
+    handle: recoverFrom('deadLetterRecovery'),
+  },
+  {
+    name: 'drainOfBackup',
+    path: '/actuator/svc/backup/drain',
+    ids: ['svc-metrics'],
+    method: 'GET',
+    link: 'svc-backup-drain',
+    handle: progressOf('backupDrain'),
+  },
+  {
+    name: 'drainBackup',
+    path: '/actuator/svc/backup/drain',
+    ids: ['svc-metrics'],
+    method: 'POST',
+    action: 'backup-drain',
+    hasDryRun: true,
+    handle: recoverFrom('backupDrain'),
   },
 ];
 
@@ -148,6 +185,12 @@ function index(context: RouteContext): Reply {
     .filter((route) => route.link !== undefined)
     .map((route) => [route.link, { href: route.path, templated: false }]);
   return json(context, 200, { _links: Object.fromEntries(links) });
+}
+
+/** Few ever ask: what describes the endpoints is loaded then. */
+async function openapi(context: RouteContext): Promise<Reply> {
+  const { openapiDocument } = await import('./openapi/document.ts');
+  return json(context, 200, openapiDocument(context.routes));
 }
 
 async function overallHealth(context: RouteContext): Promise<Reply> {

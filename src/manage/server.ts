@@ -11,10 +11,13 @@ import {
 import type { AddressInfo, Socket } from 'node:net';
 import { isMainThread } from 'node:worker_threads';
 import { isLoopback } from '../ground/addresses.ts';
+import { systemClock } from '../ground/clock.ts';
 import type { ErrorCode } from '../ground/errors.ts';
 import { startOwnWork } from '../ground/lifecycle.ts';
 import { minTokenLength } from '../ground/management.ts';
 import type { Logger } from '../observe/logger.ts';
+import { createQuietLog } from '../observe/quiet-log.ts';
+import { createActionLimits } from './actions/action.ts';
 import type { Controls } from './controls.ts';
 import { Places } from './places.ts';
 import { type RespondOptions, respond } from './respond.ts';
@@ -91,6 +94,8 @@ export async function startManagementServer(
     readinessNeedsBroker: options.readinessNeedsBroker ?? false,
     controls,
     logger,
+    limits: createActionLimits(systemClock),
+    sayRefused: createQuietLog(logger, systemClock, { level: 'warn' }),
   });
   try {
     await listenNear(server, options);

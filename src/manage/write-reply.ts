@@ -6,17 +6,22 @@ import { problem, type Reply } from './reply.ts';
 /** Writes an answer, without its body for HEAD. */
 export function writeReply(request: IncomingMessage, response: ServerResponse, reply: Reply): void {
   // A body that nobody reads would be read up to its end to save the connection.
+  // Encoded once: the metrics of many event types are long.
+  const body = Buffer.from(reply.body);
   response.writeHead(reply.status, {
-    ...commonHeaders(reply),
+    ...commonHeaders(reply, body.length),
     ...(hasBody(request) ? { connection: 'close' } : {}),
   });
-  response.end(reply.body);
+  response.end(body);
 }
 
-function commonHeaders(reply: Reply): Record<string, string | number> {
+function commonHeaders(
+  reply: Reply,
+  length = Buffer.byteLength(reply.body),
+): Record<string, string | number> {
   return {
     'content-type': reply.contentType,
-    'content-length': Buffer.byteLength(reply.body),
+    'content-length': length,
     'cache-control': 'no-store',
     'x-content-type-options': 'nosniff',
     ...reply.headers,

@@ -1,4 +1,3 @@
-import { durationBoundsSeconds } from './durations.ts';
 import {
   type BufferState,
   type CaptureTarget,
@@ -87,16 +86,18 @@ export const nothingTold = (thread: number): ToldCounts => ({
 
 /** Two threads as one. */
 export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts {
+  const [earlier, later] = [one.lastPublishedMs, other.lastPublishedMs];
+  const recent = [...one.recentDlqEvents, ...other.recentDlqEvents];
   return {
     thread: one.thread,
-    rows: merged([...one.rows, ...other.rows], ({ eventType }) => eventType, addRows),
-    brokerErrors: addErrors(one.brokerErrors, other.brokerErrors),
-    durations: merged([...one.durations, ...other.durations], ({ eventType }) => eventType, addDurations),
-    buffer: addBuffers(one.buffer, other.buffer),
-    calls: merged([...one.calls, ...other.calls], ({ target }) => target, addCalls),
+    rows: merged([...one.rows, ...other.rows], ({ eventType }) => eventType),
+    brokerErrors: sums(one.brokerErrors, other.brokerErrors),
+    durations: merged([...one.durations, ...other.durations], ({ eventType }) => eventType),
+    buffer: sums(one.buffer, other.buffer),
+    calls: merged([...one.calls, ...other.calls], ({ target }) => target),
     unconfirmed: one.unconfirmed + other.unconfirmed,
-    lastPublishedMs: later(one.lastPublishedMs, other.lastPublishedMs),
-    recentDlqEvents: newest(one.recentDlqEvents, other.recentDlqEvents),
+    lastPublishedMs: earlier === null || later === null ? (earlier ?? later) : Math.max(earlier, later),
+    recentDlqEvents: recent.sort((a, b) => b.timestampMs - a.timestampMs).slice(0, maxRecentDlqEvents),
   };
 }
 
@@ -142,62 +143,24 @@ function withAttributes({ eventType, ...counts }: CountRow): EventTypeCounts {
   return { ...counts, attributes: { eventType } };
 }
 
-function merged<T>(rows: readonly T[], keyOf: (row: T) => string, add: (one: T, other: T) => T): T[] {
+/** Those of one name as one row. */
+function merged<T extends object>(rows: readonly T[], nameOf: (row: T) => string): T[] {
   const found = new Map<string, T>();
   for (const row of rows) {
-    const known = found.get(keyOf(row));
-    found.set(keyOf(row), known === undefined ? row : add(known, row));
+    const known = found.get(nameOf(row));
+    found.set(nameOf(row), known === undefined ? row : sums(known, row));
   }
   return [...found.values()];
 }
 
-function addCalls(one: TargetCalls, other: TargetCalls): TargetCalls {
-  return {
-    target: one.target,
-    calls: one.calls + other.calls,
-    failed: one.failed + other.failed,
-    skipped: one.skipped + other.skipped,
-  };
-}
-
-function addRows(one: CountRow, other: CountRow): CountRow {
-  const sums = Object.fromEntries(counted.map((name) => [name, one[name] + other[name]]));
-  return { ...(sums as Record<Counted, number>), eventType: one.eventType };
-}
-
-function addErrors(
-  one: ThreadCounts['brokerErrors'],
-  other: ThreadCounts['brokerErrors'],
-): ThreadCounts['brokerErrors'] {
-  const sums = sendFailureKinds.map((kind) => [kind, one[kind] + other[kind]]);
-  return Object.fromEntries(sums) as Record<SendFailureKind, number>;
-}
-
-function addDurations(one: DurationRow, other: DurationRow): DurationRow {
-  return {
-    eventType: one.eventType,
-    count: one.count + other.count,
-    sum: one.sum + other.sum,
-    max: Math.max(one.max, other.max),
-    buckets: durationBuckets.map((index) => (one.buckets[index] ?? 0) + (other.buckets[index] ?? 0)),
-  };
-}
-
-const durationBuckets = Array.from({ length: durationBoundsSeconds.length + 1 }, (_, index) => index);
-
-function addBuffers(one: BufferState, other: BufferState): BufferState {
-  return {
-    events: one.events + other.events,
-    bytes: one.bytes + other.bytes,
-    overflows: one.overflows + other.overflows,
-  };
-}
-
-function later(one: number | null, other: number | null): number | null {
-  return one === null || other === null ? (one ?? other) : Math.max(one, other);
-}
-
-function newest(one: readonly RecentDlqEvent[], other: readonly RecentDlqEvent[]): readonly RecentDlqEvent[] {
-  const all = [...one, ...other].sort((a, b) => b.timestampMs - a.timestampMs);
-  return all.slice(0, maxRecentDlqEvents);
+/** Numbers and lists of numbers add up, of a `max` the larger counts, names stay. */
+function sums<T extends object>(one: T, other: T): T {
+  const rest = new Map<string, unknown>(Object.entries(other));
+  const entries = Object.entries(one).map(([name, value]: [string, unknown]) => {
+    const more = rest.get(name);
+    if (Array.isArray(value)) return [name, value.map((each, index) => each + (more as number[])[index])];
+    if (typeof value !== 'number') return [name, value];
+    return [name, name === 'max' ? Math.max(value, more as number) : value + (more as number)];
+  });
+  return Object.fromEntries(entries) as T;
 }

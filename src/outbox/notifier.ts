@@ -1,6 +1,5 @@
-import type { Clock } from '../ground/clock.ts';
+import { backoffMs, type Clock } from '../ground/clock.ts';
 import type { Notices } from './notices.ts';
-import { backoffMs } from './relay/signal.ts';
 
 /** From one notice of a process to its next: PostgreSQL commits them one after the other, for all of its databases. */
 export const noticeIntervalMs = 100;

@@ -1,10 +1,10 @@
+import { isTooBig } from '../ground/bounds.ts';
 import { Budget } from './budget.ts';
 import { ClearTexts } from './clear-texts.ts';
 import { decidesItsJson, hasToJson, isRawText, type Kind, kindOf, primitiveOf } from './kind.ts';
 import { element, excluded, leaf, type Step, textOf, type Walk, type WalkRules } from './leaf.ts';
-import { compareLeftOut } from './left-out.ts';
 import { type ClassMarks, marksOf } from './marks/class-marks.ts';
-import { copyOf, listOfSet, objectOfMap } from './parts-of.ts';
+import { copyOf, listOfSet, objectOfMap, partsOf } from './parts-of.ts';
 import { asRefusal, refusal } from './refusal.ts';
 import { type MarkedValues, markedValuesOf } from './to-json.ts';
 import { elementPlace, type Place, placeOf, placeOfObject, rootPlace } from './value-place.ts';
@@ -219,4 +219,27 @@ function keyAt(depth: number, walk: Walk): string {
 function hidesMarks(result: unknown, json: MarkedValues | undefined): boolean {
   if (typeof result !== 'string' && typeof result !== 'number' && typeof result !== 'bigint') return false;
   return json?.ruleOfText(textOf(result), undefined, false) === undefined;
+}
+
+/**
+ * Compares all that stands in a value which is left out with the texts that leave in clear. What cannot be read there hides
+ * nothing; it may refer to itself, but is refused where it is too large to be compared.
+ */
+function compareLeftOut(value: unknown, clear: ClearTexts, budget: Budget): void {
+  const seen = new Set<object>();
+  const waiting: unknown[] = [value];
+  while (waiting.length > 0) {
+    const part = waiting.pop();
+    if (typeof part === 'object' && part !== null) {
+      if (seen.has(part)) continue;
+      seen.add(part);
+      for (const inner of partsOf(part, budget)) waiting.push(inner);
+    } else if (typeof part === 'string' || typeof part === 'number' || isFair(part)) {
+      clear.check(String(part));
+    }
+  }
+}
+
+function isFair(part: unknown): boolean {
+  return typeof part === 'bigint' && !isTooBig(part);
 }

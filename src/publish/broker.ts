@@ -14,6 +14,9 @@ export interface BrokerRecord {
   readonly timestamp: number;
 }
 
+/** How often a cluster is asked that is away, or has not answered: one that is well does in milliseconds, over a new connection, too. */
+export const askAgainMs = 750;
+
 export interface ClusterInfo {
   /** `null` where the broker has no such thing (files, memory). */
   readonly clusterId: string | null;

@@ -33,6 +33,38 @@ const faults: Readonly<Record<string, Fault>> = {
   SVC_SERIALIZE_REGISTRY_AWAY: 'registry',
 };
 
+/** What the cluster says of a topic or partition that may be there in a moment; nothing of the send was stored. */
+type Passing = 'unknown' | 'without leader' | 'moved' | 'without replicas';
+
+const passing: Readonly<Record<string, Passing>> = {
+  UNKNOWN_TOPIC_OR_PARTITION: 'unknown',
+  UNKNOWN_TOPIC_ID: 'unknown',
+  LEADER_NOT_AVAILABLE: 'without leader',
+  NOT_LEADER_OR_FOLLOWER: 'moved',
+  NOT_LEADER_FOR_PARTITION: 'moved',
+  NOT_ENOUGH_REPLICAS: 'without replicas',
+};
+
+/** `undefined`: it does not pass by itself. @param cause as the client names it */
+export function passingOf(cause = ''): Passing | undefined {
+  return Object.hasOwn(passing, cause) ? passing[cause] : undefined;
+}
+
+/** Whether the topic may have another number of partitions than was known. */
+export function doubtsCount({ cause }: Pick<SendFailure, 'cause'>): boolean {
+  return cause.startsWith('UNKNOWN_');
+}
+
+/** Whether it is about one topic, and says nothing of the connection or the cluster. @param cause as the client names it */
+export function isOfTopic(cause = ''): boolean {
+  return faults[cause] === 'topic' || passingOf(cause) === 'without leader';
+}
+
+/** Whether the cluster has no such topic, or can have none. @param cause as the client names it */
+export function isNoTopic(cause = ''): boolean {
+  return passingOf(cause) === 'unknown' || cause === 'INVALID_TOPIC_EXCEPTION';
+}
+
 export function faultOf({ kind, cause }: Pick<SendFailure, 'kind' | 'cause'>): Fault {
   if (kind === 'too_large') return 'record';
   return Object.hasOwn(faults, cause) ? (faults[cause] as Fault) : 'cluster';

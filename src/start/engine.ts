@@ -179,6 +179,7 @@ export function startEngine(
     info,
     outbox: outbox?.managed,
     breakers: { broker: queue.breaker, ...(outbox && { outbox: outbox.breaker }) },
+    finishBackup: tiers.finishBackup,
   });
   let isClosing = false;
   // Aside, and after it: what is wrong with the connection is said once.
@@ -204,7 +205,11 @@ export function startEngine(
         await within(0, pipeline.idle());
         return isFinished;
       };
-      const [isFinished, isRelayed] = await Promise.all([finishQueue(), outbox?.finish(deadlineMs) ?? true]);
+      const [isFinished, isRelayed] = await Promise.all([
+        finishQueue(),
+        outbox?.finish(deadlineMs) ?? true,
+        management.stopRuns(deadlineMs),
+      ]);
       return isFinished && isRelayed;
     },
     joined: () => outbox?.join.pending() ?? 0,
@@ -213,7 +218,7 @@ export function startEngine(
       const end = clock.monotonic() + deadlineMs;
       isClosing = true;
       // First: the next start of this process may want its port.
-      const managementClosed = management.close();
+      const managementClosed = Promise.all([management.close(), management.stopRuns(deadlineMs)]);
       keyWait?.giveUp();
       await queue.close(deadlineMs);
       await tiers.close(Math.max(0, end - clock.monotonic()));

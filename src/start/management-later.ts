@@ -8,8 +8,14 @@ const managementAfterMs = 50;
 /** The server of an earlier start gives its port back before the next one takes it. */
 let closing: Promise<void> | undefined;
 
+export interface Later {
+  /** Ends what runs on behalf of somebody. */
+  stopRuns(deadlineMs: number): Promise<void>;
+  close(): Promise<void>;
+}
+
 /** Aside: what the application waits for at its start comes first, and a script that is over by then needs no server. */
-export function manageLater(config: Config, logger: Logger, managed: Managed): { close(): Promise<void> } {
+export function manageLater(config: Config, logger: Logger, managed: Managed): Later {
   const open = async () => {
     await closing;
     return (await import('./management.ts')).startManagement(config, logger, managed);
@@ -18,13 +24,14 @@ export function manageLater(config: Config, logger: Logger, managed: Managed): {
   // Not even loaded where it would serve nothing.
   const { server, endpoints } = config.management;
   const isOff = server.port === -1 || endpoints.web.exposure.include.length === 0;
-  if (!isMainThread || isOff) return { close: async () => {} };
+  if (!isMainThread || isOff) return { stopRuns: async () => {}, close: async () => {} };
   const timer = setTimeout(() => {
     opening = open();
     opening.catch((error: Error) => logger.warn(`management server not started: ${error.message}`));
   }, managementAfterMs);
   timer.unref();
   return {
+    stopRuns: async (deadlineMs) => (await opening?.catch(() => undefined))?.stopRuns(deadlineMs),
     close() {
       clearTimeout(timer);
       const ending = async () => (await opening?.catch(() => undefined))?.close();

@@ -17,9 +17,11 @@ import { type ManagementOptions, type ManagementServer, startManagementServer } 
 import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { MetricSources } from '../observe/metrics.ts';
+import { printable } from '../observe/printable.ts';
 import { tellThreads } from '../observe/thread-channel.ts';
 import type { Broker } from '../publish/broker.ts';
 import type { Breaker } from '../publish/main/breaker.ts';
+import { backupPlace, createRecoveryRuns, deadLetterPlace } from './commands/recovery-runs.ts';
 import type { ManagedOutbox } from './outbox/managed-outbox.ts';
 
 export interface Managed {
@@ -38,6 +40,13 @@ export interface Managed {
   readonly info: Info;
   readonly outbox: ManagedOutbox | undefined;
   readonly breakers: ManagedBreakers;
+  /** What this process still writes to the local backup becomes readable. `undefined`: it empties its own. */
+  readonly finishBackup?: (() => Promise<void>) | undefined;
+}
+
+export interface RunningManagement extends ManagementServer {
+  /** Ends recoveries after the batch under way; no others begin. */
+  stopRuns(deadlineMs: number): Promise<void>;
 }
 
 /** The circuit breakers of this process, each where there is one. */
@@ -75,9 +84,16 @@ export async function startManagement(
   config: Config,
   logger: Logger,
   managed: Managed,
-): Promise<ManagementServer | undefined> {
+): Promise<RunningManagement | undefined> {
   const { server, endpoints, endpoint, actions } = config.management;
   const exposure = endpoints.web.exposure.include;
+  const deadLetterRecovery = createRecoveryRuns({
+    ...{ config, logger, name: 'dead letters', placeOf: () => deadLetterPlace(config) },
+  });
+  const backupDrain = createRecoveryRuns({
+    ...{ config, logger, name: 'backup', placeOf: (ask) => backupPlace(config, ask) },
+    ...(managed.finishBackup && { prepare: managed.finishBackup }),
+  });
   const recent = watchRecent(() => countsOf(managed.sources), systemClock);
   const started = await startManagementServer(
     {
@@ -100,27 +116,35 @@ export async function startManagement(
       targets: managed.sources.captureTargets,
       deadLetters: () => ({ waiting: managed.sources.dlqWaiting(), recent: recentDlqOf(managed.sources) }),
       resetBreakers(by) {
-        logger.info(`Circuit breakers are reset by ${by}`);
         tellThreads('resetBreakers');
         const { broker, outbox } = managed.breakers;
-        return { broker: reset(broker), outbox: reset(outbox?.()) };
+        const done = { broker: reset(broker), outbox: reset(outbox?.()) };
+        const before = Object.entries(done).map(
+          ([name, breaker]) => `${name} was ${breaker?.before ?? 'none'}`,
+        );
+        logger.info(`Circuit breakers are reset by ${by}: ${before.join(', ')}`);
+        return done;
       },
       async invalidateKeys(by) {
-        logger.info(`Encryption keys are invalidated by ${by}`);
         tellThreads('invalidateKeys');
         const late = (): void => {};
         await inTime(managed.invalidateKeys(), { limitMs: keysMs, keepsAlive: false, late });
-        return { keys: managed.keys() };
+        const keys = managed.keys();
+        const states = keys.map(({ keyId, status }) => `${printable(keyId)} is ${status}`);
+        logger.info(`Encryption keys are invalidated by ${by}: ${states.join(', ') || 'there are none'}`);
+        return { keys };
       },
-      outbox: managed.outbox,
+      ...{ outbox: managed.outbox, deadLetterRecovery, backupDrain },
     },
     logger,
   );
   if (started === undefined) return void recent.close();
   logger.info(`management on http://${hostOf(started)}/metrics`);
   const takeBack = nameProcess(started, managed.info, logger);
+  const stopRuns = async (deadlineMs: number): Promise<void> =>
+    void (await Promise.all([deadLetterRecovery.stop(deadlineMs), backupDrain.stop(deadlineMs)]));
   return {
-    ...started,
+    ...{ ...started, stopRuns },
     close() {
       takeBack();
       recent.close();

@@ -119,6 +119,7 @@ export function start(config: Config, logger: Logger): Service {
         else engine.protection.addRules(plan.eventType, rules, plan.id);
         const slot = createSlot(plan, isPaused ? null : onCall);
         declared.push(slot);
+        ledger.declare([plan.eventType]);
         return slot;
       },
       ({ name }, reason) =>

@@ -137,6 +137,15 @@ export function runInScope<R>(scope: Scope | undefined, work: () => R): R {
   return storage.run(scope, work);
 }
 
+/** A callback that is called where no context leads back to the caller, such as from a socket. */
+export function inScopeOfCaller<F>(callback: F): F {
+  const scope = currentScope();
+  if (typeof callback !== 'function' || scope === undefined) return callback;
+  return function (this: unknown, ...given: unknown[]): unknown {
+    return runInScope(scope, () => Reflect.apply(callback, this, given));
+  } as F;
+}
+
 /** As `runInScope`, without a frame for it: `scope` is that of the caller until it enters the one that is returned. */
 export function enterScope(scope: Scope | undefined): Scope | undefined {
   const outer = storage.getStore();

@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { join, relative } from 'node:path';
 import { compiledFrom } from '../../src/capture/compiled-from.ts';
 import { followImports } from '../../src/capture/follow-imports.ts';
-import { removeApps, writeApp } from './source/run-app.ts';
+import { writeApp } from './source/run-app.ts';
 
 describe('capture: what a start loads', () => {
-  after(removeApps);
   const follow = (files: Record<string, string>, ...entries: string[]) => {
     const folder = writeApp(files);
     const { files: found, unknown } = followImports(
@@ -72,7 +71,6 @@ describe('capture: what a start loads', () => {
 });
 
 describe('capture: which file was made from another', () => {
-  after(removeApps);
   const made = (source: string, loaded: readonly string[], more: Record<string, string> = {}) => {
     const files = Object.fromEntries([source, ...loaded].map((file) => [file, '']));
     const folder = writeApp({ 'package.json': '{}', ...files, ...more });

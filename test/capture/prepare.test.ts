@@ -8,7 +8,7 @@ import { type Capture, prepare } from '../../src/capture/prepare.ts';
 import type { CaptureTarget } from '../../src/capture/target-record.ts';
 import { SvcError } from '../../src/ground/errors.ts';
 import type { Logger } from '../../src/observe/logger.ts';
-import { removeApps, writeApp } from './source/run-app.ts';
+import { writeApp } from './source/run-app.ts';
 
 interface Made {
   readonly names: (readonly string[] | undefined)[];
@@ -58,7 +58,6 @@ describe('capture: prepare', () => {
   afterEach(() => {
     for (const capture of open.splice(0)) capture.close();
   });
-  after(removeApps);
 
   it('goes from pending to patched, tells each change, and makes one slot', () => {
     const folder = writeApp({ 'a.cjs': 'exports.create = (order, { x }) => order;' });
@@ -209,8 +208,6 @@ describe('capture: prepare', () => {
 });
 
 describe('capture: inspect', () => {
-  after(removeApps);
-
   it('reports what would be patched and what would not, without loading anything', () => {
     const folder = writeApp({
       'a.ts':

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { encodeLines } from '../../src/adapters/file/file-line.ts';
+import { encodeLines } from '../../src/adapters/file/file-broker.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 const main = resolve(import.meta.dirname, '../../src/cli/main.ts');
 const key = randomBytes(32).toString('base64');
@@ -22,10 +22,9 @@ describe('svc decrypt', function () {
   let folder: string;
   let keysFile: string;
   before(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-decrypt-'));
+    folder = temporaryFolder('decrypt');
     keysFile = write('keys.json', JSON.stringify({ keys: [{ id: 'k1', key }] }));
   });
-  after(() => rmSync(folder, { recursive: true, force: true }));
 
   function write(name: string, text: string | Buffer): string {
     writeFileSync(join(folder, name), text);

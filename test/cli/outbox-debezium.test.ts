@@ -1,19 +1,15 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { commandTree } from '../../src/cli/commands.ts';
 import { passwordReference } from '../../src/cli/outbox/password-reference.ts';
 import { WrongUse } from '../../src/cli/wrong-use.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { type CommandEnd, runSvc } from '../support/run-svc.ts';
 
 describe('svc outbox debezium', function () {
   this.timeout(60_000);
-  let folder: string;
-  before(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-debezium-'));
-  });
-  after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder('debezium');
 
   const targets = [
     {

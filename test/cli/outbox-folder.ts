@@ -1,9 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
 import type { OutboxStore, RowStatus } from '../../src/outbox/outbox-store.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 /** A folder with a configuration, whose outbox is a file of SQLite and whose topics are files. */
 export interface OutboxFolder {
@@ -30,7 +30,7 @@ export function outboxRow(rest: Partial<OutboxRow> = {}): OutboxRow {
 }
 
 export async function outboxFolder(svc: Record<string, object> = {}): Promise<OutboxFolder> {
-  const path = mkdtempSync(join(tmpdir(), 'svc-outbox-'));
+  const path = temporaryFolder('outbox');
   const outbox = { enabled: true, datasource: { url: 'sqlite:./outbox.db' }, ...svc.outbox };
   const broker = { topic: 'events', client: 'file', ...svc.broker };
   const config = { svc: { ...svc, broker, outbox }, management: { server: { port: 0 } } };
@@ -75,7 +75,6 @@ export async function outboxFolder(svc: Record<string, object> = {}): Promise<Ou
     },
     async remove() {
       await store.close(1_000);
-      rmSync(path, { recursive: true, force: true });
     },
   };
 }

@@ -1,23 +1,22 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { recoveryConfig } from '../../src/cli/recovery-config.ts';
 import { WrongUse } from '../../src/cli/wrong-use.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { recoveryOptions } from './support/recovery-options.ts';
 
 describe('configuration of a recovery', () => {
   let folder: string;
   const { cwd, env } = process;
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-recovery-'));
+    folder = temporaryFolder('recovery');
     process.env = { PATH: env.PATH };
     process.cwd = () => folder;
   });
   afterEach(() => {
     process.env = env;
     process.cwd = cwd;
-    rmSync(folder, { recursive: true });
   });
 
   const withFile = (text: string): void => writeFileSync(join(folder, 'svc.config.yaml'), text);

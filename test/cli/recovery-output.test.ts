@@ -14,6 +14,7 @@ const result: RecoveryResult = {
   problems: new Map(),
   stoppedBy: undefined,
   isInterrupted: false,
+  isAtLimit: false,
 };
 
 const stoppedOf = (of: RecoveryResult): unknown => (summaryOf(of) as { stopped: unknown }).stopped;

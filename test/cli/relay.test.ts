@@ -7,6 +7,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { hostEnvironment } from '../e2e/support/run-app.ts';
 import { requiring } from '../support/requires.ts';
 import { runSvc } from '../support/run-svc.ts';
+import { until as untilSo } from '../support/until.ts';
 import { type OutboxFolder, outboxFolder } from './outbox-folder.ts';
 
 const main = resolve(import.meta.dirname, '../../src/cli/main.ts');
@@ -31,12 +32,8 @@ describe('svc relay', function () {
     await folder.remove();
   });
 
-  async function until(isSo: () => Promise<boolean> | boolean): Promise<void> {
-    for (const endMs = performance.now() + 15_000; !(await isSo()); ) {
-      assert.ok(performance.now() < endMs, `it did not come in time\n${relaying?.stderr()}`);
-      await new Promise((done) => setTimeout(done, 20));
-    }
-  }
+  const until = (isSo: () => Promise<boolean> | boolean): Promise<void> =>
+    untilSo(isSo, { limitMs: 15_000, say: () => relaying?.stderr() });
 
   function start(env: Record<string, string> = {}): Relaying {
     const child = spawn(process.execPath, [main, 'relay'], {

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { fakeKeyService } from '../protect/fake-key-service.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { findJdk } from '../support/java.ts';
 import { requiring } from '../support/requires.ts';
 
@@ -28,13 +27,12 @@ requiring('java', 'interoperability with the JVM', function () {
   let classes: string | undefined;
 
   before(() => {
-    classes = mkdtempSync(join(tmpdir(), 'svc-interop-'));
+    classes = temporaryFolder('interop');
     const done = spawnSync(findJdk().javac, ['-encoding', 'UTF-8', '-d', classes, source], {
       encoding: 'utf8',
     });
     assert.equal(done.status, 0, done.stderr);
   });
-  after(() => classes && rmSync(classes, { recursive: true, force: true }));
 
   /** One answer a command, from one JVM. */
   function java(

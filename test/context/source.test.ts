@@ -1,20 +1,20 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { hostname, tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join, relative } from 'node:path';
 import { readSource, type SourceOptions } from '../../src/context/source.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 describe('readSource', () => {
   let folder = '';
   before(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-source-'));
+    folder = temporaryFolder('source');
     manifest('app', '{"name":"@acme/orders","version":"1.4.0"}');
     manifest('app/dist', '{"type":"module"}');
     manifest('app/packages/broken', '{ not json');
     manifest('app/node_modules/tool', '{"name":"tool","version":"9.9.9"}');
     manifest('unversioned', '{"name":"plain","version":7}');
   });
-  after(() => rmSync(folder, { recursive: true, force: true }));
 
   function manifest(directory: string, text: string): void {
     mkdirSync(join(folder, directory), { recursive: true });

@@ -1,17 +1,11 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createFileBroker } from '../../src/adapters/file/file-broker.ts';
 import { readTopicFile } from '../adapters/file/read-topic-file.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { recordOf, testBroker } from './broker.ts';
 
 describe('broker contract: file', () => {
-  let directory: string;
-
-  before(() => {
-    directory = mkdtempSync(join(tmpdir(), 'svc-file-'));
-  });
-  after(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryFolder('file');
 
   testBroker(() => ({
     open: () => createFileBroker({ directory: join(directory, 'topics') }),

@@ -1,11 +1,10 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as nodeSqlite from 'node:sqlite';
 import BetterSqlite3 from 'better-sqlite3';
 import { betterSqlite3Driver } from '../../src/adapters/sqlite/better-sqlite3-driver.ts';
 import { nodeSqliteDriver } from '../../src/adapters/sqlite/node-sqlite-driver.ts';
 import { runOwnWork } from '../../src/ground/lifecycle.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { patchDriver } from './captured.ts';
 import { type DriverUnderTest, type TestConnection, testDriver } from './driver.ts';
 import { testUndone } from './undone.ts';
@@ -52,9 +51,8 @@ for (const { name, open, patch } of cases) {
 
       before(async () => {
         patch();
-        folder = await mkdtemp(join(tmpdir(), 'svc-sqlite-'));
+        folder = temporaryFolder('sqlite');
       });
-      after(() => rm(folder, { recursive: true }));
 
       /** One writer at a time: those that write side by side have files of their own. */
       async function connect(): Promise<TestConnection> {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -10,6 +9,7 @@ import {
   type SqliteHandle,
 } from '../../src/adapters/sqlite/sqlite-handle.ts';
 import { createSqliteStore } from '../../src/adapters/sqlite/sqlite-store.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { testOutboxMigrations } from './outbox-migrations.ts';
 import { testOutboxSchema } from './outbox-schema.ts';
 import { type OutboxStoreUnderTest, rowOf, testOutboxStore } from './outbox-store.ts';
@@ -30,7 +30,7 @@ for (const [name, load] of drivers) {
     let reader: SqliteHandle;
 
     before(async () => {
-      directory = mkdtempSync(join(tmpdir(), 'svc-outbox-'));
+      directory = temporaryFolder('outbox');
       path = join(directory, 'app.db');
       driver = await load();
       reader = driver.open(path);
@@ -38,7 +38,6 @@ for (const [name, load] of drivers) {
     });
     after(() => {
       reader.close();
-      rmSync(directory, { recursive: true });
     });
 
     const get = (): OutboxStoreUnderTest => ({

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { readEvents, writeFiles } from '../e2e/support/run-app.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { pack } from '../support/packed.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -24,13 +24,12 @@ describe('README: add it to your application', function () {
   let registry: Server;
 
   before(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-readme-'));
+    folder = temporaryFolder('readme');
     mkdirSync(join(folder, 'svc'));
     copyFileSync(pack(), join(folder, 'svc', basename(pack())));
   });
   after(() => {
     registry?.close();
-    rmSync(folder, { recursive: true, force: true });
   });
 
   it('names the file that npm pack makes', () => {

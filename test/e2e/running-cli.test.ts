@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir, userInfo } from 'node:os';
+import { userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import { version } from '../../src/ground/version.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { type CommandEnd, runSvc } from '../support/run-svc.ts';
 import { plainApp } from './support/apps.ts';
 import { hostEnvironment } from './support/run-app.ts';
@@ -44,10 +45,9 @@ describe('svc status and svc breaker reset', function () {
   });
   after(() => app?.kill('SIGKILL'));
   beforeEach(() => {
-    place = mkdtempSync(join(tmpdir(), 'svc-status-'));
+    place = temporaryFolder('status');
     files = join(place, `svc-${userInfo().uid}`);
   });
-  afterEach(() => rmSync(place, { recursive: true }));
 
   const env = (more: object = {}) => ({ TMPDIR: place, ...more });
   const svc = (...args: string[]): Promise<CommandEnd> => runSvc(args, { cwd: place, env: env() });

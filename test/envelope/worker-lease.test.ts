@@ -1,17 +1,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  chmodSync,
-  mkdtempSync,
-  readdirSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, readdirSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -20,6 +10,7 @@ import { leaseWorkerId, type WorkerLease } from '../../src/envelope/worker-lease
 import { addClaim } from '../../src/ground/claims/claims.ts';
 import { ownStamp } from '../../src/ground/claims/process-stamp.ts';
 import type { Logger } from '../../src/observe/logger.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { requiring } from '../support/requires.ts';
 
 const childFile = fileURLToPath(new URL('./fixtures/lease-child.ts', import.meta.url));
@@ -33,13 +24,12 @@ describe('leaseWorkerId', function () {
   const logger = { warn: (message: string) => warnings.push(message) } as unknown as Logger;
 
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-lease-test-'));
+    folder = temporaryFolder('lease-test');
     warnings = [];
   });
   afterEach(async () => {
     for (const lease of leases.splice(0)) lease.release();
     await Promise.all(children.splice(0).map(kill));
-    rmSync(folder, { recursive: true, force: true });
   });
 
   function lease(options: Parameters<typeof leaseWorkerId>[0] = {}): WorkerLease {

@@ -1,19 +1,14 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import sinon from 'sinon';
 import { inTime, within } from '../../src/ground/clock.ts';
+import { clockOfEach } from '../support/fake-time.ts';
 
 const never = new Promise<never>(() => {});
 const late = (): string => 'late';
 
 describe('a wait with a limit', () => {
-  let clock: sinon.SinonFakeTimers;
-
-  beforeEach(() => {
-    clock = sinon.useFakeTimers();
-  });
-  afterEach(() => clock.restore());
+  const clock = clockOfEach();
 
   it('gives the result that comes in time, and leaves no timer', async () => {
     for (const keepsAlive of [true, false]) {

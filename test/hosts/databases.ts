@@ -1,8 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { OwnDatabase } from '../support/database.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { startOwnMariadb } from '../support/mariadb.ts';
 import { startOwnPostgres } from '../support/postgres.ts';
 import { runSvc } from '../support/run-svc.ts';
@@ -55,7 +56,7 @@ async function environment(
 }
 
 function inFiles(driver: Driver): Databases {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-hosts-'));
+  const folder = temporaryFolder('hosts');
   let count = 0;
   return {
     async fresh(isStored) {

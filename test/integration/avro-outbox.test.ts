@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createAvroReader } from '../../src/adapters/schema-registry/avro-reader.ts';
 import type { StoredRow } from '../../src/outbox/outbox-store.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { startApp } from '../e2e/support/start-app.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { startMariadb } from '../support/mariadb.ts';
 import { startPostgres } from '../support/postgres.ts';
@@ -49,14 +49,13 @@ for (const { driver, name, needs } of driversOf)
     this.timeout(90_000);
     let kafka: TestKafka;
     let registry: OwnRegistry;
-    const folder = mkdtempSync(join(tmpdir(), 'svc-avro-outbox-'));
+    const folder = temporaryFolder('avro-outbox');
 
     before(async () => {
       [kafka, registry] = await Promise.all([startKafka(), startOwnSchemaRegistry()]);
     });
     after(async () => {
       await registry.stop();
-      rmSync(folder, { recursive: true, force: true });
     });
 
     async function freshUrl(): Promise<string> {

@@ -7,6 +7,7 @@ import { startProber } from '../faults/comeback/prober.ts';
 import { event, queueOver } from '../publish/fake-cluster.ts';
 import { type OwnKafka, startOwnKafka } from '../support/kafka.ts';
 import { requiring } from '../support/requires.ts';
+import { until as untilSo } from '../support/until.ts';
 
 const topic = 'orders';
 const awayMs = 4_000;
@@ -38,10 +39,9 @@ requiring('own-kafka', 'the main topic after its broker was away', function () {
       const firstSince = (atMs: number): number | undefined => publishedAt.find((each) => each >= atMs);
       return { name, broker, load, firstSince, ...made };
     });
-    const until = async (isSo: () => boolean, what: string): Promise<void> => {
-      for (const end = Date.now() + 40_000; !isSo(); await sleep(20))
-        assert.ok(Date.now() < end, `${what} did not come:\n${all.flatMap(({ lines }) => lines).join('\n')}`);
-    };
+    const said = (): string => all.flatMap(({ lines }) => lines).join('\n');
+    const until = (isSo: () => boolean, what: string): Promise<void> =>
+      untilSo(isSo, { limitMs: 40_000, say: () => `${what}\n${said()}` });
     let stopProber = (): void => {};
     try {
       await until(() => all.every(({ firstSince }) => firstSince(0) !== undefined), 'the first events');

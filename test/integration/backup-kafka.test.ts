@@ -3,13 +3,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  backupEvent,
-  backupIn,
-  freshPath,
-  namesIn,
-  removeFolders,
-} from '../adapters/local-backup/backup-folder.ts';
+import { backupEvent, backupIn, freshPath, namesIn } from '../adapters/local-backup/backup-folder.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { requiring } from '../support/requires.ts';
 import { runSvc } from '../support/run-svc.ts';
@@ -34,7 +28,6 @@ requiring('kafka', 'svc backup restore to a real Kafka', function () {
     kafka = await startKafka();
     broker = ['--broker', kafka.brokers.join(',')];
   });
-  after(removeFolders);
 
   async function topicOf(name: string): Promise<string> {
     const topic = `${name}-${Date.now()}`;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { MetricsReport } from '../../src/manage/metrics-shapes.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { outboxRow } from '../cli/outbox-folder.ts';
+import { temporaryFolder } from '../support/folders.ts';
+import { until as untilSo } from '../support/until.ts';
 import { startSvc } from './started-svc.ts';
 
 const token = 'a-token-of-some-length';
@@ -14,7 +14,7 @@ describe('a reset of the circuit breakers while the broker is away', function ()
   this.timeout(30_000);
 
   it('closes both, says so, and sends are tried again at once', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'svc-reset-'));
+    const folder = temporaryFolder('reset');
     const url = `sqlite:${join(folder, 'shop.db')}`;
     const lines: string[] = [];
     const say = (line: string): void => void lines.push(line);
@@ -31,12 +31,8 @@ describe('a reset of the circuit breakers while the broker is away', function ()
       { client: 'kafkajs', bootstrapServers: ['127.0.0.1:1'] },
       { outbox: { datasource: { url } }, token, logger: { debug() {}, info: say, warn: say, error: say } },
     );
-    const until = async (isSo: () => Promise<boolean> | boolean): Promise<void> => {
-      for (const endMs = performance.now() + 15_000; !(await isSo()); ) {
-        assert.ok(performance.now() < endMs, `it did not come in time\n${lines.join('\n')}`);
-        await new Promise((done) => setTimeout(done, 20));
-      }
-    };
+    const until = (isSo: () => Promise<boolean> | boolean): Promise<void> =>
+      untilSo(isSo, { limitMs: 15_000, say: () => lines.join('\n') });
     try {
       const address = (): string | undefined =>
         /management on (http:\S+)\/metrics/.exec(lines.join('\n'))?.[1];
@@ -81,7 +77,6 @@ describe('a reset of the circuit breakers while the broker is away', function ()
       await until(() => lines.filter((line) => isOpen(line) && line.startsWith('outbox')).length === 2);
     } finally {
       await end();
-      rmSync(folder, { recursive: true, force: true });
     }
   });
 });

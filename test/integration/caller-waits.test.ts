@@ -4,6 +4,7 @@ import { publishEvent } from '../../src/capture/declare/publish-event.ts';
 import { forgetDeclarations } from '../capture/forget-declarations.ts';
 import { type OwnKafka, startOwnKafka } from '../support/kafka.ts';
 import { requiring } from '../support/requires.ts';
+import { until as untilSo } from '../support/until.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
 
 /** As in `svc.broker.max-wait-ms`. */
@@ -12,14 +13,8 @@ const maxWaitMs = 2_000;
 const marginMs = 700;
 const atOnceMs = 300;
 
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  for (
-    const end = Date.now() + 20_000;
-    !(await isSo());
-    await new Promise((resolve) => setTimeout(resolve, 100))
-  )
-    assert.ok(Date.now() < end, 'never');
-}
+const until = (isSo: () => Promise<boolean>): Promise<void> =>
+  untilSo(isSo, { limitMs: 20_000, everyMs: 100 });
 
 for (const client of ['kafkajs', 'platformatic']) {
   requiring('own-kafka', `whoever calls, while Kafka hangs: ${client}`, function () {

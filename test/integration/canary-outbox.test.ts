@@ -9,6 +9,7 @@ import { startKafka } from '../support/kafka.ts';
 import { startOwnMariadb } from '../support/mariadb.ts';
 import { startOwnPostgres } from '../support/postgres.ts';
 import { needing, requiring } from '../support/requires.ts';
+import { until as untilSo } from '../support/until.ts';
 import {
   type Application,
   type CanaryDatabase,
@@ -113,12 +114,8 @@ requiring(['own-postgres', 'own-mariadb'], 'canary: the outbox', function () {
     return thrown;
   }
 
-  async function until(isSo: () => boolean | Promise<boolean>, what: string): Promise<void> {
-    for (const endMs = performance.now() + 15_000; !(await isSo()); ) {
-      assert.ok(performance.now() < endMs, `${what}: it did not come in time\n${cage.log.join('\n')}`);
-      await new Promise((done) => setTimeout(done, 25));
-    }
-  }
+  const until = (isSo: () => boolean | Promise<boolean>, what: string): Promise<void> =>
+    untilSo(isSo, { limitMs: 15_000, say: () => `${what}\n${cage.log.join('\n')}` });
 
   /** Each column of each row, as text; bytes as what they hold. */
   async function rowsOf({ ask }: CanaryDatabase): Promise<string> {

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import kafkajs from 'kafkajs';
 import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/services/s3.ts';
@@ -12,14 +11,14 @@ import { debeziumSql, outboxDdl } from '../../src/start/adapters.ts';
 import { newTopic } from '../contract/broker.ts';
 import { hostEnvironment } from '../e2e/support/run-app.ts';
 import { keepEnvironment } from '../support/environment.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { type SecureKafka, startKafka, startSecureKafka, type TestKafka } from '../support/kafka.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
 import { type CommandEnd, runSvc } from '../support/run-svc.ts';
 import { type SilentServer, startSilentServer } from '../support/silent-server.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'svc-check-online-'));
-after(() => rmSync(folder, { recursive: true, force: true }));
+const folder = temporaryFolder('check-online');
 
 interface App {
   readonly broker: object;

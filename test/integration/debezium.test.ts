@@ -3,7 +3,6 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import mysql from 'mysql2/promise';
 import { startDebezium } from '../../scripts/services/debezium.ts';
 import type { LocalServer } from '../../scripts/services/local-server.ts';
@@ -21,6 +20,7 @@ import { startOwnMysql } from '../support/mysql.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
 import { runSvc } from '../support/run-svc.ts';
+import { until as untilSo } from '../support/until.ts';
 
 const main = resolve(import.meta.dirname, '../../src/cli/main.ts');
 const password = 'known to Kafka Connect only';
@@ -79,11 +79,10 @@ requiring(needs, 'the outbox by Debezium, as `svc outbox debezium` configures it
   });
   after(() => worker?.stop());
 
-  async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-    for (const endMs = performance.now() + 40_000; !(await isSo()); await sleep(100))
-      if (performance.now() > endMs)
-        assert.fail(`${what}: not in time\n${readFileSync(worker.logFile, 'utf8').slice(-6_000)}`);
-  }
+  const until = (what: string, isSo: () => Promise<boolean>): Promise<void> => {
+    const say = (): string => `${what}\n${readFileSync(worker.logFile, 'utf8').slice(-6_000)}`;
+    return untilSo(isSo, { limitMs: 40_000, everyMs: 100, say });
+  };
 
   async function connect(connector: { name: string }): Promise<void> {
     const before = readFileSync(worker.logFile, 'utf8').length;

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createAwsKmsKeyProvider } from '../../src/adapters/aws-kms/aws-kms-key-provider.ts';
 import { createVaultKeyProvider } from '../../src/adapters/vault/vault-key-provider.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import type { KeyProvider } from '../../src/protect/keys/key-provider.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { startOwnKms, type TestKms } from '../support/kms.ts';
 import { requiring } from '../support/requires.ts';
 import { type OwnVault, startOwnVault } from '../support/vault.ts';
@@ -36,7 +36,7 @@ requiring(['own-kms', 'own-vault'], 'svc decrypt with keys of a service', functi
   let arns: readonly [string, string];
   let mount: string;
   before(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-decrypt-kms-'));
+    folder = temporaryFolder('decrypt-kms');
     process.env.AWS_ACCESS_KEY_ID ??= 'test';
     process.env.AWS_SECRET_ACCESS_KEY ??= 'moto-takes-any-secret';
     [kms, vault] = await Promise.all([startOwnKms(), startOwnVault()]);
@@ -46,7 +46,6 @@ requiring(['own-kms', 'own-vault'], 'svc decrypt with keys of a service', functi
   });
   after(async () => {
     await Promise.all([kms?.stop(), vault?.stop()]);
-    rmSync(folder, { recursive: true, force: true });
   });
 
   /** With `svc.config.json` in the working directory, as beside an application; without a topic it could not start. */

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs from 'kafkajs';
@@ -12,6 +11,7 @@ import { createDlqTier } from '../../src/publish/tiers/dlq-tier.ts';
 import { dlqWaitingOf } from '../../src/start/tiers/dlq-waiting.ts';
 import { newTopic } from '../contract/broker.ts';
 import { failedEvent } from '../publish/failed-event.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { requiring } from '../support/requires.ts';
 import { type CommandEnd, runSvc } from '../support/run-svc.ts';
@@ -131,7 +131,7 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
         })),
       });
       await producer.disconnect();
-      const folder = mkdtempSync(join(tmpdir(), 'svc-dlq-'));
+      const folder = temporaryFolder('dlq');
       const broker = { client, bootstrapServers: kafka.brokers, topic: own, dlqTopic: letters };
       writeFileSync(join(folder, 'svc.config.json'), JSON.stringify({ svc: { broker } }));
       const recover = (...args: string[]): Promise<CommandEnd> =>
@@ -167,7 +167,6 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
       await admin.connect();
       assert.ok(!(await admin.listTopics()).includes(missing));
       await admin.disconnect();
-      rmSync(folder, { recursive: true });
     });
   }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { temporaryFolder } from '../support/folders.ts';
 import { type CommandEnd, runProgram } from '../support/run-svc.ts';
 
 const script = resolve(import.meta.dirname, '../../scripts/dlq-recovery.sh');
@@ -13,10 +13,9 @@ describe('scripts/dlq-recovery.sh', function () {
   this.timeout(20_000);
   let folder: string;
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-script-'));
+    folder = temporaryFolder('script');
     writeFileSync(join(folder, 'echo.cjs'), echo);
   });
-  afterEach(() => rmSync(folder, { recursive: true }));
 
   const run = (args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<CommandEnd> =>
     runProgram('sh', [script, ...args], { cwd: folder, env: { NODE: process.execPath, ...env } });

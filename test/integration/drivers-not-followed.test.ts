@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { symlinkSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { runApp, writeFiles } from '../e2e/support/run-app.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 /** A second of it is what the start report waits for. */
@@ -13,7 +13,7 @@ describe('drivers that are not followed', function () {
   let folder: string;
 
   before(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-drivers-'));
+    folder = temporaryFolder('drivers');
     symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction');
     const target = {
       ...{ module: './orders.mjs', function: 'place', eventType: 'ORDERED' },
@@ -39,7 +39,6 @@ describe('drivers that are not followed', function () {
       'followed.mjs': `import 'pg'; import './orders.mjs'; ${lives}`,
     });
   });
-  after(() => rmSync(folder, { recursive: true, force: true }));
 
   async function linesOf(app: string): Promise<string[]> {
     const { code, stderr } = await runApp({

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createAwsKmsKeyProvider } from '../../src/adapters/aws-kms/aws-kms-key-provider.ts';
@@ -16,6 +15,7 @@ import {
 import type { KeyProvider } from '../../src/protect/keys/key-provider.ts';
 import { openProvider } from '../../src/start/keys.ts';
 import { codeOf, rejection } from '../contract/key-provider.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { type HttpFront, startHttpFront } from '../support/http-front.ts';
 import { startKms } from '../support/kms.ts';
 import { requiring } from '../support/requires.ts';
@@ -179,7 +179,7 @@ requiring('own-vault', 'keys from Vault', function () {
   it('are there within three seconds of a new token in its file, which nobody but the cache has asked for', async () => {
     const mount = await vault.mount('transit');
     await vault.call('POST', `${mount}/keys/customer`, {});
-    const folder = mkdtempSync(join(tmpdir(), 'svc-token-'));
+    const folder = temporaryFolder('token');
     const tokenFile = join(folder, 'token');
     writeFileSync(tokenFile, 'expired');
     const kms = {
@@ -196,7 +196,6 @@ requiring('own-vault', 'keys from Vault', function () {
       assert.ok(performance.now() - sinceMs < 3_000, 'no key within three seconds');
       await sleep(50);
     }
-    rmSync(folder, { recursive: true });
   });
 
   it('are there within three seconds where events are refused meanwhile', async () => {

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createLineCounts } from '../../src/adapters/local-backup/source/count-lines.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { type OwnKafka, startOwnKafka } from '../support/kafka.ts';
 import { outOfOrder } from '../support/key-order.ts';
 import { requiring } from '../support/requires.ts';
+import { until as untilSo } from '../support/until.ts';
 import type { BacklogOrder, BacklogSaid, BacklogSetup } from './backlog-app.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
 
@@ -84,7 +85,7 @@ requiring('own-kafka', 'the order of keys over an outage of a real Kafka', funct
     const topic = 'orders-of-two';
     const backlog = 6_000;
     await kafka.createTopic(topic, { partitions: 3 });
-    const backupFolder = mkdtempSync(join(tmpdir(), 'svc-shared-'));
+    const backupFolder = temporaryFolder('shared');
     const setup = { brokers: kafka.brokers, topic, backupFolder, firstNumber: 0 };
     const gone = startApp({ ...setup, name: 'gone' });
     const other = startApp({ ...setup, name: 'other' });
@@ -129,7 +130,6 @@ requiring('own-kafka', 'the order of keys over an outage of a real Kafka', funct
     assert.deepEqual(outOfOrder(records).slice(0, 5), []);
     // The batch that was under way when the draining one was killed.
     assert.ok(records.length - found.size <= 1_000, `${records.length - found.size} are there twice`);
-    rmSync(backupFolder, { recursive: true });
   });
 });
 
@@ -152,10 +152,8 @@ function startApp(setup: BacklogSetup) {
   });
 }
 
-async function until(what: string, isSo: () => boolean): Promise<void> {
-  for (const endMs = performance.now() + 60_000; !isSo(); await sleep(10))
-    assert.ok(performance.now() < endMs, `gave up waiting for ${what}`);
-}
+const until = (what: string, isSo: () => boolean): Promise<void> =>
+  untilSo(isSo, { limitMs: 60_000, everyMs: 10, say: () => what });
 
 /** Lines of the segments in a folder, by the notes of what is done. */
 async function linesIn(folder: string): Promise<{ sent: number; left: number }> {

@@ -2,17 +2,18 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { symlinkSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MetricsReport } from '../../src/manage/metrics-shapes.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { hostEnvironment, writeFiles } from '../e2e/support/run-app.ts';
 import { parsePrometheus } from '../observe/prometheus/prometheus-text.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
+import { until as untilSo } from '../support/until.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const table = 'svc_outbox_events';
@@ -73,7 +74,7 @@ requiring(['postgres', 'kafka'], 'the counters of an application and of svc rela
     const store = openOutboxStore({ url, table, initializeSchema: 'always' });
     await store.prepare();
     await store.close(1_000);
-    folder = mkdtempSync(join(tmpdir(), 'svc-counts-'));
+    folder = temporaryFolder('counts');
     symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction');
     const stored = { outbox: { aggregateType: 'Order', aggregateId: '#result.id' }, module: './orders.mjs' };
     const svc = {
@@ -94,7 +95,6 @@ requiring(['postgres', 'kafka'], 'the counters of an application and of svc rela
   after(async () => {
     for (const { child } of running) child.kill('SIGKILL');
     await Promise.all(running.map(({ ended }) => ended));
-    rmSync(folder, { recursive: true, force: true });
   });
 
   function run(...args: string[]): Running {
@@ -131,12 +131,8 @@ requiring(['postgres', 'kafka'], 'the counters of an application and of svc rela
   const report = async (address: string): Promise<MetricsReport> =>
     (await (await fetch(`${address}/actuator/svc-metrics`)).json()) as MetricsReport;
 
-  async function until(isSo: () => Promise<boolean> | boolean, what: string): Promise<void> {
-    for (const endMs = performance.now() + 60_000; !(await isSo()); ) {
-      assert.ok(performance.now() < endMs, `it did not come in time: ${what}`);
-      await sleep(50);
-    }
-  }
+  const until = (isSo: () => Promise<boolean> | boolean, what: string): Promise<void> =>
+    untilSo(isSo, { limitMs: 60_000, everyMs: 50, say: () => what });
 
   /** As docs/metrics.md has it, of one process at one moment. */
   function holds({ of, eventTypes }: Told): void {

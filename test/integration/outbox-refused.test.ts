@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { symlinkSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { newTable } from '../contract/outbox-store.ts';
 import { runApp, writeFiles } from '../e2e/support/run-app.ts';
 import type { TestDatabase } from '../support/database.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
 
@@ -93,12 +93,11 @@ requiring(
       await query('CREATE TABLE orders (id text PRIMARY KEY)');
       store = openOutboxStore({ url, table, initializeSchema: 'always' });
       await store.prepare();
-      folder = mkdtempSync(join(tmpdir(), 'svc-refused-'));
+      folder = temporaryFolder('refused');
       symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction');
     });
     afterEach(async () => {
       await store.close(1_000);
-      rmSync(folder, { recursive: true, force: true });
     });
 
     it('an aggregate id that is null, empty or too long', async () => {

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import type { OutboxPort } from '../../src/outbox/api/executor.ts';
 import type { OutboxEvent } from '../../src/outbox/api/outbox-event.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
 
 describe('outbox.save() of a list', function () {
@@ -15,7 +14,7 @@ describe('outbox.save() of a list', function () {
   let address: string;
 
   before(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-list-'));
+    folder = temporaryFolder('list');
     const file = join(folder, 'shop.db');
     const listens = Promise.withResolvers<string>();
     const info = (line: string): void => {
@@ -35,7 +34,6 @@ describe('outbox.save() of a list', function () {
   after(async () => {
     database?.close();
     await svc?.end();
-    rmSync(folder, { recursive: true, force: true });
   });
 
   const event = (eventType: string, aggregateId = '1'): OutboxEvent => ({

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, symlinkSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import { debeziumSql, openOutboxStore } from '../../src/start/adapters.ts';
 import { runApp, writeFiles } from '../e2e/support/run-app.ts';
 import type { OwnDatabase, TestDatabase } from '../support/database.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { startMariadb } from '../support/mariadb.ts';
 import { startMysql } from '../support/mysql.ts';
 import { startOwnPostgres, startPostgres } from '../support/postgres.ts';
@@ -72,7 +72,7 @@ let port = 20_464 + (process.pid % 10_000);
 async function sceneOn(server: TestDatabase): Promise<Scene> {
   const url = await server.freshDatabase();
   await server.query(url, 'CREATE TABLE orders (id varchar(40) PRIMARY KEY)');
-  const folder = mkdtempSync(join(tmpdir(), 'svc-settings-'));
+  const folder = temporaryFolder('settings');
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction');
   return {
     ...{ server, url, folder },

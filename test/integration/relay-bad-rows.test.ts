@@ -2,17 +2,16 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { resolve } from 'node:path';
 import pg from 'pg';
 import { shardOf } from '../../src/outbox/outbox-row.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { hostEnvironment } from '../e2e/support/run-app.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
+import { until as untilSo } from '../support/until.ts';
 
 const main = resolve(import.meta.dirname, '../../src/cli/main.ts');
 const table = 'svc_outbox_events';
@@ -66,13 +65,12 @@ for (const client of ['kafkajs', 'platformatic']) {
         await store.close(1_000);
         database = new pg.Client({ connectionString: url });
         await database.connect();
-        folder = mkdtempSync(join(tmpdir(), 'svc-bad-rows-'));
+        folder = temporaryFolder('bad-rows');
       });
       after(async () => {
         for (const { child } of relays) child.kill('SIGTERM');
         await Promise.all(relays.map(({ ended }) => ended));
         await database?.end();
-        rmSync(folder, { recursive: true, force: true });
       });
 
       const relay = (): Relaying => {
@@ -117,12 +115,8 @@ for (const client of ['kafkajs', 'platformatic']) {
           )
         ).rows;
       const said = (): string => relays.map((one) => one.stderr()).join('\n');
-      const until = async (isSo: () => Promise<boolean>, limitMs: number): Promise<void> => {
-        for (const endMs = performance.now() + limitMs; !(await isSo()); ) {
-          assert.ok(performance.now() < endMs, `it did not come in time\n${said()}`);
-          await sleep(50);
-        }
-      };
+      const until = (isSo: () => Promise<boolean>, limitMs: number): Promise<void> =>
+        untilSo(isSo, { limitMs, everyMs: 50, say: said });
 
       it('sends the others at once, and sets each of them aside with its reason', async () => {
         for (const [name, row] of faults) await insert(`old bad ${name}`, row);

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { outboxRow } from '../cli/outbox-folder.ts';
 import { hostEnvironment } from '../e2e/support/run-app.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { startOwnPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
+import { until as untilSo } from '../support/until.ts';
 
 const main = resolve(import.meta.dirname, '../../src/cli/main.ts');
 
@@ -19,7 +19,7 @@ requiring('own-postgres', 'svc relay while PostgreSQL is killed', function () {
   it('goes on when it is back, loses nothing, and stops in order', async () => {
     const server = await startOwnPostgres();
     const url = await server.freshDatabase();
-    const folder = mkdtempSync(join(tmpdir(), 'svc-relay-'));
+    const folder = temporaryFolder('relay');
     const table = 'svc_outbox_events';
     const open = (): OutboxStore => openOutboxStore({ url, table, initializeSchema: 'always' });
     const store = open();
@@ -38,12 +38,8 @@ requiring('own-postgres', 'svc relay while PostgreSQL is killed', function () {
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       stderr += text;
     });
-    const until = async (isSo: () => Promise<boolean> | boolean): Promise<void> => {
-      for (const endMs = performance.now() + 40_000; !(await isSo()); ) {
-        assert.ok(performance.now() < endMs, `it did not come in time\n${stderr}`);
-        await new Promise((done) => setTimeout(done, 50));
-      }
-    };
+    const until = (isSo: () => Promise<boolean> | boolean): Promise<void> =>
+      untilSo(isSo, { limitMs: 40_000, everyMs: 50, say: () => stderr });
     const published = async (): Promise<number> => (await store.statistics()).published;
     try {
       await until(async () => (await published()) === 1);
@@ -60,7 +56,6 @@ requiring('own-postgres', 'svc relay while PostgreSQL is killed', function () {
       child.kill('SIGKILL');
       await store.close(1_000);
       await server.stop();
-      rmSync(folder, { recursive: true, force: true });
     }
   });
 });

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import { type Service, start } from '../../src/start/start.ts';
 import { forgetMarks } from '../protect/forget-marks.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 /** svc as `start` makes it, with a folder of its own and the warnings and errors that it writes. */
 export interface StartedSvc {
@@ -15,6 +16,8 @@ export interface StartedSvc {
   readonly info: readonly string[];
   /** What is in the local backup, in files or in the journal. */
   backup(): { eventId: string; payload: unknown }[];
+  /** Of its management server, which listens soon after the start. */
+  address(): Promise<string>;
   end(): Promise<void>;
 }
 
@@ -32,7 +35,7 @@ export interface StartOptions {
 /** Topic `orders`, no retries, and the local backup in the folder, unless `broker` says otherwise. */
 export function startSvc(broker: object, options: StartOptions = {}): StartedSvc {
   forgetMarks();
-  const folder = mkdtempSync(join(tmpdir(), 'svc-started-'));
+  const folder = temporaryFolder('started');
   const lines: string[] = [];
   const info: string[] = [];
   const say =
@@ -73,9 +76,15 @@ export function startSvc(broker: object, options: StartOptions = {}): StartedSvc
         .flatMap((name) => readFileSync(join(folder, 'backup', name), 'utf8').split(/\n(?=.)/))
         .map((text) => JSON.parse(text))
         .map((line) => (typeof line.value === 'string' ? JSON.parse(line.value) : line)),
+    async address() {
+      for (const endMs = performance.now() + 10_000; performance.now() < endMs; await sleep(20)) {
+        const found = /management on (http:\S+)\/metrics/.exec(info.join('\n'))?.[1];
+        if (found !== undefined) return found;
+      }
+      throw new Error(`no management server: ${[...info, ...lines].join('\n')}`);
+    },
     async end() {
       await service.stop(5_000);
-      rmSync(folder, { recursive: true, force: true });
     },
   };
 }

@@ -5,7 +5,7 @@ import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createKafkajsBroker } from '../../src/adapters/kafkajs/kafkajs-broker.ts';
 import { toDlqRecord } from '../../src/publish/tiers/dlq-message.ts';
-import { backupEvent, backupIn, freshPath, removeFolders } from '../adapters/local-backup/backup-folder.ts';
+import { backupEvent, backupIn, freshPath } from '../adapters/local-backup/backup-folder.ts';
 import { outboxFolder, outboxRow } from '../cli/outbox-folder.ts';
 import { failedEvent } from '../publish/failed-event.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
@@ -32,7 +32,6 @@ requiring('kafka', 'a command that Ctrl-C stops in the middle of what it sends',
   before(async () => {
     kafka = await startKafka();
   });
-  after(removeFolders);
 
   const again = /^stopped on request\. Run the command again to go on from here$/;
   const recovery = { goesOnWith: () => [], says: again, cwd: '/' };

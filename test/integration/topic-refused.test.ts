@@ -12,6 +12,7 @@ import { newTopic } from '../contract/broker.ts';
 import { type SecureKafka, startSecureKafka } from '../support/kafka.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
+import { until as untilSo } from '../support/until.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
 
 /** What an operator is to see, so long after the first event. */
@@ -75,11 +76,8 @@ requiring('secure-kafka', 'a topic that refuses all its events', function () {
     return assert.fail(svc.lines.join('\n'));
   }
 
-  async function until(svc: StartedSvc, limitMs: number, isSo: () => unknown): Promise<void> {
-    const endMs = performance.now() + limitMs;
-    for (; !(await isSo()); await sleep(20))
-      if (performance.now() > endMs) assert.fail(`not within ${limitMs} ms\n${svc.lines.join('\n')}`);
-  }
+  const until = (svc: StartedSvc, limitMs: number, isSo: () => unknown): Promise<void> =>
+    untilSo(isSo, { limitMs, say: () => svc.lines.join('\n') });
 
   for (const client of ['kafkajs', 'platformatic']) {
     it(`${client}: a topic that is not there is named in the log and in health at once, and holds no later call`, async () => {

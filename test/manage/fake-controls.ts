@@ -1,4 +1,4 @@
-import type { Controls, Health, OutboxHealth } from '../../src/manage/controls.ts';
+import type { Controls, Health, OutboxHealth, RecoveryControls } from '../../src/manage/controls.ts';
 import { flatMetricsReport, metricsReport, type ReportParts } from '../../src/manage/metrics-report.ts';
 import { filledSources } from '../observe/metric-sources.ts';
 
@@ -52,6 +52,12 @@ export function reports(parts: ReportParts): Pick<Controls, 'metricsReport' | 'f
   };
 }
 
+const noRecovery: RecoveryControls = {
+  start: () => undefined,
+  latest: () => ({ run: null, dryRun: null }),
+  missing: () => undefined,
+};
+
 export function fakeControls(overrides: Partial<Controls> = {}): Controls {
   return {
     health: async () => upHealth,
@@ -65,6 +71,8 @@ export function fakeControls(overrides: Partial<Controls> = {}): Controls {
       recent: [{ eventType: 'ORDER', failureReason: 'Timeout: late', timestamp: '2026-01-01T00:00:00.000Z' }],
     }),
     invalidateKeys: async () => ({ keys: [] }),
+    deadLetterRecovery: noRecovery,
+    backupDrain: noRecovery,
     resetBreakers: () => ({ broker: null, outbox: null }),
     ...overrides,
   };

@@ -2,16 +2,13 @@ import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import type { KeyHealth } from '../../src/manage/controls.ts';
 import { type ClusterState, cacheHealth, type HealthCacheOptions } from '../../src/manage/health-cache.ts';
+import { clockOfEach } from '../support/fake-time.ts';
 
 const known = { brokerProducerInitialized: true, topic: 'orders.v1', dlqTopic: 'orders.dlq.v1' };
 const state: ClusterState = { clusterId: 'MkU3OEVBNTcwNTJENDM2Qk', nodeCount: 3 };
 
 describe('health-cache', () => {
-  let clock: sinon.SinonFakeTimers;
-  beforeEach(() => {
-    clock = sinon.useFakeTimers();
-  });
-  afterEach(() => clock.restore());
+  const clock = clockOfEach();
 
   const cache = (probe: () => Promise<ClusterState>, more: Partial<HealthCacheOptions> = {}) =>
     cacheHealth({

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import sinon from 'sinon';
 import { cacheHealth } from '../../src/manage/health-cache.ts';
 import type { OutboxSummary } from '../../src/manage/metrics-shapes.ts';
 import { findingsOf, recentMs, type Totals, watchRecent } from '../../src/manage/monitoring-state.ts';
+import { clockOfEach } from '../support/fake-time.ts';
 
 const none: Totals = { published: 0, failed: 0, dlq: 0, brokerErrors: 0, sends: 0, sendSeconds: 0 };
 const idle: OutboxSummary = {
@@ -63,11 +63,7 @@ describe('thresholds of monitoring', () => {
 });
 
 describe('counts of the last five minutes', () => {
-  let clock: sinon.SinonFakeTimers;
-  beforeEach(() => {
-    clock = sinon.useFakeTimers();
-  });
-  afterEach(() => clock.restore());
+  const clock = clockOfEach();
   const now = { now: () => clock.now, monotonic: () => clock.now };
 
   it('are what came within them, whenever it came, give or take ten seconds', () => {

@@ -134,6 +134,7 @@ describe('management routes', () => {
         _links: {
           prometheus: { href: '/actuator/prometheus', templated: false },
           metrics: { href: '/actuator/metrics', templated: false },
+          openapi: { href: '/actuator/openapi.json', templated: false },
           self: { href: '/actuator', templated: false },
           health: { href: '/actuator/health', templated: false },
           'health-svc': { href: '/actuator/health/svc', templated: false },
@@ -146,10 +147,16 @@ describe('management routes', () => {
           'svc-circuit-breaker-reset': { href: '/actuator/svc/circuit-breaker/reset', templated: false },
           'svc-keys-invalidate': { href: '/actuator/svc/keys/invalidate', templated: false },
           'svc-outbox': { href: '/actuator/svc-outbox', templated: false },
+          'svc-dlq-recover': { href: '/actuator/svc/dlq/recover', templated: false },
+          'svc-backup-drain': { href: '/actuator/svc/backup/drain', templated: false },
         },
       });
       const port = await start({ exposure: ['info'] });
-      assert.deepEqual(Object.keys(JSON.parse((await ask(port, '/actuator')).body)._links), ['self', 'info']);
+      assert.deepEqual(Object.keys(JSON.parse((await ask(port, '/actuator')).body)._links), [
+        'openapi',
+        'self',
+        'info',
+      ]);
     });
 
     for (const [accept, type] of [

@@ -77,7 +77,11 @@ describe('management server', () => {
     });
   });
 
-  for (const wrong of [{ port: 65_536 }, { address: '127.0.0.1.x', token, port: 0 }]) {
+  for (const wrong of [
+    { port: 65_536 },
+    { address: '127.0.0.1.x', token, port: 0 },
+    { address: '192.0.2.1', token, port: 0 },
+  ]) {
     it(`cannot listen on ${JSON.stringify(wrong)}: one warning`, async () => {
       assert.equal(
         await startManagementServer({ ...defaultOptions, ...wrong }, fakeControls(), logger, true),

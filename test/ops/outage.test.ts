@@ -7,6 +7,7 @@ import { configOf } from '../e2e/support/topic-config.ts';
 import { type OwnKafka, startOwnKafka } from '../support/kafka.ts';
 import { startPrometheus, type TestPrometheus } from '../support/prometheus.ts';
 import { requiring } from '../support/requires.ts';
+import { until as untilSo } from '../support/until.ts';
 import { alerts, seriesIn } from './support/rule-files.ts';
 import { scaledRuleFiles } from './support/scaled-rules.ts';
 
@@ -85,14 +86,8 @@ requiring(['prometheus', 'own-kafka'], 'alerts, in a Prometheus whose minute is 
     return [...new Set(found.map(({ metric }) => metric.alertname as string))].sort();
   }
 
-  async function until(
-    isSo: () => Promise<boolean>,
-    limitMs: number,
-    say: () => Promise<unknown>,
-  ): Promise<void> {
-    for (const endMs = Date.now() + limitMs; !(await isSo()); await sleep(200))
-      assert.ok(Date.now() < endMs, JSON.stringify(await say()));
-  }
+  const until = (isSo: () => Promise<boolean>, limitMs: number, say: () => Promise<unknown>): Promise<void> =>
+    untilSo(isSo, { limitMs, everyMs: 200, say: async () => JSON.stringify(await say()) });
 
   const published = async (): Promise<number> => {
     const found = await prometheus.query('sum by (eventType) (rate(svc_events_published_total[2s])) > 0');

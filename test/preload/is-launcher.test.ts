@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isLauncher } from '../../src/preload/is-launcher.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 describe('isLauncher', () => {
   it('knows the tools that only start other processes', () => {
@@ -53,14 +53,10 @@ describe('isLauncher', () => {
   });
 
   it('follows the link that a command is', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'svc-launcher-'));
-    try {
-      mkdirSync(join(folder, 'node_modules/npm/bin'), { recursive: true });
-      writeFileSync(join(folder, 'node_modules/npm/bin/npm-cli.js'), '');
-      symlinkSync(join(folder, 'node_modules/npm/bin/npm-cli.js'), join(folder, 'npm'));
-      assert.equal(isLauncher(['node', join(folder, 'npm')]), true);
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
+    const folder = temporaryFolder('launcher');
+    mkdirSync(join(folder, 'node_modules/npm/bin'), { recursive: true });
+    writeFileSync(join(folder, 'node_modules/npm/bin/npm-cli.js'), '');
+    symlinkSync(join(folder, 'node_modules/npm/bin/npm-cli.js'), join(folder, 'npm'));
+    assert.equal(isLauncher(['node', join(folder, 'npm')]), true);
   });
 });

@@ -1,8 +1,5 @@
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { context, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
@@ -17,6 +14,7 @@ import { type Outcome, outcomes } from '../../src/observe/outcomes.ts';
 import type { Producer } from '../../src/publish/producer.ts';
 import { type Service, start } from '../../src/start/start.ts';
 import { forgetDeclarations } from '../capture/forget-declarations.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { assertSilent, canaries, type Person, type PersonClass, throwing } from './canary.ts';
 import { forgetMarks } from './forget-marks.ts';
 
@@ -45,7 +43,7 @@ export const eventCount = 12;
 
 /** Call it inside a `describe`. */
 export function openCanaryCage(): CanaryCage {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-canary-'));
+  const folder = temporaryFolder('canary');
   const spans = new InMemorySpanExporter();
   const tracers = new TracerProvider({ spanProcessors: [new SimpleSpanProcessor({ exporter: spans })] });
   const log: string[] = [];
@@ -59,7 +57,6 @@ export function openCanaryCage(): CanaryCage {
     trace.disable();
     context.disable();
     await tracers.shutdown();
-    rmSync(folder, { recursive: true, force: true });
   });
   beforeEach(() => {
     log.length = 0;

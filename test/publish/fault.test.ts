@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import type { SendFailure } from '../../src/publish/broker.ts';
-import { type Fault, faultOf, isAnswer, notMadeFailure } from '../../src/publish/fault.ts';
+import {
+  type Fault,
+  faultOf,
+  isAnswer,
+  isNoTopic,
+  isOfTopic,
+  notMadeFailure,
+  passingOf,
+} from '../../src/publish/fault.ts';
 
 const failure = (cause: string, kind: SendFailure['kind'] = 'fatal'): SendFailure => ({
   ...{ kind, cause, message: 'no' },
@@ -28,4 +36,24 @@ describe('whose fault a failed send is', () => {
       assert.equal(faultOf(given), fault);
       assert.equal(isAnswer(given), answer);
     });
+
+  it('says of a topic whether it may be there in a moment, is none, or says nothing of the cluster', () => {
+    const rows = [
+      ['UNKNOWN_TOPIC_OR_PARTITION', 'unknown', true, true],
+      ['INVALID_TOPIC_EXCEPTION', undefined, true, true],
+      ['TOPIC_AUTHORIZATION_FAILED', undefined, false, true],
+      ['LEADER_NOT_AVAILABLE', 'without leader', false, true],
+      ['NOT_LEADER_FOR_PARTITION', 'moved', false, false],
+      ['NOT_ENOUGH_REPLICAS', 'without replicas', false, false],
+      ['ECONNREFUSED', undefined, false, false],
+      ['constructor', undefined, false, false],
+      [undefined, undefined, false, false],
+    ] as const;
+    for (const [cause, passing, isNone, isOfOne] of rows)
+      assert.deepEqual(
+        [passingOf(cause), isNoTopic(cause), isOfTopic(cause)],
+        [passing, isNone, isOfOne],
+        cause,
+      );
+  });
 });

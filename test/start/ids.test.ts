@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../src/config/config.ts';
 import { type Clock, systemClock } from '../../src/ground/clock.ts';
 import { consoleLogger } from '../../src/observe/logger.ts';
 import { type EventIds, startIds } from '../../src/start/ids.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 describe('startIds', function () {
   this.timeout(10_000);
@@ -17,7 +15,7 @@ describe('startIds', function () {
   const server = createServer((socket) => void sockets.push(socket));
 
   before((done) => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-ids-'));
+    folder = temporaryFolder('ids');
     server.listen(0, '127.0.0.1', () => {
       port = (server.address() as { port: number }).port;
       done();
@@ -25,7 +23,6 @@ describe('startIds', function () {
   });
   after(() => {
     server.close();
-    rmSync(folder, { recursive: true, force: true });
   });
   beforeEach(() => {
     sockets.length = 0;

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { chmodSync, mkdirSync } from 'node:fs';
 import { loadConfig } from '../../src/config/read/load.ts';
 import { processFolder, readProcessFiles } from '../../src/ground/files/process-file.ts';
 import { hearActions } from '../../src/observe/thread-channel.ts';
 import { type Managed, startManagement } from '../../src/start/management.ts';
 import { ask } from '../manage/http-client.ts';
 import { metricSources } from '../observe/metric-sources.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 describe('the process file of a management server', () => {
   const { TMPDIR } = process.env;
@@ -27,14 +26,13 @@ describe('the process file of a management server', () => {
   };
 
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-management-'));
+    folder = temporaryFolder('management');
     process.env.TMPDIR = folder;
     lines.length = 0;
   });
   afterEach(() => {
     if (TMPDIR === undefined) delete process.env.TMPDIR;
     else process.env.TMPDIR = TMPDIR;
-    rmSync(folder, { recursive: true, force: true });
   });
 
   it('names its port while it listens', async () => {

@@ -18,6 +18,7 @@ import { jsonSerializer } from '../../src/serialize/json.ts';
 import type { SerializedEvent } from '../../src/serialize/serializer.ts';
 import { createPipeline, type PipelineParts } from '../../src/start/pipeline.ts';
 import { Scope } from '../../src/transaction/scope.ts';
+import { clockOfEach } from '../support/fake-time.ts';
 
 const secret = 'john@example.com';
 
@@ -346,12 +347,8 @@ describe('pipeline', () => {
   });
 
   describe('whoever waits', () => {
-    let fake: sinon.SinonFakeTimers;
+    const fake = clockOfEach();
     const clock = { now: () => Date.now(), monotonic: () => performance.now() };
-    beforeEach(() => {
-      fake = sinon.useFakeTimers();
-    });
-    afterEach(() => fake.restore());
 
     it('for a captured call goes on after max-wait-ms, and the event to its counted outcome', async () => {
       const { onCall, taken, ledger } = pipelineWith({ clock });

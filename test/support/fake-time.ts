@@ -13,3 +13,13 @@ export function fakeTime(): sinon.SinonFakeTimers {
     },
   });
 }
+
+/** Fake timers of a suite, anew before each of its tests and gone after it. What it gives is the clock of the test that runs. */
+export function clockOfEach(options?: Parameters<typeof sinon.useFakeTimers>[0]): sinon.SinonFakeTimers {
+  let current: sinon.SinonFakeTimers;
+  beforeEach('fake timers', () => {
+    current = sinon.useFakeTimers(options);
+  });
+  afterEach('real timers', () => current.restore());
+  return new Proxy({} as sinon.SinonFakeTimers, { get: (_, name) => Reflect.get(current, name) });
+}

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { temporaryFolder } from './folders.ts';
 
 describe('requiring', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-requires-'));
-  after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder('requires');
 
   // A PATH without Java and without Docker, and an empty cache.
   function runSuite(env: NodeJS.ProcessEnv) {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import kafkajs from 'kafkajs';
 import { cacheFolder, checkoutFolder } from '../../scripts/services/cache.ts';
@@ -11,6 +10,7 @@ import { mysql } from '../../scripts/services/mysql.ts';
 import { postgres } from '../../scripts/services/postgres.ts';
 import { isAlive } from '../../scripts/services/processes.ts';
 import { s3Problem } from '../../scripts/services/s3.ts';
+import { temporaryFolder } from './folders.ts';
 import { requiring } from './requires.ts';
 
 interface Row {
@@ -32,14 +32,13 @@ requiring(needs, `npm run services, with ${names.join(', ')}`, function () {
 
   before(() => {
     // What was downloaded is shared; what `up` has started for somebody else on this machine is not touched.
-    cache = mkdtempSync(join(tmpdir(), 'svc-services-'));
+    cache = temporaryFolder('services');
     for (const name of readdirSync(cacheFolder()))
       if (!['services', 'packed', 'test'].includes(name) && !name.endsWith('.lock'))
         symlinkSync(cacheFolder(name), join(cache, name));
   });
   after(async () => {
     await services('down');
-    rmSync(cache, { recursive: true, force: true });
   });
 
   async function services(...args: string[]): Promise<{ code: number | null; out: string; err: string }> {

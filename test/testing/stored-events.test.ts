@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import * as nodeSqlite from 'node:sqlite';
 import pg from 'pg';
-import sinon from 'sinon';
 import { pgDriver } from '../../src/adapters/postgres/pg-driver.ts';
 import { nodeSqliteDriver } from '../../src/adapters/sqlite/node-sqlite-driver.ts';
 import { insertStatement, insertValues } from '../../src/outbox/insert-row.ts';
@@ -20,6 +19,7 @@ import {
 } from '../../src/testing.ts';
 import { currentScope, runInScope, Scope } from '../../src/transaction/scope.ts';
 import { patchDriver } from '../contract/captured.ts';
+import { clockOfEach } from '../support/fake-time.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
 
@@ -216,11 +216,7 @@ describe('svc/testing: the outbox', () => {
   });
 
   describe('waitForStored', () => {
-    let clock: sinon.SinonFakeTimers;
-    beforeEach(() => {
-      clock = sinon.useFakeTimers();
-    });
-    afterEach(() => clock.restore());
+    const clock = clockOfEach();
 
     it('resolves with the COMMIT of the last of them', async () => {
       within('COMMIT', 'a');

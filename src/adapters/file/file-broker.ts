@@ -5,9 +5,8 @@ import { access, mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
-import type { Broker, SendFailure, SendResult } from '../../publish/broker.ts';
+import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 import { toSendFailure } from './file-failure.ts';
-import { encodeLines, isOneLineOfJson } from './file-line.ts';
 import { createTopicFile, type TopicFile } from './topic-file.ts';
 import { topicNameProblem } from './topic-name.ts';
 
@@ -100,4 +99,23 @@ export function createFileBroker(options: FileBrokerOptions): Broker {
 
 function failed(failure: SendFailure): SendResult {
   return { ok: false, failure };
+}
+
+const newline = Buffer.from('\n');
+const lineFeed = 0x0a;
+const beginsJson = new Set([...'{["-0123456789tfn'].map((character) => character.charCodeAt(0)));
+
+/** `{"timestamp":…,"key":…,"headers":{…},"value":` and the value's own bytes, one record a line. */
+export function encodeLines(records: readonly BrokerRecord[]): Buffer {
+  const parts: Buffer[] = [];
+  for (const { timestamp, key, headers, value } of records) {
+    const head = `{"timestamp":${timestamp},"key":${JSON.stringify(key)},"headers":${JSON.stringify(headers)},"value":`;
+    parts.push(Buffer.from(head), value, Buffer.from('}'), newline);
+  }
+  return Buffer.concat(parts);
+}
+
+/** Whether the value can stand in a line as it is: JSON text without line breaks. Looks at the bytes, parses nothing. */
+function isOneLineOfJson({ value }: BrokerRecord): boolean {
+  return beginsJson.has(value[0] ?? 0) && !value.includes(lineFeed);
 }

@@ -1,9 +1,8 @@
 import type { Clock } from '../../ground/clock.ts';
+import { askAgainMs } from '../../publish/broker.ts';
 
-/** Tries to connect to brokers that have refused it, in `windowMs`. */
+/** Tries to connect to brokers that have refused it, in the time from one question to the next. */
 const maxTries = 2;
-/** A little less than the time between two probes. */
-const windowMs = 750;
 
 /** Of what is not there, whoever asks for it; what a broker itself refuses is not among them. */
 const away = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN', 'ENOTFOUND', 'EAI_AGAIN']);
@@ -32,7 +31,7 @@ export function createDialPace<Refusal>(clock: Clock): DialPace<Refusal> {
       const refusal = refusals.get(address);
       if (refusal === undefined) return undefined;
       const nowMs = clock.monotonic();
-      triedAtMs = triedAtMs.filter((atMs) => nowMs - atMs < windowMs);
+      triedAtMs = triedAtMs.filter((atMs) => nowMs - atMs < askAgainMs);
       const turns = Math.max(0, maxTries - triedAtMs.length);
       const isNext = [...refusals.keys()].slice(0, turns).includes(address);
       if (!isNext) return refusal;

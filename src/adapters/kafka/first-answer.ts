@@ -1,5 +1,5 @@
-/** A broker that is well answers in milliseconds, over a connection that is to be made first, too. */
-export const askAgainMs = 750;
+import { askAgainMs } from '../../publish/broker.ts';
+
 /** Beside the first try. */
 const mostAgain = 2;
 

@@ -1,5 +1,6 @@
 // kafka/: what the clients of Kafka share: certificates, failures in words, sends that outlive a new leader.
 
+import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import type {
@@ -13,7 +14,6 @@ import type {
 import type { FailureScene } from './failure-lines.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import { createPatientSend } from './patient-send.ts';
-import { createWorkUnderWay } from './work-under-way.ts';
 
 /** A client of Kafka, loaded and ready to connect. It rejects with errors that `toSendFailure` understands. */
 export interface KafkaSession {
@@ -142,4 +142,51 @@ export function createKafkaBroker({
 
 export function failed(failure: SendFailure): SendResult {
   return { ok: false, failure };
+}
+
+/** Counts what is under way, and keeps the process alive for it: the connections themselves do not. */
+interface WorkUnderWay {
+  run<T>(work: () => Promise<T>): Promise<T>;
+  /** Resolves when nothing is under way, at `limitMs` at the latest. */
+  idle(limitMs: number): Promise<void>;
+  /** Nobody waits for what is under way now: it does not keep the process alive any more. */
+  letGo(): void;
+}
+
+const farAwayMs = 2 ** 31 - 1;
+
+function createWorkUnderWay(): WorkUnderWay {
+  let count = 0;
+  let hold: NodeJS.Timeout | undefined;
+  let onIdle: (() => void) | undefined;
+
+  const end = () => {
+    if (--count > 0) return;
+    clearInterval(hold);
+    hold = undefined;
+    onIdle?.();
+  };
+
+  return {
+    async run(work) {
+      count++;
+      hold ??= setInterval(() => {}, farAwayMs);
+      try {
+        return await work();
+      } finally {
+        end();
+      }
+    },
+    async idle(limitMs) {
+      if (count === 0) return;
+      const idle = new Promise<void>((resolve) => {
+        onIdle = resolve;
+      });
+      await within(limitMs, idle);
+    },
+    letGo() {
+      clearInterval(hold);
+      hold = undefined;
+    },
+  };
 }

@@ -1,5 +1,6 @@
-import { systemClock } from '../../ground/clock.ts';
+import { backoffMs, systemClock } from '../../ground/clock.ts';
 import type { BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
+import { passingOf } from '../../publish/fault.ts';
 
 export type Send = (
   topic: string,
@@ -23,8 +24,6 @@ const longestPauseMs = 250;
 const usualUnknownMs = 1_000;
 /** Topics remembered as missing; their names can come from application data. */
 const maxMissing = 1_000;
-/** As the clients name it. */
-const movedAway = new Set(['NOT_LEADER_FOR_PARTITION', 'NOT_LEADER_OR_FOLLOWER']);
 
 /**
  * A topic that the broker makes for its first record refuses that record until its partitions have leaders: it is waited
@@ -61,7 +60,7 @@ export function createPatientSend({
     const first = await send(topic, partition, records);
     if (first.ok) missing.delete(topic);
     if (first.ok || !isWithoutLeader(first.failure)) return first;
-    const isUnknown = first.failure.cause === 'UNKNOWN_TOPIC_OR_PARTITION';
+    const isUnknown = passingOf(first.failure.cause) === 'unknown';
     if (isUnknown && missing.has(topic)) return first;
     const end = systemClock.monotonic() + limitMs;
     if (!(await becomesReady(topic))) {
@@ -82,22 +81,22 @@ export function createPatientSend({
 
 /** Nothing was stored, and the topic may be there in a moment. */
 function isWithoutLeader({ kind, cause }: SendFailure): boolean {
-  return kind === 'retriable' && (cause === 'UNKNOWN_TOPIC_OR_PARTITION' || cause === 'LEADER_NOT_AVAILABLE');
+  const passing = passingOf(cause);
+  return kind === 'retriable' && (passing === 'unknown' || passing === 'without leader');
 }
 
 function isBeingMade(failure: SendFailure): boolean {
-  return isWithoutLeader(failure) || movedAway.has(failure.cause);
+  return isWithoutLeader(failure) || passingOf(failure.cause) === 'moved';
 }
 
 /** Repeats `attempt`, each time after a longer pause, until it says `true`: `false` when that is in vain or `limitMs` are over. */
 async function repeatUntil(attempt: () => Promise<boolean | 'in vain'>, limitMs: number): Promise<boolean> {
   const end = systemClock.monotonic() + limitMs;
-  let pauseMs = firstPauseMs;
-  do {
+  for (let tries = 1; ; tries++) {
+    const pauseMs = backoffMs(tries, firstPauseMs, longestPauseMs);
+    if (tries > 1 && systemClock.monotonic() + pauseMs >= end) return false;
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
     const result = await attempt();
     if (result !== false) return result === true;
-    pauseMs = Math.min(pauseMs * 2, longestPauseMs);
-  } while (systemClock.monotonic() + pauseMs < end);
-  return false;
+  }
 }

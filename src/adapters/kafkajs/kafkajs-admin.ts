@@ -1,7 +1,8 @@
 import type { Admin } from 'kafkajs';
 import { systemClock } from '../../ground/clock.ts';
-import type { ClusterInfo } from '../../publish/broker.ts';
-import { askAgainMs, firstAnswer, oneAtATime } from '../kafka/first-answer.ts';
+import { askAgainMs, type ClusterInfo } from '../../publish/broker.ts';
+import { isNoTopic, isOfTopic, passingOf } from '../../publish/fault.ts';
+import { firstAnswer, oneAtATime } from '../kafka/first-answer.ts';
 import type { Silence } from '../kafka/silence.ts';
 import type { KafkajsClient, KafkajsClientOptions, OpenKafkajsClient } from './kafkajs-client.ts';
 import { connectThroughSeeds, disconnectWithin } from './kafkajs-connect.ts';
@@ -30,14 +31,6 @@ interface Connection {
   /** It is being left: each further call would add a listener to its socket. */
   leaving?: Promise<void>;
 }
-
-/** What a broker answers about a topic, and no trouble of the connection. */
-const topicProblems = new Set([
-  'UNKNOWN_TOPIC_OR_PARTITION',
-  'INVALID_TOPIC_EXCEPTION',
-  'TOPIC_AUTHORIZATION_FAILED',
-  'LEADER_NOT_AVAILABLE',
-]);
 
 const isAnswer = (error: unknown): boolean => rootCause(error).type !== undefined;
 
@@ -79,7 +72,7 @@ export function createKafkajsAdmin(
       await used.connected;
       return await question(used.admin);
     } catch (error) {
-      if (connection === used && !topicProblems.has(rootCause(error).type ?? '')) connection = undefined;
+      if (connection === used && !isOfTopic(rootCause(error).type)) connection = undefined;
       throw error;
     } finally {
       used.pending--;
@@ -113,7 +106,7 @@ export function createKafkajsAdmin(
       return lastSeen;
     } catch (error) {
       // kafkajs asks for all topics as well, and gives up when one partition of any of them has no leader.
-      if (lastSeen !== undefined && rootCause(error).type === 'LEADER_NOT_AVAILABLE') return lastSeen;
+      if (lastSeen !== undefined && passingOf(rootCause(error).type) === 'without leader') return lastSeen;
       throw error;
     }
   };
@@ -123,7 +116,7 @@ export function createKafkajsAdmin(
       try {
         await describe();
       } catch (error) {
-        if (!topicProblems.has(rootCause(error).type ?? '')) throw error;
+        if (!isOfTopic(rootCause(error).type)) throw error;
       }
     },
     describe,
@@ -133,8 +126,7 @@ export function createKafkajsAdmin(
         const { topics } = await ask((admin) => admin.fetchTopicMetadata({ topics: [topic] }));
         return topics[0]?.partitions.length;
       } catch (error) {
-        const { type } = rootCause(error);
-        if (type === 'UNKNOWN_TOPIC_OR_PARTITION' || type === 'INVALID_TOPIC_EXCEPTION') return undefined;
+        if (isNoTopic(rootCause(error).type)) return undefined;
         throw error;
       }
     },

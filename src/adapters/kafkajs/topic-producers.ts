@@ -1,6 +1,6 @@
 import { systemClock } from '../../ground/clock.ts';
 import type { BrokerRecord, BrokerTraffic } from '../../publish/broker.ts';
-import { isNotMade } from '../../publish/fault.ts';
+import { isNotMade, isOfTopic, passingOf } from '../../publish/fault.ts';
 import { type Answer, createAnswerTimes } from '../kafka/answer-times.ts';
 import { ackNumbers, codecNumbers } from '../kafka/records/protocol-numbers.ts';
 import type { KafkajsClientOptions, OpenKafkajsClient } from './kafkajs-client.ts';
@@ -142,7 +142,6 @@ const survivable = new Set([
   'KafkaJSConnectionClosedError',
   'KafkaJSBrokerNotFound',
 ]);
-const noSuchTopic = new Set(['INVALID_TOPIC_EXCEPTION', 'TOPIC_AUTHORIZATION_FAILED']);
 
 /**
  * kafkajs recovers from a broker that is gone, and from what the protocol names. It never drops a connection that does
@@ -151,6 +150,6 @@ const noSuchTopic = new Set(['INVALID_TOPIC_EXCEPTION', 'TOPIC_AUTHORIZATION_FAI
 function isBeyondRepair(error: unknown): boolean {
   const { name = '', type, code } = rootCause(error);
   if (isNotMade({ cause: String(code) })) return false;
-  if (type !== undefined) return noSuchTopic.has(type);
+  if (type !== undefined) return isOfTopic(type) && passingOf(type) === undefined;
   return !survivable.has(name);
 }

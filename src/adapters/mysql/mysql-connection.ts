@@ -1,9 +1,12 @@
-import { loadOwnCopy } from '../../ground/files/load-own-copy.ts';
 import type { SqlValue } from '../../outbox/insert-row.ts';
-import { packageMissing } from '../../outbox/store-error.ts';
 import { withoutWrappers } from '../../transaction/patch-method.ts';
 import { blockerText } from '../sql/blocker.ts';
-import { idleInTransactionMs, type ServerConnection, serverIdleSeconds } from '../sql/server-database.ts';
+import {
+  idleInTransactionMs,
+  loadDriver,
+  type ServerConnection,
+  serverIdleSeconds,
+} from '../sql/server-database.ts';
 import type { SqlRow, StatementResult } from '../sql/statement.ts';
 
 /** The part of a `mysql2` connection that is used here. */
@@ -27,15 +30,7 @@ interface MysqlModule {
   createConnection(options: object): MysqlConnection;
 }
 
-const packageName = 'mysql2';
-
-export async function loadMysql(): Promise<MysqlModule> {
-  try {
-    return loadOwnCopy(packageName) as MysqlModule;
-  } catch (error) {
-    throw packageMissing(packageName, error as NodeJS.ErrnoException);
-  }
-}
+export const loadMysql = (): MysqlModule => loadDriver('mysql2');
 
 /** Texts are escaped by the driver, which has to know the mode: no NO_BACKSLASH_ESCAPES. STRICT cuts nothing off. */
 const session = [
@@ -50,7 +45,7 @@ const mysqlTableBlocker = `SELECT ${processColumns} FROM performance_schema.meta
 const mariadbBlocker = `SELECT ${processColumns} FROM information_schema.INNODB_LOCK_WAITS w JOIN information_schema.INNODB_TRX r ON r.trx_id = w.requesting_trx_id JOIN information_schema.INNODB_TRX b ON b.trx_id = w.blocking_trx_id JOIN information_schema.PROCESSLIST p ON p.ID = b.trx_mysql_thread_id WHERE r.trx_mysql_thread_id = ? LIMIT 1`;
 
 export async function connectMysql(url: string, timeoutMs: number): Promise<ServerConnection> {
-  const { createConnection } = await loadMysql();
+  const { createConnection } = loadMysql();
   const connection = createConnection({
     uri: url.replace(/^mariadb:/, 'mysql:'),
     charset: 'utf8mb4',

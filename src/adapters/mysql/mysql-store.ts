@@ -1,9 +1,8 @@
 // mysql/: MySQL and MariaDB: its driver, as the application uses it, and the outbox in it, over svc's own connection.
 
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
-import { badUrl, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
-import { sayBlocked } from '../sql/blocker.ts';
-import { createServerDatabase } from '../sql/server-database.ts';
+import type { StoreFaultDetails } from '../../outbox/store-error.ts';
+import { createServerDatabase, partsOfUrl } from '../sql/server-database.ts';
 import { createSqlStore, defaultTimeoutMs, type SqlStoreOptions } from '../sql/sql-store.ts';
 import { connectMysql, loadMysql } from './mysql-connection.ts';
 import { isPassingInMysql, isReadOnlyInMysql, toMysqlError } from './mysql-failure.ts';
@@ -29,18 +28,13 @@ export function createMysqlStore(options: SqlStoreOptions): OutboxStore {
       toError: (error) => toMysqlError(error, details),
       isPassing: isPassingInMysql,
       isReadOnly: isReadOnlyInMysql,
-      late: () => storeError('late', details),
-      onBlocked: sayBlocked(details.database, options.logger),
-      closed: () => storeError('closed', details),
+      details,
+      logger: options.logger,
     }),
   );
 }
 
 function placeOf(url: string): string {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (parsed === undefined || !/^(mysql|mariadb):$/.test(parsed.protocol))
-    throw badUrl(
-      'it must begin with mysql:// or mariadb:// and have special characters of the password percent-encoded',
-    );
-  return `${parsed.protocol === 'mysql:' ? 'MySQL' : 'MariaDB'} at ${parsed.host}`;
+  const { protocol, host } = partsOfUrl(url, ['mysql:', 'mariadb:'], 'mysql:// or mariadb://');
+  return `${protocol === 'mysql:' ? 'MySQL' : 'MariaDB'} at ${host}`;
 }

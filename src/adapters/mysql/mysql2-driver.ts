@@ -3,7 +3,7 @@ import { isOwnWork, runOwnWork } from '../../ground/lifecycle.ts';
 import { assertShape } from '../../transaction/assert-shape.ts';
 import type { Connections, DriverPatch } from '../../transaction/driver.ts';
 import { patchOnce } from '../../transaction/patch-once.ts';
-import { currentScope, runInScope } from '../../transaction/scope.ts';
+import { inScopeOfCaller } from '../../transaction/scope.ts';
 import { kindOf } from '../../transaction/statements.ts';
 import {
   assertCommand,
@@ -153,10 +153,6 @@ function onEnd(command: Command, listener: () => void): void {
 function patchPool(prototype: Pool): void {
   const original = prototype.getConnection;
   prototype.getConnection = function getConnection(this: Pool, callback) {
-    const scope = currentScope();
-    if (typeof callback !== 'function' || scope === undefined)
-      return Reflect.apply(original, this, [callback]);
-    const bound: Callback = (...given) => runInScope(scope, () => callback(...given));
-    return Reflect.apply(original, this, [bound]);
+    return Reflect.apply(original, this, [inScopeOfCaller(callback)]);
   };
 }

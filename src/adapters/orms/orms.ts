@@ -1,23 +1,28 @@
 // orms/: where an ORM runs a transaction, so that what is called in it is known to belong there.
 
-import { drizzleOnMysql2, drizzleOnPg, drizzleOnSqlite } from './drizzle.ts';
 import { knexTransactions } from './knex.ts';
-import { kyselyTransactions } from './kysely.ts';
 import { mikroOrmTransactions } from './mikro-orm.ts';
-import type { OrmPatch } from './orm-patch.ts';
+import { exported, type OrmPatch, patchTransaction, prototypeOf } from './orm-patch.ts';
 import { prismaClient, prismaRuntime } from './prisma.ts';
-import { sequelizeTransactions } from './sequelize.ts';
 import { typeormTransactions } from './typeorm.ts';
+
+/** Of an ORM that runs all its transactions through one method of one class. */
+const throughOne = (specifier: string, className: string, method = 'transaction'): OrmPatch => ({
+  specifier,
+  patch: (exports) => patchTransaction(prototypeOf(exported(exports, className)), method),
+});
+
+export const kyselyTransactions: OrmPatch = throughOne('kysely', 'TransactionBuilder', 'execute');
 
 /** Of all databases: an application says nowhere which ORM it uses. */
 export const ormPatches: readonly OrmPatch[] = [
   knexTransactions,
   kyselyTransactions,
-  drizzleOnPg,
-  drizzleOnMysql2,
-  drizzleOnSqlite,
+  throughOne('drizzle-orm/node-postgres', 'NodePgSession'),
+  throughOne('drizzle-orm/mysql2', 'MySql2Session'),
+  throughOne('drizzle-orm/better-sqlite3', 'BetterSQLiteSession'),
   typeormTransactions,
-  sequelizeTransactions,
+  throughOne('sequelize', 'Sequelize'),
   mikroOrmTransactions,
   prismaClient,
   prismaRuntime,

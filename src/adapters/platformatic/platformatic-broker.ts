@@ -7,11 +7,13 @@ import { createAnswerTimes } from '../kafka/answer-times.ts';
 import { createDialPace } from '../kafka/dial-pace.ts';
 import { invalidTopic, noSuchPartition } from '../kafka/failure-lines.ts';
 import { createKafkaBroker, failed, type KafkaSession } from '../kafka/kafka-broker.ts';
-import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
+import type { KafkaClientOptions, KafkaCompression } from '../kafka/kafka-client-options.ts';
+import type { PlatformaticModule, VendorCompression } from '../kafka/platformatic-module.ts';
 import { loadPlatformatic } from '../kafka/platformatic-module.ts';
 import { readCertificates } from '../kafka/read-certificates.ts';
+import { codecNumbers } from '../kafka/records/protocol-numbers.ts';
+import type { Compression } from '../kafka/records/record-batch.ts';
 import { createSilence } from '../kafka/silence.ts';
-import { compressionOf } from './compression.ts';
 import { type Connections, createConnections } from './connections.ts';
 import { toSendFailure } from './platformatic-failure.ts';
 import { createSignIn } from './platformatic-sign-in.ts';
@@ -95,5 +97,21 @@ async function load(options: PlatformaticBrokerOptions): Promise<KafkaSession> {
     async close() {
       for (const connections of [toAsk, toSend]) connections.close();
     },
+  };
+}
+
+/** gzip and zstd from Node, which compresses aside; snappy and lz4 from the package, which does not. */
+async function compressionOf(
+  vendor: PlatformaticModule,
+  name: KafkaCompression = 'none',
+): Promise<Compression | undefined> {
+  if (name === 'none') return undefined;
+  if (name === 'gzip' || name === 'zstd') {
+    const { compressionByNode } = await import('../kafka/records/compressors.ts');
+    return compressionByNode(name);
+  }
+  return {
+    bitmask: codecNumbers[name],
+    compress: (vendor.compressionsAlgorithms[name] as VendorCompression).compressSync,
   };
 }

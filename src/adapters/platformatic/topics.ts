@@ -1,5 +1,6 @@
 import { inTime, systemClock } from '../../ground/clock.ts';
 import type { ClusterInfo } from '../../publish/broker.ts';
+import { isNoTopic } from '../../publish/fault.ts';
 import { firstAnswer, oneAtATime } from '../kafka/first-answer.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import type { Silence } from '../kafka/silence.ts';
@@ -137,8 +138,7 @@ export function createTopics(
       try {
         return (await ask([topic], false)).topics[0]?.partitions.length;
       } catch (error) {
-        const type = protocolErrorIn(error);
-        if (type === 'UNKNOWN_TOPIC_OR_PARTITION' || type === 'INVALID_TOPIC_EXCEPTION') return undefined;
+        if (isNoTopic(protocolErrorIn(error))) return undefined;
         throw error;
       }
     },

@@ -3,7 +3,7 @@ import { assertShape } from '../../transaction/assert-shape.ts';
 import type { Connections, DriverPatch, RowsAhead, WatchedConnection } from '../../transaction/driver.ts';
 import { patchMethod, withoutWrappers } from '../../transaction/patch-method.ts';
 import { patchOnce } from '../../transaction/patch-once.ts';
-import { currentScope, runInScope } from '../../transaction/scope.ts';
+import { inScopeOfCaller } from '../../transaction/scope.ts';
 import { type Callback, canFollowRows, type PgClient, PgSession, type Query } from './pg-session.ts';
 
 interface Pg {
@@ -47,7 +47,8 @@ function patchClient(prototype: PgClient, connections: Connections): void {
       if (connection === undefined) return Reflect.apply(behind(), this, args);
       const { text, canFollow } = lookAt(args, this);
       const admission = admit(connection, text, canFollow);
-      const bound = withScope(args);
+      const at = args.findIndex((each) => typeof each === 'function');
+      const bound = at < 0 ? args : (args.with(at, inScopeOfCaller(args[at])) as typeof args);
       if (admission === undefined) return Reflect.apply(behind(), this, bound);
       if (admission instanceof Promise) return whenAdmitted(admission, this, behind, bound);
       return commitWith(admission, sessions.get(connection) as PgSession, text ?? '', bound);
@@ -101,17 +102,6 @@ function textOf(config: unknown, { connection }: PgClient): string | undefined {
   return typeof given === 'string' ? given : undefined;
 }
 
-/** A callback is called from the socket, where no context leads back to the caller. */
-function withScope(args: [unknown, unknown?, unknown?]): [unknown, unknown?, unknown?] {
-  const at = typeof args[1] === 'function' ? 1 : typeof args[2] === 'function' ? 2 : 0;
-  const scope = at === 0 ? undefined : currentScope();
-  if (scope === undefined) return args;
-  const callback = args[at] as Callback;
-  return args.with(at, function (this: unknown, ...given: unknown[]): void {
-    runInScope(scope, () => Reflect.apply(callback, this, given));
-  }) as [unknown, unknown?, unknown?];
-}
-
 /** `query` as `pg` has it: with a callback, a promise, or an object that submits itself. */
 function whenAdmitted(
   admission: Promise<void>,
@@ -141,11 +131,7 @@ type Connect = (this: object, callback?: Callback) => unknown;
 function patchPool(prototype: { connect: Connect }): void {
   patchMethod(prototype, 'connect', (behind) => {
     return function connect(this: object, callback?: Callback): unknown {
-      const scope = currentScope();
-      if (typeof callback !== 'function' || scope === undefined)
-        return Reflect.apply(behind(), this, [callback]);
-      const bound: Callback = (...given) => runInScope(scope, () => callback(...given));
-      return Reflect.apply(behind(), this, [bound]);
+      return Reflect.apply(behind(), this, [inScopeOfCaller(callback)]);
     };
   });
 }

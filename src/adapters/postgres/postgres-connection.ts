@@ -1,10 +1,8 @@
 import { Socket } from 'node:net';
-import { loadOwnCopy } from '../../ground/files/load-own-copy.ts';
 import { placed, type SqlValue } from '../../outbox/insert-row.ts';
-import { packageMissing } from '../../outbox/store-error.ts';
 import { withoutWrappers } from '../../transaction/patch-method.ts';
 import { blockerText } from '../sql/blocker.ts';
-import { idleInTransactionMs, type ServerConnection } from '../sql/server-database.ts';
+import { idleInTransactionMs, loadDriver, type ServerConnection } from '../sql/server-database.ts';
 import type { SqlRow } from '../sql/statement.ts';
 
 /** The part of a `pg` client that is used here. */
@@ -32,15 +30,7 @@ interface PgModule {
   readonly Client: new (config: object) => PgClient;
 }
 
-const packageName = 'pg';
-
-export async function loadPg(): Promise<PgModule> {
-  try {
-    return loadOwnCopy(packageName) as PgModule;
-  } catch (error) {
-    throw packageMissing(packageName, error as NodeJS.ErrnoException);
-  }
-}
+export const loadPg = (): PgModule => loadDriver('pg');
 
 /** Everything as text and bytes as bytes: an application can change what `pg` makes of a type for the whole process. */
 const types = {
@@ -68,7 +58,7 @@ export async function connectPostgres(
   timeoutMs: number,
   heard?: Heard,
 ): Promise<ServerConnection> {
-  const { Client } = await loadPg();
+  const { Client } = loadPg();
   const client = new Client({
     connectionString: url,
     application_name: 'svc-outbox',

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { inTime } from '../../ground/clock.ts';
+import { backoffMs, inTime } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { besideTable, partsOfTable, quoteName } from '../../outbox/insert-row.ts';
 import type { Notices } from '../../outbox/notices.ts';
@@ -95,7 +95,7 @@ export function postgresNotices(options: PostgresNoticesOptions): Notices {
           failures = 0;
         } catch {
           // The reader of the table says what is wrong with the database.
-          waitMs = Math.min(firstPauseMs * 2 ** failures++, longestPauseMs);
+          waitMs = backoffMs(++failures, firstPauseMs, longestPauseMs);
         }
         await pause(waitMs, stopping);
       }

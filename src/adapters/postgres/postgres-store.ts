@@ -1,9 +1,8 @@
 // postgres/: PostgreSQL: its driver, as the application uses it, and the outbox in it, over svc's own connection.
 
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
-import { badUrl, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
-import { sayBlocked } from '../sql/blocker.ts';
-import { createServerDatabase } from '../sql/server-database.ts';
+import type { StoreFaultDetails } from '../../outbox/store-error.ts';
+import { createServerDatabase, partsOfUrl } from '../sql/server-database.ts';
 import { createSqlStore, defaultTimeoutMs, type SqlStoreOptions } from '../sql/sql-store.ts';
 import { connectPostgres, loadPg } from './postgres-connection.ts';
 import { isPassingInPostgres, isReadOnlyInPostgres, toPostgresError } from './postgres-failure.ts';
@@ -23,9 +22,8 @@ export function createPostgresStore(options: SqlStoreOptions): OutboxStore {
     toError: (error) => toPostgresError(error, details),
     isPassing: isPassingInPostgres,
     isReadOnly: isReadOnlyInPostgres,
-    late: () => storeError('late', details),
-    onBlocked: sayBlocked(details.database, options.logger),
-    closed: () => storeError('closed', details),
+    details,
+    logger: options.logger,
   });
   const notices = postgresNotices({
     ...{ table, database, timeoutMs, logger: options.logger },
@@ -35,10 +33,6 @@ export function createPostgresStore(options: SqlStoreOptions): OutboxStore {
 }
 
 function placeOf(url: string): string {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (parsed === undefined || !/^postgres(ql)?:$/.test(parsed.protocol))
-    throw badUrl(
-      'it must begin with postgres:// and have special characters of the password percent-encoded',
-    );
-  return `PostgreSQL at ${parsed.host || 'the local socket'}`;
+  const { host } = partsOfUrl(url, ['postgres:', 'postgresql:'], 'postgres://');
+  return `PostgreSQL at ${host || 'the local socket'}`;
 }

@@ -1,5 +1,9 @@
 import { inTime, within } from '../../ground/clock.ts';
 import type { SvcError } from '../../ground/errors.ts';
+import { loadOwnCopy } from '../../ground/files/load-own-copy.ts';
+import type { Logger } from '../../observe/logger.ts';
+import { badUrl, packageMissing, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
+import { sayBlocked } from './blocker.ts';
 import type { RunOptions, SqlDatabase } from './sql-store.ts';
 import { runWork, type Statement, type StatementResult, type Work } from './statement.ts';
 
@@ -27,7 +31,7 @@ export interface ServerConnection {
 
 export interface ServerDatabaseOptions {
   /** Loads the driver: no part of the time-out, as no server is waited for. */
-  readonly load: () => Promise<unknown>;
+  readonly load: () => unknown;
   /** Gives up by itself after the same time-out. */
   readonly connect: () => Promise<ServerConnection>;
   readonly timeoutMs: number;
@@ -36,10 +40,25 @@ export interface ServerDatabaseOptions {
   readonly isPassing: (error: unknown) => boolean;
   /** It takes no writes, as one that another has taken over from: a new connection may lead to that. */
   readonly isReadOnly: (error: unknown) => boolean;
-  readonly late: () => SvcError;
-  /** A statement has waited for long, for this one. */
-  readonly onBlocked: (blocker: string) => void;
-  readonly closed: () => SvcError;
+  readonly details: StoreFaultDetails;
+  /** Hears of a statement that has waited for long, and for whom. */
+  readonly logger: Logger | undefined;
+}
+
+/** A driver that the application has installed, as a copy of its own. */
+export function loadDriver<T>(packageName: string): T {
+  try {
+    return loadOwnCopy(packageName) as T;
+  } catch (error) {
+    throw packageMissing(packageName, error as NodeJS.ErrnoException);
+  }
+}
+
+/** What a URL says of the server; `what` it has to be, where it is none of `protocols`. */
+export function partsOfUrl(url: string, protocols: readonly string[], what: string): URL {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed !== undefined && protocols.includes(parsed.protocol)) return parsed;
+  throw badUrl(`it must begin with ${what} and have special characters of the password percent-encoded`);
 }
 
 /** One for what is sent, and one for what is sent meanwhile: processes are many, and a server has few. */
@@ -55,7 +74,8 @@ const mostTries = 4;
 
 /** A few connections, opened when they are needed and again after a failure. */
 export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabase {
-  const { timeoutMs } = options;
+  const { timeoutMs, details } = options;
+  const onBlocked = sayBlocked(details.database, options.logger);
   /** The one that was used last is on top: the other one becomes idle. */
   const idle: { readonly connection: ServerConnection; readonly timer: NodeJS.Timeout }[] = [];
   const waiting: (() => void)[] = [];
@@ -129,7 +149,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
       connection = taken;
       used.add(taken);
       try {
-        if (isLate) throw options.late();
+        if (isLate) throw storeError('late', details);
         if (as !== 'statement') return await transaction(taken, work(), limitMs);
         return await runWork(work(), (statement) => taken.run(statement));
       } catch (error) {
@@ -146,7 +166,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
       late: () => {
         isLate = true;
         connection?.destroy();
-        throw options.late();
+        throw storeError('late', details);
       },
     });
   }
@@ -157,7 +177,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
     const asker = await options.connect();
     try {
       const blocker = await asker.blockerOf(id);
-      if (blocker !== undefined) options.onBlocked(blocker);
+      if (blocker !== undefined) onBlocked(blocker);
     } finally {
       await asker.leave();
     }
@@ -166,7 +186,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
   async function run<T>(work: () => Work<T>, runOptions: RunOptions = {}): Promise<T> {
     await options.load();
     for (let tries = 1; ; tries++) {
-      if (isClosed) throw options.closed();
+      if (isClosed) throw storeError('closed', details);
       const trying = attempt(work, runOptions);
       underWay.add(trying);
       try {

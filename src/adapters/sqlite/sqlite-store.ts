@@ -1,7 +1,7 @@
 // sqlite/: SQLite: its driver, as the application uses it, and the outbox in it, over svc's own connection.
 
 import { existsSync } from 'node:fs';
-import { within } from '../../ground/clock.ts';
+import { backoffMs, within } from '../../ground/clock.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import { packageMissing, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
 import {
@@ -113,7 +113,8 @@ function openLater(
 
   async function attempt<T>(work: () => T, limitMs: number): Promise<T> {
     const untilMs = performance.now() + limitMs;
-    for (let waitMs = firstWaitMs; ; waitMs = Math.min(waitMs * 2, longestWaitMs)) {
+    for (let tries = 1; ; tries++) {
+      const waitMs = backoffMs(tries, firstWaitMs, longestWaitMs);
       if (isClosed) throw storeError('closed', details);
       try {
         return work();

@@ -1,12 +1,10 @@
-// expression/: the language of `payload`, `key` and `when`: text, tokens, tree, function. It can read, and call what is pure.
+// expression/: the language of `payload`, `key` and `when`: text, tokens, function. It can read, and call what is pure.
 
-import { build } from './build.ts';
-import { failAt, isOwnFailure, maxProjectedElements, maxTextLength, refusal } from './failure.ts';
+import { expressionError, failureOf, maxTextLength, maxVisitedElements } from './failure.ts';
 import type { Walk } from './operators.ts';
-import { parse } from './parse.ts';
+import { Parser } from './parse.ts';
 import { isAwaitable, refusedValue } from './read.ts';
-import { type ExpressionScope, resolveName, unknownName } from './scope.ts';
-import { freeNames } from './syntax-tree.ts';
+import { type ExpressionScope, nameReader, unknownName } from './scope.ts';
 
 export type { ExpressionScope } from './scope.ts';
 
@@ -36,42 +34,33 @@ export interface Expression {
 export function parseExpression(text: string): Expression {
   if (text.length > maxTextLength) {
     const reason = `it is longer than ${maxTextLength} characters.`;
-    throw refusal('SVC_CAPTURE_EXPRESSION_SYNTAX', text, maxTextLength, reason);
+    throw expressionError('SVC_CAPTURE_EXPRESSION_SYNTAX', 'refused', text, maxTextLength, reason);
   }
-  const tree = parse(text);
-  const { names, hasProjections } = freeNames(tree);
-  const failWhole = failAt(text, 0);
+  const parser = new Parser(text);
+  const evaluate = parser.parse();
+  const { names } = parser;
 
   return {
     text,
-    variables: names,
+    variables: [...names.keys()],
     bind(parameterNames) {
-      const evaluate = build(tree, {
-        failAt: (offset) => failAt(text, offset),
-        resolve(name, offset) {
-          const resolved = resolveName(name, parameterNames);
-          if (resolved !== undefined) return resolved;
-          throw refusal('SVC_CAPTURE_EXPRESSION_NAME', text, offset, unknownName(name, parameterNames));
-        },
+      const readers = Array.from(names, ([name, offset]) => {
+        const reader = nameReader(name, parameterNames);
+        if (reader !== undefined) return reader;
+        const reason = unknownName(name, parameterNames);
+        throw expressionError('SVC_CAPTURE_EXPRESSION_NAME', 'refused', text, offset, reason);
       });
-      const unused: Walk = { element: undefined, left: 0, startedAt: undefined };
       return (call) => {
-        let value: unknown;
-        let mustWait: boolean;
+        const left = maxVisitedElements;
+        const walk: Walk = { call, names: readers, at: 0, element: undefined, left, startedAt: undefined };
         try {
-          value = evaluate(
-            call,
-            hasProjections
-              ? { element: undefined, left: maxProjectedElements, startedAt: undefined }
-              : unused,
-          );
-          mustWait = typeof value === 'object' && isAwaitable(value);
+          const value = evaluate(walk);
+          walk.at = 0;
+          if (isAwaitable(value)) throw refusedValue(value);
+          return value;
         } catch (error) {
-          // Not only ours: a Proxy of the application can throw wherever it is touched.
-          throw isOwnFailure(error) ? error : failWhole('the application code that it reads threw an error.');
+          throw failureOf(error, (reason, code) => expressionError(code, 'failed', text, walk.at, reason));
         }
-        if (mustWait) throw refusedValue(failWhole, value);
-        return value;
       };
     },
   };

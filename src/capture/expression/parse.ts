@@ -1,252 +1,293 @@
-import { methodRefusal } from './pure-methods.ts';
-import { isForbiddenName } from './read.ts';
-import type { BinaryOperator, Node } from './syntax-tree.ts';
-import { readTokens, type TokenReader } from './tokens.ts';
+import type { SvcError } from '../../ground/errors.ts';
+import { makeList, makeMap, project, select } from './collections.ts';
+import { expressionError, maxDepth, maxParts, Refusal } from './failure.ts';
+import { isCallable, methodCaller } from './methods.ts';
+import { type Evaluate, negate, operators, type Walk } from './operators.ts';
+import { forbiddenNames, outOfReach, readIndex, readProperty, usable } from './read.ts';
+import { reasonAgainst, type Token, tokenize } from './tokens.ts';
 
-type Element = 'outside' | 'inside';
+const literals: ReadonlyMap<string, boolean | null> = new Map([
+  ['null', null],
+  ['true', true],
+  ['false', false],
+]);
 
-/** What the reading functions share: the tokens, and whether a projection or selection is around the place. */
-interface Place {
-  readonly tokens: TokenReader;
-  readonly element: Element;
-}
+type Step = (value: unknown, walk: Walk) => unknown;
 
-/** Binary operators, loosest first; the words are SpEL's other spellings. */
-const levels: readonly Readonly<Record<string, BinaryOperator>>[] = [
-  { '??': '??' },
-  { '||': '||', or: '||' },
-  { '&&': '&&', and: '&&' },
-  { '==': '==', '!=': '!=', eq: '==', ne: '!=' },
-  { '<': '<', '<=': '<=', '>': '>', '>=': '>=', lt: '<', le: '<=', gt: '>', ge: '>=' },
-  { '+': '+', '-': '-' },
-  { '*': '*', '/': '/', '%': '%', div: '/', mod: '%' },
-];
+/** Reads a text once, from left to right, and makes what evaluates it: closures, never code from a string. */
+export class Parser {
+  /** The names that the call must give a meaning to, and where each is used first. */
+  readonly names: Map<string, number> = new Map();
+  readonly #text: string;
+  readonly #tokens: readonly Token[];
+  #position = 0;
+  #depth = -1;
+  #parts = 0;
+  /** Whether a projection or selection is around the place. */
+  #hasElement = false;
 
-/** @throws SvcError `SVC_CAPTURE_EXPRESSION_SYNTAX` */
-export function parse(text: string): Node {
-  const tokens = readTokens(text);
-  const tree = readExpression({ tokens, element: 'outside' });
-  const rest = tokens.peek();
-  if (rest.kind !== 'end') throw tokens.unexpected(rest);
-  return tree;
-}
-
-/** `c ? a : b` and `a ?: b`, right to left. */
-function readExpression(place: Place): Node {
-  const { tokens } = place;
-  const first = readBinary(place, 0);
-  const { at } = tokens.peek();
-  if (tokens.accept('?:')) {
-    const right = tokens.nested(() => readExpression(place));
-    return tokens.node({ kind: 'binary', at, operator: '?:', left: first, right });
+  constructor(text: string) {
+    this.#text = text;
+    this.#tokens = tokenize(text);
   }
-  if (!tokens.accept('?')) return first;
-  const yes = tokens.nested(() => readExpression(place));
-  tokens.expect(':', 'the condition, as in "c ? a : b"');
-  const no = tokens.nested(() => readExpression(place));
-  return tokens.node({ kind: 'conditional', at, test: first, yes, no });
-}
 
-function readBinary(place: Place, level: number): Node {
-  const operators = levels[level];
-  if (operators === undefined) return readUnary(place);
-  const { tokens } = place;
-  let left = readBinary(place, level + 1);
-  for (;;) {
-    const { kind, text, at } = tokens.peek();
-    const isOperator = (kind === 'symbol' || kind === 'name') && Object.hasOwn(operators, text);
-    const operator = isOperator ? operators[text] : undefined;
-    if (operator === undefined) return left;
-    tokens.take();
-    const right = readBinary(place, level + 1);
-    left = tokens.node({ kind: 'binary', at, operator, left, right });
+  /** @throws SvcError `SVC_CAPTURE_EXPRESSION_SYNTAX` */
+  parse(): Evaluate {
+    const evaluate = this.#expression();
+    if (this.#next.kind !== 'end') throw this.#unexpected(this.#next);
+    return evaluate;
   }
-}
 
-function readUnary(place: Place): Node {
-  const { tokens } = place;
-  const { kind, text, at } = tokens.peek();
-  const isNot = (kind === 'symbol' && text === '!') || (kind === 'name' && text === 'not');
-  if (!isNot && !(kind === 'symbol' && text === '-')) return readAccesses(place);
-  tokens.take();
-  const operand = tokens.nested(() => readUnary(place));
-  return tokens.node({ kind: 'unary', at, operator: isNot ? '!' : '-', operand });
-}
-
-/** `.name`, `.method(…)`, `[…]`, `.![…]`, `.?[…]`, each also with `?.` before it. */
-function readAccesses(place: Place): Node {
-  const { tokens } = place;
-  let target = readPrimary(place);
-  for (;;) {
-    const { at } = tokens.peek();
-    if (tokens.accept('[')) {
-      target = readIndex(place, target, at, false);
-      continue;
-    }
-    const safe = tokens.accept('?.');
-    if (!safe && !tokens.accept('.')) return target;
-    target = readAfterDot(place, target, at, safe);
+  get #next(): Token {
+    return this.#tokens[this.#position] as Token;
   }
-}
 
-function readAfterDot(place: Place, target: Node, at: number, safe: boolean): Node {
-  const { tokens } = place;
-  const token = tokens.take();
-  // `$` is a name elsewhere, but here SpEL means the last one.
-  if ((token.text === '^' || token.text === '$') && tokens.isNext('[')) {
-    throw tokens.refuse(token.at, 'there is no first or last selection: write .?[…][0].');
+  /** The last one is `end`, and stays the next. */
+  #take(): Token {
+    const token = this.#next;
+    if (token.kind !== 'end') this.#position += 1;
+    return token;
   }
-  if (token.kind === 'name') {
-    return tokens.isNext('(')
-      ? readCall(place, target, token.text, token.at, safe)
-      : tokens.node(property(tokens, target, token.text, token.at, safe));
+
+  #isNext(symbol: string, ahead = 0): boolean {
+    const token = this.#tokens[this.#position + ahead];
+    return token?.kind === 'symbol' && token.text === symbol;
   }
-  if (token.kind === 'symbol') {
-    if (token.text === '[' && safe) return readIndex(place, target, at, true);
-    const kind = token.text === '!' ? 'project' : token.text === '?' ? 'select' : undefined;
-    if (kind !== undefined && tokens.accept('[')) {
-      const body = tokens.nested(() => readExpression({ tokens, element: 'inside' }));
-      tokens.expect(']', kind === 'project' ? 'the projection' : 'the selection');
-      return tokens.node({ kind, at, target, body, safe });
-    }
+
+  #accept(symbol: string): boolean {
+    const isNext = this.#isNext(symbol);
+    if (isNext) this.#position += 1;
+    return isNext;
   }
-  if (token.kind === 'end' || token.kind === 'broken') throw tokens.unexpected(token);
-  throw tokens.refuse(token.at, 'the name of a property must follow the dot.');
-}
 
-function property(tokens: TokenReader, target: Node, name: string, at: number, safe: boolean): Node {
-  refuseForbidden(tokens, name, at);
-  return { kind: 'property', at, target, name, safe };
-}
-
-function refuseForbidden(tokens: TokenReader, name: string, at: number): void {
-  if (isForbiddenName(name))
-    throw tokens.refuse(at, `"${name}" is refused: prototypes and classes are out of reach.`);
-}
-
-function readIndex(place: Place, target: Node, at: number, safe: boolean): Node {
-  const { tokens } = place;
-  const key = tokens.nested(() => readExpression(place));
-  if (key.kind === 'literal') {
-    if (typeof key.value === 'string') refuseForbidden(tokens, key.value, key.at);
-    else if (typeof key.value !== 'number' || !Number.isInteger(key.value)) {
-      throw tokens.refuse(key.at, 'an index is a whole number or a string.');
-    }
+  #expect(symbol: string): void {
+    if (this.#accept(symbol)) return;
+    throw this.#unexpected(this.#next, `"${symbol}" is missing`);
   }
-  tokens.expect(']', 'the index');
-  return tokens.node({ kind: 'index', at, target, key, safe });
-}
 
-function readCall(place: Place, target: Node, name: string, at: number, safe: boolean): Node {
-  const { tokens } = place;
-  refuseForbidden(tokens, name, at);
-  const refused = methodRefusal(name);
-  if (refused !== undefined) throw tokens.refuse(at, refused);
-  tokens.expect('(', 'the call');
-  const args = readList(place, ')', 'the arguments');
-  return tokens.node({ kind: 'call', at, target, name, args, safe });
-}
+  #refuse({ at }: { readonly at: number }, reason: string): SvcError {
+    return expressionError('SVC_CAPTURE_EXPRESSION_SYNTAX', 'refused', this.#text, at, reason);
+  }
 
-/** Comma-separated expressions up to the closing symbol, which is taken too. */
-function readList(place: Place, close: string, inside: string): Node[] {
-  const { tokens } = place;
-  const items: Node[] = [];
-  if (tokens.accept(close)) return items;
-  do {
-    items.push(tokens.nested(() => readExpression(place)));
-  } while (tokens.accept(','));
-  tokens.expect(close, inside);
-  return items;
-}
+  #unexpected(token: Token, missing?: string): SvcError {
+    return this.#refuse(token, reasonAgainst(token, missing));
+  }
 
-function readPrimary(place: Place): Node {
-  const { tokens } = place;
-  const token = tokens.take();
-  const { at, text } = token;
-  switch (token.kind) {
-    case 'string':
-      return tokens.node({ kind: 'literal', at, value: text });
-    case 'number':
-      return tokens.node({ kind: 'literal', at, value: readNumber(tokens, text, at) });
-    case 'variable':
-      if (tokens.isNext('(')) throw tokens.refuse(at, 'functions are refused.');
-      return variable(place, text, at);
-    case 'name':
-      return readName(place, text, at);
-    case 'symbol':
-      if (text === '(') {
-        const inner = tokens.nested(() => readExpression(place));
-        tokens.expect(')', 'the bracket');
-        return inner;
+  #refuseForbidden(token: Token): void {
+    if (forbiddenNames.has(token.text))
+      throw this.#refuse(token, `"${token.text}" is refused: ${outOfReach}`);
+  }
+
+  /** Counts a part of the expression. */
+  #part(at: number, evaluate: Evaluate): Evaluate {
+    this.#parts += 1;
+    if (this.#parts > maxParts) throw this.#refuse({ at }, `it has more than ${maxParts} parts.`);
+    return evaluate;
+  }
+
+  /** Counts one level of nesting. */
+  #nested(read: () => Evaluate): Evaluate {
+    this.#depth += 1;
+    if (this.#depth > maxDepth)
+      throw this.#refuse(this.#next, `it is nested deeper than ${maxDepth} levels.`);
+    const evaluate = read();
+    this.#depth -= 1;
+    return evaluate;
+  }
+
+  /** `c ? a : b` and `a ?: b`, right to left. */
+  #expression(): Evaluate {
+    return this.#nested(() => {
+      const test = this.#binary(0);
+      const { at } = this.#next;
+      if (this.#accept('?:')) {
+        const other = this.#expression();
+        return this.#part(at, (walk) => {
+          const value = test(walk);
+          return value === null || value === undefined || value === '' ? other(walk) : value;
+        });
       }
-      if (text === '{') return readBraces(place, at);
-      break;
+      if (!this.#accept('?')) return test;
+      const yes = this.#expression();
+      this.#expect(':');
+      const no = this.#expression();
+      return this.#part(at, (walk) => (test(walk) ? yes(walk) : no(walk)));
+    });
   }
-  throw tokens.unexpected(token);
+
+  #binary(lowest: number): Evaluate {
+    let left = this.#unary();
+    for (;;) {
+      const { kind, text, at } = this.#next;
+      const operator = kind === 'symbol' || kind === 'name' ? operators.get(text) : undefined;
+      if (operator === undefined || operator.level < lowest) return left;
+      this.#take();
+      left = this.#part(at, operator.make(left, this.#binary(operator.level + 1), at));
+    }
+  }
+
+  #unary(): Evaluate {
+    const { kind, text, at } = this.#next;
+    const isNot = (kind === 'symbol' && text === '!') || (kind === 'name' && text === 'not');
+    if (!isNot && !this.#isNext('-')) return this.#accesses();
+    this.#take();
+    const operand = this.#nested(() => this.#unary());
+    return this.#part(at, isNot ? (walk) => !operand(walk) : negate(operand, at));
+  }
+
+  /** `.name`, `.method(…)`, `[…]`, `.![…]`, `.?[…]`, each also with `?.` before it. */
+  #accesses(): Evaluate {
+    let target = this.#primary();
+    for (;;) {
+      const { at } = this.#next;
+      if (this.#accept('[')) target = this.#index(target, at, false);
+      else if (this.#accept('.')) target = this.#afterDot(target, at, false);
+      else if (this.#accept('?.')) target = this.#afterDot(target, at, true);
+      else return target;
+    }
+  }
+
+  #afterDot(target: Evaluate, dot: number, safe: boolean): Evaluate {
+    if (safe && this.#accept('[')) return this.#index(target, dot, true);
+    const token = this.#take();
+    const { kind, text, at } = token;
+    // `$` is a name elsewhere, but here SpEL means the last one.
+    if (kind === 'name' && !(text === '$' && this.#isNext('['))) {
+      this.#refuseForbidden(token);
+      if (!this.#accept('(')) return this.#access(target, at, safe, propertyOf(text));
+      if (!isCallable(text)) {
+        const may = 'toX, getX, isX, hasX and asX of objects, and those of built-in values that only read';
+        throw this.#refuse(token, `the method "${text}" is refused: an expression calls ${may}.`);
+      }
+      const args = this.#list(')');
+      const invoke = methodCaller(text);
+      return this.#access(target, at, safe, (value, walk) => {
+        const values = args(walk);
+        walk.at = at;
+        return invoke(value, values);
+      });
+    }
+    if (kind === 'symbol' && (text === '!' || text === '?') && this.#accept('[')) {
+      const outer = this.#hasElement;
+      this.#hasElement = true;
+      const body = this.#expression();
+      this.#hasElement = outer;
+      this.#expect(']');
+      return this.#access(target, dot, safe, text === '!' ? project(body) : select(body));
+    }
+    throw this.#unexpected(token);
+  }
+
+  /** `?.` covers its own step only, as in SpEL: the steps after it go on with that null. */
+  #access(target: Evaluate, at: number, safe: boolean, step: Step): Evaluate {
+    return this.#part(at, (walk) => {
+      const value = target(walk);
+      walk.at = at;
+      if (value !== null && value !== undefined) return step(value, walk);
+      if (safe) return null;
+      throw new Refusal(`the value before it is ${value}. Write "?." where it may be missing.`);
+    });
+  }
+
+  #index(target: Evaluate, at: number, safe: boolean): Evaluate {
+    const from = this.#position;
+    const key = this.#expression();
+    const read = this.#tokens.slice(from, this.#position);
+    const [token, ...others] = read.filter(({ kind, text }) => kind !== 'symbol' || !/^[()]$/.test(text));
+    // One literal, whatever brackets are around it.
+    if (token !== undefined && others.length === 0) {
+      const { kind, text } = token;
+      if (kind === 'string') this.#refuseForbidden(token);
+      if (kind === 'number' ? !Number.isInteger(Number(text)) : kind === 'name' && literals.has(text))
+        throw this.#refuse(token, 'an index is a whole number or a string.');
+    }
+    this.#expect(']');
+    return this.#access(target, at, safe, (value, walk) => {
+      const name = key(walk);
+      walk.at = at;
+      return readIndex(value, name, walk.call);
+    });
+  }
+
+  /** Comma-separated expressions up to the closing symbol, which is taken too. */
+  #list(close: string): (walk: Walk) => unknown[] {
+    const items: Evaluate[] = [];
+    if (!this.#accept(close)) {
+      do items.push(this.#expression());
+      while (this.#accept(','));
+      this.#expect(close);
+    }
+    return makeList(items);
+  }
+
+  #primary(): Evaluate {
+    const token = this.#take();
+    const { kind, at, text } = token;
+    if (kind === 'string') return this.#part(at, () => text);
+    if (kind === 'number') return this.#number(token);
+    if (kind === 'variable' || kind === 'name') return this.#name(token);
+    if (kind === 'symbol' && text === '{') return this.#part(at, this.#braces());
+    if (kind !== 'symbol' || text !== '(') throw this.#unexpected(token);
+    const inner = this.#expression();
+    this.#expect(')');
+    return inner;
+  }
+
+  #number(token: Token): Evaluate {
+    const value = Number(token.text);
+    if (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value)))
+      throw this.#refuse(token, 'this number is too large to be exact.');
+    const after = this.#next;
+    if (after.kind === 'name' && after.at === token.at + token.text.length) throw this.#unexpected(after);
+    return this.#part(token.at, () => value);
+  }
+
+  /** Inside of a projection or selection `this` is the element, and a name without `#` one of its properties. */
+  #name(token: Token): Evaluate {
+    const { kind, text, at } = token;
+    if ((kind === 'name' && text === 'new') || this.#isNext('('))
+      throw this.#refuse(token, `"${text}" is refused: there are no functions, type references or "new".`);
+    const literal = kind === 'name' ? literals.get(text) : undefined;
+    if (literal !== undefined) return this.#part(at, () => literal);
+    this.#refuseForbidden(token);
+    if (this.#hasElement && (kind === 'name' || text === 'this')) {
+      const element = this.#part(at, (walk) => walk.element);
+      return text === 'this' ? element : this.#access(element, at, false, propertyOf(text));
+    }
+    if (!this.names.has(text)) this.names.set(text, at);
+    const index = [...this.names.keys()].indexOf(text);
+    return this.#part(at, (walk) => {
+      walk.at = at;
+      return usable((walk.names[index] as Walk['names'][number])(walk.call));
+    });
+  }
+
+  /** After `{`: a map `{a: 1, 'b': 2}`, the empty map `{:}`, or a list `{1, 2}`, `{}`. */
+  #braces(): Evaluate {
+    const values = new Map<string, Evaluate>();
+    if (this.#accept(':')) this.#expect('}');
+    else if (this.#isNext('}') || !this.#isNext(':', 1)) return this.#list('}');
+    else {
+      do {
+        const key = this.#key(values);
+        this.#expect(':');
+        values.set(key, this.#expression());
+      } while (this.#accept(','));
+      this.#expect('}');
+    }
+    return makeMap(values);
+  }
+
+  #key(before: ReadonlyMap<string, Evaluate>): string {
+    const token = this.#take();
+    if (token.kind !== 'name' && token.kind !== 'string' && token.kind !== 'number')
+      throw this.#unexpected(token);
+    this.#refuseForbidden(token);
+    if (before.has(token.text)) throw this.#refuse(token, `the key "${token.text}" is there twice.`);
+    return token.text;
+  }
 }
 
-function readNumber(tokens: TokenReader, digits: string, at: number): number {
-  const value = Number(digits);
-  if (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))) {
-    throw tokens.refuse(at, 'this number is too large to be exact.');
-  }
-  const after = tokens.peek();
-  if (after.kind === 'name' && after.at === at + digits.length) {
-    throw tokens.refuse(after.at, 'a number has no suffix here.');
-  }
-  return value;
-}
-
-/** `#name`: `#this` is the element inside of a projection or selection. */
-function variable({ tokens, element }: Place, name: string, at: number): Node {
-  if (name === 'this' && element === 'inside') return tokens.node({ kind: 'element', at });
-  refuseForbidden(tokens, name, at);
-  return tokens.node({ kind: 'variable', at, name });
-}
-
-/** A name without `#`: the same as with it, but inside of a projection or selection a property of the element. */
-function readName(place: Place, name: string, at: number): Node {
-  const { tokens, element } = place;
-  if (name === 'new')
-    throw tokens.refuse(at, '"new" is refused: expressions construct no objects of classes.');
-  if (tokens.isNext('(')) {
-    throw tokens.refuse(at, name === 'T' ? 'type references T(…) are refused.' : 'functions are refused.');
-  }
-  if (name === 'null') return tokens.node({ kind: 'literal', at, value: null });
-  if (name === 'true' || name === 'false')
-    return tokens.node({ kind: 'literal', at, value: name === 'true' });
-  if (name === 'this' || element === 'outside') return variable(place, name, at);
-  return tokens.node(property(tokens, tokens.node({ kind: 'element', at }), name, at, false));
-}
-
-/** After `{`: a map `{a: 1, 'b': 2}`, the empty map `{:}`, or a list `{1, 2}`, `{}`. */
-function readBraces(place: Place, at: number): Node {
-  const { tokens } = place;
-  if (tokens.accept(':')) {
-    tokens.expect('}', 'the empty map {:}');
-    return tokens.node({ kind: 'map', at, keys: [], values: [] });
-  }
-  const colon = tokens.peek(1);
-  if (colon.kind !== 'symbol' || colon.text !== ':' || tokens.isNext('}')) {
-    return tokens.node({ kind: 'list', at, items: readList(place, '}', 'the list') });
-  }
-  const keys: string[] = [];
-  const values: Node[] = [];
-  do {
-    keys.push(readKey(tokens, keys));
-    tokens.expect(':', 'the key');
-    values.push(tokens.nested(() => readExpression(place)));
-  } while (tokens.accept(','));
-  tokens.expect('}', 'the map');
-  return tokens.node({ kind: 'map', at, keys, values });
-}
-
-function readKey(tokens: TokenReader, before: readonly string[]): string {
-  const { kind, text, at } = tokens.take();
-  if (kind !== 'name' && kind !== 'string' && kind !== 'number') {
-    throw tokens.refuse(at, 'a key is a name, a string or a number.');
-  }
-  refuseForbidden(tokens, text, at);
-  if (before.includes(text)) throw tokens.refuse(at, `the key "${text}" is there twice.`);
-  return text;
+function propertyOf(name: string): Step {
+  return (value, walk) => readProperty(value, name, walk.call);
 }

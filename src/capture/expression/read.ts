@@ -1,16 +1,29 @@
 import { isMap, isPromise, isTypedArray } from 'node:util/types';
-import type { Fail } from './failure.ts';
+import { isTooBig } from '../../ground/bounds.ts';
+import { Refusal } from './failure.ts';
+import type { ExpressionScope } from './scope.ts';
+
+/** Names that lead from a value to its prototype or its class. They are refused in the text and as computed names. */
+export const forbiddenNames: ReadonlySet<string> = new Set(
+  '__proto__ constructor prototype __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__'.split(
+    ' ',
+  ),
+);
+
+export const outOfReach = 'prototypes and classes are out of reach.';
 
 /** The failure of a value that no expression may hold. */
-export function refusedValue(fail: Fail, value: unknown): Error {
-  if (typeof value === 'function')
-    return fail('the value is a function, and functions and classes are refused.');
-  if (typeof value === 'symbol') return fail('the value is a symbol.');
-  return fail('the value is a promise. Events are built synchronously.', 'SVC_CAPTURE_EXPRESSION_ASYNC');
+export function refusedValue(value: unknown): Refusal {
+  if (typeof value === 'function' || typeof value === 'symbol')
+    return new Refusal(`the value is a ${typeof value}: functions, classes and symbols are refused.`);
+  return new Refusal(
+    'the value is a promise. Events are built synchronously.',
+    'SVC_CAPTURE_EXPRESSION_ASYNC',
+  );
 }
 
 /** Whether a value that was read may be used. Of promises only the native ones are told here: this runs for each step. */
-export function isUsable(value: unknown): boolean {
+function isUsable(value: unknown): boolean {
   switch (typeof value) {
     case 'object':
       return !(value instanceof Promise);
@@ -22,66 +35,48 @@ export function isUsable(value: unknown): boolean {
   }
 }
 
-/** `target.name`, where `name` is known not to be forbidden. A missing property is `undefined`, as in JavaScript. */
-export function readProperty(fail: Fail, target: unknown, name: string): unknown {
-  if (target === null || target === undefined) {
-    throw fail(`"${name}" was read from ${target}. Write "?." where it may be missing.`);
-  }
-  return readMember(fail, target, name);
+export function usable(value: unknown): unknown {
+  if (isUsable(value)) return value;
+  throw refusedValue(value);
 }
 
-function readMember(fail: Fail, target: unknown, name: string): unknown {
-  let value: unknown;
-  try {
-    value = (target as Record<string, unknown>)[name];
-  } catch {
-    throw fail('reading the property threw an error.');
-  }
+/** Whether it is a primitive that becomes a text in a short time, and by no code of the application. */
+export function isPlain(value: unknown): value is string | number | bigint | boolean | null | undefined {
+  if (typeof value === 'bigint') return !isTooBig(value);
+  return (
+    value === null || (typeof value !== 'object' && typeof value !== 'function' && typeof value !== 'symbol')
+  );
+}
+
+/** `target.name`, where `name` is known not to be forbidden. A missing property is `undefined`, as in JavaScript. */
+export function readProperty(target: unknown, name: string, call: ExpressionScope): unknown {
+  checkOpen(target, name, call);
+  const value = (target as Record<string, unknown>)[name];
   if (isUsable(value)) return value;
   silenceIfMadeByGetter(target, name, value);
-  throw refusedValue(fail, value);
+  throw refusedValue(value);
 }
 
 /** `target[key]`: an element of an array or a string, an entry of a map, a property of an object. */
-export function readIndex(fail: Fail, target: unknown, key: unknown): unknown {
-  if (target === null || target === undefined) {
-    throw fail(`an index was read from ${target}. Write "?.[" where it may be missing.`);
-  }
+export function readIndex(target: unknown, key: unknown, call: ExpressionScope): unknown {
   if (typeof target === 'string' || Array.isArray(target) || isTypedArray(target)) {
-    const { length } = target;
-    if (typeof key !== 'number' || !Number.isInteger(key))
-      throw fail('the index of a list or a string is not a whole number.');
-    if (key < 0 || key >= length) throw fail('the index is out of range.');
-    return readMember(fail, target, key as unknown as string);
+    if (!Number.isInteger(key) || (key as number) < 0 || (key as number) >= target.length)
+      throw new Refusal('the list or string has no such index.');
+  } else if (isMap(target)) {
+    checkOpen(target, key, call);
+    return usable(Map.prototype.get.call(target, key));
+  } else if (typeof key !== 'string' && !Number.isInteger(key)) {
+    throw new Refusal('the index of an object is a string or a whole number.');
+  } else if (forbiddenNames.has(key as string)) {
+    throw new Refusal(outOfReach);
   }
-  if (isMap(target)) return readEntry(fail, target, key);
-  if (typeof key !== 'string' && !(typeof key === 'number' && Number.isInteger(key))) {
-    throw fail('the index of an object is not a string or a whole number.');
-  }
-  const name = String(key);
-  if (isForbiddenName(name)) throw fail('prototypes and classes are out of reach.');
-  return readMember(fail, target, name);
+  return readProperty(target, key as string, call);
 }
 
-function readEntry(fail: Fail, target: ReadonlyMap<unknown, unknown>, key: unknown): unknown {
-  const value: unknown = Map.prototype.get.call(target, key);
-  if (isUsable(value)) return value;
-  throw refusedValue(fail, value);
-}
-
-/** Names that lead from a value to its prototype or its class. They are refused in the text and as computed names. */
-const forbiddenNames: ReadonlySet<string> = new Set([
-  '__proto__',
-  'constructor',
-  'prototype',
-  '__defineGetter__',
-  '__defineSetter__',
-  '__lookupGetter__',
-  '__lookupSetter__',
-]);
-
-export function isForbiddenName(name: string): boolean {
-  return forbiddenNames.has(name);
+function checkOpen(target: unknown, field: unknown, { refuses }: ExpressionScope): void {
+  const code = refuses?.(target, String(field));
+  if (code === undefined) return;
+  throw new Refusal('its class marks this field as personal data, and this text goes out in clear.', code);
 }
 
 /** True for promises and for other thenables, which are never called: a lazy one would run its query. */
@@ -90,8 +85,16 @@ export function isAwaitable(value: unknown): boolean {
   return value instanceof Promise || typeof (value as { then?: unknown }).then === 'function';
 }
 
+/** Calls what the application wrote, and lets no rejection of its promise out. */
+export function callOwn(method: unknown, self: unknown, args: readonly unknown[]): unknown {
+  const value: unknown = Reflect.apply(method as () => unknown, self, args);
+  if (!isAwaitable(value) && isUsable(value)) return value;
+  silence(value);
+  throw refusedValue(value);
+}
+
 /** Takes note of the rejection of a promise that an evaluation made and nobody will await: else it would end the process. */
-export function silence(value: unknown): void {
+function silence(value: unknown): void {
   if (!isPromise(value)) return;
   try {
     Promise.prototype.then.call(value, undefined, () => {});

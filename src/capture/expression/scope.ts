@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../../ground/errors.ts';
 import { nearestNames } from '../../ground/nearest-names.ts';
+import { Refusal } from './failure.ts';
 
 /** What an expression can see of one call. */
 export interface ExpressionScope {
@@ -14,23 +15,16 @@ export interface ExpressionScope {
   readonly refuses?: ((target: unknown, field: string) => ErrorCode | undefined) | undefined;
 }
 
-export type ScopeKey = Exclude<keyof ExpressionScope, 'refuses'>;
-
-/** How a name gets its value in a call. A number is the index of an argument. */
-export type Resolved =
-  | { readonly kind: 'scope'; readonly key: ScopeKey }
-  /** A parameter that the function declares: `undefined` when the caller left it out. */
-  | { readonly kind: 'parameter'; readonly index: number }
-  /** An argument by position only: a failure when the caller gave fewer. */
-  | { readonly kind: 'argument'; readonly index: number };
+/** What gives the value of a name in a call. */
+export type NameReader = (call: ExpressionScope) => unknown;
 
 /** These names win over a parameter of the same name, which stays in reach as `p0`, `p1`, … */
-const scopeNames: Readonly<Record<string, ScopeKey>> = {
-  result: 'result',
-  args: 'args',
-  self: 'self',
-  this: 'self',
-};
+const fixedNames: ReadonlyMap<string, NameReader> = new Map<string, NameReader>([
+  ['result', (call) => call.result],
+  ['args', (call) => call.args],
+  ['self', (call) => call.self],
+  ['this', (call) => call.self],
+]);
 
 /**
  * What a name of an expression stands for; `undefined` for an unknown name.
@@ -38,19 +32,21 @@ const scopeNames: Readonly<Record<string, ScopeKey>> = {
  * @param parameterNames the parameters in their order, with `''` for one that has no name (destructured, rest);
  *   `undefined` when nobody knows them
  */
-export function resolveName(
+export function nameReader(
   name: string,
   parameterNames: readonly string[] | undefined,
-): Resolved | undefined {
-  if (Object.hasOwn(scopeNames, name)) return { kind: 'scope', key: scopeNames[name] as ScopeKey };
+): NameReader | undefined {
+  const fixed = fixedNames.get(name);
+  if (fixed !== undefined) return fixed;
   const position = /^[pa](0|[1-9]\d?)$/u.exec(name)?.[1];
-  if (position !== undefined) {
-    const index = Number(position);
-    return { kind: index < (parameterNames?.length ?? 0) ? 'parameter' : 'argument', index };
-  }
-  const index = parameterNames?.lastIndexOf(name) ?? -1;
-  if (index >= 0) return { kind: 'parameter', index };
-  return name === 'error' ? { kind: 'scope', key: 'error' } : undefined;
+  const index = position === undefined ? (parameterNames?.lastIndexOf(name) ?? -1) : Number(position);
+  if (index < 0) return name === 'error' ? (call) => call.error : undefined;
+  // A parameter that the function declares may be left out; an argument by position only may not.
+  if (index < (parameterNames?.length ?? 0)) return (call) => call.args[index];
+  return ({ args }) => {
+    if (index < args.length) return args[index];
+    throw new Refusal('the call has no argument at this position.');
+  };
 }
 
 /** Why a name is refused, with the right ones. */

@@ -1,10 +1,9 @@
 import { isTooBig } from '../../ground/bounds.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { fitsOutboxText, longestOutboxText } from '../../ground/event-fields.ts';
-import { callOwn } from './call-method.ts';
 import { parseExpression } from './compile.ts';
-import type { Fail } from './failure.ts';
-import { isUsable, refusedValue } from './read.ts';
+import { failureOf } from './failure.ts';
+import { callOwn, usable } from './read.ts';
 import type { ExpressionScope } from './scope.ts';
 
 /** A function in place of an expression. It gets the arguments, the result, `this` and the error of the call. */
@@ -36,21 +35,13 @@ export function payloadSelector(
       'payloadIndex must be -1 (the result) or the position of an argument.',
     );
   }
-  const fail = failure(payloadIndex === -1 ? 'The result' : `Argument ${payloadIndex}`);
+  const what = payloadIndex === -1 ? 'The result' : `Argument ${payloadIndex}`;
   return (call) => {
     if (payloadIndex >= call.args.length) {
       const given = `payloadIndex is ${payloadIndex}, but the call has ${call.args.length} arguments.`;
       throw new SvcError('SVC_CAPTURE_PAYLOAD_INDEX', given);
     }
-    const value = payloadIndex === -1 ? call.result : call.args[payloadIndex];
-    let isRefused: boolean;
-    try {
-      isRefused = !isUsable(value);
-    } catch {
-      throw fail('it is a proxy that is revoked, or whose own code threw an error.');
-    }
-    if (isRefused) throw refusedValue(fail, value);
-    return value;
+    return guarded(what, () => usable(payloadIndex === -1 ? call.result : call.args[payloadIndex]));
   };
 }
 
@@ -123,7 +114,6 @@ export function selector(
   parameterNames: readonly string[] | undefined,
 ): (call: ExpressionScope) => unknown {
   if (typeof spec === 'string') return parseExpression(spec).bind(parameterNames);
-  const fail = failure(`The ${name} function`);
   return (call) => {
     let refusal: unknown;
     // Only what is promised: not the rest of svc's own record of the call.
@@ -141,7 +131,7 @@ export function selector(
       error: call.error,
     };
     try {
-      const value = callOwn(fail, spec, undefined, [scope]);
+      const value = guarded(`The ${name} function`, () => callOwn(spec, undefined, [scope]));
       if (refusal === undefined) return value;
     } catch (error) {
       if (refusal === undefined) throw error;
@@ -151,6 +141,10 @@ export function selector(
   };
 }
 
-function failure(what: string): Fail {
-  return (reason, code = 'SVC_CAPTURE_EXPRESSION') => new SvcError(code, `${what} failed: ${reason}`);
+function guarded<T>(what: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw failureOf(error, (reason, code) => new SvcError(code, `${what} failed: ${reason}`));
+  }
 }

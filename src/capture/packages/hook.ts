@@ -1,12 +1,14 @@
 // packages/: functions of packages: their exports are replaced when a package is loaded.
 
+import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
 import { addNote } from '../notes.ts';
 import { type FunctionPath, parseFunctionPath } from '../source/find/function-path.ts';
-import { hookImports } from './hook-imports.ts';
 import { hookRequires } from './hook-requires.ts';
 import type { HookedPackage, PackageHookOptions } from './hooked-package.ts';
+import { includeImports, installLoader, keysOf } from './import-loader.ts';
 import type { PackageTarget, PatchEvents } from './package-target.ts';
-import type { ExportTarget, PatchOutcome } from './patch-exports.ts';
+import { type ExportTarget, type PatchOutcome, patchNamespace } from './patch-exports.ts';
 import { namesOf, resolvePackage } from './resolve-package.ts';
 
 /**
@@ -123,4 +125,34 @@ function hooked(specifier: string, baseDir: string, group: readonly ReportedTarg
     for (const { fail } of group) fail(reason);
   };
   return { specifier, names, file, ids: group.map(({ target }) => target.id), patchAll, failAll };
+}
+
+const load = createRequire(import.meta.url);
+
+type Namespace = Record<string, unknown>;
+
+/** Patches packages as `import` loads them, CommonJS ones included. `onUnreachable` tells why that is not possible here. */
+function hookImports(
+  packages: readonly HookedPackage[],
+  options: PackageHookOptions,
+  onUnreachable: (reason: string) => void,
+): () => void {
+  const { addHook, removeHook } = load('import-in-the-middle') as typeof import('import-in-the-middle');
+  const wanted = new Map<string, HookedPackage[]>();
+  for (const each of packages) {
+    const urls = each.file === undefined ? [] : [pathToFileURL(each.file).href];
+    for (const key of [...each.names, ...urls]) wanted.set(key, [...(wanted.get(key) ?? []), each]);
+  }
+  const hook = (url: string, namespace: Namespace, specifier?: string, format?: string): void => {
+    const matching = new Set(keysOf(url, specifier ?? '').flatMap((key) => wanted.get(key) ?? []));
+    for (const { patchAll } of matching) {
+      const patch = (_: unknown, target: ExportTarget) => patchNamespace(namespace, format, target);
+      patchAll(namespace, patch);
+    }
+  };
+  addHook(hook);
+  includeImports(wanted.keys());
+  const reason = installLoader(options);
+  if (reason !== undefined) onUnreachable(reason);
+  return () => removeHook(hook);
 }

@@ -1,8 +1,10 @@
 import { createRequire, register } from 'node:module';
-import { pathToFileURL } from 'node:url';
+import path from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { nearestManifest } from '../../ground/files/manifest.ts';
 import { shared } from '../../ground/lifecycle.ts';
 import type { PackageHookOptions } from './hooked-package.ts';
-import { ownSpecifier } from './own-specifier.ts';
+import { packageName } from './resolve-package.ts';
 
 const load = createRequire(import.meta.url);
 
@@ -75,4 +77,18 @@ export function keysOf(url: string, specifier: string): string[] {
 function withoutQuery(url: string): string {
   const end = url.search(/[?#]/);
   return end < 0 ? url : url.slice(0, end);
+}
+
+/**
+ * What a module is called by the package.json of its package, where it is imported by the name of a link: Next.js loads
+ * `drizzle-orm/pg-core` as `drizzle-orm-4d62399e06797e94/pg-core`. `undefined` where its path says the name that was asked for.
+ */
+function ownSpecifier(url: string, specifier: string): string | undefined {
+  const isBare = /^(?:@[^/]|[^./#@])[^:]*$/.test(specifier);
+  if (!isBare || !url.startsWith('file:')) return undefined;
+  const name = packageName(specifier);
+  if (url.includes(`/node_modules/${name}/`)) return undefined;
+  const folder = path.dirname(fileURLToPath(url));
+  const own = nearestManifest(folder, (manifest) => manifest.name !== undefined)?.name;
+  return own === undefined ? undefined : own + specifier.slice(name.length);
 }

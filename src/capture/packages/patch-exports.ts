@@ -8,7 +8,6 @@ import { canHaveProperties, findPlace, putInPlace } from '../wrap/property-place
 import { wrapFunction } from '../wrap/wrap.ts';
 import { wrapFactory } from '../wrap/wrap-factory.ts';
 import type { WrapResult } from '../wrap/wrap-property.ts';
-import { replacing } from './replacement.ts';
 
 /** One target's part in the work on a module. */
 export interface ExportTarget {
@@ -173,4 +172,24 @@ function read(owner: unknown, key: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+/**
+ * What users of a module get instead of exports that are locked: getters as esbuild, swc and tsc emit them, and the
+ * namespace of an ES module that `require` returned. Everything but `key` is read live from the original.
+ */
+function replacing(exports: object, key: string, wrapper: unknown): object {
+  const copy = Object.create(Object.getPrototypeOf(exports) as object | null) as object;
+  for (const name of Reflect.ownKeys(exports)) {
+    const descriptor = Object.getOwnPropertyDescriptor(exports, name);
+    Object.defineProperty(copy, name, {
+      configurable: true,
+      enumerable: descriptor?.enumerable === true,
+      get: () => (name === key ? wrapper : Reflect.get(exports, name)),
+      set: (value: unknown) => {
+        Reflect.set(exports, name, value);
+      },
+    });
+  }
+  return copy;
 }

@@ -1,14 +1,13 @@
-import { describeTyped, type Mistake } from './problem.ts';
+import { describeTyped, type Mistake, orMistakes } from './problem.ts';
 
 /** Names and what stands for each. */
 export type Names = Readonly<Record<string, readonly string[]>>;
 
 /** `{ customer: arn:…, old: [a, b] }`, or a text: JSON, or `customer=arn:…,other=…`; and all that is wrong with it. */
-export function checkNames(given: unknown): { readonly value: Names; readonly mistakes: readonly Mistake[] } {
+export function checkNames(given: unknown): ReturnType<typeof orMistakes<Names>> {
   const value = typeof given === 'string' ? readText(given.trim()) : given;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    const got = describeTyped(given);
-    return { value: {}, mistakes: [{ message: 'must be an object of names', got }] };
+    return orMistakes({}, [{ message: 'must be an object of names', got: describeTyped(given) }]);
   }
   const names: Record<string, readonly string[]> = {};
   const mistakes: Mistake[] = [];
@@ -18,7 +17,7 @@ export function checkNames(given: unknown): { readonly value: Names; readonly mi
       mistakes.push({ message: `says of name ${index + 1} neither a text nor a list of texts` });
     else names[name] = list.map((text) => (text as string).trim());
   }
-  return { value: names, mistakes };
+  return orMistakes(names, mistakes);
 }
 
 function readText(text: string): unknown {

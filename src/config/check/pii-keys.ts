@@ -1,6 +1,6 @@
 import { keyIdPattern, keyIdProblem, keyLengthBytes, readKeyText } from '../../ground/key-text.ts';
 import { camelCase } from '../schema/option.ts';
-import type { Mistake } from './problem.ts';
+import { type Mistake, orMistakes } from './problem.ts';
 import { shownName } from './shown-name.ts';
 
 /** One of `svc.pii.crypto.keys`. */
@@ -15,12 +15,9 @@ const fields = ['id', 'key', 'status'];
 const most = 8;
 
 /** `svc.pii.crypto.keys`, and all that is wrong with it; a text is JSON. No message holds a key. */
-export function checkKeys(given: unknown): {
-  readonly value: readonly EncryptionKeyConfig[];
-  readonly mistakes: readonly Mistake[];
-} {
+export function checkKeys(given: unknown): ReturnType<typeof orMistakes<readonly EncryptionKeyConfig[]>> {
   const value = typeof given === 'string' ? parsed(given) : given;
-  const only = (message: string) => ({ value: [], mistakes: [{ message }] });
+  const only = (message: string) => orMistakes([], [{ message }]);
   if (value === undefined) return only('is not valid JSON');
   if (!Array.isArray(value)) return only('must be a list of { id, key, status }');
   if (value.length > most) return only(`must hold at most ${most} keys`);
@@ -35,7 +32,7 @@ export function checkKeys(given: unknown): {
   }
   if (keys.filter(({ status }) => status === 'primary').length > 1)
     mistakes.push({ message: 'has more than one primary key' });
-  return { value: keys, mistakes };
+  return orMistakes(keys, mistakes);
 }
 
 function parsed(text: string): unknown {

@@ -9,13 +9,11 @@ import {
   typeOfName,
 } from '../../ground/pii-rule.ts';
 import { camelCase } from '../schema/option.ts';
-import { describeTyped, describeValue, type Mistake, type Mistakes } from './problem.ts';
+import { describeTyped, describeValue, type Mistake, orMistakes } from './problem.ts';
 import { shownName } from './shown-name.ts';
 
 /** Rules, or everything that is wrong with them, as problems say it. */
-export type CheckedRules =
-  | { readonly ok: true; readonly value: readonly PathRule[] }
-  | ({ readonly ok: false } & Mistakes);
+export type CheckedRules = ReturnType<typeof orMistakes<readonly PathRule[]>>;
 
 const ruleFields = ['type', 'strategy', 'level', 'keyId', 'masker'] as const;
 type RuleParts = { readonly [field in (typeof ruleFields)[number]]?: string };
@@ -30,9 +28,7 @@ type Say = (message: string, got?: string, fix?: string) => void;
  */
 export function checkRulesOf(value: unknown, forWhole: boolean): CheckedRules {
   const mistakes: Mistake[] = [];
-  const rules = read(value, forWhole, mistakes);
-  const [first, ...more] = mistakes;
-  return first === undefined ? { ok: true, value: rules } : { ok: false, ...first, more };
+  return orMistakes(read(value, forWhole, mistakes), mistakes);
 }
 
 function read(value: unknown, forWhole: boolean, mistakes: Mistake[]): PathRule[] {

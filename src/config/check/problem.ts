@@ -1,3 +1,5 @@
+import { types } from 'node:util';
+
 /** One mistake in the configuration, or one thing worth a warning. Never holds the value of a secret. */
 export interface Problem {
   /** The option as the documentation writes it (`svc.broker.topic`), or the file or variable that is the trouble. */
@@ -24,6 +26,15 @@ export interface Mistake {
 /** A mistake, and the others of the same value: all are said at once. */
 export interface Mistakes extends Mistake {
   readonly more?: readonly Mistake[] | undefined;
+}
+
+/** The value, or the first mistake with the others behind it. */
+export function orMistakes<T>(
+  value: T,
+  mistakes: readonly Mistake[],
+): { readonly ok: true; readonly value: T } | ({ readonly ok: false } & Mistakes) {
+  const [first, ...more] = mistakes;
+  return first === undefined ? { ok: true, value } : { ok: false, ...first, more };
 }
 
 /** One problem for each mistake; of an item of a list, with its place in it. */
@@ -82,4 +93,22 @@ export function printable(text: string): string {
 
 function shorten(text: string, most = 80): string {
   return text.length <= most ? text : `${text.slice(0, most)}…`;
+}
+
+const kinds = [
+  'Error',
+  'EvalError',
+  'RangeError',
+  'ReferenceError',
+  'SyntaxError',
+  'TypeError',
+  'URIError',
+  'AggregateError',
+];
+
+/** What was thrown, by a name that the thrower did not choose: the text of an error may quote anything. */
+export function kindOfError(error: unknown): string {
+  if (!types.isNativeError(error)) return 'it threw something that is no error';
+  const name: unknown = error.name;
+  return kinds.find((kind) => kind === name) ?? 'Error';
 }

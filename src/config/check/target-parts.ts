@@ -7,7 +7,7 @@ import {
 import { nearestName } from '../../ground/nearest-names.ts';
 import { camelCase, kebabCase } from '../schema/option.ts';
 import type { OutboxFields, TargetFields } from '../schema/target-fields.ts';
-import { describeTyped, type Mistake } from './problem.ts';
+import { describeTyped, type Mistake, orMistakes } from './problem.ts';
 import { type Checked, checkValue } from './value.ts';
 
 // Fields of a target that have a form of their own.
@@ -32,8 +32,7 @@ export function checkHeadersOf(value: unknown): Checked {
     const fix = 'Put it in quotes; a text is written with its own: "\'web\'"';
     mistakes.push({ message, got: describeTyped(expression), fix });
   }
-  const [first, ...more] = mistakes;
-  return first === undefined ? { ok: true, value: Object.fromEntries(given) } : { ok: false, ...first, more };
+  return orMistakes(Object.fromEntries(given), mistakes);
 }
 
 type Name = keyof OutboxFields<never>;
@@ -79,8 +78,7 @@ export function checkOutboxOf(value: unknown): Checked {
   }
   for (const name of required)
     if (found[name] === undefined) mistakes.push({ message: `${name} is required` });
-  const [first, ...more] = mistakes;
-  return first === undefined ? { ok: true, value: found } : { ok: false, ...first, more };
+  return orMistakes(found, mistakes);
 }
 
 type Given = Pick<TargetFields<unknown>, 'outbox' | 'afterCommit' | 'phase' | 'callback' | 'failOnError'>;

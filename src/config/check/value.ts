@@ -5,7 +5,7 @@ import { type Option, shortName } from '../schema/option.ts';
 import { checkNames } from './names.ts';
 import { checkKeys } from './pii-keys.ts';
 import { checkRulesOf } from './pii-rules.ts';
-import { describeTyped, describeValue, type Mistake, type Mistakes } from './problem.ts';
+import { describeTyped, describeValue, type Mistake, type Mistakes, orMistakes } from './problem.ts';
 
 /** `value` in the type that the option has, or all that is wrong with it. */
 export type Checked = { readonly ok: true; readonly value: unknown } | ({ readonly ok: false } & Mistakes);
@@ -35,15 +35,10 @@ function checkType(option: Option, value: unknown): Checked {
     case 'rules':
       return checkRulesOf(value, false);
     case 'keys':
-      return orMistakes(checkKeys(value));
+      return checkKeys(value);
     case 'names':
-      return orMistakes(checkNames(value));
+      return checkNames(value);
   }
-}
-
-function orMistakes({ value, mistakes }: { value: unknown; mistakes: readonly Mistake[] }): Checked {
-  const [first, ...more] = mistakes;
-  return first === undefined ? { ok: true, value } : { ok: false, ...first, more };
 }
 
 function checkNumber(option: Option, value: unknown): Checked {
@@ -121,7 +116,7 @@ function checkList(option: Option, value: unknown): Checked {
     if (!checked.ok) mistakes.push({ ...checked, message: `item ${index + 1} ${checked.message}` });
     else if (!result.includes(checked.value as string)) result.push(checked.value as string);
   }
-  return orMistakes({ value: result, mistakes });
+  return orMistakes(result, mistakes);
 }
 
 function checkItem(option: Option, item: unknown): Checked {

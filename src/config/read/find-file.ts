@@ -1,7 +1,9 @@
 import { statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { isFile } from '../../ground/files/folders.ts';
+import { hasManifest, readManifest } from '../../ground/files/manifest.ts';
 import { fileVariable } from './env.ts';
-import { searchFolders } from './search-folders.ts';
+import { isOpenToStrangers } from './foreign-file.ts';
 
 /** In the order in which they are taken when a folder holds several. */
 export const fileNames: readonly string[] = ['yaml', 'yml', 'json', 'mjs', 'ts'].map(
@@ -62,4 +64,38 @@ function exists(path: string): boolean {
     // A folder that may not be looked into, or a file in the place of a folder.
     return false;
   }
+}
+
+/** Files that mark the root of a workspace, beside `workspaces` in its package.json. */
+const workspaceFiles = ['pnpm-workspace.yaml', 'lerna.json', 'rush.json'];
+
+/** What a package.json holds that only tells Node how to read the files of one folder, as in `dist/cjs`. */
+const markerFields = ['type', 'sideEffects', 'private'];
+
+/**
+ * Where a configuration is looked for, nearest first: from `cwd` to the nearest package.json of a project, and on to the root
+ * of the workspace it belongs to. Without a package.json, `cwd` alone. What lies beyond is none of the application's, nor is
+ * a folder above in which others may put files.
+ */
+function searchFolders(cwd: string): readonly string[] {
+  const folders = [cwd];
+  for (let folder = dirname(cwd); folder !== folders.at(-1); folder = dirname(folder)) {
+    if (isOpenToStrangers(folder, cwd)) break;
+    folders.push(folder);
+  }
+  let project = folders.findIndex((folder) => hasManifest(folder) && !isMarker(folder));
+  if (project < 0) project = folders.findIndex(hasManifest);
+  if (project < 0) return [cwd];
+  const workspace = folders.findIndex((folder, index) => index >= project && isWorkspace(folder));
+  return folders.slice(0, Math.max(project, workspace) + 1);
+}
+
+/** One that cannot be read ends the search as any other does. */
+function isMarker(folder: string): boolean {
+  return readManifest(folder)?.fieldNames.every((field) => markerFields.includes(field)) ?? false;
+}
+
+function isWorkspace(folder: string): boolean {
+  if (readManifest(folder)?.fieldNames.includes('workspaces')) return true;
+  return workspaceFiles.some((name) => isFile(join(folder, name)));
 }

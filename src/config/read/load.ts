@@ -5,6 +5,7 @@ import type { PathRule } from '../../ground/pii-rule.ts';
 import { checkAcrossOptions } from '../check/across/across-options.ts';
 import { flatten, type RawPath, type Setting, type Settings } from '../check/flatten.ts';
 import type { Problem } from '../check/problem.ts';
+import { kindOfError } from '../check/problem.ts';
 import { type AroundTargets, checkTargets, type TargetProblem } from '../check/targets.ts';
 import { validate } from '../check/validate.ts';
 import type { Config } from '../config.ts';
@@ -12,7 +13,6 @@ import { targetsName } from '../schema/schema.ts';
 import { buildConfig } from './build-config.ts';
 import { asksForSvc, type Environment, fileVariable, readEnvironment, readShared } from './env.ts';
 import { type FoundFile, findFile, notFoundMessage } from './find-file.ts';
-import { kindOfError } from './kind-of-error.ts';
 import { displayPath, readFile } from './read-file.ts';
 
 export interface LoadOptions {

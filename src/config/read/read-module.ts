@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { types } from 'node:util';
 import type { Problem } from '../check/problem.ts';
-import { kindOfError } from './kind-of-error.ts';
+import { kindOfError } from '../check/problem.ts';
 
 export type LoadedModule =
   | { readonly ok: true; readonly value: unknown }

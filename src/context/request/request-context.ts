@@ -1,6 +1,7 @@
 // request/: how the context of a request is kept, for HTTP/1 and HTTP/2 without a framework.
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { EventEmitter } from 'node:events';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
@@ -10,7 +11,6 @@ import { createCorrelationReader } from '../correlation-id.ts';
 import { toHeaderName } from './header-value.ts';
 import { hasStreamChannel, watchHttp2Servers } from './http2-server.ts';
 import { peerOfStream, setHeaderOfStream } from './http2-stream.ts';
-import { keepStore } from './keep-store.ts';
 import { requestObject } from './request-object.ts';
 
 const http1Channel = 'http.server.request.start';
@@ -80,4 +80,30 @@ export function installRequestContext(options: ContextOptions = {}): () => void 
 
 function toResponseHeader(name: string | null | undefined): string | undefined {
   return name === null || name === undefined || name === '' ? undefined : toHeaderName(name);
+}
+
+/**
+ * Makes listeners of this emitter run inside its request's store. Node 24 and later emit `data`, `end` and others of a
+ * request outside of it. Only our own store is entered, so that nobody else's context changes; a store nested in the
+ * same request (`runWithContext`) is left alone. `beforeEvent` is called before the listeners of each event.
+ */
+function keepStore(
+  emitter: EventEmitter,
+  store: ContextStore,
+  beforeEvent?: (name: string | symbol) => void,
+): void {
+  const storage = contextStorage();
+  const emit = emitter.emit;
+  const emitInStore = function (this: EventEmitter, ...args: Parameters<EventEmitter['emit']>): boolean {
+    beforeEvent?.(args[0]);
+    if (storage.getStore()?.scope === store.scope) return emit.apply(this, args);
+    return storage.run(store, () => emit.apply(this, args));
+  };
+  // Not enumerable: applications print, copy and compare requests.
+  Object.defineProperty(emitter, 'emit', {
+    value: emitInStore,
+    writable: true,
+    configurable: true,
+    enumerable: false,
+  });
 }

@@ -1,7 +1,8 @@
+import { backoffMs } from '../../ground/clock.ts';
 import type { QuietLog } from '../../observe/quiet-log.ts';
 import type { OutboxStore, RowFailure } from '../outbox-store.ts';
 import { firstStorePauseMs, longestStorePauseMs } from './relay-settings.ts';
-import { backoffMs, createSignal, reasonOf } from './signal.ts';
+import { createSignal, reasonOf } from './signal.ts';
 
 /** Writes down what became of rows, in one statement for many. What fails is written again: it is not sent again meanwhile. */
 export interface Acknowledger {

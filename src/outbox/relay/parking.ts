@@ -1,5 +1,4 @@
-import type { Clock } from '../../ground/clock.ts';
-import { backoffMs } from './signal.ts';
+import { backoffMs, type Clock } from '../../ground/clock.ts';
 
 interface Place {
   readonly untilMs: number;

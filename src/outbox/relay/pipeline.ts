@@ -2,13 +2,13 @@ import { type Clock, inTime } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { QuietLog } from '../../observe/quiet-log.ts';
 import type { Broker } from '../../publish/broker.ts';
+import type { Breaker } from '../../publish/main/breaker.ts';
 import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
 import { partitionOf } from '../../publish/main/partitioner.ts';
 import type { TopicRefusals } from '../../publish/main/topic-refusals.ts';
 import type { Aggregate, OutboxStore, RowFailure, StoredRow } from '../outbox-store.ts';
 import { createAcknowledger } from './acknowledger.ts';
 import { createParking } from './parking.ts';
-import type { RelayBreaker } from './relay-breaker.ts';
 import {
   firstLanePauseMs,
   firstTopicPauseMs,
@@ -29,7 +29,7 @@ export interface PipelineOptions {
   readonly counts: PartitionCounts;
   readonly owner: string;
   readonly settings: RelaySettings;
-  readonly breaker: RelayBreaker;
+  readonly breaker: Breaker;
   readonly refusals: TopicRefusals;
   readonly lease: Pick<ShardLease, 'holdOf' | 'lasts' | 'doubt'>;
   readonly clock: Clock;

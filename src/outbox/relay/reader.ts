@@ -1,10 +1,10 @@
-import type { Clock } from '../../ground/clock.ts';
+import { backoffMs, type Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { QuietLog } from '../../observe/quiet-log.ts';
+import type { Breaker } from '../../publish/main/breaker.ts';
 import { bytesOf, createBatchSize } from '../batches.ts';
 import type { ExceptRows, OutboxStore, StoredRow } from '../outbox-store.ts';
 import type { Pipeline } from './pipeline.ts';
-import type { RelayBreaker } from './relay-breaker.ts';
 import {
   firstStorePauseMs,
   longestRestMs,
@@ -19,14 +19,14 @@ import {
 } from './relay-settings.ts';
 import { keyOf } from './row-chains.ts';
 import type { ShardLease } from './shard-lease.ts';
-import { backoffMs, createSignal, reasonOf } from './signal.ts';
+import { createSignal, reasonOf } from './signal.ts';
 
 export interface ReaderOptions {
   readonly store: Pick<OutboxStore, 'pending' | 'failedAggregates'>;
   readonly settings: RelaySettings;
   readonly pipeline: Pipeline;
   readonly lease: Pick<ShardLease, 'shards' | 'holdOf'>;
-  readonly breaker: RelayBreaker;
+  readonly breaker: Breaker;
   readonly clock: Clock;
   readonly say: QuietLog;
   readonly logger: Logger;
@@ -96,7 +96,7 @@ export function createReader(options: ReaderOptions): Reader {
     if (breaker.state === 'OPEN') {
       const openForMs = breaker.openForMs();
       if (openForMs > 0) return openForMs;
-      if (!breaker.halfOpen()) return 1;
+      if (breaker.admit() !== 'probe') return 1;
       nextPassAtMs = nowMs;
       nextReadAtMs = nowMs;
     }

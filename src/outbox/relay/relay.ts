@@ -8,7 +8,6 @@ import type { CircuitState } from '../../publish/main/breaker.ts';
 import { nameOf } from '../../publish/main/failures.ts';
 import { createPartitionCounts } from '../../publish/main/partition-counts.ts';
 import { createTopicRefusals } from '../../publish/main/topic-refusals.ts';
-import { watchForHangs } from '../../publish/main/watch/hang-watch.ts';
 import { createCleanup } from '../cleanup.ts';
 import type { OutboxStore } from '../outbox-store.ts';
 import { createStatistics, type Statistics } from '../statistics.ts';
@@ -126,7 +125,7 @@ export function createRelay(parts: RelayParts): Relay {
   const pipeline = createPipeline({
     ...{
       store,
-      broker: watchForHangs(broker, clock),
+      broker,
       counts,
       owner,
       settings,

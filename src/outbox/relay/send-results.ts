@@ -1,18 +1,17 @@
-import { type Clock, inTime } from '../../ground/clock.ts';
+import { backoffMs, type Clock, inTime } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { createQuietLog, type QuietLog } from '../../observe/quiet-log.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../../publish/broker.ts';
-import { faultOf, isNotMade } from '../../publish/fault.ts';
+import { doubtsCount, faultOf, isNotMade } from '../../publish/fault.ts';
+import type { Breaker } from '../../publish/main/breaker.ts';
 import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
 import { afterRetries } from '../../publish/main/retry.ts';
 import type { TopicRefusals } from '../../publish/main/topic-refusals.ts';
 import type { RowFailure, StoredRow } from '../outbox-store.ts';
 import type { Parking } from './parking.ts';
-import type { RelayBreaker } from './relay-breaker.ts';
 import { firstRetryMs, longestRetryMs, maxSendBytes, type RelaySettings, stallMs } from './relay-settings.ts';
 import type { Entry, RowEnd } from './row-chains.ts';
 import type { Lane, SendLanesOptions } from './send-lanes.ts';
-import { backoffMs } from './signal.ts';
 
 export interface SendResultsOptions {
   readonly broker: Pick<Broker, 'describe'>;
@@ -20,7 +19,7 @@ export interface SendResultsOptions {
   readonly topics: Parking;
   readonly partitions: Parking;
   readonly refusals: TopicRefusals;
-  readonly breaker: RelayBreaker;
+  readonly breaker: Breaker;
   readonly logger: Logger;
   readonly say: QuietLog;
   readonly clock: Clock;
@@ -95,7 +94,7 @@ export function createSendResults(options: SendResultsOptions): SendResults {
   }
 
   function refused({ topic }: Lane, entries: readonly Entry[], failure: SendFailure): void {
-    breaker.failed(failure);
+    breaker.failed(failure, true);
     options.refusals.refused(topic, failure, false);
     if (topics.park(topic))
       logger.warn(`outbox: the events for topic "${topic}" wait in their table: ${failure.message}`, {
@@ -109,7 +108,7 @@ export function createSendResults(options: SendResultsOptions): SendResults {
     lastAway = entries.map(({ row }) => row);
     // Nobody heard the answers that came while the process stood still: they say nothing about the cluster.
     const isUnheard = tookMs > settings.sendTimeoutMs + stallMs;
-    if (!isUnheard || breaker.state === 'HALF-OPEN') breaker.failed(failure);
+    if (!isUnheard || breaker.state === 'HALF-OPEN') breaker.failed(failure, true);
     isSaid = breaker.state === 'CLOSED';
     if (isSaid)
       say('send', `outbox: events cannot be sent, and wait in their table: ${failure.message}`, {
@@ -143,7 +142,7 @@ export function createSendResults(options: SendResultsOptions): SendResults {
     const { failure } = result;
     options.onSendFailed(failure.kind);
     const fault = faultOf(failure);
-    if (failure.cause.startsWith('UNKNOWN_')) void counts.ask(lane.topic);
+    if (doubtsCount(failure)) void counts.ask(lane.topic);
     if (fault === 'record' && entries.length > 1) {
       heard(failure);
       return 'split';

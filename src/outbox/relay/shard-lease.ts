@@ -1,9 +1,9 @@
-import type { Clock } from '../../ground/clock.ts';
+import { backoffMs, type Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { QuietLog } from '../../observe/quiet-log.ts';
 import type { OutboxStore } from '../outbox-store.ts';
 import { firstStorePauseMs, leaseMarginMs } from './relay-settings.ts';
-import { backoffMs, createSignal, reasonOf } from './signal.ts';
+import { createSignal, reasonOf } from './signal.ts';
 
 /** The shards whose rows this relay may send, and until when. */
 export interface ShardLease {

@@ -33,11 +33,6 @@ export function createSignal(): Signal {
   };
 }
 
-/** 1, 2, 4 ... times `firstMs`, `longestMs` at most; `failures` counts from 1. */
-export function backoffMs(failures: number, firstMs: number, longest: number): number {
-  return Math.min(firstMs * 2 ** Math.min(failures - 1, 30), longest);
-}
-
 /** Of an error of a store, the line for the log: its promise is that it holds no value. */
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : 'unknown error';

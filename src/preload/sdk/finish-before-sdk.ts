@@ -1,6 +1,6 @@
 import type { Logger } from '../../observe/logger.ts';
+import { otelApi } from '../../observe/otel-api.ts';
 import type { ProcessEnd } from '../process-end.ts';
-import { flushProviders } from './flush-providers.ts';
 
 /**
  * svc's events first, whose spans end with them, then the SDK, in what is left of the time. Never rejects: a collector that
@@ -56,4 +56,25 @@ async function failureWithin(limitMs: number, work: () => Promise<void>): Promis
 function reasonOf(error: unknown): string {
   const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown };
   return String(code ?? name ?? 'unknown error');
+}
+
+interface Flushable {
+  forceFlush?(): Promise<void>;
+  /** Of the proxy that the API hands out for a tracer provider. */
+  getDelegate?(): Flushable;
+}
+
+/** Hands over what the SDK holds, and leaves it running. Rejects where the collector does not take it. */
+async function flushProviders(): Promise<void> {
+  const api = otelApi();
+  const providers = [api?.trace.getTracerProvider(), api?.metrics.getMeterProvider()] as (
+    | Flushable
+    | undefined
+  )[];
+  await Promise.all(
+    providers.map((provider) => {
+      const flushable = provider?.getDelegate?.() ?? provider;
+      return flushable?.forceFlush?.();
+    }),
+  );
 }

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../ground/clock.ts';
+import { backoffMs, type Clock, systemClock } from '../../ground/clock.ts';
 import type { SvcError } from '../../ground/errors.ts';
 import { type KeyUse, mostMessages } from './key-use.ts';
 
@@ -49,5 +49,5 @@ export const refusingRetryMs = 2_000;
 
 /** Twice as long after each failure in a row; at once the longest where only a person can help. */
 export function retryDelayMs(failures: number, refused: boolean): number {
-  return refused ? longestRetryMs : Math.min(firstRetryMs * 2 ** (failures - 1), longestRetryMs);
+  return refused ? longestRetryMs : backoffMs(failures, firstRetryMs, longestRetryMs);
 }

@@ -2,7 +2,7 @@ import type { Clock } from '../../ground/clock.ts';
 import { type CircuitState, circuitStates } from '../../ground/management.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { SendFailure } from '../broker.ts';
-import { faultOf, isAnswer } from '../fault.ts';
+import { faultOf, isAnswer, passingOf } from '../fault.ts';
 import { spread } from './retry.ts';
 
 export { type CircuitState, circuitStates };
@@ -13,6 +13,10 @@ export type Admission = 'send' | 'probe' | 'refused';
 /** Knows whether the cluster is away. Synchronous and without timers. */
 export interface Breaker {
   readonly state: CircuitState;
+  /** Failures of the cluster since it last answered. */
+  readonly consecutiveFailures: number;
+  /** Milliseconds until it may be HALF-OPEN; 0 where it is not OPEN. */
+  openForMs(): number;
   /** Asked once for each new event. `probe`: this one tests the cluster; say how it went, or that it never left. */
   admit(): Admission;
   /** A send reached the cluster. */
@@ -38,6 +42,14 @@ export interface BreakerSettings {
   readonly random?: () => number;
 }
 
+export interface CircuitOptions extends BreakerSettings {
+  readonly clock: Clock;
+  /** Whether what no retry helps against counts as well, where it is the cluster's fault. */
+  readonly countsFatal: boolean;
+  /** `why`: a line, or what ends the sentence that it is CLOSED. */
+  readonly onChange: (to: CircuitState, from: CircuitState, why: string) => void;
+}
+
 export interface BreakerOptions extends BreakerSettings {
   readonly clock: Clock;
   readonly logger: Logger;
@@ -58,46 +70,34 @@ export const breakerOpen: SendFailure = {
   message: 'Circuit breaker is OPEN',
 };
 
-/** Of a cluster that is starting: leaders are found and replicas catch up in a moment, and nothing of the send was stored. */
-const passing = new Set([
-  'LEADER_NOT_AVAILABLE',
-  'NOT_LEADER_OR_FOLLOWER',
-  'NOT_LEADER_FOR_PARTITION',
-  'NOT_ENOUGH_REPLICAS',
-]);
-
 /**
  * Opens when `threshold` sends in a row have failed because of the cluster and one batch among them has used up its
  * retries: a short outage, which the retries outlast, does not open it, and one partition alone is enough to. Opens at once
  * when the cluster is known not to answer.
  */
-export function createBreaker(options: BreakerOptions): Breaker {
-  const { threshold, probeIntervalMs, clock, logger, onOpen } = options;
+export function createCircuit(options: CircuitOptions): Breaker {
+  const { threshold, probeIntervalMs, clock, countsFatal, onChange } = options;
   const { passingIntervalMs = probeIntervalMs, random = () => 0.5 } = options;
   let state: CircuitState = 'CLOSED';
   let failures = 0;
   let givenUpAny = false;
   let nextProbeAtMs = 0;
 
-  function close(why = ''): void {
+  function change(to: CircuitState, why = ''): void {
+    const from = state;
+    state = to;
+    if (to !== from) onChange(to, from, why);
+  }
+
+  function close(why?: string): void {
     failures = 0;
     givenUpAny = false;
-    if (state === 'CLOSED') return;
-    state = 'CLOSED';
-    logger.info(`Circuit breaker is CLOSED${why}: events are sent to the cluster again`);
+    change('CLOSED', why);
   }
 
-  function probeAfter(intervalMs: number): void {
-    state = 'OPEN';
+  function open(why: string, intervalMs = probeIntervalMs): void {
     nextProbeAtMs = clock.monotonic() + spread(intervalMs, random);
-  }
-
-  function open(message: string): void {
-    probeAfter(probeIntervalMs);
-    logger.warn(
-      `Circuit breaker is OPEN: new events go to the next tier until the cluster answers (${message})`,
-    );
-    onOpen();
+    change('OPEN', why);
   }
 
   return {
@@ -105,11 +105,15 @@ export function createBreaker(options: BreakerOptions): Breaker {
       return state;
     },
 
+    get consecutiveFailures() {
+      return failures;
+    },
+    openForMs: () => (state === 'OPEN' ? Math.max(0, nextProbeAtMs - clock.monotonic()) : 0),
+
     admit() {
       if (state === 'CLOSED') return 'send';
       if (state === 'HALF-OPEN' || clock.monotonic() < nextProbeAtMs) return 'refused';
-      state = 'HALF-OPEN';
-      logger.debug('Circuit breaker is HALF-OPEN: one event tests the cluster');
+      change('HALF-OPEN');
       return 'probe';
     },
 
@@ -121,13 +125,12 @@ export function createBreaker(options: BreakerOptions): Breaker {
       const fault = faultOf(failure);
       // A topic that is refused may be the one of each probe.
       if (isAnswer(failure) && (fault === 'record' || state === 'HALF-OPEN')) return close();
-      if (kind === 'fatal' || fault !== 'cluster') return;
+      if ((kind === 'fatal' && !countsFatal) || fault !== 'cluster') return;
       failures++;
       givenUpAny ||= givenUp;
       if (state === 'OPEN' || (state === 'CLOSED' && !(givenUpAny && failures >= threshold))) return;
-      if (state === 'CLOSED') return open(message);
-      probeAfter(passing.has(cause) ? passingIntervalMs : probeIntervalMs);
-      logger.debug('Circuit breaker is OPEN: the cluster is still away', { cause });
+      // A cluster that is starting: leaders are found and replicas catch up in a moment.
+      open(message, state === 'HALF-OPEN' && passingOf(cause) ? passingIntervalMs : probeIntervalMs);
     },
 
     silent(message) {
@@ -135,7 +138,28 @@ export function createBreaker(options: BreakerOptions): Breaker {
     },
 
     probeGone() {
-      if (state === 'HALF-OPEN') probeAfter(probeIntervalMs);
+      if (state === 'HALF-OPEN') open('the probe was not sent');
     },
   };
+}
+
+/** The one of the publisher, and what it says. */
+export function createBreaker({ logger, onOpen, ...options }: BreakerOptions): Breaker {
+  return createCircuit({
+    ...options,
+    countsFatal: false,
+    onChange(to, from, why) {
+      if (to === 'CLOSED')
+        logger.info(`Circuit breaker is CLOSED${why}: events are sent to the cluster again`);
+      else if (to === 'HALF-OPEN') logger.debug('Circuit breaker is HALF-OPEN: one event tests the cluster');
+      else if (from === 'HALF-OPEN')
+        logger.debug(`Circuit breaker is OPEN: the cluster is still away (${why})`);
+      else {
+        logger.warn(
+          `Circuit breaker is OPEN: new events go to the next tier until the cluster answers (${why})`,
+        );
+        onOpen();
+      }
+    },
+  });
 }

@@ -22,8 +22,7 @@ import { type RetryPolicy, spread } from './retry.ts';
 import { createSendLine } from './send-line.ts';
 import { createTopicQueue, earliest, type TopicQueue } from './topic-queue.ts';
 import { createTopicRefusals } from './topic-refusals.ts';
-import { createReturnWatch } from './watch/return-watch.ts';
-import { createSilenceWatch } from './watch/silence-watch.ts';
+import { createClusterWatch } from './watch/cluster-watch.ts';
 
 export interface QueueOptions {
   readonly broker: Pick<Broker, 'send' | 'partitionsFor' | 'describe' | 'letGo'>;
@@ -108,20 +107,17 @@ export function createQueue(options: QueueOptions): Queue {
   const { memory } = intake;
   const outcomes = createEventOutcomes({ ...options, intake, order });
   const counts = createPartitionCounts((topic) => isolate(() => broker.partitionsFor(topic)), clock);
-  const ask = () => isolate(async () => broker.describe());
-  const silence = createSilenceWatch({
-    ...{ clock, ask },
-    isWaiting: () => memory.events > 0,
-    onSilent: () => breaker.silent('it does not answer'),
-  });
   const { random = () => 0.5 } = options.breaker;
-  const returns = createReturnWatch({
-    ...{ clock, ask },
+  const watch = createClusterWatch({
+    clock,
+    ask: () => isolate(async () => broker.describe()),
+    isWaiting: () => memory.events > 0,
     spread: (ms) => spread(ms, random),
+    onSilent: () => breaker.silent('it does not answer'),
     onReturn: () => line.outside(wake),
   });
   const refusals = createTopicRefusals(clock);
-  const line = createSendLine({ ...options, counts, breaker, silence, returns, order, refusals });
+  const line = createSendLine({ ...options, counts, breaker, watch, order, refusals });
   const topics = new Map<string, TopicQueue>();
   order.attach({
     countOf: counts.known,
@@ -186,7 +182,7 @@ export function createQueue(options: QueueOptions): Queue {
     if (line.isClosed) return stopped;
     const taken = intake.admit(event, topic);
     if (!(taken instanceof QueuedEvent)) return taken;
-    if (memory.events === 1) line.outside(silence.waiting);
+    if (memory.events === 1) line.outside(watch.waiting);
     topicQueue(topic).push(taken);
     if (expiry === undefined) expireAfter(deliveryTimeoutMs);
     return taken;
@@ -291,8 +287,7 @@ export function createQueue(options: QueueOptions): Queue {
       line.close();
       await finish(deadlineMs);
       clearTimeout(expiry);
-      silence.close();
-      returns.close();
+      watch.close();
     },
   };
 }

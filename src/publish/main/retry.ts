@@ -1,3 +1,4 @@
+import { backoffMs } from '../../ground/clock.ts';
 import type { SendFailure } from '../broker.ts';
 
 export interface RetrySettings {
@@ -29,7 +30,7 @@ export function createRetryPolicy(settings: RetrySettings, random: () => number 
   return {
     waitMs(retries, { kind }) {
       if (!enabled || retries >= maxAttempts || kind === 'fatal' || kind === 'too_large') return undefined;
-      const wait = Math.min(initialIntervalMs * multiplier ** retries, maxIntervalMs);
+      const wait = backoffMs(retries + 1, initialIntervalMs, maxIntervalMs, multiplier);
       return jitter ? spread(wait, random) : wait;
     },
   };

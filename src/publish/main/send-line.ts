@@ -2,7 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
-import { faultOf } from '../fault.ts';
+import { doubtsCount, faultOf } from '../fault.ts';
 import { createSendSlots, type SendSlots } from '../memory-limits.ts';
 import type { KeyOrder } from '../order/key-order.ts';
 import type { Batch } from './batch.ts';
@@ -12,8 +12,7 @@ import type { PartitionCounts } from './partition-counts.ts';
 import { toRecord } from './record.ts';
 import type { RetryPolicy } from './retry.ts';
 import type { TopicRefusals } from './topic-refusals.ts';
-import type { ReturnWatch } from './watch/return-watch.ts';
-import type { SilenceWatch } from './watch/silence-watch.ts';
+import type { ClusterWatch } from './watch/cluster-watch.ts';
 
 export interface SendLineOptions {
   readonly broker: Pick<Broker, 'send'>;
@@ -21,8 +20,7 @@ export interface SendLineOptions {
   readonly order: KeyOrder;
   readonly counts: PartitionCounts;
   readonly breaker: Breaker;
-  readonly silence: Pick<SilenceWatch, 'heard'>;
-  readonly returns: Pick<ReturnWatch, 'pausing' | 'stored'>;
+  readonly watch: Pick<ClusterWatch, 'heard' | 'pausing'>;
   readonly retry: RetryPolicy;
   readonly refusals: TopicRefusals;
   readonly logger: Logger;
@@ -58,8 +56,7 @@ export interface SendLine {
 }
 
 export function createSendLine(options: SendLineOptions): SendLine {
-  const { broker, counts, breaker, silence, returns, retry, clock, isolate, onSendFailed, onRetried } =
-    options;
+  const { broker, counts, breaker, watch, retry, clock, isolate, onSendFailed, onRetried } = options;
   const { refusals, logger } = options;
   const context = new AsyncResource('svc.queue');
   let storedAtMs = Number.NEGATIVE_INFINITY;
@@ -87,12 +84,11 @@ export function createSendLine(options: SendLineOptions): SendLine {
       } catch (error) {
         result = brokenPromise(error);
       }
-      silence.heard();
+      watch.heard(result.ok);
       if (result.ok) {
         storedAtMs = clock.monotonic();
         lastStoredMs = clock.now();
         breaker.answered();
-        returns.stored();
         if (refusals.taken(topic)) logger.info(`topic "${topic}" takes events again`);
       }
       return result;
@@ -100,7 +96,7 @@ export function createSendLine(options: SendLineOptions): SendLine {
 
     afterFailure(topic, batch, failure) {
       onSendFailed(failure.kind);
-      if (failure.cause.startsWith('UNKNOWN_')) void counts.ask(topic);
+      if (doubtsCount(failure)) void counts.ask(topic);
       const retryMs = retry.waitMs(batch.sends - 1, failure);
       const isOfTopic = faultOf(failure) === 'topic';
       const isKnown = isOfTopic && refusals.of(topic)?.isFinal === true;
@@ -115,7 +111,7 @@ export function createSendLine(options: SendLineOptions): SendLine {
     },
 
     explain: refusals.explain,
-    pausing: returns.pausing,
+    pausing: watch.pausing,
     hasStoredSince: (atMs) => storedAtMs >= atMs,
     lastStoredMs: () => lastStoredMs,
     outside: (work) => context.runInAsyncScope(work),

@@ -7,8 +7,7 @@ import { createUnderWay, type Generation } from '../api/under-way.ts';
 import { createMemory, type MemoryLimits } from '../memory-limits.ts';
 import type { FailedEvent } from '../tier.ts';
 import type { KeyOrder, OrderedQueue, Release, Standing, Way } from './key-order.ts';
-import { firstOf } from './lane-pause.ts';
-import { createLanes, type Held, heldBytes, insertInOrder, type Lane, lastId } from './lanes.ts';
+import { createLanes, firstOf, type Held, heldBytes, insertInOrder, type Lane, lastId } from './lanes.ts';
 import { createRound, type Round } from './round.ts';
 
 export interface BackupOrderOptions {

@@ -1,6 +1,6 @@
 import { orderOf } from '../../ground/event-id.ts';
-import { endPause, type HeldUp, leaveAlone } from './lane-pause.ts';
 import type { Lane } from './lanes.ts';
+import { endPause, type HeldUp, leaveAlone } from './lanes.ts';
 
 /** An event as far as its lane is concerned. */
 export interface Placed {

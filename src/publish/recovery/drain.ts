@@ -1,4 +1,4 @@
-import type { Clock } from '../../ground/clock.ts';
+import { backoffMs, type Clock, isAnswered } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { type RecoverOptions, recover } from './recover.ts';
@@ -9,8 +9,8 @@ export interface DrainOptions
   readonly ratePerSecond: number;
   /** Whether anything lies in the backup. */
   readonly hasEvents: () => Promise<boolean>;
-  /** Whether the cluster answers. */
-  readonly isReachable: () => Promise<boolean>;
+  /** Asks the cluster whether it is there. */
+  readonly ask: () => Promise<unknown>;
   /** What this process still writes becomes readable. */
   readonly prepare: () => Promise<void>;
   /** After a look that took events out, or set some aside. */
@@ -22,7 +22,7 @@ export interface DrainOptions
 /** Empties the local backup of a running process into the original topics when the cluster is back. */
 export interface Drain {
   /** The main topic took an event: the cluster is there. Costs next to nothing while there is nothing to do. */
-  published(): void;
+  published?(): void;
   /** Something was put into the backup. */
   stored(): void;
   /** Somebody may have left something there: it is looked for at once. */
@@ -41,12 +41,19 @@ const lookMs = 60_000;
 const firstPauseMs = 10_000;
 const longestPauseMs = 300_000;
 
+/** How long the cluster may take to say that it is there. */
+const answerMs = 1_000;
+
+export function isReachable({ ask }: Pick<DrainOptions, 'ask'>): Promise<boolean> {
+  return isAnswered(ask(), answerMs);
+}
+
 /** Its timers do not keep the process alive: what it has not sent stays in the backup. */
 export function createDrain(options: DrainOptions): Drain {
   const { source, clock, logger } = options;
   let timer: NodeJS.Timeout | undefined;
   let timerDueMs = 0;
-  let pauseMs = firstPauseMs;
+  let failures = 0;
   let working: Promise<void> | undefined;
   /** Events wait, and the cluster was away: the next success of the main topic is the sign to go on. */
   let isWaitingForCluster = false;
@@ -76,7 +83,7 @@ export function createDrain(options: DrainOptions): Drain {
     try {
       isWaitingForCluster = false;
       if (!(await options.hasEvents())) return lookMs;
-      if (!(await options.isReachable())) return waitForCluster();
+      if (!(await isReachable(options))) return waitForCluster();
       await options.prepare();
       await source.open(true);
     } catch (error) {
@@ -97,6 +104,7 @@ export function createDrain(options: DrainOptions): Drain {
   async function empty(): Promise<number> {
     const report = await recover({
       ...options,
+      isReachable: () => isReachable(options),
       accept: () => true,
       // The next look is the next try.
       retryWaitsMs: [],
@@ -115,7 +123,7 @@ export function createDrain(options: DrainOptions): Drain {
     // What is being written, here or by others, is looked at the next time.
     const unreadable = report.unreadable.filter(({ isInUse }) => isInUse !== true);
     if (report.failed === 0 && unreadable.length === 0) {
-      pauseMs = firstPauseMs;
+      failures = 0;
       return lookMs;
     }
     for (const { place, reason } of unreadable.slice(0, 10)) logger.warn(`backup: ${place}: ${reason}`);
@@ -128,9 +136,7 @@ export function createDrain(options: DrainOptions): Drain {
   }
 
   function pause(): number {
-    const nextMs = pauseMs;
-    pauseMs = Math.min(pauseMs * 2, longestPauseMs);
-    return nextMs;
+    return backoffMs(++failures, firstPauseMs, longestPauseMs);
   }
 
   arm(calmMs);
@@ -138,7 +144,7 @@ export function createDrain(options: DrainOptions): Drain {
     published() {
       if (!isWaitingForCluster) return;
       isWaitingForCluster = false;
-      pauseMs = firstPauseMs;
+      failures = 0;
       arm(calmMs);
     },
     stored() {

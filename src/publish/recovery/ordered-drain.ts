@@ -1,9 +1,10 @@
-import { inTime } from '../../ground/clock.ts';
+import { backoffMs } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { createQuietLog } from '../../observe/quiet-log.ts';
+import { askAgainMs } from '../broker.ts';
 import type { BackupOrder } from '../order/backup-order.ts';
 import type { RecoverySource } from '../recovery-source.ts';
-import { type Drain, type DrainOptions, reasonOf } from './drain.ts';
+import { type Drain, type DrainOptions, isReachable, reasonOf } from './drain.ts';
 import { type RecoverReport, recover } from './recover.ts';
 import { createWorkLoop } from './work-loop.ts';
 
@@ -26,10 +27,6 @@ export interface OrderedDrainOptions
   readonly onAnswered: () => void;
 }
 
-/** How often a cluster that is away is asked. */
-const askMs = 750;
-/** How long it may take to say that it is there. */
-const answerMs = 1_000;
 /** How often what other processes left behind is looked for. */
 const lookMs = 60_000;
 /** After a refusal, doubling. */
@@ -64,8 +61,8 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   let drained = 0;
   let unsaid = 0;
   let saidAtMs = clock.monotonic();
-  let ownPauseMs = firstPauseMs;
-  let leftPauseMs = firstPauseMs;
+  let ownFailures = 0;
+  let leftHeldUp = 0;
   /** New events go behind what is left; the topics that wait for it, when all others are through. */
   let waitsForLeft: 'all' | ReadonlySet<string> | 'unknown' = 'unknown';
   let isLeftOpen = false;
@@ -75,10 +72,6 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   let leftFailures = 0;
   let ownUnread = 0;
 
-  function isReachable(): Promise<boolean> {
-    return inTime(options.isReachable(), { limitMs: answerMs, keepsAlive: false, late: () => false });
-  }
-
   /** What all runs have in common. */
   function sendAll(
     source: RecoverySource,
@@ -87,7 +80,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
     return recover({
       ...options,
       ...some,
-      isReachable,
+      isReachable: () => isReachable(options),
       source,
       keepsOrder: true,
       // The next round is the next try.
@@ -136,7 +129,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
     if (waitsForLeft === 'unknown' || waitsForLeft === 'all') return notReadyMs;
     const dueMs = order.nextRoundMs();
     if (dueMs > 0) return finite(dueMs);
-    if (!(await isReachable())) return askMs;
+    if (!(await isReachable(options))) return askAgainMs;
     const beganMs = clock.monotonic();
     const round = await order.beginRound();
     try {
@@ -151,9 +144,9 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
       round.end(isComplete, hasSent ? 0 : clock.monotonic() - beganMs);
       if (report !== undefined) await sum(report);
       if (isWaited) return pause();
-      ownPauseMs = firstPauseMs;
+      ownFailures = 0;
       if (!order.isBehind()) return isUnread ? lookMs : undefined;
-      if (isAway) return askMs;
+      if (isAway) return askAgainMs;
       return finite(Math.max(hasSent ? 0 : notReadyMs, order.nextRoundMs()));
     } catch (error) {
       round.end(false, 0);
@@ -173,9 +166,11 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   }
 
   function pause(): number {
-    const nextMs = ownPauseMs;
-    ownPauseMs = Math.min(ownPauseMs * 2, longestPauseMs);
-    return nextMs;
+    return backoffMs(++ownFailures, firstPauseMs, longestPauseMs);
+  }
+
+  function leftPauseMs(): number {
+    return backoffMs(leftHeldUp + 1, firstPauseMs, longestPauseMs);
   }
 
   /** What others have left. */
@@ -200,12 +195,12 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
       order.leftovers('first');
     }
     try {
-      return (await isReachable()) ? await sendLeft() : askMs;
+      return (await isReachable(options)) ? await sendLeft() : askAgainMs;
     } catch (error) {
       say('left', `the backup could not be drained: ${reasonOf(error)}`);
       // What cannot be read must not hold up what comes for ever.
       if (++leftFailures >= mostFailures) return nothingLeft();
-      return leftPauseMs;
+      return leftPauseMs();
     } finally {
       if (waitsForLeft !== 'all') await closeLeft();
     }
@@ -223,16 +218,15 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
     const isUnread = report.unreadable.some(({ mayPass }) => mayPass);
     leftFailures = isUnread ? leftFailures + 1 : 0;
     await sum(report);
-    if (report.stoppedBy !== undefined || report.isInterrupted) return askMs;
+    if (report.stoppedBy !== undefined || report.isInterrupted) return askAgainMs;
     // A journal of another container, which may be that of the process before this one, comes first if it is.
     if (waitsForLeft === 'all' && report.unreadable.some(({ isDoubtful }) => isDoubtful)) return doubtMs;
     if (waitsForLeft === 'all' && isUnread && leftFailures < mostFailures) return doubtMs;
     // Where nobody waits for it, it need not begin to.
     if (isAwaited) known(topics);
-    if (topics.size === 0) leftPauseMs = firstPauseMs;
-    else leftPauseMs = Math.min(leftPauseMs * 2, longestPauseMs);
-    if (!isAwaited || topics.size === 0) return lookMs;
-    return report.sent > 0 ? leftPauseMs : Math.max(leftPauseMs, mostReading * (clock.monotonic() - beganMs));
+    leftHeldUp = topics.size === 0 ? 0 : leftHeldUp + 1;
+    if (!isAwaited || leftHeldUp === 0) return lookMs;
+    return Math.max(leftPauseMs(), report.sent > 0 ? 0 : mostReading * (clock.monotonic() - beganMs));
   }
 
   function known(topics: ReadonlySet<string>): void {
@@ -255,7 +249,6 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   if (options.mayHaveLeft) loops.left.within(0);
   else loops.left.within(nothingLeft());
   return {
-    published() {},
     stored: () => loops.own.within(firstPauseMs),
     left() {
       isLeftNew = true;

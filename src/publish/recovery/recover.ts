@@ -3,7 +3,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
 import { cutBatches, halvesOf } from '../cut-batches.ts';
-import { faultOf } from '../fault.ts';
+import { faultOf, passingOf } from '../fault.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../recovery-source.ts';
 
 export interface RecoverOptions {
@@ -200,7 +200,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     }
     if (failure.kind === 'too_large' && (await isSetAside(events, failure))) return [];
     if (options.keepsOrder === true && !isOfOne && !(await isOnlyTooLarge(events, failure))) {
-      const isRefused = failure.kind === 'fatal' || isGone(failure);
+      const isRefused = failure.kind === 'fatal' || passingOf(failure.cause) === 'unknown';
       if (!isRefused) group.away = failure;
       return holdUp(group, events, failure.message, isRefused);
     }
@@ -208,7 +208,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     if (options.keepsOrder === true || isOfOne) return [];
     if (await isOnlyTooLarge(events, failure)) return [];
     // A topic that is gone keeps its events, and no others. What comes later of it must not overtake them.
-    if (isGone(failure) || (failure.kind === 'fatal' && partition === undefined))
+    if (passingOf(failure.cause) === 'unknown' || (failure.kind === 'fatal' && partition === undefined))
       refusals.set(topic, failure.message);
     else if (failure.kind === 'retriable' || failure.kind === 'unknown_outcome') report.stoppedBy = failure;
     return [];
@@ -268,11 +268,6 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
   function count(events: readonly StoredEvent[], reason: string | undefined): void {
     if (reason !== undefined) report.problems.set(reason, (report.problems.get(reason) ?? 0) + events.length);
   }
-}
-
-/** The cluster has answered: it has no such topic. */
-function isGone({ cause }: SendFailure): boolean {
-  return cause === 'UNKNOWN_TOPIC_OR_PARTITION';
 }
 
 interface Group {

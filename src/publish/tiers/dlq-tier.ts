@@ -2,6 +2,7 @@ import { type Clock, inTime, within } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
 import { cutBatches, halvesOf } from '../cut-batches.ts';
+import { doubtsCount } from '../fault.ts';
 import { brokenPromise } from '../main/failures.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
 import { type DlqFormat, toDlqRecord } from './dlq-message.ts';
@@ -80,7 +81,7 @@ export function createDlqTier(options: DlqOptions): Tier {
     if (result.ok) return settle(letters, true);
     options.onSendFailed(result.failure.kind);
     // It may have been made anew, with fewer partitions.
-    if (result.failure.cause.startsWith('UNKNOWN_')) partitionCount = undefined;
+    if (doubtsCount(result.failure)) partitionCount = undefined;
     if (result.failure.kind === 'too_large') {
       if (letters.length === 1) return settle(letters, false);
       for (const half of halvesOf(letters)) await send(partition, half);

@@ -5,7 +5,7 @@ import type { AccessReport } from '../../publish/broker-access.ts';
 import { openBrokerAccess } from '../adapters.ts';
 import { isLeasedInKafka } from '../ids.ts';
 import { brokerSettingsOf } from '../settings.ts';
-import { topicsOf } from './recovery.ts';
+import { topicsOf } from './written-topics.ts';
 
 /** With the group that was asked for. */
 export type BrokerReport = AccessReport & { readonly groupName: string | undefined };

@@ -1,4 +1,4 @@
-// commands/: what the command line does beside the outbox: it looks at targets and brokers, restores and decrypts.
+// commands/: what operators do beside the outbox: it looks at targets and brokers, restores and decrypts.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config/config.ts';
@@ -38,24 +38,41 @@ export interface RecoveryRequest {
   readonly refusalOf?: ((topic: string) => string | undefined) | undefined;
   /** Events a second; 0: no limit. */
   readonly ratePerSecond: number;
+  /** So many events that are accepted, and no more. */
+  readonly limit?: number | undefined;
+  /** Whether the process lives on until the end. Default: true. */
+  readonly keepsAlive?: boolean;
   readonly isStopped: () => boolean;
   /** `total` is how many events lie there, filters aside. */
   readonly onProgress: (report: RecoverReport, total: number | undefined) => void;
-  readonly onEvent: (event: StoredEvent) => void;
+  readonly onEvent?: (event: StoredEvent) => void;
 }
 
 export interface RecoveryResult extends RecoverReport {
   /** As messages name it. */
   readonly source: string;
+  /** The limit was reached, and there may be more. */
+  readonly isAtLimit: boolean;
+}
+
+export interface Wanted {
+  readonly types: readonly string[] | undefined;
+  /** Those that events are meant for. */
+  readonly topics: readonly string[] | undefined;
+  /** When they were stored, in milliseconds since the epoch: from then on, and before. */
+  readonly since: number | undefined;
+  readonly until: number | undefined;
+}
+
+export function acceptedBy({ types, topics, since, until }: Wanted): (event: StoredEvent) => boolean {
+  return ({ eventType, topic, storedAt }) =>
+    (types === undefined || types.includes(eventType)) &&
+    (topics === undefined || (topic !== undefined && topics.includes(topic))) &&
+    (since === undefined || storedAt >= since) &&
+    (until === undefined || storedAt < until);
 }
 
 const holdMs = 60_000;
-
-/** Those that the configuration sends events to. */
-export function topicsOf({ broker, targets }: Config): string[] {
-  const named = [broker.topic, ...targets.map(({ topic }) => topic)];
-  return [...new Set(named.filter((topic) => topic !== undefined && topic !== ''))] as string[];
-}
 
 /** Builds what one recovery command needs, runs it, and takes it down again. Rejects with one-line errors. */
 export async function runRecovery(
@@ -64,7 +81,7 @@ export async function runRecovery(
   request: RecoveryRequest,
 ): Promise<RecoveryResult> {
   // Nothing else does: a connection must not keep an application alive.
-  const hold = setInterval(() => {}, holdMs);
+  const hold = request.keepsAlive === false ? undefined : setInterval(() => {}, holdMs);
   try {
     return await openAndRun(config, logger, request);
   } finally {
@@ -73,27 +90,48 @@ export async function runRecovery(
 }
 
 async function openAndRun(config: Config, logger: Logger, request: RecoveryRequest): Promise<RecoveryResult> {
-  const source = await openSource(config, logger, request.place);
+  const source = await openSource(config, logger, request);
   const settings = { ...brokerSettingsOf(config, logger), makesTopics: false as const };
   const broker = openSerde(config, logger).sends(openBroker(config.broker.client, settings));
   try {
     await source.open(request.isSending);
     const total = await source.count();
-    const report = await isolate(() => run(source, broker, request, total));
+    const limited = limitedBy(request);
+    const report = await isolate(() => run(source, broker, request, limited, total));
+    report.skipped -= limited.beyond();
     const seen = report.matched + report.skipped + report.unreadable.length;
     // It was told to stop while the last of them was under way.
-    if (total !== undefined && seen >= total) report.isInterrupted = false;
-    return { ...report, source: source.name };
+    const isAll = total !== undefined && seen >= total;
+    if (isAll) report.isInterrupted = false;
+    const isAtLimit = limited.isOver() && !isAll;
+    return { ...report, source: source.name, isAtLimit };
   } finally {
     await source.close();
     await broker.close(5_000);
   }
 }
 
+/** What is beyond the limit stays where it is, as if it had not been read. */
+function limitedBy({ limit = Number.POSITIVE_INFINITY, accept }: RecoveryRequest) {
+  let accepted = 0;
+  let beyond = 0;
+  return {
+    accept(event: StoredEvent): boolean {
+      if (!accept(event)) return false;
+      if (accepted < limit) accepted++;
+      else beyond++;
+      return beyond === 0;
+    },
+    isOver: () => accepted >= limit,
+    beyond: () => beyond,
+  };
+}
+
 function run(
   source: RecoverySource,
   broker: Broker,
   request: RecoveryRequest,
+  limited: ReturnType<typeof limitedBy>,
   total: number | undefined,
 ): Promise<RecoverReport> {
   return recover({
@@ -101,20 +139,25 @@ function run(
     send: broker.send,
     partitionsFor: (topic) => broker.partitionsFor(topic).catch(() => undefined),
     partitionOf,
-    accept: request.accept,
+    accept: limited.accept,
+    isOver: limited.isOver,
     fallbackTopic: request.fallbackTopic,
     refusalOf: request.refusalOf,
     ratePerSecond: request.ratePerSecond,
     dryRun: !request.isSending,
     clock: systemClock,
-    sleep,
+    sleep: (ms) => sleep(ms, undefined, { ref: request.keepsAlive !== false }),
     isStopped: request.isStopped,
     onProgress: (report) => request.onProgress(report, total),
-    onEvent: request.onEvent,
+    ...(request.onEvent && { onEvent: request.onEvent }),
   });
 }
 
-async function openSource(config: Config, logger: Logger, place: RecoveryPlace): Promise<RecoverySource> {
+async function openSource(
+  config: Config,
+  logger: Logger,
+  { place, keepsAlive = true }: RecoveryRequest,
+): Promise<RecoverySource> {
   const { client, backup } = config.broker;
   if (place.kind === 'local') {
     const { directory, file, withAside } = place;
@@ -130,6 +173,8 @@ async function openSource(config: Config, logger: Logger, place: RecoveryPlace):
       `svc reads dead letters from Kafka and from files; those of "${client}" are for the tools of that broker`,
     );
   const { topic, group } = place;
-  const reader = await openTopicReader(client, { ...brokerSettingsOf(config, logger), topic, group });
+  const reader = await openTopicReader(client, {
+    ...{ ...brokerSettingsOf(config, logger), topic, group, keepsAlive },
+  });
   return createDlqSource(topic, reader);
 }

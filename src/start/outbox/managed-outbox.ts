@@ -54,6 +54,7 @@ export function manageOutbox(
     failedBlocks: config.outbox.onFailed === 'block',
   });
   const replay = loadOnce(() => openReplay(config, store, broker));
+  const trial = loadOnce(() => openReplay(config, store, broker));
   return {
     statistics: statistics.report,
     isReady: fitness.isReady ?? (() => true),
@@ -61,8 +62,9 @@ export function manageOutbox(
     async replay({ type: eventType, topic, ...request }, by) {
       const filter = { ...(eventType !== undefined && { eventType }), ...(topic !== undefined && { topic }) };
       const only = [eventType, topic].filter((each) => each !== undefined).map((each) => ` of ${each}`);
+      const { dryRun = false } = request;
       const what = `since ${request.since}${printable(only.join(''))}, asked for by ${by}`;
-      const result = await replay()
+      const result = await (dryRun ? trial : replay)()
         .then(({ run }) => run({ ...request, filter }))
         .catch((error: unknown) => {
           logger.warn(
@@ -73,13 +75,16 @@ export function manageOutbox(
       const { total, success, after } = result;
       // Whoever asked may not be there any more.
       const stopped = after === undefined ? '' : `; it ended early, and goes on with after: ${after}`;
-      logger.info(`outbox: replay of ${total} events ${what}: ${success} sent again${stopped}`);
+      const sent = dryRun ? 'a dry run, none sent' : `${success} sent again`;
+      logger.info(`outbox: replay of ${total} events ${what}: ${sent}${stopped}`);
       return result;
     },
     health: health.ask,
     oldestPendingMs: health.oldestPendingMs,
     failed: health.failed,
-    close: () => void replay.started()?.then((running) => running.stop()),
+    close() {
+      for (const { started } of [replay, trial]) void started()?.then((running) => running.stop());
+    },
   };
 }
 

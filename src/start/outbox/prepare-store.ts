@@ -1,9 +1,9 @@
-import { inTime, systemClock } from '../../ground/clock.ts';
+import { backoffMs, inTime, systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { isolate } from '../../observe/isolate.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
-import { backoffMs, reasonOf } from '../../outbox/relay/signal.ts';
+import { reasonOf } from '../../outbox/relay/signal.ts';
 import { isPassing } from '../../outbox/store-error.ts';
 import type { SenderWatch } from './watch-senders.ts';
 

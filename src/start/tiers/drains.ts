@@ -50,11 +50,7 @@ export function startDrain(
     sleep: (ms: number) => sleep(ms, undefined, { ref: false }),
     ratePerSecond: backup.drain.rate,
     // Not by the breaker: without new events nobody tests the cluster for it, and it stays open.
-    isReachable: () =>
-      isolate(() => broker.describe()).then(
-        () => true,
-        () => false,
-      ),
+    ask: () => isolate(() => broker.describe()),
     onDrained: files.recount,
     clock,
     logger,

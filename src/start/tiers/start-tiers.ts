@@ -18,9 +18,8 @@ import type { Drain } from '../../publish/recovery/drain.ts';
 import type { FailedEvent, NextTier } from '../../publish/tier.ts';
 import { createBackupTier } from '../../publish/tiers/backup-tier.ts';
 import { createDlqTier } from '../../publish/tiers/dlq-tier.ts';
-import { createKeptNotice } from '../../publish/tiers/kept-notice.ts';
+import { createKeptEvents, type KeptEvents } from '../../publish/tiers/kept-events.ts';
 import type { LossAlert } from '../../publish/tiers/loss-alert.ts';
-import { createRecentDlqEvents, type RecentDlqEvents } from '../../publish/tiers/recent-dlq.ts';
 import { createTierChain } from '../../publish/tiers/tier-chain.ts';
 import { openLocalBackup, openS3Backup } from '../adapters.ts';
 import { s3SettingsOf, tiersTimeMs } from '../settings.ts';
@@ -50,9 +49,11 @@ export interface StartedTiers {
   saveLate(failed: FailedEvent): boolean;
   /** A thread of this process has ended: what it left in the backup is sent at once. */
   threadEnded(): void;
+  /** What this process still writes to the local backup becomes readable. `undefined`: nobody but this process empties that. */
+  readonly finishBackup: (() => Promise<void>) | undefined;
   /** What waits in the local backup, and what was sent from there. */
   backup(): BackupState;
-  readonly recentDlqEvents: RecentDlqEvents['list'];
+  readonly recentDlqEvents: KeptEvents['recentDlq'];
   close(deadlineMs: number): Promise<void>;
 }
 
@@ -95,14 +96,10 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
     logger,
     isolate,
   });
-  const recentDlq = createRecentDlqEvents(clock);
-  const sayKept = createKeptNotice(logger, clock);
+  const { kept, recentDlq } = createKeptEvents(logger, clock);
   const chain = createTierChain({
     tiers: dlq === undefined ? [backupTier] : [dlq, backupTier],
-    onKept(name, failed) {
-      sayKept(name, failed);
-      if (name === 'dlq') recentDlq.add(failed);
-    },
+    onKept: kept,
     onDlqFailed: ({ event }) => ledger.dlqFailed(event.eventType),
     onLost: ({ event, topic, failure }) => alert.lost(event, topic, failure),
   });
@@ -122,7 +119,8 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
       return outcome;
     },
     order,
-    published: () => drain?.published(),
+    finishBackup: isJournal ? undefined : local?.finishSegments,
+    published: () => drain?.published?.(),
     threadEnded() {
       void local?.recount();
       drain?.left();
@@ -133,7 +131,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
       drained: drain?.count() ?? 0,
       oldestMs: order?.oldestMs() ?? 0,
     }),
-    recentDlqEvents: recentDlq.list,
+    recentDlqEvents: recentDlq,
     save(failed) {
       const count = backupTier.storeSync([...new Set([...failed, ...chain.underWay()])]);
       local?.endSync();
@@ -186,7 +184,7 @@ function drainLater(
   else nothingLeft();
   const timer = setTimeout(started, firstLookMs).unref();
   return {
-    published: () => drain?.published(),
+    published: () => drain?.published?.(),
     stored() {
       if (!isClosed) outside.runInAsyncScope(() => started().stored());
     },

@@ -4,18 +4,17 @@ import {
   appendFileSync,
   chmodSync,
   mkdirSync,
-  mkdtempSync,
   readFileSync,
   rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { createFileBroker } from '../../../src/adapters/file/file-broker.ts';
 import { assertOneLine, failureOf, recordOf } from '../../contract/broker.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 import { readTopicFile } from './read-topic-file.ts';
 
 const run = promisify(execFile);
@@ -28,10 +27,9 @@ describe('file broker', () => {
   const topicPath = (topic: string): string => join(directory, `${topic}.ndjson`);
 
   beforeEach(() => {
-    root = mkdtempSync(join(tmpdir(), 'svc-file-'));
+    root = temporaryFolder('file');
     directory = join(root, 'made/when/needed');
   });
-  afterEach(() => rmSync(root, { recursive: true }));
 
   it('writes one record a line, in the form that the reference shows', async () => {
     const record = {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import { askAgainMs, firstAnswer } from '../../../src/adapters/kafka/first-answer.ts';
+import { firstAnswer } from '../../../src/adapters/kafka/first-answer.ts';
+import { askAgainMs } from '../../../src/publish/broker.ts';
 
 describe('first answer', () => {
   let clock: sinon.SinonFakeTimers;

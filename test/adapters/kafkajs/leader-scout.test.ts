@@ -1,16 +1,12 @@
 import assert from 'node:assert/strict';
-import sinon, { type SinonFakeTimers } from 'sinon';
 import type { KafkajsClient, OpenKafkajsClient } from '../../../src/adapters/kafkajs/kafkajs-client.ts';
 import { createLeaderScout } from '../../../src/adapters/kafkajs/leader-scout.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 
 const never = new Promise<never>(() => {});
 
 describe('scout for leaders', () => {
-  let timers: SinonFakeTimers;
-  beforeEach(() => {
-    timers = sinon.useFakeTimers();
-  });
-  afterEach(() => timers.restore());
+  const timers = clockOfEach();
 
   /** Brokers by their address: what each answers about partition 0, or that it does not. */
   function clusterOf(answers: Record<string, number | 'hangs' | 'refuses'>) {

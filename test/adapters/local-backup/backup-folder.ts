@@ -1,5 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   createLocalBackup,
@@ -9,18 +8,11 @@ import {
 import { createLocalSource } from '../../../src/adapters/local-backup/source/local-source.ts';
 import type { BackupEvent } from '../../../src/publish/backup-strategy.ts';
 import type { StoredEvent } from '../../../src/publish/recovery-source.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 
-const roots: string[] = [];
-
-/** A folder that is not there yet, in one that is removed by `removeFolders`. */
+/** A folder that is not there yet. */
 export function freshPath(): string {
-  const root = mkdtempSync(join(tmpdir(), 'svc-backup-'));
-  roots.push(root);
-  return join(root, 'dlq-backup');
-}
-
-export function removeFolders(): void {
-  for (const root of roots.splice(0)) rmSync(root, { recursive: true, force: true });
+  return join(temporaryFolder('backup'), 'dlq-backup');
 }
 
 export function backupIn(directory: string, options: Partial<LocalBackupOptions> = {}): LocalBackup {

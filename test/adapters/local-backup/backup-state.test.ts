@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { LocalBackup } from '../../../src/adapters/local-backup/local-backup.ts';
 import { createLocalSource } from '../../../src/adapters/local-backup/source/local-source.ts';
-import { backupEvent, backupIn, freshPath, namesIn, removeFolders } from './backup-folder.ts';
+import { until } from '../../support/until.ts';
+import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';
 
 /** What a look into the folder says. */
 function lookInto(directory: string): ReturnType<LocalBackup['state']> {
@@ -24,13 +24,7 @@ const storeMany = (backup: LocalBackup, count: number, from = 0): Promise<unknow
     Array.from({ length: count }, (_, index) => backup.store(backupEvent(String(1_000_000 + from + index)))),
   );
 
-async function until(isSo: () => boolean): Promise<void> {
-  for (const end = Date.now() + 5_000; !isSo(); await sleep(10)) assert.ok(Date.now() < end, 'never so');
-}
-
 describe('state of the local backup', () => {
-  afterEach(removeFolders);
-
   it('is nothing before anything was stored, and where there is no folder', async () => {
     const backup = backupIn(freshPath());
     await backup.recount();

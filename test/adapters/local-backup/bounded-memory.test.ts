@@ -4,7 +4,7 @@ import { closeSync, openSync, truncateSync, writeFileSync, writeSync } from 'nod
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { maxEventBytes } from '../../../src/adapters/local-backup/source/open-stored.ts';
-import { backupEvent, backupIn, freshPath, namesIn, removeFolders } from './backup-folder.ts';
+import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -37,7 +37,6 @@ function sparse(directory: string, name: string, bytes: number): void {
 
 describe('memory that a backup folder can cost', function () {
   this.timeout(90_000);
-  afterEach(removeFolders);
 
   it('four empty files of 400 MB cost nothing, and the event beside them is sent', async () => {
     const directory = await withOne('1001', 10);

@@ -2,13 +2,11 @@ import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { checkBackupDirectory } from '../../../src/adapters/local-backup/backup-directory.ts';
-import { backupIn, freshPath, removeFolders } from './backup-folder.ts';
+import { backupIn, freshPath } from './backup-folder.ts';
 
 const refused = { code: 'SVC_ADAPTERS_BACKUP_DIRECTORY' };
 
 describe('check of the backup folder at start', () => {
-  afterEach(removeFolders);
-
   it('takes a folder that could be made, and makes nothing', async () => {
     const path = join(freshPath(), 'deep/down');
     await checkBackupDirectory(path);

@@ -23,7 +23,7 @@ import {
 import { createUsage } from '../../../src/adapters/local-backup/usage.ts';
 import type { Unreadable } from '../../../src/publish/recovery-source.ts';
 import { requiring } from '../../support/requires.ts';
-import { backupEvent, backupIn, freshPath, namesIn, removeFolders } from './backup-folder.ts';
+import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';
 
 interface Restored {
   readonly count: number | undefined;
@@ -66,8 +66,6 @@ const sparse = (path: string, bytes: number): void => {
 };
 
 describe('what others have put into a backup folder', () => {
-  afterEach(removeFolders);
-
   it('a route that is a link is not followed: its event stays and is named, the others are sent', async () => {
     const directory = await stored(3, 10);
     const elsewhere = join(directory, '..', 'foreign.json');

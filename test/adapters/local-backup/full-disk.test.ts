@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { requiring } from '../../support/requires.ts';
-import { eventsIn, freshPath, removeFolders } from './backup-folder.ts';
+import { eventsIn, freshPath } from './backup-folder.ts';
 
 const fixture = resolve(import.meta.dirname, 'fixtures/fill.ts');
 
@@ -32,7 +32,6 @@ async function isSound(directory: string, { stored }: Filled): Promise<void> {
 
 describe('local backup on a full disk', function () {
   this.timeout(60_000);
-  afterEach(removeFolders);
 
   it('a segment that cannot grow holds whole lines, and all that was said to be stored', async () => {
     const directory = freshPath();
@@ -45,7 +44,6 @@ describe('local backup on a full disk', function () {
 
 requiring('mounts', 'local backup on a file system without space', function () {
   this.timeout(60_000);
-  afterEach(removeFolders);
 
   for (const [what, maxFiles] of [
     ['files', 10_000],

@@ -5,7 +5,7 @@ import type { LocalBackup } from '../../../src/adapters/local-backup/local-backu
 import { generationOf, nextGeneration } from '../../../src/adapters/local-backup/segment.ts';
 import { createLocalSource } from '../../../src/adapters/local-backup/source/local-source.ts';
 import type { RecoverySource, Unreadable } from '../../../src/publish/recovery-source.ts';
-import { backupEvent, backupIn, freshPath, namesIn, removeFolders } from './backup-folder.ts';
+import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';
 
 const store = (backup: LocalBackup, ...ids: number[]): Promise<unknown> =>
   Promise.all(ids.map((id) => backup.store(backupEvent(String(id)))));
@@ -42,8 +42,6 @@ const ofDead = (name: string): string => name.replace(stamp, '-$1-$2-$3-$4-1.ndj
 const ofOtherHost = (name: string): string => name.replace(stamp, '-$1-$2-00000000-$4-$5.ndjson');
 
 describe('journal of the local backup', () => {
-  afterEach(removeFolders);
-
   it('is read by its own process alone, in the order of the ids, and what is done is not read again', async () => {
     const directory = freshPath();
     const backup = backupIn(directory, { isJournal: true });

@@ -22,23 +22,13 @@ import { finishSegment } from '../../../src/adapters/local-backup/segment.ts';
 import { startUnpacking } from '../../../src/adapters/local-backup/source/unpack.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
 import { backupName } from '../../../src/publish/backup-strategy.ts';
-import {
-  backupEvent,
-  backupIn,
-  contentOf,
-  eventsIn,
-  freshPath,
-  namesIn,
-  removeFolders,
-  routeOf,
-} from './backup-folder.ts';
+import { until } from '../../support/until.ts';
+import { backupEvent, backupIn, contentOf, eventsIn, freshPath, namesIn, routeOf } from './backup-folder.ts';
 
 const many = (count: number, from = 1): ReturnType<typeof backupEvent>[] =>
   Array.from({ length: count }, (_, index) => backupEvent(String(1_000_000 + from + index)));
 
 describe('local backup', () => {
-  afterEach(removeFolders);
-
   describe('files', () => {
     it('holds the event itself as <eventId>.json, and restores bytes, topic, key and headers', async () => {
       const directory = freshPath();
@@ -457,11 +447,3 @@ describe('local backup', () => {
     await assert.rejects(backup.store(backupEvent('2')), { code: 'SVC_ADAPTERS_BACKUP_FAILED' });
   });
 });
-
-async function until(condition: () => boolean): Promise<void> {
-  const end = Date.now() + 10_000;
-  while (!condition()) {
-    assert.ok(Date.now() < end, 'it did not happen');
-    await sleep(20);
-  }
-}

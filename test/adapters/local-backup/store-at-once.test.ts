@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { openLocalBackup } from '../../../src/start/adapters.ts';
-import { backupEvent, freshPath, namesIn, removeFolders } from './backup-folder.ts';
+import { backupEvent, freshPath, namesIn } from './backup-folder.ts';
 
 describe('local backup of a process that ends in the turn of its first event', () => {
-  afterEach(removeFolders);
-
   it('stores although the adapter is just being loaded', async () => {
     const directory = freshPath();
     const backup = openLocalBackup({

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createLocalSource } from '../../../src/adapters/local-backup/source/local-source.ts';
 import type { Unreadable } from '../../../src/publish/recovery-source.ts';
 import { requiring } from '../../support/requires.ts';
-import { backupEvent, backupIn, freshPath, namesIn, removeFolders } from './backup-folder.ts';
+import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';
 
 async function read(directory: string, forRecovery: boolean) {
   const source = createLocalSource({ directory, now: Date.now });
@@ -22,8 +22,6 @@ async function read(directory: string, forRecovery: boolean) {
 }
 
 describe('a folder that somebody else empties', () => {
-  afterEach(removeFolders);
-
   it('a list of it passes over what has been sent meanwhile', async () => {
     const directory = freshPath();
     const backup = backupIn(directory, { maxFiles: 3 });
@@ -64,8 +62,6 @@ describe('a folder that somebody else empties', () => {
 });
 
 describe('segments that a recovery does not touch', () => {
-  afterEach(removeFolders);
-
   it('what a living process still writes is told, or the recovery would look complete', async () => {
     const directory = freshPath();
     const backup = backupIn(directory, { maxFiles: 0 });

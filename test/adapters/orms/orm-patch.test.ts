@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { knexTransactions } from '../../../src/adapters/orms/knex.ts';
-import { kyselyTransactions } from '../../../src/adapters/orms/kysely.ts';
 import { mikroOrmTransactions } from '../../../src/adapters/orms/mikro-orm.ts';
-import { ormPatches } from '../../../src/adapters/orms/orms.ts';
+import { kyselyTransactions, ormPatches } from '../../../src/adapters/orms/orms.ts';
 import { prismaRuntime } from '../../../src/adapters/orms/prisma.ts';
 import { typeormTransactions } from '../../../src/adapters/orms/typeorm.ts';
 import { currentScope, runInScope, Scope } from '../../../src/transaction/scope.ts';

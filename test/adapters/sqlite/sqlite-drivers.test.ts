@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as nodeSqlite from 'node:sqlite';
 import BetterSqlite3 from 'better-sqlite3';
@@ -10,6 +8,7 @@ import { runOwnWork } from '../../../src/ground/lifecycle.ts';
 import { createConnections } from '../../../src/transaction/connections.ts';
 import { currentScope } from '../../../src/transaction/scope.ts';
 import { Captures, patchDriver } from '../../contract/captured.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 
 const tables = 'CREATE TABLE orders (id TEXT PRIMARY KEY); CREATE TABLE events (id TEXT PRIMARY KEY)';
 
@@ -196,9 +195,8 @@ describe('node:sqlite', () => {
 
   before(async () => {
     patchDriver(nodeSqliteDriver, nodeSqlite);
-    folder = await mkdtemp(join(tmpdir(), 'svc-sqlite-'));
+    folder = temporaryFolder('sqlite');
   });
-  after(() => rm(folder, { recursive: true }));
   beforeEach(() => {
     captures = new Captures();
     database = new nodeSqlite.DatabaseSync(':memory:');

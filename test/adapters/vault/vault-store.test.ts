@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createVaultKeyProvider } from '../../../src/adapters/vault/vault-key-provider.ts';
 import type { VaultOptions } from '../../../src/adapters/vault/vault-options.ts';
 import { codeOf, rejection } from '../../contract/key-provider.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 import { requiring } from '../../support/requires.ts';
 import { startVault, type TestVault } from '../../support/vault.ts';
 
@@ -116,23 +116,19 @@ requiring('vault', 'vault: keys in a K/V store', function () {
 
   it('reads the token from its file each time', async () => {
     await write('customer', { key });
-    const folder = await mkdtemp(join(tmpdir(), 'svc-vault-'));
-    try {
-      const tokenFile = join(folder, 'token');
-      const provider = createVaultKeyProvider({ address: vault.address, tokenFile, mount });
-      assert.ok(!provider.supportsEnvelopeEncryption);
-      await refusal(provider.getKey('customer'), /cannot be read \(ENOENT\)/);
-      await writeFile(tokenFile, ' \n');
-      await refusal(provider.getKey('customer'), /the token is empty/);
-      await writeFile(tokenFile, 'hvs.old');
-      await refusal(provider.getKey('customer'), /wrong or has expired/);
-      await writeFile(tokenFile, `${vault.token}\n`);
-      assert.equal((await provider.getKey('customer')).length, 32);
-      await writeFile(tokenFile, `${vault.token}\r\nX-Evil: 1`);
-      await refusal(provider.getKey('customer'), /characters that no HTTP header can carry/);
-    } finally {
-      await rm(folder, { recursive: true });
-    }
+    const folder = temporaryFolder('vault');
+    const tokenFile = join(folder, 'token');
+    const provider = createVaultKeyProvider({ address: vault.address, tokenFile, mount });
+    assert.ok(!provider.supportsEnvelopeEncryption);
+    await refusal(provider.getKey('customer'), /cannot be read \(ENOENT\)/);
+    await writeFile(tokenFile, ' \n');
+    await refusal(provider.getKey('customer'), /the token is empty/);
+    await writeFile(tokenFile, 'hvs.old');
+    await refusal(provider.getKey('customer'), /wrong or has expired/);
+    await writeFile(tokenFile, `${vault.token}\n`);
+    assert.equal((await provider.getKey('customer')).length, 32);
+    await writeFile(tokenFile, `${vault.token}\r\nX-Evil: 1`);
+    await refusal(provider.getKey('customer'), /characters that no HTTP header can carry/);
   });
 
   it('knows no key of the prototype', async () => {

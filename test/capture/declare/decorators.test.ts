@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
@@ -16,6 +15,7 @@ import {
 import { PublishEvent } from '../../../src/capture/declare/decorators.ts';
 import { captureNotes, clearCaptureNotes } from '../../../src/capture/notes.ts';
 import { wrapProperty } from '../../../src/capture/wrap/wrap-property.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 import { forgetDeclarations } from '../forget-declarations.ts';
 import { type RecordingSlot, recordingSlot } from '../recording-slot.ts';
 
@@ -261,17 +261,16 @@ describe('PublishEvent', () => {
     for (const experimentalDecorators of [false, true]) {
       it(experimentalDecorators ? 'legacy' : 'TC39', async function () {
         this.timeout(30_000);
-        const folder = await mkdtemp(path.join(tmpdir(), 'svc-decorators-'));
-        try {
-          const source = (file: string) => pathToFileURL(path.resolve('src/capture/declare', file)).href;
-          const text = (await readFile(fixture('orders'), 'utf8')).replace(
-            '../../../src/capture/declare/decorators.ts',
-            source('decorators.ts'),
-          );
-          await writeFile(path.join(folder, 'orders.ts'), text);
-          await writeFile(
-            path.join(folder, 'main.ts'),
-            `import { connectDeclarations } from '${source('declarations.ts')}';
+        const folder = temporaryFolder('decorators');
+        const source = (file: string) => pathToFileURL(path.resolve('src/capture/declare', file)).href;
+        const text = (await readFile(fixture('orders'), 'utf8')).replace(
+          '../../../src/capture/declare/decorators.ts',
+          source('decorators.ts'),
+        );
+        await writeFile(path.join(folder, 'orders.ts'), text);
+        await writeFile(
+          path.join(folder, 'main.ts'),
+          `import { connectDeclarations } from '${source('declarations.ts')}';
              import { Orders } from './orders.ts';
              const slots: any[] = [];
              connectDeclarations(({ name }) => {
@@ -283,26 +282,23 @@ describe('PublishEvent', () => {
              new Orders().cancel('a');
              Orders.purge(1);
              console.log(JSON.stringify(slots.map((slot) => [slot.plan.id, slot.calls]).sort()));`,
-          );
-          await writeFile(path.join(folder, 'package.json'), '{"type":"module"}');
-          await writeFile(
-            path.join(folder, 'tsconfig.json'),
-            JSON.stringify({ compilerOptions: { experimentalDecorators, target: 'es2022' } }),
-          );
-          const tsx = fileURLToPath(import.meta.resolve('tsx'));
-          const { stdout } = await promisify(execFile)(
-            process.execPath,
-            ['--import', pathToFileURL(tsx).href, 'main.ts'],
-            { cwd: folder },
-          );
-          assert.deepEqual(JSON.parse(stdout), [
-            ['Orders.cancel', 1],
-            ['Orders.create', 1],
-            ['Orders.purge', 1],
-          ]);
-        } finally {
-          await rm(folder, { recursive: true, force: true });
-        }
+        );
+        await writeFile(path.join(folder, 'package.json'), '{"type":"module"}');
+        await writeFile(
+          path.join(folder, 'tsconfig.json'),
+          JSON.stringify({ compilerOptions: { experimentalDecorators, target: 'es2022' } }),
+        );
+        const tsx = fileURLToPath(import.meta.resolve('tsx'));
+        const { stdout } = await promisify(execFile)(
+          process.execPath,
+          ['--import', pathToFileURL(tsx).href, 'main.ts'],
+          { cwd: folder },
+        );
+        assert.deepEqual(JSON.parse(stdout), [
+          ['Orders.cancel', 1],
+          ['Orders.create', 1],
+          ['Orders.purge', 1],
+        ]);
       });
     }
   });

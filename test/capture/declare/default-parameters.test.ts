@@ -1,23 +1,22 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makePlan, type PlanFields } from '../../../src/capture/declare/make-plan.ts';
 import { inspect } from '../../../src/capture/inspect.ts';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 import { recordingSlot } from '../recording-slot.ts';
 
 describe('parameters with a default', () => {
   let folder: string;
   before(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-defaults-'));
+    folder = temporaryFolder('defaults');
     writeFileSync(
       join(folder, 'orders.ts'),
       `export function order(this: void, id: string, quantity = 1, { note } = { note: '' }, ...tags: string[]) { return id + quantity + note + tags; }
        export class Shop { constructor(private rate = 2) {} sell(id: string, price = this.rate) { return id + price; } }`,
     );
   });
-  after(() => rmSync(folder, { recursive: true }));
 
   const notes = (functionPath: string, ...expressions: string[]) => {
     const makePlanOf = (names: readonly string[] | undefined) =>

@@ -4,7 +4,7 @@ import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
 import sinon from 'sinon';
 import { type ExpressionScope, parseExpression } from '../../../src/capture/expression/compile.ts';
-import { maxEvaluationMs, maxListLength, maxMadeParts } from '../../../src/capture/expression/failure.ts';
+import { maxEvaluationMs, maxListLength, maxMadeLength } from '../../../src/capture/expression/failure.ts';
 import { keySelector } from '../../../src/capture/expression/selector.ts';
 import { maxBigIntBits } from '../../../src/ground/bounds.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
@@ -198,8 +198,8 @@ describe('attacks on an expression', () => {
         'slice(0, 1)',
       ])
         for (const list of [sparse, tooLong]) fails(`#p0.${method}`, list);
-      const text = 'x,'.repeat(maxMadeParts);
-      assert.equal((evaluate("#p0.split(',')", text.slice(0, -2)) as string[]).length, maxMadeParts);
+      const text = 'x,'.repeat(maxMadeLength);
+      assert.equal((evaluate("#p0.split(',')", text.slice(0, -2)) as string[]).length, maxMadeLength);
       fails("#p0.split(',')", text);
       assert.deepEqual(evaluate("#p0.split(',', 2)", text), ['x', 'x']);
       assert.deepEqual(evaluate("#p0.split('')", 'ab'), ['a', 'b']);

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, realpath, rm, symlink } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { after, before, describe, it } from 'mocha';
+import { before, describe, it } from 'mocha';
 import { hookPackages, inspectPackageTarget } from '../../../src/capture/packages/hook.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 import { recordingSlot } from '../recording-slot.ts';
 import { installPackages } from './installed-packages.ts';
 
@@ -87,10 +87,9 @@ describe('hookPackages', function () {
   this.timeout(30_000);
   let folder = '';
   before(async () => {
-    folder = await realpath(await mkdtemp(path.join(tmpdir(), 'svc-packages-')));
+    folder = temporaryFolder('packages');
     await installPackages(folder, application);
   });
-  after(() => rm(folder, { recursive: true, force: true }));
 
   async function run(main: string, targets: string[], ...flags: string[]): Promise<Outcome> {
     const preload = new URL('./preload.ts', import.meta.url).href;

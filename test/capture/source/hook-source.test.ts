@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type Outcome, removeApps, runApp, writeApp } from './run-app.ts';
+import { type Outcome, runApp, writeApp } from './run-app.ts';
 
 const esm = {
   'package.json': '{"type":"module"}',
@@ -46,7 +46,6 @@ function assertCalled(outcome: Outcome, targets: readonly string[], calls = 1): 
 
 describe('capture: a real process', function () {
   this.timeout(30_000);
-  after(removeApps);
 
   it('captures ES modules, the entry file too; lines stay, no warning', () => {
     const outcome = runApp(writeApp(esm), esmTargets);

@@ -4,11 +4,9 @@ import { pathToFileURL } from 'node:url';
 import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
 import { initialize, load } from '../../../src/capture/source/loader-thread.ts';
 import { nothingListed } from '../../../src/capture/source/maps/listed-places.ts';
-import { removeApps, writeApp } from './run-app.ts';
+import { writeApp } from './run-app.ts';
 
 describe('capture: the loader thread', () => {
-  after(removeApps);
-
   const text = 'export function create(order) {}';
   const context = { conditions: [], format: 'module', importAttributes: {} };
   const setUp = () => {

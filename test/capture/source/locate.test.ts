@@ -3,11 +3,9 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { isEsModule } from '../../../src/capture/source/is-es-module.ts';
 import { locate } from '../../../src/capture/source/locate.ts';
-import { removeApps, writeApp } from './run-app.ts';
+import { writeApp } from './run-app.ts';
 
 describe('capture: where a target’s module is', () => {
-  after(removeApps);
-
   const manifest = {
     name: 'app',
     type: 'module',

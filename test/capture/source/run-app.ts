@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { TargetReport } from '../../../src/capture/report.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 
 export interface Outcome {
   readonly status: number | null;
@@ -15,12 +15,9 @@ export interface Outcome {
   readonly reports: Record<string, TargetReport>;
 }
 
-const folders: string[] = [];
-
 /** Writes files into a new folder; a value that starts with `->` is a link. */
 export function writeApp(files: Record<string, string>): string {
-  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'svc-capture-')));
-  folders.push(folder);
+  const folder = temporaryFolder('capture');
   for (const [name, text] of Object.entries(files)) {
     const path = join(folder, name);
     mkdirSync(dirname(path), { recursive: true });
@@ -28,10 +25,6 @@ export function writeApp(files: Record<string, string>): string {
     else writeFileSync(path, text);
   }
   return folder;
-}
-
-export function removeApps(): void {
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
 }
 
 /** Runs an application under the probe and says which targets were called. */

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { SourceMap } from 'node:module';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { insert } from '../../../src/capture/source/insert-calls.ts';
 import { findAll } from '../../../src/capture/source/rewrite-text.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 
 // What esbuild --minify-whitespace makes of eight lines of TypeScript, and its map.
 const code =
@@ -91,19 +91,13 @@ describe('capture: source maps of texts that were changed', () => {
   });
 
   it('takes a map from beside the file, where Node uses source maps', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'svc-map-'));
-    try {
-      writeFileSync(join(folder, 't.mjs.map'), JSON.stringify(map));
-      const text = `${code}//# sourceMappingURL=t.mjs.map\n`;
-      process.setSourceMapsEnabled(true);
-      assert.deepEqual(linesOf(inserted(text, join(folder, 't.mjs'))), [2, 5, 8]);
-      assert.ok(
-        inserted(text, join(folder, 'missing', 't.mjs')).endsWith('//# sourceMappingURL=t.mjs.map\n'),
-      );
-      process.setSourceMapsEnabled(false);
-      assert.ok(inserted(text, join(folder, 't.mjs')).endsWith('//# sourceMappingURL=t.mjs.map\n'));
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
+    const folder = temporaryFolder('map');
+    writeFileSync(join(folder, 't.mjs.map'), JSON.stringify(map));
+    const text = `${code}//# sourceMappingURL=t.mjs.map\n`;
+    process.setSourceMapsEnabled(true);
+    assert.deepEqual(linesOf(inserted(text, join(folder, 't.mjs'))), [2, 5, 8]);
+    assert.ok(inserted(text, join(folder, 'missing', 't.mjs')).endsWith('//# sourceMappingURL=t.mjs.map\n'));
+    process.setSourceMapsEnabled(false);
+    assert.ok(inserted(text, join(folder, 't.mjs')).endsWith('//# sourceMappingURL=t.mjs.map\n'));
   });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { temporaryFolder } from '../../support/folders.ts';
 import { type Dependencies, pack } from '../../support/packed.ts';
 import { linesUnderTest, type OtelLine } from '../support/subject.ts';
 import { packageManagers, type Resolved } from './package-managers.ts';
@@ -32,18 +32,14 @@ for (const [name, resolve] of Object.entries(packageManagers)) {
     this.timeout(300_000);
 
     async function resolveWith(dependencies: Dependencies): Promise<Resolved> {
-      const folder = mkdtempSync(join(tmpdir(), `svc-${name}-`));
-      try {
-        const manifest = {
-          name: 'app',
-          private: true,
-          dependencies: { ...dependencies, svc: `file:${pack()}` },
-        };
-        writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest));
-        return await resolve(folder);
-      } finally {
-        rmSync(folder, { recursive: true, force: true });
-      }
+      const folder = temporaryFolder(`${name}`);
+      const manifest = {
+        name: 'app',
+        private: true,
+        dependencies: { ...dependencies, svc: `file:${pack()}` },
+      };
+      writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest));
+      return await resolve(folder);
     }
 
     let trees: readonly Resolved[];

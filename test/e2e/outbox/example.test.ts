@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { runCommand } from '../../../scripts/services/commands.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 import { startPostgres } from '../../support/postgres.ts';
 import { requiring } from '../../support/requires.ts';
 import { hostEnvironment, readEvents } from '../support/run-app.ts';
@@ -15,7 +15,7 @@ const program = resolve(import.meta.dirname, '../../../bin/svc.cjs');
 // TypeScript that Node runs itself. It runs where it stands: the package finds itself by its name.
 (tested.stripsTypes ? requiring : () => {})('postgres', 'examples/tickets, with Drizzle', function () {
   this.timeout(60_000);
-  const topics = mkdtempSync(join(tmpdir(), 'svc-tickets-'));
+  const topics = temporaryFolder('tickets');
   let query: (statement: string) => Promise<Record<string, unknown>[]>;
   let env: NodeJS.ProcessEnv;
 
@@ -27,7 +27,6 @@ const program = resolve(import.meta.dirname, '../../../bin/svc.cjs');
     env = { ...hostEnvironment(), ...own };
     await run([program, 'outbox', 'migrate']);
   });
-  after(() => rmSync(topics, { recursive: true, force: true }));
 
   async function run(args: readonly string[], more: NodeJS.ProcessEnv = {}): Promise<string> {
     const { code, stdout, stderr } = await runCommand(tested.node, args, {

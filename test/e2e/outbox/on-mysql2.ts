@@ -1,4 +1,6 @@
 import type { Library } from './library.ts';
+import { sequelizeOn, typeormOn } from './orms.ts';
+import { drizzleOn, knexOn, kyselyOn } from './query-builders.ts';
 
 const mysql2 = { mysql2: '3.24.6' };
 
@@ -95,105 +97,22 @@ export const dataSource = async () => pool;
 export const close = () => new Promise((resolve) => pool.end(resolve));
 `;
 
-const knex = `
-import knex from 'knex';
+const pool = (from: string): string => `import mysql from '${from}';
 
-const db = knex({ client: 'mysql2', connection: process.env.DATABASE, pool: { min: 0, max: 12 } });
-
-export const transaction = (work) => db.transaction(work);
-export const nested = (tx, work) => tx.transaction(work);
-export const insert = (tx, id) => (tx ?? db)('orders').insert({ id });
-export async function begin() {
-  const tx = await db.transaction();
-  return { tx, commit: () => tx.commit(), rollback: () => tx.rollback() };
-}
-export const close = () => db.destroy();
-export const dataSource = async () => db;
-`;
-
-const kysely = `
-import { Kysely, MysqlDialect, sql } from 'kysely';
-import mysql from 'mysql2';
-
-const pool = mysql.createPool({ uri: process.env.DATABASE, connectionLimit: 12 });
-const db = new Kysely({ dialect: new MysqlDialect({ pool }) });
-
-export const transaction = (work) => db.transaction().execute(work);
-export async function nested(tx, work) {
-  await sql\`SAVEPOINT inner_one\`.execute(tx);
-  try {
-    return await work(tx);
-  } catch (error) {
-    await sql\`ROLLBACK TO SAVEPOINT inner_one\`.execute(tx);
-    throw error;
-  }
-}
-export const insert = (tx, id) => (tx ?? db).insertInto('orders').values({ id }).execute();
-export async function begin() {
-  const tx = await db.startTransaction().execute();
-  return { tx, commit: () => tx.commit().execute(), rollback: () => tx.rollback().execute() };
-}
-export const close = () => db.destroy();
-export const dataSource = async () => db;
-`;
-
-const drizzle = `
-import { mysqlTable, varchar } from 'drizzle-orm/mysql-core';
-import { drizzle } from 'drizzle-orm/mysql2';
-import mysql from 'mysql2/promise';
-
-const pool = mysql.createPool({ uri: process.env.DATABASE, connectionLimit: 12 });
-const db = drizzle({ client: pool });
-const orders = mysqlTable('orders', { id: varchar({ length: 64 }).primaryKey() });
-
-export const transaction = (work) => db.transaction(work);
-export const nested = (tx, work) => tx.transaction(work);
-export const insert = (tx, id) => (tx ?? db).insert(orders).values({ id });
-export const close = () => pool.end();
-export const dataSource = async () => db;
-`;
-
-const typeorm = `
-import { DataSource, EntitySchema } from 'typeorm';
-
-const Order = new EntitySchema({ name: 'Order', tableName: 'orders', columns: { id: { type: 'varchar', length: 64, primary: true } } });
-const source = new DataSource({ type: 'mysql', url: process.env.DATABASE, entities: [Order], poolSize: 12 });
-const ready = source.initialize();
-
-export const transaction = async (work) => (await ready).transaction(work);
-export const nested = (tx, work) => tx.transaction(work);
-export const insert = async (tx, id) => (tx ?? (await ready).manager).insert(Order, { id });
-export async function begin() {
-  const runner = (await ready).createQueryRunner();
-  await runner.connect();
-  await runner.startTransaction();
-  const end = async (work) => { try { await work(); } finally { await runner.release(); } };
-  return {
-    tx: runner.manager,
-    commit: () => end(() => runner.commitTransaction()),
-    rollback: () => end(() => runner.rollbackTransaction()),
-  };
-}
-export const close = async () => (await ready).destroy();
-export const dataSource = async () => ready;
-`;
-
-const sequelize = `
-import { DataTypes, Sequelize } from 'sequelize';
-
-const db = new Sequelize(process.env.DATABASE.replace(/^mariadb:/, 'mysql:'), { dialect: 'mysql', logging: false, pool: { max: 12 } });
-const Order = db.define('Order', { id: { type: DataTypes.STRING(64), primaryKey: true } }, { tableName: 'orders', timestamps: false });
-
-export const transaction = (work) => db.transaction(work);
-export const nested = (tx, work) => db.transaction({ transaction: tx }, work);
-export const insert = (tx, id) => Order.create({ id }, { transaction: tx });
-export async function begin() {
-  const tx = await db.transaction();
-  return { tx, commit: () => tx.commit(), rollback: () => tx.rollback() };
-}
-export const close = () => db.close();
-export const dataSource = async () => db;
-`;
+const pool = mysql.createPool({ uri: process.env.DATABASE, connectionLimit: 12 });`;
+const knex = knexOn("{ client: 'mysql2', connection: process.env.DATABASE, pool: { min: 0, max: 12 } }");
+const kysely = kyselyOn('MysqlDialect', pool('mysql2'), '{ pool }');
+const drizzle = drizzleOn(
+  `import { mysqlTable, varchar } from 'drizzle-orm/mysql-core';
+import { drizzle } from 'drizzle-orm/mysql2';`,
+  pool('mysql2/promise'),
+  "mysqlTable('orders', { id: varchar({ length: 64 }).primaryKey() })",
+);
+const typeorm = typeormOn('mysql', "type: 'varchar', length: 64");
+const sequelize = sequelizeOn(
+  "process.env.DATABASE.replace(/^mariadb:/, 'mysql:'), { dialect: 'mysql', ",
+  'STRING(64)',
+);
 
 const onMariadb = { server: 'mariadb', form: 'esm' } as const;
 const onMysql8 = { server: 'mysql', form: 'esm' } as const;

@@ -1,4 +1,5 @@
 import type { Library } from './library.ts';
+import { knexOn, kyselyOn } from './query-builders.ts';
 
 const betterSqlite3 = { 'better-sqlite3': '13.2.0' };
 
@@ -57,46 +58,15 @@ const db = new Database(process.env.DATABASE);`,
   'inTransaction',
 );
 
-const knex = `
-import knex from 'knex';
+const knex = knexOn(
+  "{ client: 'better-sqlite3', connection: { filename: process.env.DATABASE }, useNullAsDefault: true }",
+);
 
-const db = knex({ client: 'better-sqlite3', connection: { filename: process.env.DATABASE }, useNullAsDefault: true });
-
-export const transaction = (work) => db.transaction(work);
-export const nested = (tx, work) => tx.transaction(work);
-export const insert = (tx, id) => (tx ?? db)('orders').insert({ id });
-export async function begin() {
-  const tx = await db.transaction();
-  return { tx, commit: () => tx.commit(), rollback: () => tx.rollback() };
-}
-export const dataSource = async () => db;
-export const close = () => db.destroy();
-`;
-
-const kysely = `
-import Database from 'better-sqlite3';
-import { Kysely, SqliteDialect, sql } from 'kysely';
-
-const db = new Kysely({ dialect: new SqliteDialect({ database: new Database(process.env.DATABASE) }) });
-
-export const transaction = (work) => db.transaction().execute(work);
-export async function nested(tx, work) {
-  await sql\`SAVEPOINT inner_one\`.execute(tx);
-  try {
-    return await work(tx);
-  } catch (error) {
-    await sql\`ROLLBACK TO SAVEPOINT inner_one\`.execute(tx);
-    throw error;
-  }
-}
-export const insert = (tx, id) => (tx ?? db).insertInto('orders').values({ id }).execute();
-export async function begin() {
-  const tx = await db.startTransaction().execute();
-  return { tx, commit: () => tx.commit().execute(), rollback: () => tx.rollback().execute() };
-}
-export const dataSource = async () => db;
-export const close = () => db.destroy();
-`;
+const kysely = kyselyOn(
+  'SqliteDialect',
+  "import Database from 'better-sqlite3';\n",
+  '{ database: new Database(process.env.DATABASE) }',
+);
 
 const drizzle = `
 import Database from 'better-sqlite3';

@@ -2,11 +2,12 @@ import type { Library } from './library.ts';
 
 const pg = { pg: '8.23.1' };
 
-const typeorm = `
+/** Each is the same on every database but for its type, and that of a text that can be a key. */
+export const typeormOn = (type: string, text: string): string => `
 import { DataSource, EntitySchema } from 'typeorm';
 
-const Order = new EntitySchema({ name: 'Order', tableName: 'orders', columns: { id: { type: 'text', primary: true } } });
-const source = new DataSource({ type: 'postgres', url: process.env.DATABASE, entities: [Order], poolSize: 12 });
+const Order = new EntitySchema({ name: 'Order', tableName: 'orders', columns: { id: { ${text}, primary: true } } });
+const source = new DataSource({ type: '${type}', url: process.env.DATABASE, entities: [Order], poolSize: 12 });
 const ready = source.initialize();
 
 export const transaction = async (work) => (await ready).transaction(work);
@@ -27,11 +28,11 @@ export const close = async () => (await ready).destroy();
 export const dataSource = async () => ready;
 `;
 
-const sequelize = `
+export const sequelizeOn = (open: string, text: string): string => `
 import { DataTypes, Sequelize } from 'sequelize';
 
-const db = new Sequelize(process.env.DATABASE, { logging: false, pool: { max: 12 } });
-const Order = db.define('Order', { id: { type: DataTypes.TEXT, primaryKey: true } }, { tableName: 'orders', timestamps: false });
+const db = new Sequelize(${open}logging: false, pool: { max: 12 } });
+const Order = db.define('Order', { id: { type: DataTypes.${text}, primaryKey: true } }, { tableName: 'orders', timestamps: false });
 
 export const transaction = (work) => db.transaction(work);
 export const nested = (tx, work) => db.transaction({ transaction: tx }, work);
@@ -69,7 +70,7 @@ export const orms: readonly Library[] = [
     title: 'TypeORM',
     form: 'cjs',
     dependencies: { ...pg, typeorm: '1.1.1', 'reflect-metadata': '0.2.2' },
-    database: typeorm,
+    database: typeormOn('postgres', "type: 'text'"),
     remark:
       '`save()` and `remove()` outside of `transaction()` open one of their own: `result: transaction` is the entity, with its generated id. Without a transaction `insert()`, `update()` and `delete()` write by themselves',
   },
@@ -78,7 +79,7 @@ export const orms: readonly Library[] = [
     title: 'Sequelize',
     form: 'esm',
     dependencies: { ...pg, sequelize: '6.37.8' },
-    database: sequelize,
+    database: sequelizeOn('process.env.DATABASE, { ', 'TEXT'),
     remark: 'Each call needs `{ transaction }`, or `Sequelize.useCLS`: without it Sequelize writes by itself',
   },
   {

@@ -2,10 +2,11 @@ import type { Library } from './library.ts';
 
 const pg = { pg: '8.23.1' };
 
-const knex = `
+/** Each is the same on every database but for how it is opened. */
+export const knexOn = (options: string): string => `
 import knex from 'knex';
 
-const db = knex({ client: 'pg', connection: process.env.DATABASE, pool: { min: 0, max: 12 } });
+const db = knex(${options});
 
 export const transaction = (work) => db.transaction(work);
 export const nested = (tx, work) => tx.transaction(work);
@@ -18,12 +19,10 @@ export const close = () => db.destroy();
 export const dataSource = async () => db;
 `;
 
-const kysely = `
-import { Kysely, PostgresDialect, sql } from 'kysely';
-import pg from 'pg';
-
-const pool = new pg.Pool({ connectionString: process.env.DATABASE, max: 12 });
-const db = new Kysely({ dialect: new PostgresDialect({ pool }) });
+export const kyselyOn = (dialect: string, driver: string, options: string): string => `
+import { Kysely, ${dialect}, sql } from 'kysely';
+${driver}
+const db = new Kysely({ dialect: new ${dialect}(${options}) });
 
 export const transaction = (work) => db.transaction().execute(work);
 export async function nested(tx, work) {
@@ -44,14 +43,11 @@ export const close = () => db.destroy();
 export const dataSource = async () => db;
 `;
 
-const drizzle = `
-import { drizzle } from 'drizzle-orm/node-postgres';
-import { pgTable, text } from 'drizzle-orm/pg-core';
-import pg from 'pg';
-
-const pool = new pg.Pool({ connectionString: process.env.DATABASE, max: 12 });
+export const drizzleOn = (imports: string, driver: string, orders: string): string => `
+${imports}
+${driver}
 const db = drizzle({ client: pool });
-const orders = pgTable('orders', { id: text().primaryKey() });
+const orders = ${orders};
 
 export const transaction = (work) => db.transaction(work);
 export const nested = (tx, work) => tx.transaction(work);
@@ -59,6 +55,18 @@ export const insert = (tx, id) => (tx ?? db).insert(orders).values({ id });
 export const close = () => pool.end();
 export const dataSource = async () => db;
 `;
+
+const pool = `import pg from 'pg';
+
+const pool = new pg.Pool({ connectionString: process.env.DATABASE, max: 12 });`;
+const knex = knexOn("{ client: 'pg', connection: process.env.DATABASE, pool: { min: 0, max: 12 } }");
+const kysely = kyselyOn('PostgresDialect', pool, '{ pool }');
+const drizzle = drizzleOn(
+  `import { drizzle } from 'drizzle-orm/node-postgres';
+import { pgTable, text } from 'drizzle-orm/pg-core';`,
+  pool,
+  "pgTable('orders', { id: text().primaryKey() })",
+);
 
 export const queryBuilders: readonly Library[] = [
   {

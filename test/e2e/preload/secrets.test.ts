@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { options } from '../../../src/config/schema/schema.ts';
 import { canaryOf, wrongFiles, wrongVariables } from '../../config/wrong-secrets.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 import { plainApp } from '../support/apps.ts';
 import { endOf } from '../support/start-app.ts';
 import { subject } from '../support/subject.ts';
@@ -55,7 +55,7 @@ describe('what a process says of a configuration', function () {
     let shared: string;
 
     beforeEach(() => {
-      shared = mkdtempSync(join(tmpdir(), 'svc-shared-'));
+      shared = temporaryFolder('shared');
       chmodSync(shared, 0o1777);
       mkdirSync(join(shared, 'app/node_modules'), { recursive: true });
       symlinkSync(join(app, 'node_modules/svc'), join(shared, 'app/node_modules/svc'));
@@ -66,7 +66,6 @@ describe('what a process says of a configuration', function () {
       );
       if (process.geteuid?.() === 0) chownSync(join(shared, 'svc.config.mjs'), 54_321, 54_321);
     });
-    afterEach(() => rmSync(shared, { recursive: true }));
 
     async function run(args: readonly string[], cwd: string): Promise<string> {
       const { spawnSync } = await import('node:child_process');

@@ -3,19 +3,17 @@ import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   readlinkSync,
-  rmSync,
   statSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { temporaryFolder } from '../../support/folders.ts';
 import { plainApp } from '../support/apps.ts';
 import { hostEnvironment } from '../support/run-app.ts';
 import { type AppOptions, startApp } from '../support/start-app.ts';
@@ -245,7 +243,7 @@ describe('backup and its way back', function () {
   });
 
   it('a list ends at once on Ctrl-C, whatever lies in the folder', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'svc-list-'));
+    const folder = temporaryFolder('list');
     const segment = join(folder, 'dlq-backup', 'segment-1795299716250-7-00000001.ndjson');
     mkdirSync(join(folder, 'dlq-backup'), { mode: 0o700 });
     writeFileSync(segment, '');
@@ -265,7 +263,6 @@ describe('backup and its way back', function () {
     const [code] = await once(list, 'close');
     assert.deepEqual([code, said], [1, 'svc: stopped on request: there may be more\n']);
     assert.ok(performance.now() - sinceMs < 5_000);
-    rmSync(folder, { recursive: true });
   });
 
   it('wrong use is told, with exit code 2', async () => {

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { assertCaptured, sources, targets } from '../../capture/source/maps/shop-source.ts';
-import { removeApps, runApp, writeApp } from '../../capture/source/run-app.ts';
+import { runApp, writeApp } from '../../capture/source/run-app.ts';
 import { installPacked } from '../../support/packed.ts';
 import { subject } from '../support/subject.ts';
 
@@ -106,7 +106,6 @@ suite('capture by source map: compilers and bundlers', function () {
   before(() => {
     tools = join(installPacked('bundlers', packages), 'node_modules');
   });
-  after(removeApps);
 
   for (const [title, { main, files, run }] of Object.entries(builds)) {
     it(title, () => {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePorts } from '../../../scripts/services/ports.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 import { type Dependencies, installPacked } from '../../support/packed.ts';
 import { startPostgres } from '../../support/postgres.ts';
 import { requiring } from '../../support/requires.ts';
@@ -32,7 +32,7 @@ suite('postgres', 'examples/nextjs, with Drizzle', function () {
     ) as Record<string, Dependencies>;
     // The root of a project for Next.js: it runs where it is installed, and not below.
     app = realpathSync(installPacked('nextjs', { ...dependencies, ...devDependencies }));
-    standalone = mkdtempSync(join(tmpdir(), 'svc-standalone-'));
+    standalone = temporaryFolder('standalone');
     for (const path of ['.next', 'svc-topics', 'instrumentation.ts'])
       rmSync(join(app, path), { recursive: true, force: true });
     const isOwn = (path: string) => !/(?:node_modules|\.next|svc-topics|package.*\.json)$/.test(path);
@@ -44,7 +44,6 @@ suite('postgres', 'examples/nextjs, with Drizzle', function () {
     const { code, stderr } = await run(['node_modules/svc/bin/svc.cjs', 'outbox', 'migrate']);
     assert.equal(code, 0, stderr);
   });
-  after(() => rmSync(standalone, { recursive: true, force: true }));
 
   const run = (args: readonly string[], more: Record<string, string> = {}) =>
     endOf({ app, folder: app, files: {}, args, env: { ...env, ...more }, timeoutMs: 200_000 });

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { addClaim, ageOf, listClaims, removeClaim, rivalsOf } from '../../../src/ground/claims/claims.ts';
 import { ownStamp } from '../../../src/ground/claims/process-stamp.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 import { requiring } from '../../support/requires.ts';
 
 const always = (): boolean => true;
@@ -15,9 +15,8 @@ describe('claims', () => {
   let folder = '';
 
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-claims-'));
+    folder = temporaryFolder('claims');
   });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   const files = (): string[] => readdirSync(folder);
 

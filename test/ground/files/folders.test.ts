@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolders } from '../../../src/ground/files/folders.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 import { requiring } from '../../support/requires.ts';
 
 describe('makeFolders', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-folders-'));
-  after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder('folders');
 
   it('makes a folder and those above it, and says whether it did', () => {
     const path = join(folder, 'a/b/c');

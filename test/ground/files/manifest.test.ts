@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { hasManifest, nearestManifest, readManifest } from '../../../src/ground/files/manifest.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 
 describe('package.json', () => {
   let root: string;
@@ -13,9 +13,8 @@ describe('package.json', () => {
     return made;
   };
   beforeEach(() => {
-    root = mkdtempSync(join(tmpdir(), 'svc-manifest-'));
+    root = temporaryFolder('manifest');
   });
-  afterEach(() => rmSync(root, { recursive: true }));
 
   it('is read where it stands; a field of the wrong type is not there', () => {
     const app = folder('app', '{"name":"app","version":7,"exports":{".":"./a.js"},"private":true}');

@@ -4,14 +4,12 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readFileSync,
   rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   type ProcessEntry,
@@ -19,6 +17,7 @@ import {
   readProcessFiles,
   writeProcessFile,
 } from '../../../src/ground/files/process-file.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 
 const isPosix = process.platform !== 'win32';
 
@@ -33,10 +32,9 @@ describe('process file', () => {
   const isRefused = { code: 'SVC_GROUND_PROCESS_FILE' };
 
   beforeEach(() => {
-    parent = mkdtempSync(join(tmpdir(), 'svc-process-file-'));
+    parent = temporaryFolder('process-file');
     folder = join(parent, 'svc-1000');
   });
-  afterEach(() => rmSync(parent, { recursive: true, force: true }));
 
   it('has a folder for each user', () => assert.match(processFolder(), isPosix ? /svc-\d+$/ : /svc-.+$/));
 

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, fstatSync, mkdirSync, mkdtempSync, openSync, readSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { closeSync, fstatSync, mkdirSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { temporaryFolder } from '../../support/folders.ts';
+import { until } from '../../support/until.ts';
 import { readLog, workerOf } from './account.ts';
 
 const program = fileURLToPath(new URL('./fleet-member.ts', import.meta.url));
@@ -16,7 +16,7 @@ export interface Member {
 
 /** Processes with a folder of their own each, as if each were alone on its host. */
 export class Fleet {
-  readonly folder = mkdtempSync(join(tmpdir(), 'svc-fleet-'));
+  readonly folder = temporaryFolder('fleet');
   readonly members: Member[] = [];
   readonly errors: string[] = [];
   private readonly orders: { brokers: readonly string[]; group: string; idsPerSecond: number };
@@ -86,7 +86,6 @@ export class Fleet {
 
   async remove(): Promise<void> {
     await this.end('SIGKILL', this.members);
-    rmSync(this.folder, { recursive: true, force: true });
   }
 }
 
@@ -126,7 +125,5 @@ function lastTextOf(log: string): string {
   }
 }
 
-async function waitFor(isSo: () => boolean, limitMs: number): Promise<void> {
-  for (const end = performance.now() + limitMs; !isSo(); await sleep(200))
-    if (performance.now() > end) throw new Error(`not within ${limitMs} ms`);
-}
+const waitFor = (isSo: () => boolean, limitMs: number): Promise<void> =>
+  until(isSo, { limitMs, everyMs: 200 });

@@ -46,8 +46,11 @@ requiring('own-postgres', 'relay: over PostgreSQL', function () {
         await server.restart();
       }
     }
-    const sent = (): Set<string | undefined> => new Set(broker.stored.map(({ headers }) => headers.eventId));
-    await until(() => [...ids].every((id) => sent().has(id)), 30_000);
+    const areSent = (): boolean => {
+      const sent = new Set(broker.stored.map(({ headers }) => headers.eventId));
+      return [...ids].every((id) => sent.has(id));
+    };
+    await until(areSent, 30_000);
     await until(() => relays.every((relay) => relay.state().circuitBreakerState === 'CLOSED'));
     await sleep(1_000);
     assert.equal(await writer.countPending(), 0);

@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { createMemoryBroker } from '../../../src/adapters/memory/memory-broker.ts';
@@ -9,6 +7,7 @@ import { createMemoryStore } from '../../../src/adapters/memory/memory-store.ts'
 import { createSqliteStore } from '../../../src/adapters/sqlite/sqlite-store.ts';
 import type { OutboxStore } from '../../../src/outbox/outbox-store.ts';
 import { createReplay } from '../../../src/outbox/replay.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 import {
   createFakeBroker,
   duplicates,
@@ -25,12 +24,11 @@ describe('relay: over SQLite', function () {
   let stores: OutboxStore[];
 
   beforeEach(() => {
-    directory = mkdtempSync(join(tmpdir(), 'svc-relay-'));
+    directory = temporaryFolder('relay');
     stores = [];
   });
   afterEach(async () => {
     await Promise.all(stores.map((store) => store.close(1_000)));
-    rmSync(directory, { recursive: true });
   });
 
   async function open(): Promise<OutboxStore> {

@@ -4,6 +4,7 @@ import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
 import { createRelay, type Relay, type RelayParts } from '../../../src/outbox/relay/relay.ts';
 import type { RelaySettings } from '../../../src/outbox/relay/relay-settings.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
+import { until as untilSo } from '../../support/until.ts';
 
 export const usualSettings: RelaySettings = {
   batchSize: 100,
@@ -139,10 +140,5 @@ export function inversions(stored: readonly BrokerRecord[]): number {
 export const duplicates = (stored: readonly BrokerRecord[]): number =>
   stored.length - new Set(stored.map(({ headers }) => headers.eventId)).size;
 
-export async function until(isSo: () => boolean, ms = 8_000): Promise<void> {
-  const endMs = performance.now() + ms;
-  while (!isSo()) {
-    if (performance.now() > endMs) throw new Error('it did not come in time');
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
+export const until = (isSo: () => boolean, limitMs = 8_000): Promise<void> =>
+  untilSo(isSo, { limitMs, everyMs: 5 });

@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findBaseClass } from '../../../src/preload/instrumentation/base-class.ts';
 import { StandIn } from '../../../src/preload/instrumentation/stand-in.ts';
 import { SvcInstrumentation } from '../../../src/preload/instrumentation/svc-instrumentation.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 
 describe('the base class of SvcInstrumentation', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-base-class-'));
-  after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder('base-class');
 
   /** What an application has that installed this version; `undefined`: none. */
   function found(version: string | undefined, name = '@opentelemetry/instrumentation') {

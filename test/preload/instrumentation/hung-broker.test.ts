@@ -3,7 +3,8 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { running } from '../../../src/preload/running.ts';
 import { type SilentServer, startSilentServer } from '../../support/silent-server.ts';
-import { type InstrumentedApp, instrumentedApp, until } from './instrumented-app.ts';
+import { until } from '../../support/until.ts';
+import { type InstrumentedApp, instrumentedApp } from './instrumented-app.ts';
 
 describe('SvcInstrumentation, switched off while the broker hangs', () => {
   let app: InstrumentedApp;

@@ -1,12 +1,13 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sharedMemoryStore } from '../../../src/adapters/memory/memory-store.ts';
 import { setLogger } from '../../../src/observe/own-logger.ts';
 import type { SvcInstrumentationConfig } from '../../../src/preload/instrumentation/config.ts';
 import { SvcInstrumentation } from '../../../src/preload/instrumentation/svc-instrumentation.ts';
 import { running } from '../../../src/preload/running.ts';
+import { temporaryFolder } from '../../support/folders.ts';
+import { until } from '../../support/until.ts';
 
 export type Order = (id: number) => Promise<{ id: number }>;
 
@@ -28,7 +29,7 @@ export interface InstrumentedApp {
 }
 
 export function instrumentedApp(): InstrumentedApp {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-instrumented-'));
+  const folder = temporaryFolder('instrumented');
   const file = join(folder, 'orders.cjs');
   writeFileSync(file, 'exports.order = async (id) => { await null; return { id }; };');
   const lines: string[] = [];
@@ -65,17 +66,7 @@ export function instrumentedApp(): InstrumentedApp {
       for (const one of made) one.disable();
       await until(() => current === undefined || current.hasEnded);
       takeBack();
-      rmSync(folder, { recursive: true, force: true });
     },
   };
   return app;
-}
-
-/** Polls: most of what is waited for tells nobody. */
-export async function until(isThere: () => boolean): Promise<void> {
-  const end = performance.now() + 8_000;
-  while (!isThere()) {
-    if (performance.now() > end) throw new Error(`not in time: ${isThere}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import { askMs } from '../../../src/publish/main/watch/return-watch.ts';
+import { askAgainMs } from '../../../src/publish/broker.ts';
 import { away, event, fakeCluster, queueOver } from '../fake-cluster.ts';
 
 describe('queue, when the cluster is back while retries wait', () => {
@@ -27,10 +27,10 @@ describe('queue, when the cluster is back while retries wait', () => {
     await clock.tickAsync(3_100);
     const later = queue.publish(event('2'));
     isAway = false;
-    await clock.tickAsync(askMs);
+    await clock.tickAsync(askAgainMs);
     assert.deepEqual(await Promise.all([first, later]), ['published', 'published']);
     const back = sends[3]?.atMs as number;
-    assert.ok(back >= 3_100 && back <= 3_100 + askMs, `${back}`);
+    assert.ok(back >= 3_100 && back <= 3_100 + askAgainMs, `${back}`);
     assert.deepEqual(timeline(sends), [
       [0, ['1']],
       [1_000, ['1']],
@@ -50,7 +50,7 @@ describe('queue, when the cluster is back while retries wait', () => {
     const before = sends.length;
     isAway = false;
     reply.current = undefined;
-    await clock.tickAsync(askMs);
+    await clock.tickAsync(askAgainMs);
     const partitions = new Set(sends.slice(0, before).map(({ partition }) => partition)).size;
     assert.equal(sends.length - before, 2);
     for (let next = before; next < sends.length; next++) {
@@ -70,7 +70,7 @@ describe('queue, when the cluster is back while retries wait', () => {
     isAway = false;
     await clock.tickAsync(3_899);
     const between = sends[3]?.atMs as number;
-    assert.ok(between > 3_100 && between <= 3_100 + askMs, `${between}`);
+    assert.ok(between > 3_100 && between <= 3_100 + askAgainMs, `${between}`);
     assert.equal(sends.length, 4);
     await clock.tickAsync(1);
     assert.deepEqual(
@@ -87,7 +87,7 @@ describe('queue, when the cluster is back while retries wait', () => {
     await clock.tickAsync(1_100);
     isAway = false;
     reply.current = undefined;
-    await clock.tickAsync(askMs);
+    await clock.tickAsync(askAgainMs);
     assert.equal(sends.length, 3);
     await clock.tickAsync(5_000);
     sends[2]?.answer({ ok: false, failure: away });

@@ -54,11 +54,7 @@ export function startProcess(
     partitionsFor: (topic) => broker.partitionsFor(topic),
     partitionOf,
     sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
-    isReachable: () =>
-      broker.describe().then(
-        () => true,
-        () => false,
-      ),
+    ask: () => broker.describe(),
     onDrained: async () => {},
     onAnswered: () => queue.breaker.answered(),
   });

@@ -25,7 +25,7 @@ function setUp(options: Partial<DrainOptions> = {}) {
   const state = {
     left: new Set<StoredEvent>(),
     inUse: [] as Unreadable[],
-    isReachable: true,
+    isReachable: true as boolean | 'hangs',
     failure: undefined as SendFailure | undefined,
     busy: false,
     opened: 0,
@@ -71,7 +71,10 @@ function setUp(options: Partial<DrainOptions> = {}) {
       state.looks++;
       return state.left.size > 0;
     },
-    isReachable: async () => state.isReachable,
+    ask() {
+      if (state.isReachable === 'hangs') return new Promise(() => {});
+      return state.isReachable ? Promise.resolve() : Promise.reject(new Error('away'));
+    },
     prepare: async () => void state.prepared++,
     onDrained: async () => {},
     clock: { now: () => clock.now, monotonic: () => clock.now },
@@ -170,13 +173,23 @@ describe('drain', () => {
     assert.deepEqual([state.opened, state.prepared], [0, 0]);
   });
 
+  it('takes a cluster that does not answer within a second for one that is away, and asks again', async () => {
+    const { state, clock, add } = setUp();
+    state.isReachable = 'hangs';
+    add(1);
+    await clock.tickAsync(3_000);
+    state.isReachable = true;
+    await clock.tickAsync(10_100);
+    assert.equal(state.sent, 1);
+  });
+
   it('the first event that the main topic takes is the sign to go on', async () => {
     const { state, clock, add, drain } = setUp();
     state.isReachable = false;
     add(1);
     await clock.tickAsync(200_000);
     state.isReachable = true;
-    drain.published();
+    drain.published?.();
     await clock.tickAsync(2_100);
     assert.equal(state.sent, 1);
   });
@@ -198,7 +211,7 @@ describe('drain', () => {
     add(2);
     await clock.tickAsync(2_100);
     assert.deepEqual(state.lines, ['events stay in the backup: not allowed']);
-    drain.published();
+    drain.published?.();
     await clock.tickAsync(5_000);
     assert.equal(state.opened, 1);
   });

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { withSvc } from '../../../src/next.ts';
 import { neededPackages } from '../../../src/start/commands/needed-packages.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 
 describe('what Next.js has to know of an application with svc', () => {
   let root: string;
@@ -21,7 +21,7 @@ describe('what Next.js has to know of an application with svc', () => {
 
   // As pnpm lays out a workspace: packages at its root, links where they are needed.
   beforeEach(() => {
-    root = realpathSync(mkdtempSync(join(tmpdir(), 'svc-needed-')));
+    root = temporaryFolder('needed');
     app = join(root, 'apps/web');
     const store = 'node_modules/.pnpm';
     const dependencies = { kafka: '1' };
@@ -47,7 +47,6 @@ describe('what Next.js has to know of an application with svc', () => {
   });
   afterEach(() => {
     process.chdir(cwd);
-    rmSync(root, { recursive: true, force: true });
   });
 
   it('is svc with all that it loads, links and what they lead to, and its configuration', () => {

@@ -1,16 +1,12 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
 import type { Senders } from '../../../src/outbox/outbox-store.ts';
 import { lookMs, refusedLookMs, watchSenders } from '../../../src/start/outbox/watch-senders.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 
 const plain: Senders = { erases: false, isRouted: false, log: 'none', relays: 1, oldestMs: null };
 
 describe('a look at who sends the rows', () => {
-  let time: sinon.SinonFakeTimers;
-  beforeEach(() => {
-    time = sinon.useFakeTimers();
-  });
-  afterEach(() => time.restore());
+  const time = clockOfEach();
 
   function watched() {
     const lines: string[] = [];

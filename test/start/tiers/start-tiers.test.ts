@@ -3,20 +3,12 @@ import { loadConfig } from '../../../src/config/read/load.ts';
 import { createLedger } from '../../../src/observe/outcomes.ts';
 import type { LossAlert } from '../../../src/publish/tiers/loss-alert.ts';
 import { startTiers } from '../../../src/start/tiers/start-tiers.ts';
-import {
-  backupEvent,
-  backupIn,
-  freshPath,
-  namesIn,
-  removeFolders,
-} from '../../adapters/local-backup/backup-folder.ts';
+import { backupEvent, backupIn, freshPath, namesIn } from '../../adapters/local-backup/backup-folder.ts';
 import { fakeCluster } from '../../publish/fake-cluster.ts';
 
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 describe('the tiers as they are started', () => {
-  afterEach(removeFolders);
-
   for (const order of ['key', 'none'] as const) {
     it(`order ${order}: empty the backup when the cluster answers, although no new event has closed the breaker`, async function () {
       this.timeout(15_000);

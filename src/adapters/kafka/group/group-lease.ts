@@ -1,11 +1,10 @@
 // group/: worker ids through a consumer group: Kafka sees to it that no two members have one.
 
 import type { Instant, WorkerIdGrant, WorkerIdLease } from '../../../envelope/worker-id-lease.ts';
-import { type Clock, within } from '../../../ground/clock.ts';
+import { backoffMs, type Clock, inTime, within } from '../../../ground/clock.ts';
 import type { Logger } from '../../../observe/logger.ts';
 import type { GroupAccess, GroupConnection } from './group-connection.ts';
 import { type GroupRefusals, refusalOf } from './group-refusals.ts';
-import { createPauses } from './pauses.ts';
 import { assignWorkerIds, decodeAssignment, encodeClaim } from './worker-id-claims.ts';
 
 /** After so long without a heartbeat Kafka takes a member out of the group, and no sooner. */
@@ -149,7 +148,7 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
     logger.debug(`worker id: ${access.describe(error)}`);
     if (failures === quietFailureCount && held === undefined)
       say('unreachable', () => logger.warn(refusals.notYet(access.describe(error))));
-    return spread(Math.min(shortestPauseMs * 2 ** Math.min(failures, 10), longestPauseMs));
+    return spread(backoffMs(failures + 1, shortestPauseMs, longestPauseMs));
   }
 
   async function open(): Promise<GroupConnection> {
@@ -206,4 +205,41 @@ function later({ wallMs, monotonicMs }: Instant, ms: number): Instant {
 /** So that those who failed together do not come back together. */
 function spread(ms: number): number {
   return ms * (0.75 + Math.random() / 2);
+}
+
+/** Waits that keep no process alive, and that end together. */
+interface Pauses {
+  pause(ms: number): Promise<void>;
+  /** Rejects where `work` is not done in time; what it does then is up to whoever started it. */
+  limited<T>(ms: number, work: Promise<T>): Promise<T>;
+  /** The pause that runs is over, and so is each one from now on. */
+  end(): void;
+}
+
+function createPauses(): Pauses {
+  let isOver = false;
+  let wake: () => void = () => {};
+
+  return {
+    pause(ms) {
+      if (isOver) return Promise.resolve();
+      return new Promise((resolve) => {
+        const timer = setTimeout(resolve, ms).unref();
+        wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    },
+    limited(ms, work) {
+      const late = (): never => {
+        throw new Error(`no answer within ${ms} ms`);
+      };
+      return inTime(work, { limitMs: ms, keepsAlive: false, late });
+    },
+    end() {
+      isOver = true;
+      wake();
+    },
+  };
 }

@@ -3,7 +3,6 @@
 import type { BrokerRecord } from '../../../publish/broker.ts';
 import { makeRecords } from '../../../publish/fault.ts';
 import { crc32c } from './crc32c.ts';
-import { sizeOfVarint, writeVarint } from './varint.ts';
 
 // Kafka's record batch, version 2: https://kafka.apache.org/documentation/#recordbatch
 // Written here, in one pass over one buffer, as both clients take several times as long over it.
@@ -157,3 +156,31 @@ function writeText(bytes: Buffer, text: string, start: number): number {
   else bytes.write(text, at);
   return at + length;
 }
+
+/** Below this the bit operations of JavaScript, which know 32 bits, still hold the doubled number. */
+const fewBits = 2 ** 30;
+
+/** Bytes that a whole number takes as Kafka writes it: zigzag, seven bits a byte. */
+function sizeOfVarint(value: number): number {
+  let rest = zigzag(value);
+  let size = 1;
+  while (rest >= 0x80) {
+    rest = rest < fewBits ? rest >>> 7 : Math.floor(rest / 0x80);
+    size++;
+  }
+  return size;
+}
+
+/** Writes a whole number, up to 2 ** 52 in size, and returns the place behind it. */
+function writeVarint(bytes: Uint8Array, value: number, start: number): number {
+  let rest = zigzag(value);
+  let at = start;
+  while (rest >= 0x80) {
+    bytes[at++] = (rest % 0x80) | 0x80;
+    rest = rest < fewBits ? rest >>> 7 : Math.floor(rest / 0x80);
+  }
+  bytes[at++] = rest;
+  return at;
+}
+
+const zigzag = (value: number): number => (value < 0 ? -2 * value - 1 : 2 * value);

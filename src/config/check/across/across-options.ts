@@ -1,36 +1,22 @@
 // across/: what options ask of each other, a file for each part of the configuration.
 
-import { accessSync, constants } from 'node:fs';
-import { resolve } from 'node:path';
 import { isLoopback } from '../../../ground/addresses.ts';
 import { variableOf } from '../../schema/option.ts';
 import type { TargetConfig } from '../../schema/target.ts';
-import type { CheckInput, CheckResult } from '../check-input.ts';
-import type { Problem } from '../problem.ts';
 import { topicRequired } from '../validate.ts';
+import { type CheckInput, type Findings, openFindings } from './findings.ts';
 import { checkKafkaClient } from './kafka-client.ts';
 import { checkPii } from './pii.ts';
 import { checkSasl } from './sasl.ts';
 import { checkSerde } from './serde.ts';
 
 /** What options ask of each other. */
-export function checkAcrossOptions(input: CheckInput, targets: readonly TargetConfig[]): CheckResult {
-  const problems: Problem[] = [];
-  const warnings: Problem[] = [];
-  const { values, settings } = input;
-  const isGiven = (name: string) => settings.has(name);
-  const where = (name: string) => settings.get(name)?.where();
-  const require = (name: string, message: string) => {
-    if (isGiven(name)) return;
-    problems.push({
-      name,
-      message,
-      fix: `Set ${name} in the file, or the environment variable ${variableOf(name)}`,
-    });
-  };
-  const isEmpty = (name: string) => ((values.get(name) as readonly string[] | undefined) ?? []).length === 0;
-  const warn = (name: string, message: string, fix: string) =>
-    warnings.push({ name, message, where: where(name), fix });
+export function checkAcrossOptions(
+  input: CheckInput,
+  targets: readonly TargetConfig[],
+): Pick<Findings, 'problems' | 'warnings'> {
+  const findings = openFindings(input);
+  const { values, isGiven, isEmpty, add, warn, require } = findings;
 
   require('svc.broker.topic', topicRequired);
 
@@ -41,7 +27,7 @@ export function checkAcrossOptions(input: CheckInput, targets: readonly TargetCo
   for (const name of tls.filter(isGiven)) {
     if (values.get('svc.broker.tls.enabled') === false) {
       warn(name, 'has no effect while svc.broker.tls.enabled is false', 'Set svc.broker.tls.enabled: true');
-    } else if (name.endsWith('-file')) problems.push(...checkReadable(name, input));
+    } else if (name.endsWith('-file')) findings.mustBeReadable(name);
   }
 
   if (values.get('svc.security.use-forwarded-headers') === true && isEmpty('svc.security.trusted-proxies')) {
@@ -58,7 +44,7 @@ export function checkAcrossOptions(input: CheckInput, targets: readonly TargetCo
       : ['management.server.address', 'is not a loopback address', 'listen on 127.0.0.1'];
     const message = `is required when ${of} ${what}`;
     const fix = `Set the environment variable ${variableOf(name)}, or ${other}`;
-    problems.push({ name, message, where: where(of), fix });
+    add(name, message, fix, of);
   }
 
   if (values.get('svc.broker.backup.s3-enabled') === true) {
@@ -70,7 +56,7 @@ export function checkAcrossOptions(input: CheckInput, targets: readonly TargetCo
   if (isOutboxOn && !isGiven(datasource)) {
     const message = 'is required when svc.outbox.enabled is true';
     const fix = `Set it in the file, or one of the environment variables ${variableOf(datasource)} and DATABASE_URL`;
-    problems.push({ name: datasource, message, where: where('svc.outbox.enabled'), fix });
+    add(datasource, message, fix, 'svc.outbox.enabled');
   }
 
   if (isOutboxOn && values.get('svc.outbox.cleanup-enabled') === false) {
@@ -87,36 +73,11 @@ export function checkAcrossOptions(input: CheckInput, targets: readonly TargetCo
     const name = 'svc.broker.dlq-topic';
     const of = ofTarget === undefined ? '' : ` of target ${ofTarget.id}`;
     const message = `dlqTopic must differ from topic${of}: dead letters would be read as events`;
-    problems.push({
-      name,
-      message,
-      where: where(name),
-      fix: 'Name a topic of its own, such as orders.events.dlq.v1',
-    });
+    add(name, message, 'Name a topic of its own, such as orders.events.dlq.v1');
   }
-  const further = [checkKafkaClient(input), checkSasl(input), checkSerde(input), checkPii(input, targets)];
-  return {
-    problems: [...problems, ...further.flatMap((each) => each.problems)],
-    warnings: [...warnings, ...further.flatMap((each) => each.warnings)],
-  };
-}
-
-function checkReadable(name: string, { values, settings, baseDir }: CheckInput): Problem[] {
-  const file = values.get(name);
-  if (typeof file !== 'string') return [];
-  const path = resolve(baseDir, file);
-  try {
-    accessSync(path, constants.R_OK);
-    return [];
-  } catch (error) {
-    const where = settings.get(name)?.where();
-    return [
-      {
-        name,
-        message: `names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`,
-        where,
-        fix: 'Correct the path or its rights',
-      },
-    ];
-  }
+  checkKafkaClient(findings);
+  checkSasl(findings);
+  checkSerde(findings);
+  checkPii(findings, targets);
+  return findings;
 }

@@ -18,7 +18,7 @@ import { createUuidV7 } from '../../../../src/envelope/uuid-v7.ts';
 import { addClaim } from '../../../../src/ground/claims/claims.ts';
 import { ownStamp } from '../../../../src/ground/claims/process-stamp.ts';
 import type { StoredBatch, StoredEvent } from '../../../../src/publish/recovery-source.ts';
-import { backupEvent, backupIn, eventsIn, freshPath, namesIn, removeFolders } from '../backup-folder.ts';
+import { backupEvent, backupIn, eventsIn, freshPath, namesIn } from '../backup-folder.ts';
 
 type IdOf = (number: number) => string;
 
@@ -71,8 +71,6 @@ for (const [kind, idOf] of [
   ['UUIDs', uuid],
 ] as const) {
   describe(`recovery from a backup folder, of events whose ids are ${kind}`, () => {
-    afterEach(removeFolders);
-
     it('gives events in the order of their ids, in whichever file or segment they lie', async () => {
       const directory = freshPath();
       const backup = backupIn(directory, { maxFiles: 3 });
@@ -154,8 +152,6 @@ for (const [kind, idOf] of [
 }
 
 describe('recovery from a backup folder', () => {
-  afterEach(removeFolders);
-
   it('gives events whose ids are numbers and UUIDs in the order of their times', async () => {
     const directory = freshPath();
     const clock = { ms: Date.UTC(2026, 2, 4), now: () => clock.ms, monotonic: () => 0 };

@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { findDeclared } from '../../../../src/capture/source/find/declared.ts';
+import { temporaryFolder } from '../../../support/folders.ts';
 
 describe('functions that are declared in code', () => {
   let folder: string;
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-declared-'));
+    folder = temporaryFolder('declared');
   });
-  afterEach(() => rmSync(folder, { recursive: true }));
 
   const list = (files: Record<string, string>) => {
     for (const [name, text] of Object.entries(files)) {

@@ -5,7 +5,7 @@ import { type BuildOptions, buildSync } from 'esbuild';
 import { inspectBuilt } from '../../../../src/capture/source/maps/inspect-built.ts';
 import type { Config } from '../../../../src/config/config.ts';
 import { writeList } from '../../../../src/start/commands/write-list.ts';
-import { type Outcome, removeApps, runApp, writeApp } from '../run-app.ts';
+import { type Outcome, runApp, writeApp } from '../run-app.ts';
 import { assertCaptured, module, sources, targets } from './shop-source.ts';
 
 /** Builds the shop with esbuild; returns its folder. */
@@ -53,7 +53,6 @@ function assertUntouched({ status, stdout, calls, reports }: Outcome): void {
 
 describe('capture by source map: esbuild', function () {
   this.timeout(60_000);
-  after(removeApps);
 
   const forms: Record<string, BuildOptions> = {
     'ESM bundle, minified': { format: 'esm', outfile: 'dist/main.mjs' },

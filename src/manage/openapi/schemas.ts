@@ -1,0 +1,177 @@
+import { circuitStates } from '../../ground/management.ts';
+import { runStates } from '../controls.ts';
+
+/** JSON Schema, draft 2020-12. */
+export type Schema = { readonly [keyword: string]: unknown };
+
+const integer: Schema = { type: 'integer' };
+const number: Schema = { type: 'number' };
+const string: Schema = { type: 'string' };
+const boolean: Schema = { type: 'boolean' };
+const time: Schema = { type: 'string', format: 'date-time' };
+
+const constant = (...values: readonly string[]): Schema => ({ type: 'string', enum: values });
+const list = (items: Schema): Schema => ({ type: 'array', items });
+const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
+const orNull = (schema: Schema): Schema =>
+  typeof schema.type === 'string' && schema.enum === undefined
+    ? { ...schema, type: [schema.type, 'null'] }
+    : { anyOf: [schema, { type: 'null' }] };
+const about = (description: string, schema: Schema): Schema => ({ ...schema, description });
+
+/** A name with `?` may be missing; no others may be there. */
+function object(members: Readonly<Record<string, Schema>>): Schema {
+  const names = Object.keys(members);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(Object.entries(members).map(([name, member]) => [bare(name), member])),
+    required: names.filter((name) => !name.endsWith('?')),
+    additionalProperties: false,
+  };
+}
+
+const bare = (name: string): string => (name.endsWith('?') ? name.slice(0, -1) : name);
+
+const upOrDown = constant('UP', 'DOWN');
+const circuit = constant(...circuitStates);
+const past = about(
+  'A time in ISO 8601 with its zone, a day, or how long ago, such as 90m or 2d; not in the future.',
+  string,
+);
+const texts: Schema = {
+  anyOf: [
+    { type: 'string', minLength: 1 },
+    { type: 'array', items: { type: 'string', minLength: 1 }, minItems: 1, maxItems: 100 },
+  ],
+};
+const from1: Schema = { type: 'integer', minimum: 1 };
+const from0: Schema = { type: 'integer', minimum: 0 };
+const flag: Schema = { type: 'boolean', default: false };
+
+const outboxSummary = {
+  circuitBreakerState: orNull(circuit),
+  consecutiveFailures: orNull(integer),
+  timeSinceLastSuccessMs: orNull(number),
+  totalPending: orNull(integer),
+  totalFailed: orNull(integer),
+};
+const optional = (members: Readonly<Record<string, Schema>>): Record<string, Schema> =>
+  Object.fromEntries(Object.entries(members).map(([name, member]) => [`${name}?`, member]));
+const descriptors = (...statistics: readonly string[]): Schema =>
+  list(
+    object({
+      ...{ name: string, description: string, baseUnit: string, eventType: string },
+      measurements: list(object({ statistic: constant(...statistics), value: number })),
+    }),
+  );
+const recovery = {
+  'type?': texts,
+  'topic?': about('Meant for these; sends to a topic that the configuration does not have, too.', texts),
+  'since?': past,
+  'until?': about('As since; it may be in the future.', string),
+  'to?': about('The topic of events whose own is not known.', { type: 'string', minLength: 1 }),
+  'rate?': about('Events a second.', from1),
+  'limit?': about('Events at most.', from1),
+  'dryRun?': about('Looks, and sends nothing: whoever may read may do that.', flag),
+};
+const reset = orNull(object({ before: circuit, after: circuit }));
+
+export const schemas = {
+  Problem: about(
+    'RFC 9457. It repeats nothing of the request.',
+    object({ type: string, title: string, status: integer, detail: string, 'field?': string }),
+  ),
+  Links: object({
+    _links: { type: 'object', additionalProperties: object({ href: string, templated: boolean }) },
+  }),
+  Status: object({ status: upOrDown }),
+  Health: object({ status: upOrDown, 'details?': ref('HealthDetails') }),
+  OverallHealth: object({ status: upOrDown, 'components?': object({ svc: ref('Health') }) }),
+  HealthDetails: object({
+    'state?': constant('HEALTHY', 'WARNING', 'CRITICAL'),
+    'findings?': list(string),
+    ...{ brokerProducerInitialized: boolean, clusterId: orNull(string), nodeCount: orNull(integer) },
+    ...{ topic: orNull(string), dlqTopic: orNull(string) },
+    'worker?': object({ id: integer, source: string }),
+    'tooLargeEvents?': integer,
+    'keys?': list(ref('Key')),
+    'outbox?': ref('OutboxHealth'),
+    ...{ 'ageMs?': number, 'warning?': string, 'error?': string },
+  }),
+  Key: object({ provider: string, keyId: string, status: upOrDown, 'error?': string }),
+  OutboxHealth: object({
+    ...{ status: upOrDown, ...outboxSummary, oldestPendingMs: orNull(number) },
+    ...{ 'error?': string, 'warning?': string },
+  }),
+  Info: object({
+    service: object({ name: orNull(string), version: orNull(string) }),
+    svc: object({ version: string }),
+  }),
+  MetricsReport: object({
+    summary: object({
+      ...{ totalEventsPublished: integer, successfulEvents: integer, failedEvents: integer },
+      successRate: { type: 'string', pattern: '^\\d+\\.\\d\\d%$' },
+      ...{ totalDlqEvents: integer, totalBrokerErrors: integer, totalBackupFiles: integer },
+      ...optional(outboxSummary),
+    }),
+    events: object({ published: descriptors('COUNT'), publishDuration: descriptors('COUNT', 'MEAN', 'MAX') }),
+    dlq: object({
+      ...{ totalDlqEvents: integer, totalBackupFiles: integer },
+      recentDlqEvents: list(ref('DeadLetter')),
+    }),
+    broker: object({
+      connectionCount: orNull(integer),
+      inFlightRequests: orNull(integer),
+      requestLatencyAvg: orNull(number),
+    }),
+  }),
+  FlatMetricsReport: object({
+    ...{ eventsPublished: integer, eventsFailed: integer, dlqEvents: integer },
+    ...{ outboxPending: orNull(integer), lastPublishTime: orNull(time) },
+  }),
+  Report: { anyOf: [ref('MetricsReport'), ref('FlatMetricsReport')] },
+  Text: string,
+  Document: { type: 'object' },
+  DeadLetter: object({ eventType: string, failureReason: string, timestamp: time }),
+  DeadLetters: object({ waiting: orNull(integer), recent: list(ref('DeadLetter')) }),
+  Targets: object({
+    targets: list(
+      object({
+        ...{ target: string, state: string, 'reason?': string, 'notes?': list(string) },
+        ...{ calls: integer, failed: integer, skipped: integer },
+      }),
+    ),
+  }),
+  BreakerResets: object({ broker: reset, outbox: reset }),
+  Keys: object({ keys: list(ref('Key')) }),
+  Nothing: object({}),
+  OutboxStatistics: object({
+    ...{ total: integer, pending: integer, published: integer, failed: integer },
+    avgProcessingTimeMs: number,
+  }),
+  ReplayRequest: object({
+    since: past,
+    'type?': about('Only events of this type.', { type: 'string', minLength: 1 }),
+    'topic?': about('Only events for this topic.', { type: 'string', minLength: 1 }),
+    'limit?': { ...from1, default: 1000 },
+    'after?': about('What an earlier replay gave as after: it goes on from there.', from0),
+    'dryRun?': about('Only counts: whoever may read may do that.', flag),
+  }),
+  Replay: object({
+    ...{ since: string, limit: integer, total: integer, success: integer, failed: integer },
+    failedEventIds: list(string),
+    ...{ 'dryRun?': boolean, 'after?': integer },
+  }),
+  RecoveryRequest: object(recovery),
+  DrainRequest: object({ 'from?': constant('local', 's3'), ...recovery }),
+  Run: object({
+    ...{ id: string, state: constant(...runStates), dryRun: boolean, startedAt: time, endedAt: orNull(time) },
+    total: orNull(integer),
+    ...{ matched: integer, skipped: integer, sent: integer, failed: integer, unreadable: integer },
+    problems: list(object({ reason: string, events: integer })),
+    error: orNull(string),
+  }),
+  Runs: object({ run: orNull(ref('Run')), dryRun: orNull(ref('Run')) }),
+} as const satisfies Readonly<Record<string, Schema>>;
+
+export type SchemaName = keyof typeof schemas;

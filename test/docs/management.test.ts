@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { findingsOf, type Measured } from '../../src/manage/monitoring-state.ts';
+import { openapiDocument } from '../../src/manage/openapi/document.ts';
+import { exposedRoutes } from '../../src/manage/routes.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+const page = readFileSync(join(root, 'docs/management.md'), 'utf8');
+
+/** The cells of the rows below a heading. */
+function rowsOf(heading: string): string[][] {
+  const part = page.split(/^## /m).find((text) => text.startsWith(`${heading}\n`)) ?? assert.fail(heading);
+  const lines = part.split('\n').filter((line) => line.startsWith('|'));
+  return lines.slice(2).map((line) =>
+    line
+      .split('|')
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  );
+}
+const codes = (cell: string): string[] => [...cell.matchAll(/`([^`]+)`/g)].map(([, code]) => code as string);
+
+type Json = Readonly<Record<string, unknown>>;
+const document = openapiDocument(exposedRoutes(['*'])) as {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Json>>>>;
+  readonly components: { readonly schemas: Readonly<Record<string, Json>> };
+};
+
+/** All names that a schema gives to members, those within others too. */
+function namesIn(schema: unknown, names = new Set<string>()): Set<string> {
+  if (typeof schema !== 'object' || schema === null) return names;
+  const { $ref, properties, ...rest } = schema as Json & { readonly $ref?: string };
+  if ($ref !== undefined) namesIn(document.components.schemas[$ref.split('/').at(-1) as string], names);
+  for (const [name, member] of Object.entries((properties ?? {}) as Json)) namesIn(member, names.add(name));
+  for (const part of Object.values(rest)) namesIn(part, names);
+  return names;
+}
+
+describe('docs/management.md', () => {
+  const rows = rowsOf('Endpoints');
+  const routes = exposedRoutes(['*']);
+
+  it('has a row for each endpoint, and for no other', () => {
+    assert.deepEqual(
+      rows.map(([endpoint]) => codes(endpoint as string)[0]).sort(),
+      routes.map(({ method, path }) => `${method} ${path}`).sort(),
+    );
+  });
+
+  for (const { method, path, ids, action, hasDryRun } of routes)
+    it(`says of ${method} ${path} with what it is exposed, who may ask, each field, and its test`, () => {
+      const row = rows.find(([endpoint]) => endpoint === `\`${method} ${path}\``) ?? assert.fail();
+      const [, exposedWith = '', needs = '', takes = '', answers = '', tests = ''] = row;
+      assert.deepEqual(codes(exposedWith), ids);
+      assert.deepEqual(codes(needs), action === undefined ? [] : [action]);
+      assert.equal(/dry run/.test(needs), hasDryRun === true);
+      const {
+        requestBody,
+        parameters = [],
+        responses,
+      } = (document.paths[path] as Json)[method.toLowerCase()] as Json;
+      const given = (parameters as { readonly name: string }[]).map(({ name }) => name);
+      assert.deepEqual(codes(takes).sort(), [...namesIn(requestBody), ...given].sort());
+      const own = Object.entries(responses as Json).filter(
+        ([, answer]) => (answer as Json).description !== 'What is wrong.',
+      );
+      assert.deepEqual(
+        [...new Set(codes(answers))].sort(),
+        [...namesIn(own.map(([, answer]) => answer))].sort(),
+      );
+      const files = codes(tests);
+      assert.ok(files.length > 0);
+      for (const file of files) {
+        assert.ok(existsSync(join(root, file)), file);
+        assert.ok(readFileSync(join(root, file), 'utf8').includes(path), `${file} does not ask for ${path}`);
+      }
+    });
+
+  const nothing = { published: 0, failed: 0, dlq: 0, brokerErrors: 0, sends: 0, sendSeconds: 0 };
+  const outbox = {
+    ...{ circuitBreakerState: 'CLOSED' as const, consecutiveFailures: 0, timeSinceLastSuccessMs: 0 },
+    ...{ totalPending: 0, totalFailed: 0 },
+  };
+  const measured = (recent: Partial<typeof nothing>, of: Partial<typeof outbox> = {}): Measured => ({
+    ...{ recent: { ...nothing, ...recent }, dlqOfLastMinute: recent.dlq ?? 0, outbox: { ...outbox, ...of } },
+  });
+  /** By the field of the specification: what is measured where it has this value. */
+  const measures: Readonly<Record<string, (value: number) => Measured>> = {
+    successRate: (value) => measured({ published: value * 100, failed: (100 - value) * 100 }),
+    totalDlqEvents: (dlq) => measured({ dlq }),
+    totalBrokerErrors: (brokerErrors) => measured({ brokerErrors }),
+    'publish duration': (ms) => measured({ sends: 100, sendSeconds: ms / 10 }),
+    totalPending: (totalPending) => measured({}, { totalPending }),
+    consecutiveFailures: (consecutiveFailures) => measured({}, { consecutiveFailures }),
+    timeSinceLastSuccessMs: (value) => measured({}, { timeSinceLastSuccessMs: value, totalPending: 1 }),
+  };
+
+  it('has a row for each threshold of the health details, with the numbers that hold', () => {
+    const thresholds = rowsOf('Thresholds');
+    assert.deepEqual(
+      thresholds.map(([name]) => codes(name as string)[0]),
+      Object.keys(measures),
+    );
+    for (const [name = '', warning = '', critical = '', test = ''] of thresholds) {
+      const measure = measures[codes(name)[0] as string] as (value: number) => Measured;
+      for (const [state, cell] of [
+        ['WARNING', warning],
+        ['CRITICAL', critical],
+      ] as const) {
+        if (cell === '') continue;
+        const [, side, number] = /^(over|under) ([\d.,]+)/.exec(cell) ?? assert.fail(cell);
+        const at = Number((number as string).replaceAll(',', ''));
+        const step = side === 'over' ? 1 : -0.1;
+        assert.equal(findingsOf(measure(at + step))[0]?.state, state, `${name} beyond ${at}`);
+        assert.notEqual(findingsOf(measure(at))[0]?.state, state, `${name} at ${at}`);
+      }
+      assert.ok(existsSync(join(root, codes(test)[0] as string)), test);
+    }
+  });
+});

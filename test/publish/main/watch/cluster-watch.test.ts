@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import sinon from 'sinon';
+import { askAgainMs } from '../../../../src/publish/broker.ts';
+import {
+  answerMs,
+  createClusterWatch,
+  patienceMs,
+  silentMs,
+} from '../../../../src/publish/main/watch/cluster-watch.ts';
+
+describe('watch over the cluster', () => {
+  let timers: sinon.SinonFakeTimers;
+  beforeEach(() => {
+    timers = sinon.useFakeTimers();
+  });
+  afterEach(() => timers.restore());
+
+  function setUp() {
+    const state = { cluster: 'away' as 'away' | 'there' | 'hangs', asked: [] as number[] };
+    const seen = { returns: 0, silences: 0, waiting: 0 };
+    const watch = createClusterWatch({
+      clock: { now: Date.now, monotonic: Date.now },
+      spread: (ms) => ms,
+      ask: () => {
+        state.asked.push(Date.now());
+        if (state.cluster === 'hangs') return new Promise(() => {});
+        return state.cluster === 'there' ? Promise.resolve() : Promise.reject(new Error('away'));
+      },
+      isWaiting: () => seen.waiting > 0,
+      onSilent: () => seen.silences++,
+      onReturn: () => seen.returns++,
+    });
+    return { watch, state, seen };
+  }
+
+  it('asks while a retry waits, and says when the cluster is back, once', async () => {
+    const { watch, state, seen } = setUp();
+    watch.pausing(4_000);
+    await timers.tickAsync(askAgainMs * 2 + 1);
+    assert.deepEqual([state.asked, seen.returns], [[0, askAgainMs, askAgainMs * 2], 0]);
+    state.cluster = 'there';
+    await timers.tickAsync(askAgainMs);
+    assert.equal(seen.returns, 1);
+    await timers.tickAsync(10_000);
+    assert.deepEqual([state.asked.length, seen.returns, timers.countTimers()], [4, 1, 0]);
+  });
+
+  it('asks once about a cluster that is there: then it is one partition that is in trouble', async () => {
+    const { watch, state, seen } = setUp();
+    state.cluster = 'there';
+    watch.pausing(4_000);
+    await timers.tickAsync(4_000);
+    watch.heard(true);
+    assert.deepEqual([state.asked.length, seen.returns], [1, 0]);
+    watch.pausing(4_000);
+    assert.equal(state.asked.length, 2);
+  });
+
+  it('asks no more when no retry waits, and knows still that the cluster was away', async () => {
+    const { watch, state, seen } = setUp();
+    watch.pausing(1_000);
+    await timers.tickAsync(10_000);
+    assert.equal(state.asked.length, 2);
+    state.cluster = 'there';
+    watch.pausing(1_000);
+    await timers.tickAsync(1);
+    assert.equal(seen.returns, 1);
+  });
+
+  it('takes a batch that was stored for the return, and one that does not answer for away', async () => {
+    const { watch, state, seen } = setUp();
+    state.cluster = 'hangs';
+    watch.pausing(4_000);
+    await timers.tickAsync(answerMs - 1);
+    watch.heard(true);
+    assert.equal(seen.returns, 0, 'it is not known yet that it is away');
+    await timers.tickAsync(1);
+    watch.heard(true);
+    assert.equal(seen.returns, 1);
+  });
+
+  it('asks one question at a time, however many batches wait, and none when it is closed', async () => {
+    const { watch, state } = setUp();
+    state.cluster = 'hangs';
+    for (let batch = 0; batch < 10; batch++) watch.pausing(4_000);
+    assert.equal(state.asked.length, 1);
+    watch.close();
+    await timers.tickAsync(10_000);
+    assert.deepEqual([state.asked.length, timers.countTimers()], [1, 0]);
+  });
+
+  it('asks a cluster that failed a send and then hangs with one question at a time, and says once that it is silent', async () => {
+    const { watch, state, seen } = setUp();
+    state.cluster = 'hangs';
+    seen.waiting = 1;
+    watch.waiting();
+    watch.heard(false);
+    watch.pausing(1_000);
+    await timers.tickAsync(answerMs + askAgainMs);
+    assert.deepEqual([state.asked, seen.silences], [[0], 0]);
+    await timers.tickAsync(patienceMs - answerMs - askAgainMs + silentMs - 1);
+    assert.deepEqual([state.asked, seen.silences], [[0, patienceMs], 0]);
+    await timers.tickAsync(1);
+    assert.equal(seen.silences, 1);
+    state.cluster = 'there';
+    await timers.tickAsync(patienceMs);
+    assert.deepEqual([state.asked.length, seen.silences, seen.returns], [3, 1, 1]);
+  });
+});
