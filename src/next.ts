@@ -1,6 +1,7 @@
-import { relative } from 'node:path';
+import { relative, resolve } from 'node:path';
 import { loadChunk } from './ground/load-chunk.ts';
 import type * as Needed from './start/commands/needed-packages.ts';
+import type * as Lists from './start/commands/write-list.ts';
 
 /** The part of Next.js' configuration that `withSvc` adds to. */
 interface NextSettings {
@@ -9,14 +10,21 @@ interface NextSettings {
   readonly outputFileTracingRoot?: string | undefined;
   readonly turbopack?: { readonly root?: string | undefined } | undefined;
   readonly outputFileTracingIncludes?: Readonly<Record<string, readonly string[]>> | undefined;
+  readonly compiler?: { readonly runAfterProductionCompile?: AfterCompile | undefined } | undefined;
 }
+
+type AfterCompile = (build: {
+  readonly projectDir: string;
+  readonly distDir: string;
+}) => Promise<void> | void;
 
 /** `next.config.*` exports an object, or a function that makes one. */
 type NextConfig = object | ((...args: never[]) => object | Promise<object>);
 
 /**
  * `svc/next`: keeps svc, the database drivers and ORMs that it follows, and packages that targets name out of Next.js' bundle, and
- * has svc and all that it loads copied into `output: 'standalone'`, the configuration file included.
+ * has svc and all that it loads copied into `output: 'standalone'`, the configuration file included. At the end of `next build` it lists
+ * where the targets are in the bundle, as `svc manifest .next/server` does.
  *
  * @example
  * ```ts
@@ -39,6 +47,7 @@ function added<Settings extends object>(settings: Settings): Settings {
     outputFileTracingRoot,
     outputFileTracingIncludes = {},
     turbopack,
+    compiler,
   } = settings as NextSettings;
   const { neededPackages } = loadChunk(
     import.meta.url,
@@ -46,12 +55,24 @@ function added<Settings extends object>(settings: Settings): Settings {
   ) as typeof Needed;
   const directory = process.cwd();
   const { unbundled, folders, files } = neededPackages(directory, outputFileTracingRoot ?? turbopack?.root);
+  if (process.argv.includes('build')) listsPart().reserveList(directory);
   const globOf = (path: string) => relative(directory, path).replaceAll('\\', '/');
-  const includes = [...folders.map((folder) => `${globOf(folder)}/${loadable}`), ...files.map(globOf)];
+  const includes = [
+    ...folders.map((folder) => `${globOf(folder)}/${loadable}`),
+    ...files.map(globOf),
+    listed,
+  ];
   // Next.js does not start with a package that stands in both.
   const external = unbundled.filter((name) => !transpilePackages.includes(name));
   return {
     ...settings,
+    compiler: {
+      ...compiler,
+      async runAfterProductionCompile(build: Parameters<AfterCompile>[0]) {
+        await compiler?.runAfterProductionCompile?.(build);
+        listsPart().writeListOf(build.projectDir, [resolve(build.projectDir, build.distDir, 'server')]);
+      },
+    },
     serverExternalPackages: [...new Set([...serverExternalPackages, ...external])],
     outputFileTracingIncludes: {
       ...outputFileTracingIncludes,
@@ -60,6 +81,10 @@ function added<Settings extends object>(settings: Settings): Settings {
   };
 }
 
+const listsPart = () => loadChunk(import.meta.url, './start/commands/write-list.ts') as typeof Lists;
+
+/** What `svc manifest` writes, and `next build` with this. */
+const listed = 'svc.manifest.json';
 const everyRoute = '/**';
 /** Neither documentation nor types. */
 const loadable = '**/*.{js,cjs,mjs,json,node,wasm}';

@@ -14,10 +14,12 @@ import { parseFunctionPath } from './source/find/function-path.ts';
 import { hookSource, type SourceHookEvents, type SourceHooks, whyNoModules } from './source/hook-source.ts';
 import { isEsModule } from './source/is-es-module.ts';
 import { entryFile, whyTooLate } from './source/late-start.ts';
-import { locate } from './source/locate.ts';
+import { locate, missingFile } from './source/locate.ts';
+import { listName, readList } from './source/maps/listed-places.ts';
+import { runsBuild } from './source/maps/runs-build.ts';
 import { preloadedBy } from './source/node-hooks.ts';
 import { shownPath } from './source/own-file.ts';
-import type { SourceTarget } from './source/rewrite-text.ts';
+import type { BuiltFile, SourceTarget } from './source/rewrite-text.ts';
 import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 
@@ -60,11 +62,12 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
     const slot = pickUp(target, options.baseDir);
     if (slot !== undefined) record.resume(slot);
   }
-  const { files, packages } = sort(records, options.baseDir);
+  const { files, missing, packages } = sort(records, options.baseDir);
   const source = guarded(
-    () => hookFiles(files, records),
+    () => hookFiles(files, missing, records, options),
     (reason) => {
-      for (const list of files.values()) for (const { id } of list) records.get(id)?.failed(reason);
+      for (const list of [...files.values(), ...missing.values()])
+        for (const { id } of list) records.get(id)?.failed(reason);
     },
   );
   const unhookPackages = guarded(
@@ -124,12 +127,17 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
   };
 }
 
+interface Sorted {
+  readonly files: Map<string, SourceTarget[]>;
+  /** Files that are not there: what was built from them may be. */
+  readonly missing: Map<string, SourceTarget[]>;
+  readonly packages: PackageTarget[];
+}
+
 /** Sends each target to the way that reaches it, or says why none does. */
-function sort(
-  records: ReadonlyMap<string, TargetRecord>,
-  baseDir: string,
-): { files: Map<string, SourceTarget[]>; packages: PackageTarget[] } {
+function sort(records: ReadonlyMap<string, TargetRecord>, baseDir: string): Sorted {
   const files = new Map<string, SourceTarget[]>();
+  const missing = new Map<string, SourceTarget[]>();
   const packages: PackageTarget[] = [];
   const unreachable = whyNoModules();
   for (const [id, record] of records) {
@@ -144,7 +152,8 @@ function sort(
       (reason) => record.failed(reason),
     );
     if (!located) continue;
-    if (isProblem(located)) record.failed(located.problem);
+    const wanted = isProblem(located) && runsBuild(baseDir) ? missingFile(module, baseDir) : undefined;
+    if (isProblem(located) && wanted === undefined) record.failed(located.problem);
     else if ('specifier' in located) {
       const { specifier, from } = located;
       packages.push({
@@ -155,7 +164,11 @@ function sort(
         slotFor: (names) => record.slotFor(names),
       });
     } else {
-      for (const file of located.paths) {
+      if (isProblem(located)) {
+        record.note(located.problem);
+        missing.set(wanted ?? '', [...(missing.get(wanted ?? '') ?? []), { id, functionPath }]);
+      }
+      for (const file of isProblem(located) ? [] : located.paths) {
         files.set(file, [...(files.get(file) ?? []), { id, functionPath }]);
         // Stays in the list: a require hook may compile it to CommonJS all the same, or it is loaded again.
         const reason = whyTooLate(file) ?? (isEsModule(file) ? unreachable : undefined);
@@ -170,38 +183,54 @@ function sort(
       });
     }
   }
-  return { files, packages };
+  return { files, missing, packages };
 }
 
 function hookFiles(
   files: ReadonlyMap<string, SourceTarget[]>,
+  missing: ReadonlyMap<string, SourceTarget[]>,
   records: ReadonlyMap<string, TargetRecord>,
+  { baseDir, logger }: PrepareOptions,
 ): SourceHooks | undefined {
-  if (files.size === 0) return undefined;
+  if (files.size + missing.size === 0) return undefined;
+  const shown = (built: BuiltFile) => shownPath(built.file, baseDir);
+  const placeIn = (built: BuiltFile | undefined) =>
+    built && [`in ${shown(built)}`, built.remark].filter((each) => each !== undefined).join(', ');
   const events: SourceHookEvents = {
-    found(id, parameterNames) {
+    found(id, parameterNames, _, built) {
       const record = records.get(id);
       try {
         record?.slotFor(parameterNames);
-        record?.patched();
+        record?.patched(placeIn(built));
         return record !== undefined;
       } catch (error) {
         record?.failed(messageOf(error));
         return false;
       }
     },
-    problem(id, reason) {
+    problem(id, reason, built) {
       const record = records.get(id);
-      // Of a package's two builds, the one with the function counts.
-      if (record?.state !== 'patched') record?.failed(reason);
+      // Of a package's two builds, or of two chunks, the one with the function counts.
+      if (record === undefined || record.state === 'patched') return;
+      if (built?.isDropped) record.note(`${reason} (${shown(built)})`);
+      else record.failed(built ? `${reason} (${shown(built)})` : reason);
     },
-    inserted(id) {
+    inserted(id, built) {
       const record = records.get(id);
       // The inserted call may have told already how it went.
-      if (record?.state === 'pending') record.patched();
+      if (record?.state === 'pending') record.patched(placeIn(built));
     },
+    unreadMap: (file, reason) =>
+      logger.warn(...inLines(`the source map of ${shownPath(file, baseDir)} is not used: ${reason}`)),
+    unlisted: (file) =>
+      logger.warn(
+        ...inLines(
+          `${listName} does not fit ${shownPath(file, baseDir)}, which is read instead: run svc manifest after each build`,
+        ),
+      ),
   };
-  return hookSource(files, events);
+  const listed = readList(baseDir, (reason) => logger.warn(...inLines(`${listName} is not used: ${reason}`)));
+  return hookSource(files, { files: new Map([...files, ...missing]), baseDir, listed }, events);
 }
 
 function packageEvents(records: ReadonlyMap<string, TargetRecord>): PatchEvents {

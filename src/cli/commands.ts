@@ -6,6 +6,7 @@ import { runCompletion, shells } from './completion/completion.ts';
 import { runDecrypt } from './decrypt.ts';
 import { does, group } from './does.ts';
 import { type InitOptions, runInit } from './init/init.ts';
+import { runManifest } from './manifest.ts';
 import { addOutbox } from './outbox/outbox-commands.ts';
 import { runRelayCommand } from './outbox/relay.ts';
 import { repeated, timeOf, withRecoveryOptions } from './recovery-options.ts';
@@ -91,6 +92,10 @@ function addCheck(svc: Command): void {
       '--online',
       'also what broker, bucket, schema registry and the database of the outbox would let the application do; writes no event',
     )
+    .option(
+      '--bundle <paths...>',
+      'whether the source maps of these built files, or folders of them, lead to the targets',
+    )
     .addHelpText(
       'after',
       `
@@ -106,6 +111,14 @@ which is compiled from the one that a target names.`,
     .argument('[command...]', 'behind --: how the application is started')
     .usage('[options] [-- node <file>]');
   does<DoctorOptions>(doctor, (options, ...command) => runDoctor(options, command));
+  const manifest = svc
+    .command('manifest')
+    .summary('lists where the targets are, so that a start parses nothing')
+    .description(
+      'Writes svc.manifest.json beside the configuration: where the targets are in the\nfiles of a build. Run it after each build, and ship it with the configuration.',
+    )
+    .argument('[paths...]', 'built files, or folders of them (dist, .next/server)');
+  does(manifest, (options, ...paths) => runManifest(options, paths));
 }
 
 function addRunning(svc: Command): void {

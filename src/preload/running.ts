@@ -212,13 +212,11 @@ function startSdk(config: Config, { isInSdk }: RunOptions, logger: Logger): Sdk.
 
 /** What only shows when a module is loaded is in the report: what a package exports, what is imported under a name made at run time. */
 function checkTargets(config: Config, logger: Logger, refusedCount: number): void {
-  const { inspectTargets, targetsElsewhere } = loadChunk(
+  const { targetsUnloaded } = loadChunk(
     import.meta.url,
     '../start/commands/inspect-targets.ts',
   ) as typeof Inspect;
-  const failed = config.aop.enabled
-    ? [...inspectTargets(config).filter(({ state }) => state === 'failed'), ...targetsElsewhere(config)]
-    : [];
+  const failed = config.aop.enabled ? targetsUnloaded(config) : [];
   for (const { id, reason } of failed) logger.error(...inLines(`target ${id} cannot be patched: ${reason}`));
   const count = failed.length + refusedCount;
   if (count > 0) refuse(config, `${count} ${count === 1 ? 'target' : 'targets'} cannot be patched`);

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { loadChunk } from '../../ground/load-chunk.ts';
 import { watchEntry } from './late-start.ts';
 import type { LoaderData, LoaderMessage } from './loader-thread.ts';
+import { type Sought, type SoughtFiles, seek } from './maps/sought.ts';
 import { hasSoundSyncHooks, isRequiredPreload } from './node-hooks.ts';
 import { loadParser } from './parse-text.ts';
 import { rewriteLoaded } from './rewrite-loaded.ts';
@@ -14,7 +15,7 @@ import { type TargetFiles, targetFileLookup, watchNamesakes } from './target-fil
 
 export interface SourceHookEvents extends RewriteText.SourceEvents {
   /** Inserted by the loader thread, which cannot ask: the inserted call brings the parameter names. */
-  inserted(id: string): void;
+  inserted(id: string, built?: RewriteText.BuiltFile): void;
 }
 
 export interface SourceHooks {
@@ -37,15 +38,23 @@ export function whyNoModules(): string | undefined {
   return `with --require, Node ${process.versions.node} captures CommonJS only and this file is an ES module: use --import svc/register, or Node 22.22.3, 24.11.1 or later`;
 }
 
-/** Changes the text of the named files while Node loads them. */
-export function hookSource(files: TargetFiles, events: SourceHookEvents): SourceHooks {
+/** Changes the text of the named files, and of what was built from those that are not loaded, while Node loads it. */
+export function hookSource(
+  files: TargetFiles,
+  soughtFiles: SoughtFiles,
+  events: SourceHookEvents,
+): SourceHooks {
   const entry = watchEntry(hasSoundSyncHooks());
   const namesakes = watchNamesakes(files);
   const see: See = (module) => {
     entry.see(module);
     namesakes.see(module);
   };
-  const parts = [hookCompile(files, events, see), hookModules(files, events, see)];
+  const sought = seek(soughtFiles, events);
+  const parts = [
+    hookCompile(files, sought, events, see),
+    hookModules({ files, sought: soughtFiles }, sought, events, see),
+  ];
   return {
     takeIn() {
       for (const part of parts) part.takeIn();
@@ -74,19 +83,23 @@ const rewrite: typeof RewriteText.rewrite = (file, text, kind, targets, events) 
 type Compile = (this: unknown, content: unknown, filename: unknown, ...rest: unknown[]) => unknown;
 
 /** Every require hook there is (tsx, ts-node, swc, Babel) ends in `_compile`. */
-function hookCompile(files: TargetFiles, events: RewriteText.SourceEvents, see: See): Hook {
+function hookCompile(files: TargetFiles, sought: Sought, events: RewriteText.SourceEvents, see: See): Hook {
   const lookup = targetFileLookup(files);
   const prototype = Module.prototype as unknown as { _compile: Compile };
   const original = prototype._compile;
   let isOpen = true;
   const compile: Compile = function _compile(content, filename, ...rest) {
-    const isText = isOpen && typeof content === 'string' && typeof filename === 'string';
-    if (isText) see(filename);
-    const file = isText ? lookup.byPath(filename) : undefined;
-    const goal = rest[0] === 'module' ? 'module' : 'unknown';
-    const text = file
-      ? rewrite(file.path, content as string, { goal, typed: false }, file.targets, events)
-      : content;
+    if (!isOpen || typeof content !== 'string' || typeof filename !== 'string')
+      return Reflect.apply(original, this, [content, filename, ...rest]);
+    see(filename);
+    const kind = { goal: rest[0] === 'module' ? 'module' : 'unknown', typed: false } as const;
+    const file = lookup.byPath(filename);
+    if (file) sought.isLoaded(file.path);
+    const text =
+      sought.fromList(file?.path ?? filename, content) ??
+      (file
+        ? rewrite(file.path, content, kind, file.targets, events)
+        : sought.rewrite(filename, content, kind));
     return Reflect.apply(original, this, [text, filename, ...rest]);
   };
   prototype._compile = compile;
@@ -102,19 +115,26 @@ function hookCompile(files: TargetFiles, events: RewriteText.SourceEvents, see: 
 
 const nothing: Hook = { takeIn() {}, close() {} };
 
-function hookModules(files: TargetFiles, events: SourceHookEvents, see: See): Hook {
-  if (hasSoundSyncHooks()) return hookModulesHere(files, events, see);
+type Files = Pick<LoaderData, 'files' | 'sought'>;
+
+function hookModules(files: Files, sought: Sought, events: SourceHookEvents, see: See): Hook {
+  if (hasSoundSyncHooks()) return hookModulesHere(files.files, sought, events, see);
   return isRequiredPreload() ? nothing : hookModulesInThread(files, events);
 }
 
-function hookModulesHere(files: TargetFiles, events: RewriteText.SourceEvents, see: See): Hook {
+function hookModulesHere(
+  files: TargetFiles,
+  sought: Sought,
+  events: RewriteText.SourceEvents,
+  see: See,
+): Hook {
   const lookup = targetFileLookup(files);
   const hooks = Module.registerHooks({
     load(url, context, nextLoad) {
       see(url);
       const result = nextLoad(url, context);
       try {
-        return rewriteLoaded(url, result, lookup, events, rewrite);
+        return rewriteLoaded(url, result, lookup, sought, events, rewrite);
       } catch {
         // The application's module comes first.
         return result;
@@ -124,17 +144,19 @@ function hookModulesHere(files: TargetFiles, events: RewriteText.SourceEvents, s
   return { takeIn() {}, close: () => hooks.deregister() };
 }
 
-function hookModulesInThread(files: TargetFiles, events: SourceHookEvents): Hook {
+function hookModulesInThread(files: Files, events: SourceHookEvents): Hook {
   // Before the hooks: afterwards each of the parser's own modules would take the way through the other thread.
-  loadParser();
+  if (files.sought.listed.files.size === 0) loadParser();
   // Loaded here only: 2 ms that Nodes with synchronous hooks need not pay.
   const { MessageChannel, receiveMessageOnPort } = process.getBuiltinModule('node:worker_threads');
   const { port1, port2 } = new MessageChannel();
-  const data: LoaderData = { files, port: port2 };
+  const data: LoaderData = { ...files, port: port2 };
   Module.register(loaderUrl(), { data, transferList: [port2] });
-  const take = ({ id, problem }: LoaderMessage) => {
-    if (problem === undefined) events.inserted(id);
-    else events.problem(id, problem);
+  const take = ({ id, problem, built }: LoaderMessage) => {
+    if (id === undefined && problem === undefined) events.unlisted?.(built?.file ?? '');
+    else if (id === undefined) events.unreadMap?.(built?.file ?? '', problem ?? '');
+    else if (problem === undefined) events.inserted(id, built);
+    else events.problem(id, problem, built);
   };
   port1.on('message', take);
   port1.unref();

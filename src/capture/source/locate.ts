@@ -3,7 +3,7 @@ import { isBuiltin } from 'node:module';
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Manifest, nearestManifest, readManifest } from '../../ground/files/manifest.ts';
-import { ownFile, resolveOwnFile } from './own-file.ts';
+import { filesFor, ownFile, resolveOwnFile } from './own-file.ts';
 import { isProblem, type Problem } from './wrapper-place.ts';
 
 /** Where a target's module is. */
@@ -21,6 +21,13 @@ export function locate(module: string, baseDir: string): Located {
   if (module.startsWith('#')) return imported(module, baseDir);
   if (isBuiltin(module)) return { specifier: module, from: baseDir };
   return ownPackage(module, baseDir) ?? forgottenDot(module, baseDir) ?? { specifier: module, from: baseDir };
+}
+
+/** The file that a path names where there is none: what was built from it may be there. */
+export function missingFile(module: string, baseDir: string): string | undefined {
+  if (!isPath(module)) return undefined;
+  const path = resolve(baseDir, portable(module));
+  return filesFor(path).length === 0 ? path : undefined;
 }
 
 function one(path: string | Problem): Located {

@@ -1,3 +1,5 @@
+import { fileURLToPath } from 'node:url';
+import type { Sought } from './maps/sought.ts';
 import type { rewrite as Rewrite, SourceEvents } from './rewrite-text.ts';
 import type { targetFileLookup } from './target-files.ts';
 
@@ -15,18 +17,34 @@ export function rewriteLoaded<T extends LoadResult>(
   url: string,
   result: T,
   lookup: ReturnType<typeof targetFileLookup>,
+  sought: Sought,
   events: SourceEvents,
   rewrite: typeof Rewrite,
 ): T {
   const isTyped = result.format === 'module-typescript';
   if (result.format !== 'module' && !isTyped) return result;
   const file = lookup.byUrl(url);
-  if (!file || result.source === null || result.source === undefined) return result;
+  if (file) sought.isLoaded(file.path);
+  const built = file || isTyped ? undefined : builtFile(url);
+  if ((!file && built === undefined) || result.source === null || result.source === undefined) return result;
   const before = textOf(result.source);
   // A text that names its own address was generated, to stand in front of the module: import-in-the-middle's proxies do.
   if (before.includes(url.replace(/[?#].*$/s, ''))) return result;
-  const after = rewrite(file.path, before, { goal: 'module', typed: isTyped }, file.targets, events);
+  const kind = { goal: 'module', typed: isTyped } as const;
+  const after =
+    sought.fromList(file?.path ?? built ?? '', before) ??
+    (file
+      ? rewrite(file.path, before, kind, file.targets, events)
+      : sought.rewrite(built ?? '', before, kind));
   return after === before ? result : { ...result, source: after };
+}
+
+/** What may be built from a target's file, and not by others. */
+function builtFile(url: string): string | undefined {
+  const plain = url.replace(/[?#].*$/s, '');
+  return /^file:.*\.[cm]?js$/.test(plain) && !plain.includes('/node_modules/')
+    ? fileURLToPath(plain)
+    : undefined;
 }
 
 function textOf(source: unknown): string {

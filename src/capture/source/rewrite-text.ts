@@ -9,15 +9,29 @@ export interface SourceTarget {
   readonly functionPath: string;
 }
 
-/** Told about each target of a file when its text is read. Neither throws. */
+/** The file that a target was looked for in by its source map. */
+export interface BuiltFile {
+  readonly file: string;
+  /** What else to know about the target there. */
+  readonly remark?: string | undefined;
+  /** Nothing of it is there; another file may have it. */
+  readonly isDropped?: boolean;
+}
+
+/** Told about each target of a file when its text is read. None throws. */
 export interface SourceEvents {
   /** The function is there; false keeps its text as it is. `defaulted`: positions of the parameters with a default. */
   found(
     id: string,
     parameterNames: readonly string[] | undefined,
     defaulted: readonly number[] | undefined,
+    built?: BuiltFile,
   ): boolean;
-  problem(id: string, reason: string): void;
+  problem(id: string, reason: string, built?: BuiltFile): void;
+  /** The source map of a file cannot be used. */
+  unreadMap?(file: string, reason: string): void;
+  /** The list of `svc manifest` was made of another text of this file. */
+  unlisted?(file: string): void;
 }
 
 /** The text with the targets' calls inserted; the text itself when there is nothing to insert, whatever the reason. */

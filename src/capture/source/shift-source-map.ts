@@ -30,17 +30,53 @@ export function shiftSourceMap(
   try {
     const map = mapOf(result, file);
     if (map === undefined) return result;
-    const { mappings, ...others } = JSON.parse(map.json) as { mappings: string };
-    const lines = mappings.split(';');
-    for (const [line, places] of byLine(text, inserted)) {
-      const mapped = lines[line];
-      if (mapped !== undefined) lines[line] = shiftLine(mapped, places);
-    }
-    const shifted = Buffer.from(JSON.stringify({ ...others, mappings: lines.join(';') })).toString('base64');
+    const json = JSON.parse(map.json) as Indexed | Mapped;
+    const places = byLine(text, inserted);
+    const moved = 'sections' in json ? shiftSections(json, places) : shiftMappings(json, places, 0, 0);
+    const shifted = Buffer.from(JSON.stringify(moved)).toString('base64');
     return `${result.slice(0, map.at)}//# ${tag}=data:application/json;base64,${shifted}\n`;
   } catch {
     return result;
   }
+}
+
+interface Mapped {
+  readonly mappings: string;
+}
+
+/** As Turbopack and others write it: a map for each part of the text. */
+interface Indexed {
+  readonly sections: readonly { offset: { line: number; column: number }; map: Mapped }[];
+}
+
+function shiftSections(index: Indexed, places: ReadonlyMap<number, Place[]>): Indexed {
+  const sections = index.sections.map(({ offset: { line, column }, map }) => {
+    const before = (places.get(line) ?? []).filter((place) => place.column < column);
+    const moved = before.reduce((sum, { length }) => sum + length, column);
+    return { offset: { line, column: moved }, map: shiftMappings(map, places, line, column) };
+  });
+  return { ...index, sections };
+}
+
+/** `firstLine`, `firstColumn`: where in the text the map begins. */
+function shiftMappings<T extends Mapped>(
+  map: T,
+  inText: ReadonlyMap<number, Place[]>,
+  firstLine: number,
+  firstColumn: number,
+): T {
+  const lines = map.mappings.split(';');
+  for (const [line, all] of inText) {
+    const mapped = lines[line - firstLine];
+    if (mapped === undefined) continue;
+    const from = line === firstLine ? firstColumn : 0;
+    const places = all.filter(({ column }) => column >= from);
+    lines[line - firstLine] = shiftLine(
+      mapped,
+      places.map(({ column, length }) => ({ column: column - from, length })),
+    );
+  }
+  return { ...map, mappings: lines.join(';') };
 }
 
 function mapOf(text: string, file: string | undefined): { at: number; json: string } | undefined {

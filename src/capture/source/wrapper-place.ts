@@ -28,6 +28,8 @@ export interface Found {
   readonly parameterNames: readonly string[] | undefined;
   /** Positions of the parameters with a default. */
   readonly defaulted?: readonly number[] | undefined;
+  /** The function itself, or the factory, where the text shows it. */
+  readonly shown?: { readonly start: number; readonly end: number } | undefined;
 }
 
 /** Why a target has no place in a file, in words for the person who wrote the target. */

@@ -1,9 +1,11 @@
+import { realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Config } from '../../config/config.ts';
 import { isFile } from '../../ground/files/folders.ts';
 import { nearestManifest } from '../../ground/files/manifest.ts';
 import { printable } from '../../observe/printable.ts';
-import { inspectStart, type StartReport } from '../../start/commands/inspect-targets.ts';
+import { inspectBundle, inspectStart, type StartReport } from '../../start/commands/inspect-targets.ts';
+import { scriptsBelow } from '../../start/commands/write-list.ts';
 import { program, WrongUse } from '../wrong-use.ts';
 
 /** As `svc check --json` shows it: the start that was looked at, and what it loads. */
@@ -37,14 +39,37 @@ export function checkStart(config: Config, given: readonly string[]): StartCheck
   return { command, problem: `no start of Node with a file that is there: ${howTo}` };
 }
 
-/** Its bundle has no names of files and functions. Packages stay outside of it. */
-function bundledByNext({ targets }: Config): StartReport['targets'] {
+/** Its bundle has source maps, once it is built. Packages stay outside of it. */
+function bundledByNext(config: Config): StartReport['targets'] {
+  const { targets, baseDir } = config;
+  if (isFile(join(baseDir, '.next/BUILD_ID')))
+    return inspectBundle(config, scriptsBelow(join(baseDir, '.next/server')));
   return targets
     .filter(({ module }) => module.startsWith('.'))
     .map(({ id }) => ({
-      ...{ id, state: 'elsewhere' },
-      reason: `Next.js bundles it: declare it with publishEvent() in its code; ${howTo}`,
+      ...{ id, state: 'not found' },
+      reason: 'Next.js bundles it: after next build this says whether it is there',
     }));
+}
+
+/** The targets in built files, by their source maps: what `--bundle` names, files or folders. */
+export function checkBundle(config: Config, given: readonly string[]): StartCheck | undefined {
+  if (given.length === 0) return undefined;
+  return { command: given.join(' '), unknown: [], targets: inspectBundle(config, builtFiles(given)) };
+}
+
+/**
+ * Files, and those below folders.
+ *
+ * @throws WrongUse
+ */
+export function builtFiles(given: readonly string[]): string[] {
+  return given.flatMap((each) => {
+    const path = resolve(each);
+    const found = isFile(path) ? [realpathSync(path)] : scriptsBelow(path);
+    if (found.length === 0) throw new WrongUse(`there is no built JavaScript in ${each}`);
+    return found;
+  });
 }
 
 const howTo = `${program} check -- node dist/main.js says what such a start loads`;
@@ -97,7 +122,10 @@ const labels = { loaded: 'loaded', elsewhere: 'NOT LOADED', 'not found': 'not fo
 /** Enough to begin with; all of them are in the JSON. */
 const mostPlaces = 5;
 
-export function formatStart({ command, problem, targets = [], unknown = [] }: StartCheck): string {
+export function formatStart(
+  { command, problem, targets = [], unknown = [] }: StartCheck,
+  kind: 'start' | 'bundle' = 'start',
+): string {
   if (problem !== undefined) return `start: ${printable(command)}: ${problem}\n`;
   if (targets.length === 0) return '';
   const count = targets.filter(({ state }) => state === 'loaded').length;
@@ -111,6 +139,9 @@ export function formatStart({ command, problem, targets = [], unknown = [] }: St
       `  not followed: what is named at ${unknown.slice(0, mostPlaces).join(', ')}${more} is known at run time only`,
     );
   }
-  const head = `start: ${command} loads ${count} of ${targets.length} targets in files, by its imports`;
+  const head =
+    kind === 'start'
+      ? `start: ${command} loads ${count} of ${targets.length} targets in files, by its imports`
+      : `bundle: ${command} has ${count} of ${targets.length} targets in files, by source maps`;
   return `${[head, ...lines].map(printable).join('\n')}\n`;
 }

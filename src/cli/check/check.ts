@@ -6,7 +6,7 @@ import { formatProblem } from '../../config/check/problem.ts';
 import { printableJson } from '../../observe/printable.ts';
 import { sayUnguarded } from '../outbox/tables.ts';
 import { checkOnline, formatOnline } from './check-online.ts';
-import { formatStart } from './check-start.ts';
+import { checkBundle, formatStart, isStartWell } from './check-start.ts';
 import { findingsOf } from './findings.ts';
 import { inspectApplication } from './inspect-application.ts';
 
@@ -14,26 +14,32 @@ export interface CheckOptions {
   readonly config?: string;
   readonly json?: true;
   readonly online?: true;
+  /** Built files, and folders of them. */
+  readonly bundle?: readonly string[];
 }
 
 /** `svc check`: the patch report, without starting the application; with `--online` what the services that it uses would let it do. */
 export async function runCheck(options: CheckOptions, command: readonly string[]): Promise<number> {
-  const application = inspectApplication(options.config, command);
+  const looksAtStart = options.bundle === undefined || command.length > 0;
+  const application = inspectApplication(options.config, command, looksAtStart);
   if (typeof application === 'string') {
     process.stderr.write(`svc: ${application}\n`);
     return 1;
   }
   const { config, ofConfig, problems, remarks, reports, refused, declared, start } = application;
+  const bundle = checkBundle(config, options.bundle ?? []);
+  const isApplicationWell = application.isWell && isStartWell(bundle);
   const online = options.online ? () => checkOnline(config, ofConfig) : undefined;
   if (options.json) {
     const answer = await online?.();
-    const isWell = application.isWell && answer?.ok !== false;
+    const isWell = isApplicationWell && answer?.ok !== false;
     const document = {
       ok: isWell,
       file: config.file,
       targets: [...reports, ...refused.map(({ id, reason }) => ({ id, state: 'failed', reason }))],
       declared,
       ...(start !== undefined && { start }),
+      ...(bundle !== undefined && { bundle }),
       problems: problems.map(formatProblem),
       warnings: remarks,
       ...(answer !== undefined && { online: answer, findings: findingsOf(application, answer) }),
@@ -47,10 +53,11 @@ export async function runCheck(options: CheckOptions, command: readonly string[]
   for (const { id, reason } of refused) process.stdout.write(`error: target ${id}: ${reason}\n`);
   process.stdout.write(`${formatReport(reports)}\n${formatDeclared(declared)}`);
   if (start !== undefined) process.stdout.write(formatStart(start));
+  if (bundle !== undefined) process.stdout.write(formatStart(bundle, 'bundle'));
   const answer = await online?.();
   if (answer !== undefined) process.stdout.write(formatOnline(answer));
   if (answer?.outbox !== undefined) sayUnguarded(answer.outbox.table, answer.outbox.guard);
-  return !application.isWell || answer?.ok === false ? 1 : 0;
+  return !isApplicationWell || answer?.ok === false ? 1 : 0;
 }
 
 function formatDeclared(declared: readonly DeclaredFunction[]): string {

@@ -38,11 +38,12 @@ export interface ApplicationCheck {
 export function inspectApplication(
   file: string | undefined,
   command: readonly string[],
+  looksAtStart = true,
 ): ApplicationCheck | string {
   const { config, problems: ofConfig, warnings, targetProblems, notFound } = loadConfig({ file });
   if (notFound !== undefined) return `${notFound} ${settingsInCode}`;
   const reports = inspectTargets(config);
-  const start = checkStart(config, command);
+  const start = looksAtStart ? checkStart(config, command) : undefined;
   const { functions: declared, rules } = findDeclared(config.baseDir);
   const problems = [...problemsOfNode(), ...ofConfig, ...problemsOfRules(rules, file, ofConfig)];
   const refused = targetProblems.map(({ id, problems: why }) => ({

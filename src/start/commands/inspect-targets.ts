@@ -3,7 +3,8 @@ import { followImports } from '../../capture/follow-imports.ts';
 import { inspect } from '../../capture/inspect.ts';
 import { inPlaceOf, type TargetReport } from '../../capture/report.ts';
 import { entryFile } from '../../capture/source/late-start.ts';
-import { locate } from '../../capture/source/locate.ts';
+import { locate, missingFile } from '../../capture/source/locate.ts';
+import { type InBuilt, inspectBuilt } from '../../capture/source/maps/inspect-built.ts';
 import { shownPath } from '../../capture/source/own-file.ts';
 import type { Config } from '../../config/config.ts';
 import type { TargetConfig } from '../../config/schema/target.ts';
@@ -45,30 +46,64 @@ interface StartedTarget {
 /** Which targets are in files that a start with these entries loads: whoever runs `dist/main.js` loads nothing of `src`. */
 export function inspectStart({ targets, baseDir }: Config, entries: readonly string[]): StartReport {
   const { files, unknown } = followImports(entries, baseDir);
+  const unseen = targets.filter((target) => !pathsOf(target, baseDir).some((path) => files.has(path)));
+  const built = inspectBuilt(files, unseen, baseDir);
   return {
     unknown,
-    targets: targets.flatMap(({ id, module }): StartedTarget[] => {
-      const located = locate(module, baseDir);
-      if (!('paths' in located)) return [];
-      const { paths } = located;
-      if (paths.some((path) => files.has(path))) return [{ id, state: 'loaded' }];
-      const built = paths
+    targets: targets.flatMap((target): StartedTarget[] => {
+      const { id } = target;
+      const paths = pathsOf(target, baseDir);
+      if (paths.length === 0) return [];
+      if (!unseen.includes(target)) return [{ id, state: 'loaded' }];
+      const inBuilt = built.get(id);
+      if (inBuilt !== undefined) return [startedOf(id, inBuilt)];
+      const instead = paths
         .map((path) => compiledFrom(path, files, baseDir))
         .find((file) => file !== undefined);
-      if (built === undefined) return [{ id, state: 'not found' }];
-      return [{ id, state: 'elsewhere', reason: inPlaceOf(shownPath(built, baseDir)) }];
+      if (instead === undefined) return [{ id, state: 'not found' }];
+      return [{ id, state: 'elsewhere', reason: inPlaceOf(shownPath(instead, baseDir)) }];
     }),
   };
 }
 
+const startedOf = (id: string, { isFound, remark }: InBuilt): StartedTarget => ({
+  id,
+  state: isFound ? 'loaded' : 'elsewhere',
+  reason: remark,
+});
+
+/** The files that a target names, whether they are there or not; none for a package of others. */
+function pathsOf({ module }: TargetConfig, baseDir: string): readonly string[] {
+  const located = locate(module, baseDir);
+  if ('paths' in located) return located.paths;
+  const missing = missingFile(module, baseDir);
+  return missing === undefined ? [] : [missing];
+}
+
+/** Which targets are in built files, by the source maps of these. */
+export function inspectBundle({ targets, baseDir }: Config, files: readonly string[]): StartedTarget[] {
+  const own = targets.filter((target) => pathsOf(target, baseDir).length > 0);
+  const built = inspectBuilt(files, own, baseDir);
+  return own.map(({ id }) => startedOf(id, built.get(id) ?? { isFound: false, remark: 'in no source map' }));
+}
+
 /**
- * Of the application that this process runs: targets whose file is not the one that it loads. Reading its imports takes time, so
+ * Of the application that this process runs: targets that cannot be captured, and those whose file is not the one that it loads. Reading its imports takes time, so
  * it is done where there may be such a target: one in TypeScript, and an application that is JavaScript.
  */
-export function targetsElsewhere(config: Config): readonly StartedTarget[] {
+export function targetsUnloaded(
+  config: Config,
+): readonly { readonly id: string; readonly reason?: string | undefined }[] {
   const entry = entryFile();
   const isTyped = (file: string): boolean => /\.[cm]?tsx?$/.test(file);
+  const failed = inspectTargets(config).filter(({ state }) => state === 'failed');
   if (entry === undefined || isTyped(entry) || !config.targets.some(({ module }) => isTyped(module)))
-    return [];
-  return inspectStart(config, [entry]).targets.filter(({ state }) => state === 'elsewhere');
+    return failed;
+  const { targets } = inspectStart(config, [entry]);
+  // Where the sources are not shipped, what was built of them is enough.
+  const isLoaded = new Set(targets.filter(({ state }) => state === 'loaded').map(({ id }) => id));
+  return [
+    ...failed.filter(({ id }) => !isLoaded.has(id)),
+    ...targets.filter(({ state }) => state === 'elsewhere'),
+  ];
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
 import { initialize, load } from '../../../src/capture/source/loader-thread.ts';
+import { nothingListed } from '../../../src/capture/source/maps/listed-places.ts';
 import { writeApp } from './run-app.ts';
 
 describe('capture: the loader thread', () => {
@@ -16,7 +17,8 @@ describe('capture: the loader thread', () => {
       { id: 'x#create', functionPath: 'create' },
       { id: 'x#cancel', functionPath: 'cancel' },
     ];
-    initialize({ files: new Map([[path, targets]]), port: port2 });
+    const files = new Map([[path, targets]]);
+    initialize({ files, sought: { files, baseDir: folder, listed: nothingListed }, port: port2 });
     const loaded = async (
       format: string,
       source: string | Buffer | undefined,

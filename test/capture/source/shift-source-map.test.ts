@@ -68,15 +68,26 @@ describe('capture: source maps of texts that were changed', () => {
     assert.deepEqual([first, second], ['AAAA', 'AACA']);
   });
 
-  it('leaves a map alone that is none, has sections, or has no mappings', () => {
+  it('leaves a map alone that is none, has sections that are none, or has no mappings', () => {
     for (const other of [
       'not a map',
-      { version: 3, sections: [] },
+      { version: 3, sections: [{}] },
       { version: 3, mappings: 5 },
       { ...map, mappings: '?AAA' },
     ]) {
       assert.ok(inserted(code + inline(other)).endsWith(inline(other)), JSON.stringify(other));
     }
+  });
+
+  it('shifts the sections of an indexed map, and the line within one', () => {
+    const sections = [{ offset: { line: 0, column: 0 }, map }];
+    const after = inserted(code + inline({ version: 3, sections }));
+    const shifted = JSON.parse(Buffer.from(after.split('base64,')[1] ?? '', 'base64').toString());
+    const plain = JSON.parse(
+      Buffer.from(inserted(code + inline(map)).split('base64,')[1] ?? '', 'base64').toString(),
+    );
+    assert.notEqual(plain.mappings, map.mappings);
+    assert.equal(shifted.sections[0].map.mappings, plain.mappings);
   });
 
   it('takes a map from beside the file, where Node uses source maps', () => {

@@ -45,6 +45,7 @@ function find(question: Question): Found | Problem {
     place: hit.place,
     parameterNames: shown && parameterNames(shown),
     defaulted: shown && defaultedParameters(shown),
+    shown: hit.shown,
   };
 }
 

@@ -1,0 +1,87 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import type { Insertion } from '../insert-calls.ts';
+import type { SourceEvents, SourceTarget } from '../rewrite-text.ts';
+import type { Found } from '../wrapper-place.ts';
+
+/** Beside the configuration: what `svc manifest` writes, and a start reads. */
+export const listName = 'svc.manifest.json';
+
+/** A target's place in one file. */
+export interface ListedTarget extends SourceTarget, Pick<Found, 'place' | 'parameterNames' | 'defaulted'> {
+  /** Found by a source map: the file is not the one that the target names. */
+  readonly isBuilt: boolean;
+}
+
+export interface ListedFile {
+  /** Of its text, in hexadecimal digits. */
+  readonly sha256: string;
+  readonly targets: readonly ListedTarget[];
+}
+
+/** What a start takes from the list, with absolute paths. Crosses to the loader thread: plain data. */
+export interface Listed {
+  /** Files and folders that were searched: in what is not listed of them, there is no target. */
+  readonly searched: readonly string[];
+  readonly files: ReadonlyMap<string, ListedFile>;
+}
+
+export const nothingListed: Listed = { searched: [], files: new Map() };
+
+/** As it stands in the file: paths are relative to the configuration. */
+export interface PlaceList {
+  readonly version: 1;
+  readonly searched: readonly string[];
+  readonly files: Readonly<Record<string, ListedFile>>;
+}
+
+/** Without a byte order mark, which Node takes away before it compiles. */
+export function hashOf(text: string): string {
+  return process
+    .getBuiltinModule('node:crypto')
+    .createHash('sha256')
+    .update(text.replace(/^\uFEFF/, ''))
+    .digest('hex');
+}
+
+/** The list beside the configuration; none where there is none. `onProblem`: one that cannot be read. */
+export function readList(baseDir: string, onProblem: (reason: string) => void): Listed {
+  const path = join(baseDir, listName);
+  if (!existsSync(path)) return nothingListed;
+  try {
+    const { version, searched, files } = JSON.parse(readFileSync(path, 'utf8')) as PlaceList;
+    if (version !== 1) throw new Error('another version of svc made it');
+    const absolute = Object.entries(files).map(([file, each]) => [resolve(baseDir, file), each] as const);
+    // A build that was made again has other files.
+    const gone = absolute.find(([file]) => !existsSync(file));
+    if (gone !== undefined)
+      throw new Error(`there is no ${gone[0]} any more: run svc manifest after each build`);
+    return { searched: searched.map((each) => resolve(baseDir, each)), files: new Map(absolute) };
+  } catch (error) {
+    onProblem(error instanceof SyntaxError ? 'no JSON' : (error as Error).message);
+    return nothingListed;
+  }
+}
+
+/** The places in a text by the list; `undefined` where the list does not have the file, or was made of another text. */
+export function listedIn(
+  listed: Listed,
+  path: string,
+  text: string,
+  targets: ReadonlyMap<string, string>,
+  events: SourceEvents,
+): Insertion[] | undefined {
+  const file = listed.files.get(path);
+  if (file === undefined) return undefined;
+  if (hashOf(text) !== file.sha256) {
+    events.unlisted?.(path);
+    return undefined;
+  }
+  return file.targets.flatMap(({ id, functionPath, place, parameterNames, defaulted, isBuilt }) => {
+    if (targets.get(id) !== functionPath) return [];
+    const built = isBuilt ? { file: path } : undefined;
+    return events.found(id, parameterNames, defaulted, built)
+      ? [{ id, found: { place, parameterNames } }]
+      : [];
+  });
+}

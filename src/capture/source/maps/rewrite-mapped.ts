@@ -1,0 +1,196 @@
+import { readFileSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import type { Expression, Program } from 'oxc-parser';
+import { nearestManifest } from '../../../ground/files/manifest.ts';
+import type { Definitions } from '../find/definitions.ts';
+import { finder } from '../find/find.ts';
+import { scan } from '../find/scan.ts';
+import { core, isFunction } from '../find/syntax.ts';
+import { type Insertion, insert, isMarked } from '../insert-calls.ts';
+import { lineAt, parse, type TextKind } from '../parse-text.ts';
+import type { SourceEvents, SourceTarget } from '../rewrite-text.ts';
+import type { TargetFiles } from '../target-files.ts';
+import { type Found, isProblem, type Problem } from '../wrapper-place.ts';
+import { type Site, siteOf } from './definition-site.ts';
+import { definedAt, type InText, placeOf } from './function-at.ts';
+import { lineStarts, type MappedSource, type Mapping, sourcesAt } from './mappings.ts';
+import { readMap } from './read-map.ts';
+
+/** A text that a compiler or bundler made, parsed when the first target is looked for in it. */
+interface Built {
+  readonly program: Program;
+  readonly definitions: Definitions;
+}
+
+/** The text with the calls of those targets inserted whose sources its map names; the text itself where there are none. */
+export function rewriteMapped(
+  file: string,
+  text: string,
+  kind: TextKind,
+  sought: TargetFiles,
+  baseDir: string,
+  events: SourceEvents,
+): string {
+  try {
+    if (isMarked(text)) return text;
+    const insertions = findMapped(file, text, kind, sought, baseDir, events);
+    return insertions.length === 0 ? text : insert(text, insertions, file);
+  } catch (error) {
+    events.unreadMap?.(file, error instanceof Error ? error.message : 'unknown error');
+    return text;
+  }
+}
+
+/** Looks every target up whose source the map of the text names. */
+export function findMapped(
+  file: string,
+  text: string,
+  kind: TextKind,
+  sought: TargetFiles,
+  baseDir: string,
+  events: SourceEvents,
+): Insertion[] {
+  const map = readMap(
+    file,
+    text,
+    [...sought.keys()].map((path) => basename(path)),
+  );
+  if (map === undefined) return [];
+  if (isProblem(map)) {
+    events.unreadMap?.(file, map.problem);
+    return [];
+  }
+  const roots = [baseDir, nearestManifest(dirname(file))?.folder ?? baseDir, process.cwd()];
+  let built: Built | Problem | undefined;
+  const build = (): Built | Problem => {
+    if (built !== undefined) return built;
+    const parsed = parse(file, text, kind);
+    built = isProblem(parsed) ? parsed : { program: parsed.program, definitions: scan(parsed.program, text) };
+    return built;
+  };
+  const insertions: Insertion[] = [];
+  for (const [path, targets] of sought) {
+    const sources = sourcesAt(map, path, roots, text).map(({ content, mappings }) => {
+      // Decoded once, for all targets of the source.
+      let decoded: Mapping[] | undefined;
+      return { content, mappings: () => (decoded ??= mappings()) };
+    });
+    if (sources.length === 0) continue;
+    for (const target of targets) {
+      const answers = sources.map((source) => lookUp(source, path, target, text, build));
+      const hits = answers.flatMap((each) => (isProblem(each) ? [] : each.hits));
+      const [first] = hits;
+      if (first === undefined) {
+        const why = answers.filter((each) => isProblem(each)).find((each) => each !== dropped) ?? dropped;
+        events.problem(target.id, why.problem, { file, isDropped: why === dropped });
+        continue;
+      }
+      const remarks = answers.flatMap((each) => (isProblem(each) ? [] : (each.remark ?? [])));
+      if (hits.length > 1) remarks.unshift(`${hits.length} times`);
+      const built = { file, remark: remarks.join(', ') || undefined };
+      if (events.found(target.id, first.parameterNames, first.defaulted, built))
+        for (const found of hits) insertions.push({ id: target.id, found });
+    }
+  }
+  return insertions;
+}
+
+const dropped: Problem = { problem: 'inlined or dropped by the bundler: nothing of it is left there' };
+const wayRound =
+  'let it keep its functions (terser, swc: compress.inline and compress.reduce_funcs off), or declare it in code with publishEvent(options, fn)';
+
+interface Answer {
+  readonly hits: Found[];
+  readonly remark: string | undefined;
+}
+
+function lookUp(
+  source: MappedSource,
+  path: string,
+  { functionPath }: SourceTarget,
+  text: string,
+  build: () => Built | Problem,
+): Answer | Problem {
+  const content = source.content ?? textOf(path);
+  if (content === undefined) return { problem: 'its source is neither there nor in the source map' };
+  const parsed = parse(path, content, { goal: 'unknown', typed: /\.[cm]?tsx?$/.test(path) });
+  if (isProblem(parsed)) return parsed;
+  const inSource = finder(parsed.program, content)(functionPath);
+  if (isProblem(inSource)) return inSource;
+  const site = siteOf(parsed.program, inSource);
+  if (site === undefined) return { problem: 'its definition cannot be followed through a source map' };
+  const mapped = source.mappings();
+  if (mapped === undefined)
+    return { problem: 'the source map does not fit the file: it is that of another build' };
+  const built = build();
+  if (isProblem(built)) return built;
+  const mappings = withOffsets(mapped, content);
+  const places = placesOf(site, mappings, built);
+  const elsewhere = mappings.find(
+    ({ at, from }) =>
+      from > site.bodyAt && from < site.end && !places.some(({ start, end }) => at >= start && at < end),
+  );
+  if (places.length === 0)
+    return elsewhere === undefined
+      ? dropped
+      : { problem: `inlined by the bundler (line ${lineAt(text, elsewhere.at)}): ${wayRound}` };
+  const { parameterNames, defaulted } = inSource;
+  const isInlined = elsewhere !== undefined && site.kind === 'function';
+  return {
+    hits: places.map(({ place }) => ({ place, parameterNames, defaulted })),
+    remark: isInlined
+      ? `also inlined by the bundler (line ${lineAt(text, elsewhere.at)}), where calls make no event: ${wayRound}`
+      : undefined,
+  };
+}
+
+function textOf(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+/** `from`: the offset in the source. */
+interface Offsets extends Mapping {
+  readonly from: number;
+}
+
+function withOffsets(mappings: readonly Mapping[], content: string): Offsets[] {
+  const starts = lineStarts(content);
+  return mappings.map((each) => ({ ...each, from: (starts[each.line] ?? content.length) + each.column }));
+}
+
+interface Placed {
+  readonly place: Found['place'];
+  /** The function in the text. */
+  readonly start: number;
+  readonly end: number;
+}
+
+function placesOf(site: Site, mappings: readonly Offsets[], { program, definitions }: Built): Placed[] {
+  const head = mappings.filter(({ from }) => from >= site.start && from <= site.bodyAt);
+  // The name first, then what stands before it (`export async function`), nearest first, then what stands behind it.
+  const distance = ({ from }: Offsets) =>
+    from === site.nameAt ? 0 : from < site.nameAt ? site.nameAt - from : 1_000_000 + from - site.nameAt;
+  const ranks = [...new Set(head.map(distance))].sort((a, b) => a - b);
+  for (const rank of ranks) {
+    const found = new Map<number, Placed>();
+    for (const mapping of head.filter((each) => distance(each) === rank)) {
+      const hit = definedAt(program, mapping.at);
+      if (hit === undefined || !isOf(site, hit, mappings)) continue;
+      const place = placeOf(hit, site.path, definitions);
+      if (place !== undefined) found.set(hit.node.start, { place, start: hit.node.start, end: hit.node.end });
+    }
+    if (found.size > 0) return [...found.values()];
+  }
+  return [];
+}
+
+/** Whether the function was made of this definition: what is mapped within it comes from there. */
+function isOf(site: Site, { node }: InText, mappings: readonly Offsets[]): boolean {
+  if (site.kind === 'function' && !isFunction(core(node as Expression))) return false;
+  const within = mappings.filter(({ at }) => at > node.start && at < node.end);
+  return within.length === 0 || within.some(({ from }) => from >= site.nameAt && from <= site.end);
+}

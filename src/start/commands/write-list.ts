@@ -1,0 +1,89 @@
+import { existsSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { locate, missingFile } from '../../capture/source/locate.ts';
+import { listPlaces } from '../../capture/source/maps/list-places.ts';
+import { listName, type PlaceList } from '../../capture/source/maps/listed-places.ts';
+import { shownPath } from '../../capture/source/own-file.ts';
+import type { SourceTarget } from '../../capture/source/rewrite-text.ts';
+import type { Config } from '../../config/config.ts';
+import { loadConfig } from '../../config/read/load.ts';
+import { isFile } from '../../ground/files/folders.ts';
+import { printable } from '../../observe/printable.ts';
+
+/** What `svc manifest` has written. */
+export interface WrittenList {
+  readonly file: string;
+  /** Targets by id, with the files that they are in; none where reading did not find them. */
+  readonly targets: readonly {
+    readonly id: string;
+    readonly files: readonly string[];
+    readonly reason?: string;
+  }[];
+}
+
+/** Writes the list of places beside the configuration. `searched`: absolute, built files and folders of them. */
+export function writeList({ targets, baseDir }: Config, searched: readonly string[]): WrittenList {
+  const built = searched.flatMap((each) => (isFile(each) ? [realpathSync(each)] : scriptsBelow(each)));
+  const sought = new Map<string, SourceTarget[]>();
+  const ids: string[] = [];
+  for (const { id, module, function: functionPath } of targets) {
+    const located = locate(module, baseDir);
+    const missing = missingFile(module, baseDir);
+    const paths = 'paths' in located ? located.paths : missing === undefined ? [] : [missing];
+    if (paths.length > 0) ids.push(id);
+    for (const path of paths) sought.set(path, [...(sought.get(path) ?? []), { id, functionPath }]);
+  }
+  const reasons = new Map<string, string>();
+  const list = listPlaces(sought, built, searched, baseDir, {
+    found: () => true,
+    problem: (id, reason) => void reasons.set(id, reason),
+    unreadMap: (file, reason) => {
+      for (const id of ids)
+        reasons.set(id, `the source map of ${shownPath(file, baseDir)} is not used: ${reason}`);
+    },
+  });
+  const file = join(baseDir, listName);
+  writeFileSync(file, `${JSON.stringify(list)}\n`);
+  const filesOf = (id: string) =>
+    Object.entries(list.files).flatMap(([path, each]) =>
+      each.targets.some((target) => target.id === id) ? [`./${path}`] : [],
+    );
+  return {
+    file,
+    targets: ids.map((id) => {
+      const reason = reasons.get(id);
+      const files = filesOf(id);
+      return { id, files, ...(files.length === 0 && { reason: reason ?? 'in no JavaScript that was read' }) };
+    }),
+  };
+}
+
+/** Bundlers look for the files that they copy before the build has ended: an empty list, until there is one. */
+export function reserveList(directory: string): void {
+  const file = join(directory, listName);
+  const empty: PlaceList = { version: 1, searched: [], files: {} };
+  if (!existsSync(file)) writeFileSync(file, `${JSON.stringify(empty)}\n`);
+}
+
+/** The same for the configuration of a folder, at the end of its build, which goes on whatever happens here. */
+export function writeListOf(directory: string, searched: readonly string[]): void {
+  try {
+    const { config } = loadConfig({ cwd: directory, code: { svc: { enabled: true } } });
+    if (config.file === undefined || config.targets.length === 0) return;
+    for (const { id, reason } of writeList(config, searched).targets)
+      if (reason !== undefined) process.stderr.write(`svc: target ${printable(id)}: ${printable(reason)}\n`);
+  } catch (error) {
+    process.stderr.write(`svc: ${listName} is not written: ${printable((error as Error).message)}\n`);
+  }
+}
+
+/** JavaScript below a folder, without packages. Empty where there is no such folder. */
+export function scriptsBelow(folder: string): string[] {
+  try {
+    return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((file) => /\.[cm]?js$/.test(file) && !/(^|[\\/])node_modules[\\/]/.test(file))
+      .map((file) => realpathSync(join(folder, file)));
+  } catch {
+    return [];
+  }
+}
