@@ -218,6 +218,28 @@ describe('/actuator/svc-outbox', () => {
       });
     });
 
+  it('six times a minute: 429 with the time to ask again; one that was busy does not count, nor do dry runs', async () => {
+    let isBusy = true;
+    const outbox = outboxOf();
+    const replay: OutboxControls['replay'] = (request, by) => {
+      if (isBusy) throw new SvcError('SVC_OUTBOX_REPLAY_BUSY', 'one runs');
+      return outbox.replay(request, by);
+    };
+    const port = await start({ token }, fakeControls({ outbox: { ...outbox, replay } }));
+    const body = { since: '2026-03-04' };
+    for (let time = 0; time < 10; time++) {
+      const { status, headers } = await post(port, body);
+      assert.deepEqual([status, headers['retry-after']], [409, '5']);
+    }
+    isBusy = false;
+    for (let time = 0; time < 6; time++) assert.equal((await post(port, body)).status, 200);
+    const { status, headers } = await post(port, body);
+    assert.equal(status, 429);
+    assert.match(headers['retry-after'] ?? '', /^(5\d|60)$/);
+    assert.equal(asked.length, 6);
+    assert.equal((await post(port, { ...body, dryRun: true })).status, 200);
+  });
+
   it('other methods are 405, and HEAD is GET', async () => {
     const port = await startWith();
     const put = await ask(port, path, { method: 'PUT', headers: { authorization: `Bearer ${token}` } });
@@ -259,6 +281,15 @@ describe('/actuator/svc-outbox', () => {
       assert.equal((await post(port, body, bearer('wrong'))).status, 401);
       for (const each of [token, actionToken])
         assert.equal((await ask(port, path, { headers: bearer(each) })).status, 200);
+    });
+
+    it('a dry run needs no more than reading does', async () => {
+      const port = await start({ token, actionToken }, fakeControls({ outbox: outboxOf() }));
+      assert.equal((await post(port, { ...body, dryRun: false })).status, 403);
+      const { status, body: text } = await post(port, { ...body, dryRun: true });
+      assert.deepEqual([status, JSON.parse(text).dryRun], [200, true]);
+      assert.deepEqual(asked, [{ ...body, dryRun: true }]);
+      assert.equal((await post(port, { ...body, dryRun: true }, bearer('wrong'))).status, 401);
     });
 
     it('a token that acts alone leaves reading on loopback to everybody', async () => {
