@@ -21,20 +21,25 @@ const cases = {
   'svc-idle': ['idle', 'svc/register'],
   svc: ['hello', 'svc/register'],
   'svc-own-files': ['own-files', 'svc/register'],
+  // With the list of `svc manifest`, and what Node has compiled before.
+  'svc-manifest': ['manifest', 'svc/register'],
   auto: ['hello', telemetry],
 } as const satisfies Readonly<Record<string, readonly [folder: string, preload: string | undefined]>>;
 type Case = keyof typeof cases;
 
 const hello = `export async function greet(name) { return 'hello ' + name; }\nconsole.log(await greet('world'));\n`;
+const helloConfig = JSON.stringify({
+  svc: { broker: { topic: 'hello' }, targets: [{ module: './hello.mjs', function: 'greet' }] },
+  management: { server: { port: 0 } },
+});
 const ownFiles = ['orders', 'payments', 'users'];
 
 const files: Readonly<Record<string, string>> = {
   'hello/hello.mjs': hello,
   'hello/nothing.mjs': '',
-  'hello/svc.config.json': JSON.stringify({
-    svc: { broker: { topic: 'hello' }, targets: [{ module: './hello.mjs', function: 'greet' }] },
-    management: { server: { port: 0 } },
-  }),
+  'hello/svc.config.json': helloConfig,
+  'manifest/hello.mjs': hello,
+  'manifest/svc.config.json': helloConfig,
   'idle/hello.mjs': hello,
   'idle/svc.config.yaml': 'svc:\n  broker:\n    topic: hello\n',
   'own-files/hello.mjs': [
@@ -69,6 +74,12 @@ export const bench: Bench = async (progress) => {
     mkdirSync(dirname(join(application, file)), { recursive: true });
     writeFileSync(join(application, file), text);
   }
+  const command = [join(application, 'node_modules/svc/bin/svc.cjs'), 'manifest'];
+  const listed = spawnSync(process.execPath, command, {
+    cwd: join(application, 'manifest'),
+    encoding: 'utf8',
+  });
+  if (listed.status !== 0) throw new Error(`svc manifest: ${listed.stdout}${listed.stderr}`);
   const names = Object.keys(cases) as Case[];
   const costs = new Map<Case, Cost[]>(names.map((name) => [name, []]));
   for (let run = 0; run <= runs; run++) {
@@ -108,6 +119,7 @@ function runOnce(application: string, name: Case): Cost {
         OTEL_TRACES_EXPORTER: 'none',
         OTEL_METRICS_EXPORTER: 'none',
         OTEL_LOGS_EXPORTER: 'none',
+        ...(name === 'svc-manifest' && { NODE_COMPILE_CACHE: join(application, 'compile-cache') }),
       },
     },
   );
