@@ -6,7 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Problem } from '../wrapper-place.ts';
 
 /** Of a bundle of thousands of files. A start that reads more would be noticed. */
-const largestBytes = 33_554_432;
+const largestBytes = 32_000_000;
 
 /** As the JSON of a map says it; nothing of it is checked yet. */
 export interface RawMap {

@@ -229,7 +229,7 @@ export function used() { if (Date.now() < 0) throw new Error('before 1970'); ret
     ],
     'has 100 MB': [
       (map) => map.replace('{', `{${' '.repeat(100_000_000)}`),
-      /not used: it has 100 MB, and the limit is 34/,
+      /not used: it has 100 MB, and the limit is 32/,
     ],
   };
   for (const [title, [change, says]] of Object.entries(bad)) {
