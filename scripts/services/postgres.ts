@@ -97,7 +97,7 @@ async function postgresProgram(folder: string, logStatements: boolean): Promise<
     async prepare(run, port) {
       const data = await copyData(join(folder, 'data'), run);
       await giveAway(data);
-      const settings = ['wal_level=logical', 'max_connections=100', 'unix_socket_directories='];
+      const settings = ['wal_level=logical', 'unix_socket_directories='];
       if (logStatements) settings.push('log_statement=all');
       const server = [join(folder, 'programs/bin/postgres'), '-D', data, '-h', '127.0.0.1', '-p', `${port}`];
       const [program, ...args] = await asOtherUser([...server, ...settings.flatMap((each) => ['-c', each])]);

@@ -3,6 +3,7 @@ import { SvcError } from '../ground/errors.ts';
 /** What can be wrong with a database, whichever it is. */
 export type StoreFault =
   | 'unreachable'
+  | 'full'
   | 'late'
   | 'closed'
   | 'otherCopy'
@@ -35,6 +36,11 @@ export function storeError(fault: StoreFault, details: StoreFaultDetails): SvcEr
       return new SvcError(
         'SVC_OUTBOX_UNREACHABLE',
         `the outbox cannot reach ${database}${because}: check svc.outbox.datasource.url and that the database runs`,
+      );
+    case 'full':
+      return new SvcError(
+        'SVC_OUTBOX_UNREACHABLE',
+        `${database} has no connection left for the outbox${because}: raise its limit, or let fewer processes relay (svc.outbox.publisher-enabled: false, and "npx --no svc relay")`,
       );
     case 'late':
       return new SvcError(

@@ -102,6 +102,21 @@ export function testServerStore(get: () => ServerUnderTest): void {
       await assert.rejects(open({ url: wrong }).prepare(), { code: 'SVC_OUTBOX_SIGN_IN' });
     });
 
+    it('who has no connection left is told so, and what helps', async () => {
+      const { name, url: theirs } = await user();
+      const onMysql = [
+        `GRANT ALL ON *.* TO '${name}'@'%'`,
+        `ALTER USER '${name}'@'%' WITH MAX_USER_CONNECTIONS 1`,
+      ];
+      const onPostgres = [`ALTER ROLE ${name} CONNECTION LIMIT 1`];
+      for (const statement of url.startsWith('postgres') ? onPostgres : onMysql) await query(statement);
+      await connect(theirs);
+      await assert.rejects(open({ url: theirs }).prepare(), {
+        code: 'SVC_OUTBOX_UNREACHABLE',
+        message: /has no connection left for the outbox .*let fewer processes relay/,
+      });
+    });
+
     it('who may not create tables is told with always, and what to do', async () => {
       const { url: theirs } = await user();
       const error = { code: /SVC_OUTBOX_NOT_ALLOWED|SVC_OUTBOX_SIGN_IN/, message: /grant|check user/ };

@@ -15,6 +15,7 @@ const faults: Readonly<Record<string, StoreFault>> = {
   '42P17': 'otherTable',
   '57014': 'late',
   '55P03': 'late',
+  '53300': 'full',
 };
 
 /** Made of the code alone: message, detail and hint hold values. */
