@@ -1,5 +1,6 @@
 // tail/: `svc tail`, the events of a topic as they come.
 
+import { existsSync } from 'node:fs';
 import type { Config } from '../../config/config.ts';
 import { tryDecryptFields } from '../../consumer/decrypt-fields.ts';
 import { SvcError } from '../../ground/errors.ts';
@@ -57,7 +58,8 @@ export async function runTail(options: TailOptions, topic: string): Promise<numb
     );
   const accept = acceptHeaders(options);
   const { config, checkBroker } = recoveryConfig(options);
-  checkBroker();
+  // An application that nobody has told of a broker writes to files: they are there to be read.
+  if (config.broker.client !== 'file' || !existsSync(config.broker.file.path)) checkBroker();
   if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
   const stopping = new AbortController();
   let isInterrupted = false;

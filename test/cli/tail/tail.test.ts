@@ -191,15 +191,16 @@ requiring('kafka', 'svc tail', function () {
       );
     writeFileSync(join(folder, 'orders.ndjson'), line(1) + line(2));
     const config = join(folder, 'files.json');
-    writeFileSync(
-      config,
-      JSON.stringify({ svc: { broker: { client: 'file', topic: 'orders', file: { path: folder } } } }),
-    );
-    const { code, stdout } = await runSvc(
-      ['tail', 'orders', '--config', config, '--since', '1h', '--limit', '2', '--json'],
-      { cwd: folder },
-    );
-    assert.deepEqual([code, linesOf(stdout).map(({ value }) => value.payload.id)], [0, [1, 2]]);
+    // Named, or what an application without brokers does by itself.
+    for (const client of ['file', undefined]) {
+      const broker = { client, topic: 'orders', file: { path: folder } };
+      writeFileSync(config, JSON.stringify({ svc: { broker } }));
+      const { code, stdout } = await runSvc(
+        ['tail', 'orders', '--config', config, '--since', '1h', '--limit', '2', '--json'],
+        { cwd: folder },
+      );
+      assert.deepEqual([code, linesOf(stdout).map(({ value }) => value.payload.id)], [0, [1, 2]]);
+    }
   });
 });
 
