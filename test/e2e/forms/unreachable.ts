@@ -33,7 +33,7 @@ export default () => orders.c(1);`,
     returns: 1,
     events: { createOrder: 0 },
     refused: /bundle\.mjs#createOrder is not captured: no createOrder in this file: it is minified/,
-    wayRound: 'Minify without identifiers, `publishEvent(options, fn)`, or `@PublishEvent`',
+    wayRound: 'Name the source, with a source map; else minify without identifiers, `publishEvent(options, fn)`, or `@PublishEvent`',
   },
   {
     id: 'no-private-method',

@@ -64,5 +64,5 @@ function minifiedHint(text: string, names: Iterable<string>): string | undefined
   const lines = Math.max(1, text.trimEnd().split('\n').length);
   const madeUp = own.filter((name) => name.length <= longestMadeUp).length;
   if (own.length === 0 || madeUp < own.length * share || text.length / lines < shortestLine) return undefined;
-  return 'it is minified, and the names of its functions are gone: minify without renaming (esbuild: --minify-whitespace --minify-syntax), or declare in code with publishEvent(options, fn) or @PublishEvent';
+  return 'it is minified, and the names of its functions are gone: name its source and ship the source map, minify without renaming (esbuild: --minify-whitespace --minify-syntax), or declare in code with publishEvent(options, fn) or @PublishEvent';
 }
