@@ -7,10 +7,10 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { endpointIds } from '../../src/ground/management.ts';
 import { openapiDocument } from '../../src/manage/openapi/document.ts';
 import { exposedRoutes } from '../../src/manage/routes.ts';
-import { type StartedSvc, startSvc } from '../integration/started-svc.ts';
-import { downHealth, downOutbox, fakeControls, upHealth, upOutbox } from './fake-controls.ts';
-import { type Answer, ask } from './http-client.ts';
-import { serverHarness } from './server-harness.ts';
+import { downHealth, downOutbox, fakeControls, upHealth, upOutbox } from '../manage/fake-controls.ts';
+import { type Answer, ask } from '../manage/http-client.ts';
+import { serverHarness } from '../manage/server-harness.ts';
+import { type StartedSvc, startSvc } from './started-svc.ts';
 
 interface Content {
   readonly schema: { readonly $ref: string };
