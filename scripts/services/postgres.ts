@@ -144,9 +144,12 @@ async function asOtherUser(command: readonly string[]): Promise<readonly string[
   );
 }
 
+/** CREATE DATABASE copies files, on a disk that others use as well. */
+const QUERY_TIMEOUT_MS = 30_000;
+
 async function queryPostgres(url: string, statement: string): Promise<Record<string, unknown>[]> {
   const { default: pg } = await import('pg');
-  const times = { connectionTimeoutMillis: ANSWER_TIMEOUT_MS, query_timeout: ANSWER_TIMEOUT_MS };
+  const times = { connectionTimeoutMillis: ANSWER_TIMEOUT_MS, query_timeout: QUERY_TIMEOUT_MS };
   const client = new pg.Client({ connectionString: url, ...times });
   client.on('error', () => {}); // A connection that breaks later fails the query.
   try {
