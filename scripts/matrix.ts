@@ -18,7 +18,7 @@ import {
 } from './test-results.ts';
 
 const NODES = ['22.15.0', '22', '24.0.0', '24', '26'];
-const RUN_TIMEOUT_MS = 20 * 60_000;
+const RUN_TIMEOUT_MS = 40 * 60_000;
 /** Most of these tests wait for one process, so that two cores have work for three. Each run has servers and folders of its own. */
 const AT_ONCE = 3;
 

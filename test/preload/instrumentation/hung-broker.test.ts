@@ -6,7 +6,8 @@ import { type SilentServer, startSilentServer } from '../../support/silent-serve
 import { until } from '../../support/until.ts';
 import { type InstrumentedApp, instrumentedApp } from './instrumented-app.ts';
 
-describe('SvcInstrumentation, switched off while the broker hangs', () => {
+describe('SvcInstrumentation, switched off while the broker hangs', function () {
+  this.timeout(30_000);
   let app: InstrumentedApp;
   let silent: SilentServer;
   beforeEach(async () => {
