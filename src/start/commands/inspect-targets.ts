@@ -1,9 +1,9 @@
-import { compiledFrom } from '../../capture/compiled-from.ts';
 import { followImports } from '../../capture/follow-imports.ts';
 import { inspect } from '../../capture/inspect.ts';
 import { inPlaceOf, type TargetReport } from '../../capture/report.ts';
 import { entryFile } from '../../capture/source/late-start.ts';
 import { locate, missingFile } from '../../capture/source/locate.ts';
+import { compiledFrom } from '../../capture/source/maps/compiled-from.ts';
 import { type InBuilt, inspectBuilt } from '../../capture/source/maps/inspect-built.ts';
 import { shownPath } from '../../capture/source/own-file.ts';
 import type { Config } from '../../config/config.ts';
