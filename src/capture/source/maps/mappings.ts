@@ -44,11 +44,19 @@ function pathsOf(source: string, sourceRoot: string, folder: string, roots: read
   // webpack://name/./src/a.ts, turbopack:///[project]/src/a.ts: from a folder that only the bundler knew.
   const [, tail] = /^(?!file:)[a-z][\w+.-]+:\/\/[^/]*\/(?:\[project\]\/)?(.*)$/i.exec(plain) ?? [];
   if (tail !== undefined) return roots.map((root) => resolve(root, tail));
-  const full = plain.startsWith('file:') ? fileURLToPath(plain) : plain;
+  const full = plain.startsWith('file:') ? filePath(plain) : plain;
   if (isAbsolute(full)) return [full, ...roots.map((root) => resolve(root, `.${full}`))];
   const direct = resolve(folder, sourceRoot, full);
   const real = realPath(direct);
   return real === undefined || real === direct ? [direct] : [direct, real];
+}
+
+function filePath(url: string): string {
+  try {
+    return fileURLToPath(url);
+  } catch {
+    return url;
+  }
 }
 
 /** Packages of a workspace are links. */
