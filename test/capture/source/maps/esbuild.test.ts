@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { decode, encode } from '@jridgewell/sourcemap-codec';
 import type { BuildOptions } from 'esbuild';
 import { inspectBuilt } from '../../../../src/capture/source/maps/inspect-built.ts';
 import type { Config } from '../../../../src/config/config.ts';
@@ -133,6 +134,39 @@ export function used() { if (Date.now() < 0) throw new Error('before 1970'); ret
         reports[id]?.notes.join() ?? '',
         /^inlined or dropped by the bundler, nothing of it is left there: let it keep .*publishEvent\(options, fn\) \(\.\/dist\/main\.cjs\)$/,
       );
+  });
+
+  it('says what the bundler inlined and kept as well: calls of the kept one count', () => {
+    const folder = buildShop(cjs);
+    const [file, map] = [join(folder, main), join(folder, `${main}.map`)];
+    const json = JSON.parse(readFileSync(map, 'utf8')) as { sources: string[]; mappings: string };
+    const at = (sources['src/orders.ts'] ?? '').split('\n').findIndex((line) => line.includes('> 90'));
+    const lines = decode(json.mappings);
+    lines[1] = [[3, json.sources.findIndex((source) => source.endsWith('orders.ts')), at, 6]];
+    writeFileSync(map, JSON.stringify({ ...json, mappings: encode(lines) }));
+    writeFileSync(file, readFileSync(file, 'utf8').replace('\n', '\n0&&quantity;'));
+    const id = `${module}#checkOrder`;
+    const { calls, reports } = runApp(folder, [id], { main });
+    assert.equal(calls[id], 3);
+    assert.match(
+      reports[id]?.notes.join() ?? '',
+      /^in \.\/dist\/main\.cjs, also inlined by the bundler \(line 2\), where calls make no event: let it keep its/,
+    );
+  });
+
+  it('one CommonJS file that a serverless runtime requires', () => {
+    const folder = buildShop(
+      { ...cjs, entryPoints: ['src/handler.ts'], outfile: 'dist/handler.js' },
+      {
+        'src/handler.ts': "import './main.js'; export const handler = async () => ({ statusCode: 200 });",
+        'dist/package.json': '{"type":"commonjs"}',
+        'runtime/start.cjs':
+          "require('../dist/handler.js').handler().then(({ statusCode }) => console.log(statusCode));",
+      },
+    );
+    const outcome = runApp(folder, targets, { main: 'runtime/start.cjs' });
+    assertCaptured(outcome);
+    assert.match(outcome.stdout, /^200$/m);
   });
 
   it('finds the same without loading anything, as svc check --bundle does', () => {
