@@ -199,7 +199,7 @@ suite(['postgres', 'kafka'], 'examples/nextjs, with Drizzle', function () {
       }
     } finally {
       delete env.SVC_CONFIG;
-      for (const path of ['src', 'app/api/forms', 'svc.manifest.json'])
+      for (const path of ['.next', 'src', 'app/api/forms', 'svc.manifest.json'])
         rmSync(join(app, path), { recursive: true, force: true });
     }
   });
