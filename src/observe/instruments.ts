@@ -1,5 +1,6 @@
 import { systemClock } from '../ground/clock.ts';
 import { version } from '../ground/version.ts';
+import { withOutcome } from './event-rows.ts';
 import type { DurationInstrument, MetricSources, ObservedInstrument } from './metrics.ts';
 import { type EventTypeCounts, sendFailureKinds } from './outcomes.ts';
 
@@ -194,8 +195,8 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     read: ({ ledger, outbox }, observe) => {
       if (outbox === undefined) return;
       for (const { attributes, relayed, gaveUp } of ledger.rows()) {
-        observe(relayed, { ...attributes, outcome: 'published' });
-        observe(gaveUp, { ...attributes, outcome: 'failed' });
+        observe(relayed, withOutcome.published(attributes));
+        observe(gaveUp, withOutcome.failed(attributes));
       }
     },
   },
