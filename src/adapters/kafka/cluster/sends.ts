@@ -20,15 +20,15 @@ export interface Sends {
   /** Never rejects. */
   send(topic: string, partition: number, records: readonly BrokerRecord[]): Promise<SendResult>;
   /**
-   * Drops the connection that a send to this partition waits on, or waits for, where another broker leads it by now, or where
-   * the cluster was silent since it began, and answers again: the send fails.
+   * Drops the connection that a send to this partition (left out: to any of the topic) waits on, or waits for, where another
+   * broker leads it by now, or where the cluster was silent since it began, and answers again: the send fails.
    */
-  letGo(topic: string, partition: number): Promise<void>;
+  letGo(topic: string, partition: number | undefined): Promise<void>;
   traffic(): Omit<BrokerTraffic, 'connectionCount'>;
 }
 
 export interface SendsParts {
-  readonly connections: Connections;
+  readonly connectionsFor: (topic: string) => Connections;
   readonly topics: Topics;
   /** When the cluster was last silent, on the monotonic clock. */
   readonly silentAtMs: () => number;
@@ -53,7 +53,7 @@ interface UnderWay {
 }
 
 export function createSends(
-  { connections, topics, silentAtMs, answerTimes, compression }: SendsParts,
+  { connectionsFor, topics, silentAtMs, answerTimes, compression }: SendsParts,
   options: KafkaClientOptions,
 ): Sends {
   const underWay = new Set<UnderWay>();
@@ -61,7 +61,7 @@ export function createSends(
 
   async function produce(entry: UnderWay, records: readonly BrokerRecord[]): Promise<void> {
     const { topic, partition, leader } = entry;
-    const connection = await connections.get(leader);
+    const connection = await connectionsFor(topic).get(leader);
     const batch = compression
       ? await encodeCompressedBatch(records, compression)
       : encodeRecordBatch(records);
@@ -102,28 +102,32 @@ export function createSends(
     },
 
     async letGo(topic, partition) {
-      const isWaiting = (send: UnderWay) => send.topic === topic && send.partition === partition;
-      const send = [...underWay].find(isWaiting);
-      if (send === undefined) return;
-      let leader: Node | undefined;
+      const waiting = [...underWay].filter(
+        (send) => send.topic === topic && (partition === undefined || send.partition === partition),
+      );
+      if (waiting.length === 0) return;
+      let leaders: readonly (Node | undefined)[] = [];
       const asking = topics.refresh(topic).then(
-        ({ leaders }) => {
-          leader = leaders[partition];
+        (found) => {
+          leaders = found.leaders;
         },
         () => {},
       );
       const limitMs = options.connectionTimeoutMs + answerMs;
       // Who waits for the send keeps the process alive.
       await inTime(asking, { limitMs, keepsAlive: false, late: () => {} });
-      if (leader === undefined || !underWay.has(send)) return;
-      if (keyOf(leader) !== keyOf(send.leader)) {
-        send.failure = leaderMoved(send, leader);
-        connections.drop(send.leader);
-      } else if (send.connection !== undefined && send.sinceMs <= silentAtMs()) {
-        send.failure = connectionDead(topic);
+      for (const send of waiting) {
+        const leader = leaders[send.partition];
+        if (leader === undefined || !underWay.has(send)) continue;
+        if (keyOf(leader) !== keyOf(send.leader)) {
+          send.failure = leaderMoved(send, leader);
+          connectionsFor(topic).drop(send.leader);
+        } else if (send.connection !== undefined && send.sinceMs <= silentAtMs()) {
+          send.failure = connectionDead(topic);
+        }
+        // It may be one that is not given out any more.
+        if (send.failure !== undefined) send.connection?.destroy();
       }
-      // It may be one that is not given out any more.
-      if (send.failure !== undefined) send.connection?.destroy();
     },
   };
 }

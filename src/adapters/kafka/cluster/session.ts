@@ -2,14 +2,14 @@
 
 import { systemClock } from '../../../ground/clock.ts';
 import type { BrokerRecord, BrokerTraffic, ClusterInfo, SendResult } from '../../../publish/broker.ts';
-import { partitionOf } from '../../../publish/partition-of-key.ts';
+import { partitionOf, partitionOfKey } from '../../../publish/partition-of-key.ts';
 import { createAnswerTimes } from '../answer-times.ts';
 import { createDialPace } from '../dial-pace.ts';
 import type { KafkaClientOptions } from '../kafka-client-options.ts';
 import { compressionOf } from '../records/compressors.ts';
 import { createSilence } from '../silence.ts';
 import type { LoadTransport } from '../transport.ts';
-import { createConnections } from './connections.ts';
+import { type Connections, createConnections } from './connections.ts';
 import { createSends } from './sends.ts';
 import { createTopics } from './topics.ts';
 
@@ -27,23 +27,26 @@ export interface KafkaSession {
   close(): void;
 }
 
+/** For sends, as far as there are topics: those of one topic go over one. */
+const mostPerBroker = 8;
+
 export async function openSession(load: LoadTransport, options: KafkaClientOptions): Promise<KafkaSession> {
   const transport = await load(options);
   const pace = createDialPace<unknown>(systemClock);
-  // A broker answers the requests of a connection in turn: questions do not wait behind slow sends.
-  const [toAsk, toSend] = [
-    createConnections(transport, options, pace),
-    createConnections(transport, options, pace),
-  ];
+  // A broker answers the requests of a connection in turn: questions do not wait behind slow sends, nor topics behind one another.
+  const open = (): Connections => createConnections(transport, options, pace);
+  const toAsk = open();
+  const toSend = Array.from({ length: mostPerBroker }, open);
+  const all = [toAsk, ...toSend];
   const answerTimes = createAnswerTimes(systemClock);
   const renew = (): void => {
-    toAsk.renew();
-    toSend.renew();
+    for (const connections of all) connections.renew();
   };
   const silence = createSilence(systemClock, renew, answerTimes.last);
   const topics = createTopics(toAsk, options, silence.notice);
   const compression = await compressionOf(options.compression);
-  const parts = { connections: toSend, topics, silentAtMs: silence.lastAtMs, answerTimes, compression };
+  const connectionsFor = (topic: string) => toSend[partitionOfKey(topic, mostPerBroker)] as Connections;
+  const parts = { connectionsFor, topics, silentAtMs: silence.lastAtMs, answerTimes, compression };
   const sends = createSends(parts, options);
 
   return {
@@ -52,14 +55,15 @@ export async function openSession(load: LoadTransport, options: KafkaClientOptio
       const to = partition ?? partitionOf(key, (await topics.find(topic)).leaders.length);
       return sends.send(topic, to, records);
     },
-    letGo: async (topic, partition) => {
-      if (partition !== undefined) await sends.letGo(topic, partition);
-    },
+    letGo: sends.letGo,
     partitionCount: topics.partitionCount,
     describe: topics.describe,
-    traffic: () => ({ connectionCount: toAsk.count() + toSend.count(), ...sends.traffic() }),
+    traffic() {
+      const connectionCount = all.reduce((sum, connections) => sum + connections.count(), 0);
+      return { connectionCount, ...sends.traffic() };
+    },
     close() {
-      for (const connections of [toAsk, toSend]) connections.close();
+      for (const connections of all) connections.close();
     },
   };
 }

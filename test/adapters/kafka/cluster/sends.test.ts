@@ -67,7 +67,7 @@ describe('sends to the leaders of partitions', () => {
     };
     return createSends(
       {
-        connections: connections as unknown as Connections,
+        connectionsFor: () => connections as unknown as Connections,
         topics: topics as unknown as Topics,
         silentAtMs: () => silentAtMs,
         answerTimes: createAnswerTimes(systemClock),
@@ -108,7 +108,7 @@ describe('sends to the leaders of partitions', () => {
     await turn();
     assert.equal(sends.traffic().inFlightRequests, 0);
     leaders = [first, second];
-    await sends.letGo('t', 1);
+    await sends.letGo('t', undefined);
     assert.deepEqual(dropped, [first]);
     const { kind, cause } = failureOf(await sent);
     assert.deepEqual([kind, cause], ['retriable', 'LEADER_MOVED']);
