@@ -5,12 +5,14 @@ import type { Logger } from '../../observe/logger.ts';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { type Certificates, readCertificates } from '../kafka/read-certificates.ts';
 import { createSignIn } from './kafkajs-sign-in.ts';
-import { addCodecs, type CodecOptions } from './wire/add-codecs.ts';
+import { addCodecs } from './wire/add-codecs.ts';
 import { patchRequestQueue } from './wire/request-queue-patch.ts';
 
-export interface KafkajsClientOptions extends KafkaClientOptions, CodecOptions {
+export interface KafkajsClientOptions extends KafkaClientOptions {
   /** How often kafkajs itself tries again. Default 0: the queue does it, where the order can be kept. */
   readonly retries?: number | undefined;
+  /** Whether records in any compression are to be read. Default false. */
+  readonly readsAll?: boolean | undefined;
 }
 
 /**
@@ -32,7 +34,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<() => 
   await patchRequestQueue(options.logger);
   const certificates = options.tls && readCertificates(options.tls, options.logger);
   const signIn = options.sasl && (await createSignIn(options.sasl, options.connectionTimeoutMs));
-  await addCodecs(vendor, options);
+  if (options.readsAll) await addCodecs(vendor);
   const config: KafkaConfig = {
     brokers: [...options.brokers],
     clientId: options.clientId,
