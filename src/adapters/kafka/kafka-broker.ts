@@ -1,4 +1,12 @@
 // kafka/: Kafka through any of its clients, each of which is a transport: it connects and signs in, and the rest is svc's.
+//
+//   transport.ts      what a client does: address -> a socket that is signed in, and how long the broker lets it live
+//   cluster/          socket-requests: frames, and which answer is whose · broker-connection: versions, time-outs, retirement ·
+//                     connections: one for each broker, asked for again, paced · topics: who leads what · sends: one produce
+//                     request, its outcome, letting go of a broker that hangs · session: all of that, for one client
+//   protocol/         each request as a value: how it is written, how its answer is read, what Kafka calls its errors
+//   send-failure.ts   from whatever was thrown, by svc, a client or Node, to what became of the records and a line for an operator
+//   patient-send.ts   a topic that the broker is just making is waited for
 
 import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
