@@ -23,7 +23,7 @@ export function manageLater(config: Config, logger: Logger, managed: Managed): L
   let opening: ReturnType<typeof open> | undefined;
   // Not even loaded where it would serve nothing.
   const { server, endpoints } = config.management;
-  const isOff = server.port === -1 || endpoints.web.exposure.include.length === 0;
+  const isOff = server.port === -1 || endpoints.web.exposure.include?.length === 0;
   if (!isMainThread || isOff) return { stopRuns: async () => {}, close: async () => {} };
   const timer = setTimeout(() => {
     opening = open();

@@ -1,0 +1,22 @@
+import { mkdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { openPage, stopBrowser } from '../test/console/browser.ts';
+import { startBusyService } from '../test/console/busy-service.ts';
+
+// `node scripts/screenshots.ts`: the pictures of docs/console.md, of the page as it was built last, over a made-up shop.
+const folder = resolve(import.meta.dirname, '../docs/images');
+mkdirSync(folder, { recursive: true });
+const service = await startBusyService();
+for (const width of [1280, 390])
+  for (const dark of [false, true]) {
+    const { page, shows, complaints } = await openPage({ width, dark });
+    await page.goto(service.address);
+    await shows(/[1-9][\d.]*\/s/);
+    await page.waitForSelector('.plot canvas');
+    const path = join(folder, `console-${width}-${dark ? 'dark' : 'light'}.png`) as `${string}.png`;
+    await page.screenshot({ path, fullPage: true });
+    await page.close();
+    if (complaints.length > 0) throw new Error(complaints.join('\n'));
+  }
+await stopBrowser();
+await service.close();
