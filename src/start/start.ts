@@ -16,6 +16,7 @@ import { loadChunk } from '../ground/load-chunk.ts';
 import { inLines, type Logger } from '../observe/logger.ts';
 import { createLedger } from '../observe/outcomes.ts';
 import { listenToWorkers, shareRow } from '../observe/thread-channel.ts';
+import { withCalls } from '../observe/thread-counts.ts';
 import type { RunningOutbox } from '../outbox/api/running-outbox.ts';
 import type { Producer } from '../publish/producer.ts';
 import { dialectOf } from '../transaction/dialect.ts';
@@ -153,8 +154,14 @@ export function start(config: Config, logger: Logger): Service {
         mayAutocommit: !config.outbox.enabled || config.outbox.onNoTransaction === 'autocommit',
         save: (event, scope) => running().pipeline.save(event, scope),
       }),
-    report,
-    neverLoaded: () => (isMainThread ? capture.neverLoaded() : []),
+    report: () => {
+      const others = workers?.counts();
+      return report().map((each) => withCalls(each, each.id, others));
+    },
+    neverLoaded: () => {
+      const there = new Set(workers?.counts()?.calls.map(({ target }) => target));
+      return isMainThread ? capture.neverLoaded().filter(({ id }) => !there.has(id)) : [];
+    },
     pending: () => ledger.snapshot().inFlight - (engine?.joined() ?? 0),
     isRelaying: () => engine?.isRelaying() ?? false,
     flush: async (deadlineMs) => engine?.flush(deadlineMs) ?? true,
