@@ -13,7 +13,7 @@ export function keepToken(value: string | undefined): void {
 
 export type Answer<T> =
   | { readonly status: number; readonly value: T }
-  | { readonly status: number; readonly value?: undefined; readonly problem: string };
+  | { readonly status: number; readonly problem: string };
 
 /** Asks the process; never rejects. The address is relative to the page: whatever is in front of the process stays in front. */
 export async function ask<T>(

@@ -1,5 +1,5 @@
 import type { ConsoleDocument } from '../src/manage/console/document.ts';
-import { clock } from './format.ts';
+import { clock, plural } from './format.ts';
 import { trouble } from './live.ts';
 
 type Level = 'critical' | 'warning' | 'fine' | 'away';
@@ -50,10 +50,16 @@ function away(): Line[] {
   ];
 }
 
-function linesOf({ health, targets }: ConsoleDocument): Line[] {
+function linesOf({ health, targets, breakers, backup }: ConsoleDocument): Line[] {
   const { error, findings = [], warning, keys = [], outbox } = health.details;
   const all: readonly (Line | undefined)[] = [
     line('critical', error),
+    breakers.broker === 'CLOSED'
+      ? undefined
+      : line(
+          'critical',
+          'The breaker is open: the brokers do not take events, which go to the backup instead',
+        ),
     ...keys.map((key) =>
       key.error === undefined || error?.includes(key.error)
         ? undefined
@@ -65,6 +71,12 @@ function linesOf({ health, targets }: ConsoleDocument): Line[] {
         : line('warning', finding.replace(/^WARNING: /, '')),
     ),
     line('warning', warning),
+    backup.events > 0 && breakers.broker === 'CLOSED'
+      ? line(
+          'warning',
+          `${plural(backup.events, 'event')} in the backup: they are sent once the brokers take them`,
+        )
+      : undefined,
     line('warning', outbox?.warning),
     ...targets
       .filter(({ state }) => state === 'failed')

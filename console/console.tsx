@@ -3,6 +3,7 @@ import { Charts } from './charts.tsx';
 import { Head } from './head.tsx';
 import { latest, needsToken } from './live.ts';
 import { Repair } from './repair.tsx';
+import { RepairDialog } from './repair-dialog.tsx';
 import { SignIn } from './sign-in.tsx';
 import { DeadLetterTable, TargetTable, TypeTable } from './tables.tsx';
 import { Way } from './way.tsx';
@@ -20,6 +21,7 @@ export function Console() {
         <Way document={document} />
         <Charts />
         <Repair document={document} />
+        <RepairDialog document={document} />
         <TypeTable document={document} />
         <TargetTable document={document} />
         <DeadLetterTable document={document} />

@@ -45,7 +45,7 @@ async function askOnce(): Promise<void> {
   const answer = await ask<ConsoleDocument>('GET', `svc/console.json?after=${after}`, { patienceMs });
   isAsking = false;
   needsToken.value = answer.status === 401;
-  if (answer.value === undefined) {
+  if ('problem' in answer) {
     trouble.value = { text: answer.problem, sinceMs: trouble.peek()?.sinceMs ?? Date.now() };
     return;
   }

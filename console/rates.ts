@@ -5,6 +5,8 @@ export type Seen = Pick<ConsoleDocument, 'atMs' | 'counts' | 'backup'>;
 /** Events a second, over the last ten seconds or so. */
 export interface Rates {
   readonly calls: number;
+  /** Calls whose events are not in the outbox first. */
+  readonly queued: number;
   readonly published: number;
   readonly deadLetters: number;
   readonly backup: number;
@@ -22,6 +24,7 @@ export function ratesOf(seen: readonly Seen[]): Rates | undefined {
   const rate = (value: (one: Seen) => number): number => Math.max(0, value(last) - value(first)) / seconds;
   return {
     calls: rate(({ counts }) => counts.calls),
+    queued: rate(({ counts }) => counts.calls - counts.outbox - counts.rolled_back),
     published: rate(({ counts }) => counts.published),
     deadLetters: rate(({ counts }) => counts.dlq),
     backup: rate(({ counts }) => counts.backup),

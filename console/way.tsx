@@ -34,7 +34,7 @@ const wide: Layout = {
     ...{ outbox: [450, 8], deadLetters: [310, 296], backup: [590, 296] },
   },
   lines: [
-    { path: 'M220 200H444', label: [332, 190], rate: 'calls' },
+    { path: 'M220 200H444', label: [332, 190], rate: 'queued' },
     { path: 'M670 200H894', label: [782, 190], rate: 'published' },
     { path: 'M110 152V76Q110 56 130 56H444', label: [332, 46], rate: 'stored', needs: 'outbox' },
     { path: 'M670 56H990Q1010 56 1010 76V146', label: [782, 46], rate: 'relayed', needs: 'outbox' },
@@ -51,7 +51,7 @@ const narrow: Layout = {
     ...{ outbox: [174, 4], backup: [174, 132], deadLetters: [174, 258] },
   },
   lines: [
-    { path: 'M75 96V126', label: [110, 117], rate: 'calls' },
+    { path: 'M75 96V126', label: [110, 117], rate: 'queued' },
     { path: 'M75 224V374', label: [38, 320], rate: 'published' },
     { path: 'M150 50H168', label: [130, 117], rate: 'stored', needs: 'outbox' },
     {
@@ -84,7 +84,7 @@ export function Way({ document }: { readonly document: ConsoleDocument }) {
     <section class="card way" aria-labelledby="way">
       <h2 id="way">The way of the events</h2>
       <svg
-        viewBox={`0 ${top} ${layout.width} ${layout.height - top}`}
+        viewBox={`-1 ${top} ${layout.width + 2} ${layout.height - top}`}
         role="img"
         aria-label={textOf(stations, now)}
       >

@@ -7,6 +7,7 @@ import { SvcError } from '../ground/errors.ts';
 import { writeProcessFile } from '../ground/files/process-file.ts';
 import { endpointIds } from '../ground/management.ts';
 import { levelsOf } from '../manage/console/history.ts';
+import { askSlowly } from '../manage/console/slow-health.ts';
 import type { BreakerReset, Controls, Info, KeyHealth } from '../manage/controls.ts';
 import { cacheHealth } from '../manage/health-cache.ts';
 import {
@@ -106,6 +107,7 @@ export async function startManagement(
     systemClock,
   );
   const health = healthOf(config, managed, recent);
+  const healthOfPage = askSlowly(health, recent, systemClock);
   const started = await startManagementServer(
     {
       ...server,
@@ -125,7 +127,12 @@ export async function startManagement(
       flatMetricsReport: async () => flatMetricsReport(await reportParts(managed)),
       console: async (afterMs) => {
         const { consoleFacts } = await import('../manage/console/facts.ts');
-        const parts = { ...managed, recent, health: await health(), traffic: managed.broker.traffic?.() };
+        const parts = {
+          ...managed,
+          recent,
+          health: await healthOfPage(),
+          traffic: managed.broker.traffic?.(),
+        };
         const runs = { deadLetterRecovery, backupDrain };
         const environment = environmentName() ?? null;
         return consoleFacts({ ...parts, runs, environment, nowMs: systemClock.now() }, afterMs);

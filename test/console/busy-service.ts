@@ -1,5 +1,6 @@
 import type { ConsoleDocument, History } from '../../src/manage/console/document.ts';
-import { startManagementServer } from '../../src/manage/server.ts';
+import type { Controls } from '../../src/manage/controls.ts';
+import { type ManagementOptions, startManagementServer } from '../../src/manage/server.ts';
 import { fakeControls } from '../manage/fake-controls.ts';
 import { defaultOptions } from '../manage/server-harness.ts';
 
@@ -137,12 +138,24 @@ export function busyDocument(nowMs: number, afterMs = 0): object {
   };
 }
 
+export interface BusyOptions {
+  readonly server?: Partial<ManagementOptions>;
+  readonly controls?: Partial<Controls>;
+  readonly change?: (document: ConsoleDocument) => object;
+}
+
 /** A management server whose console shows it. */
-export async function startBusyService(change: (document: object) => object = (document) => document) {
+export async function startBusyService({ server: options, controls, change }: BusyOptions = {}) {
   const log = (): void => {};
-  const controls = fakeControls({ console: async (afterMs) => change(busyDocument(Date.now(), afterMs)) });
+  const shown = (document: object): object => change?.(document as ConsoleDocument) ?? document;
   const logger = { debug: log, info: log, warn: log, error: log };
-  const server = await startManagementServer(defaultOptions, controls, logger, true);
+  const server = await startManagementServer(
+    { ...defaultOptions, ...options },
+    fakeControls({ console: async (afterMs) => shown(busyDocument(Date.now(), afterMs)), ...controls }),
+    logger,
+    true,
+  );
   if (server === undefined) throw new Error('no management server');
-  return { address: `http://127.0.0.1:${server.port}/actuator/svc`, close: () => server.close() };
+  const { port, close } = server;
+  return { port, close, address: `http://127.0.0.1:${port}/actuator/svc` };
 }
