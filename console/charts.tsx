@@ -246,7 +246,7 @@ function optionsOf(chart: Chart, known: Known['known'], width: number): uPlot.Op
         ...(index === 0 && { fill: colorOf('--wash') }),
       })),
     ],
-    padding: [8, 6, 0, 0],
+    padding: [8, 16, 0, 0],
     hooks: { draw: [(plot) => drawThresholds(plot, chart)] },
   };
 }

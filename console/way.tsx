@@ -51,9 +51,9 @@ const narrow: Layout = {
     ...{ outbox: [174, 4], backup: [174, 132], deadLetters: [174, 258] },
   },
   lines: [
-    { path: 'M75 96V126', label: [110, 117], rate: 'queued' },
+    { path: 'M75 96V126', label: [38, 117], rate: 'queued' },
     { path: 'M75 224V374', label: [38, 320], rate: 'published' },
-    { path: 'M150 50H168', label: [130, 117], rate: 'stored', needs: 'outbox' },
+    { path: 'M150 50H168', label: [249, 117], rate: 'stored', needs: 'outbox' },
     {
       path: 'M324 50H332Q344 50 344 62V414Q344 426 332 426H330',
       label: [0, 0],
@@ -163,7 +163,7 @@ function stationsOf(document: ConsoleDocument): Partial<Record<Name, Station>> {
     },
     deadLetters: {
       ...{ title: 'Dead letters', number: count(deadLetters.waiting ?? counts.dlq) },
-      more: deadLetters.waiting === null ? 'of this process' : `wait, ${count(counts.dlq)} of this process`,
+      more: deadLetters.waiting === null ? 'from here' : `wait, ${count(counts.dlq)} from here`,
       level: (deadLetters.waiting ?? counts.dlq) > 0 ? 'warning' : undefined,
     },
     backup: {
