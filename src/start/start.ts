@@ -36,8 +36,8 @@ export interface Service {
   neverLoaded(): readonly NeverLoaded[];
   /** Events without an outcome yet. */
   pending(): number;
-  /** Whether the relay of the outbox has rows to send, or shards to give back, before the process ends. */
-  isRelaying(): boolean;
+  /** Whether the relay of the outbox has rows to send, or shards to give back, or a recovery is to stop in order, before the process ends. */
+  isBusy(): boolean;
   /** Waits for the events so far; gives none of them up. Returns whether all have their outcome. */
   flush(deadlineMs: number): Promise<boolean>;
   /** Forgets the keys of a key service, and fetches them anew. */
@@ -163,7 +163,7 @@ export function start(config: Config, logger: Logger): Service {
       return isMainThread ? capture.neverLoaded().filter(({ id }) => !there.has(id)) : [];
     },
     pending: () => ledger.snapshot().inFlight - (engine?.joined() ?? 0),
-    isRelaying: () => engine?.isRelaying() ?? false,
+    isBusy: () => engine?.isBusy() ?? false,
     flush: async (deadlineMs) => engine?.flush(deadlineMs) ?? true,
     invalidateEncryptionKeys: async () => engine?.protection.invalidateKeys(),
     finish: async (deadlineMs, isWanted) => engine?.finish(deadlineMs, isWanted) ?? true,

@@ -30,6 +30,7 @@ describe('counts of worker threads', () => {
   });
 
   it('are added to every counter and to the buffer; circuit and targets stay those of the main thread', async () => {
+    sinon.stub(systemClock, 'now').returns(1_700_000_100_000);
     const own = filledSources();
     const other = readCounts(7, own);
     const before = numbers(await textOf(own));
