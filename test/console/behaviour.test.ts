@@ -36,10 +36,9 @@ requiring('chromium', 'what one can do with the console', function () {
   });
   after(stopBrowser);
 
-  /** What the browser itself says of an answer with this status. */
-  const forgive = ({ complaints }: WatchedPage, status: number): void => {
-    const others = complaints.splice(0).filter((each) => !each.includes(`status of ${status}`));
-    complaints.push(...others);
+  /** What the browser itself says of an answer that is no good, or of none. */
+  const forgive = ({ complaints }: WatchedPage, expected: RegExp): void => {
+    complaints.push(...complaints.splice(0).filter((each) => !expected.test(each)));
   };
 
   it('takes a token that is typed in, keeps it in the tab alone, and asks again when it no longer holds', async () => {
@@ -63,8 +62,7 @@ requiring('chromium', 'what one can do with the console', function () {
     await serve({ server: { ...server, port: first.port, token: 'another-token-from-now-on' } });
     await shows(/not, or no longer, right/);
     assert.match(await seen.text(), /shop-orders/);
-    forgive(seen, 401);
-    seen.complaints.splice(0, seen.complaints.filter((each) => /ERR_CONNECTION/.test(each)).length);
+    forgive(seen, /status of 401|ERR_CONNECTION/);
   });
 
   it('asks for nothing while it is paused, nor while nobody sees it', async () => {
