@@ -185,7 +185,8 @@ function onceIn(store: InboxStore, consumer: string): InboxOnce['once'] {
 class Repeated extends Error {}
 
 const consumerPattern = new RegExp(`^[\\w.-]{1,${longestConsumer}}$`);
-const idPattern = new RegExp(`^[\\x20-\\x7e]{1,${longestEventId}}$`);
+/** MySQL takes texts for equal that end in blanks. */
+const idPattern = new RegExp(`^[\\x20-\\x7e]{0,${longestEventId - 1}}[\\x21-\\x7e]$`);
 
 /** Of which two transactions at once would be one. */
 function isOneConnection(source: unknown): boolean {
