@@ -147,7 +147,8 @@ export function createHandling(
     const info = { topic, partition, offset, key, headers, attempt, signal };
     let hasBegun = false;
     const begun = performance.now();
-    const timer = setInterval(() => {
+    // Said again after twice the time, and so on.
+    const hangs = (afterMs: number): void => {
       const seconds = Math.round((performance.now() - begun) / 1_000);
       logger.error(
         `SVC_CONSUME_HANDLER_HANGS: the handler of ${event.eventType} has taken ${seconds} s; its partition waits for it, the others go on`,
@@ -156,7 +157,10 @@ export function createHandling(
       late.abort();
       work.waits(true);
       leave();
-    }, options.handlerTimeoutMs);
+      timer = setTimeout(hangs, afterMs, afterMs * 2).unref();
+    };
+    const { handlerTimeoutMs } = options;
+    let timer = setTimeout(hangs, handlerTimeoutMs, handlerTimeoutMs).unref();
     try {
       const { handled } = await withinEvent(record, event, options.consumer, () =>
         options.inbox.once(event, (tx) => {
@@ -173,7 +177,7 @@ export function createHandling(
       const isPassing = !hasBegun || databaseFault(error) === 'passing';
       return { kind: isPassing ? 'passing' : 'failed', error };
     } finally {
-      clearInterval(timer);
+      clearTimeout(timer);
       counts.of(event.eventType).seconds += (performance.now() - begun) / 1_000;
       leave();
     }

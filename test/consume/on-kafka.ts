@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs, { type Consumer, type Kafka, type Producer } from 'kafkajs';
 import type { ConsumedEvent } from '../../src/consume/consumed-event.ts';
 import type { TestKafka } from '../support/kafka.ts';
@@ -34,12 +33,10 @@ export interface TestClient {
   readonly kafka: Kafka;
   producer(): Promise<Producer>;
   consumer(groupId: string): Consumer;
-  /** Values of a topic in the order of its partitions, as soon as there are so many. */
-  values(topic: string, count: number): Promise<string[]>;
   close(): Promise<void>;
 }
 
-export function testClient({ brokers, read }: TestKafka): TestClient {
+export function testClient({ brokers }: TestKafka): TestClient {
   const kafka = new kafkajs.Kafka({ brokers, logLevel: kafkajs.logLevel.NOTHING });
   const ends: (() => Promise<void>)[] = [];
   return {
@@ -52,12 +49,6 @@ export function testClient({ brokers, read }: TestKafka): TestClient {
     },
     consumer: (groupId) =>
       kafka.consumer({ groupId, maxWaitTimeInMs: 100, sessionTimeout: 10_000, heartbeatInterval: 500 }),
-    async values(topic, count) {
-      for (const end = Date.now() + 20_000; ; await sleep(100)) {
-        const found = await read(topic);
-        if (found.length >= count || Date.now() > end) return found.map(({ value }) => value ?? '');
-      }
-    },
     async close() {
       await Promise.all(ends.map((end) => end()));
     },
