@@ -13,6 +13,7 @@ const names = [
   'outbox',
   'serde',
   'management',
+  'consumer',
 ] as const;
 
 /** One line of the result: `against` and `ratio` where a case is compared with another of the same run. */

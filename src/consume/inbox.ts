@@ -106,7 +106,9 @@ export function createInbox(
   const transaction = <R>(work: (tx: unknown) => Promise<R>): Promise<R> =>
     inTurn(() => outbox.runInTransaction(pool, work));
   const withExecutor = <R>(work: (executor: Executor) => Promise<R>): Promise<R> =>
-    transaction((tx) => work(executorOf(tx)));
+    transaction((tx) => work(executorOf(tx))).catch((error) => {
+      throw databaseFault(error) === 'no-table' ? tableMissing(table, error) : error;
+    });
   const store: InboxStore = {
     transaction,
     async insert(tx, { eventId }) {
@@ -134,11 +136,7 @@ export function createInbox(
       }),
     check: () =>
       withExecutor(async (executor) => {
-        try {
-          await executor.execute(tryTable(executor.dialect, table), []);
-        } catch (error) {
-          throw databaseFault(error) === 'no-table' ? tableMissing(table, error) : error;
-        }
+        await executor.execute(tryTable(executor.dialect, table), []);
       }),
     async cleanup() {
       const before = Date.now() - retentionDays * dayMs;

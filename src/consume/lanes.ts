@@ -148,7 +148,10 @@ export function createLanes({ source, handle, onWaiting }: LanesOptions): Lanes 
     },
     assigned(partitions) {
       const ours = new Set(partitions.map(keyOf));
-      for (const lane of [...lanes.values()]) if (!ours.has(keyOf(lane))) leave(lane);
+      for (const lane of [...lanes.values()])
+        if (!ours.has(keyOf(lane))) leave(lane);
+        // A client that has begun anew knows nothing of it.
+        else if (lane.isHeld) source.hold(lane);
     },
     takeCommits() {
       const taken = [...commits.values()];

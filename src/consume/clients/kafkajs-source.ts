@@ -1,5 +1,7 @@
 // clients/: the consumers of the clients of Kafka, known by what they can do.
 
+import { setTimeout as sleep } from 'node:timers/promises';
+import { backoffMs } from '../../ground/clock.ts';
 import { can, has } from '../../outbox/api/shape.ts';
 import type { ConsumedRecord } from '../consumed-event.ts';
 import type { RecordSink, RecordSource, SourceOptions } from '../source.ts';
@@ -56,6 +58,40 @@ export function kafkajsSource(
       work();
     } catch {}
   };
+  let isClosed = false;
+
+  async function open(sink: RecordSink): Promise<void> {
+    await consumer.connect();
+    await consumer.subscribe({ topics: [...topics], fromBeginning });
+    await consumer.run({
+      autoCommit: false,
+      partitionsConsumedConcurrently: 1,
+      async eachBatch({ batch: { topic, partition, messages } }) {
+        for (const { offset, key, value, timestamp, headers } of messages)
+          sink.push({
+            ...{ topic, partition, offset: BigInt(offset), timestamp: Number(timestamp) },
+            key: key === null ? null : key.toString(),
+            value: typeof value === 'string' ? Buffer.from(value) : value,
+            headers: textsOf(headers ?? {}),
+          });
+      },
+    });
+  }
+
+  /** The client gives up where it takes an error for one that stays, such as some of a broker that was just started. */
+  async function openAgain(sink: RecordSink): Promise<void> {
+    for (let failures = 1; ; failures++) {
+      await sleep(backoffMs(failures, 500, 10_000));
+      if (isClosed) return;
+      try {
+        await open(sink);
+        return;
+      } catch (error) {
+        onTrouble(error);
+      }
+    }
+  }
+
   return {
     async start(sink: RecordSink) {
       const { GROUP_JOIN, CRASH } = consumer.events;
@@ -67,23 +103,12 @@ export function kafkajsSource(
             ),
           ),
         ),
-        consumer.on(CRASH, ({ payload: { error } }) => onTrouble(error)),
+        consumer.on(CRASH, ({ payload: { error, restart } }) => {
+          onTrouble(error);
+          if (!restart) void openAgain(sink);
+        }),
       );
-      await consumer.connect();
-      await consumer.subscribe({ topics: [...topics], fromBeginning });
-      await consumer.run({
-        autoCommit: false,
-        partitionsConsumedConcurrently: 1,
-        async eachBatch({ batch: { topic, partition, messages } }) {
-          for (const { offset, key, value, timestamp, headers } of messages)
-            sink.push({
-              ...{ topic, partition, offset: BigInt(offset), timestamp: Number(timestamp) },
-              key: key === null ? null : key.toString(),
-              value: typeof value === 'string' ? Buffer.from(value) : value,
-              headers: textsOf(headers ?? {}),
-            });
-        },
-      });
+      await open(sink);
     },
     hold: ({ topic, partition }) => tryTo(() => consumer.pause([{ topic, partitions: [partition] }])),
     release: ({ topic, partition }) => tryTo(() => consumer.resume([{ topic, partitions: [partition] }])),
@@ -92,6 +117,7 @@ export function kafkajsSource(
         commits.map(({ topic, partition, offset }) => ({ topic, partition, offset: String(offset) })),
       ),
     async close() {
+      isClosed = true;
       for (const end of ends) end();
       await consumer.disconnect();
     },

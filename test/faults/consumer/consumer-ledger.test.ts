@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { inboxDdl } from '../../../src/consume/inbox-table.ts';
 import { freshFolder, writeFiles } from '../../e2e/support/run-app.ts';
 import type { OwnDatabase } from '../../support/database.ts';
 import { type OwnKafka, startOwnKafka } from '../../support/kafka.ts';
@@ -12,7 +13,7 @@ import { until } from '../../support/until.ts';
 import { type KillableApp, killableApp } from './killable-app.ts';
 
 /** How long things are killed. A longer run: `SVC_LEDGER_SECONDS=60 npm test -- test/faults/consumer/*.test.ts`. */
-const chaosMs = Number(process.env.SVC_LEDGER_SECONDS ?? 12) * 1_000;
+const chaosMs = Number(process.env.SVC_LEDGER_SECONDS ?? 8) * 1_000;
 const programs = join(import.meta.dirname, 'application');
 
 requiring('own-kafka', 'ledger of a consumer', () => {
@@ -41,8 +42,11 @@ requiring('own-kafka', 'ledger of a consumer', () => {
               say: () => producer.said(),
             });
             const killed = await chaos(apps);
-            await producer.stop();
             const count = async (sql: string) => Number((await query(sql))[0]?.count);
+            await until(async () => (await count('SELECT count(*) FROM shop.orders')) > 200, {
+              ...{ limitMs: 60_000, everyMs: 200, say: () => producer.said() },
+            });
+            await producer.stop();
             const orders = await count('SELECT count(*) FROM shop.orders');
             await until(async () => (await count('SELECT count(*) FROM bills.bills')) >= orders, {
               ...{ limitMs: 60_000, everyMs: 200 },
@@ -95,9 +99,7 @@ requiring('own-kafka', 'ledger of a consumer', () => {
           };
           return killableApp(own, program, env);
         };
-        await query(
-          'CREATE TABLE bills.svc_inbox_events (consumer text NOT NULL, event_id text NOT NULL, handled_at timestamptz NOT NULL DEFAULT statement_timestamp(), PRIMARY KEY (consumer, event_id))',
-        );
+        for (const sql of inboxDdl('postgres', 'bills.svc_inbox_events')) await query(sql);
         const consumers = [appOf('bills', 'consumer.mjs'), appOf('bills', 'consumer.mjs')];
         return { producer: appOf('shop', 'producer.mjs'), consumers, query, topics };
       }
@@ -108,11 +110,11 @@ requiring('own-kafka', 'ledger of a consumer', () => {
         const end = performance.now() + chaosMs;
         for (let turn = 0; performance.now() < end; turn++) {
           await sleep(500 + Math.random() * 1_500);
-          if (turn === 2) {
+          if (turn === 1) {
             await postgres.kill();
             await postgres.restart();
             killed.postgres = 1;
-          } else if (turn === 4) {
+          } else if (turn === 3) {
             await kafka.kill();
             await kafka.restart();
             killed.kafka = 1;
