@@ -126,6 +126,7 @@ export async function consumeOnce<Tx>(options: ConsumeOptions<Tx>): Promise<Cons
     await source.start(lanes);
   } catch (error) {
     end();
+    await source.close().catch(() => {});
     throw error;
   }
   cleanUp();

@@ -49,7 +49,7 @@ requiring('own-kafka', 'ledger of a consumer', () => {
             await producer.stop();
             const orders = await count('SELECT count(*) FROM shop.orders');
             await until(async () => (await count('SELECT count(*) FROM bills.bills')) >= orders, {
-              ...{ limitMs: 60_000, everyMs: 200 },
+              ...{ limitMs: 120_000, everyMs: 200 },
               say: async () =>
                 `${JSON.stringify(await query('SELECT count(*) FROM bills.bills'))} of ${orders}\n${consumers.map((each) => each.said().slice(-3_000))}`,
             });

@@ -18,7 +18,7 @@ async function bill({ eventId, payload: { key, number } }, tx) {
 
 for (;;) {
   try {
-    await consumeOnce({
+    const consumption = await consumeOnce({
       ...{
         consumer: consumer('billing'),
         topics: [process.env.ORDERS],
@@ -27,6 +27,7 @@ for (;;) {
       },
       retry: { initialMs: 100, maxMs: 1_000 },
     });
+    setInterval(() => console.log(JSON.stringify(consumption.counts())), 5_000);
     break;
   } catch {
     // Broker or database are away.
