@@ -47,7 +47,7 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   ['ground', /src\/ground\/(?!http\/)/],
   [
     'state',
-    /src\/(?:observe\/(?:logger|own-logger|otel-api|outcomes|durations|spans|quiet-log)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|source|baggage|request\/header-value)\.|(?:outbox\/api\/running-outbox|publish\/api\/running-service)\.|protect\/(?:keys\/key-provider|own-key-provider)\.|transaction\/(?:dialect|scope|find-transaction)\.)/,
+    /src\/(?:observe\/(?:logger|own-logger|thread-counts|thread-channel|otel-api|outcomes|durations|spans|quiet-log)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|source|baggage|correlation-id|request\/(?:header-value|request-object))\.|(?:outbox\/api\/running-outbox|publish\/api\/running-service)\.|protect\/(?:keys\/key-provider|own-key-provider)\.|transaction\/(?:dialect|scope|find-transaction)\.)/,
   ],
   // What a consumer and the running svc share.
   [
@@ -55,11 +55,16 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
     /src\/(?:observe\/(?:consumed\/consumed-counts|event-rows)|publish\/(?:tiers\/dlq-message|stored-record)|ground\/bounds)\./,
   ],
   ['config', /src\/config\/(?!define-config)/],
-  ['ports', /src\/publish\/[^/]+$/],
+  [
+    'ports',
+    /src\/(?:publish\/(?:[^/]+$|api\/check-options|main\/topic-refusals|tiers\/loss-alert)|serialize\/(?:serializer|json)\.|protect\/(?:maskers\/|marks\/class-marks))/,
+  ],
+  ['file', /src\/adapters\/file\/(?:file-failure|topic-name|topic-file|file-broker)\./],
+  ['backup', /src\/adapters\/local-backup\/(?!local-backup\.|source\/local-source)/],
   ['wrap', /src\/capture\/(?:wrap\/wrap\.|declare\/parameter-names)/],
   [
     'prepare',
-    /src\/capture\/(?:target-record|packages\/|source\/(?:node-hooks|locate|parse-text|find\/function-path))/,
+    /src\/capture\/(?:target-record|compiled-from|packages\/|source\/(?:node-hooks|locate|parse-text|late-start|is-es-module|insert-calls|shift-source-map|target-files|find\/function-path|maps\/listed-places))/,
   ],
   [
     'keys',
@@ -67,7 +72,7 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   ],
   [
     'engine',
-    /src\/(?:start\/(?:plans|tiers\/start-tiers|keys|adapters|ids|settings)|observe\/(?:metrics|instruments))\./,
+    /src\/(?:start\/(?:plans|management-later|serde\/(?:serde|encoding-broker)|tiers\/(?:start-tiers|dlq-waiting)|keys|adapters|ids|settings)|observe\/(?:metrics|instruments))\./,
   ],
 ];
 const groups = rooms.map(([name, files], index) => ({

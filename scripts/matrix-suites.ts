@@ -30,6 +30,8 @@ const ONCE_A_LINE = [
 
 /** What they look at are package managers, commands and documents, which run on the Node of the tests whatever is under test. */
 const ONCE = [
+  'examples/frameworks.test.ts',
+  'examples/getting-started.test.ts',
   'forms/capture-table.test.ts',
   'install/copies.test.ts',
   'install/package-managers.test.ts',

@@ -2,7 +2,6 @@
 
 import { inLines, type Logger } from '../observe/logger.ts';
 import type { OnCall } from './call.ts';
-import { compiledFrom } from './compiled-from.ts';
 import { hookPackages } from './packages/hook.ts';
 import type { PackagePatch } from './packages/hooked-package.ts';
 import type { PackageTarget, PatchEvents } from './packages/package-target.ts';
@@ -15,6 +14,7 @@ import { hookSource, type SourceHookEvents, type SourceHooks, whyNoModules } fro
 import { isEsModule } from './source/is-es-module.ts';
 import { entryFile, whyTooLate } from './source/late-start.ts';
 import { locate, missingFile } from './source/locate.ts';
+import { compiledFrom } from './source/maps/compiled-from.ts';
 import { listName, readList } from './source/maps/listed-places.ts';
 import { runsBuild } from './source/maps/runs-build.ts';
 import { preloadedBy } from './source/node-hooks.ts';

@@ -61,6 +61,8 @@ export interface OutboxHealth extends OutboxSummary {
   readonly status: 'UP' | 'DOWN';
   /** Age of the oldest event that waits. */
   readonly oldestPendingMs: number | null;
+  /** The relay of this process is not needed: 64 others have all shards. It looks every minute whether it is. */
+  readonly standsBy?: true;
   /** One line, present when DOWN. */
   readonly error?: string;
   /** One line: no event is lost, and somebody has to look, as nobody sends the rows, a topic refuses them, or some wait behind one that is FAILED. */

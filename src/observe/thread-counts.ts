@@ -39,6 +39,7 @@ const counted: readonly Counted[] = [
 
 type CountRow = Readonly<Record<Counted, number>> & { readonly eventType: string };
 
+/** Of a target that is patched in the thread. */
 type TargetCalls = Pick<CaptureTarget, 'target' | 'calls' | 'failed' | 'skipped'>;
 
 interface DurationRow {
@@ -65,6 +66,7 @@ export function readTold(thread: number, sources: MetricSources): ToldCounts {
     buffer: sources.buffer(),
     calls: sources
       .captureTargets()
+      .filter(({ state }) => state === 'patched')
       .map(({ target, calls, failed, skipped }) => ({ target, calls, failed, skipped })),
     unconfirmed: sources.outbox?.unconfirmed() ?? 0,
     lastPublishedMs: sources.lastPublishedMs(),
@@ -126,12 +128,29 @@ export function withCounts(own: MetricSources, others: () => ThreadCounts | unde
     buffer: () => all().buffer,
     outbox: own.outbox && { ...own.outbox, unconfirmed: () => all().unconfirmed },
     captureTargets: () => {
-      const calls = new Map(all().calls.map((each) => [each.target, each]));
-      return own.captureTargets().map((target) => ({ ...target, ...calls.get(target.target) }));
+      const there = others();
+      return own.captureTargets().map((each) => withCalls(each, each.target, there));
     },
     lastPublishedMs: () => all().lastPublishedMs,
     recentDlqEvents: () => all().recentDlqEvents,
   };
+}
+
+/** A target as the process sees it: a thread may have loaded it where this one has not. */
+export function withCalls<T extends Omit<CaptureTarget, 'target'>>(
+  own: T,
+  target: string,
+  others: ThreadCounts | undefined,
+): T {
+  const there = others?.calls.find((each) => each.target === target);
+  if (there === undefined) return own;
+  const state = own.state === 'pending' ? 'patched' : own.state;
+  const [calls, failed, skipped] = [
+    own.calls + there.calls,
+    own.failed + there.failed,
+    own.skipped + there.skipped,
+  ];
+  return { ...own, state, calls, failed, skipped };
 }
 
 export function countsOf(row: EventTypeCounts): CountRow {

@@ -20,6 +20,8 @@ export interface CleanupOptions {
   readonly settings: Pick<RelaySettings, 'cleanupEnabled' | 'retentionDays' | 'failedRetentionDays'>;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** While it is true, others do it. */
+  readonly rests?: () => boolean;
 }
 
 /** Deletes old rows, one instance at a time. */
@@ -29,7 +31,7 @@ export interface Cleanup {
   stop(): void;
 }
 
-export function createCleanup({ store, settings, clock, logger }: CleanupOptions): Cleanup {
+export function createCleanup({ store, settings, clock, logger, rests }: CleanupOptions): Cleanup {
   const { retentionDays, failedRetentionDays } = settings;
   const say = createQuietLog(logger, clock, { level: 'warn' });
   const pause = createSignal();
@@ -61,6 +63,7 @@ export function createCleanup({ store, settings, clock, logger }: CleanupOptions
         await pause.wait(waitMs);
         if (isStopped) return;
         waitMs = cleanupIntervalMs;
+        if (rests?.()) continue;
         try {
           await cleanUp('PUBLISHED', await daysOfRows());
           // Nobody has ever seen what is in them: 0 does not mean at once.

@@ -122,6 +122,8 @@ export interface OutboxStore {
     onTime?: (nowMs: number) => void,
     isGone?: (owner: string) => boolean,
   ): Promise<readonly number[]>;
+  /** Whether others hold all shards, and as many are alive as there are: this one would get none. It changes nothing. */
+  isFull(owner: string): Promise<boolean>;
   /** Who holds shards at the moment. */
   holders(): Promise<readonly ShardHolder[]>;
   /** Gives all back, and says that `owner` is gone. */

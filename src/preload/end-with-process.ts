@@ -7,7 +7,7 @@ import { answerMainThread, type WorkerEnds, watchWorkerEnds } from './worker-end
 
 /** One svc whose events the end of the process waits for. */
 export interface Ending {
-  readonly service: Pick<Start.Service, 'pending' | 'isRelaying' | 'finish'>;
+  readonly service: Pick<Start.Service, 'pending' | 'isBusy' | 'finish'>;
   /** Milliseconds that its events may take once the process was told to end. */
   readonly deadlineMs: number;
   readonly report: () => void;
@@ -67,7 +67,7 @@ function watch(): void {
   endings.workers ??= { ends: isMainThread ? watchWorkerEnds() : void answerMainThread(reportAll) };
   endings.unwatch ??= watchProcessEnd({
     pending: () => [...all].reduce((sum, { service }) => sum + service.pending(), 0),
-    isBusy: () => endings.sdk?.isRunning() === true || [...all].some(({ service }) => service.isRelaying()),
+    isBusy: () => endings.sdk?.isRunning() === true || [...all].some(({ service }) => service.isBusy()),
     finish: (deadlineMs, end) =>
       endings.sdk === undefined ? finishAll(deadlineMs) : endings.sdk.finishAfter(finishAll)(deadlineMs, end),
     get deadlineMs() {

@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module';
 import { formatEndReport, formatNeverLoaded, formatReport } from '../capture/report.ts';
 import type { Config } from '../config/config.ts';
 import { inLines, type Logger } from '../observe/logger.ts';
@@ -32,10 +33,17 @@ export function reportEnd(service: Start.Service, config: Config, logger: Logger
   }
   const reports = service.report();
   const unloaded = formatNeverLoaded(service.neverLoaded(), reports.length);
-  // Events stay in memory in tests, which load the part that they are about.
-  const level = config.broker.client === 'memory' ? 'info' : 'warn';
-  if (unloaded !== '') logger[level](...inLines(unloaded));
+  if (unloaded !== '') {
+    // Events stay in memory in tests, which load the part that they are about; and whoever forks leaves the work to others.
+    const level = config.broker.client === 'memory' || hasForked() ? 'info' : 'warn';
+    logger[level](...inLines(unloaded));
+  }
   const text = formatEndReport(reports);
   if (text !== '') logger.info(...inLines(text));
   for (const remark of service.remarks()) logger.info(...inLines(remark));
+}
+
+function hasForked(): boolean {
+  const cluster = createRequire(import.meta.url)('node:cluster') as typeof import('node:cluster').default;
+  return cluster.isPrimary && Object.keys(cluster.settings).length > 0;
 }

@@ -52,7 +52,7 @@ export interface Engine {
   /** Events that wait for the end of their transaction: nobody waits for them. */
   joined(): number;
   /** The relay of the outbox has something to finish. */
-  isRelaying(): boolean;
+  isBusy(): boolean;
   close(deadlineMs: number): Promise<void>;
 }
 
@@ -193,7 +193,7 @@ export function startEngine(
       queue.flush();
       return within(deadlineMs, pipeline.soFar());
     },
-    isRelaying: () => outbox?.isUnfinished() ?? false,
+    isBusy: () => outbox?.isUnfinished() === true || management.isRunning(),
     async finish(deadlineMs, isWanted) {
       const finishQueue = async (): Promise<boolean> => {
         const end = clock.monotonic() + deadlineMs;

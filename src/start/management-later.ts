@@ -9,6 +9,8 @@ const managementAfterMs = 50;
 let closing: Promise<void> | undefined;
 
 export interface Later {
+  /** Whether something runs on behalf of somebody: it holds no process, and has to stop in order. */
+  isRunning(): boolean;
   /** Ends what runs on behalf of somebody. */
   stopRuns(deadlineMs: number): Promise<void>;
   close(): Promise<void>;
@@ -21,16 +23,24 @@ export function manageLater(config: Config, logger: Logger, managed: Managed): L
     return (await import('./management.ts')).startManagement(config, logger, managed);
   };
   let opening: ReturnType<typeof open> | undefined;
+  let opened: Awaited<ReturnType<typeof open>>;
   // Not even loaded where it would serve nothing.
   const { server, endpoints } = config.management;
   const isOff = server.port === -1 || endpoints.web.exposure.include.length === 0;
-  if (!isMainThread || isOff) return { stopRuns: async () => {}, close: async () => {} };
+  if (!isMainThread || isOff)
+    return { isRunning: () => false, stopRuns: async () => {}, close: async () => {} };
   const timer = setTimeout(() => {
     opening = open();
-    opening.catch((error: Error) => logger.warn(`management server not started: ${error.message}`));
+    opening.then(
+      (it) => {
+        opened = it;
+      },
+      (error: Error) => logger.warn(`management server not started: ${error.message}`),
+    );
   }, managementAfterMs);
   timer.unref();
   return {
+    isRunning: () => opened?.isRunning() ?? false,
     stopRuns: async (deadlineMs) => (await opening?.catch(() => undefined))?.stopRuns(deadlineMs),
     close() {
       clearTimeout(timer);

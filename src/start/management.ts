@@ -45,6 +45,8 @@ export interface Managed {
 }
 
 export interface RunningManagement extends ManagementServer {
+  /** Whether a recovery is under way. */
+  isRunning(): boolean;
   /** Ends recoveries after the batch under way; no others begin. */
   stopRuns(deadlineMs: number): Promise<void>;
 }
@@ -145,6 +147,7 @@ export async function startManagement(
     void (await Promise.all([deadLetterRecovery.stop(deadlineMs), backupDrain.stop(deadlineMs)]));
   return {
     ...{ ...started, stopRuns },
+    isRunning: () => deadLetterRecovery.isRunning() || backupDrain.isRunning(),
     close() {
       takeBack();
       recent.close();

@@ -18,7 +18,8 @@ export function planOfTarget(
   const eventType = defaultEventType(target.function, target.module);
   const params = target.params ?? parameterNames;
   // The configuration did not know the names of the parameters.
-  refuseInClear({ ...target, params }, target.pii ?? [], config);
+  const { key, outbox, headers, payload, payloadIndex, pii } = target;
+  refuseInClear({ key, outbox, headers, payload, payloadIndex, params }, pii ?? [], config);
   return makePlan(target.id, 'configuration', target, eventType, params);
 }
 

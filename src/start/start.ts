@@ -16,6 +16,7 @@ import { loadChunk } from '../ground/load-chunk.ts';
 import { inLines, type Logger } from '../observe/logger.ts';
 import { createLedger } from '../observe/outcomes.ts';
 import { listenToWorkers, shareRow } from '../observe/thread-channel.ts';
+import { withCalls } from '../observe/thread-counts.ts';
 import type { RunningOutbox } from '../outbox/api/running-outbox.ts';
 import type { Producer } from '../publish/producer.ts';
 import { dialectOf } from '../transaction/dialect.ts';
@@ -35,8 +36,8 @@ export interface Service {
   neverLoaded(): readonly NeverLoaded[];
   /** Events without an outcome yet. */
   pending(): number;
-  /** Whether the relay of the outbox has rows to send, or shards to give back, before the process ends. */
-  isRelaying(): boolean;
+  /** Whether the relay of the outbox has rows to send, or shards to give back, or a recovery is to stop in order, before the process ends. */
+  isBusy(): boolean;
   /** Waits for the events so far; gives none of them up. Returns whether all have their outcome. */
   flush(deadlineMs: number): Promise<boolean>;
   /** Forgets the keys of a key service, and fetches them anew. */
@@ -153,10 +154,16 @@ export function start(config: Config, logger: Logger): Service {
         mayAutocommit: !config.outbox.enabled || config.outbox.onNoTransaction === 'autocommit',
         save: (event, scope) => running().pipeline.save(event, scope),
       }),
-    report,
-    neverLoaded: () => (isMainThread ? capture.neverLoaded() : []),
+    report: () => {
+      const others = workers?.counts();
+      return report().map((each) => withCalls(each, each.id, others));
+    },
+    neverLoaded: () => {
+      const there = new Set(workers?.counts()?.calls.map(({ target }) => target));
+      return isMainThread ? capture.neverLoaded().filter(({ id }) => !there.has(id)) : [];
+    },
     pending: () => ledger.snapshot().inFlight - (engine?.joined() ?? 0),
-    isRelaying: () => engine?.isRelaying() ?? false,
+    isBusy: () => engine?.isBusy() ?? false,
     flush: async (deadlineMs) => engine?.flush(deadlineMs) ?? true,
     invalidateEncryptionKeys: async () => engine?.protection.invalidateKeys(),
     finish: async (deadlineMs, isWanted) => engine?.finish(deadlineMs, isWanted) ?? true,

@@ -295,6 +295,24 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
       assert.equal((await store.claim('one', 60_000, undefined, isGone)).length, shardCount / 2);
     });
 
+    it('are full for whoever comes when as many others are alive and hold each of them, until one leaves or its time is over', async () => {
+      const owners = Array.from({ length: shardCount }, (_, index) => `owner-${index}`);
+      assert.equal(await store.isFull('late'), false);
+      for (const owner of owners) await store.claim(owner, 60_000);
+      // What the first ones had too much of is the last ones' now.
+      for (const owner of owners) await store.claim(owner, 60_000);
+      for (const owner of owners) assert.equal((await store.claim(owner, 60_000)).length, 1, owner);
+      assert.equal(await store.isFull('late'), true);
+      assert.equal(await store.isFull('owner-5'), false);
+      await store.release('owner-5');
+      assert.equal(await store.isFull('late'), false);
+      await store.claim('owner-5', 60_000);
+      assert.equal(await store.isFull('late'), true);
+      await expire('owner-6');
+      assert.equal(await store.isFull('late'), false);
+      assert.deepEqual((await store.holders()).length, shardCount - 1);
+    });
+
     it('tell who holds them, how many, and for how long', async () => {
       assert.deepEqual(await store.holders(), []);
       await store.claim('one', 60_000);

@@ -31,6 +31,7 @@ export const upOutbox: OutboxHealth = {
   totalPending: 12,
   totalFailed: 2,
   oldestPendingMs: 1_500,
+  standsBy: true,
 };
 
 /** Its database does not answer, and no relay runs here. */

@@ -3,7 +3,7 @@ import sinon from 'sinon';
 import { systemClock } from '../../src/ground/clock.ts';
 import type { MetricSources } from '../../src/observe/metrics.ts';
 import { renderMetrics } from '../../src/observe/prometheus/render-metrics.ts';
-import { addCounts, readCounts, withCounts } from '../../src/observe/thread-counts.ts';
+import { addCounts, readCounts, withCalls, withCounts } from '../../src/observe/thread-counts.ts';
 import { filledSources, metricSources } from './metric-sources.ts';
 
 const textOf = (sources: MetricSources) => renderMetrics(sources, { name: null, version: null });
@@ -30,6 +30,7 @@ describe('counts of worker threads', () => {
   });
 
   it('are added to every counter and to the buffer; circuit and targets stay those of the main thread', async () => {
+    sinon.stub(systemClock, 'now').returns(1_700_000_100_000);
     const own = filledSources();
     const other = readCounts(7, own);
     const before = numbers(await textOf(own));
@@ -65,6 +66,21 @@ describe('counts of worker threads', () => {
     assert.equal(quiet.lastPublishedMs(), 7);
     assert.equal(withCounts(other, () => readCounts(7, metricSources())).lastPublishedMs(), 7);
     assert.deepEqual(quiet.recentDlqEvents(), [dead(8)]);
+  });
+
+  it('say what a thread has patched, where this one has not loaded it or came too late', () => {
+    const own = { state: 'pending', calls: 0, failed: 0, skipped: 0 };
+    const patched = { target: 'a', state: 'patched', calls: 3, failed: 1, skipped: 1 };
+    const there = readCounts(7, {
+      ...metricSources(),
+      captureTargets: () => [patched, { ...patched, target: 'b', state: 'pending' }],
+    });
+    const counted = { calls: 3, failed: 1, skipped: 1 };
+    assert.deepEqual(withCalls(own, 'a', there), { ...counted, state: 'patched' });
+    assert.deepEqual(withCalls(own, 'b', there), own);
+    assert.deepEqual(withCalls({ ...own, state: 'failed' }, 'a', there), { ...counted, state: 'failed' });
+    assert.deepEqual(withCalls({ ...own, state: 'patched', calls: 2 }, 'a', there).calls, 5);
+    assert.equal(withCalls(own, 'a', undefined), own);
   });
 
   it('survive the way between threads', () => {

@@ -108,6 +108,15 @@ export function createMemoryOutboxStore(nowMs: () => number, table = createTable
       for (const shard of own) leases.set(shard, { owner, untilMs: now + leaseMs });
       return own;
     },
+    async isFull(owner) {
+      await call('isFull');
+      const now = nowMs();
+      const alive = [...owners].filter(([name, untilMs]) => name !== owner && untilMs > now).length;
+      const held = [...leases.values()].filter(
+        (lease) => lease.owner !== owner && lease.untilMs > now,
+      ).length;
+      return alive >= shardCount && held === shardCount;
+    },
     async holders() {
       const held = [...leases.values()].filter(({ untilMs }) => untilMs > nowMs());
       return [...new Set(held.map(({ owner }) => owner))].map((owner) => {

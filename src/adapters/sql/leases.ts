@@ -110,6 +110,17 @@ function* take(
 const heldBySomebody = ({ now }: Dialect): string =>
   `owner IS NOT NULL AND lease_until IS NOT NULL AND lease_until > ${now}`;
 
+/** Whether the others that are alive are as many as there are shards, and have all of them. */
+export function* isFull(dialect: Dialect, { shards, relays }: Tables, owner: string): Work<boolean> {
+  const [found] = yield* query(
+    `SELECT (SELECT COUNT(*) FROM ${relays} WHERE alive_until > ${dialect.now} AND owner <> ?) AS alive, ` +
+      `(SELECT COUNT(*) FROM ${shards} WHERE ${heldBySomebody(dialect)} AND owner <> ?) AS held`,
+    owner,
+    owner,
+  );
+  return Number(found?.alive) >= shardCount && Number(found?.held) >= shardCount;
+}
+
 export function* holders(dialect: Dialect, { shards }: Tables): Work<readonly ShardHolder[]> {
   const left = `${dialect.msOf('MAX(lease_until)')} - ${dialect.msOf(dialect.now)}`;
   const found = yield* query(

@@ -106,9 +106,10 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
     else next();
   }
 
-  function giveBack(connection: ServerConnection): void {
+  function giveBack(connection: ServerConnection, leaves: boolean): void {
     used.delete(connection);
     if (connection.isLost()) connection.destroy();
+    else if (leaves) void connection.leave();
     else {
       const timer = setTimeout(() => {
         idle.splice(
@@ -138,13 +139,14 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
 
   async function attempt<T>(
     work: () => Work<T>,
-    { as = 'transaction', limitMs = timeoutMs, askAfterMs = limitMs * askAfter }: RunOptions,
+    { as = 'transaction', limitMs = timeoutMs, askAfterMs = limitMs * askAfter, leaves = false }: RunOptions,
   ): Promise<T> {
     let connection: ServerConnection | undefined;
     let isLate = false;
     const asking = setTimeout(() => void sayBlocker(connection?.id).catch(() => {}), askAfterMs);
     asking.unref();
     const whole = async (): Promise<T> => {
+      const isAlone = idle.length === 0 && places === mostConnections;
       const taken = await take();
       connection = taken;
       used.add(taken);
@@ -157,7 +159,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
         throw error;
       } finally {
         clearTimeout(asking);
-        giveBack(taken);
+        giveBack(taken, leaves && isAlone && waiting.length === 0);
       }
     };
     return inTime(whole(), {

@@ -12,7 +12,7 @@ import {
 } from '../../outbox/store-error.ts';
 import { ack, cleanup, deleteRows, fail, makePending } from './change-rows.ts';
 import { dialects, tablesOf } from './dialect.ts';
-import { type Claim, claim, forgetDead, holders, release } from './leases.ts';
+import { type Claim, claim, forgetDead, holders, isFull, release } from './leases.ts';
 import { lookAtSenders } from './look-at-senders.ts';
 import { addPartition, dropPartition, lookAtPartitions } from './partitions.ts';
 import { migrate, readVersion, tryStatements } from './prepare.ts';
@@ -65,6 +65,8 @@ export interface RunOptions {
   readonly limitMs?: number;
   /** After so long it is asked who holds it up. Default: a part of `limitMs`. */
   readonly askAfterMs?: number;
+  /** A connection that was opened for it is not kept: nothing else is to come soon. */
+  readonly leaves?: boolean;
 }
 
 /** Tables are made once, and by one process of many that wait for it. */
@@ -186,7 +188,7 @@ export function createSqlStore(
         });
     },
 
-    senders: () => database.run(() => lookAtSenders(dialect, table), scan),
+    senders: () => database.run(() => lookAtSenders(dialect, table), { ...scan, leaves: true }),
 
     async insert(rows) {
       if (rows.length === 0) return;
@@ -209,6 +211,7 @@ export function createSqlStore(
       if (hasDead) await database.run(() => forgetDead(dialect, tables), statement).catch(() => {});
       return shards;
     },
+    isFull: (owner) => database.run(() => isFull(dialect, tables, owner), { ...statement, leaves: true }),
     holders: () => database.run(() => holders(dialect, tables), statement),
     release: (owner) => database.run(() => release(tables, owner), statement),
 

@@ -95,11 +95,11 @@ function hookCompile(files: TargetFiles, sought: Sought, events: RewriteText.Sou
     const kind = { goal: rest[0] === 'module' ? 'module' : 'unknown', typed: false } as const;
     const file = lookup.byPath(filename);
     if (file) sought.isLoaded(file.path);
+    const path = file?.path ?? filename;
     const text =
-      sought.fromList(file?.path ?? filename, content) ??
-      (file
-        ? rewrite(file.path, content, kind, file.targets, events)
-        : sought.rewrite(filename, content, kind));
+      sought.fromList(path, content) ??
+      sought.rewrite(path, content, kind, file?.targets) ??
+      (file ? rewrite(path, content, kind, file.targets, events) : content);
     return Reflect.apply(original, this, [text, filename, ...rest]);
   };
   prototype._compile = compile;

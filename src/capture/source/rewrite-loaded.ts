@@ -25,17 +25,16 @@ export function rewriteLoaded<T extends LoadResult>(
   if (result.format !== 'module' && !isTyped) return result;
   const file = lookup.byUrl(url);
   if (file) sought.isLoaded(file.path);
-  const built = file || isTyped ? undefined : builtFile(url);
-  if ((!file && built === undefined) || result.source === null || result.source === undefined) return result;
+  const path = file?.path ?? (isTyped ? undefined : builtFile(url));
+  if (path === undefined || result.source === null || result.source === undefined) return result;
   const before = textOf(result.source);
   // A text that names its own address was generated, to stand in front of the module: import-in-the-middle's proxies do.
   if (before.includes(url.replace(/[?#].*$/s, ''))) return result;
   const kind = { goal: 'module', typed: isTyped } as const;
   const after =
-    sought.fromList(file?.path ?? built ?? '', before) ??
-    (file
-      ? rewrite(file.path, before, kind, file.targets, events)
-      : sought.rewrite(built ?? '', before, kind));
+    sought.fromList(path, before) ??
+    sought.rewrite(path, before, kind, file?.targets) ??
+    (file ? rewrite(path, before, kind, file.targets, events) : before);
   return after === before ? result : { ...result, source: after };
 }
 

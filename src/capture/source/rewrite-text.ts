@@ -34,17 +34,19 @@ export interface SourceEvents {
   unlisted?(file: string): void;
 }
 
-/** The text with the targets' calls inserted; the text itself when there is nothing to insert, whatever the reason. */
+/** The text with the targets' calls inserted; the text itself when there is nothing to insert, whatever the reason. `more`: what else is. */
 export function rewrite(
   file: string,
   text: string,
   kind: TextKind,
   targets: readonly SourceTarget[],
   events: SourceEvents,
+  more: () => Insertion[] = () => [],
 ): string {
   try {
     if (isMarked(text)) return text;
-    const insertions = findAll(file, text, kind, targets, events);
+    const own = targets.length === 0 ? [] : findAll(file, text, kind, targets, events);
+    const insertions = [...own, ...more()];
     return insertions.length === 0 ? text : insert(text, insertions, file);
   } catch (error) {
     const reason = error instanceof Error ? error.message : 'unknown error';

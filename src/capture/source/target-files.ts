@@ -1,7 +1,6 @@
 import { realpathSync } from 'node:fs';
-import { basename } from 'node:path';
+import { basename, extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { stemOf } from '../compiled-from.ts';
 import type { SourceTarget } from './rewrite-text.ts';
 
 /** The files that targets name, by their real paths. */
@@ -37,6 +36,9 @@ export function targetFileLookup(files: TargetFiles): {
 
   return { byPath, byUrl };
 }
+
+/** What files of this name are called without their extension. */
+export const stemOf = (file: string): string => basename(file, extname(file));
 
 /** Loaded files that are called like one that a target names: what it was compiled to, perhaps. */
 export function watchNamesakes(files: TargetFiles): {

@@ -26,6 +26,8 @@ export interface Found {
   readonly place: Place;
   /** '' for a parameter that is destructured or takes the rest; `undefined` when the text does not show the function. */
   readonly parameterNames: readonly string[] | undefined;
+  /** The function whose parameters these are. */
+  readonly parametersOf?: { readonly start: number; readonly end: number } | undefined;
   /** Positions of the parameters with a default. */
   readonly defaulted?: readonly number[] | undefined;
   /** The function itself, or the factory, where the text shows it. */

@@ -18,6 +18,8 @@ export interface Sample {
   /** Since the start of the process. */
   readonly events: Readonly<Record<Total, number | null>>;
   readonly breakers: Readonly<Record<'broker' | 'outbox', string | null>>;
+  /** Its relay is not needed, as others send all rows. */
+  readonly relayStandsBy: boolean;
   readonly backlog: {
     readonly memoryEvents: number | null;
     readonly backupEvents: number | null;
@@ -56,6 +58,7 @@ export async function takeSample(process: ManagedProcess): Promise<Sample> {
       totals.map((name) => [name, value(`svc_events_${name}_total`)]),
     ) as Sample['events'],
     breakers: { broker: stateOf('broker'), outbox: stateOf('outbox') },
+    relayStandsBy: (details?.outbox as { standsBy?: unknown } | undefined)?.standsBy === true,
     backlog: {
       memoryEvents: value('svc_buffer_events'),
       backupEvents: value('svc_backup_events'),

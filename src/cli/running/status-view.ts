@@ -25,7 +25,7 @@ export function statusDocument({ url, name, version, sample, perSecond }: Shown)
 
 /** A screen, in lines that 40 columns hold; longer ones are cut. */
 export function statusScreen({ url, name, version, sample, perSecond }: Shown, columns: number): string {
-  const { status, remark, state, findings, events, breakers, backlog } = sample;
+  const { status, remark, state, findings, events, breakers, relayStandsBy, backlog } = sample;
   const lines = [
     `${name ?? 'svc'}  svc ${version ?? '-'}`,
     url,
@@ -34,7 +34,9 @@ export function statusScreen({ url, name, version, sample, perSecond }: Shown, c
     ...(remark === null ? [] : [`          ${remark}`]),
     ...findings.flatMap((each) => wrapped(printable(each), columns - 2).map((line) => `  ${line}`)),
     `breaker   ${breakers.broker ?? '-'}`,
-    ...(breakers.outbox === null ? [] : [`  outbox  ${breakers.outbox}`]),
+    ...(breakers.outbox === null
+      ? []
+      : [`  outbox  ${breakers.outbox}${relayStandsBy ? ', stands by' : ''}`]),
     '',
     `${'EVENTS'.padEnd(14)}${'total'.padStart(11)}${'per s'.padStart(10)}`,
     ...(Object.keys(names) as Total[]).map(

@@ -101,7 +101,7 @@ export const schemas = {
   Key: object({ provider: string, keyId: string, status: upOrDown, 'error?': string }),
   OutboxHealth: object({
     ...{ status: upOrDown, ...outboxSummary, oldestPendingMs: orNull(number) },
-    ...{ 'error?': string, 'warning?': string },
+    ...{ 'standsBy?': boolean, 'error?': string, 'warning?': string },
   }),
   Info: object({
     service: object({ name: orNull(string), version: orNull(string) }),

@@ -4,7 +4,7 @@ import type { Pipeline } from './pipeline.ts';
 /** Sees, by what a relay asks and takes in, when it has looked at all of its rows once. */
 export interface PassWatch {
   /** To be used instead of those that are watched. */
-  readonly store: Pick<OutboxStore, 'claim' | 'pending' | 'failedAggregates'>;
+  readonly store: Pick<OutboxStore, 'isFull' | 'claim' | 'pending' | 'failedAggregates'>;
   readonly add: Pipeline['add'];
   /**
    * Resolves with true when a pass that begins from now on has taken in its last row, or there are no shards to read; with
@@ -18,7 +18,7 @@ export interface PassWatch {
 }
 
 export function watchPasses(
-  store: Pick<OutboxStore, 'claim' | 'pending' | 'failedAggregates'>,
+  store: Pick<OutboxStore, 'isFull' | 'claim' | 'pending' | 'failedAggregates'>,
   add: Pipeline['add'],
 ): PassWatch {
   let waiting: { readonly again: () => void; readonly end: (isSeen: boolean) => void } | undefined;
@@ -32,6 +32,11 @@ export function watchPasses(
     waiting?.end(isSeen);
     waiting = undefined;
     isCounted = false;
+  }
+
+  function hold(count: number): void {
+    shardCount = count;
+    if (count === 0) end(true);
   }
 
   async function orFail<T>(asked: Promise<T>): Promise<T> {
@@ -48,10 +53,14 @@ export function watchPasses(
 
   return {
     store: {
+      async isFull(owner) {
+        const is = await orFail(store.isFull(owner));
+        if (is) hold(0);
+        return is;
+      },
       async claim(...asked) {
         const shards = await orFail(store.claim(...asked));
-        shardCount = shards.length;
-        if (shardCount === 0) end(true);
+        hold(shards.length);
         return shards;
       },
       failedAggregates: (shards) => orFail(store.failedAggregates(shards)),

@@ -39,6 +39,10 @@ export function leaseMsFor({
 
 export const leaseMarginMs = (leaseMs: number): number => Math.min(marginMs, leaseMs / 10);
 
+/** A relay that stands by looks again after so long, give or take a fifth: thousands of them do not come at once. */
+export const standbyMs = 60_000;
+export const standbyJitter = 0.2;
+
 /** How often a pass begins again at the first row, so that rows of late commits and retries are seen. */
 export const restartMs = 1_000;
 /** A pass over many rows that cannot be sent now is not repeated for so many times its length. */

@@ -16,7 +16,7 @@ import { watchPasses } from './pass-watch.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import { createReader } from './reader.ts';
 import { createRelayBreaker } from './relay-breaker.ts';
-import { leaseMsFor, type RelaySettings } from './relay-settings.ts';
+import { leaseMsFor, type RelaySettings, standbyMs } from './relay-settings.ts';
 import type { Processed, RelayCounters } from './row-counts.ts';
 import { createShardLease } from './shard-lease.ts';
 import { reasonOf } from './signal.ts';
@@ -40,10 +40,12 @@ export interface RelayState {
   readonly consecutiveFailures: number;
   /** `null`: nothing was sent yet. */
   readonly timeSinceLastSuccessMs: number | null;
-  /** PENDING rows, counted within the last seconds; `null`: not yet. */
+  /** PENDING rows, counted within the last seconds; `null`: not yet, or it stands by and leaves that to those at work. */
   readonly pending: number | null;
   /** Rows by this relay, since its start. */
   readonly processed: Processed;
+  /** Others send all rows, as many as can: it looks from time to time whether it is needed. */
+  readonly standsBy?: true;
   /** It has neither claimed shards nor sent a row for two leases. */
   readonly stalled?: Stalled;
   /** Topics that refuse their rows: one line. */
@@ -58,7 +60,8 @@ export interface Stalled {
 }
 
 /** The publisher's part of the metrics summary. */
-export interface RelaySummary extends Omit<RelayState, 'pending' | 'processed' | 'stalled' | 'refused'> {
+export interface RelaySummary
+  extends Omit<RelayState, 'pending' | 'processed' | 'standsBy' | 'stalled' | 'refused'> {
   readonly totalPending: number;
   readonly totalFailed: number;
 }
@@ -103,7 +106,7 @@ export function createRelay(parts: RelayParts): Relay {
   const refusals = createTopicRefusals(clock);
   const time = createDatabaseTime(clock, logger);
   const statistics = createStatistics({ store, clock, isolate });
-  const cleanup = createCleanup({ store, settings, clock, logger });
+  const cleanup = createCleanup({ store, settings, clock, logger, rests: () => lease.standsBy });
   const breaker = createRelayBreaker({
     ...{ enabled: settings.circuitBreaker, clock, logger },
     onOpen() {
@@ -114,6 +117,8 @@ export function createRelay(parts: RelayParts): Relay {
   const lease = createShardLease({
     ...{ owner, leaseMs: leaseMsFor(settings), clock, say, logger },
     store: {
+      isFull: (owner) => passes.store.isFull(owner),
+      release: (owner) => store.release(owner),
       claim(owner, leaseMs) {
         const askedAtMs = clock.monotonic();
         return passes.store.claim(owner, leaseMs, (nowMs) => time.heard(nowMs, askedAtMs));
@@ -121,6 +126,7 @@ export function createRelay(parts: RelayParts): Relay {
     },
     between: (claim, patienceMs) => pipeline.between(claim, patienceMs),
     onChange: () => reader.look(),
+    listen,
   });
   const pipeline = createPipeline({
     ...{
@@ -144,17 +150,23 @@ export function createRelay(parts: RelayParts): Relay {
   const reader = createReader({
     ...{ store: passes.store, settings, pipeline: watched, lease, breaker, clock, say, logger },
   });
-  const stopping = new AbortController();
-  const listener = {
-    run: async () =>
-      store.notices?.listen((shards) => {
-        if (shards === undefined || shards.some(holds)) reader.wake();
-      }, stopping.signal),
-  };
+  let listening: { readonly end: AbortController; readonly done: Promise<unknown> } | undefined;
   let running: Promise<unknown>[] = [];
   let stopped: Promise<boolean> | undefined;
 
   const holds = (shard: number): boolean => lease.holdOf(shard) !== undefined;
+
+  function listen(is: boolean): void {
+    if (!is) listening?.end.abort();
+    if (!is) listening = undefined;
+    if (!is || listening !== undefined || stopped !== undefined) return;
+    const end = new AbortController();
+    const hear = async (): Promise<void> =>
+      store.notices?.listen((shards) => {
+        if (shards === undefined || shards.some(holds)) reader.wake();
+      }, end.signal);
+    listening = { end, done: isolate(hear).catch(broken) };
+  }
 
   /** The last net: whatever fails in the relay, the application goes on. */
   function broken(error: unknown): void {
@@ -167,7 +179,7 @@ export function createRelay(parts: RelayParts): Relay {
     const { claimedAtMs, failure } = lease;
     if (claimedAtMs === undefined || stopped !== undefined) return undefined;
     const forMs = clock.monotonic() - Math.max(claimedAtMs, pipeline.lastSuccessMs ?? claimedAtMs);
-    if (forMs < 2 * leaseMsFor(settings)) return undefined;
+    if (forMs < 2 * leaseMsFor(settings) + (lease.standsBy ? standbyMs : 0)) return undefined;
     return { forMs, ...(failure !== undefined && { reason: failure }) };
   }
 
@@ -179,9 +191,10 @@ export function createRelay(parts: RelayParts): Relay {
       circuitBreakerState: breaker.state,
       consecutiveFailures: breaker.consecutiveFailures,
       timeSinceLastSuccessMs:
-        lastSuccessMs === undefined ? null : Math.round(clock.monotonic() - lastSuccessMs),
-      pending: statistics.pending() ?? null,
+        lastSuccessMs === undefined || lease.standsBy ? null : Math.round(clock.monotonic() - lastSuccessMs),
+      pending: (lease.standsBy ? undefined : statistics.pending()) ?? null,
       processed: { ...processed },
+      ...(lease.standsBy && { standsBy: true }),
       ...(standstill && { stalled: standstill }),
       ...(refused !== undefined && { refused }),
     };
@@ -193,7 +206,8 @@ export function createRelay(parts: RelayParts): Relay {
     const [reading, ...others] = running;
     reader.stop();
     cleanup.stop();
-    stopping.abort();
+    const heard = listening?.done;
+    listen(false);
     // What was read and cannot be sent in time is dropped while there is time to acknowledge the rest.
     const sent = Promise.resolve(reading).then(() => pipeline.idle());
     let isIdle = await within(leftMs(0.7), sent);
@@ -201,12 +215,13 @@ export function createRelay(parts: RelayParts): Relay {
     isIdle ||= await within(leftMs(0.5), sent);
     lease.stop();
     pipeline.stop();
-    await within(leftMs(0.5), Promise.all(others));
+    await within(leftMs(0.5), Promise.all([...others, heard]));
     // A shard whose rows may be under way goes to nobody before its lease has ended.
     if (!isIdle) {
       logger.warn('outbox: sends were under way at the end: their rows are sent again');
       return false;
     }
+    if (lease.standsBy) return true;
     const released = store.release(owner).catch((error: unknown) => {
       say('release', `outbox: the shards are not given back and stay leased for a while: ${reasonOf(error)}`);
     });
@@ -232,7 +247,7 @@ export function createRelay(parts: RelayParts): Relay {
   return {
     start() {
       if (running.length > 0 || stopped !== undefined) return;
-      running = [reader, lease, cleanup, listener].map((work) => isolate(() => work.run()).catch(broken));
+      running = [reader, lease, cleanup].map((work) => isolate(() => work.run()).catch(broken));
     },
     wake: reader.wake,
     holds,

@@ -1,8 +1,9 @@
 import { backoffMs, type Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { QuietLog } from '../../observe/quiet-log.ts';
+import { shardCount } from '../outbox-row.ts';
 import type { OutboxStore } from '../outbox-store.ts';
-import { firstStorePauseMs, leaseMarginMs } from './relay-settings.ts';
+import { firstStorePauseMs, leaseMarginMs, standbyJitter, standbyMs } from './relay-settings.ts';
 import { createSignal, reasonOf } from './signal.ts';
 
 /** The shards whose rows this relay may send, and until when. */
@@ -17,6 +18,8 @@ export interface ShardLease {
   doubt(shard: number): void;
   /** When the table last answered a claim, by the monotonic clock, or `run` began; `undefined`: before. */
   readonly claimedAtMs: number | undefined;
+  /** As many relays as there are shards have them all: this one is not among them, and looks again from time to time. */
+  readonly standsBy: boolean;
   /** Why the last claim failed, until one succeeds. */
   readonly failure: string | undefined;
   /** Claims and renews until `stop`. */
@@ -25,7 +28,7 @@ export interface ShardLease {
 }
 
 export interface ShardLeaseOptions {
-  readonly store: Pick<OutboxStore, 'claim'>;
+  readonly store: Pick<OutboxStore, 'isFull' | 'claim' | 'release'>;
   readonly owner: string;
   readonly leaseMs: number;
   readonly clock: Clock;
@@ -35,10 +38,12 @@ export interface ShardLeaseOptions {
   readonly between: <T>(claim: () => Promise<T>, patienceMs: number) => Promise<T>;
   /** The shards are others now, or can be used again. */
   readonly onChange: () => void;
+  /** Whether to hear of rows, said again with each claim: one that stands by has no use for it. */
+  readonly listen: (is: boolean) => void;
 }
 
 export function createShardLease(options: ShardLeaseOptions): ShardLease {
-  const { store, owner, leaseMs, clock, say, logger, between, onChange } = options;
+  const { store, owner, leaseMs, clock, say, logger, between, onChange, listen } = options;
   const renewMs = leaseMs / 3;
   const holds = new Map<number, number>();
   const pause = createSignal();
@@ -48,13 +53,41 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
   let claimedAtMs: number | undefined;
   let failure: string | undefined;
   let isStopped = false;
+  let isAlive = false;
+  let standsBy = false;
 
   const lasts = (ms: number): boolean => clock.monotonic() + ms < untilMs;
 
+  /** Whether there is nothing to be had: whoever holds nothing is then no relay that others count, and costs the table a look. */
+  async function isFull(): Promise<boolean> {
+    if (holds.size > 0 || !(await store.isFull(owner))) return false;
+    if (isAlive) await store.release(owner);
+    isAlive = false;
+    return true;
+  }
+
+  function stand(by: boolean): void {
+    if (by !== standsBy)
+      logger.info(
+        by
+          ? `outbox: ${shardCount} relays send the rows already: this one stands by, and looks every ${standbyMs / 1_000} s whether it is needed`
+          : 'outbox: the relay is needed, and stands by no longer',
+      );
+    standsBy = by;
+    listen(!by);
+  }
+
   async function claim(): Promise<void> {
+    if (await isFull()) {
+      claimedAtMs = clock.monotonic();
+      stand(true);
+      return;
+    }
     const askedAtMs = clock.monotonic();
     const shards = await store.claim(owner, leaseMs);
     claimedAtMs = clock.monotonic();
+    isAlive = true;
+    stand(false);
     // Somebody else may have had them meanwhile.
     if (!lasts(0)) holds.clear();
     untilMs = askedAtMs + leaseMs - leaseMarginMs(leaseMs);
@@ -77,6 +110,9 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
     get claimedAtMs() {
       return claimedAtMs;
     },
+    get standsBy() {
+      return standsBy;
+    },
     get failure() {
       return failure;
     },
@@ -88,7 +124,7 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
           if (failures > 0) logger.info('outbox: the shards are claimed again');
           failures = 0;
           failure = undefined;
-          await pause.wait(renewMs);
+          await pause.wait(standsBy ? standbyMs * (1 + standbyJitter * (2 * Math.random() - 1)) : renewMs);
         } catch (error) {
           failures++;
           failure = `the shards cannot be claimed: ${reasonOf(error)}`;

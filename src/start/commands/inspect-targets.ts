@@ -1,14 +1,18 @@
-import { compiledFrom } from '../../capture/compiled-from.ts';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { followImports } from '../../capture/follow-imports.ts';
 import { inspect } from '../../capture/inspect.ts';
 import { inPlaceOf, type TargetReport } from '../../capture/report.ts';
 import { entryFile } from '../../capture/source/late-start.ts';
 import { locate, missingFile } from '../../capture/source/locate.ts';
+import { compiledFrom } from '../../capture/source/maps/compiled-from.ts';
 import { type InBuilt, inspectBuilt } from '../../capture/source/maps/inspect-built.ts';
+import { hashOf, readList } from '../../capture/source/maps/listed-places.ts';
 import { shownPath } from '../../capture/source/own-file.ts';
 import type { Config } from '../../config/config.ts';
 import type { TargetConfig } from '../../config/schema/target.ts';
 import { planOfTarget } from '../plans.ts';
+import { scriptsBelow } from './write-list.ts';
 
 /** Which targets of the configuration can be patched, without loading the application. */
 export function inspectTargets(config: Config): TargetReport[] {
@@ -87,6 +91,20 @@ export function inspectBundle({ targets, baseDir }: Config, files: readonly stri
   return own.map(({ id }) => startedOf(id, built.get(id) ?? { isFound: false, remark: 'in no source map' }));
 }
 
+/** Those of a build to which no import leads that reading could follow: what `svc manifest` lists, and what Next.js loads. */
+function targetsBuilt(config: Config): ReadonlySet<string> {
+  const { baseDir } = config;
+  const files = [...readList(baseDir, () => {}).files].filter(
+    ([file, { sha256 }]) => hashOf(readFileSync(file, 'utf8')) === sha256,
+  );
+  const listed = files.flatMap(([, { targets }]) => targets.map(({ id }) => id));
+  if (!existsSync(join(baseDir, '.next/BUILD_ID'))) return new Set(listed);
+  const rest = { ...config, targets: config.targets.filter(({ id }) => !listed.includes(id)) };
+  const chunks = rest.targets.length === 0 ? [] : scriptsBelow(join(baseDir, '.next/server'));
+  const found = inspectBundle(rest, chunks).filter(({ state }) => state === 'loaded');
+  return new Set([...listed, ...found.map(({ id }) => id)]);
+}
+
 /**
  * Of the application that this process runs: targets that cannot be captured, and those whose file is not the one that it loads. Reading its imports takes time, so
  * it is done where there may be such a target: one in TypeScript, and an application that is JavaScript.
@@ -96,7 +114,9 @@ export function targetsUnloaded(
 ): readonly { readonly id: string; readonly reason?: string | undefined }[] {
   const entry = entryFile();
   const isTyped = (file: string): boolean => /\.[cm]?tsx?$/.test(file);
-  const failed = inspectTargets(config).filter(({ state }) => state === 'failed');
+  const unpatched = inspectTargets(config).filter(({ state }) => state === 'failed');
+  const isBuilt = unpatched.length === 0 ? new Set() : targetsBuilt(config);
+  const failed = unpatched.filter(({ id }) => !isBuilt.has(id));
   if (entry === undefined || isTyped(entry) || !config.targets.some(({ module }) => isTyped(module)))
     return failed;
   const { targets } = inspectStart(config, [entry]);

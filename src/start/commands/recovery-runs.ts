@@ -22,6 +22,7 @@ export interface RecoveryRunsOptions {
 }
 
 export interface RecoveryRuns extends RecoveryControls {
+  isRunning(): boolean;
   /** Each run ends after the batch under way; what it has not sent is there the next time. */
   stop(deadlineMs: number): Promise<void>;
 }
@@ -80,6 +81,7 @@ export function createRecoveryRuns(options: RecoveryRunsOptions): RecoveryRuns {
       underWay.add(ending);
       return begun;
     },
+    isRunning: () => underWay.size > 0,
     async stop(deadlineMs) {
       stops++;
       if (underWay.size > 0) await within(deadlineMs, Promise.all(underWay));

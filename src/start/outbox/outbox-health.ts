@@ -48,6 +48,7 @@ export function createOutboxHealth({
   ask(): Promise<OutboxHealth>;
   /** Rows wait, and the relay of this process does nothing about it. As quick as `ask`. */
   standsStill(): Promise<boolean>;
+  /** For metrics, as `failed`: `null` of a relay that stands by, as those at work count for all. */
   oldestPendingMs(): number | null;
   /** FAILED rows, as last counted. */
   failed(): number | null;
@@ -125,15 +126,18 @@ export function createOutboxHealth({
         totalPending: last?.pending ?? null,
         totalFailed: last?.failed ?? null,
         oldestPendingMs: oldestPendingMs(),
+        ...(state?.standsBy && { standsBy: true }),
         ...(error !== undefined && { error }),
         ...(warning !== undefined && { warning }),
       };
     },
     oldestPendingMs() {
+      if (relay()?.standsBy) return null;
       void refresh();
       return oldestPendingMs();
     },
     failed() {
+      if (relay()?.standsBy) return null;
       void refresh();
       return last?.failed ?? null;
     },

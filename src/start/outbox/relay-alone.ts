@@ -89,7 +89,9 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
     void sayBroker(broker, logger);
     if (!stopping.aborted) await once(stopping, 'abort');
     logger.info('relay: stops after the batch under way');
-    return await relay.stop(config.shutdown.timeoutMs);
+    const { timeoutMs } = config.shutdown;
+    const [isDone] = await Promise.all([relay.stop(timeoutMs), management.stopRuns(timeoutMs)]);
+    return isDone;
   } finally {
     senders.stop();
     outbox.close();

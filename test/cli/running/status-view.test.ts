@@ -14,6 +14,7 @@ const sample = (atMs: number, published: number): Sample => ({
   },
   events: { published, failed: null, dlq: 0, backup: 12, lost: 1_234_567_890 },
   breakers: { broker: 'HALF-OPEN', outbox: 'CLOSED' },
+  relayStandsBy: true,
   backlog: { memoryEvents: 3, backupEvents: 9, backupFiles: 1, outboxPending: 5, outboxOldestSeconds: 61.25 },
 });
 
@@ -36,6 +37,7 @@ describe('the view of svc status', () => {
       /^failed +- +-$/,
       /^lost +1234567890 +0$/,
       /^breaker +HALF-OPEN$/,
+      /^ {2}outbox {2}CLOSED, stands by$/,
       /^outbox +5, oldest 61\.3 s$/,
     ])
       assert.ok(

@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePorts } from '../../../scripts/services/ports.ts';
 import { temporaryFolder } from '../../support/folders.ts';
+import { startKafka } from '../../support/kafka.ts';
 import { type Dependencies, installPacked } from '../../support/packed.ts';
 import { startPostgres } from '../../support/postgres.ts';
 import { requiring } from '../../support/requires.ts';
@@ -20,7 +21,7 @@ const register = { NODE_OPTIONS: '--import svc/register' };
 /** Once in the matrix: a build takes long, and Next.js hides which Node it is on. */
 const suite = isMatrix && version.startsWith('26.') && otel === 3 ? requiring : () => {};
 
-suite('postgres', 'examples/nextjs, with Drizzle', function () {
+suite(['postgres', 'kafka'], 'examples/nextjs, with Drizzle', function () {
   this.timeout(400_000);
   let app: string;
   let standalone: string;
@@ -83,7 +84,7 @@ suite('postgres', 'examples/nextjs, with Drizzle', function () {
         [management],
         `${stdout}\n${stderr}`,
       );
-      assert.doesNotMatch(stdout + stderr, /svc: (?:error|warning)/);
+      assert.doesNotMatch(stdout + stderr, /svc: (?:error|warn)/);
     }
   }
 
@@ -108,8 +109,16 @@ suite('postgres', 'examples/nextjs, with Drizzle', function () {
     assert.match(await acted.text(), /lamp/);
 
     const ends = Date.now() + 15_000;
-    while (readEvents(join(folder, 'svc-topics')).length < 3 && Date.now() < ends) await delay(100);
-    const events = readEvents(join(folder, 'svc-topics'));
+    const ofType = (type: string) =>
+      readEvents(join(folder, 'svc-topics')).filter(({ value }) => value.eventType === type);
+    // Of the server component: the page, and what the action renders again.
+    const areThere = () => ofType('ORDER_PLACED').length >= 3 && ofType('ORDERS_LISTED').length >= 2;
+    while (!areThere() && Date.now() < ends) await delay(100);
+    const events = ofType('ORDER_PLACED');
+    assert.deepEqual(
+      ofType('ORDERS_LISTED').map(({ value }) => value.payload.newest),
+      [events[1]?.value.payload.id, events[2]?.value.payload.id],
+    );
     const { stderr } = running.child.exitCode === null ? { stderr: '' } : await running.ended;
     const seen = events.map(({ topic, value: { eventType, payload, metadata } }) => [
       ...[topic, eventType, payload.product, payload.quantity],
@@ -134,6 +143,29 @@ suite('postgres', 'examples/nextjs, with Drizzle', function () {
   it('the standalone output, elsewhere', async () => {
     cpSync(join(app, '.next/standalone'), standalone, { recursive: true, verbatimSymlinks: true });
     await serves(standalone, () => ['--import', 'svc/register', 'server.js']);
+  });
+
+  it('the standalone output, with Kafka', async () => {
+    const kafka = await startKafka();
+    const topic = `next-${process.pid}`;
+    await kafka.createTopic(topic);
+    const [port] = (await freePorts(1)).map(String) as [string];
+    const running = await startApp({
+      ...{ app, folder: standalone, files: {}, timeoutMs: 60_000 },
+      args: ['--import', 'svc/register', 'server.js'],
+      env: { ...env, PORT: port, KAFKA_BROKERS: kafka.brokers.join(), SVC_BROKER_TOPIC: topic },
+    });
+    try {
+      await running.waitFor(/Ready in/);
+      const body = JSON.stringify({ product: 'bell', quantity: 4 });
+      const answer = await fetch(`http://127.0.0.1:${port}/api/orders`, { method: 'POST', body });
+      assert.equal(answer.status, 201);
+      const [record] = await kafka.read(topic, { count: 1 });
+      assert.match(String(record?.value), /"product":"bell","quantity":4/);
+    } finally {
+      const { stderr } = await running.kill('SIGTERM');
+      assert.doesNotMatch(stderr, /svc: (?:error|warn)/);
+    }
   });
 
   it('instrumentation.ts, without a flag, both ways', async () => {

@@ -44,6 +44,7 @@ function find(question: Question): Found | Problem {
   return {
     place: hit.place,
     parameterNames: shown && parameterNames(shown),
+    parametersOf: shown,
     defaulted: shown && defaultedParameters(shown),
     shown: hit.shown,
   };

@@ -32,7 +32,7 @@ export function inspectBuilt(
       found.set(id, { isFound, remark: `${before.remark}; ${remark}` });
   };
   for (const file of files) {
-    if (sought.has(file) || !/\.[cm]?js$/.test(file)) continue;
+    if (!/\.[cm]?js$/.test(file)) continue;
     const shown = shownPath(file, baseDir);
     const goal = file.endsWith('.mjs') ? 'module' : 'unknown';
     findMapped(file, readFileSync(file, 'utf8'), { goal, typed: false }, sought, baseDir, {

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import type { Insertion } from '../insert-calls.ts';
 import { findAll, type SourceEvents, type SourceTarget } from '../rewrite-text.ts';
@@ -36,17 +36,15 @@ export function listPlaces(
     });
     files[shortOf(file)] = { sha256: hashOf(text), targets };
   };
-  for (const file of built.filter((each) => !sought.has(each))) {
+  // Types are taken away by whatever loads it, so that its text is another one there.
+  const plain = [...sought.keys()].filter((file) => /\.[cm]?js$/.test(file) && existsSync(file));
+  for (const file of new Set([...built, ...plain])) {
     const text = readFileSync(file, 'utf8');
     const kind = { goal: file.endsWith('.mjs') ? 'module' : 'unknown', typed: false } as const;
-    list(file, text, findMapped(file, text, kind, sought, baseDir, events), []);
-  }
-  for (const [file, targets] of sought) {
-    // Types are taken away by whatever loads it, so that its text is another one there.
-    if (!/\.[cm]?js$/.test(file)) continue;
-    const text = readFileSync(file, 'utf8');
-    const kind = { goal: file.endsWith('.mjs') ? 'module' : 'unknown', typed: false } as const;
-    list(file, text, findAll(file, text, kind, targets, events), targets);
+    const targets = sought.get(file) ?? [];
+    const found = targets.length === 0 ? [] : findAll(file, text, kind, targets, events);
+    const mapped = built.includes(file) ? findMapped(file, text, kind, sought, baseDir, events) : [];
+    list(file, text, [...found, ...mapped], targets);
   }
   const own = [...sought.keys()].filter((file) => files[shortOf(file)] !== undefined);
   return { version: 1, searched: [...searched, ...own].map(shortOf), files };

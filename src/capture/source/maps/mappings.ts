@@ -1,8 +1,6 @@
 import { realpathSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { basename, isAbsolute, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type * as Codec from '@jridgewell/sourcemap-codec';
 import type { MapPart, ReadMap } from './read-map.ts';
 
 /** One mapping: an offset of the text, and where that is in the source; lines and columns from 0. */
@@ -20,13 +18,6 @@ export interface MappedSource {
   readonly content: string | undefined;
   /** In the order of the text. `undefined`: the map does not fit the text. */
   mappings(): Mapping[] | undefined;
-}
-
-let codec: typeof Codec | undefined;
-
-function decode(mappings: string): Codec.SourceMapMappings {
-  codec ??= createRequire(import.meta.url)('@jridgewell/sourcemap-codec') as typeof Codec;
-  return codec.decode(mappings);
 }
 
 /** The sources of a map that are the file at `path`: more than one where a map has parts. `roots`: what `webpack://` may start from. */
@@ -53,11 +44,19 @@ function pathsOf(source: string, sourceRoot: string, folder: string, roots: read
   // webpack://name/./src/a.ts, turbopack:///[project]/src/a.ts: from a folder that only the bundler knew.
   const [, tail] = /^(?!file:)[a-z][\w+.-]+:\/\/[^/]*\/(?:\[project\]\/)?(.*)$/i.exec(plain) ?? [];
   if (tail !== undefined) return roots.map((root) => resolve(root, tail));
-  const full = plain.startsWith('file:') ? fileURLToPath(plain) : plain;
+  const full = plain.startsWith('file:') ? filePath(plain) : plain;
   if (isAbsolute(full)) return [full, ...roots.map((root) => resolve(root, `.${full}`))];
   const direct = resolve(folder, sourceRoot, full);
   const real = realPath(direct);
   return real === undefined || real === direct ? [direct] : [direct, real];
+}
+
+function filePath(url: string): string {
+  try {
+    return fileURLToPath(url);
+  } catch {
+    return url;
+  }
 }
 
 /** Packages of a workspace are links. */
@@ -72,23 +71,79 @@ function realPath(path: string): string | undefined {
 function mappingsOf({ map, line: firstLine, column: firstColumn }: MapPart, source: number, text: string) {
   const starts = lineStarts(text);
   const found: Mapping[] = [];
-  const lines = decode(map.mappings);
-  for (const [index, segments] of lines.entries()) {
+  const fits = walk(map.mappings, source, (index, generated, line, column, name) => {
     const start = starts[firstLine + index];
-    for (const segment of segments) {
-      if (segment.length === 1 || segment[1] !== source) continue;
-      if (start === undefined) return undefined;
-      const at = start + segment[0] + (index === 0 ? firstColumn : 0);
-      if (at > (starts[firstLine + index + 1] ?? text.length)) return undefined;
-      found.push({
-        at,
-        line: segment[2],
-        column: segment[3],
-        name: segment.length === 5 ? map.names?.[segment[4]] : undefined,
-      });
+    if (start === undefined) return false;
+    const at = start + generated + (index === 0 ? firstColumn : 0);
+    if (at > (starts[firstLine + index + 1] ?? text.length)) return false;
+    found.push({ at, line, column, name: name < 0 ? undefined : map.names?.[name] });
+    return true;
+  });
+  return fits ? found : undefined;
+}
+
+const digits = new Int8Array(128).fill(-1);
+[...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'].forEach((digit, value) => {
+  digits[digit.charCodeAt(0)] = value;
+});
+const comma = 44;
+const semicolon = 59;
+
+/**
+ * Calls `each` for the segments of one source, with `name` -1 where there is none, until it says false; false as well where this is no text of
+ * mappings. To keep the others, of a bundle a million, is what makes decoding dear.
+ */
+function walk(
+  mappings: string,
+  wanted: number,
+  each: (line: number, generated: number, sourceLine: number, sourceColumn: number, name: number) => boolean,
+): boolean {
+  let [generated, source, sourceLine, sourceColumn, name] = [0, 0, 0, 0, 0];
+  let [line, field, value, shift] = [0, 0, 0, 0];
+  for (let at = 0; at <= mappings.length; at++) {
+    const character = at === mappings.length ? semicolon : mappings.charCodeAt(at);
+    if (character === comma || character === semicolon) {
+      if (
+        field > 3 &&
+        source === wanted &&
+        !each(line, generated, sourceLine, sourceColumn, field > 4 ? name : -1)
+      )
+        return false;
+      field = 0;
+      if (character === semicolon) {
+        line++;
+        generated = 0;
+      }
+      continue;
+    }
+    const digit = digits[character] ?? -1;
+    if (digit < 0) return false;
+    value |= (digit & 31) << shift;
+    if (digit > 31) {
+      shift += 5;
+      continue;
+    }
+    const change = value & 1 ? -(value >>> 1) : value >>> 1;
+    value = 0;
+    shift = 0;
+    switch (field++) {
+      case 0:
+        generated += change;
+        break;
+      case 1:
+        source += change;
+        break;
+      case 2:
+        sourceLine += change;
+        break;
+      case 3:
+        sourceColumn += change;
+        break;
+      case 4:
+        name += change;
     }
   }
-  return found;
+  return true;
 }
 
 export function lineStarts(text: string): number[] {

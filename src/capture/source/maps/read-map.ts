@@ -72,7 +72,7 @@ export function readMap(file: string, text: string, names: readonly string[]): R
     return { folder: dirname(path ?? file), parts: partsOf(JSON.parse(json.toString())) };
   } catch (error) {
     return {
-      problem: `it is damaged: ${error instanceof SyntaxError ? 'no JSON' : (error as Error).message}`,
+      problem: `it is damaged: ${error instanceof SyntaxError ? 'no JSON' : error instanceof TypeError ? 'its sections have no offset' : (error as Error).message}`,
     };
   }
 }
@@ -105,7 +105,10 @@ function partsOf(json: unknown): MapPart[] {
 
 function checked(json: unknown): RawMap {
   const map = json as Partial<RawMap> | null;
-  if (typeof map?.mappings !== 'string' || !Array.isArray(map.sources))
+  const isText = (each: unknown) => each === null || typeof each === 'string';
+  if (typeof map?.mappings !== 'string' || !Array.isArray(map.sources) || !map.sources.every(isText))
     throw new Error('no sources, or no mappings');
+  const texts = map.sourcesContent ?? [];
+  if (!Array.isArray(texts) || !texts.every(isText)) throw new Error('its texts are no texts');
   return map as RawMap;
 }

@@ -6,11 +6,12 @@ import type { Definitions } from '../find/definitions.ts';
 import { finder } from '../find/find.ts';
 import { scan } from '../find/scan.ts';
 import { core, isFunction } from '../find/syntax.ts';
-import { type Insertion, insert, isMarked } from '../insert-calls.ts';
+import type { Insertion } from '../insert-calls.ts';
 import { lineAt, parse, type TextKind } from '../parse-text.ts';
-import type { SourceEvents, SourceTarget } from '../rewrite-text.ts';
+import { rewrite, type SourceEvents, type SourceTarget } from '../rewrite-text.ts';
 import type { TargetFiles } from '../target-files.ts';
 import { type Found, isProblem, type Problem } from '../wrapper-place.ts';
+import { findByNames } from './by-names.ts';
 import { type Site, siteOf } from './definition-site.ts';
 import { definedAt, type InText, placeOf } from './function-at.ts';
 import { lineStarts, type MappedSource, type Mapping, sourcesAt } from './mappings.ts';
@@ -22,7 +23,7 @@ interface Built {
   readonly definitions: Definitions;
 }
 
-/** The text with the calls of those targets inserted whose sources its map names; the text itself where there are none. */
+/** The text with the calls of those targets inserted whose sources its map names, and of its own; the text itself where there are none. */
 export function rewriteMapped(
   file: string,
   text: string,
@@ -30,15 +31,16 @@ export function rewriteMapped(
   sought: TargetFiles,
   baseDir: string,
   events: SourceEvents,
+  own: readonly SourceTarget[] = [],
 ): string {
-  try {
-    if (isMarked(text)) return text;
-    const insertions = findMapped(file, text, kind, sought, baseDir, events);
-    return insertions.length === 0 ? text : insert(text, insertions, file);
-  } catch (error) {
-    events.unreadMap?.(file, error instanceof Error ? error.message : 'unknown error');
-    return text;
-  }
+  return rewrite(file, text, kind, own, events, () => {
+    try {
+      return findMapped(file, text, kind, sought, baseDir, events);
+    } catch (error) {
+      events.unreadMap?.(file, error instanceof Error ? error.message : 'unknown error');
+      return [];
+    }
+  });
 }
 
 /** Looks every target up whose source the map of the text names. */
@@ -95,9 +97,14 @@ export function findMapped(
   return insertions;
 }
 
-const dropped: Problem = { problem: 'inlined or dropped by the bundler: nothing of it is left there' };
 const wayRound =
   'let it keep its functions (terser, swc: compress.inline and compress.reduce_funcs off), or declare it in code with publishEvent(options, fn)';
+const dropped: Problem = {
+  problem: `inlined or dropped by the bundler, nothing of it is left there: ${wayRound}`,
+};
+const ofAnotherBuild: Problem = {
+  problem: 'the source map does not fit the file: it is that of another build',
+};
 
 interface Answer {
   readonly hits: Found[];
@@ -112,7 +119,7 @@ function lookUp(
   build: () => Built | Problem,
 ): Answer | Problem {
   const content = source.content ?? textOf(path);
-  if (content === undefined) return { problem: 'its source is neither there nor in the source map' };
+  if (content === undefined) return lookUpNames(source, functionPath, text, build);
   const parsed = parse(path, content, { goal: 'unknown', typed: /\.[cm]?tsx?$/.test(path) });
   if (isProblem(parsed)) return parsed;
   const inSource = finder(parsed.program, content)(functionPath);
@@ -120,8 +127,7 @@ function lookUp(
   const site = siteOf(parsed.program, inSource);
   if (site === undefined) return { problem: 'its definition cannot be followed through a source map' };
   const mapped = source.mappings();
-  if (mapped === undefined)
-    return { problem: 'the source map does not fit the file: it is that of another build' };
+  if (mapped === undefined) return ofAnotherBuild;
   const built = build();
   if (isProblem(built)) return built;
   const mappings = withOffsets(mapped, content);
@@ -142,6 +148,20 @@ function lookUp(
       ? `also inlined by the bundler (line ${lineAt(text, elsewhere.at)}), where calls make no event: ${wayRound}`
       : undefined,
   };
+}
+
+function lookUpNames(
+  source: MappedSource,
+  functionPath: string,
+  text: string,
+  build: () => Built | Problem,
+): Answer | Problem {
+  const mappings = source.mappings();
+  if (mappings === undefined) return ofAnotherBuild;
+  const built = build();
+  if (isProblem(built)) return built;
+  const found = findByNames(functionPath, mappings, built.program, text);
+  return isProblem(found) ? found : { hits: [found], remark: undefined };
 }
 
 function textOf(path: string): string | undefined {

@@ -3,7 +3,7 @@ import { extname, sep } from 'node:path';
 import { loadChunk } from '../../../ground/load-chunk.ts';
 import { insert, isMarked } from '../insert-calls.ts';
 import type { TextKind } from '../parse-text.ts';
-import type { SourceEvents } from '../rewrite-text.ts';
+import type { SourceEvents, SourceTarget } from '../rewrite-text.ts';
 import type { TargetFiles } from '../target-files.ts';
 import { type Listed, listedIn } from './listed-places.ts';
 import { mapUrl } from './read-map.ts';
@@ -24,8 +24,8 @@ export interface Sought {
   isLoaded(path: string): void;
   /** The text of a listed file, changed; `undefined` where it has to be read. Never throws. */
   fromList(file: string, text: string): string | undefined;
-  /** A file that no target names: its text, changed where its source map leads to a target. Never throws. */
-  rewrite(file: string, text: string, kind: TextKind): string;
+  /** The text of a file with a source map, changed where that leads to a target, and where its `own` are; `undefined` for others. Never throws. */
+  rewrite(file: string, text: string, kind: TextKind, own?: readonly SourceTarget[]): string | undefined;
 }
 
 /** `rewriteMapped`: the main thread loads what reads maps when the first one is there. */
@@ -53,14 +53,14 @@ export function seek(
     isLoaded(path) {
       sought.delete(path);
     },
-    rewrite(file, text, kind) {
-      if (sought.size === 0 || isSearched(file) || !mayHaveMap(file, text)) return text;
+    rewrite(file, text, kind, own) {
+      if (sought.size === 0 || isSearched(file) || !mayHaveMap(file, text)) return undefined;
       try {
-        return rewriteMapped(file, text, kind, sought, baseDir, events);
+        return rewriteMapped(file, text, kind, sought, baseDir, events, own);
       } catch (error) {
         // The application's module comes first.
         events.unreadMap?.(file, error instanceof Error ? error.message : 'unknown error');
-        return text;
+        return undefined;
       }
     },
   };

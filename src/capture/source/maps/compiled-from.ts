@@ -1,9 +1,10 @@
-import { readFileSync, statSync } from 'node:fs';
-import { basename, dirname, extname, relative, resolve, sep } from 'node:path';
-import { nearestManifest } from '../ground/files/manifest.ts';
-
-/** Of a bundle of thousands of files; larger ones are not read for a message. */
-const largestMapBytes = 33_554_432;
+import { readFileSync } from 'node:fs';
+import { basename, dirname, relative, sep } from 'node:path';
+import { nearestManifest } from '../../../ground/files/manifest.ts';
+import { stemOf } from '../target-files.ts';
+import { isProblem } from '../wrapper-place.ts';
+import { sourcesAt } from './mappings.ts';
+import { readMap } from './read-map.ts';
 
 /**
  * Which of the files that were loaded was made from `source`: its source map says so, or its name does. Names count for
@@ -12,29 +13,22 @@ const largestMapBytes = 33_554_432;
 export function compiledFrom(source: string, loaded: Iterable<string>, baseDir: string): string | undefined {
   const others = [...loaded].filter((file) => file !== source && /\.[cm]?js$/.test(file));
   const named = others.filter((file) => stemOf(file) === stemOf(source));
-  const mapped = [...named, ...others].find((file) => sourcesOf(file).includes(source));
-  if (mapped !== undefined || !/\.[cm]?tsx?$/.test(source)) return mapped;
   const roots = [baseDir, nearestManifest(dirname(source))?.folder ?? baseDir];
+  const mapped = [...named, ...others].find((file) => isMapped(file, source, roots));
+  if (mapped !== undefined || !/\.[cm]?tsx?$/.test(source)) return mapped;
   return named.find((file) =>
     roots.some((root) => isBuildOf(segmentsOf(source, root), segmentsOf(file, root))),
   );
 }
 
-/** What files of this name are called without their extension. */
-export const stemOf = (file: string): string => basename(file, extname(file));
-
-function sourcesOf(file: string): string[] {
-  const map = `${file}.map`;
+function isMapped(file: string, source: string, roots: readonly string[]): boolean {
   try {
-    if (statSync(map).size > largestMapBytes) return [];
-    const { sources, sourceRoot = '' } = JSON.parse(readFileSync(map, 'utf8')) as {
-      sources: string[];
-      sourceRoot?: string;
-    };
-    return sources.map((each) => resolve(dirname(map), sourceRoot, each));
+    const text = readFileSync(file, 'utf8');
+    const map = readMap(file, text, [basename(source)]);
+    return map !== undefined && !isProblem(map) && sourcesAt(map, source, roots, text).length > 0;
   } catch {
-    // None, or none that can be read: the name has to tell.
-    return [];
+    // A file that cannot be read: its name has to tell.
+    return false;
   }
 }
 
