@@ -110,11 +110,11 @@ requiring('own-kafka', 'ledger of a consumer', () => {
         const end = performance.now() + chaosMs;
         for (let turn = 0; performance.now() < end; turn++) {
           await sleep(500 + Math.random() * 1_500);
-          if (turn === 1) {
+          if (turn === 2) {
             await postgres.kill();
             await postgres.restart();
             killed.postgres = 1;
-          } else if (turn === 3) {
+          } else if (turn === 1) {
             await kafka.kill();
             await kafka.restart();
             killed.kafka = 1;
