@@ -59,10 +59,10 @@ function ofDriver(source: unknown): RunTransaction | undefined {
       const client = await source.connect();
       // A connection that is lost between two statements has no other way to say so, and nobody but us has this client: without a
       // listener the process would end.
-      client.on('error', ignore);
+      if (can(client, 'on')) client.on('error', ignore);
       return onPgClient(client, work, (isBroken) => {
         client.release(isBroken);
-        client.removeListener('error', ignore);
+        if (can(client, 'removeListener')) client.removeListener('error', ignore);
       });
     };
   if (can(source, 'getConnection')) return onMysqlPool(source);
