@@ -50,6 +50,11 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
     'state',
     /src\/(?:observe\/(?:logger|own-logger|thread-counts|thread-channel|otel-api|outcomes|durations|spans|quiet-log)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|source|baggage|correlation-id|request\/(?:header-value|request-object))\.|(?:outbox\/api\/running-outbox|publish\/api\/running-service)\.|protect\/(?:keys\/key-provider|own-key-provider)\.|transaction\/(?:dialect|scope|find-transaction)\.)/,
   ],
+  // What a consumer and the running svc share.
+  [
+    'consumed',
+    /src\/(?:observe\/(?:consumed\/consumed-counts|event-rows)|publish\/(?:tiers\/dlq-message|stored-record)|ground\/bounds)\./,
+  ],
   ['config', /src\/config\/(?!define-config)/],
   [
     'ports',

@@ -1,5 +1,6 @@
 import { systemClock } from '../ground/clock.ts';
 import { version } from '../ground/version.ts';
+import { consumedInstruments } from './consumed/consumed-instruments.ts';
 import { withOutcome } from './event-rows.ts';
 import type { DurationInstrument, MetricSources, ObservedInstrument } from './metrics.ts';
 import { type EventTypeCounts, sendFailureKinds } from './outcomes.ts';
@@ -83,9 +84,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     ({ dlqWaiting }) => dlqWaiting(),
   ),
   {
-    name: 'svc.broker.errors.total',
-    prometheusName: 'svc_broker_errors_total',
-    kind: 'counter',
+    ...{ name: 'svc.broker.errors.total', prometheusName: 'svc_broker_errors_total', kind: 'counter' },
     unit: '{error}',
     description: 'Sends that the broker refused or that never reached it.',
     attributeKeys: ['kind'],
@@ -242,6 +241,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
       }
     },
   },
+  ...consumedInstruments,
 ];
 
 /** @param measure `null`: there is no series */
