@@ -1,4 +1,5 @@
 import { defineConfig, type UserConfig } from 'tsdown';
+import { consoleFiles } from './scripts/build-console.ts';
 import { thirdPartyNotices, withoutApi } from './scripts/bundled-packages.ts';
 import { writeOptionTypes } from './scripts/config-types.ts';
 
@@ -48,6 +49,11 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   [
     'state',
     /src\/(?:observe\/(?:logger|own-logger|thread-counts|thread-channel|otel-api|outcomes|durations|spans|quiet-log)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|source|baggage|correlation-id|request\/(?:header-value|request-object))\.|(?:outbox\/api\/running-outbox|publish\/api\/running-service)\.|protect\/(?:keys\/key-provider|own-key-provider)\.|transaction\/(?:dialect|scope|find-transaction)\.)/,
+  ],
+  // What a consumer and the running svc share.
+  [
+    'consumed',
+    /src\/(?:observe\/(?:consumed\/consumed-counts|event-rows)|publish\/(?:tiers\/dlq-message|stored-record)|ground\/bounds)\./,
   ],
   ['config', /src\/config\/(?!define-config)/],
   [
@@ -115,5 +121,19 @@ export default defineConfig([
       cli: 'src/cli/main.ts',
       'local-backup': 'src/adapters/local-backup/local-backup.ts',
     },
+  },
+  {
+    // The page of the management server: what a browser loads.
+    ...shared,
+    entry: { 'console/console': 'console/main.tsx' },
+    tsconfig: 'console/tsconfig.json',
+    format: 'esm',
+    platform: 'browser',
+    target: 'es2023',
+    dts: false,
+    fixedExtension: false,
+    minify: true,
+    outputOptions: {},
+    plugins: [consoleFiles, thirdPartyNotices],
   },
 ]);

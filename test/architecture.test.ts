@@ -20,6 +20,7 @@ const folders = [
   'serialize',
   'publish',
   'outbox',
+  'consume',
   'adapters',
   'manage',
   'start',

@@ -5,6 +5,7 @@ import { type DoctorOptions, runDoctor } from './check/doctor.ts';
 import { runCompletion, shells } from './completion/completion.ts';
 import { runDecrypt } from './decrypt.ts';
 import { does, group } from './does.ts';
+import { addInbox } from './inbox.ts';
 import { type InitOptions, runInit } from './init/init.ts';
 import { runManifest } from './manifest.ts';
 import { addOutbox } from './outbox/outbox-commands.ts';
@@ -42,7 +43,6 @@ export function commandTree(): Command {
       `
 Examples:
   ${program} doctor                    what is wrong here, and how to fix it
-  ${program} status                    do events flow?
   ${program} dlq list --since 2h       what did not reach its topic, and why
   ${program} outbox --help             the commands of the outbox`,
     );
@@ -52,6 +52,7 @@ Examples:
   addRecovery(svc);
   addOutbox(svc, broker);
   addRelay(svc);
+  addInbox(svc);
   addTail(svc);
   addDecrypt(svc);
   const completion = svc

@@ -31,6 +31,14 @@ export const errorCatalogue = {
     'A target declares a header that no record can have, or a call gave a header a value that is no text.',
   SVC_CAPTURE_PAYLOAD_INDEX:
     'payloadIndex is not -1 or a position, or the call had no argument at that position.',
+  SVC_CONSUME_HANDLER_HANGS:
+    'A handler of consumeOnce() takes longer than it may; its partition waits for it.',
+  SVC_CONSUME_NOT_AN_EVENT: 'An inbox was given something without the id of an event.',
+  SVC_CONSUME_OPTIONS: 'createInbox() or consumeOnce() was given an option that none can have.',
+  SVC_CONSUME_TABLE_MISSING: 'The table of an inbox is not there, or not as svc makes it.',
+  SVC_CONSUME_UNKNOWN_TYPE: 'consumeOnce() has no handler for events of a type; they go to the dead letters.',
+  SVC_CONSUME_UNREADABLE:
+    'The value of a record is no event that this svc can read; it goes to the dead letters of the consumer.',
   SVC_CONSUMER_KEYS_FILE: 'A file with decryption keys cannot be read or is not in the documented form.',
   SVC_CONSUMER_NOT_AN_ENVELOPE: 'What was given to decrypt is not an envelope of svc.',
   SVC_CONSUMER_FIELD_NOT_NAMED:

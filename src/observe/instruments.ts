@@ -1,5 +1,7 @@
 import { systemClock } from '../ground/clock.ts';
 import { version } from '../ground/version.ts';
+import { consumedInstruments } from './consumed/consumed-instruments.ts';
+import { withOutcome } from './event-rows.ts';
 import type { DurationInstrument, MetricSources, ObservedInstrument } from './metrics.ts';
 import { type EventTypeCounts, sendFailureKinds } from './outcomes.ts';
 
@@ -82,9 +84,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     ({ dlqWaiting }) => dlqWaiting(),
   ),
   {
-    name: 'svc.broker.errors.total',
-    prometheusName: 'svc_broker_errors_total',
-    kind: 'counter',
+    ...{ name: 'svc.broker.errors.total', prometheusName: 'svc_broker_errors_total', kind: 'counter' },
     unit: '{error}',
     description: 'Sends that the broker refused or that never reached it.',
     attributeKeys: ['kind'],
@@ -194,8 +194,8 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     read: ({ ledger, outbox }, observe) => {
       if (outbox === undefined) return;
       for (const { attributes, relayed, gaveUp } of ledger.rows()) {
-        observe(relayed, { ...attributes, outcome: 'published' });
-        observe(gaveUp, { ...attributes, outcome: 'failed' });
+        observe(relayed, withOutcome.published(attributes));
+        observe(gaveUp, withOutcome.failed(attributes));
       }
     },
   },
@@ -241,6 +241,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
       }
     },
   },
+  ...consumedInstruments,
 ];
 
 /** @param measure `null`: there is no series */

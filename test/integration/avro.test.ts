@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs from 'kafkajs';
 import { createAvroReader } from '../../src/adapters/schema-registry/avro-reader.ts';
+import { readEvent } from '../../src/consume/consumed-event.ts';
 import { splitRecord } from '../../src/serialize/avro/avro.ts';
 import { runApp, writeFiles } from '../e2e/support/run-app.ts';
 import { copyWithJava, copyWithPython } from '../support/avro-readers.ts';
@@ -122,6 +123,12 @@ requiring(['kafka', 'schema-registry', 'fastavro', 'java'], 'Avro with a schema 
         unknown
       >[];
       for (const [index, record] of records.entries()) {
+        // As `consumeOnce` reads it.
+        const headers = record.headers as Record<string, string>;
+        assert.deepEqual(
+          (await readEvent({ headers, value: bytesOf(record) }, { avro: reader })).event,
+          own[index],
+        );
         const { eventId, publishedAt, eventType } = own[index] as Record<string, string>;
         assert.equal(eventId, record.headers.eventId);
         assert.equal(eventType, record.headers.eventType);

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import * as api from '@opentelemetry/api';
 import { MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics';
 import sinon from 'sinon';
+import { shared } from '../../src/ground/lifecycle.ts';
+import { consumedBy } from '../../src/observe/consumed/consumed-counts.ts';
 import { durationBoundsSeconds } from '../../src/observe/durations.ts';
 import { observedInstruments, publishDuration } from '../../src/observe/instruments.ts';
 import type { Logger } from '../../src/observe/logger.ts';
@@ -58,7 +60,9 @@ describe('meter', () => {
     const reader = register();
     const sources = bind();
     sources.durations.record('ORDER_CREATED', 0.2);
+    consumedBy('billing').of('ORDER_CREATED');
     const { resourceMetrics } = await reader.collect();
+    shared('consumed-events', () => new Map()).clear();
     const descriptors = resourceMetrics.scopeMetrics[0]?.metrics.map(({ descriptor }) => descriptor) ?? [];
     const expected = [publishDuration.name, ...observedInstruments.flatMap((one) => exportedNames(one))];
     assert.deepEqual(descriptors.map(({ name }) => name).sort(), expected.sort());

@@ -12,7 +12,15 @@ function pgClient(given: unknown): Executor | undefined {
     dialect: 'postgres',
     handle: given,
     execute: (sql, params) => answered((done) => given.query(sql, params, done)),
+    changed: (sql, params) =>
+      answered<{ rowCount: number }>((done) => given.query(sql, params, done)).then(
+        (answer) => answer.rowCount,
+      ),
   };
+}
+
+interface Affected {
+  readonly affectedRows: number;
 }
 
 /** Of `mysql2`, with callbacks or promises; of `mariadb` with promises. */
@@ -23,9 +31,16 @@ function mysqlConnection(given: unknown): Executor | undefined {
       dialect: 'mysql',
       handle,
       execute: (sql, params) => answered((done) => handle.execute(sql, params, done)),
+      changed: (sql, params) =>
+        answered<Affected>((done) => handle.execute(sql, params, done)).then((answer) => answer.affectedRows),
     };
   if (!can(given, 'beginTransaction', 'query', 'batch')) return undefined;
-  return { dialect: 'mysql', isForeign: true, execute: async (sql, params) => given.query(sql, params) };
+  return {
+    dialect: 'mysql',
+    isForeign: true,
+    execute: async (sql, params) => given.query(sql, params),
+    changed: async (sql, params) => ((await given.query(sql, params)) as Affected).affectedRows,
+  };
 }
 
 interface SqliteHandle {
@@ -46,6 +61,7 @@ function sqliteHandle(given: unknown): Executor | undefined {
       handle.prepare(sql).run(...params);
       return undefined;
     },
+    changed: async (sql, params) => Number(handle.prepare(sql).run(...params).changes),
   };
 }
 
@@ -61,6 +77,7 @@ function postgresJs(given: unknown): Executor | undefined {
     isForeign: true,
     isOutside: can(given, 'begin') && !can(given, 'savepoint'),
     execute: async (sql, params) => given.unsafe(sql, params),
+    changed: async (sql, params) => ((await given.unsafe(sql, params)) as { count: number }).count,
   };
 }
 

@@ -18,4 +18,6 @@ export interface Executor {
   readonly isOutside?: boolean;
   /** `undefined` where the driver is synchronous and the answer is there. */
   execute(sql: string, params: readonly unknown[]): Promise<unknown> | undefined;
+  /** How many rows a statement has changed: of drivers alone, as the answers of libraries are all different. */
+  changed?(sql: string, params: readonly unknown[]): Promise<number>;
 }

@@ -57,12 +57,20 @@ function ofDriver(source: unknown): RunTransaction | undefined {
   if (can(source, 'connect', 'query') && isShape(source) && 'totalCount' in source)
     return async (work) => {
       const client = await source.connect();
-      return onPgClient(client, work, (isBroken) => client.release(isBroken));
+      // A connection that is lost between two statements has no other way to say so, and nobody but us has this client: without a
+      // listener the process would end.
+      if (can(client, 'on')) client.on('error', ignore);
+      return onPgClient(client, work, (isBroken) => {
+        client.release(isBroken);
+        if (can(client, 'removeListener')) client.removeListener('error', ignore);
+      });
     };
   if (can(source, 'getConnection')) return onMysqlPool(source);
   if (can(source, 'beginTransaction')) return (work) => onMysqlConnection(source, source, work);
   return undefined;
 }
+
+const ignore = (): void => {};
 
 function onPgClient<R>(
   client: { query: (sql: string) => Promise<{ command?: string }> },

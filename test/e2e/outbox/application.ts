@@ -79,6 +79,7 @@ const main = `
 import { setTimeout as pause } from 'node:timers/promises';
 import * as db from './database';
 import { outbox } from 'svc';
+import { createInbox } from 'svc/consumer';
 import { connect, made, refuse } from './connect';
 import { announce, place, placeByHand, placeOpened, placeOwn, placeOwnByFunctions, placeOwnResult, placeSlowly, placeTwo, slow } from './orders';
 
@@ -165,9 +166,39 @@ const cases = {
   }))),
   opened: () => settled((n) => placeOpened('opened-' + n, n % 2 === 1)),
   'opened-refused': () => placeOpened('opened-refused-1'),
+  async inbox() {
+    const { once } = await inboxOf();
+    expectHandled([await once('inbox-1'), await once('inbox-1')], [true, false]);
+    await once('inbox-2', true).then(() => fail(), () => {});
+    await once('inbox-3', true).then(() => fail(), () => {});
+    expectHandled([await once('inbox-3'), await once('inbox-3')], [true, false]);
+  },
+  async 'inbox-race'() {
+    const { once } = await inboxOf();
+    const all = await Promise.all([1, 2, 3].map(() => once('inbox-race-1')));
+    expectHandled(all.sort(), [false, false, true]);
+  },
   'by-hand': () => placeByHand('by-hand-1'),
   'by-hand-rollback': () => placeByHand('by-hand-rollback-1', true),
 };
+
+async function inboxOf() {
+  const inbox = createInbox({ pool: await db.dataSource(), consumer: 'shop' });
+  await inbox.migrate();
+  await inbox.migrate();
+  await inbox.check();
+  await inbox.cleanup();
+  const once = async (eventId, fails) => (await inbox.once({ eventId }, async (tx) => {
+    await place(tx, eventId);
+    await pause(20);
+    if (fails) fail();
+  })).handled;
+  return { once };
+}
+
+function expectHandled(found, expected) {
+  if (String(found) !== String(expected)) throw new Error('handled: ' + found);
+}
 
 /** Events of the application's own making. */
 async function insertAndSave(tx, id) {

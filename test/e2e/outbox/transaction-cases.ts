@@ -140,6 +140,17 @@ export const transactionCases: readonly TransactionCase[] = [
     error: refused,
   },
   {
+    id: 'inbox',
+    title: 'inbox.once: what its handler writes, with its event, once, and nothing of one that failed',
+    rows: { 'inbox-1': 'both', 'inbox-3': 'both' },
+  },
+  {
+    id: 'inbox-race',
+    title: 'inbox.once with one event three times at once',
+    rows: { 'inbox-race-1': 'both' },
+    needs: 'several connections',
+  },
+  {
     id: 'by-hand',
     title: 'a transaction that the function begins and commits itself',
     rows: { 'by-hand-1': 'both' },

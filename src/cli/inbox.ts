@@ -1,0 +1,92 @@
+import type { Command } from 'commander';
+import { createInbox } from '../consume/inbox.ts';
+import { defaultInboxTable, inboxDdl } from '../consume/inbox-table.ts';
+import { SvcError } from '../ground/errors.ts';
+import { printable, printableJson } from '../observe/printable.ts';
+import { partsOfTable } from '../outbox/insert-row.ts';
+import { useConnection } from '../start/outbox/use-connection.ts';
+import { type Dialect, dialectOf } from '../transaction/dialect.ts';
+import { does, group } from './does.ts';
+import { repeated } from './recovery-options.ts';
+import { WrongUse } from './wrong-use.ts';
+
+interface InboxOptions {
+  readonly json?: true;
+  readonly dialect?: string;
+  readonly table?: string;
+  readonly url?: string;
+  readonly consumer?: readonly string[];
+  readonly retentionDays?: number;
+}
+
+/** `svc inbox …`. */
+export function addInbox(svc: Command): void {
+  const inbox = group(svc, 'inbox').description(
+    'the table of consumers that handle each event once: ddl, cleanup',
+  );
+  const ofTable = ['--table <name>', `the table (default: ${defaultInboxTable})`] as const;
+  does<InboxOptions>(
+    inbox
+      .command('ddl')
+      .description('print the table as SQL; connects to nothing')
+      .requiredOption('--dialect <name>', 'postgres, mysql or sqlite')
+      .option(...ofTable),
+    runDdl,
+    { config: false },
+  );
+  does<InboxOptions>(
+    inbox
+      .command('cleanup')
+      .description('forget the events that were handled long ago')
+      .requiredOption('--consumer <name>', 'as in createInbox(); may be given several times', repeated)
+      .option('--retention-days <days>', 'how many days are kept (default: 30)', Number)
+      .option('--url <url>', 'of the database (default: the variable DATABASE_URL)')
+      .option(...ofTable),
+    runCleanup,
+    { config: false },
+  );
+}
+
+async function runDdl({ dialect: name, table = defaultInboxTable, json }: InboxOptions): Promise<number> {
+  const dialect = dialectOf(`${name}:`);
+  if (dialect === undefined) throw new WrongUse('--dialect takes postgres, mysql or sqlite');
+  if (partsOfTable(table) === undefined)
+    throw new WrongUse('--table takes a name of letters, digits and _, with or without its schema and a dot');
+  const sql = inboxDdl(dialect, table).map((statement) => `${statement};\n`);
+  process.stdout.write(
+    json ? `${printableJson({ dialect, table, sql: sql.join('') }, 2)}\n` : sql.join('\n'),
+  );
+  return 0;
+}
+
+/** Exit codes: 0 done, 1 the database cannot be used. */
+async function runCleanup(options: InboxOptions): Promise<number> {
+  const { url = process.env.DATABASE_URL, consumer = [], table, retentionDays, json } = options;
+  const dialect: Dialect | undefined = dialectOf(url ?? '');
+  if (url === undefined || dialect === undefined)
+    throw new WrongUse(
+      'svc inbox cleanup needs --url, or the variable DATABASE_URL: postgres://…, mysql://… or sqlite:<file>',
+    );
+  const forgotten: Record<string, number> = {};
+  try {
+    await useConnection(url, dialect, async (pool) => {
+      for (const name of consumer) {
+        const given = {
+          ...(table !== undefined && { table }),
+          ...(retentionDays !== undefined && { retentionDays }),
+        };
+        forgotten[name] = (await createInbox({ pool, consumer: name, ...given }).cleanup()) ?? 0;
+      }
+    });
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    if (error.code === 'SVC_CONSUME_OPTIONS') throw new WrongUse(error.message);
+    process.stderr.write(`svc: ${printable(error.message)}\n`);
+    return 1;
+  }
+  if (json) process.stdout.write(`${printableJson({ forgotten }, 2)}\n`);
+  else
+    for (const [name, count] of Object.entries(forgotten))
+      process.stderr.write(`${name}: ${count} forgotten\n`);
+  return 0;
+}

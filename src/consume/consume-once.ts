@@ -1,0 +1,209 @@
+import { within } from '../ground/clock.ts';
+import { SvcError } from '../ground/errors.ts';
+import { type ConsumedCounts, consumedBy } from '../observe/consumed/consumed-counts.ts';
+import { consoleLogger } from '../observe/logger.ts';
+import { isKafkajsConsumer, kafkajsSource } from './clients/kafkajs-source.ts';
+import { isPlatformaticConsumer, platformaticSource } from './clients/platformatic-source.ts';
+import type { ConsumedRecord, ReadingOptions } from './consumed-event.ts';
+import { nameOf } from './database-fault.ts';
+import { type DeadLetterOptions, deadLettersTo } from './dead-letters.ts';
+import { createHandling, type EventHandler } from './handle-event.ts';
+import type { InboxOnce } from './inbox.ts';
+import { createLanes } from './lanes.ts';
+import type { RecordSource, SourceOptions } from './source.ts';
+
+export interface ConsumeOptions<Tx = unknown> extends ReadingOptions {
+  /** A consumer of `kafkajs` or `@platformatic/kafka` that nobody else uses: it is connected, subscribed and closed here. */
+  readonly consumer: object;
+  readonly topics: readonly string[];
+  readonly inbox: InboxOnce<Tx> & { readonly consumer?: string };
+  /** By event type; `'*'` for all that have none. */
+  // biome-ignore lint/suspicious/noExplicitAny: each handler knows the payload of its type
+  readonly handlers: Readonly<Record<string, EventHandler<Tx, any>>>;
+  /** Events of a type that has no handler. Default: `dead-letter`. */
+  readonly otherTypes?: 'dead-letter' | 'ignore';
+  /** Where events go that cannot be handled. Without it their partition waits for ever, and the others go on. */
+  readonly deadLetters?: DeadLetterOptions;
+  readonly retry?: {
+    /** Runs of a handler for one event, the first included. Default: 5. Times in which the database is away do not count. */
+    readonly maxAttempts?: number;
+    /** Milliseconds before the second one; it doubles from then on. Default: 1,000. */
+    readonly initialMs?: number;
+    /** Default: 60,000. */
+    readonly maxMs?: number;
+  };
+  /** Milliseconds after which a handler is told to give up, and said to hang. Default: 60,000. */
+  readonly handlerTimeoutMs?: number;
+  /** Handlers at once, each with a transaction of its own: at most what the pool has connections for. Default: 8. */
+  readonly concurrency?: number;
+  /** Whether a group that has read nothing of a partition begins with its first record. Default: true. */
+  readonly fromBeginning?: boolean;
+  /** Told of each error as it is, messages of the application included: svc's own lines hold no values. */
+  readonly onError?: (error: unknown, record: ConsumedRecord) => void;
+}
+
+export interface Consumption {
+  /** What became of the events. With several of one name in a process: of all of them. */
+  counts(): ConsumedCounts;
+  /**
+   * Begins no event any more, waits for those in hand, commits, and leaves the group. Rejects with `SVC_CONSUME_HANDLER_HANGS` where
+   * handlers still run after `timeoutMs` (default: 30,000): their events are handled again, by whoever has their partition next.
+   */
+  stop(timeoutMs?: number): Promise<void>;
+}
+
+const commitEveryMs = 1_000;
+const cleanUpEveryMs = 3_600_000;
+
+/**
+ * Handles each event of topics once: in the order of its partition, each partition by itself, with an inbox. Resolves when it
+ * consumes.
+ *
+ * @throws SvcError `SVC_CONSUME_OPTIONS`, `SVC_CONSUME_TABLE_MISSING`
+ */
+export async function consumeOnce<Tx>(options: ConsumeOptions<Tx>): Promise<Consumption> {
+  const { topics, inbox, handlers, deadLetters, retry = {}, onError } = options;
+  const logger = consoleLogger('info');
+  const name = inbox?.consumer ?? 'consumer';
+  check(options);
+  const source = sourceOf(options.consumer, {
+    topics,
+    fromBeginning: options.fromBeginning ?? true,
+    onTrouble: (error) =>
+      logger.warn(`the consumer of ${name} is in trouble (${nameOf(error)}), and tries again`),
+  });
+  const counts = consumedBy(name);
+  const handle = createHandling({
+    ...{ consumer: name, inbox: inbox as InboxOnce, handlers: byType(handlers) },
+    ...{ otherTypes: options.otherTypes ?? 'dead-letter', counts, logger },
+    ...{ maxAttempts: retry.maxAttempts ?? 5, firstDelayMs: retry.initialMs ?? 1_000 },
+    ...{ longestDelayMs: retry.maxMs ?? 60_000, handlerTimeoutMs: options.handlerTimeoutMs ?? 60_000 },
+    sendDeadLetter: deadLetters && deadLettersTo(deadLetters),
+    ...{ avro: options.avro, keys: options.keys, decrypt: options.decrypt },
+    enter: atMost(options.concurrency ?? 8),
+    onError(error, record) {
+      try {
+        onError?.(error, record);
+      } catch {}
+    },
+  });
+  await inbox.check?.();
+  let ownWaiting = 0;
+  const lanes = createLanes({
+    ...{ source, handle },
+    onWaiting(count) {
+      counts.waiting += count - ownWaiting;
+      ownWaiting = count;
+    },
+  });
+
+  let committing: Promise<void> = Promise.resolve();
+  function commit(): Promise<void> {
+    committing = committing.then(async () => {
+      const commits = lanes.takeCommits();
+      if (commits.length === 0) return;
+      try {
+        await source.commit(commits);
+      } catch (error) {
+        lanes.giveBack(commits);
+        logger.debug(`offsets of ${name} were not committed (${nameOf(error)}); they are with the next ones`);
+      }
+    });
+    return committing;
+  }
+  const committer = setInterval(() => void commit(), commitEveryMs);
+  const cleanUp = (): void =>
+    void inbox
+      .cleanup?.()
+      .catch((error) => logger.warn(`the inbox of ${name} could not be cleaned up (${nameOf(error)})`));
+  const cleaner = setInterval(cleanUp, cleanUpEveryMs);
+  cleaner.unref();
+  const end = (): void => {
+    clearInterval(committer);
+    clearInterval(cleaner);
+  };
+  try {
+    await source.start(lanes);
+  } catch (error) {
+    end();
+    await source.close().catch(() => {});
+    throw error;
+  }
+  cleanUp();
+
+  let stopping: Promise<void> | undefined;
+  async function stop(timeoutMs: number): Promise<void> {
+    end();
+    const isQuiet = await within(timeoutMs, lanes.end());
+    await commit();
+    await source.close();
+    if (isQuiet) return;
+    const left = lanes.busy().map(({ topic, partition }) => `${topic}-${partition}`);
+    throw new SvcError(
+      'SVC_CONSUME_HANDLER_HANGS',
+      `handlers still run after ${timeoutMs} ms, of ${left.join(', ')}: their events are handled again`,
+    );
+  }
+  return {
+    counts() {
+      const sum = { handled: 0, repeated: 0, ignored: 0, dead_letter: 0, returned: 0, taken: 0, retries: 0 };
+      for (const row of counts.all())
+        for (const key of Object.keys(sum) as (keyof typeof sum)[]) sum[key] += row[key];
+      const { handled, repeated, ignored, dead_letter, returned, taken } = sum;
+      return { ...sum, inHand: taken - handled - repeated - ignored - dead_letter - returned };
+    },
+    stop: (timeoutMs = 30_000) => {
+      stopping ??= stop(timeoutMs);
+      return stopping;
+    },
+  };
+}
+
+/** Each takes the transactions of the inbox that stands beside it. */
+function byType(handlers: object): ReadonlyMap<string, EventHandler> {
+  return new Map(Object.entries(handlers) as [string, EventHandler][]);
+}
+
+function sourceOf(consumer: unknown, options: SourceOptions): RecordSource {
+  if (isKafkajsConsumer(consumer)) return kafkajsSource(consumer, options);
+  if (isPlatformaticConsumer(consumer)) return platformaticSource(consumer, options);
+  throw badOption('consumer must be a consumer of kafkajs or @platformatic/kafka');
+}
+
+function check<Tx>({ topics, inbox, handlers, deadLetters, ...numbers }: ConsumeOptions<Tx>): void {
+  if (!Array.isArray(topics) || topics.length === 0) throw badOption('topics must name at least one topic');
+  if (typeof inbox?.once !== 'function') throw badOption('inbox must be what createInbox gives');
+  if (
+    Object.values(handlers ?? {}).some((handler) => typeof handler !== 'function') ||
+    handlers === undefined
+  )
+    throw badOption('handlers must be functions by event type');
+  if (deadLetters !== undefined && topics.includes(deadLetters.topic))
+    throw badOption('deadLetters.topic is one of the topics that are consumed');
+  const { retry = {}, handlerTimeoutMs, concurrency } = numbers;
+  const counted = { ...retry, handlerTimeoutMs, concurrency };
+  for (const [name, value] of Object.entries(counted))
+    if (value !== undefined && !(value >= 1)) throw badOption(`${name} must be a number from 1`);
+}
+
+function badOption(says: string): SvcError {
+  return new SvcError('SVC_CONSUME_OPTIONS', `consumeOnce: ${says}`);
+}
+
+/** What is let in first leaves when it likes, once. */
+function atMost(most: number): () => Promise<() => void> {
+  let inside = 0;
+  const waiting: (() => void)[] = [];
+  return async () => {
+    if (inside >= most) await new Promise<void>((resolve) => waiting.push(resolve));
+    else inside++;
+    let isInside = true;
+    return () => {
+      if (!isInside) return;
+      isInside = false;
+      const next = waiting.shift();
+      if (next === undefined) inside--;
+      else next();
+    };
+  };
+}

@@ -1,0 +1,123 @@
+import type { DecryptOptions } from '../consumer/decrypt-fields.ts';
+import { decryptFields } from '../consumer/decrypt-fields.ts';
+import type { DecryptionKeys } from '../consumer/decryption-keys.ts';
+import { parseBounded } from '../ground/bounds.ts';
+import { SvcError } from '../ground/errors.ts';
+import type { Severity } from '../ground/event-fields.ts';
+
+/** A record as a client of Kafka gave it. */
+export interface ConsumedRecord {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: bigint;
+  readonly key: string | null;
+  readonly value: Buffer | null;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Milliseconds since the epoch. */
+  readonly timestamp: number;
+  /** Where the client tells it. */
+  readonly leaderEpoch?: number;
+}
+
+/** An event as its producer wrote it, decrypted where there are keys. What was not known is `null`. */
+export interface ConsumedEvent<Payload = unknown> {
+  readonly eventId: string;
+  readonly eventType: string;
+  /** ISO 8601, UTC. */
+  readonly occurredAt: string;
+  readonly publishedAt: string;
+  readonly severity: Severity;
+  readonly metadata: {
+    readonly source: {
+      readonly serviceName: string | null;
+      readonly serviceVersion: string | null;
+      readonly hostname: string | null;
+    };
+    readonly actor: { readonly userId: string | null; readonly sessionId: string | null };
+    readonly trace: {
+      readonly traceId: string | null;
+      readonly spanId: string | null;
+      readonly parentSpanId: string | null;
+    };
+    readonly correlationId: string | null;
+    readonly clientIp: string | null;
+    readonly tags: Readonly<Record<string, string>>;
+  };
+  readonly payload: Payload;
+}
+
+export interface ReadingOptions {
+  /** For events in Avro: what `createAvroReader` of `svc/avro` gives. */
+  readonly avro?: { read(value: Uint8Array): Promise<unknown> } | undefined;
+  /** For events with encrypted fields: what `createDecryptionKeys` gives. Without it they stay `ENC(…)`. */
+  readonly keys?: DecryptionKeys | undefined;
+  readonly decrypt?: DecryptOptions | undefined;
+}
+
+export interface ReadEvent {
+  /** As it stands in the topic, nothing decrypted. */
+  readonly document: unknown;
+  readonly event: ConsumedEvent;
+}
+
+/** JSON and Avro as svc writes them. Rejects with an `SvcError`; `isLater` tells whether the same record may be read later. */
+export async function readEvent(
+  { value, headers }: Pick<ConsumedRecord, 'headers'> & { readonly value: Buffer },
+  { avro, keys, decrypt }: ReadingOptions,
+): Promise<ReadEvent> {
+  const document = await parsed(value, headers['content-type'], avro);
+  if (!isEnvelope(document))
+    throw unreadable(
+      'it is no envelope of svc (eventId, eventType, metadata, payload): a newer version, or another producer, has written it',
+    );
+  const event = keys === undefined ? document : await decryptFields(document, keys, decrypt);
+  return { document, event };
+}
+
+async function parsed(
+  value: Buffer,
+  type: string | undefined,
+  avro: ReadingOptions['avro'],
+): Promise<unknown> {
+  // Confluent's form begins with a byte that no JSON begins with.
+  if (value[0] !== 0) {
+    const found = parseBounded(value.toString());
+    if (found !== undefined) return found;
+    throw unreadable(
+      `it is neither JSON nor Avro${type === undefined ? '' : ` (content-type ${shown(type)})`}`,
+    );
+  }
+  if (avro === undefined)
+    throw unreadable(
+      'it is Avro: give consumeOnce a reader, { avro: createAvroReader({ url }) } of svc/avro',
+    );
+  return avro.read(value);
+}
+
+/** A registry or key service that is away now. */
+export function isLater(error: unknown): boolean {
+  return (
+    error instanceof SvcError &&
+    (error.code === 'SVC_SERIALIZE_REGISTRY_AWAY' || error.code === 'SVC_PROTECT_KEY_UNAVAILABLE')
+  );
+}
+
+function isEnvelope(value: unknown): value is ConsumedEvent {
+  if (typeof value !== 'object' || value === null) return false;
+  const { eventId, eventType, metadata } = value as Record<string, unknown>;
+  return (
+    typeof eventId === 'string' &&
+    typeof eventType === 'string' &&
+    typeof metadata === 'object' &&
+    metadata !== null &&
+    Object.hasOwn(value, 'payload')
+  );
+}
+
+function unreadable(says: string): SvcError {
+  return new SvcError('SVC_CONSUME_UNREADABLE', `the value of a record cannot be read: ${says}`);
+}
+
+function shown(type: string): string {
+  return /^[\w./+;= -]{1,80}$/.test(type) ? type : 'unknown';
+}

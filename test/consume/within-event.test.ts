@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import * as api from '@opentelemetry/api';
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
+import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
+import { withinEvent } from '../../src/consume/within-event.ts';
+import { currentStore } from '../../src/context/context-store.ts';
+import { currentTrace } from '../../src/context/trace/trace.ts';
+import { envelope } from './on-kafka.ts';
+
+const traceId = 'a'.repeat(32);
+const spanId = 'b'.repeat(16);
+const consumed = {
+  ...{ topic: 'orders', partition: 2, offset: 7n, key: 'k', value: Buffer.from('{}'), timestamp: 0 },
+  headers: { traceparent: `00-${traceId}-${spanId}-01`, tracestate: 'vendor=1' },
+};
+
+describe('what runs within an event', () => {
+  afterEach(() => {
+    api.trace.disable();
+    api.context.disable();
+  });
+
+  it('has its actor, correlation id and tags, and continues its trace without a tracer', async () => {
+    const event = envelope('1', {
+      metadata: { ...envelope('1').metadata, tags: { tenant: 'acme' } },
+    });
+    const [added, trace] = await withinEvent(consumed, event, 'billing', async () => {
+      await null;
+      return [currentStore()?.added, currentTrace()];
+    });
+    assert.deepEqual(added, {
+      ...{ userId: 'u-1', sessionId: 's-1', correlationId: 'c-1', tags: { tenant: 'acme' } },
+    });
+    assert.deepEqual([trace.traceId, trace.parentSpanId, trace.traceState], [traceId, spanId, 'vendor=1']);
+    assert.equal(currentStore(), undefined);
+  });
+
+  it('is a consumer span, whose parent is the producer, and whose trace events within carry', async () => {
+    const exporter = new InMemorySpanExporter();
+    const provider = new TracerProvider({ spanProcessors: [new SimpleSpanProcessor({ exporter })] });
+    api.trace.setGlobalTracerProvider(provider);
+    api.context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+    const trace = await withinEvent(consumed, envelope('1'), 'billing', async () => currentTrace());
+    await assert.rejects(
+      withinEvent(consumed, envelope('2'), 'billing', async () => {
+        throw new TypeError('secret of jane@example.com');
+      }),
+    );
+    const [done, failed] = exporter.getFinishedSpans();
+    assert.ok(done !== undefined && failed !== undefined);
+    assert.deepEqual([done.name, done.kind], ['process orders', api.SpanKind.CONSUMER]);
+    const { traceId: found, spanId: own } = done.spanContext();
+    assert.deepEqual([found, done.parentSpanContext?.spanId], [traceId, spanId]);
+    assert.deepEqual([trace.traceId, trace.parentSpanId], [traceId, own]);
+    assert.deepEqual(
+      [done.attributes['messaging.message.id'], done.attributes['messaging.destination.partition.id']],
+      ['1', '2'],
+    );
+    assert.deepEqual([failed.status, failed.attributes['error.type']], [{ code: 2 }, 'TypeError']);
+    assert.doesNotMatch(JSON.stringify([failed.attributes, failed.events, failed.status]), /jane/);
+  });
+});
