@@ -1,4 +1,5 @@
 import { defineConfig, type UserConfig } from 'tsdown';
+import { consoleFiles } from './scripts/build-console.ts';
 import { thirdPartyNotices, withoutApi } from './scripts/bundled-packages.ts';
 import { writeOptionTypes } from './scripts/config-types.ts';
 
@@ -120,5 +121,19 @@ export default defineConfig([
       cli: 'src/cli/main.ts',
       'local-backup': 'src/adapters/local-backup/local-backup.ts',
     },
+  },
+  {
+    // The page of the management server: what a browser loads.
+    ...shared,
+    entry: { 'console/console': 'console/main.tsx' },
+    tsconfig: 'console/tsconfig.json',
+    format: 'esm',
+    platform: 'browser',
+    target: 'es2023',
+    dts: false,
+    fixedExtension: false,
+    minify: true,
+    outputOptions: {},
+    plugins: [consoleFiles, thirdPartyNotices],
   },
 ]);

@@ -14,6 +14,7 @@ const names = [
   'serde',
   'management',
   'consumer',
+  'maps',
 ] as const;
 
 /** One line of the result: `against` and `ratio` where a case is compared with another of the same run. */

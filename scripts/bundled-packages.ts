@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Rolldown } from 'tsdown';
 
@@ -21,14 +21,16 @@ export const withoutApi: Rolldown.Plugin = {
   load: (id) => (id === silentApi ? 'export const diag = { error() {}, warn() {} };' : undefined),
 };
 
+/** Of all builds into `dist`: they run side by side, and the last one to write knows of the others. */
+const bundled = new Set<string>();
+
 /** Writes THIRD-PARTY-NOTICES.txt: the licence of each package of which a part stands in a file of `dist`. */
 export const thirdPartyNotices: Rolldown.Plugin = {
   name: 'notices of bundled packages',
-  generateBundle(_options, bundle) {
+  writeBundle({ dir = 'dist' }, bundle) {
     const modules = Object.values(bundle).flatMap((file) => (file.type === 'chunk' ? file.moduleIds : []));
-    const folders = new Set(modules.map(packageOf).filter((folder) => folder !== undefined));
-    if (folders.size === 0) return;
-    this.emitFile({ type: 'asset', fileName: 'THIRD-PARTY-NOTICES.txt', source: noticesOf([...folders]) });
+    for (const folder of modules.map(packageOf)) if (folder !== undefined) bundled.add(folder);
+    if (bundled.size > 0) writeFileSync(join(dir, 'THIRD-PARTY-NOTICES.txt'), noticesOf([...bundled].sort()));
   },
 };
 
@@ -37,7 +39,7 @@ function packageOf(file: string): string | undefined {
   return /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file.replaceAll('\\', '/'))?.[0];
 }
 
-const heading = `Files of this folder contain parts of the packages named here, as they are but for warnings, which go nowhere.`;
+const heading = `Files of this folder contain parts of the packages named here: shortened in \`console/\`, and else as they are but for warnings, which go nowhere.`;
 
 /** The packages of each licence, then its text, once. */
 function noticesOf(folders: readonly string[]): string {
@@ -56,5 +58,6 @@ function noticeOf(folder: string): { title: string; text: string } {
   if (!files.some((file) => /^licen/i.test(file)))
     throw new Error(`${name} has no licence to bundle with it`);
   const text = files.sort().map((file) => readFileSync(join(folder, file), 'utf8').trimEnd());
-  return { title: `${name} ${version} (${license}), by ${author}`, text: text.join('\n\n') };
+  const by = author === undefined ? '' : `, by ${(author as { name?: string }).name ?? author}`;
+  return { title: `${name} ${version} (${license})${by}`, text: text.join('\n\n') };
 }

@@ -6,7 +6,8 @@ import { startOtlpReceiver } from '../test/support/otlp-receiver.ts';
 import { traceLines } from './demo-trace.ts';
 
 // `npm run demo`: an application that knows nothing of svc, started under the preload, publishes events.
-// On the `file` broker by default; `npm run demo -- --kafka` on a real Kafka, with an outage; `-- --outbox` with SQLite.
+// On the `file` broker by default; `npm run demo -- --kafka` on a real Kafka, with an outage; `-- --outbox` with SQLite;
+// `-- --keep` stays up, with traffic, to look at the console.
 const root = resolve(import.meta.dirname, '..');
 const example = join(root, 'examples/orders');
 /** Of the first request, as another service would send it. */
@@ -18,7 +19,7 @@ const title = (text: string) => say(`\n${bold(`== ${text}`)}`);
 
 if (process.argv.includes('--help')) {
   say(
-    'npm run demo [-- --kafka | --outbox]\n\n  --kafka    publish to a real Apache Kafka, which is fetched and started, and show an outage\n  --outbox   store events in the transactions of a shop on SQLite, of which one is rolled back',
+    'npm run demo [-- --kafka | --outbox] [--keep]\n\n  --kafka    publish to a real Apache Kafka, which is fetched and started, and show an outage\n  --outbox   store events in the transactions of a shop on SQLite, of which one is rolled back\n  --keep     stay up until Ctrl+C, with traffic, to look at the console',
   );
   process.exit(0);
 }
@@ -180,6 +181,8 @@ async function main(): Promise<void> {
     const health = await (await fetch(`${management}/actuator/health/svc`)).text();
     say(`   health: ${health}`);
 
+    say(`   the same for people, and live: ${management}/actuator/svc`);
+
     if (kafka !== undefined) {
       const { showOutage } = await import('./demo-outage.ts');
       const topics = ['orders.events.v1', 'stock.events.v1'];
@@ -198,11 +201,31 @@ async function main(): Promise<void> {
         : '   npm run demo -- --kafka           the same on a real Apache Kafka',
     );
     say('   npm run demo -- --outbox          events in the transactions of the application');
+    if (!process.argv.includes('--keep')) {
+      say('   npm run demo -- --keep            stays up, with traffic, to look at the console');
+      return;
+    }
+    title(`Up until Ctrl+C: ${management}/actuator/svc`);
+    await keepUp(address);
   } finally {
     await end(application?.process);
     await kafka?.stop();
     await collector.close();
     rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** A few requests a second, now more and now less, until somebody ends it. */
+async function keepUp(address: string): Promise<void> {
+  let isOver = false;
+  for (const signal of ['SIGINT', 'SIGTERM'])
+    process.once(signal, () => {
+      isOver = true;
+    });
+  for (let turn = 0; !isOver; turn++) {
+    // An order that cannot be stored is no reason to end.
+    await sendTraffic(address).catch(() => {});
+    await new Promise((resume) => setTimeout(resume, 600 + 400 * Math.sin(turn / 40)));
   }
 }
 

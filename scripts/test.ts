@@ -35,6 +35,7 @@ const checks = [
   task('build', 'npm', 'run', '--silent', 'build'),
   task('lint', 'biome', 'check', '--error-on-warnings', '.'),
   task('types', 'tsc', '--noEmit'),
+  task('types of the console', 'tsc', '--noEmit', '-p', 'console'),
 ];
 // npm would build it once more before it packs it.
 const packageChecks = [

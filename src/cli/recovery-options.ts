@@ -57,6 +57,8 @@ export const repeated = (text: string, before: readonly string[] = []): readonly
 export function timeOf(name: string): (text: string) => number {
   return (text) => {
     const time = parsePast(text, Date.now());
+    if (name === 'since' && time !== undefined && time > Date.now())
+      throw new WrongUse('--since is in the future: nothing is stored then');
     if (time !== undefined) return time;
     throw new WrongUse(
       `--${name} takes a time such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d`,

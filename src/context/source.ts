@@ -33,6 +33,18 @@ export function readSource(options: SourceOptions = {}): Source {
   return { serviceName, serviceVersion, hostname: (options.readHostname ?? hostname)() || null };
 }
 
+/** Where the application runs, for people: such as `production`. */
+export function environmentName(env: NodeJS.ProcessEnv = process.env): string | undefined {
+  const attributes = resourceAttributes(env.OTEL_RESOURCE_ATTRIBUTES);
+  // The second is how OpenTelemetry called it before 1.27.
+  return (
+    attributes.get('deployment.environment.name') ||
+    attributes.get('deployment.environment') ||
+    env.NODE_ENV ||
+    undefined
+  );
+}
+
 /** `key=value,…`, values percent-encoded; an entry that is broken is left out. */
 function resourceAttributes(text: string | undefined): Map<string, string> {
   const attributes = new Map<string, string>();

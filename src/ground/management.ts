@@ -3,8 +3,11 @@
 /** Shorter bearer tokens can be guessed. */
 export const minTokenLength = 16;
 
-/** Ids of the specification; `management.endpoints.web.exposure.include` lists them, or `*`. */
-export const endpointIds = ['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox'] as const;
+/** Ids of the specification, and that of the page for people; `management.endpoints.web.exposure.include` lists them, or `*`. */
+export const endpointIds = [
+  ...(['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox'] as const),
+  'svc-console',
+] as const;
 export type EndpointId = (typeof endpointIds)[number];
 
 /** What a request may do to a process; `management.actions.exclude` switches single ones off. */

@@ -211,6 +211,8 @@ export interface Controls {
   metricsText(): Promise<string>;
   metricsReport(): Promise<MetricsReport>;
   flatMetricsReport(): Promise<FlatMetricsReport>;
+  /** What the page for people shows, of its history what came after this time (Unix, in milliseconds): `console/document.ts`. */
+  console(afterMs: number): Promise<object>;
   info(): Info;
   targets(): readonly CaptureTarget[];
   /** Dead letters: the newest that this process has sent, and how many wait. */

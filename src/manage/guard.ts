@@ -14,8 +14,16 @@ export interface GuardPolicy {
   readonly publicUrl?: string | undefined;
 }
 
-/** What is wrong with the request itself, whoever sends it: the form (400), the host (421), the origin (403). */
-export function checkRequest(request: IncomingMessage, policy: GuardPolicy): Reply | undefined {
+/**
+ * What is wrong with the request itself, whoever sends it: the form (400), the host (421), the origin (403).
+ *
+ * @param isPage it asks for a page without data, which a link on another site may open
+ */
+export function checkRequest(
+  request: IncomingMessage,
+  policy: GuardPolicy,
+  isPage = false,
+): Reply | undefined {
   const hosts = headerValues(request, 'host');
   // Node keeps the first of several; a proxy in front may have looked at the last.
   if (hosts.length !== 1) return problem(400, 'The request needs exactly one Host header.');
@@ -29,7 +37,10 @@ export function checkRequest(request: IncomingMessage, policy: GuardPolicy): Rep
       421,
       'This server answers under a loopback name only, and that of management.server.public-url.',
     );
-  if (isCrossSite(request, [`http://${host.toLowerCase()}`, proxy?.origin]))
+  if (
+    !(isPage && isNavigation(request)) &&
+    isCrossSite(request, [`http://${host.toLowerCase()}`, proxy?.origin])
+  )
     return problem(403, 'Requests from other sites are not allowed.');
   return undefined;
 }
@@ -85,6 +96,16 @@ export function unauthorized(credentials: Credentials): Reply {
 function hostName(host: string): string | undefined {
   const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(host);
   return (match?.[1] ?? match?.[2])?.toLowerCase().replace(/\.$/, '');
+}
+
+/** Somebody follows a link: no script of the other site sees the answer, nor shows it in a frame. */
+function isNavigation({ method, headers }: IncomingMessage): boolean {
+  return (
+    method === 'GET' &&
+    headers['sec-fetch-mode'] === 'navigate' &&
+    headers['sec-fetch-dest'] === 'document' &&
+    headers.origin === undefined
+  );
 }
 
 function isCrossSite(request: IncomingMessage, own: readonly (string | undefined)[]): boolean {

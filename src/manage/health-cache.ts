@@ -128,7 +128,8 @@ function describe(
   };
 }
 
-function stateOf(
+/** By the counts as they are now. */
+export function stateOf(
   recent: Recent,
   outbox: OutboxHealth | undefined,
 ): Pick<HealthDetails, 'state' | 'findings'> {

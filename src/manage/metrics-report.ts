@@ -96,6 +96,13 @@ function summaryOf(outbox: OutboxSummary): OutboxSummary {
   return { circuitBreakerState, consecutiveFailures, timeSinceLastSuccessMs, totalPending, totalFailed };
 }
 
+/** What an instrument has for each event type. */
+export function eventsByType(name: string, sources: MetricSources): Map<string, number> {
+  const found = new Map<string, number>();
+  instrumentOf(name).read(sources, (value, { eventType = '' }) => found.set(eventType, value));
+  return found;
+}
+
 function publishedByType(sources: MetricSources): MetricDescriptor[] {
   const instrument = instrumentOf('svc.events.published');
   const descriptors: MetricDescriptor[] = [];

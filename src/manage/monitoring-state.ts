@@ -117,20 +117,33 @@ export interface Totals {
 
 /** What was counted lately: totals since the start never recover from one dead letter, and a good past hides an outage. */
 export interface Recent {
-  /** Within the last so many milliseconds, {@link recentMs} at most; the beginning is right to ten seconds. */
+  /** Within the last so many milliseconds, an hour at most; the beginning is right to ten seconds. */
   within(ms: number): Totals;
   close(): void;
 }
 
+/** What was read at one moment of the monotonic clock. */
+export interface Sample<T extends Totals> {
+  readonly atMs: number;
+  readonly totals: T;
+}
+
+export interface RecentSamples<T extends Totals> extends Recent {
+  /** Those of the last hour, ten seconds apart, the oldest first. */
+  samples(): readonly Sample<T>[];
+}
+
+/** What the thresholds look at. */
 export const recentMs = 300_000;
+const keptMs = 3_600_000;
 const stepMs = 10_000;
 
-export function watchRecent(read: () => Totals, clock: Clock): Recent {
-  let samples = [{ atMs: clock.monotonic(), totals: read() }];
+export function watchRecent<T extends Totals>(read: () => T, clock: Clock): RecentSamples<T> {
+  let samples: Sample<T>[] = [{ atMs: clock.monotonic(), totals: read() }];
   const timer = setInterval(() => {
     const nowMs = clock.monotonic();
     samples.push({ atMs: nowMs, totals: read() });
-    const begun = samples.findLastIndex(({ atMs }) => atMs <= nowMs - recentMs);
+    const begun = samples.findLastIndex(({ atMs }) => atMs <= nowMs - keptMs);
     if (begun > 0) samples = samples.slice(begun);
   }, stepMs).unref();
   return {
@@ -140,6 +153,7 @@ export function watchRecent(read: () => Totals, clock: Clock): Recent {
         samples.findLast(({ atMs }) => atMs <= sinceMs) ?? (samples[0] as (typeof samples)[0]);
       return difference(read(), totals);
     },
+    samples: () => samples,
     close: () => clearInterval(timer),
   };
 }

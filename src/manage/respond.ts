@@ -43,7 +43,8 @@ export async function respond(
 ): Promise<Reply> {
   const { policy } = options;
   const rights = rightsOf(request, policy);
-  const refusal = checkRequest(request, policy);
+  const isPage = options.routes.some((route) => route.isPage && route.path === pathOf(request));
+  const refusal = checkRequest(request, policy, isPage);
   const reply = refusal ?? (await answer(request, rights, options, askForBody));
   const mayStay = refusal === undefined && (policy.loopback || rights.read === 'valid');
   return mayStay ? reply : { ...reply, headers: { ...reply.headers, connection: 'close' } };

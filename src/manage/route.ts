@@ -15,6 +15,7 @@ export type RouteName =
   | ('metrics' | 'prometheus' | 'actuatorMetrics' | 'metricsReport' | 'info' | 'index' | 'openapi')
   | ('health' | 'ownHealth' | 'liveness' | 'readiness')
   | ('targets' | 'deadLetters' | 'outboxStatistics' | 'recoveryOfDeadLetters' | 'drainOfBackup')
+  | ('console' | 'consoleScript' | 'consoleStyle' | 'consoleDocument')
   | ('resetBreakers' | 'invalidateKeys' | 'replayOutbox' | 'recoverDeadLetters' | 'drainBackup');
 
 export interface Route {
@@ -30,6 +31,8 @@ export interface Route {
   readonly hasDryRun?: true;
   /** Answers without a token, with less in it. */
   readonly open?: true;
+  /** What a browser opens: a link on another site leads here, too. It holds no data. */
+  readonly isPage?: true;
   /** Name in the index of links. */
   readonly link?: string;
   handle(context: RouteContext): Reply | Promise<Reply>;

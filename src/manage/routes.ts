@@ -1,6 +1,7 @@
 import { outboxStatistics, replayOutbox } from './actions/outbox-endpoint.ts';
 import { progressOf, recoverFrom } from './actions/recovery-endpoint.ts';
 import { invalidateKeys, resetBreakers } from './actions/simple-actions.ts';
+import { consoleRoutes } from './console/console-routes.ts';
 import type { Health } from './controls.ts';
 import { metricsEndpoint } from './metrics-endpoint.ts';
 import { json, type Reply } from './reply.ts';
@@ -167,6 +168,7 @@ const allRoutes: readonly Route[] = [
     hasDryRun: true,
     handle: recoverFrom('backupDrain'),
   },
+  ...consoleRoutes,
 ];
 
 /** The routes that a configuration exposes. */

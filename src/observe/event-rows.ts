@@ -24,3 +24,17 @@ export function createEventRows<Row>(make: (eventType: string) => Row): EventRow
     all: () => rows.values(),
   };
 }
+
+type OfEventType = Readonly<Record<string, string>>;
+
+/** The labels of a row and its outcome: the same object each time, by which the text of them is kept. */
+export const withOutcome = { published: adding('published'), failed: adding('failed') };
+
+function adding(outcome: string): (attributes: OfEventType) => OfEventType {
+  const made = new WeakMap<OfEventType, OfEventType>();
+  return (attributes) => {
+    const known = made.get(attributes) ?? Object.freeze({ ...attributes, outcome });
+    made.set(attributes, known);
+    return known;
+  };
+}

@@ -1,6 +1,7 @@
 import { systemClock } from '../ground/clock.ts';
 import { version } from '../ground/version.ts';
 import { consumedInstruments } from './consumed/consumed-instruments.ts';
+import { withOutcome } from './event-rows.ts';
 import type { DurationInstrument, MetricSources, ObservedInstrument } from './metrics.ts';
 import { type EventTypeCounts, sendFailureKinds } from './outcomes.ts';
 
@@ -193,8 +194,8 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     read: ({ ledger, outbox }, observe) => {
       if (outbox === undefined) return;
       for (const { attributes, relayed, gaveUp } of ledger.rows()) {
-        observe(relayed, { ...attributes, outcome: 'published' });
-        observe(gaveUp, { ...attributes, outcome: 'failed' });
+        observe(relayed, withOutcome.published(attributes));
+        observe(gaveUp, withOutcome.failed(attributes));
       }
     },
   },

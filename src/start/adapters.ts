@@ -1,8 +1,8 @@
 import type { AwsKmsOptions } from '../adapters/aws-kms/aws-kms-key-provider.ts';
 import type { Connector, ConnectorOptions } from '../adapters/debezium/connector-config.ts';
 import type { ConnectorSqlOptions } from '../adapters/debezium/connector-sql.ts';
-import type { GroupAccess } from '../adapters/kafka/group/group-connection.ts';
 import type { KafkaClientOptions } from '../adapters/kafka/kafka-client-options.ts';
+import type { LoadTransport } from '../adapters/kafka/transport.ts';
 import type { KafkajsTopicReaderOptions } from '../adapters/kafkajs/kafkajs-topic-reader.ts';
 import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from '../adapters/local-backup/source/local-source.ts';
@@ -50,14 +50,18 @@ function lazy<Port extends object, const Name extends keyof Port>(
   return Object.fromEntries(methods) as Pick<Port, Name>;
 }
 
+/** What a client of Kafka is loaded with, at its first use. */
+const kafkaTransports: Readonly<Record<string, LoadTransport>> = {
+  kafkajs: async (options) =>
+    (await import('../adapters/kafkajs/kafkajs-transport.ts')).loadKafkajsTransport(options),
+  platformatic: async (options) =>
+    (await import('../adapters/platformatic/platformatic-transport.ts')).loadPlatformaticTransport(options),
+};
+
 type Load = (settings: BrokerSettings) => Promise<Broker>;
 
 /** The one place that names adapters. A new broker is one line here, one folder under `adapters/`, one call of the contract suite. */
 const brokers: Record<string, Load> = {
-  kafkajs: async (settings) =>
-    (await import('../adapters/kafkajs/kafkajs-broker.ts')).createKafkajsBroker(settings),
-  platformatic: async (settings) =>
-    (await import('../adapters/platformatic/platformatic-broker.ts')).createPlatformaticBroker(settings),
   file: async (settings) => (await import('../adapters/file/file-broker.ts')).createFileBroker(settings),
   memory: async () => (await import('../adapters/memory/memory-broker.ts')).createMemoryBroker(),
 };
@@ -65,7 +69,11 @@ const brokers: Record<string, Load> = {
 /** A broker whose adapter and vendor are loaded at its first use, so that start-up pays for neither. */
 export function openBroker(name: string, settings: BrokerSettings): Broker {
   let opened: Broker | undefined;
-  const open: Load = brokers[name] ?? ((all) => openOwnBroker(name, all));
+  const transport = kafkaTransports[name];
+  const openKafka = async (all: BrokerSettings, load: LoadTransport): Promise<Broker> =>
+    (await import('../adapters/kafka/kafka-broker.ts')).createKafkaBroker(name, all, load);
+  const open: Load = (all) =>
+    transport ? openKafka(all, transport) : (brokers[name]?.(all) ?? openOwnBroker(name, all));
   const load = loadOnce(async () => {
     opened = watchForHangs(await open(settings), systemClock);
     return opened;
@@ -94,42 +102,30 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
   };
 }
 
-const brokerAccess: Record<string, (settings: BrokerSettings) => Promise<AskAccess>> = {
-  kafkajs: async (settings) =>
-    (await import('../adapters/kafkajs/kafkajs-access.ts')).createKafkajsAccess(settings),
-  platformatic: async (settings) =>
-    (await import('../adapters/platformatic/platformatic-access.ts')).createPlatformaticAccess(settings),
-  file: async (settings) => (await import('../adapters/file/file-access.ts')).createFileAccess(settings),
-};
-
 /** Of memory, and of a broker of the application's own. */
 const nobody: AskAccess = async () => ({ cluster: undefined, topics: [], group: undefined });
 
 /** What a broker would let this process do, by the values of `svc.broker.client`. */
-export function openBrokerAccess(client: string, settings: BrokerSettings): Promise<AskAccess> {
-  return brokerAccess[client]?.(settings) ?? Promise.resolve(nobody);
+export async function openBrokerAccess(client: string, settings: BrokerSettings): Promise<AskAccess> {
+  if (client === 'file') return (await import('../adapters/file/file-access.ts')).createFileAccess(settings);
+  const transport = kafkaTransports[client];
+  if (transport === undefined) return nobody;
+  return (await import('../adapters/kafka/access/kafka-access.ts')).createKafkaAccess(settings, transport);
 }
-
-const groupAccess: Record<string, (settings: BrokerSettings) => Promise<GroupAccess>> = {
-  kafkajs: async (settings) =>
-    (await import('../adapters/kafkajs/kafkajs-group.ts')).createKafkajsGroup(settings),
-  platformatic: async (settings) =>
-    (await import('../adapters/platformatic/platformatic-group.ts')).createPlatformaticGroup(settings),
-};
 
 /** Worker ids through a group in Kafka, loaded when they are asked for. */
 export function openWorkerIdLease(client: string, settings: BrokerSettings, group: string): WorkerIdLease {
   let opening: Promise<WorkerIdLease> | undefined;
   const open = async (): Promise<WorkerIdLease> => {
-    const [access, { createGroupLease }, { groupRefusals }] = await Promise.all([
-      groupAccess[client]?.(settings),
+    const [{ createKafkaGroup }, { createGroupLease }, { groupRefusals }] = await Promise.all([
+      import('../adapters/kafka/group/kafka-group.ts'),
       import('../adapters/kafka/group/group-lease.ts'),
       import('../adapters/kafka/group/group-refusals.ts'),
     ]);
-    const { logger } = settings;
+    const access = createKafkaGroup(settings, kafkaTransports[client] as LoadTransport);
     const refusals = groupRefusals(group, settings);
     return createGroupLease({
-      ...{ access: access as GroupAccess, group, maxWorkerId, refusals, logger, clock: systemClock },
+      ...{ access, group, maxWorkerId, refusals, logger: settings.logger, clock: systemClock },
     });
   };
   return {

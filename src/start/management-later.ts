@@ -26,7 +26,7 @@ export function manageLater(config: Config, logger: Logger, managed: Managed): L
   let opened: Awaited<ReturnType<typeof open>>;
   // Not even loaded where it would serve nothing.
   const { server, endpoints } = config.management;
-  const isOff = server.port === -1 || endpoints.web.exposure.include.length === 0;
+  const isOff = server.port === -1 || endpoints.web.exposure.include?.length === 0;
   if (!isMainThread || isOff)
     return { isRunning: () => false, stopRuns: async () => {}, close: async () => {} };
   const timer = setTimeout(() => {

@@ -1,8 +1,13 @@
 import cluster from 'node:cluster';
 import type { Config } from '../config/config.ts';
+import { environmentName } from '../context/source.ts';
+import { isLoopback } from '../ground/addresses.ts';
 import { inTime, systemClock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { writeProcessFile } from '../ground/files/process-file.ts';
+import { endpointIds } from '../ground/management.ts';
+import { levelsOf } from '../manage/console/history.ts';
+import { askSlowly } from '../manage/console/slow-health.ts';
 import type { BreakerReset, Controls, Info, KeyHealth } from '../manage/controls.ts';
 import { cacheHealth } from '../manage/health-cache.ts';
 import {
@@ -88,7 +93,9 @@ export async function startManagement(
   managed: Managed,
 ): Promise<RunningManagement | undefined> {
   const { server, endpoints, endpoint, actions } = config.management;
-  const exposure = endpoints.web.exposure.include;
+  const exposure =
+    endpoints.web.exposure.include ??
+    endpointIds.filter((id) => id !== 'svc-console' || isLoopback(server.address));
   const deadLetterRecovery = createRecoveryRuns({
     ...{ config, logger, name: 'dead letters', placeOf: () => deadLetterPlace(config) },
   });
@@ -96,7 +103,13 @@ export async function startManagement(
     ...{ config, logger, name: 'backup', placeOf: (ask) => backupPlace(config, ask) },
     ...(managed.finishBackup && { prepare: managed.finishBackup }),
   });
-  const recent = watchRecent(() => countsOf(managed.sources), systemClock);
+  const { sources } = managed;
+  const recent = watchRecent(
+    () => ({ ...countsOf(sources), ...levelsOf(sources, systemClock.now()) }),
+    systemClock,
+  );
+  const health = healthOf(config, managed, recent);
+  const healthOfPage = askSlowly(health, recent, systemClock);
   const started = await startManagementServer(
     {
       ...server,
@@ -106,7 +119,7 @@ export async function startManagement(
       ...endpoint.health,
     },
     {
-      health: healthOf(config, managed, recent),
+      health,
       isReady: async () =>
         managed.outbox?.isReady() !== false &&
         managed.refusesAll?.() !== true &&
@@ -114,6 +127,18 @@ export async function startManagement(
       metricsText: () => metricsText(managed),
       metricsReport: async () => metricsReport(await reportParts(managed)),
       flatMetricsReport: async () => flatMetricsReport(await reportParts(managed)),
+      console: async (afterMs) => {
+        const { consoleFacts } = await import('../manage/console/facts.ts');
+        const parts = {
+          ...managed,
+          recent,
+          health: await healthOfPage(),
+          traffic: managed.broker.traffic?.(),
+        };
+        const runs = { deadLetterRecovery, backupDrain };
+        const environment = environmentName() ?? null;
+        return consoleFacts({ ...parts, runs, environment, nowMs: systemClock.now() }, afterMs);
+      },
       info: () => managed.info,
       targets: managed.sources.captureTargets,
       deadLetters: () => ({ waiting: managed.sources.dlqWaiting(), recent: recentDlqOf(managed.sources) }),

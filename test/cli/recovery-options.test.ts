@@ -28,7 +28,7 @@ describe('options of a recovery', () => {
     }
     assert.equal(accepts(['--since', '2026-03-04'], Date.UTC(2026, 2, 4)), true);
     assert.equal(accepts(['--since', '2026-03-04'], Date.UTC(2026, 2, 4) - 1), false);
-    assert.equal(accepts(['--since', '2028-02-29'], Date.UTC(2028, 1, 29)), true);
+    assert.equal(accepts(['--since', '2024-02-29'], Date.UTC(2024, 1, 29)), true);
   });
 
   it('how long ago is counted from now', () => {

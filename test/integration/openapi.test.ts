@@ -50,7 +50,7 @@ function checkerOf({ paths, components }: Document) {
     const content = paths[of]?.[method.toLowerCase()]?.responses[status]?.content[type];
     assert.ok(content, `${what} is not documented as ${type}`);
     const check = checkOf(content.schema.$ref);
-    const value: unknown = type === 'text/plain' ? body : JSON.parse(body);
+    const value: unknown = type.startsWith('text/') ? body : JSON.parse(body);
     assert.ok(check(value), `${what}\n${JSON.stringify(check.errors, null, 1)}`);
   };
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { endpointIds } from '../../src/ground/management.ts';
 import { exposedRoutes } from '../../src/manage/routes.ts';
 import { fakeControls } from './fake-controls.ts';
 import { ask } from './http-client.ts';
@@ -6,12 +7,14 @@ import { serverHarness } from './server-harness.ts';
 
 describe('a crawler without a token', () => {
   const { start } = serverHarness();
+  const allButConsole = endpointIds.filter((id) => id !== 'svc-console');
 
   it('sees the bare status of health, and otherwise one and the same refusal, whatever it asks for', async () => {
     const fail = (): never => assert.fail('it was done');
     const runs = { start: fail, latest: fail, missing: fail };
     const port = await start(
-      { token: 'a-token-of-some-length', address: '0.0.0.0' },
+      // As it is off loopback by default: the page for people is open where it is asked for.
+      { token: 'a-token-of-some-length', address: '0.0.0.0', exposure: allButConsole },
       fakeControls({
         deadLetterRecovery: runs,
         backupDrain: runs,

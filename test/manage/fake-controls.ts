@@ -64,6 +64,7 @@ export function fakeControls(overrides: Partial<Controls> = {}): Controls {
     health: async () => upHealth,
     isReady: async () => true,
     metricsText: async () => '# TYPE svc_events_in_flight gauge\nsvc_events_in_flight{eventType="é"} 0\n',
+    console: async (afterMs) => ({ afterMs }),
     info: () => ({ service: { name: 'orders', version: '1.4.0' }, svc: { version: '0.1.0' } }),
     ...reports({ sources: filledSources(), outbox: undefined, traffic: undefined, nowMs: 0 }),
     targets: () => filledSources().captureTargets(),

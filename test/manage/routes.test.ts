@@ -133,6 +133,7 @@ describe('management routes', () => {
       assert.deepEqual(all, {
         _links: {
           prometheus: { href: '/actuator/prometheus', templated: false },
+          'svc-console': { href: '/actuator/svc', templated: false },
           metrics: { href: '/actuator/metrics', templated: false },
           openapi: { href: '/actuator/openapi.json', templated: false },
           self: { href: '/actuator', templated: false },

@@ -96,3 +96,36 @@ describe('keys that are invalidated over HTTP', () => {
     }
   });
 });
+
+describe('the console of a management server', () => {
+  const log = (): void => {};
+  const logger = { debug: log, info: log, warn: log, error: log };
+  const managed = {
+    ...{ sources: metricSources(), keys: () => [], breakers: {}, broker: { describe: async () => ({}) } },
+    info: { service: { name: 'orders', version: '1.4.0' }, svc: { version: '0.1.0' } },
+  } as unknown as Managed;
+  const statusOf = async (server: object, exposure?: readonly string[]): Promise<number> => {
+    const endpoints = exposure && { web: { exposure: { include: exposure } } };
+    const code = {
+      svc: { broker: { topic: 't' } },
+      management: { server: { port: 0, ...server }, endpoints },
+    };
+    const started = await startManagement(loadConfig({ env: {}, code }).config, logger, managed);
+    assert.ok(started);
+    const { status } = await ask(started.port, '/actuator/svc');
+    await started.close();
+    return status;
+  };
+  const elsewhere = { address: '0.0.0.0', token: 'a-token-of-some-length' };
+
+  it('is on by default on loopback alone', async () => {
+    assert.equal(await statusOf({}), 200);
+    assert.equal(await statusOf(elsewhere), 401);
+  });
+
+  it('is on where it is asked for, and off where it is left out', async () => {
+    assert.equal(await statusOf(elsewhere, ['svc-console']), 200);
+    assert.equal(await statusOf(elsewhere, ['*']), 200);
+    assert.equal(await statusOf({}, ['health']), 404);
+  });
+});

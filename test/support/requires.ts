@@ -38,6 +38,7 @@ import { startVault } from './vault.ts';
  * - `mounts`: Linux that lets a process have file systems of its own;
  * - `proc`: a system that tells when a process began;
  * - `pipes`: a system with named pipes among its files;
+ * - `chromium`: Linux on x64, for which npm has one;
  * - `superuser`: that this process may give files to other users;
  * - `java`: a JDK, its compiler included;
  * - `own-debezium`: Kafka Connect with Debezium's connectors; the suite starts it;
@@ -65,6 +66,7 @@ export type Requirement =
   | 'superuser'
   | 'java'
   | 'own-debezium'
+  | 'chromium'
   | 'prometheus';
 
 const LONGEST_PREPARATION_MS = 10 * 60_000;
@@ -116,6 +118,10 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
   pipes: async () => {
     if (process.platform === 'win32')
       throw new Unavailable('there are no named pipes in folders', 'run it on Linux or macOS');
+  },
+  chromium: async () => {
+    if (process.platform !== 'linux' || process.arch !== 'x64')
+      throw new Unavailable('npm has no Chromium for this machine', 'run it on Linux, on x64');
   },
   superuser: async () => {
     if (process.geteuid?.() !== 0)

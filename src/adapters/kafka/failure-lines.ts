@@ -43,8 +43,12 @@ export function noSuchPartition(topic: string, partition: number | undefined): S
   return { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message };
 }
 
-export function requestTimedOut(scene: FailureScene, address = all(scene)): Reason {
-  const message = `no answer from Kafka (${address}) within ${scene.options.requestTimeoutMs} ms: check the broker and the network, or raise svc.broker.request-timeout-ms`;
+export function requestTimedOut(
+  scene: FailureScene,
+  address = all(scene),
+  limitMs = scene.options.requestTimeoutMs,
+): Reason {
+  const message = `no answer from Kafka (${address}) within ${limitMs} ms: check the broker and the network, or raise svc.broker.request-timeout-ms`;
   return { kind: kindOf(scene), message, cause: 'TimeoutException' };
 }
 

@@ -1,45 +1,23 @@
-// kafka/: what the clients of Kafka share: certificates, failures in words, sends that outlive a new leader.
+// kafka/: Kafka through any of its clients, each of which is a transport: it connects and signs in, and the rest is svc's.
+//
+//   transport.ts      what a client does: address -> a socket that is signed in, and how long the broker lets it live
+//   cluster/          socket-requests: frames, and which answer is whose · broker-connection: versions, time-outs, retirement ·
+//                     connections: one for each broker, asked for again, paced · topics: who leads what · sends: one produce
+//                     request, its outcome, letting go of a broker that hangs · session: all of that, for one client
+//   protocol/         each request as a value: how it is written, how its answer is read, what Kafka calls its errors
+//   send-failure.ts   from whatever was thrown, by svc, a client or Node, to what became of the records and a line for an operator
+//   patient-send.ts   a topic that the broker is just making is waited for
 
 import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
-import type {
-  Broker,
-  BrokerRecord,
-  BrokerTraffic,
-  ClusterInfo,
-  SendFailure,
-  SendResult,
-} from '../../publish/broker.ts';
-import type { FailureScene } from './failure-lines.ts';
+import type { Broker, SendFailure } from '../../publish/broker.ts';
+import { failed } from './cluster/sends.ts';
+import { type KafkaSession, openSession } from './cluster/session.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import { createPatientSend } from './patient-send.ts';
-
-/** A client of Kafka, loaded and ready to connect. It rejects with errors that `toSendFailure` understands. */
-export interface KafkaSession {
-  connect(): Promise<unknown>;
-  /** One try, of at least one record. Where it rejects, nothing of them was written. */
-  send(topic: string, partition: number | undefined, records: readonly BrokerRecord[]): Promise<SendResult>;
-  /** Never rejects. */
-  giveUpOn(topic: string, partition: number | undefined): Promise<SendFailure | undefined>;
-  /** `undefined` where Kafka does not know the topic. Never creates it. */
-  partitionCount(topic: string): Promise<number | undefined>;
-  describe(): Promise<ClusterInfo>;
-  traffic(): BrokerTraffic;
-  /** At once. */
-  close(): Promise<void>;
-}
-
-export interface KafkaBrokerParts {
-  /** As in `svc.broker.client`. */
-  readonly name: string;
-  readonly options: KafkaClientOptions;
-  /** Of questions to the cluster, where they are other ones. */
-  readonly questionOptions?: KafkaClientOptions;
-  /** Called at the first use, and again after it has rejected. */
-  load(): Promise<KafkaSession>;
-  toSendFailure(error: unknown, scene: FailureScene): SendFailure;
-}
+import { toSendFailure } from './send-failure.ts';
+import type { LoadTransport } from './transport.ts';
 
 const closedFailure: SendFailure = {
   kind: 'fatal',
@@ -48,17 +26,15 @@ const closedFailure: SendFailure = {
 };
 
 /**
- * What is the same for every client of Kafka: it is loaded at the first use; a topic that the broker is just creating is
- * waited for, up to `requestTimeoutMs`; errors become failures; only sends keep the process alive.
+ * Kafka through one of its clients, which is loaded at the first use, and opens connections. A send is one produce request to
+ * one partition, never retried, but for one case in which nothing was stored: a topic that the broker is just creating is waited
+ * for, up to `requestTimeoutMs`, and the records are sent again. A record without a partition goes by its key, as in Java. Only
+ * sends keep the process alive, and an attempt to connect for as long as the time limit of the client.
+ *
+ * @param name as in `svc.broker.client`
  */
-export function createKafkaBroker({
-  name,
-  options,
-  questionOptions = options,
-  load,
-  toSendFailure,
-}: KafkaBrokerParts): Broker {
-  const asking = { options: questionOptions, written: false };
+export function createKafkaBroker(name: string, options: KafkaClientOptions, load: LoadTransport): Broker {
+  const asking = { options, written: false };
   const underWay = createWorkUnderWay();
   const patientSend = createPatientSend({
     async send(topic, partition, records) {
@@ -73,7 +49,7 @@ export function createKafkaBroker({
   });
   let opened: KafkaSession | undefined;
   const session = loadOnce(async () => {
-    opened = await load();
+    opened = await openSession(load, options);
     return opened;
   });
   let closed = false;
@@ -81,7 +57,7 @@ export function createKafkaBroker({
 
   async function end(deadlineMs: number): Promise<void> {
     await underWay.idle(deadlineMs);
-    await (await session.started()?.catch(() => undefined))?.close();
+    (await session.started()?.catch(() => undefined))?.close();
     underWay.letGo();
   }
 
@@ -91,7 +67,7 @@ export function createKafkaBroker({
     async connect() {
       if (closed) return failed(closedFailure);
       try {
-        await (await session()).connect();
+        await (await session()).describe();
         return { ok: true };
       } catch (error) {
         return failed(toSendFailure(error, asking));
@@ -107,8 +83,8 @@ export function createKafkaBroker({
     letGo: underWay.letGo,
 
     async giveUpOn(topic, partition) {
-      const opened = await session.started()?.catch(() => undefined);
-      return opened?.giveUpOn(topic, partition);
+      await opened?.letGo(topic, partition);
+      return undefined;
     },
 
     async partitionsFor(topic) {
@@ -138,10 +114,6 @@ export function createKafkaBroker({
       return closing;
     },
   };
-}
-
-export function failed(failure: SendFailure): SendResult {
-  return { ok: false, failure };
 }
 
 /** Counts what is under way, and keeps the process alive for it: the connections themselves do not. */

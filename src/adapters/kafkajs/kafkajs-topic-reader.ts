@@ -3,16 +3,12 @@ import type { Admin, Consumer, IHeaders, KafkaMessage } from 'kafkajs';
 import { systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { TopicReader, TopicRecord } from '../../publish/topic-reader.ts';
+import { countPartitions } from '../kafka/cluster/session.ts';
+import { toSendFailure } from '../kafka/send-failure.ts';
 import { type Marks, readMarks, writeMarks } from './done-marks.ts';
-import { createKafkajsAdmin } from './kafkajs-admin.ts';
-import {
-  type KafkajsClient,
-  type KafkajsClientOptions,
-  loadKafkajs,
-  type OpenKafkajsClient,
-} from './kafkajs-client.ts';
+import { type KafkajsClient, type KafkajsClientOptions, loadKafkajs } from './kafkajs-client.ts';
 import { disconnectWithin } from './kafkajs-connect.ts';
-import { toSendFailure } from './kafkajs-failure.ts';
+import { loadKafkajsTransport } from './kafkajs-transport.ts';
 import { createHandOver, type HandOver } from './wire/hand-over.ts';
 
 export interface KafkajsTopicReaderOptions extends KafkajsClientOptions {
@@ -72,13 +68,8 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
   }
 
   /** Without retries: a wrong name or address is said at once. */
-  async function checkTopic(open: OpenKafkajsClient): Promise<void> {
-    const asked = createKafkajsAdmin(open, options);
-    try {
-      if ((await asked.partitionCount(topic)) !== undefined) return;
-    } finally {
-      await asked.close();
-    }
+  async function checkTopic(): Promise<void> {
+    if ((await countPartitions(loadKafkajsTransport, options, topic)) !== undefined) return;
     throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', `Kafka knows no topic "${topic}"`);
   }
 
@@ -135,7 +126,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
         // The sockets do not keep the process alive.
         if (options.keepsAlive !== false) hold = setInterval(() => {}, 60_000);
         listGroup = forRecovery ? undefined : `${options.group}-list-${randomBytes(4).toString('hex')}`;
-        await checkTopic(await loadKafkajs(options));
+        await checkTopic();
         client = (await loadKafkajs({ ...options, retries: retry.retries, readsAll: true }))();
         admin = client.kafka.admin({ retry });
         await admin.connect();

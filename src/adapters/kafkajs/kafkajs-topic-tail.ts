@@ -1,13 +1,15 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Admin, Kafka, KafkaMessage } from 'kafkajs';
+import type { Admin, KafkaMessage } from 'kafkajs';
 import { SvcError } from '../../ground/errors.ts';
 import type { TopicRecord } from '../../publish/topic-reader.ts';
 import type { TailRange, TopicTail } from '../../publish/topic-tail.ts';
-import { createKafkajsAdmin } from './kafkajs-admin.ts';
+import { countPartitions } from '../kafka/cluster/session.ts';
+import { protocolErrorIn, toSendFailure } from '../kafka/send-failure.ts';
 import { type KafkajsClient, type KafkajsClientOptions, loadKafkajs } from './kafkajs-client.ts';
+import { clusterOf } from './kafkajs-cluster.ts';
 import { disconnectWithin } from './kafkajs-connect.ts';
-import { rootCause, toSendFailure } from './kafkajs-failure.ts';
 import { toRecord } from './kafkajs-topic-reader.ts';
+import { loadKafkajsTransport } from './kafkajs-transport.ts';
 
 export interface KafkajsTopicTailOptions extends KafkajsClientOptions, TailRange {}
 
@@ -68,13 +70,8 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
   }
 
   async function start(): Promise<void> {
-    const asked = createKafkajsAdmin(await loadKafkajs(options), options);
-    try {
-      if ((await asked.partitionCount(topic)) === undefined)
-        throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', `Kafka knows no topic "${topic}"`);
-    } finally {
-      await asked.close();
-    }
+    if ((await countPartitions(loadKafkajsTransport, options, topic)) === undefined)
+      throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', `Kafka knows no topic "${topic}"`);
     client = (await loadKafkajs({ ...options, retries: retry.retries, readsAll: true }))();
     admin = client.kafka.admin({ retry });
     await admin.connect();
@@ -82,7 +79,9 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
       positions.set(partition, Number(high));
     if (fromMs !== undefined)
       for (const { partition, offset } of await offsetsAt(fromMs)) positions.set(partition, Number(offset));
-    cluster = clusterOf(client.kafka);
+    cluster = clusterOf<Cluster>(client.kafka, {
+      ...{ metadataMaxAge: 60_000, allowAutoTopicCreation: false, isolationLevel: readCommitted },
+    });
     await cluster.connect();
     await cluster.addTargetTopic(topic);
   }
@@ -154,7 +153,7 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
         } catch (error) {
           if (signal.aborted) return;
           if (++failureCount > mostFailures) throw toError(error);
-          if (rootCause(error).type === 'OFFSET_OUT_OF_RANGE') await skipDeleted().catch(() => {});
+          if (protocolErrorIn(error) === 'OFFSET_OUT_OF_RANGE') await skipDeleted().catch(() => {});
           await wait(pauseMs, undefined, { signal }).catch(() => {});
           await cluster?.refreshMetadata().catch(() => {});
         }
@@ -168,23 +167,6 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
       client?.destroySockets();
     },
   };
-}
-
-function clusterOf(kafka: Kafka): Cluster {
-  const symbol = Object.getOwnPropertySymbols(kafka).find(
-    ({ description }) => description === 'private:Kafka:createCluster',
-  );
-  const make = symbol && (kafka as unknown as Record<symbol, unknown>)[symbol];
-  if (typeof make !== 'function')
-    throw new SvcError(
-      'SVC_ADAPTERS_NOT_REACHABLE',
-      'this version of kafkajs cannot read without a consumer group',
-    );
-  return make.call(kafka, {
-    metadataMaxAge: 60_000,
-    allowAutoTopicCreation: false,
-    isolationLevel: readCommitted,
-  });
 }
 
 /** Takes out what belongs to the log alone, and what transactions have taken back. */

@@ -1,6 +1,6 @@
 import type { Logger } from '../../observe/logger.ts';
 
-/** The version whose inner workings the patches know. The last one there is, of 2023. */
+/** The version whose inner workings the patch knows. The last one there is, of 2023. */
 export const knownVersion = '2.2.4';
 
 /** Version of the kafkajs that is installed; `undefined` where it does not say. */

@@ -19,9 +19,9 @@ type Names = readonly string[] | null;
 
 /** The object that inserted calls find: their text is the contract, so the names here are part of it. */
 interface Runtime {
-  fn(value: unknown, id: string, parameters: Names, name?: string): unknown;
-  put(owner: object, key: string, id: string, parameters: Names): void;
-  obj(value: unknown, id: string, parameters: Names, path: readonly string[]): unknown;
+  fn(value: unknown, id: string, parameters: Names, name?: string, isReturned?: 1): unknown;
+  put(owner: object, key: string, id: string, parameters: Names, isReturned?: 1): void;
+  obj(value: unknown, id: string, parameters: Names, path: readonly string[], isReturned?: 1): unknown;
   readonly targets: Map<string, RuntimeTarget>;
 }
 
@@ -38,9 +38,15 @@ export function runtimeTargets(): Map<string, RuntimeTarget> {
   return (holder[key] as Runtime).targets;
 }
 
-/** Takes a function, hands back its wrapper; whatever goes wrong, the function itself. */
-function fn(value: unknown, id: string, parameters: Names, name?: string): unknown {
+/** `isReturned`: the function is not the factory that the path names, but what is captured of its result. */
+function targetOf(id: string, isReturned: 1 | undefined): RuntimeTarget | undefined {
   const target = runtimeTargets().get(id);
+  return target && isReturned ? { ...target, result: undefined } : target;
+}
+
+/** Takes a function, hands back its wrapper; whatever goes wrong, the function itself. */
+function fn(value: unknown, id: string, parameters: Names, name?: string, isReturned?: 1): unknown {
+  const target = targetOf(id, isReturned);
   if (!target) return value;
   try {
     if (typeof value !== 'function') {
@@ -56,13 +62,19 @@ function fn(value: unknown, id: string, parameters: Names, name?: string): unkno
 }
 
 /** Captures a method of a class, in place. */
-function put(owner: object, member: string, id: string, parameters: Names): void {
-  obj(owner, id, parameters, [member]);
+function put(owner: object, member: string, id: string, parameters: Names, isReturned?: 1): void {
+  obj(owner, id, parameters, [member], isReturned);
 }
 
 /** Captures what a path leads to inside of an object. */
-function obj(value: unknown, id: string, parameters: Names, path: readonly string[]): unknown {
-  const target = runtimeTargets().get(id);
+function obj(
+  value: unknown,
+  id: string,
+  parameters: Names,
+  path: readonly string[],
+  isReturned?: 1,
+): unknown {
+  const target = targetOf(id, isReturned);
   if (!target) return value;
   try {
     let owner = value;

@@ -27,12 +27,13 @@ export function insert(text: string, insertions: readonly Insertion[], file?: st
   const opened = new Set<number>();
   insertions.forEach(({ id, found: { place, parameterNames } }, index) => {
     const what = `${JSON.stringify(id)},${parameterNames ? JSON.stringify(parameterNames) : 'null'}`;
+    const isReturned = place.isReturned ? ',1' : '';
     // `;` first: what stands before may rely on an automatic semicolon.
     const assign = (name: string, more: string) =>
       `;${name}=${runtime}?.fn(${name},${what}${more})??${name};`;
     switch (place.form) {
       case 'binding':
-        edits.push(point(place.at, index, assign(place.name, '')));
+        edits.push(point(place.at, index, assign(place.name, isReturned && `,void 0${isReturned}`)));
         break;
       case 'nameless':
         if (!named.has(place.nameAt)) edits.push(point(place.nameAt, index, ` ${givenName}`));
@@ -42,7 +43,11 @@ export function insert(text: string, insertions: readonly Insertion[], file?: st
       case 'method': {
         const owner = place.isStatic ? 'this' : 'this.prototype';
         edits.push(
-          point(place.at, index, `static{${runtime}?.put(${owner},${JSON.stringify(place.key)},${what})}`),
+          point(
+            place.at,
+            index,
+            `static{${runtime}?.put(${owner},${JSON.stringify(place.key)},${what}${isReturned})}`,
+          ),
         );
         break;
       }
@@ -52,11 +57,11 @@ export function insert(text: string, insertions: readonly Insertion[], file?: st
           ? `,${JSON.stringify(place.path)}`
           : place.name
             ? `,${JSON.stringify(place.name)}`
-            : '';
+            : isReturned && ',void 0';
         const call = `((${runtime}?.${isPath ? 'obj' : 'fn'}??((v)=>v))(`;
         const { start, end } = place;
         edits.push({ at: start, rank: opening, tie: [-end, -index], text: call });
-        edits.push({ at: end, rank: closing, tie: [-start, index], text: `,${what}${more}))` });
+        edits.push({ at: end, rank: closing, tie: [-start, index], text: `,${what}${more}${isReturned}))` });
         if (place.open && !opened.has(end)) edits.push({ at: end, rank: semicolon, tie: [0, 0], text: ';' });
         opened.add(end);
         break;

@@ -1,5 +1,10 @@
 /** Where in a file's text a wrapper has to go. Offsets are JavaScript string indices. */
-export type Place =
+export type Place = Form & {
+  /** Of what a factory returned: its definition stands here, and not in the factory, which a bundler inlined. */
+  readonly isReturned?: true;
+};
+
+type Form =
   /** A hoisted function: its binding is assigned at the top of its block. */
   | { readonly form: 'binding'; readonly at: number; readonly name: string }
   /** `export default function () {}`: gets a name first, so that it stays hoisted. */

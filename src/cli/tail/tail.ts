@@ -48,8 +48,6 @@ export function limitOf(text: string): number {
  */
 export async function runTail(options: TailOptions, topic: string): Promise<number> {
   const { since, until, limit = Number.POSITIVE_INFINITY } = options;
-  if (since !== undefined && since > Date.now())
-    throw new WrongUse('--since is in the future: nothing is stored then');
   if (since !== undefined && until !== undefined && since >= until)
     throw new WrongUse('--since is not before --until');
   if (since === undefined && until !== undefined && until <= Date.now())

@@ -15,11 +15,12 @@ export const managementOptions = {
   'management.server.public-url': text('url'),
   /** Actions that nobody may do over HTTP, whatever token they have. */
   'management.actions.exclude': { type: 'list', values: actionIds, default: [] },
-  /** Endpoints that are served. `*` is all of them, an empty list starts no server. */
+  /** Endpoints that are served. `*` is all of them, an empty list starts no server. svc-console is the page for people, `/actuator/svc`. */
   'management.endpoints.web.exposure.include': {
     type: 'list',
     values: [...endpointIds, '*'],
-    default: endpointIds,
+    default: undefined,
+    defaultText: 'all of them, svc-console only on loopback',
   },
   /** Who sees the details of the health endpoint. */
   'management.endpoint.health.show-details': oneOf(showDetails, 'always'),

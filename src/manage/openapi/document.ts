@@ -27,6 +27,9 @@ const health = (summary: string, schema: SchemaName): Operation => ({
   summary,
   answers: { 200: [schema, 'It is UP.'], 503: [schema, 'It is DOWN.'] },
 });
+const asset = (summary: string, text: string): Operation => ({
+  ...{ summary, text, answers: { 200: ['Text', 'The file.'] } },
+});
 const ok = (summary: string, schema: SchemaName): Operation => ({
   summary,
   answers: { 200: [schema, 'As it is now.'] },
@@ -75,6 +78,13 @@ const operations: Readonly<Record<RouteName, Operation>> = {
   recoverDeadLetters: begins('Sends dead letters to the topics that they were meant for.', 'RecoveryRequest'),
   drainOfBackup: ok('How far the latest drain of the backup is.', 'Runs'),
   drainBackup: begins('Sends what lies in the backup to its topics.', 'DrainRequest'),
+  console: asset('The page for people.', 'text/html'),
+  consoleScript: asset('The script of the page for people.', 'text/javascript'),
+  consoleStyle: asset('The style of the page for people.', 'text/css'),
+  consoleDocument: {
+    ...ok('What the page for people shows; with another version of svc it may be another.', 'Console'),
+    query: { after: { type: 'integer', minimum: 0 } },
+  },
 };
 
 /** Of every route: what is wrong with a request, or with whoever sends it. */
@@ -122,7 +132,7 @@ function operationOf(route: Route): object {
     }),
     // On loopback, whoever may connect may read.
     security: action && hasDryRun !== true ? [{ bearer: [] }] : [{ bearer: [] }, {}],
-    ...(open && { description: 'Without a token: the status alone.' }),
+    ...(open && text === undefined && { description: 'Without a token: the status alone.' }),
     ...(query && {
       parameters: Object.entries(query).map(([of, schema]) => ({ name: of, in: 'query', schema })),
     }),

@@ -131,6 +131,8 @@ export const schemas = {
   }),
   Report: { anyOf: [ref('MetricsReport'), ref('FlatMetricsReport')] },
   Text: string,
+  // Between the page and the server of one version: `manage/console/document.ts`.
+  Console: { type: 'object' },
   Document: { type: 'object' },
   DeadLetter: object({ eventType: string, failureReason: string, timestamp: time }),
   DeadLetters: object({ waiting: orNull(integer), recent: list(ref('DeadLetter')) }),

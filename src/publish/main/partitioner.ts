@@ -1,18 +1,4 @@
-const scratch = Buffer.allocUnsafe(1024);
-
-/** The partition of a key, as Java's and kafkajs' default partitioners choose it. */
-export function partitionOfKey(key: string, partitionCount: number): number {
-  // A UTF-16 unit never takes more than three bytes.
-  const fits = key.length * 3 <= scratch.length;
-  const bytes = fits ? scratch : Buffer.from(key);
-  const length = fits ? scratch.write(key) : bytes.length;
-  return (murmur2(bytes, length) & 0x7fffffff) % partitionCount;
-}
-
-/** For single events: one without a key has nothing to be kept in order with. */
-export function partitionOf(key: string | null, partitionCount: number): number {
-  return key === null ? Math.floor(Math.random() * partitionCount) : partitionOfKey(key, partitionCount);
-}
+import { partitionOfKey } from '../partition-of-key.ts';
 
 /** Chooses partitions of one topic. */
 export interface Partitioner {
@@ -34,30 +20,4 @@ export function createPartitioner(random: () => number = Math.random): Partition
       if (partition !== undefined && partition === sticky) sticky++;
     },
   };
-}
-
-const seed = 0x9747b28c;
-const multiplier = 0x5bd1e995;
-
-/** MurmurHash2 of bytes as a signed 32-bit integer: what Kafka's own clients place keys with. */
-export function murmur2(bytes: Uint8Array, length: number = bytes.length): number {
-  let hash = seed ^ length;
-  const rest = length & 3;
-  const whole = length - rest;
-  for (let at = 0; at < whole; at += 4) {
-    let word =
-      (bytes[at] as number) |
-      ((bytes[at + 1] as number) << 8) |
-      ((bytes[at + 2] as number) << 16) |
-      ((bytes[at + 3] as number) << 24);
-    word = Math.imul(word, multiplier);
-    word ^= word >>> 24;
-    hash = Math.imul(hash, multiplier) ^ Math.imul(word, multiplier);
-  }
-  if (rest > 2) hash ^= (bytes[whole + 2] as number) << 16;
-  if (rest > 1) hash ^= (bytes[whole + 1] as number) << 8;
-  if (rest > 0) hash = Math.imul(hash ^ (bytes[whole] as number), multiplier);
-  hash ^= hash >>> 13;
-  hash = Math.imul(hash, multiplier);
-  return hash ^ (hash >>> 15);
 }

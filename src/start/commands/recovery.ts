@@ -7,7 +7,7 @@ import { SvcError } from '../../ground/errors.ts';
 import { isolate } from '../../observe/isolate.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Broker } from '../../publish/broker.ts';
-import { partitionOf } from '../../publish/main/partitioner.ts';
+import { partitionOf } from '../../publish/partition-of-key.ts';
 import { createDlqSource } from '../../publish/recovery/dlq-source.ts';
 import { type RecoverReport, recover } from '../../publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../../publish/recovery-source.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createKafkajsBroker } from '../../../src/adapters/kafkajs/kafkajs-broker.ts';
 import { createKafkajsTopicReader } from '../../../src/adapters/kafkajs/kafkajs-topic-reader.ts';
 import { type OwnKafka, startOwnKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
+import { createKafkajsBroker } from '../kafka/kafka-clients.ts';
 
 const count = 60;
 /** Longer than a silence that counts as the end of a topic, shorter than the session of a consumer. */

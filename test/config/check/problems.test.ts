@@ -219,7 +219,7 @@ management:
     const include = (value: unknown) =>
       loadCode({}, { endpoints: { web: { exposure: { include: value } } } });
     assert.deepEqual(lines(include(['health', 'metric']).problems), [
-      'management.endpoints.web.exposure.include: item 2 must be one of health, info, metrics, prometheus, svc-metrics, svc-outbox, *, got a string (code). Did you mean metrics?',
+      'management.endpoints.web.exposure.include: item 2 must be one of health, info, metrics, prometheus, svc-metrics, svc-outbox, svc-console, *, got a string (code). Did you mean metrics?',
     ]);
     assert.deepEqual(include(['health', 'svc-metrics']).warnings, []);
     assert.deepEqual(loadCode({}).warnings, []);

@@ -141,7 +141,7 @@ describe('loadConfig', () => {
         actions: { exclude: [] },
         endpoints: {
           web: {
-            exposure: { include: ['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox'] },
+            exposure: { include: undefined },
           },
         },
         endpoint: { health: { showDetails: 'always', readinessNeedsBroker: false } },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { assertCaptured, sources, targets } from '../../capture/source/maps/shop-source.ts';
+import { assertCaptured, plainSources, sources, targets } from '../../capture/source/maps/shop-source.ts';
 import { runApp, writeApp } from '../../capture/source/run-app.ts';
 import { installPacked } from '../../support/packed.ts';
 import { subject } from '../support/subject.ts';
@@ -108,13 +108,10 @@ const parcel = JSON.stringify({
 });
 /** As people write it: CommonJS by tsc, legacy decorators and their metadata. */
 const nest = {
-  ...Object.fromEntries(
-    Object.entries(sources).map(([path, text]) => [path, text.replace(/'(\.\/\w+)\.js'/g, "'$1'")]),
-  ),
+  ...plainSources,
   'src/orders.ts': `import 'reflect-metadata';
 import { Injectable } from '@nestjs/common';
-${sources['src/orders.ts']}`
-    .replace("'./stamp.js'", "'./stamp'")
+${plainSources['src/orders.ts']}`
     .replace('export class', '@Injectable()\nexport class')
     .replace('  async cancel(', "  @Reflect.metadata('role', 'clerk')\n  async cancel("),
   'package.json': '{"name":"shop"}',

@@ -3,14 +3,16 @@ import { cpSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePorts } from '../../../scripts/services/ports.ts';
+import { configuredTargets, eventCounts, plainSources } from '../../capture/source/maps/shop-source.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 import { startKafka } from '../../support/kafka.ts';
 import { type Dependencies, installPacked } from '../../support/packed.ts';
 import { startPostgres } from '../../support/postgres.ts';
 import { requiring } from '../../support/requires.ts';
-import { readEvents } from '../support/run-app.ts';
+import { readEvents, writeFiles } from '../support/run-app.ts';
 import { endOf, type RunningApp, startApp } from '../support/start-app.ts';
 import { subject } from '../support/subject.ts';
+import { configOf } from '../support/topic-config.ts';
 
 const { version, otel, isMatrix } = await subject();
 const example = resolve(import.meta.dirname, '../../../examples/nextjs');
@@ -165,6 +167,40 @@ suite(['postgres', 'kafka'], 'examples/nextjs, with Drizzle', function () {
     } finally {
       const { stderr } = await running.kill('SIGTERM');
       assert.doesNotMatch(stderr, /svc: (?:error|warn)/);
+    }
+  });
+
+  it('every form of the other bundlers, by Turbopack', async () => {
+    const { 'package.json': _, ...files } = plainSources;
+    writeFiles(app, {
+      ...files,
+      'forms.config.json': JSON.stringify(configOf(configuredTargets)),
+      'app/api/forms/route.ts':
+        "export const GET = async () => { await import('../../../src/main'); return new Response(); };",
+    });
+    env = { ...env, SVC_CONFIG: 'forms.config.json' };
+    try {
+      for (const mode of ['dev', 'start']) {
+        if (mode === 'start') await build();
+        rmSync(join(app, 'svc-topics'), { recursive: true, force: true });
+        const [port] = (await freePorts(1)).map(String) as [string];
+        const running = await startApp({
+          ...{ app, folder: app, files: {}, timeoutMs: 60_000 },
+          ...{ args: [next, mode, '-p', port], env: { ...env, ...register } },
+        });
+        await running.waitFor(/Ready in/);
+        const answer = await fetch(`http://127.0.0.1:${port}/api/forms`);
+        await running.waitFor(/RESULTS/);
+        const { topics, stderr } = await running.kill('SIGTERM');
+        assert.equal(answer.status, 200, stderr);
+        const seen: Record<string, number> = {};
+        for (const { value } of topics.events ?? []) seen[value.eventType] = (seen[value.eventType] ?? 0) + 1;
+        assert.deepEqual(seen, eventCounts, `${mode}\n${stderr}`);
+      }
+    } finally {
+      delete env.SVC_CONFIG;
+      for (const path of ['src', 'app/api/forms', 'svc.manifest.json'])
+        rmSync(join(app, path), { recursive: true, force: true });
     }
   });
 

@@ -5,8 +5,7 @@ import { parseArgs } from 'node:util';
 import kafkajs from 'kafkajs';
 import { startKafkaServer } from '../../../scripts/services/kafka.ts';
 import { type KafkaCluster, startKafkaCluster } from '../../../scripts/services/kafka-cluster.ts';
-import { createKafkajsBroker } from '../../../src/adapters/kafkajs/kafkajs-broker.ts';
-import { createPlatformaticBroker } from '../../../src/adapters/platformatic/platformatic-broker.ts';
+import { kafkaClients } from '../../adapters/kafka/kafka-clients.ts';
 import { startMeasuredApp } from './measured-app.ts';
 import { type Probe, startProber } from './prober.ts';
 
@@ -178,7 +177,8 @@ async function measure(stage: Stage, client: string, outageMs: number): Promise<
 function describer(client: string, brokers: readonly string[]) {
   const logger = { debug() {}, info() {}, warn() {}, error() {} };
   const options = { brokers, clientId: 'd', requestTimeoutMs: 30_000, connectionTimeoutMs: 3_000, logger };
-  const broker = client === 'kafkajs' ? createKafkajsBroker(options) : createPlatformaticBroker(options);
+  const { create } = kafkaClients.find(({ name }) => name === client) as (typeof kafkaClients)[number];
+  const broker = create(options);
   let closed = false;
   return {
     once: () => broker.describe(),

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs from 'kafkajs';
 import { leaseMs } from '../../../src/adapters/kafka/group/group-lease.ts';
-import { createKafkajsGroup } from '../../../src/adapters/kafkajs/kafkajs-group.ts';
+import { createKafkaGroup } from '../../../src/adapters/kafka/group/kafka-group.ts';
+import { loadKafkajsTransport } from '../../../src/adapters/kafkajs/kafkajs-transport.ts';
 import { publishEvent } from '../../../src/capture/declare/publish-event.ts';
 import type { HealthDetails } from '../../../src/manage/controls.ts';
 import { kafkaOptions } from '../../adapters/kafka/kafka-options.ts';
@@ -76,7 +77,7 @@ requiring('secure-kafka', 'the group of worker ids, while svc runs', function ()
     await assert.rejects(admin.deleteGroups([group]), /Error in DeleteGroups/);
     const { groups } = await admin.describeGroups([group]);
     const settings = { ...{ group, protocolType: group, protocolName: '' }, sessionTimeoutMs: 10_000 };
-    const access = createKafkajsGroup(kafkaOptions(kafka.brokers));
+    const access = createKafkaGroup(kafkaOptions(kafka.brokers), loadKafkajsTransport);
     const to = await access.open({ ...settings, rebalanceTimeoutMs: 10_000 });
     for (const { memberId } of groups[0]?.members ?? []) await to.leave({ memberId, generation: 0 });
     to.close();

@@ -3,8 +3,8 @@ import sinon from 'sinon';
 import type { SendFailure } from '../../../src/publish/broker.ts';
 import { notMadeFailure } from '../../../src/publish/fault.ts';
 import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
-import { partitionOfKey } from '../../../src/publish/main/partitioner.ts';
 import { createRetryPolicy } from '../../../src/publish/main/retry.ts';
+import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import {
   away,
   event,

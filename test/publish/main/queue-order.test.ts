@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import sinon from 'sinon';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
 import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
-import { partitionOfKey } from '../../../src/publish/main/partitioner.ts';
+import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import {
   away,
   event,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
 import { shutDown } from '../../../src/publish/main/failures.ts';
-import { partitionOfKey } from '../../../src/publish/main/partitioner.ts';
+import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import type { FailedEvent } from '../../../src/publish/tier.ts';
 import { away, event, fakeCluster, queueOver } from '../fake-cluster.ts';
 

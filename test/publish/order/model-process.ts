@@ -1,7 +1,7 @@
 import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
-import { partitionOf, partitionOfKey } from '../../../src/publish/main/partitioner.ts';
 import type { Queue } from '../../../src/publish/main/queue.ts';
 import { createBackupOrder } from '../../../src/publish/order/backup-order.ts';
+import { partitionOf, partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import { createOrderedDrain } from '../../../src/publish/recovery/ordered-drain.ts';
 import { createBackupTier } from '../../../src/publish/tiers/backup-tier.ts';
 import { createTierChain } from '../../../src/publish/tiers/tier-chain.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import type { Broker, SendResult } from '../../../src/publish/broker.ts';
-import { partitionOf, partitionOfKey } from '../../../src/publish/main/partitioner.ts';
 import { createBackupOrder } from '../../../src/publish/order/backup-order.ts';
+import { partitionOf, partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import { createBackupTier } from '../../../src/publish/tiers/backup-tier.ts';
 import { createDlqTier } from '../../../src/publish/tiers/dlq-tier.ts';
 import { createTierChain } from '../../../src/publish/tiers/tier-chain.ts';

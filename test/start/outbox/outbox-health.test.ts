@@ -50,6 +50,23 @@ describe('health of the outbox', () => {
     sinon.assert.calledTwice(countPending);
   });
 
+  it('says that the relay stands by, and counts nothing for metrics then: relays at work do', async () => {
+    const state = {
+      circuitBreakerState: 'CLOSED',
+      consecutiveFailures: 0,
+      timeSinceLastSuccessMs: null,
+    } as const;
+    const relay = () => ({
+      ...{ ...state, pending: null, processed: { published: 0, failed: 0 } },
+      standsBy: true as const,
+    });
+    const health = createOutboxHealth({ countPending, statistics, relay, clock: time() });
+    assert.deepEqual([health.oldestPendingMs(), health.failed()], [null, null]);
+    sinon.assert.notCalled(countPending);
+    const { status, standsBy, totalPending } = await health.ask();
+    assert.deepEqual([status, standsBy, totalPending], ['UP', true, 2]);
+  });
+
   it('is DOWN with the reason while the database cannot be reached, and makes the whole DOWN', async () => {
     const message = 'the outbox cannot reach PostgreSQL at db:5432';
     countPending.rejects(new Error(message));

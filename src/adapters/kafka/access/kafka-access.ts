@@ -3,33 +3,15 @@
 import { SvcError } from '../../../ground/errors.ts';
 import type { SendFailure } from '../../../publish/broker.ts';
 import type { Access, AskAccess } from '../../../publish/broker-access.ts';
-import type { FailureScene } from '../failure-lines.ts';
+import type { BrokerConnection } from '../cluster/broker-connection.ts';
+import { createConnections } from '../cluster/connections.ts';
 import { groupRefusals, refusalOf } from '../group/group-refusals.ts';
 import type { KafkaClientOptions } from '../kafka-client-options.ts';
-import { type TopicMetadata, topicAccess } from './topic-access.ts';
-
-/** A connection to one broker, for questions. Calls reject with errors of the client. */
-export interface AccessConnection {
-  /** With the rights of this user, and without making a topic. */
-  metadata(topics: readonly string[]): Promise<ClusterMetadata>;
-  /** Of somebody who is no member of the group: it is refused, and the reason tells whether members may. */
-  heartbeat(group: string, memberId: string): Promise<unknown>;
-}
-
-export interface ClusterMetadata {
-  readonly clusterId: string | null;
-  readonly brokers: readonly unknown[];
-  readonly topics: readonly TopicMetadata[];
-}
-
-export interface KafkaAccessParts {
-  readonly options: KafkaClientOptions;
-  /** `signal` ends the connection, at once. */
-  open(address: string, options: KafkaClientOptions, signal: AbortSignal): Promise<AccessConnection>;
-  toSendFailure(error: unknown, scene: FailureScene): SendFailure;
-  /** Of Kafka's protocol, where it was Kafka that refused. */
-  errorName(error: unknown): string | undefined;
-}
+import { heartbeatRequest } from '../protocol/group-requests.ts';
+import { metadataRequest } from '../protocol/metadata-request.ts';
+import { protocolErrorIn, toSendFailure } from '../send-failure.ts';
+import { type LoadTransport, parseAddress } from '../transport.ts';
+import { topicAccess } from './topic-access.ts';
 
 /** Any broker has the answers at hand. All those of the configuration are tried within some 12 s. */
 const longestAnswerMs = 5_000;
@@ -43,7 +25,7 @@ const pastTheRight = new Set([
 ]);
 
 /** One broker after the other is asked, as long as none answers. */
-export function createKafkaAccess({ options, open, toSendFailure, errorName }: KafkaAccessParts): AskAccess {
+export function createKafkaAccess(options: KafkaClientOptions, load: LoadTransport): AskAccess {
   const { brokers } = options;
   const answerMs = Math.min(longestAnswerMs, Math.max(shortestAnswerMs, allAnswersMs / brokers.length));
   const asking: KafkaClientOptions = {
@@ -52,12 +34,13 @@ export function createKafkaAccess({ options, open, toSendFailure, errorName }: K
     connectionTimeoutMs: Math.min(options.connectionTimeoutMs, answerMs),
   };
 
-  async function groupAccess(connection: AccessConnection, group: string): Promise<Access> {
+  /** Of somebody who is no member: that is refused, and the reason tells whether members may. */
+  async function groupAccess(connection: BrokerConnection, group: string): Promise<Access> {
     try {
-      await connection.heartbeat(group, 'svc-check');
+      await connection.ask(heartbeatRequest(group, { memberId: 'svc-check', generation: 0 }));
       return { isAllowed: true, problem: undefined };
     } catch (error) {
-      const name = errorName(error);
+      const name = protocolErrorIn(error);
       if (name === undefined) throw error;
       if (pastTheRight.has(name)) return { isAllowed: true, problem: undefined };
       const problem = refusalOf(name, groupRefusals(group, options));
@@ -69,12 +52,13 @@ export function createKafkaAccess({ options, open, toSendFailure, errorName }: K
     let failure: SendFailure | undefined;
     for (const address of brokers) {
       if (signal.aborted) break;
-      const ending = new AbortController();
-      const end = (): void => ending.abort();
-      signal.addEventListener('abort', end);
+      let end = (): void => {};
       try {
-        const connection = await open(address, { ...asking, brokers: [address] }, ending.signal);
-        const metadata = await connection.metadata(topics);
+        const connections = createConnections(await load(asking), asking);
+        end = connections.close;
+        signal.addEventListener('abort', end);
+        const connection = await connections.get(parseAddress(address));
+        const metadata = await connection.ask(metadataRequest(topics, false));
         const byName = new Map(metadata.topics.map((each) => [each.name, each]));
         return {
           cluster: { clusterId: metadata.clusterId, nodeCount: metadata.brokers.length },

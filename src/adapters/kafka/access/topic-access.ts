@@ -1,15 +1,7 @@
 import type { TopicAccess } from '../../../publish/broker-access.ts';
 import { type FailureScene, protocolReason } from '../failure-lines.ts';
 import type { KafkaClientOptions } from '../kafka-client-options.ts';
-
-/** Of one topic, as Kafka's protocol has it in answers to `Metadata`. */
-export interface TopicMetadata {
-  readonly errorCode: number;
-  readonly name: string | null;
-  readonly partitions: readonly { readonly leaderId: number }[];
-  /** One bit for each right. Not there before version 8. */
-  readonly topicAuthorizedOperations?: number | undefined;
-}
+import type { TopicMetadata } from '../protocol/metadata-request.ts';
 
 /** By which a broker says that it does not tell rights. */
 const untold = -2_147_483_648;

@@ -1,32 +1,4 @@
-/** One member, as the leader of a group sees it. */
-export interface GroupMember {
-  readonly memberId: string;
-  readonly metadata: Buffer;
-}
-
-export interface GroupAssignment {
-  readonly memberId: string;
-  readonly assignment: Buffer;
-}
-
-/** Of one member, in one generation of its group. */
-export interface Membership {
-  readonly memberId: string;
-  readonly generation: number;
-}
-
-export interface Joined extends Membership {
-  /** Everybody, where this member leads the group; otherwise empty. */
-  readonly members: readonly GroupMember[];
-}
-
-export interface GroupSettings {
-  readonly group: string;
-  readonly protocolType: string;
-  readonly protocolName: string;
-  readonly sessionTimeoutMs: number;
-  readonly rebalanceTimeoutMs: number;
-}
+import type { GroupAssignment, GroupSettings, Joined, Membership } from '../protocol/group-requests.ts';
 
 /**
  * A connection to the coordinator of a group, for this group alone: a broker answers the requests of a connection in turn,

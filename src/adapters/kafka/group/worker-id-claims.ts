@@ -1,4 +1,4 @@
-import type { GroupAssignment, GroupMember } from './group-connection.ts';
+import type { GroupAssignment, GroupMember } from '../protocol/group-requests.ts';
 
 /** What a member of the group of workers tells its leader when it joins. */
 export interface WorkerIdClaim {

@@ -1,5 +1,7 @@
 import { promisify } from 'node:util';
 import { gunzip, gzip, zstdCompress, zstdDecompress } from 'node:zlib';
+import type { KafkaCompression } from '../kafka-client-options.ts';
+import { loadPlatformatic, type VendorCompression } from '../platformatic-module.ts';
 import { codecNumbers } from './protocol-numbers.ts';
 import type { Compression } from './record-batch.ts';
 
@@ -17,7 +19,13 @@ export const compressors: Readonly<Record<'gzip' | 'zstd', Compressor>> = {
   },
 };
 
-/** For batches that svc encodes itself. */
-export function compressionByNode(name: 'gzip' | 'zstd'): Compression {
-  return { bitmask: codecNumbers[name], compress: compressors[name].compress };
+/** For batches that svc encodes itself. gzip and zstd from Node; snappy and lz4 from the package, which compresses them on this thread. */
+export async function compressionOf(name: KafkaCompression = 'none'): Promise<Compression | undefined> {
+  if (name === 'none') return undefined;
+  const bitmask = codecNumbers[name];
+  if (name === 'gzip' || name === 'zstd') return { bitmask, compress: compressors[name].compress };
+  const { compressSync } = (await loadPlatformatic(`compression ${name}`)).compressionsAlgorithms[
+    name
+  ] as VendorCompression;
+  return { bitmask, compress: compressSync };
 }

@@ -25,12 +25,12 @@ const maxTimestampAt = 35;
 const producerIdAt = 43;
 const recordCountAt = 57;
 
-/** One batch of a producer without an id. `room`: bytes to leave free in front of it, in the same memory. */
-export function encodeRecordBatch(records: readonly BrokerRecord[], room = 0): Buffer {
+/** One batch of a producer without an id. */
+export function encodeRecordBatch(records: readonly BrokerRecord[]): Buffer {
   const times = timesOf(records);
   return makeRecords(() => {
-    const bytes = writeRecords(records, times.firstMs, room + headBytes);
-    return writeHead(bytes.subarray(room), records.length, times, 0);
+    const bytes = writeRecords(records, times.firstMs, headBytes);
+    return writeHead(bytes, records.length, times, 0);
   });
 }
 
@@ -38,21 +38,12 @@ export function encodeRecordBatch(records: readonly BrokerRecord[], room = 0): B
 export async function encodeCompressedBatch(
   records: readonly BrokerRecord[],
   { bitmask, compress }: Compression,
-  room = 0,
 ): Promise<Buffer> {
   const times = timesOf(records);
   const packed = await compress(makeRecords(() => writeRecords(records, times.firstMs, 0)));
-  const batch = Buffer.allocUnsafeSlow(room + headBytes + packed.length).subarray(room);
+  const batch = Buffer.allocUnsafeSlow(headBytes + packed.length);
   batch.set(packed, headBytes);
   return makeRecords(() => writeHead(batch, records.length, times, bitmask));
-}
-
-/** For a client that encodes them by itself, and whose errors could be anything. */
-export function checkRecords(records: readonly BrokerRecord[]): void {
-  const { firstMs } = timesOf(records);
-  makeRecords(() => {
-    for (const [at, record] of records.entries()) bodyBytes(record, at, record.timestamp - firstMs);
-  });
 }
 
 interface Times {

@@ -1,3 +1,5 @@
+// wire/: what svc changes in kafkajs: its timers, codecs, and how its consumer hands over.
+
 import { shared } from '../../../ground/lifecycle.ts';
 import type { Logger } from '../../../observe/logger.ts';
 import { knownVersion, sayUnknown, versionOfKafkajs } from '../known-kafkajs.ts';

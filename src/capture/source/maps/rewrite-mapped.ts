@@ -136,18 +136,31 @@ function lookUp(
     ({ at, from }) =>
       from > site.bodyAt && from < site.end && !places.some(({ start, end }) => at >= start && at < end),
   );
+  // Of a factory whose body stands in its callers, what it returned is still there.
+  const returned = elsewhere && returnedSite(parsed.program, inSource);
+  const inlined = returned === undefined ? [] : placesOf(returned, mappings, built);
+  const factories = [...places];
+  for (const { place, start, end } of inlined)
+    if (!factories.some((each) => start >= each.start && start < each.end))
+      places.push({ place: { ...place, isReturned: true }, start, end });
   if (places.length === 0)
     return elsewhere === undefined
       ? dropped
       : { problem: `inlined by the bundler (line ${lineAt(text, elsewhere.at)}): ${wayRound}` };
   const { parameterNames, defaulted } = inSource;
-  const isInlined = elsewhere !== undefined && site.kind === 'function';
+  const isInlined = elsewhere !== undefined && site.kind === 'function' && inlined.length === 0;
   return {
     hits: places.map(({ place }) => ({ place, parameterNames, defaulted })),
     remark: isInlined
       ? `also inlined by the bundler (line ${lineAt(text, elsewhere.at)}), where calls make no event: ${wayRound}`
       : undefined,
   };
+}
+
+function returnedSite(program: Program, { shown, parametersOf, ...found }: Found): Site | undefined {
+  const isOther = shown !== undefined && parametersOf !== undefined && parametersOf.start > shown.start;
+  if (!isOther || parametersOf.end > shown.end) return undefined;
+  return siteOf(program, { ...found, place: { form: 'binding', at: 0, name: '' }, shown: parametersOf });
 }
 
 function lookUpNames(

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
-import { type TopicMetadata, topicAccess } from '../../../../src/adapters/kafka/access/topic-access.ts';
+import { topicAccess } from '../../../../src/adapters/kafka/access/topic-access.ts';
+import type { TopicMetadata } from '../../../../src/adapters/kafka/protocol/metadata-request.ts';
 import { kafkaOptions } from '../kafka-options.ts';
 
 const options = kafkaOptions(['kafka1:9092']);
 const write = 1 << 4;
+const led = (...leaders: number[]) => leaders.map((leaderId, partition) => ({ partition, leaderId }));
 const metadata = (rest: Partial<TopicMetadata>): TopicMetadata => ({
-  ...{ errorCode: 0, name: 'orders', partitions: [{ leaderId: 1 }, { leaderId: 0 }] },
+  ...{ errorCode: 0, name: 'orders', partitions: led(1, 0) },
   ...rest,
 });
 
@@ -26,7 +28,7 @@ describe('what metadata tell of a topic', () => {
   });
 
   it('a partition without a leader, and an error that nobody knows here', () => {
-    const partitions = [{ leaderId: 1 }, { leaderId: -1 }];
+    const partitions = led(1, -1);
     const found = topicAccess('orders', metadata({ partitions, topicAuthorizedOperations: write }), options);
     assert.match(found.problem ?? '', /^a partition of topic "orders" has no leader now/);
     const strange = topicAccess('orders', metadata({ errorCode: 99 }), options);

@@ -3,14 +3,14 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs, { type Consumer } from 'kafkajs';
-import type { Joined } from '../../../../src/adapters/kafka/group/group-connection.ts';
+import { createKafkaGroup } from '../../../../src/adapters/kafka/group/kafka-group.ts';
 import type { KafkaClientOptions } from '../../../../src/adapters/kafka/kafka-client-options.ts';
-import { createKafkajsGroup } from '../../../../src/adapters/kafkajs/kafkajs-group.ts';
-import { createPlatformaticGroup } from '../../../../src/adapters/platformatic/platformatic-group.ts';
+import type { Joined } from '../../../../src/adapters/kafka/protocol/group-requests.ts';
 import type { WorkerIdGrant, WorkerIdLease } from '../../../../src/envelope/worker-id-lease.ts';
 import { openWorkerIdLease } from '../../../../src/start/adapters.ts';
 import { type SecureKafka, startKafka, startSecureKafka, type TestKafka } from '../../../support/kafka.ts';
 import { requiring } from '../../../support/requires.ts';
+import { kafkaClients } from '../kafka-clients.ts';
 import { kafkaOptions } from '../kafka-options.ts';
 
 interface Opened {
@@ -20,7 +20,6 @@ interface Opened {
 }
 
 const clients = ['kafkajs', 'platformatic'] as const;
-const groupAccess = { kafkajs: createKafkajsGroup, platformatic: createPlatformaticGroup };
 const opened: WorkerIdLease[] = [];
 
 function open(client: string, options: KafkaClientOptions, group: string): Opened {
@@ -220,7 +219,8 @@ async function leadWith(
   group: string,
   assignment: Buffer,
 ): Promise<{ end(): Promise<void> }> {
-  const access = groupAccess[client](kafkaOptions(brokers));
+  const { load } = kafkaClients.find(({ name }) => name === client) as (typeof kafkaClients)[number];
+  const access = createKafkaGroup(kafkaOptions(brokers), load);
   const settings = {
     ...{ group, protocolType: 'svc-workers', protocolName: 'worker-ids-v1' },
     ...{ sessionTimeoutMs: 10_000, rebalanceTimeoutMs: 20_000 },

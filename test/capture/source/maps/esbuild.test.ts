@@ -6,7 +6,7 @@ import type { BuildOptions } from 'esbuild';
 import { inspectBuilt } from '../../../../src/capture/source/maps/inspect-built.ts';
 import type { Config } from '../../../../src/config/config.ts';
 import { writeList } from '../../../../src/start/commands/write-list.ts';
-import { runApp } from '../run-app.ts';
+import { runApp, writeApp } from '../run-app.ts';
 import { buildShop, cjs, main } from './build-shop.ts';
 import { assertCaptured, module, sources, targets } from './shop-source.ts';
 
@@ -153,6 +153,22 @@ export function used() { if (Date.now() < 0) throw new Error('before 1970'); ret
       /^in \.\/dist\/main\.cjs, also inlined by the bundler \(line 2\), where calls make no event: let it keep its/,
     );
   });
+
+  for (const insert of ['insert(row) {', 'insert: (row) => {'])
+    it(`what a factory returned, where the bundler put its body in place of the call: ${insert}`, () => {
+      const source = `export function make() { return { ${insert} return row; } }; }\n`;
+      const text = `const made = { ${insert} return row; } }; console.log(made.insert(1));`;
+      const at = (word: string): [number, number, number, number] =>
+        [...[text.indexOf(word), 0, 0, source.indexOf(word)]] as [number, number, number, number];
+      const map = {
+        ...{ version: 3, sources: ['../src/make.js'], sourcesContent: [source], names: [] },
+        mappings: encode([[at('{ insert'), at('insert'), at('row'), at('return row')]]),
+      };
+      const folder = writeApp({ [main]: text, [`${main}.map`]: JSON.stringify(map) });
+      const id = './src/make.js#make().insert';
+      const { calls, reports, names } = runApp(folder, [id], { main });
+      assert.deepEqual([calls[id], names[id]], [1, ['row']], JSON.stringify(reports));
+    });
 
   it('one CommonJS file that a serverless runtime requires', () => {
     const folder = buildShop(

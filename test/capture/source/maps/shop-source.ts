@@ -79,6 +79,26 @@ export const calls: Readonly<Record<string, readonly [count: number, names: read
   'createRepository().insert': [2, ['row']],
 };
 
+/** Calls that end without an error, by target: what makes events. */
+export const eventCounts: Readonly<Record<string, number>> = Object.fromEntries(
+  Object.entries(calls).map(([path, [count]]) => [
+    path,
+    /^(create|check)Order$/.test(path) ? count - 1 : count,
+  ]),
+);
+
+/** A configuration with an event type for each. */
+export const configuredTargets = Object.keys(calls).map((path) => ({
+  module,
+  function: path,
+  eventType: path,
+}));
+
+/** Where tools do not look for `orders.ts` when they read `orders.js`. */
+export const plainSources: typeof sources = Object.fromEntries(
+  Object.entries(sources).map(([path, text]) => [path, text.replace(/'(\.\/\w+)\.js'/g, "'$1'")]),
+);
+
 export const targets = Object.keys(calls).map((path) => `${module}#${path}`);
 
 export function assertCaptured({ stdout, stderr, reports, calls: seen, names: found }: Outcome): void {

@@ -1,0 +1,133 @@
+import type { ConsoleDocument } from '../src/manage/console/document.ts';
+import { type Answer, ask } from './ask.ts';
+import { plural } from './format.ts';
+
+/** What is typed in before something is counted. */
+export interface Fields {
+  readonly limit: number;
+  readonly type: string;
+  readonly since: string;
+}
+
+/** What an action has done, or would do. */
+export interface Outcome {
+  readonly events: number;
+  readonly text: string;
+  readonly problems: readonly string[];
+}
+
+export type Done = { readonly outcome: Outcome } | { readonly refused: string; readonly status: number };
+
+export interface Action {
+  /** As in `management.actions.exclude`. */
+  readonly id: string;
+  readonly title: string;
+  readonly about: string;
+  /** What is counted and chosen first; none of them: there is nothing to count. */
+  readonly asks: readonly (keyof Fields)[];
+  /** What is confirmed, of so many. */
+  readonly confirm: (events: number, document: ConsoleDocument) => string;
+  readonly verb: (events: number) => string;
+  readonly run: (fields: Fields, dryRun: boolean) => Promise<Done>;
+}
+
+type Run = NonNullable<ConsoleDocument['runs']['backup']['run']>;
+type Latest = ConsoleDocument['runs']['backup'];
+
+const whole: readonly (keyof Fields)[] = ['limit', 'type'];
+const send = (events: number): string => `Send ${plural(events, 'event')}`;
+
+export const actions = {
+  recover: {
+    ...{ id: 'dlq-recover', title: 'Recover', asks: whole, verb: send },
+    about:
+      'Sends dead letters to the topics that they were meant for. What is sent leaves the list of those that wait.',
+    confirm: (events) => `${plural(events, 'dead letter')} will be sent to their topics`,
+    run: recovery('svc/dlq/recover'),
+  },
+  drain: {
+    ...{ id: 'backup-drain', title: 'Drain', asks: whole, verb: send },
+    about: 'Sends what lies in the backup to its topics.',
+    confirm: (events) => `${plural(events, 'event')} of the backup will be sent to their topics`,
+    run: recovery('svc/backup/drain'),
+  },
+  replay: {
+    ...{ id: 'outbox-replay', title: 'Replay', asks: ['since', ...whole], verb: send },
+    about: 'Sends events of the outbox again, those that were published too: consumers see them twice.',
+    confirm: (events) => `${plural(events, 'event')} of the outbox will be sent again`,
+    run: replay,
+  },
+  reset: {
+    ...{ id: 'circuit-breaker-reset', title: 'Reset', asks: [], verb: () => 'Close the breakers' },
+    about: 'Closes the circuit breakers of this process: events go to the brokers at once.',
+    confirm: (_, { breakers: { broker, outbox } }) =>
+      outbox === null
+        ? `1 breaker, which is ${broker}, will be closed`
+        : `2 breakers, that of the broker (${broker}) and that of the outbox (${outbox}), will be closed`,
+    run: simple('svc/circuit-breaker/reset', 'The breakers are closed.'),
+  },
+  invalidate: {
+    ...{ id: 'keys-invalidate', title: 'Invalidate', asks: [], verb: () => 'Forget the keys' },
+    about: 'Forgets the cached encryption keys of this process, and asks for new ones.',
+    confirm: (_, { health }) =>
+      `${plural(health.details.keys?.length ?? 0, 'key')} will be forgotten and asked for`,
+    run: simple('svc/keys/invalidate', 'New keys are asked for.'),
+  },
+} as const satisfies Readonly<Record<string, Action>>;
+
+/** As the endpoints take them: what is left open is left out. */
+const bodyOf = ({ limit, type }: Fields, dryRun: boolean): object => ({
+  ...{ limit, dryRun, ...(type.trim() !== '' && { type: type.trim() }) },
+});
+
+const refusal = ({ problem, status }: Extract<Answer<unknown>, { problem: string }>): Done => ({
+  ...{ refused: problem, status },
+});
+
+function simple(address: string, text: string): Action['run'] {
+  return async () => {
+    const answer = await ask('POST', address);
+    return 'problem' in answer ? refusal(answer) : { outcome: { events: 0, text, problems: [] } };
+  };
+}
+
+async function replay(fields: Fields, dryRun: boolean): Promise<Done> {
+  const body = { ...bodyOf(fields, dryRun), since: fields.since.trim() };
+  type Replayed = { readonly total: number; readonly success: number; readonly failed: number };
+  const answer = await ask<Replayed>('POST', 'svc-outbox', { body, patienceMs: 600_000 });
+  if ('problem' in answer) return refusal(answer);
+  const { total, success, failed } = answer.value;
+  const text = `${plural(success, 'event')} sent, ${failed} failed.`;
+  return { outcome: { events: total, text, problems: [] } };
+}
+
+/** It goes on in the process, whether this page stays open or not. */
+function recovery(address: string): Action['run'] {
+  return async (fields, dryRun) => {
+    const begun = await ask<Run>('POST', address, { body: bodyOf(fields, dryRun) });
+    if ('problem' in begun) return refusal(begun);
+    for (let run = begun.value; ; ) {
+      if (run.state !== 'RUNNING') return ended(run);
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      const latest = await ask<Latest>('GET', address);
+      if ('problem' in latest) return refusal(latest);
+      const mine = latest.value[dryRun ? 'dryRun' : 'run'];
+      if (mine?.id !== run.id) return { refused: 'Another one was begun meanwhile.', status: 409 };
+      run = mine;
+    }
+  };
+}
+
+function ended({ state, matched, sent, failed, problems, error }: Run): Done {
+  if (state === 'FAILED') return { refused: error ?? 'It could not be read.', status: 500 };
+  const more = state === 'LIMIT' ? ' The limit is reached: there may be more.' : '';
+  return {
+    outcome: {
+      ...{ events: matched, text: `${plural(sent, 'event')} sent, ${failed} failed.${more}` },
+      problems: [
+        ...(error === null ? [] : [error]),
+        ...problems.map(({ reason, events }) => `${plural(events, 'event')}: ${reason}`),
+      ],
+    },
+  };
+}

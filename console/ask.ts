@@ -1,0 +1,44 @@
+import { signal } from '@preact/signals';
+
+const key = 'svc-token';
+
+/** Typed in; it lives as long as the tab does, and is in no address and no cookie. */
+export const token = signal<string | undefined>(sessionStorage.getItem(key) ?? undefined);
+
+export function keepToken(value: string | undefined): void {
+  if (value === undefined) sessionStorage.removeItem(key);
+  else sessionStorage.setItem(key, value);
+  token.value = value;
+}
+
+export type Answer<T> =
+  | { readonly status: number; readonly value: T }
+  | { readonly status: number; readonly problem: string };
+
+/** Asks the process; never rejects. The address is relative to the page: whatever is in front of the process stays in front. */
+export async function ask<T>(
+  method: 'GET' | 'POST',
+  address: string,
+  { body, patienceMs = 30_000 }: { readonly body?: object; readonly patienceMs?: number } = {},
+): Promise<Answer<T>> {
+  try {
+    const response = await fetch(address, {
+      ...{ method, cache: 'no-store', redirect: 'error', signal: AbortSignal.timeout(patienceMs) },
+      headers: {
+        ...(token.peek() !== undefined && { authorization: `Bearer ${token.peek()}` }),
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    const { status } = response;
+    const value = (await response.json()) as T & { readonly detail?: string };
+    if (response.ok) return { status, value };
+    return { status, problem: value.detail ?? `It answers with ${status}.` };
+  } catch (error) {
+    const isLate = (error as Error).name === 'TimeoutError';
+    return {
+      status: 0,
+      problem: isLate ? 'The process does not answer in time.' : 'The process cannot be reached.',
+    };
+  }
+}

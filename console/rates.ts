@@ -1,0 +1,35 @@
+import type { ConsoleDocument } from '../src/manage/console/document.ts';
+
+export type Seen = Pick<ConsoleDocument, 'atMs' | 'counts' | 'backup'>;
+
+/** Events a second, over the last ten seconds or so. */
+export interface Rates {
+  readonly calls: number;
+  /** Calls whose events are not in the outbox first. */
+  readonly queued: number;
+  readonly published: number;
+  readonly deadLetters: number;
+  readonly backup: number;
+  readonly stored: number;
+  readonly relayed: number;
+  readonly drained: number;
+}
+
+/** `undefined`: it takes two looks. */
+export function ratesOf(seen: readonly Seen[]): Rates | undefined {
+  const first = seen[0];
+  const last = seen.at(-1);
+  if (first === undefined || last === undefined || last.atMs <= first.atMs) return undefined;
+  const seconds = (last.atMs - first.atMs) / 1_000;
+  const rate = (value: (one: Seen) => number): number => Math.max(0, value(last) - value(first)) / seconds;
+  return {
+    calls: rate(({ counts }) => counts.calls),
+    queued: rate(({ counts }) => counts.calls - counts.outbox - counts.rolled_back),
+    published: rate(({ counts }) => counts.published),
+    deadLetters: rate(({ counts }) => counts.dlq),
+    backup: rate(({ counts }) => counts.backup),
+    stored: rate(({ counts }) => counts.outbox),
+    relayed: rate(({ counts }) => counts.relayed),
+    drained: rate(({ backup }) => backup.drained),
+  };
+}

@@ -1,0 +1,157 @@
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import type { ConsoleDocument } from '../src/manage/console/document.ts';
+import { count, milliseconds, percent } from './format.ts';
+
+interface Of {
+  readonly document: ConsoleDocument;
+}
+
+interface Column<Row> {
+  readonly title: string;
+  readonly isNumber?: true;
+  readonly cell: (row: Row) => ComponentChildren;
+}
+
+interface TableOf<Row> {
+  readonly id: string;
+  readonly title: string;
+  readonly note?: string;
+  readonly columns: readonly Column<Row>[];
+  readonly rows: readonly Row[];
+  readonly nameOf: (row: Row, index: number) => string;
+  readonly nothing: string;
+}
+
+/** More rows are shown when they are asked for. */
+const rowsAtFirst = 20;
+
+function Table<Row>({ id, title, note, columns, rows, nameOf, nothing }: TableOf<Row>) {
+  const [filter, setFilter] = useState('');
+  const [isWhole, setWhole] = useState(false);
+  const all = rows.map((row, index) => ({ row, name: nameOf(row, index) }));
+  const found = all.filter(({ name }) => name.toLowerCase().includes(filter.trim().toLowerCase()));
+  const shown = isWhole ? found : found.slice(0, rowsAtFirst);
+  return (
+    <section class="card" aria-labelledby={id}>
+      <div class="heading">
+        <h2 id={id}>{title}</h2>
+        {note !== undefined && <p class="note">{note}</p>}
+        {rows.length > rowsAtFirst && (
+          <input
+            {...{ type: 'search', placeholder: 'Filter', 'aria-label': `Filter: ${title}`, value: filter }}
+            onInput={(event) => setFilter(event.currentTarget.value)}
+          />
+        )}
+      </div>
+      {rows.length === 0 ? (
+        <p class="nothing">{nothing}</p>
+      ) : (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached with the keyboard.
+        <section class="wide" tabIndex={0} aria-label={`${title}, the rows`}>
+          <table>
+            <thead>
+              <tr>
+                {columns.map((column) => (
+                  <th key={column.title} scope="col" class={column.isNumber && 'number'}>
+                    {column.title}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {shown.map(({ row, name }) => (
+                <tr key={name}>
+                  {columns.map((column) => (
+                    <td key={column.title} class={column.isNumber && 'number'}>
+                      {column.cell(row)}
+                    </td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
+      )}
+      {found.length > rowsAtFirst && (
+        <button type="button" class="quiet" onClick={() => setWhole(!isWhole)}>
+          {isWhole ? `Only the first ${rowsAtFirst}` : `All ${count(found.length)}`}
+        </button>
+      )}
+    </section>
+  );
+}
+
+export function TypeTable({ document: { types, typeCount } }: Of) {
+  return (
+    <Table
+      id="types"
+      title="Event types"
+      rows={types}
+      nameOf={({ eventType }) => eventType}
+      note={
+        typeCount > types.length ? `the busiest ${types.length} of ${count(typeCount)}` : 'since the start'
+      }
+      nothing="No event type is configured, and none was published."
+      columns={[
+        { title: 'Type', cell: ({ eventType }) => <code>{eventType}</code> },
+        { title: 'To their topic', isNumber: true, cell: ({ published }) => count(published) },
+        {
+          ...{ title: 'Failed', isNumber: true },
+          cell: ({ failed }) => <span class={failed > 0 ? 'bad' : ''}>{count(failed)}</span>,
+        },
+        { title: 'Dead letters', isNumber: true, cell: ({ deadLetters }) => count(deadLetters) },
+        {
+          ...{ title: 'Success', isNumber: true },
+          cell: ({ published, failed }) =>
+            published + failed === 0 ? '–' : percent(published / (published + failed)),
+        },
+        { title: 'Mean', isNumber: true, cell: ({ meanMs }) => milliseconds(meanMs) },
+        { title: 'Longest', isNumber: true, cell: ({ maxMs }) => milliseconds(maxMs) },
+      ]}
+    />
+  );
+}
+
+const levelOf = (state: string): string =>
+  state === 'patched' ? 'fine' : state === 'failed' ? 'critical' : 'warning';
+
+export function TargetTable({ document: { targets } }: Of) {
+  return (
+    <Table
+      id="targets"
+      title="Targets"
+      rows={targets}
+      nameOf={({ target }, index) => `${target} ${index}`}
+      note="functions whose calls become events"
+      nothing="No function is captured: svc.targets has none."
+      columns={[
+        { title: 'Function', cell: ({ target }) => <code>{target}</code> },
+        { title: 'State', cell: ({ state }) => <span class={`chip ${levelOf(state)}`}>{state}</span> },
+        { title: 'Calls', isNumber: true, cell: ({ calls }) => count(calls) },
+        { title: 'Failed', isNumber: true, cell: ({ failed }) => count(failed) },
+        { title: 'Skipped', isNumber: true, cell: ({ skipped }) => count(skipped) },
+        { title: 'Why', cell: ({ reason, notes = [] }) => [reason, ...notes].filter(Boolean).join(' ') },
+      ]}
+    />
+  );
+}
+
+export function DeadLetterTable({ document: { deadLetters } }: Of) {
+  const { waiting, recent } = deadLetters;
+  return (
+    <Table
+      id="dead-letters"
+      title="Dead letters"
+      rows={recent}
+      nameOf={({ eventType, timestamp }, index) => `${eventType} ${timestamp} ${index}`}
+      note={`the newest of this process${waiting === null ? '' : `; ${count(waiting)} wait in the topic`}`}
+      nothing="This process has sent none."
+      columns={[
+        { title: 'At', cell: ({ timestamp }) => new Date(timestamp).toLocaleString('en-GB') },
+        { title: 'Type', cell: ({ eventType }) => <code>{eventType}</code> },
+        { title: 'Why', cell: ({ failureReason }) => failureReason },
+      ]}
+    />
+  );
+}

@@ -1,0 +1,83 @@
+// cluster/: one producer for both clients: who leads which partition, connections, requests, time-outs, what became of a send.
+
+import { systemClock } from '../../../ground/clock.ts';
+import type { BrokerRecord, BrokerTraffic, ClusterInfo, SendResult } from '../../../publish/broker.ts';
+import { partitionOf, partitionOfKey } from '../../../publish/partition-of-key.ts';
+import { createAnswerTimes } from '../answer-times.ts';
+import { createDialPace } from '../dial-pace.ts';
+import type { KafkaClientOptions } from '../kafka-client-options.ts';
+import { compressionOf } from '../records/compressors.ts';
+import { createSilence } from '../silence.ts';
+import type { LoadTransport } from '../transport.ts';
+import { type Connections, createConnections } from './connections.ts';
+import { createSends } from './sends.ts';
+import { createTopics } from './topics.ts';
+
+/** A client of Kafka, loaded and ready to connect. It rejects with errors that `toSendFailure` understands. */
+export interface KafkaSession {
+  /** One try, of at least one record. Where it rejects, nothing of them was written. Without `partition`: by the first key, as in Java. */
+  send(topic: string, partition: number | undefined, records: readonly BrokerRecord[]): Promise<SendResult>;
+  /** Lets go of a broker that hangs: the send says so by itself. Never rejects. */
+  letGo(topic: string, partition: number | undefined): Promise<void>;
+  /** `undefined` where Kafka does not know the topic. Never creates it. */
+  partitionCount(topic: string): Promise<number | undefined>;
+  describe(): Promise<ClusterInfo>;
+  traffic(): BrokerTraffic;
+  /** At once. */
+  close(): void;
+}
+
+/** For sends, as far as there are topics: those of one topic go over one. */
+const mostPerBroker = 8;
+
+export async function openSession(load: LoadTransport, options: KafkaClientOptions): Promise<KafkaSession> {
+  const transport = await load(options);
+  const pace = createDialPace<unknown>(systemClock);
+  // A broker answers the requests of a connection in turn: questions do not wait behind slow sends, nor topics behind one another.
+  const open = (): Connections => createConnections(transport, options, pace);
+  const toAsk = open();
+  const toSend = Array.from({ length: mostPerBroker }, open);
+  const all = [toAsk, ...toSend];
+  const answerTimes = createAnswerTimes(systemClock);
+  const renew = (): void => {
+    for (const connections of all) connections.renew();
+  };
+  const silence = createSilence(systemClock, renew, answerTimes.last);
+  const topics = createTopics(toAsk, options, silence.notice);
+  const compression = await compressionOf(options.compression);
+  const connectionsFor = (topic: string) => toSend[partitionOfKey(topic, mostPerBroker)] as Connections;
+  const parts = { connectionsFor, topics, silentAtMs: silence.lastAtMs, answerTimes, compression };
+  const sends = createSends(parts, options);
+
+  return {
+    async send(topic, partition, records) {
+      const [{ key } = { key: null }] = records;
+      const to = partition ?? partitionOf(key, (await topics.find(topic)).leaders.length);
+      return sends.send(topic, to, records);
+    },
+    letGo: sends.letGo,
+    partitionCount: topics.partitionCount,
+    describe: topics.describe,
+    traffic() {
+      const connectionCount = all.reduce((sum, connections) => sum + connections.count(), 0);
+      return { connectionCount, ...sends.traffic() };
+    },
+    close() {
+      for (const connections of all) connections.close();
+    },
+  };
+}
+
+/** Asks this one thing, over connections of its own. */
+export async function countPartitions(
+  load: LoadTransport,
+  options: KafkaClientOptions,
+  topic: string,
+): Promise<number | undefined> {
+  const connections = createConnections(await load(options), options);
+  try {
+    return await createTopics(connections, options).partitionCount(topic);
+  } finally {
+    connections.close();
+  }
+}

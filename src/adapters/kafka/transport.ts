@@ -1,0 +1,28 @@
+import type { Socket } from 'node:net';
+import type { KafkaClientOptions } from './kafka-client-options.ts';
+
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** A connection that a client has opened and signed in: from here on svc alone reads and writes it. */
+export interface SignedIn {
+  /** It keeps no process alive, and no answer is due on it. */
+  readonly socket: Socket;
+  /** How long the broker lets it live; 0: without end. */
+  readonly sessionMs: number;
+}
+
+/** All that a client of Kafka does for svc. Rejects with its own errors, which `toSendFailure` knows; `signal` ends the attempt, at once. */
+export type Transport = (address: Address, signal: AbortSignal) => Promise<SignedIn>;
+
+/** Loads a client, at its first use. */
+export type LoadTransport = (options: KafkaClientOptions) => Promise<Transport>;
+
+export const keyOf = ({ host, port }: Address): string => `${host}:${port}`;
+
+export function parseAddress(text: string): Address {
+  const colon = text.lastIndexOf(':');
+  return { host: text.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(text.slice(colon + 1)) };
+}

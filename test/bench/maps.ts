@@ -1,0 +1,52 @@
+import { execFileSync } from 'node:child_process';
+import { realpathSync, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { buildSync } from 'esbuild';
+import type { Bench } from '../../scripts/bench.ts';
+import { sources } from '../capture/source/maps/shop-source.ts';
+import { writeApp } from '../capture/source/run-app.ts';
+
+const rounds = 7;
+const root = resolve(import.meta.dirname, '../..');
+const packages = {
+  small: ['kafkajs', '@aws-sdk/client-s3'],
+  large: ['kafkajs', '@aws-sdk/client-s3', 'typescript'],
+};
+
+/** What a start pays for a map that holds a target, and for one that does not: minified bundles of esbuild, a process for each reading. */
+export const bench: Bench = async (progress) =>
+  Object.entries(packages).flatMap(([name, all]) => {
+    const imports = all.map((each, index) => `import * as p${index} from '${each}'; console.log(p${index});`);
+    const folder = realpathSync(
+      writeApp({
+        ...sources,
+        node_modules: `->${join(root, 'node_modules')}`,
+        'src/all.ts': `import './main.js';\n${imports.join('\n')}`,
+      }),
+    );
+    const file = join(folder, 'dist/all.cjs');
+    buildSync({
+      ...{
+        absWorkingDir: folder,
+        entryPoints: ['src/all.ts'],
+        outfile: file,
+        format: 'cjs',
+        platform: 'node',
+      },
+      ...{ bundle: true, minify: true, sourcemap: 'linked', logLevel: 'error' },
+    });
+    const megabytes = statSync(`${file}.map`).size / 1_000_000;
+    progress(`${name}: a map of ${megabytes.toFixed(1)} MB`);
+    return ['orders.ts', 'none.ts'].map((source) => {
+      const args = [join(import.meta.dirname, 'maps-case.ts'), file, join(folder, 'src', source)];
+      const times = Array.from({ length: rounds }, () =>
+        Number(execFileSync(process.execPath, args, { encoding: 'utf8' })),
+      ).sort((a, b) => a - b);
+      const median = times[(rounds - 1) / 2] ?? Number.NaN;
+      return {
+        case: `${name}-${source === 'orders.ts' ? 'with-target' : 'without'}`,
+        value: Math.round((median / megabytes) * 10) / 10,
+        unit: 'ms of CPU for each MB',
+      };
+    });
+  });
