@@ -36,9 +36,17 @@ export type EventHandler<Tx = unknown, Payload = unknown> = (
   info: EventInfo,
 ) => unknown;
 
+const refused = Symbol.for('svc.refused-event');
+
 /** A handler throws it for an event that it will never handle: no more tries, the event goes to the dead letters. */
 export class RefusedEvent extends Error {
   override readonly name = 'RefusedEvent';
+  readonly [refused] = true;
+
+  /** The handler may have that of another half, or copy, of the package. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && refused in value;
+  }
 }
 
 export interface HandlingOptions extends ReadingOptions {

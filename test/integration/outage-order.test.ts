@@ -128,8 +128,8 @@ requiring('own-kafka', 'the order of keys over an outage of a real Kafka', funct
     ];
     assert.deepEqual(lost.slice(0, 5), []);
     assert.deepEqual(outOfOrder(records).slice(0, 5), []);
-    // The batch that was under way when the draining one was killed.
-    assert.ok(records.length - found.size <= 1_000, `${records.length - found.size} are there twice`);
+    // The batches that were under way when the draining one, and the other, were killed.
+    assert.ok(records.length - found.size <= 2_000, `${records.length - found.size} are there twice`);
   });
 });
 

@@ -122,7 +122,7 @@ requiring('postgres', 'outbox: rows of another process', function () {
     const running = notices.listen(() => {}, stopping.signal);
     await until(() => lines.length === 1, 3_000);
     assert.match(lines[0] ?? '', /^info .*PgBouncer.*svc\.outbox\.poll-interval-ms/);
-    await sleep(50);
+    await sleep(500);
     assert.deepEqual(await server.query(url, listening), []);
     stopping.abort();
     await running;

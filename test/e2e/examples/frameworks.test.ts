@@ -147,8 +147,9 @@ for (const { name, more, events, own = 0 } of tested.stripsTypes ? all : []) {
         });
         assert.equal(answer.status, status, `${method} ${at}: ${await answer.text()}`);
       }
-      const { code, stderr } = await running.kill('SIGTERM');
-      assert.equal(code, 0, stderr);
+      const { code, signal, stderr } = await running.kill('SIGTERM');
+      // Nest sends itself the signal again, once its hooks have run.
+      assert.ok(code === 0 || signal === 'SIGTERM', `${code} ${signal}: ${stderr}`);
       assert.doesNotMatch(stderr, /svc: (?:error|warn)/);
       const found = readEvents(join(folder, 'svc-topics')).map(({ topic, key, value }) => [
         ...[topic, value.eventType, key, value.payload, value.metadata.actor.userId],

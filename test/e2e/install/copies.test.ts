@@ -12,6 +12,7 @@ type AnyClass = new (...args: unknown[]) => object;
 
 /** How an instance of each exported class is made: one without a row here fails. */
 const instances: Readonly<Record<string, (made: AnyClass) => object>> = {
+  RefusedEvent: (RefusedEvent) => new RefusedEvent('why'),
   SvcError: (SvcError) => new SvcError('SVC_PUBLISH_LOST', 'lost'),
   SvcInstrumentation: (SvcInstrumentation) => new SvcInstrumentation({ enabled: false }),
 };
@@ -55,7 +56,7 @@ describe('both halves of the package, and two copies of it', function () {
           for (const other of values as AnyClass[]) assert.ok(make(one) instanceof other, name);
       }
     }
-    assert.deepEqual(seen.sort(), ['SvcError', 'SvcInstrumentation']);
+    assert.deepEqual(seen.sort(), ['RefusedEvent', 'SvcError', 'SvcInstrumentation']);
   });
 
   it('an error of the running svc is an SvcError in ES modules, in CommonJS and in the other copy', () => {

@@ -115,7 +115,7 @@ for (const line of await linesUnderTest()) {
         () => receiver.metricsOf('svc'),
         (found) => count(found['svc.events.published']) === 3 && duration in found,
       );
-      const isWithout = /^svc\.(outbox\.|dlq\.waiting|backup\.oldest\.timestamp)/;
+      const isWithout = /^svc\.(consumer\.|outbox\.|dlq\.waiting|backup\.oldest\.timestamp)/;
       const names = observedInstruments.filter(({ name }) => !isWithout.test(name));
       for (const instrument of names) {
         for (const name of exportedNames(instrument)) {
