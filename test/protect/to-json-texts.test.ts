@@ -177,6 +177,8 @@ describe('a text that toJSON makes of marked values', () => {
     const around = fc.constantFrom('', 'X ', 'Berlin, ', '+49 ', '1');
     fc.assert(
       fc.property(fields, between, around, around, fc.boolean(), (given, separator, before, after, named) => {
+        // A value alone is masked as its own rule says, which may show its last four letters: a whole word, where that is short.
+        fc.pre(given.length > 1 || before + after !== '');
         const all: Fields = Object.fromEntries(given.map((one, index) => [`f${index}`, one]));
         const text = (o: Record<string, unknown>) =>
           `${before}${separator}${Object.keys(all)
