@@ -14,6 +14,7 @@ import {
   closingLine,
   countsFileOf,
   failuresFile,
+  ONCE_MORE,
   totalCounts,
 } from './test-results.ts';
 
@@ -58,7 +59,7 @@ function taskOf({ node, otel }: Combination, tarball: string, mochaArguments: re
   return {
     title,
     command: 'mocha',
-    args: ['--reporter', './test/support/reporter.ts', ...mochaArguments],
+    args: ['--reporter', './test/support/reporter.ts', ...ONCE_MORE, ...mochaArguments],
     cwd: root,
     timeoutMs: RUN_TIMEOUT_MS,
     env: {

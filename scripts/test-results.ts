@@ -33,7 +33,15 @@ export interface Failure {
   readonly run?: string;
   readonly title: string;
   readonly error?: string;
+  /** It was tried once more: another line says so where that failed as well. */
+  readonly again?: boolean;
 }
+
+/**
+ * For mocha, over tests that start whole processes on every Node there is: one that fails is tried once more, and the end of the
+ * output names it.
+ */
+export const ONCE_MORE: readonly string[] = ['--retries', '1'];
 
 /** Forgets what earlier runs left. */
 export function startResults(): void {
@@ -66,10 +74,13 @@ export function addFailure(failure: Failure): void {
   appendFileSync(failuresFile, `${JSON.stringify(failure)}\n`);
 }
 
-/** Everything that failed since the start, a line each. */
+/** Everything that failed since the start, or failed at first, a line each. */
 export function failureLines(): string {
   return readLines<Failure>(failuresFile)
-    .map(({ run, title, error }) => `failed: ${[run, title, error].filter(Boolean).join(': ')}\n`)
+    .map(
+      ({ run, title, error, again }) =>
+        `${again ? 'tried again' : 'failed'}: ${[run, title, error].filter(Boolean).join(': ')}\n`,
+    )
     .join('');
 }
 

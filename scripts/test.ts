@@ -7,6 +7,7 @@ import {
   countsFileOf,
   failureLines,
   failuresFile,
+  ONCE_MORE,
   resultsFolder,
   skippedSuites,
   skipsFile,
@@ -66,7 +67,8 @@ function suites(): Task[] {
   const parts: Task[] = [];
   let taken = [...waiting];
   for (const [title, each] of Object.entries(folders)) {
-    parts.push(suite(title, ...filesOf(...each), ...without(taken)));
+    const more = each.every((folder) => folder.startsWith('e2e')) ? ONCE_MORE : [];
+    parts.push(suite(title, ...more, ...filesOf(...each), ...without(taken)));
     taken = [...taken, ...filesOf(...each)];
   }
   return [

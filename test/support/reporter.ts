@@ -1,11 +1,13 @@
 import { appendFileSync } from 'node:fs';
 import mocha from 'mocha';
 
-const LONGEST_MESSAGE = 300;
+/** Of longer messages the beginning and the end: what a process wrote last says why it ended. */
+const LONGEST_HALF = 300;
 
 /**
  * Mocha's spec reporter, which also leaves its counts in the file that `SVC_TEST_COUNTS` names, one JSON line a run, and what
- * failed in the one of `SVC_TEST_FAILURES`, one JSON line a failure: `run` (that of `SVC_TEST_RUN`), `title`, `error`.
+ * failed in the one of `SVC_TEST_FAILURES`, one JSON line a failure: `run` (that of `SVC_TEST_RUN`), `title`, `error`, and `again`
+ * where it was tried once more.
  */
 class CountingReporter extends mocha.reporters.Spec {
   constructor(runner: mocha.Runner, options?: mocha.MochaOptions) {
@@ -14,15 +16,21 @@ class CountingReporter extends mocha.reporters.Spec {
     const append = (file: string | undefined, line: object): void => {
       if (file) appendFileSync(file, `${JSON.stringify(line)}\n`);
     };
-    runner.on('fail', (test, error: Error) => {
-      const message = error.message.replace(/\s+/g, ' ').slice(0, LONGEST_MESSAGE);
-      append(failuresFile, { run, title: test.fullTitle(), error: message });
-    });
+    const failed = (test: mocha.Runnable, error: Error, again?: true): void =>
+      append(failuresFile, { run, title: test.fullTitle(), error: shortened(error.message), again });
+    runner.on('fail', failed);
+    runner.on('retry', (test, error: Error) => failed(test, error, true));
     runner.once('end', () => {
       const { passes, failures, pending } = this.stats;
       append(countsFile, { passed: passes, failed: failures, skipped: pending });
     });
   }
+}
+
+function shortened(message: string): string {
+  const line = message.replace(/\s+/g, ' ');
+  if (line.length <= 2 * LONGEST_HALF) return line;
+  return `${line.slice(0, LONGEST_HALF)} … ${line.slice(-LONGEST_HALF)}`;
 }
 
 export default CountingReporter;

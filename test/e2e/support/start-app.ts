@@ -93,6 +93,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     child.once('close', (code, signal) => {
       running.delete(child);
       const durationMs = performance.now() - started;
+      if (signal === 'SIGKILL') output.stderr += `\nkilled after ${Math.round(durationMs)} ms\n`;
       resolve({ code, signal, ...output, durationMs, topics: topicsOf(folder) });
       for (const watch of watchers) watch();
     });
