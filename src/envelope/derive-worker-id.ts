@@ -12,6 +12,8 @@ const variables = [
 /** Hold the id of the container, or paths with it, whichever runtime made it. */
 const containerFiles = ['/proc/self/cgroup', '/proc/self/mountinfo'];
 const maxFileBytes = 16 * 1024;
+/** The rest is long, and the same everywhere. */
+const longIds = /[\da-f-]{12,}/g;
 
 /** A worker id below `count`, drawn anew at each start: what has one host name and process id, as containers have, differs. */
 export function deriveWorkerId(count: number): number {
@@ -25,7 +27,7 @@ export function instanceTraits(env: NodeJS.ProcessEnv = process.env): string[] {
     ...[hostname(), String(process.pid), String(threadId)],
     ...variables.map((name) => env[name] ?? ''),
     addresses(),
-    ...containerFiles.map(beginningOf),
+    ...containerFiles.map((path) => beginningOf(path).match(longIds)?.join() ?? ''),
   ];
 }
 

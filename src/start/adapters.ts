@@ -185,20 +185,24 @@ export async function debeziumSql(options: ConnectorSqlOptions): Promise<string>
   return (await import('../adapters/debezium/connector-sql.ts')).connectorSql(options);
 }
 
-/** Local backup files. The adapter is loaded right away, but aside. Until then `state` is `undefined`. */
+/** A script that is over by then needs no backup, unless an event goes there. */
+const backupAfterMs = 50;
+
+/** Local backup files. The adapter is loaded a little later, or by the first who needs it. Until then `state` is `undefined`. */
 export function openLocalBackup(options: LocalBackups.LocalBackupOptions): Omit<LocalBackup, 'state'> & {
   state(): ReturnType<LocalBackup['state']> | undefined;
 } {
   let loaded: LocalBackup | undefined;
-  const loading = import('../adapters/local-backup/local-backup.ts').then(({ createLocalBackup }) => {
+  const load = loadOnce(async () => {
+    const { createLocalBackup } = await import('../adapters/local-backup/local-backup.ts');
     loaded ??= createLocalBackup(options);
     return loaded;
   });
-  // Whoever stores hears of it.
-  loading.catch(() => {});
+  // Whoever stores hears of what fails.
+  setTimeout(() => load().catch(() => {}), backupAfterMs).unref();
   return {
     name: 'local files',
-    store: async (event) => (loaded ?? (await loading)).store(event),
+    store: async (event) => (loaded ?? (await load())).store(event),
     storeSync(events) {
       // The process ends in its very first turn.
       loaded ??= loadLocalBackups().createLocalBackup(options);
@@ -206,7 +210,8 @@ export function openLocalBackup(options: LocalBackups.LocalBackupOptions): Omit<
     },
     endSync: () => loaded?.endSync(),
     state: () => loaded?.state(),
-    ...lazy(() => loading, ['finishSegments', 'journal', 'recount', 'close']),
+    ...lazy(load, ['finishSegments', 'journal', 'recount']),
+    close: async (deadlineMs) => (loaded ?? (await load.started()))?.close(deadlineMs),
   };
 }
 

@@ -95,7 +95,7 @@ export function inspectBundle({ targets, baseDir }: Config, files: readonly stri
 function targetsBuilt(config: Config): ReadonlySet<string> {
   const { baseDir } = config;
   const files = [...readList(baseDir, () => {}).files].filter(
-    ([file, { sha256 }]) => hashOf(readFileSync(file, 'utf8')) === sha256,
+    ([file, { hash }]) => hashOf(readFileSync(file, 'utf8')) === hash,
   );
   const listed = files.flatMap(([, { targets }]) => targets.map(({ id }) => id));
   if (!existsSync(join(baseDir, '.next/BUILD_ID'))) return new Set(listed);

@@ -222,8 +222,9 @@ describe('an environment that does not play along: clear lines, and the applicat
       assert.equal(lines.filter((each) => line.test(each)).length, 1, `${line}\n${end.stderr}`);
   });
 
-  it('the folder of the backup cannot be used: said at start, and the broker takes the event', async () => {
+  it('the folder of the backup cannot be used: said soon after the start, and the broker takes the event', async () => {
     const end = await run({
+      'main.mjs': `${main}\nsetTimeout(() => {}, 500);`,
       'svc.config.json': configOf([target], { broker: { 'dlq-backup-path': './main.mjs/backup' } }),
     });
     assert.equal(end.topics.events?.length, 1);

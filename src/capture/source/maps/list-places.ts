@@ -34,7 +34,7 @@ export function listPlaces(
       const isBuilt = !own.some((each) => each.id === id);
       return { id, functionPath, place, parameterNames, defaulted, isBuilt };
     });
-    files[shortOf(file)] = { sha256: hashOf(text), targets };
+    files[shortOf(file)] = { hash: hashOf(text), targets };
   };
   // Types are taken away by whatever loads it, so that its text is another one there.
   const plain = [...sought.keys()].filter((file) => /\.[cm]?js$/.test(file) && existsSync(file));
