@@ -46,7 +46,13 @@ export function isAnswered(question: Promise<unknown>, limitMs: number): Promise
   return inTime(answer, { limitMs, keepsAlive: false, late: () => false });
 }
 
-/** Waits for `work` up to a limit. What becomes of the work after that is nobody's concern, its failure included. */
+/** Whoever asks for less wants an end. */
+const shortMs = 100;
+
+/**
+ * Waits for `work` up to a limit. Half of it is left at least where the process stood still, frozen or in one long turn of its event
+ * loop: nothing could be answered meanwhile. What becomes of the work after that is nobody's concern, its failure included.
+ */
 export async function inTime<T, Late>(
   work: Promise<T>,
   { limitMs, keepsAlive, late }: TimeLimit<Late>,
@@ -54,8 +60,12 @@ export async function inTime<T, Late>(
   if (limitMs === Number.POSITIVE_INFINITY) return work;
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, limitMs);
-    if (!keepsAlive) timer.unref();
+    const wait = (halfMs: number, then: () => void): void => {
+      timer = setTimeout(then, halfMs);
+      if (!keepsAlive) timer.unref();
+    };
+    if (limitMs < shortMs) wait(limitMs, resolve);
+    else wait(limitMs / 2, () => wait(limitMs / 2, resolve));
   });
   try {
     return await Promise.race([work, limit.then(late)]);

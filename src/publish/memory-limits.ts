@@ -44,6 +44,38 @@ export function createMemory({ maxEvents, maxBytes }: MemoryLimits): Memory {
   };
 }
 
+/** What an event takes on its way through the tiers, beside its bytes: promises, timers, closures (measured). */
+const bytesOnTheWay = 8 * 1024;
+
+/** Counts what one turn of the event loop sends to the next tiers: none of them ends before that turn is over. */
+export interface TurnMemory {
+  add(bytes: number): void;
+  /** Since a turn brought more than fits, and until that turn is over. */
+  readonly isFull: boolean;
+}
+
+/** @param maxBytes asked for in a turn that brings something; default: an eighth of what the heap may become */
+export function createTurnMemory(
+  maxBytes: () => number = () => process.getBuiltinModule('node:v8').getHeapStatistics().heap_size_limit / 8,
+): TurnMemory {
+  let bytes = 0;
+  let limit = 0;
+  return {
+    add(size) {
+      if (bytes === 0) {
+        limit = maxBytes();
+        setImmediate(() => {
+          bytes = 0;
+        });
+      }
+      bytes += size + bytesOnTheWay;
+    },
+    get isFull() {
+      return bytes > limit;
+    },
+  };
+}
+
 /** Lets a bounded number of sends run at once; the others get their turn in the order in which they asked. */
 export interface SendSlots {
   /** Calls `run` at once where a slot is free, else later. */

@@ -14,4 +14,10 @@ export interface Publisher {
   publish(event: SerializedEvent): Promise<Outcome>;
   /** Whether its topic refuses events and is tried a few times still: nobody needs to wait for that. Default: never. */
   isRefused?(event: SerializedEvent): boolean;
+  /**
+   * Whether there is no memory for it, because the turn of the event loop that brings it has brought too many before: nothing can be
+   * sent or stored until that turn is over. Then its loss has been said, and it is not published: a promise would be kept for as
+   * long as the turn goes on. Default: never.
+   */
+  isOneTooMany?(event: SerializedEvent): boolean;
 }

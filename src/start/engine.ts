@@ -87,6 +87,7 @@ export function startEngine(
       alert.recovered();
       tiers.published();
     },
+    onLost: alert.lost,
     onSendFailed: ledger.brokerFailed,
     onRetried: ledger.retried,
   });

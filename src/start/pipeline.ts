@@ -179,7 +179,8 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       generation = underWay.begin();
       started = clock.monotonic();
       const later = typeof event === 'function' && publisher.publishLater?.(taken.eventType, event);
-      outcome = await (later || publisher.publish(event as SerializedEvent));
+      const sent = event as SerializedEvent;
+      if (later || !publisher.isOneTooMany?.(sent)) outcome = await (later || publisher.publish(sent));
     } catch (error) {
       // Where the application has used up its stack, even this would fail: behind the wait there is a fresh one.
       await undefined;

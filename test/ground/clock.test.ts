@@ -34,6 +34,15 @@ describe('a wait with a limit', () => {
     assert.equal(result, 'late');
   });
 
+  it('leaves what is asked half of the time where the process stood still', async () => {
+    const answer = new Promise((resolve) => setTimeout(resolve, 149, 'done'));
+    const waiting = inTime(answer, { limitMs: 100, keepsAlive: false, late });
+    // One turn of the event loop that is longer than the limit: the first timer is late, and nothing else has run.
+    clock.jump(100);
+    await clock.tickAsync(49);
+    assert.equal(await waiting, 'done');
+  });
+
   it('throws what stands in for a result', async () => {
     const waiting = inTime(never, {
       limitMs: 100,

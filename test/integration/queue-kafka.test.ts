@@ -47,6 +47,7 @@ for (const { name, create } of kafkaClients) {
         buffer: { maxEvents: 10_000, maxBytes: 32 * 1024 * 1024 },
         maxInFlight: 8,
         deliveryTimeoutMs: 30_000,
+        onLost: () => {},
         retry: createRetryPolicy(usualRetry),
         breaker: defaultBreaker,
         clock: systemClock,

@@ -123,6 +123,7 @@ export function queueOver(
     },
     onPublished: () => counts.published++,
     onRetried: () => counts.retried++,
+    onLost: () => {},
     onSendFailed: (kind) => counts.sendsFailed.push(kind),
     ...options,
   });

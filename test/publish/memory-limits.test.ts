@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { bytesOf, toRecord } from '../../src/publish/main/record.ts';
-import { createMemory, createSendSlots } from '../../src/publish/memory-limits.ts';
+import { createMemory, createSendSlots, createTurnMemory } from '../../src/publish/memory-limits.ts';
 import { event } from './fake-cluster.ts';
 
 describe('limits', () => {
@@ -32,6 +32,20 @@ describe('limits', () => {
     slots.take(() => ran.push(6));
     slots.take(() => ran.push(7));
     assert.deepEqual(ran, [1, 2, 3, 4, 5, 6]);
+  });
+
+  it('a turn is full beyond its bytes, with what each event takes on its way, until it is over', async () => {
+    const turn = createTurnMemory(() => 3 * 8 * 1024 + 300);
+    for (let number = 0; number < 3; number++) turn.add(100);
+    assert.equal(turn.isFull, false);
+    turn.add(0);
+    assert.equal(turn.isFull, true);
+    await Promise.resolve();
+    assert.equal(turn.isFull, true);
+    await new Promise(setImmediate);
+    assert.equal(turn.isFull, false);
+    turn.add(100);
+    assert.equal(turn.isFull, false);
   });
 
   it('slots pass by any number of those who have nothing to do any more', () => {

@@ -90,6 +90,7 @@ export function createKeyWait(options: KeyWaitOptions): KeyWait {
         ? wait(event.eventType, () => event)
         : publisher.publish(event),
     isRefused: (event) => publisher.isRefused?.(event) === true,
+    isOneTooMany: (event) => publisher.isOneTooMany?.(event) === true,
     publishLater: wait,
     settled: () =>
       waiting.length === 0 ? Promise.resolve() : new Promise((resolve) => onSettled.push(resolve)),

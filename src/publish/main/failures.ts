@@ -9,6 +9,13 @@ export const shutDown: SendFailure = {
 
 export const stopped: SendFailure = { kind: 'fatal', cause: 'Closed', message: 'svc has stopped' };
 
+export const tooManyAtOnce: SendFailure = {
+  kind: 'retriable',
+  cause: 'BufferFull',
+  message:
+    'one turn of the event loop brought more events than fit into an eighth of the heap, and nothing is sent before it is over: let a long loop wait now and then (await setImmediate of node:timers/promises)',
+};
+
 /** An adapter that throws breaks its port's promise; its events still get their outcome. */
 export function brokenPromise(error: unknown): SendResult {
   const message = 'the broker adapter failed';

@@ -6,18 +6,18 @@ import type { Logger } from '../../observe/logger.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
-import type { MemoryLimits } from '../memory-limits.ts';
+import { createTurnMemory, type MemoryLimits } from '../memory-limits.ts';
 import { behindBackup, behindUnlessFull, type KeyOrder, noOrder, type Release } from '../order/key-order.ts';
 import type { Publisher } from '../publisher.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import type { BatchSettings } from './batch.ts';
 import { type Breaker, type BreakerSettings, breakerOpen, createBreaker } from './breaker.ts';
 import { createEventOutcomes } from './event-outcomes.ts';
-import { shutDown, stopped, timedOut } from './failures.ts';
+import { shutDown, stopped, timedOut, tooManyAtOnce } from './failures.ts';
 import { createIntake } from './intake.ts';
 import { createPartitionCounts } from './partition-counts.ts';
 import { QueuedEvent } from './queued-event.ts';
-import { toRecord } from './record.ts';
+import { bytesOf, toRecord } from './record.ts';
 import { type RetryPolicy, spread } from './retry.ts';
 import { createSendLine } from './send-line.ts';
 import { createTopicQueue, earliest, type TopicQueue } from './topic-queue.ts';
@@ -46,6 +46,8 @@ export interface QueueOptions {
   readonly onPublished: () => void;
   /** Keeps events in order with those that are in the backup. Default: nothing does. */
   readonly order?: KeyOrder | undefined;
+  /** An event for which there is no memory, not even on its way to the next tier. */
+  readonly onLost: (event: SerializedEvent, topic: string, failure: SendFailure) => void;
   /** A send failed, of any number of events. */
   readonly onSendFailed: (kind: SendFailureKind) => void;
   /** An event is sent once more. */
@@ -124,6 +126,7 @@ export function createQueue(options: QueueOptions): Queue {
     holds: (topic, partition) => topics.get(topic)?.holds(partition) === true,
     heed: (topic) => line.outside(() => topics.get(topic)?.heed()),
   });
+  const turn = createTurnMemory();
   let expiry: NodeJS.Timeout | undefined;
   let storeLate: ((failed: FailedEvent) => boolean) | undefined;
 
@@ -194,6 +197,7 @@ export function createQueue(options: QueueOptions): Queue {
   }
 
   function refusedOf(event: SerializedEvent, topic: string, failure: SendFailure): FailedEvent {
+    turn.add(bytesOf(event));
     return { ...unsent(event, topic, failure), deadlineAtMs: clock.monotonic() + deliveryTimeoutMs };
   }
 
@@ -280,9 +284,12 @@ export function createQueue(options: QueueOptions): Queue {
       return order.isGuarding ? goInOrder(event, topic) : goDirect(event, topic);
     },
 
+    isOneTooMany(event) {
+      if (turn.isFull) options.onLost(event, event.topic ?? options.topic, tooManyAtOnce);
+      return turn.isFull;
+    },
     flush,
     finish,
-
     async close(deadlineMs) {
       line.close();
       await finish(deadlineMs);

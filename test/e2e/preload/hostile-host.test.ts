@@ -54,4 +54,33 @@ describe('applications that leave svc little to work with', function () {
       });
     }
   }
+
+  it('make a hundred thousand events in one turn, with a small heap: they end as without svc, and each event is accounted for', async () => {
+    const calls = 100_000;
+    const { code, stdout, stderr, topics } = await endOf({
+      ...{
+        app,
+        args: ['--max-old-space-size=256', '--import', 'svc/register', 'main.mjs'],
+        timeoutMs: 120_000,
+      },
+      files: {
+        'main.mjs': `
+          import { onEventLost } from 'svc';
+          let lost = 0;
+          onEventLost(() => lost++);
+          function note(id) { return id; }
+          for (let id = 0; id < ${calls}; id++) note(id);
+          process.once('beforeExit', () => console.log(lost));`,
+        'svc.config.json': configOf([{ module: './main.mjs', function: 'note', eventType: 'NOTED' }], {
+          broker: { 'async-mode': true },
+          log: { level: 'off' },
+          shutdown: { 'timeout-ms': 60_000 },
+        }),
+      },
+    });
+    assert.equal(code, 0, stderr.slice(0, 2_000));
+    const lost = Number(stdout);
+    assert.ok(lost > 0 && lost < calls, stdout);
+    assert.equal(new Set(topics.events?.map(({ value }) => value.eventId)).size, calls - lost);
+  });
 });
