@@ -32,18 +32,18 @@ export interface BackupOrder extends KeyOrder {
   stored(failed: FailedEvent): void;
   /** Whether own events wait, or may wait, in the backup. */
   isBehind(): boolean;
-  /** In how many milliseconds a pass could send something; `Infinity`: not before the leftovers are known anew. */
+  /** In how many milliseconds a pass could send something; `Infinity`: not before the topics of earlier runs are known anew. */
   nextPassMs(): number;
   /** Resolves when all that was on its way to the backup before is there: then what is read from it is complete. */
   beginPass(): Promise<Pass>;
   /** What an earlier process left comes first. Until this is called for the first time, all events wait. */
-  leftovers(what: Leftovers): void;
+  earlierRun(what: EarlierRun): void;
   /** How long the oldest event has waited in the backup, in milliseconds; 0 where none does. */
   oldestMs(): number;
 }
 
-/** `first`: new events go behind them. Else the topics whose leftovers could not be sent; the others have none. */
-export type Leftovers = 'first' | { readonly topics: ReadonlySet<string> };
+/** `first`: new events go behind them. Else the topics whose events of earlier runs could not be sent; the others have none. */
+export type EarlierRun = 'first' | { readonly topics: ReadonlySet<string> };
 
 /** So few of a partition are the last ones: what comes meanwhile waits in memory for them. */
 export const lastEvents = 1_000;
@@ -62,13 +62,13 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
   let start: 'unknown' | 'behind' | 'known' = 'unknown';
   let startedAtMs = clock.monotonic();
   const deferredAtStart: Deferred[] = [];
-  let leftTopics: ReadonlySet<string> = new Set();
+  let earlierTopics: ReadonlySet<string> = new Set();
   let isGuarding = true;
   /** Something is in the backup, or on its way, that belongs to no backlog. */
   let hasOrphans = false;
 
   function guard(): void {
-    isGuarding = start !== 'known' || backlogs.size > 0 || leftTopics.size > 0;
+    isGuarding = start !== 'known' || backlogs.size > 0 || earlierTopics.size > 0;
   }
 
   /** In their order, and each before anything else can come. */
@@ -108,7 +108,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
 
   function wayOf({ key }: SerializedEvent, topic: string): Way {
     if (start === 'unknown') return 'wait';
-    if (start === 'behind' || leftTopics.has(topic)) return deferredAtStart.length > 0 ? 'wait' : 'behind';
+    if (start === 'behind' || earlierTopics.has(topic)) return deferredAtStart.length > 0 ? 'wait' : 'behind';
     const backlog = backlogs.find(topic, key);
     if (backlog === undefined) return 'direct';
     const hasRoom = backlog.isBehind && !backlog.isEnding && backlog.deferred.length === 0;
@@ -117,7 +117,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
 
   function defer(deferred: Deferred): void {
     const backlog = backlogs.find(deferred.topic, deferred.event.key);
-    if (start !== 'known' || leftTopics.has(deferred.topic)) insertInOrder(deferredAtStart, deferred);
+    if (start !== 'known' || earlierTopics.has(deferred.topic)) insertInOrder(deferredAtStart, deferred);
     else if (backlog === undefined) release([deferred], 'direct');
     else insertInOrder(backlog.deferred, deferred);
   }
@@ -144,7 +144,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
   function isReady(backlog: PartitionBacklog): boolean {
     const partition = backlogs.partitionOf(backlog, queue?.countOf(backlog.topic));
     if (backlog.retryAtMs > clock.monotonic()) return false;
-    return !leftTopics.has(backlog.topic) && queue?.holds(backlog.topic, partition) !== true;
+    return !earlierTopics.has(backlog.topic) && queue?.holds(backlog.topic, partition) !== true;
   }
 
   return {
@@ -224,7 +224,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
     nextPassMs() {
       const all = behind();
       if (hasOrphans || all.length === 0) return 0;
-      const times = all.filter(({ topic }) => !leftTopics.has(topic)).map(({ retryAtMs }) => retryAtMs);
+      const times = all.filter(({ topic }) => !earlierTopics.has(topic)).map(({ retryAtMs }) => retryAtMs);
       return Math.max(0, Math.min(...times) - clock.monotonic());
     },
 
@@ -250,11 +250,11 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
         from: isForOrphans ? 0n : firstOf(ready.keys(), waiting),
         backlogOf: ({ topic, key }) => (topic === undefined ? undefined : backlogs.find(topic, key)),
         // Without a backlog it is what its topic did not take when all others of its partition were through.
-        acceptsOrphan: ({ topic = '' }) => start === 'known' && !leftTopics.has(topic),
+        acceptsOrphan: ({ topic = '' }) => start === 'known' && !earlierTopics.has(topic),
       });
     },
 
-    leftovers(what) {
+    earlierRun(what) {
       if (what === 'first') {
         start = 'behind';
         startedAtMs = clock.monotonic();
@@ -263,13 +263,13 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
         return;
       }
       start = 'known';
-      leftTopics = what.topics;
+      earlierTopics = what.topics;
       guard();
       releaseStart();
     },
 
     oldestMs() {
-      const isLeft = start === 'behind' || leftTopics.size > 0;
+      const isLeft = start === 'behind' || earlierTopics.size > 0;
       const times = [...backlogs.all()].filter(({ isBehind }) => isBehind).map(({ sinceMs }) => sinceMs);
       if (isLeft) times.push(startedAtMs);
       return times.length === 0 ? 0 : clock.monotonic() - Math.min(...times);

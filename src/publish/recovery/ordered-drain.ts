@@ -192,7 +192,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
     }
     if (waitsForLeft === 'unknown') {
       waitsForLeft = 'all';
-      order.leftovers('first');
+      order.earlierRun('first');
     }
     try {
       return (await isReachable(options)) ? await sendLeft() : askAgainMs;
@@ -231,7 +231,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
 
   function known(topics: ReadonlySet<string>): void {
     waitsForLeft = topics;
-    order.leftovers({ topics });
+    order.earlierRun({ topics });
     loops.own.within(0);
   }
 

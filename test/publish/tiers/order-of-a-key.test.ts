@@ -27,7 +27,7 @@ function processWith({ room = 10_000, refused = '' } = {}) {
     },
   };
   const order = createBackupOrder({ partitionOfKey, clock, logger });
-  order.leftovers({ topics: new Set() });
+  order.earlierRun({ topics: new Set() });
   const local = { name: 'local', store: async () => {} };
   const ended: Record<string, string> = {};
   const chain = createTierChain({
