@@ -272,14 +272,14 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       const isDue = (event: QueuedEvent): boolean => event.deadlineAtMs <= nowMs;
       for (const batch of [...(inFlight ? [inFlight] : []), ...batches]) {
         const known = batch === inFlight ? { ...batch, maybeStored: true } : batch;
-        const why = finalFailure(known, timedOut(deliveryTimeoutMs, batch === inFlight));
+        const why = finalFailure(known, timedOut(deliveryTimeoutMs));
         for (const event of batch.events) if (isDue(event)) outcomes.settle(event, why);
       }
       const firstLater = waiting.findIndex((event) => !isDue(event));
       const due = waiting.splice(0, firstLater < 0 ? waiting.length : firstLater);
       for (const event of due) {
         waitingBytes -= event.bytes;
-        outcomes.settle(event, line.explain(topic, timedOut(deliveryTimeoutMs, false)));
+        outcomes.settle(event, line.explain(topic, timedOut(deliveryTimeoutMs)));
       }
       return firstOpen()?.deadlineAtMs;
     },
