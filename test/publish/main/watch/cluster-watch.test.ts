@@ -7,13 +7,10 @@ import {
   patienceMs,
   silentMs,
 } from '../../../../src/publish/main/watch/cluster-watch.ts';
+import { clockOfEach } from '../../../support/fake-time.ts';
 
 describe('watch over the cluster', () => {
-  let timers: sinon.SinonFakeTimers;
-  beforeEach(() => {
-    timers = sinon.useFakeTimers();
-  });
-  afterEach(() => timers.restore());
+  const timers = clockOfEach();
 
   function setUp() {
     const state = { cluster: 'away' as 'away' | 'there' | 'hangs', asked: [] as number[] };
