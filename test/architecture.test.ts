@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 
 // Reads the real imports, types included, and fails on a breach of the rules in docs/architecture.md.
@@ -97,6 +97,16 @@ describe('architecture', () => {
     assert.deepEqual(unseen, []);
     assert.deepEqual(files.filter(isEntry), entries);
     assert.match(shown, /^register\.ts +\S/m);
+  });
+
+  it('names files in its document that are there', () => {
+    const shown = readFileSync(join(root, 'docs/architecture.md'), 'utf8');
+    const named = [...shown.matchAll(/`([\w./-]+\.ts)`/g)].map(([, name = '']) => name);
+    assert.ok(named.length > 40, `only ${named.length} names found`);
+    const isThere = (name: string) =>
+      existsSync(join(root, name)) || files.some((file) => `/${file}`.endsWith(`/${name}`));
+    const gone = named.filter((name) => !isThere(name));
+    assert.deepEqual(gone, []);
   });
 
   it('says in one file of each room, first of all, what the room is for', () => {

@@ -9,7 +9,7 @@ import { nameOf } from './database-fault.ts';
 import { type DeadLetterOptions, deadLettersTo } from './dead-letters.ts';
 import { createHandling, type EventHandler } from './handle-event.ts';
 import type { InboxOnce } from './inbox.ts';
-import { createLanes } from './lanes.ts';
+import { createPartitionQueues } from './partition-queues.ts';
 import type { RecordSource, SourceOptions } from './source.ts';
 
 export interface ConsumeOptions<Tx = unknown> extends ReadingOptions {
@@ -89,7 +89,7 @@ export async function consumeOnce<Tx>(options: ConsumeOptions<Tx>): Promise<Cons
   });
   await inbox.check?.();
   let ownWaiting = 0;
-  const lanes = createLanes({
+  const queues = createPartitionQueues({
     ...{ source, handle },
     onWaiting(count) {
       counts.waiting += count - ownWaiting;
@@ -100,12 +100,12 @@ export async function consumeOnce<Tx>(options: ConsumeOptions<Tx>): Promise<Cons
   let committing: Promise<void> = Promise.resolve();
   function commit(): Promise<void> {
     committing = committing.then(async () => {
-      const commits = lanes.takeCommits();
+      const commits = queues.takeCommits();
       if (commits.length === 0) return;
       try {
         await source.commit(commits);
       } catch (error) {
-        lanes.giveBack(commits);
+        queues.giveBack(commits);
         logger.debug(`offsets of ${name} were not committed (${nameOf(error)}); they are with the next ones`);
       }
     });
@@ -123,7 +123,7 @@ export async function consumeOnce<Tx>(options: ConsumeOptions<Tx>): Promise<Cons
     clearInterval(cleaner);
   };
   try {
-    await source.start(lanes);
+    await source.start(queues);
   } catch (error) {
     end();
     await source.close().catch(() => {});
@@ -134,11 +134,11 @@ export async function consumeOnce<Tx>(options: ConsumeOptions<Tx>): Promise<Cons
   let stopping: Promise<void> | undefined;
   async function stop(timeoutMs: number): Promise<void> {
     end();
-    const isQuiet = await within(timeoutMs, lanes.end());
+    const isQuiet = await within(timeoutMs, queues.end());
     await commit();
     await source.close();
     if (isQuiet) return;
-    const left = lanes.busy().map(({ topic, partition }) => `${topic}-${partition}`);
+    const left = queues.busy().map(({ topic, partition }) => `${topic}-${partition}`);
     throw new SvcError(
       'SVC_CONSUME_HANDLER_HANGS',
       `handlers still run after ${timeoutMs} ms, of ${left.join(', ')}: their events are handled again`,

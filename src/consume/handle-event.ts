@@ -13,7 +13,7 @@ import {
 import { databaseFault, nameOf } from './database-fault.ts';
 import type { DeathCause, SendDeadLetter } from './dead-letters.ts';
 import type { InboxOnce } from './inbox.ts';
-import type { LaneWork } from './lanes.ts';
+import type { PartitionWork } from './partition-queues.ts';
 import { withinEvent } from './within-event.ts';
 
 /** What a handler knows beside its event. */
@@ -86,10 +86,14 @@ interface Known {
 /** Works on one record until it is done, or not ours any more. */
 export function createHandling(
   options: HandlingOptions,
-): (record: ConsumedRecord, work: LaneWork) => Promise<boolean> {
+): (record: ConsumedRecord, work: PartitionWork) => Promise<boolean> {
   const { handlers, counts, logger, maxAttempts, firstDelayMs, longestDelayMs } = options;
 
-  async function outcomeOf(record: ConsumedRecord, work: LaneWork, known: Known): Promise<ConsumedOutcome> {
+  async function outcomeOf(
+    record: ConsumedRecord,
+    work: PartitionWork,
+    known: Known,
+  ): Promise<ConsumedOutcome> {
     const { value } = record;
     // A tombstone of a compacted topic tells of no event.
     if (value === null || value.length === 0) return 'ignored';
@@ -122,7 +126,7 @@ export function createHandling(
   async function tryOnce(
     record: ConsumedRecord & { value: Buffer },
     attempt: number,
-    work: LaneWork,
+    work: PartitionWork,
     known: Known,
   ): Promise<ConsumedOutcome | Failure> {
     let event: ConsumedEvent;
@@ -146,7 +150,7 @@ export function createHandling(
     event: ConsumedEvent,
     handler: EventHandler,
     attempt: number,
-    work: LaneWork,
+    work: PartitionWork,
   ): Promise<ConsumedOutcome | Failure> {
     const leave = await options.enter();
     const late = new AbortController();
@@ -194,7 +198,7 @@ export function createHandling(
   /** Until the dead letter topic has it: nothing else may go on in its partition. */
   async function bury(
     record: ConsumedRecord & { value: Buffer },
-    work: LaneWork,
+    work: PartitionWork,
     cause: DeathCause,
   ): Promise<ConsumedOutcome> {
     for (let tries = 1; ; tries++) {
@@ -229,7 +233,7 @@ export function createHandling(
   };
 }
 
-async function waitFor(delayMs: number, { signal, waits }: LaneWork): Promise<void> {
+async function waitFor(delayMs: number, { signal, waits }: PartitionWork): Promise<void> {
   waits(true);
   await sleep(delayMs, undefined, { signal }).catch(() => {});
   waits(false);

@@ -69,7 +69,7 @@ export function createReplay(options: ReplayOptions): Replay {
   let isStopped = false;
 
   async function send(...parts: Parameters<Broker['send']>): Promise<SendResult> {
-    const late = (): SendResult => ({ ok: false, failure: timedOut(sendTimeoutMs, true) });
+    const late = (): SendResult => ({ ok: false, failure: timedOut(sendTimeoutMs) });
     const sending = broker.send(...parts).catch(brokenPromise);
     return inTime(sending, { limitMs: sendTimeoutMs, keepsAlive: false, late });
   }

@@ -1,4 +1,3 @@
-import { type Course, commitsIt, followSavepoint, isLeaving, isQuery } from './course.ts';
 import type {
   Admission,
   DriverSession,
@@ -11,6 +10,7 @@ import type {
 import type { HeldRow } from './inside/held-rows.ts';
 import { isolated } from './isolated-session.ts';
 import { currentScope, enterFollowUp, type Scope } from './scope.ts';
+import { commitsIt, followSavepoint, isLeaving, isQuery, type SeenTransaction } from './seen-transaction.ts';
 import { kindOf, type StatementKind } from './statements.ts';
 import { type CallbackResult, Transaction } from './transaction.ts';
 
@@ -22,7 +22,7 @@ export class Connection implements WatchedConnection {
   private readonly onUngated: () => void;
   private readonly onNotUnderstood: (error: unknown) => void;
   /** The first is the one that the database is in or comes to next, the last the one that statements are called in. */
-  private courses: readonly Course[] = [];
+  private transactions: readonly SeenTransaction[] = [];
   /** A COMMIT waits for events, and what is sent after it waits behind it. */
   private line: Promise<void> | undefined;
 
@@ -37,7 +37,7 @@ export class Connection implements WatchedConnection {
   }
 
   get current(): Transaction | undefined {
-    return this.courses.at(-1)?.transaction;
+    return this.transactions.at(-1)?.transaction;
   }
 
   sends(text: string): Admission {
@@ -51,26 +51,26 @@ export class Connection implements WatchedConnection {
   private admits(text: string, takesRows: boolean): Gate {
     const kind = kindOf(text, this.session.dialect);
     const all = kind.all ?? [kind];
-    const before = this.courses.at(-1);
+    const before = this.transactions.at(-1);
     const gate = this.begins(kind);
-    const course = this.courses.at(-1);
-    const commits = course?.rollbackIsSent === false && all.some((one) => commitsIt(one, course));
-    this.follows(all, course, course !== before);
+    const tx = this.transactions.at(-1);
+    const commits = tx?.rollbackIsSent === false && all.some((one) => commitsIt(one, tx));
+    this.follows(all, tx, tx !== before);
     if (gate !== undefined) return gate;
-    if (course !== undefined) {
+    if (tx !== undefined) {
       if (commits) {
-        course.commitIsCalled = kind.is === 'commit';
+        tx.commitIsCalled = kind.is === 'commit';
         const isAlone = kind.is === 'commit' && kind.all === undefined && this.line === undefined;
-        return this.commits(course, takesRows && isAlone);
+        return this.commits(tx, takesRows && isAlone);
       }
       // ROLLBACK; BEGIN in one text: the next one is told by the answer.
-      if (kind.is === 'rollback' || (course === before && all.some(({ is }) => is === 'rollback'))) {
-        course.rollbackIsSent = true;
-        course.rollbackGoesOn = kind.all !== undefined || /\bchain\b/i.test(text);
+      if (kind.is === 'rollback' || (tx === before && all.some(({ is }) => is === 'rollback'))) {
+        tx.rollbackIsSent = true;
+        tx.rollbackGoesOn = kind.all !== undefined || /\bchain\b/i.test(text);
       }
       if (kind.is !== 'rollback')
         return this.afterHeld(
-          course,
+          tx,
           all.some(({ is }) => is === 'rollback to'),
         );
     }
@@ -78,15 +78,15 @@ export class Connection implements WatchedConnection {
   }
 
   sendsNoText(): Admission {
-    const course = this.courses.at(-1);
-    return course === undefined ? this.line && this.inLine(nothing) : this.afterHeld(course, false);
+    const tx = this.transactions.at(-1);
+    return tx === undefined ? this.line && this.inLine(nothing) : this.afterHeld(tx, false);
   }
 
   /** Tells the function that sends them, and the savepoints, in the order of the text. */
-  private follows(all: readonly StatementKind[], course: Course | undefined, isNew: boolean): void {
+  private follows(all: readonly StatementKind[], tx: SeenTransaction | undefined, isNew: boolean): void {
     const scope = currentScope();
     // Behind a COMMIT or ROLLBACK that is on its way nothing is in its transaction.
-    let inside = course === undefined || isLeaving(course) ? undefined : course.transaction;
+    let inside = tx === undefined || isLeaving(tx) ? undefined : tx.transaction;
     scope?.uses(inside, false);
     for (const one of all) {
       if (one.is === 'write') scope?.uses(inside, true);
@@ -96,7 +96,7 @@ export class Connection implements WatchedConnection {
   }
 
   /** Rows that are held are before what the application sends next, and behind a rollback to a savepoint, which would undo them. */
-  private afterHeld({ transaction, rollbackIsSent }: Course, undoes: boolean): Admission {
+  private afterHeld({ transaction, rollbackIsSent }: SeenTransaction, undoes: boolean): Admission {
     const written = rollbackIsSent || undoes ? undefined : transaction.writeHeld();
     if (written === undefined) return this.line && this.inLine(nothing);
     // It may be long until its turn.
@@ -105,7 +105,7 @@ export class Connection implements WatchedConnection {
   }
 
   answered(status: TransactionStatus, ended: TransactionEnd | undefined): void {
-    const [first] = this.courses;
+    const [first] = this.transactions;
     if (status === 'none') {
       if (first === undefined) return;
       // Without BEGIN there may have been nothing to commit. SQLite answers at once: its BEGIN has failed.
@@ -118,34 +118,34 @@ export class Connection implements WatchedConnection {
     const isNext =
       ended === 'committed' || ended === 'unknown' || (ended === 'rolled_back' && this.isRollback(first));
     if (isNext && first?.isConfirmed) this.end(first, ended);
-    const course = this.courses[0] ?? this.add(undefined, 'begin');
-    course.isConfirmed = true;
+    const tx = this.transactions[0] ?? this.add(undefined, 'begin');
+    tx.isConfirmed = true;
     // SQLite answers at once: its COMMIT has failed, and can be tried again.
     if (this.session.dialect === 'sqlite') {
-      course.commitIsSent = false;
-      course.commitIsCalled = false;
+      tx.commitIsSent = false;
+      tx.commitIsCalled = false;
     }
   }
 
   /** In PostgreSQL the answer to ROLLBACK TO is the same as to ROLLBACK, and after this none is open. */
-  private isRollback(course: Course | undefined): boolean {
-    if (course?.rollbackIsSent !== true) return false;
-    return course.rollbackGoesOn === true || this.session.dialect !== 'postgres';
+  private isRollback(tx: SeenTransaction | undefined): boolean {
+    if (tx?.rollbackIsSent !== true) return false;
+    return tx.rollbackGoesOn === true || this.session.dialect !== 'postgres';
   }
 
   isLost(): void {
-    for (const course of this.courses) this.end(course, undefined);
+    for (const tx of this.transactions) this.end(tx, undefined);
   }
 
   isNotUnderstood(error: unknown): void {
     this.onNotUnderstood(error);
-    for (const course of this.courses) this.end(course, 'unknown');
+    for (const tx of this.transactions) this.end(tx, 'unknown');
   }
 
   /** Tells of a transaction that this statement begins. Returns how long it has to wait where it commits another one. */
   private begins(kind: StatementKind): Admission {
     const { session } = this;
-    const last = this.courses.at(-1);
+    const last = this.transactions.at(-1);
     const isFree = last === undefined || isLeaving(last);
     const isSavepoint = isFree && kind.is === 'savepoint' && session.dialect === 'sqlite';
     const isByQuery = isFree && isQuery(kind) && session.beginsByItself?.() === true;
@@ -158,24 +158,24 @@ export class Connection implements WatchedConnection {
       else this.end(last, 'rolled_back');
     }
     const begunBy = isSavepoint ? 'savepoint' : isByQuery ? 'query' : 'begin';
-    const course = this.add(enterFollowUp(), begunBy);
-    gate?.catch(() => this.end(course, 'rolled_back'));
+    const tx = this.add(enterFollowUp(), begunBy);
+    gate?.catch(() => this.end(tx, 'rolled_back'));
     return gate;
   }
 
   /** `pg` has all answers now, that to BEGIN among them, and it has opened nothing. */
   private forgetUnbegun(): void {
-    const [first] = this.courses;
+    const [first] = this.transactions;
     if (first === undefined || first.isConfirmed || this.line !== undefined) return;
     if (this.session.dialect === 'postgres' && this.session.isBusy?.() === false)
       this.end(first, 'rolled_back');
   }
 
-  private add(scope: Scope | undefined, begunBy: Course['begunBy']): Course {
+  private add(scope: Scope | undefined, begunBy: SeenTransaction['begunBy']): SeenTransaction {
     const transaction = new Transaction(this.session, scope, (run, isLater) =>
-      this.atItsTurn(course, run, isLater),
+      this.atItsTurn(tx, run, isLater),
     );
-    const course: Course = {
+    const tx: SeenTransaction = {
       transaction,
       isConfirmed: false,
       commitIsSent: false,
@@ -183,8 +183,8 @@ export class Connection implements WatchedConnection {
       rollbackIsSent: false,
       begunBy,
     };
-    this.courses = [...this.courses, course];
-    return course;
+    this.transactions = [...this.transactions, tx];
+    return tx;
   }
 
   /**
@@ -192,9 +192,13 @@ export class Connection implements WatchedConnection {
    * connection is free: what the application sends after it must not come before it. What a COMMIT waits for goes before that, and
    * behind all that was sent before. Any driver waits where it `isLater`.
    */
-  private atItsTurn<R extends Promise<void> | undefined>(course: Course, run: () => R, isLater = false): R {
-    if (course.commitTurn !== undefined) {
-      const written = course.commitTurn.then(run);
+  private atItsTurn<R extends Promise<void> | undefined>(
+    tx: SeenTransaction,
+    run: () => R,
+    isLater = false,
+  ): R {
+    if (tx.commitTurn !== undefined) {
+      const written = tx.commitTurn.then(run);
       this.holdLine(Promise.allSettled([this.line, written]).then(nothing));
       return written as R;
     }
@@ -202,54 +206,54 @@ export class Connection implements WatchedConnection {
     return this.line === undefined ? run() : (this.inLine(nothing).then(run) as R);
   }
 
-  private commits(course: Course, takesRows: boolean): Gate {
+  private commits(tx: SeenTransaction, takesRows: boolean): Gate {
     let waits: Promise<void> | undefined;
     try {
-      waits = course.transaction.beforeCommit(callbackResult(), takesRows);
+      waits = tx.transaction.beforeCommit(callbackResult(), takesRows);
     } catch (error) {
-      if (this.line !== undefined) return this.inLine(() => this.refuse(course, error));
-      const refused = this.refuse(course, error);
+      if (this.line !== undefined) return this.inLine(() => this.refuse(tx, error));
+      const refused = this.refuse(tx, error);
       return this.inLine(() => refused);
     }
     const send = (): void => {
-      course.commitIsSent = true;
+      tx.commitIsSent = true;
       // Of the others, a statement that commits may fail, and the transaction goes on.
-      if (this.session.dialect === 'postgres') course.transaction.close();
+      if (this.session.dialect === 'postgres') tx.transaction.close();
     };
     if (waits !== undefined) {
       const written = waits;
-      course.commitTurn = this.line ?? Promise.resolve();
+      tx.commitTurn = this.line ?? Promise.resolve();
       // It may be long until its turn.
       written.catch(nothing);
-      return this.inLine(() => written.then(send, (error) => this.refuse(course, error)));
+      return this.inLine(() => written.then(send, (error) => this.refuse(tx, error)));
     }
-    const rows = course.transaction.takeHeld();
+    const rows = tx.transaction.takeHeld();
     send();
-    return rows.length === 0 ? this.line && this.inLine(nothing) : this.ahead(course, rows);
+    return rows.length === 0 ? this.line && this.inLine(nothing) : this.ahead(tx, rows);
   }
 
   /** What is sent behind this COMMIT waits: it may become a ROLLBACK. */
-  private ahead(course: Course, rows: readonly HeldRow[]): RowsAhead {
+  private ahead(tx: SeenTransaction, rows: readonly HeldRow[]): RowsAhead {
     const { promise, resolve: answered } = Promise.withResolvers<void>();
     this.holdLine(promise);
     return {
       statements: rows.map(({ statement }) => statement),
       answered,
       unanswered: (error) => {
-        course.transaction.notTaken(rows, error);
+        tx.transaction.notTaken(rows, error);
         answered();
       },
       refused: (error) => {
-        course.commitIsSent = false;
-        const reason = course.transaction.notTaken(rows, error);
-        return this.refuse(course, reason).finally(answered);
+        tx.commitIsSent = false;
+        const reason = tx.transaction.notTaken(rows, error);
+        return this.refuse(tx, reason).finally(answered);
       },
     };
   }
 
   /** Rolls back in place of a COMMIT. Throws, or rejects with, the reason. */
-  private refuse(course: Course, reason: unknown): Promise<never> {
-    const rollback = this.courses.includes(course) ? this.session.run(rollbackStatement) : undefined;
+  private refuse(tx: SeenTransaction, reason: unknown): Promise<never> {
+    const rollback = this.transactions.includes(tx) ? this.session.run(rollbackStatement) : undefined;
     if (rollback === undefined) throw reason;
     const refused = (): never => {
       throw reason;
@@ -271,10 +275,10 @@ export class Connection implements WatchedConnection {
     });
   }
 
-  private end(course: Course, how: TransactionEnd | undefined): void {
-    if (!this.courses.includes(course)) return;
-    const { transaction, commitIsSent, isConfirmed } = course;
-    this.courses = this.courses.filter((one) => one !== course);
+  private end(tx: SeenTransaction, how: TransactionEnd | undefined): void {
+    if (!this.transactions.includes(tx)) return;
+    const { transaction, commitIsSent, isConfirmed } = tx;
+    this.transactions = this.transactions.filter((one) => one !== tx);
     if (how === 'committed' && !commitIsSent && transaction.isIncomplete) this.onUngated();
     transaction.hasEnded(how ?? (commitIsSent ? 'unknown' : 'rolled_back'), !isConfirmed);
   }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
 import { createNotifier, noticeIntervalMs } from '../../src/outbox/notifier.ts';
+import { clockOfEach } from '../support/fake-time.ts';
 
 describe('outbox: notices to other processes', () => {
-  let time: sinon.SinonFakeTimers;
+  const time = clockOfEach();
   const sent: { readonly shards: readonly number[]; readonly atMs: number }[] = [];
   let failing = false;
 
@@ -20,11 +20,9 @@ describe('outbox: notices to other processes', () => {
     });
 
   beforeEach(() => {
-    time = sinon.useFakeTimers();
     sent.length = 0;
     failing = false;
   });
-  afterEach(() => time.restore());
 
   it('go out at once, and then one at most per interval, with all shards of that time', async () => {
     const notifier = open();

@@ -1,26 +1,24 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
 import { createSameTable, type SameTable } from '../../src/outbox/same-table.ts';
 import type { DriverSession } from '../../src/transaction/driver.ts';
+import { clockOfEach } from '../support/fake-time.ts';
 
 function connection(dialect: DriverSession['dialect'] = 'postgres'): DriverSession {
   return { dialect, status: () => 'open', run: () => undefined };
 }
 
 describe('the table of the application and that of svc', () => {
-  let time: sinon.SinonFakeTimers;
+  const time = clockOfEach();
   let there: Set<string>;
   let asked: string[];
   let said: string[];
   let isAway: boolean;
   beforeEach(() => {
-    time = sinon.useFakeTimers();
     there = new Set();
     asked = [];
     said = [];
     isAway = false;
   });
-  afterEach(() => time.restore());
 
   const checkOf = (deletesAtOnce = false): SameTable => {
     const say = (message: string): void => void said.push(message);

@@ -139,7 +139,7 @@ const special: Readonly<Record<Dialect, Table>> = {
     ],
   },
   mysql: {
-    begin: ["XA START 'a'", "xa begin 'a'", '# d\nBEGIN', '/*!50000 START TRANSACTION */'],
+    begin: ["XA START 'a'", "xa begin 'a'", '# d\nBEGIN', '/*!50000 START */ TRANSACTION'],
     prepare: ["XA END 'a'", "XA PREPARE 'a'"],
     commit: [
       "XA COMMIT 'a'",

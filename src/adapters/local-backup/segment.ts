@@ -9,7 +9,18 @@ import { maxDoneBytes, readStored } from './source/open-stored.ts';
 import { gone } from './source/still-there.ts';
 import { syncDirectory, temporaryName } from './write-exclusive.ts';
 
-/** A segment that its process still writes to. Readers leave it alone, unless that process is gone. */
+/**
+ * A segment, the file of many events, from its first line to its last:
+ *
+ * | It is | on disk | Who reads it | It becomes |
+ * |---|---|---|---|
+ * | written to | `segment-….ndjson.open` | nobody | ended: it is full, or is to be read |
+ * | ended | the same name | of a journal, the drain of its own process; else the same process, which unpacks it to event files | done, unpacked, or handed over at the end of the process |
+ * | abandoned | the same name; its process is gone, or has not touched it for a minute | whoever has the lock of the folder | handed over |
+ * | handed over | `segment-….ndjson` | whoever has the lock: a drain, or `svc backup restore` | done |
+ * | done in part | and a `….done` beside it, with the numbers of the lines | the same; those lines are left out | done |
+ * | done | `recovered/segment-….ndjson` | nobody but a person | |
+ */
 export const openSuffix = '.open';
 /**
  * `segment-<epoch millis>-<pid>-<random>`, and of a journal `-<space>-<task>-<began>` of the thread that writes it. There the

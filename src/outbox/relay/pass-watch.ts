@@ -71,8 +71,8 @@ export function watchPasses(
         return rows;
       },
     },
-    async add(rows, holds) {
-      const taken = await add(rows, holds);
+    async add(rows, epochs) {
+      const taken = await add(rows, epochs);
       if (isCounted && isLast) end(true);
       // When the reader is done with this one, which it was at before.
       else if (waiting !== undefined && !isCounted) setImmediate(waiting.again);

@@ -8,18 +8,11 @@ import type { TopicRefusals } from '../../publish/main/topic-refusals.ts';
 import { partitionOf } from '../../publish/partition-of-key.ts';
 import type { Aggregate, OutboxStore, RowFailure, StoredRow } from '../outbox-store.ts';
 import { createAcknowledger } from './acknowledger.ts';
-import { createParking } from './parking.ts';
-import {
-  firstLanePauseMs,
-  firstTopicPauseMs,
-  longestLanePauseMs,
-  longestTopicPauseMs,
-  maxStayed,
-  type RelaySettings,
-} from './relay-settings.ts';
+import { createPartitionSends } from './partition-sends.ts';
+import { createPauses } from './pauses.ts';
+import { maxDeferred, partitionPauses, type RelaySettings, topicPauses } from './relay-settings.ts';
 import { createRowChains, type Entry, type RowEnd } from './row-chains.ts';
 import { createRowCounts, type Processed, type RelayCounters } from './row-counts.ts';
-import { createSendLanes } from './send-lanes.ts';
 import { createSendResults } from './send-results.ts';
 import type { ShardLease } from './shard-lease.ts';
 
@@ -31,7 +24,7 @@ export interface PipelineOptions {
   readonly settings: RelaySettings;
   readonly breaker: Breaker;
   readonly refusals: TopicRefusals;
-  readonly lease: Pick<ShardLease, 'holdOf' | 'lasts' | 'doubt'>;
+  readonly lease: Pick<ShardLease, 'epochOf' | 'lasts' | 'doubt'>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly say: QuietLog;
@@ -46,18 +39,18 @@ export interface PipelineOptions {
 export interface Pipeline {
   /** Before each reading: what is acknowledged from now on may be in its result still. */
   startReading(): void;
-  /** Takes rows in. Returns how many of them are on their way now; the others are known already, or stay. */
-  add(rows: readonly StoredRow[], holds: ReadonlyMap<number, number>): Promise<number>;
+  /** Takes rows in. Returns how many of them are on their way now; the others are known already, or deferred. */
+  add(rows: readonly StoredRow[], epochs: ReadonlyMap<number, number>): Promise<number>;
   newPass(): void;
-  /** Their rows stay in this pass. */
+  /** Their rows are deferred in this pass. */
   block(aggregates: readonly Aggregate[]): void;
-  /** Rows in memory, and those that stay in this pass; `undefined`: too many to name. */
+  /** Rows in memory, and those that are deferred in this pass; `undefined`: too many to name. */
   knownIds(): readonly number[] | undefined;
   /** Nothing is sent while `work` runs, and what was sent is acknowledged before, as far as that comes in time. */
   between<T>(work: () => Promise<T>, patienceMs: number): Promise<T>;
   /** Partitions that have failed are tried again in the next pass. */
   retryPartitions(): void;
-  /** What is not in a send stays. */
+  /** What is not in a send is deferred. */
   drop(): void;
   /** Resolves when nothing is in memory any more. */
   idle(): Promise<void>;
@@ -68,8 +61,8 @@ export interface Pipeline {
   /** Aggregates that wait for another pass. */
   readonly blocked: number;
   readonly isFull: boolean;
-  /** Milliseconds until what is parked is tried again. */
-  nextParkedMs(): number;
+  /** Milliseconds until what is paused is tried again. */
+  nextPausedMs(): number;
   readonly processed: Processed;
   /** Monotonic; `undefined`: none yet. */
   readonly lastSuccessMs: number | undefined;
@@ -80,13 +73,13 @@ export interface Pipeline {
 export function createPipeline(options: PipelineOptions): Pipeline {
   const { store, counts, owner, settings, breaker, lease, clock, logger, say, onRoom } = options;
   const chains = createRowChains();
-  const topics = createParking({ firstMs: firstTopicPauseMs, longestMs: longestTopicPauseMs, clock });
-  const partitions = createParking({ firstMs: firstLanePauseMs, longestMs: longestLanePauseMs, clock });
+  const topics = createPauses({ ...topicPauses, clock });
+  const partitions = createPauses({ ...partitionPauses, clock });
   const known = new Map<number, Entry>();
   /** What became of rows since the reading under way began. */
   const written = new Map<number, 'sent' | 'failed'>();
   /** Rows of this pass that another one will read again. */
-  const stayed = new Set<number>();
+  const deferred = new Set<number>();
   const waiting = new Set<() => void>();
   const rowCounts = createRowCounts(options.counters);
   let bytes = 0;
@@ -122,15 +115,15 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     },
   });
 
-  const lanes = createSendLanes({
+  const sends = createPartitionSends({
     ...{ broker: options.broker, sendTimeoutMs: settings.sendTimeoutMs, clock, settle },
     waitsFor: chains.waitsFor,
-    judge(entry, lane) {
-      if (topics.has(lane.topic)) return 'parked';
-      if (partitions.has(lane.key) || breaker.state === 'OPEN') return 'stayed';
-      if (lease.holdOf(entry.row.shard) !== entry.hold || !lease.lasts(settings.sendTimeoutMs))
-        return 'stayed';
-      return breaker.state === 'HALF-OPEN' && lanes.underWay > 0 ? 'wait' : 'send';
+    judge(entry, partition) {
+      if (topics.has(partition.topic)) return 'paused';
+      if (partitions.has(partition.key) || breaker.state === 'OPEN') return 'deferred';
+      if (lease.epochOf(entry.row.shard) !== entry.epoch || !lease.lasts(settings.sendTimeoutMs))
+        return 'deferred';
+      return breaker.state === 'HALF-OPEN' && sends.underWay > 0 ? 'wait' : 'send';
     },
     onResult: results.take,
     onSent: changed,
@@ -142,24 +135,24 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       if (end === 'sent') {
         each.sentMs = clock.monotonic();
         acknowledger.sent(each.row.id);
-      } else stays(each.row.id);
+      } else defer(each.row.id);
       if (--each.page.left === 0) acknowledger.flush();
     }
-    if (end === 'stayed') options.onDueIn(firstLanePauseMs);
+    if (end === 'deferred') options.onDueIn(partitionPauses.firstMs);
   }
 
   /** It stays in memory until that is written: read again before, it would be sent at once. */
   function spendRetry(entry: Entry, failure: RowFailure): void {
-    for (const each of chains.end(entry, 'stayed')) {
-      if (each !== entry) stays(each.row.id);
+    for (const each of chains.end(entry, 'deferred')) {
+      if (each !== entry) defer(each.row.id);
       if (--each.page.left === 0) acknowledger.flush();
     }
     acknowledger.failed(failure);
     acknowledger.flush();
   }
 
-  function stays(id: number): void {
-    stayed.add(id);
+  function defer(id: number): void {
+    deferred.add(id);
     forget(id);
   }
 
@@ -179,7 +172,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   }
 
   function changed(): void {
-    if (lanes.isQuiet && (isHeld || lanes.underWay === 0)) acknowledger.flush();
+    if (sends.isQuiet && (isHeld || sends.underWay === 0)) acknowledger.flush();
     for (const look of [...waiting]) look();
     onRoom();
   }
@@ -199,7 +192,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   /** Rows that wait, that were sent, or whose topic takes nothing, are not taken in. */
   function accepts(row: StoredRow): boolean {
     const entry = known.get(row.id);
-    const became = entry?.end === 'stayed' ? 'failed' : written.get(row.id);
+    const became = entry?.end === 'deferred' ? 'failed' : written.get(row.id);
     if (became === 'failed') chains.block(row);
     if (entry !== undefined || became !== undefined) return false;
     if (topics.has(row.topic)) return false;
@@ -212,7 +205,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   return {
     startReading: () => written.clear(),
 
-    async add(rows, holds) {
+    async add(rows, epochs) {
       const names = new Set<string>();
       for (const { topic, fault } of rows) if (fault === undefined && !topics.has(topic)) names.add(topic);
       const unknown = [...names].filter((topic) => counts.known(topic) === undefined);
@@ -222,56 +215,56 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       const page = { left: 0 };
       const takenMs = clock.monotonic();
       for (const row of rows) {
-        const hold = holds.get(row.shard);
-        const isTaken = accepts(row) && hold !== undefined;
-        const entry = isTaken ? chains.add({ row, hold, page, takenMs }) : undefined;
+        const epoch = epochs.get(row.shard);
+        const isTaken = accepts(row) && epoch !== undefined;
+        const entry = isTaken ? chains.add({ row, epoch, page, takenMs }) : undefined;
         if (entry === undefined) {
-          stayed.add(row.id);
+          deferred.add(row.id);
           continue;
         }
         page.left++;
         known.set(row.id, entry);
         bytes += row.payload.length;
         const count = row.fault === undefined ? counts.known(row.topic) : undefined;
-        lanes.put(entry, count === undefined ? undefined : partitionOf(row.key, count));
+        sends.put(entry, count === undefined ? undefined : partitionOf(row.key, count));
       }
-      lanes.pump();
+      sends.pump();
       return page.left;
     },
 
     newPass() {
-      stayed.clear();
+      deferred.clear();
       chains.newPass();
-      // Its failure is not written down yet: it is not read again, and what is behind it must stay.
-      for (const { row, end } of known.values()) if (end === 'stayed') chains.block(row);
+      // Its failure is not written down yet: it is not read again, and what is behind it must wait.
+      for (const { row, end } of known.values()) if (end === 'deferred') chains.block(row);
       topics.newPass();
       partitions.newPass();
     },
 
     block: (aggregates) => aggregates.forEach(chains.block),
 
-    knownIds: () => (stayed.size > maxStayed ? undefined : [...known.keys(), ...stayed]),
+    knownIds: () => (deferred.size > maxDeferred ? undefined : [...known.keys(), ...deferred]),
 
     async between(work, patienceMs) {
       isHeld = true;
-      lanes.hold();
+      sends.hold();
       acknowledger.flush();
-      const quiet = until(() => lanes.isQuiet && acknowledger.isIdle);
+      const quiet = until(() => sends.isQuiet && acknowledger.isIdle);
       await inTime(quiet, { limitMs: patienceMs, keepsAlive: false, late: () => undefined });
       try {
         return await work();
       } finally {
         isHeld = false;
-        lanes.resume();
+        sends.resume();
       }
     },
 
     retryPartitions: partitions.forget,
-    drop: lanes.drop,
+    drop: sends.drop,
     idle: () => until(() => known.size === 0),
     stop() {
       isStopped = true;
-      lanes.drop();
+      sends.drop();
       acknowledger.stop();
     },
     get rows() {
@@ -286,7 +279,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     get isFull() {
       return chains.isFull;
     },
-    nextParkedMs: () => Math.min(topics.nextMs(), partitions.nextMs()),
+    nextPausedMs: () => Math.min(topics.nextMs(), partitions.nextMs()),
     processed: rowCounts.processed,
     get lastSuccessMs() {
       return lastSuccessMs;

@@ -25,7 +25,7 @@ export interface ReaderOptions {
   readonly store: Pick<OutboxStore, 'pending' | 'failedAggregates'>;
   readonly settings: RelaySettings;
   readonly pipeline: Pipeline;
-  readonly lease: Pick<ShardLease, 'shards' | 'holdOf'>;
+  readonly lease: Pick<ShardLease, 'shards' | 'epochOf'>;
   readonly breaker: Breaker;
   readonly clock: Clock;
   readonly say: QuietLog;
@@ -35,7 +35,7 @@ export interface ReaderOptions {
 /**
  * Reads due rows by their ids, a batch while those before it are sent and acknowledged. Each reading sees all rows but those it
  * knows: a transaction that began early and commits late must not come behind a later one of its aggregate. About every second
- * it begins a new pass, in which what stayed is tried again.
+ * it begins a new pass, in which what was deferred is tried again.
  */
 export interface Reader {
   /** Reads until `stop`. */
@@ -59,10 +59,10 @@ export function createReader(options: ReaderOptions): Reader {
   let nextPassAtMs = Number.NEGATIVE_INFINITY;
   let readAtMs = Number.NEGATIVE_INFINITY;
   let wakeAtMs = Number.POSITIVE_INFINITY;
-  /** For a pass that has met too many rows that stay to name them. */
+  /** For a pass that has met too many deferred rows to name them. */
   let lastId = 0;
   /** The shards of this pass. One that is gained would be read from the middle: it needs a pass of its own. */
-  let holds = new Map<number, number>();
+  let epochs = new Map<number, number>();
   /** Time that this pass has spent on reading what cannot be sent. */
   let idleMs = 0;
   let failures = 0;
@@ -70,18 +70,20 @@ export function createReader(options: ReaderOptions): Reader {
   let isInVain = false;
 
   async function beginPass(nowMs: number): Promise<void> {
-    holds = new Map();
-    for (const shard of lease.shards()) holds.set(shard, lease.holdOf(shard) as number);
+    epochs = new Map();
+    for (const shard of lease.shards()) epochs.set(shard, lease.epochOf(shard) as number);
     lastId = 0;
     idleMs = 0;
     nextPassAtMs = nowMs + restartMs;
     pipeline.newPass();
-    if (settings.onFailed === 'block') pipeline.block(await store.failedAggregates([...holds.keys()]));
+    if (settings.onFailed === 'block') pipeline.block(await store.failedAggregates([...epochs.keys()]));
   }
 
   function hasOtherShards(): boolean {
     const shards = lease.shards();
-    return shards.length !== holds.size || shards.some((shard) => lease.holdOf(shard) !== holds.get(shard));
+    return (
+      shards.length !== epochs.size || shards.some((shard) => lease.epochOf(shard) !== epochs.get(shard))
+    );
   }
 
   const isTesting = (): boolean => breaker.state === 'HALF-OPEN';
@@ -110,7 +112,7 @@ export function createReader(options: ReaderOptions): Reader {
 
   /** What has just failed may fail again for a reason of its own: the cluster is tested with other rows, if there are some. */
   async function probe(except: ExceptRows): Promise<readonly StoredRow[]> {
-    const shards = [...holds.keys()];
+    const shards = [...epochs.keys()];
     const { lastAway } = pipeline;
     if (lastAway.length > 0 && !isInVain) {
       const ids = [...except.ids, ...lastAway.map(({ id }) => id)];
@@ -134,7 +136,7 @@ export function createReader(options: ReaderOptions): Reader {
     pipeline.startReading();
     const known = pipeline.knownIds();
     const except = known === undefined ? { upToId: lastId, ids: [] } : { upToId: 0, ids: known };
-    const reading = isTesting() ? probe(except) : store.pending([...holds.keys()], except, limit);
+    const reading = isTesting() ? probe(except) : store.pending([...epochs.keys()], except, limit);
     const rows = await reading.catch((error: unknown) => {
       size.failed();
       throw error;
@@ -145,7 +147,7 @@ export function createReader(options: ReaderOptions): Reader {
     lastId = Math.max(lastId, rows.at(-1)?.id ?? 0);
     const isFull = rows.length >= limit;
     if (!isTesting()) size.read(rows.length, bytesOf(rows));
-    const taken = await pipeline.add(rows, holds);
+    const taken = await pipeline.add(rows, epochs);
     const wasInVain = isInVain;
     isInVain = isTesting() && taken === 0;
     if (isInVain && !wasInVain) {
@@ -159,9 +161,9 @@ export function createReader(options: ReaderOptions): Reader {
     }
     nextReadAtMs = nowMs;
     if (isFull && !pipeline.isFull) return;
-    // The end: what is left to do is what stayed, and what comes.
+    // The end: what is left to do is what was deferred, and what comes.
     const passMs = nextPassAtMs - clock.monotonic();
-    const againMs = pipeline.blocked > 0 ? passMs : Math.max(passMs, pipeline.nextParkedMs());
+    const againMs = pipeline.blocked > 0 ? passMs : Math.max(passMs, pipeline.nextPausedMs());
     nextReadAtMs = clock.monotonic() + Math.max(1, Math.min(settings.pollIntervalMs, againMs));
   }
 

@@ -65,8 +65,8 @@ export const maxSendRecords = 500;
 export const maxSendBytes = 512 * 1024;
 /** Rows of the one batch that tests the cluster. */
 export const probeRows = 10;
-/** Rows that stay, which each reading leaves out by their ids. */
-export const maxStayed = 5_000;
+/** Rows that are deferred, which each reading leaves out by their ids. */
+export const maxDeferred = 5_000;
 /** Blocked aggregates that one pass remembers; with more, it ends there. */
 export const maxBlocked = 200_000;
 
@@ -74,8 +74,6 @@ export const maxBlocked = 200_000;
 export const firstRetryMs = 1_000;
 export const longestRetryMs = 60_000;
 /** A topic that refuses, doubling. */
-export const firstTopicPauseMs = 5_000;
-export const longestTopicPauseMs = 60_000;
+export const topicPauses = { firstMs: 5_000, longestMs: 60_000 };
 /** A partition that fails, doubling. */
-export const firstLanePauseMs = 1_000;
-export const longestLanePauseMs = 10_000;
+export const partitionPauses = { firstMs: 1_000, longestMs: 10_000 };

@@ -154,7 +154,7 @@ export function createRelay(parts: RelayParts): Relay {
   let running: Promise<unknown>[] = [];
   let stopped: Promise<boolean> | undefined;
 
-  const holds = (shard: number): boolean => lease.holdOf(shard) !== undefined;
+  const holds = (shard: number): boolean => lease.epochOf(shard) !== undefined;
 
   function listen(is: boolean): void {
     if (!is) listening?.end.abort();

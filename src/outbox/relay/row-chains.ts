@@ -2,16 +2,16 @@ import type { Aggregate, StoredRow } from '../outbox-store.ts';
 import { maxBlocked } from './relay-settings.ts';
 
 /**
- * How a row leaves the relay's memory: `sent`; `stayed`, and so do the later rows of its aggregate in this pass; `parked`,
+ * How a row leaves the relay's memory: `sent`; `deferred`, and so do the later rows of its aggregate in this pass; `paused`,
  * with its topic, which holds up no rows of other topics.
  */
-export type RowEnd = 'sent' | 'stayed' | 'parked';
+export type RowEnd = 'sent' | 'deferred' | 'paused';
 
 /** A row in memory. */
 export interface Entry {
   readonly row: StoredRow;
   /** Of its shard, when it was read. */
-  readonly hold: number;
+  readonly epoch: number;
   /** What was read together; `left`: rows of it that have not ended. */
   readonly page: { left: number };
   /** When it was taken in, and when the broker had it, by the monotonic clock. */
@@ -23,13 +23,13 @@ export interface Entry {
   end: RowEnd | undefined;
 }
 
-/** The rows of each aggregate in their order: one that stays keeps back those behind it, and no others. */
+/** The rows of each aggregate in their order: one that is deferred keeps back those behind it, and no others. */
 export interface RowChains {
-  /** `undefined`: an earlier row of its aggregate stays in this pass, and so does this one. */
-  add(read: Pick<Entry, 'row' | 'hold' | 'page' | 'takenMs'>): Entry | undefined;
-  /** A row that is not in memory stays, and what comes after it. */
+  /** `undefined`: an earlier row of its aggregate is deferred in this pass, and so is this one. */
+  add(read: Pick<Entry, 'row' | 'epoch' | 'page' | 'takenMs'>): Entry | undefined;
+  /** A row that is not in memory is deferred, and what comes after it. */
   block(row: Aggregate): void;
-  /** Returns the rows that have ended by it, itself the first: those behind one that stays do so too. */
+  /** Returns the rows that have ended by it, itself the first: those behind one that is deferred are so too. */
   end(entry: Entry, end: RowEnd): readonly Entry[];
   /** The row that has to be sent first, or with it. */
   waitsFor(entry: Entry): Entry | undefined;
@@ -69,10 +69,10 @@ export function createRowChains(): RowChains {
     block: (row) => block(keyOf(row)),
     end(entry, end) {
       const key = keyOf(entry.row);
-      if (end !== 'stayed') {
+      if (end !== 'deferred') {
         entry.end = end;
         const first = end === 'sent' ? undefined : waitsFor(entry);
-        // What is parked stays a link: what is before it still counts for what is behind it.
+        // What is paused stays a link: what is before it still counts for what is behind it.
         if (end === 'sent' && entry.after !== undefined) entry.after.before = undefined;
         if (last.get(key) !== entry) return [entry];
         if (first === undefined) last.delete(key);
@@ -82,7 +82,7 @@ export function createRowChains(): RowChains {
       const ended: Entry[] = [];
       for (let each: Entry | undefined = entry; each !== undefined; each = each.after) {
         if (each.end !== undefined) continue;
-        each.end = 'stayed';
+        each.end = 'deferred';
         ended.push(each);
       }
       block(key);

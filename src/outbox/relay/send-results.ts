@@ -8,16 +8,16 @@ import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
 import { afterRetries } from '../../publish/main/retry.ts';
 import type { TopicRefusals } from '../../publish/main/topic-refusals.ts';
 import type { RowFailure, StoredRow } from '../outbox-store.ts';
-import type { Parking } from './parking.ts';
+import type { PartitionSendsOptions, TopicPartition } from './partition-sends.ts';
+import type { Pauses } from './pauses.ts';
 import { firstRetryMs, longestRetryMs, maxSendBytes, type RelaySettings, stallMs } from './relay-settings.ts';
 import type { Entry, RowEnd } from './row-chains.ts';
-import type { Lane, SendLanesOptions } from './send-lanes.ts';
 
 export interface SendResultsOptions {
   readonly broker: Pick<Broker, 'describe'>;
   readonly counts: PartitionCounts;
-  readonly topics: Parking;
-  readonly partitions: Parking;
+  readonly topics: Pauses;
+  readonly partitions: Pauses;
   readonly refusals: TopicRefusals;
   readonly breaker: Breaker;
   readonly logger: Logger;
@@ -37,7 +37,7 @@ const maxErrorLength = 500;
 
 /** What follows from the result of a send, for its rows, its topic and the cluster. */
 export interface SendResults {
-  readonly take: SendLanesOptions['onResult'];
+  readonly take: PartitionSendsOptions['onResult'];
   /** Rows of the last send that failed for no fault of theirs that is known, where none has succeeded since. */
   readonly lastAway: readonly StoredRow[];
 }
@@ -50,15 +50,15 @@ export function createSendResults(options: SendResultsOptions): SendResults {
   /** The log says last that events cannot be sent. A breaker that was open says itself that it is closed. */
   let isSaid = false;
 
-  function stored(lane: Lane, entries: readonly Entry[]): void {
+  function stored(partition: TopicPartition, entries: readonly Entry[]): void {
     if (isSaid) logger.info('outbox: events are sent again');
     isSaid = false;
     breaker.answered();
     options.onStored();
     lastAway = [];
-    partitions.free(lane.key);
-    options.refusals.taken(lane.topic);
-    if (topics.free(lane.topic)) logger.info(`outbox: topic "${lane.topic}" takes events again`);
+    partitions.resume(partition.key);
+    options.refusals.taken(partition.topic);
+    if (topics.resume(partition.topic)) logger.info(`outbox: topic "${partition.topic}" takes events again`);
     for (const entry of entries) settle(entry, 'sent');
   }
 
@@ -93,18 +93,23 @@ export function createSendResults(options: SendResultsOptions): SendResults {
     options.spendRetry(entry, { id, retryCount: retryCount + 1, lastError, retryInMs: null });
   }
 
-  function refused({ topic }: Lane, entries: readonly Entry[], failure: SendFailure): void {
+  function refused({ topic }: TopicPartition, entries: readonly Entry[], failure: SendFailure): void {
     breaker.failed(failure, true);
     options.refusals.refused(topic, failure, false);
-    if (topics.park(topic))
+    if (topics.pause(topic))
       logger.warn(`outbox: the events for topic "${topic}" wait in their table: ${failure.message}`, {
         cause: failure.cause,
       });
-    for (const entry of entries) settle(entry, 'parked');
+    for (const entry of entries) settle(entry, 'paused');
   }
 
-  function away(lane: Lane, entries: readonly Entry[], failure: SendFailure, tookMs: number): void {
-    partitions.park(lane.key);
+  function away(
+    partition: TopicPartition,
+    entries: readonly Entry[],
+    failure: SendFailure,
+    tookMs: number,
+  ): void {
+    partitions.pause(partition.key);
     lastAway = entries.map(({ row }) => row);
     // Nobody heard the answers that came while the process stood still: they say nothing about the cluster.
     const isUnheard = tookMs > settings.sendTimeoutMs + stallMs;
@@ -112,10 +117,10 @@ export function createSendResults(options: SendResultsOptions): SendResults {
     isSaid = breaker.state === 'CLOSED';
     if (isSaid)
       say('send', `outbox: events cannot be sent, and wait in their table: ${failure.message}`, {
-        topic: lane.topic,
+        topic: partition.topic,
         cause: failure.cause,
       });
-    for (const entry of entries) settle(entry, 'stayed');
+    for (const entry of entries) settle(entry, 'deferred');
   }
 
   /** Beyond the size of a request, a broker cuts the connection, which looks as if it were away. */
@@ -129,20 +134,20 @@ export function createSendResults(options: SendResultsOptions): SendResults {
   }
 
   async function take(
-    lane: Lane,
+    partition: TopicPartition,
     entries: readonly Entry[],
     result: SendResult,
     tookMs: number,
   ): Promise<'split' | 'ended'> {
     const [first] = entries;
     if (result.ok || first === undefined) {
-      stored(lane, entries);
+      stored(partition, entries);
       return 'ended';
     }
     const { failure } = result;
     options.onSendFailed(failure.kind);
     const fault = faultOf(failure);
-    if (doubtsCount(failure)) void counts.ask(lane.topic);
+    if (doubtsCount(failure)) void counts.ask(partition.topic);
     if (fault === 'record' && entries.length > 1) {
       heard(failure);
       return 'split';
@@ -150,8 +155,8 @@ export function createSendResults(options: SendResultsOptions): SendResults {
     const isAlone = entries.length === 1;
     if (fault === 'record' || (isAlone && fault === 'cluster' && (await isOnlyTooLarge(first.row, failure))))
       failedAlone(first, failure);
-    else if (fault !== 'cluster') refused(lane, entries, failure);
-    else away(lane, entries, failure, tookMs);
+    else if (fault !== 'cluster') refused(partition, entries, failure);
+    else away(partition, entries, failure, tookMs);
     return 'ended';
   }
 

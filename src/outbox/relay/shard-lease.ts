@@ -10,8 +10,8 @@ import { createSignal, reasonOf } from './signal.ts';
 export interface ShardLease {
   /** Empty where the lease may have ended. */
   shards(): readonly number[];
-  /** Changes with each time that the shard is taken; `undefined`: it is not held. What was read under another is not sent. */
-  holdOf(shard: number): number | undefined;
+  /** A fencing token: changes with each time that the shard is taken; `undefined`: it is not held. What was read under another is not sent. */
+  epochOf(shard: number): number | undefined;
   /** Whether it lasts for so long, by the monotonic clock. */
   lasts(ms: number): boolean;
   /** The table says that it is not held: nothing is sent of it before the next claim. */
@@ -45,9 +45,9 @@ export interface ShardLeaseOptions {
 export function createShardLease(options: ShardLeaseOptions): ShardLease {
   const { store, owner, leaseMs, clock, say, logger, between, onChange, listen } = options;
   const renewMs = leaseMs / 3;
-  const holds = new Map<number, number>();
+  const epochs = new Map<number, number>();
   const pause = createSignal();
-  let lastHold = 0;
+  let lastEpoch = 0;
   let untilMs = Number.NEGATIVE_INFINITY;
   let failures = 0;
   let claimedAtMs: number | undefined;
@@ -60,7 +60,7 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
 
   /** Whether there is nothing to be had: whoever holds nothing is then no relay that others count, and costs the table a look. */
   async function isFull(): Promise<boolean> {
-    if (holds.size > 0 || !(await store.isFull(owner))) return false;
+    if (epochs.size > 0 || !(await store.isFull(owner))) return false;
     if (isAlive) await store.release(owner);
     isAlive = false;
     return true;
@@ -89,24 +89,24 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
     isAlive = true;
     stand(false);
     // Somebody else may have had them meanwhile.
-    if (!lasts(0)) holds.clear();
+    if (!lasts(0)) epochs.clear();
     untilMs = askedAtMs + leaseMs - leaseMarginMs(leaseMs);
     const held = new Set(shards);
     let isChanged = false;
-    for (const shard of holds.keys()) if (!held.has(shard)) isChanged = holds.delete(shard);
+    for (const shard of epochs.keys()) if (!held.has(shard)) isChanged = epochs.delete(shard);
     for (const shard of held) {
-      if (holds.has(shard)) continue;
-      holds.set(shard, ++lastHold);
+      if (epochs.has(shard)) continue;
+      epochs.set(shard, ++lastEpoch);
       isChanged = true;
     }
     if (isChanged) onChange();
   }
 
   return {
-    shards: () => (lasts(0) ? [...holds.keys()] : []),
-    holdOf: (shard) => (lasts(0) ? holds.get(shard) : undefined),
+    shards: () => (lasts(0) ? [...epochs.keys()] : []),
+    epochOf: (shard) => (lasts(0) ? epochs.get(shard) : undefined),
     lasts,
-    doubt: (shard) => void holds.delete(shard),
+    doubt: (shard) => void epochs.delete(shard),
     get claimedAtMs() {
       return claimedAtMs;
     },

@@ -27,10 +27,10 @@ export function brokenQueue(error: unknown): SendFailure {
   return { kind: 'unknown_outcome', cause: nameOf(error), message: 'svc itself failed; please report it' };
 }
 
-/** The event was not acknowledged in its time. `inFlight`: it may yet be. */
-export function timedOut(deliveryTimeoutMs: number, inFlight: boolean): SendFailure {
+/** The event was not acknowledged in its time. */
+export function timedOut(deliveryTimeoutMs: number): SendFailure {
   return {
-    kind: inFlight ? 'unknown_outcome' : 'retriable',
+    kind: 'retriable',
     cause: 'TimeoutException',
     message: `not acknowledged within ${deliveryTimeoutMs} ms (svc.broker.delivery-timeout-ms, less what the dead letter topic and the backup need)`,
   };

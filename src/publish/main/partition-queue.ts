@@ -28,16 +28,13 @@ export interface PartitionQueueOptions {
   /** `undefined`: the client chooses. */
   readonly partition: number | undefined;
   readonly batch: BatchSettings;
-  /** Where batches go. */
   readonly line: SendLine;
-  /** Where events end. */
   readonly outcomes: Pick<EventOutcomes, 'settle'>;
   /** Both are of the topic, and hear of the batches of all its partitions. */
   readonly turns: PartitionTurns;
   readonly partitioner: Pick<Partitioner, 'batchTaken'>;
   /** The topic has refused a batch for good, and with it all that wait here. */
   readonly onTopicRefused: (failure: SendFailure) => void;
-  /** Nothing is left here. */
   readonly onIdle: () => void;
 }
 
@@ -66,7 +63,17 @@ export interface PartitionQueue {
   heed(): void;
 }
 
-/** `leaving`: at the end of this turn of the event loop. `held`: until others of the partition have their outcome. */
+/**
+ * | It is | and waits for | then it is |
+ * |---|---|---|
+ * | idle | an event | lingering; leaving, where it has rested; waiting for a slot, where the batch is full or svc ends |
+ * | lingering | company for its first event, `lingerFor`, and the turn of this partition | leaving: the batch is worth a send; waiting for a slot: the time is over, the batch full, or `flush` |
+ * | leaving | the end of this turn of the event loop | waiting for a slot |
+ * | waiting for a slot | one of the sends at once (`SendSlots`) | sending; held, where its standing is not `open`; else as from idle, where nothing is left to send |
+ * | sending | the answer of the broker | pausing, where it failed and is tried again; else as from idle |
+ * | pausing | the retry, or the cluster's return (`wake`) | waiting for a slot |
+ * | held | what becomes of earlier events (`heed`) | waiting for a slot: `open`; idle: `behind`, and all go to the backup |
+ */
 type State = 'idle' | 'lingering' | 'leaving' | 'waiting for a slot' | 'sending' | 'pausing' | 'held';
 
 export function createPartitionQueue(options: PartitionQueueOptions): PartitionQueue {
@@ -86,6 +93,13 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   const enoughBytes = Math.min(settings.maxBytes, worthwhileBytes);
   const isFull = (): boolean => waiting.length >= settings.maxEvents || waitingBytes >= settings.maxBytes;
   const isWorthwhile = (): boolean => waiting.length >= enoughEvents || waitingBytes >= enoughBytes;
+
+  /** The first one without an outcome. */
+  function firstOpen(): QueuedEvent | undefined {
+    const all = [inFlight?.events, ...batches.map(({ events }) => events), waiting];
+    const found = all.map((events) => events?.find((event) => !event.isSettled));
+    return found.find((event) => event !== undefined);
+  }
 
   const isGathering = (): boolean => state === 'lingering' || state === 'leaving';
 
@@ -123,7 +137,8 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   function leave(): void {
     cancelTimer();
     state = 'leaving';
-    cancelTimer = onImmediate(askForSlot);
+    const immediate = setImmediate(askForSlot);
+    cancelTimer = () => clearImmediate(immediate);
   }
 
   function askForSlot(): void {
@@ -168,7 +183,10 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       if (batch !== undefined) return batch;
     }
     if (waiting.length === 0) return undefined;
-    const events = waiting.splice(0, countForBatch(waiting, bytesOf, settings));
+    const events = waiting.splice(
+      0,
+      countForBatch(waiting, ({ bytes }) => bytes, settings),
+    );
     for (const { bytes } of events) waitingBytes -= bytes;
     lastBatchEvents = events.length;
     options.partitioner.batchTaken(partition);
@@ -254,39 +272,24 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       const isDue = (event: QueuedEvent): boolean => event.deadlineAtMs <= nowMs;
       for (const batch of [...(inFlight ? [inFlight] : []), ...batches]) {
         const known = batch === inFlight ? { ...batch, maybeStored: true } : batch;
-        const why = finalFailure(known, timedOut(deliveryTimeoutMs, batch === inFlight));
+        const why = finalFailure(known, timedOut(deliveryTimeoutMs));
         for (const event of batch.events) if (isDue(event)) outcomes.settle(event, why);
       }
       const firstLater = waiting.findIndex((event) => !isDue(event));
       const due = waiting.splice(0, firstLater < 0 ? waiting.length : firstLater);
       for (const event of due) {
         waitingBytes -= event.bytes;
-        outcomes.settle(event, line.explain(topic, timedOut(deliveryTimeoutMs, false)));
+        outcomes.settle(event, line.explain(topic, timedOut(deliveryTimeoutMs)));
       }
-      const left = [inFlight?.events, ...batches.map(({ events }) => events), waiting];
-      for (const events of left) {
-        const first = events?.find((event) => !event.isSettled);
-        if (first !== undefined) return first.deadlineAtMs;
-      }
-      return undefined;
+      return firstOpen()?.deadlineAtMs;
     },
 
     abandon,
     heed,
     wake,
     isIdle: () => state === 'idle',
-    holds: () =>
-      [inFlight?.events ?? [], ...batches.map(({ events }) => events), waiting].some((events) =>
-        events.some((event) => !event.isSettled),
-      ),
+    holds: () => firstOpen() !== undefined,
   };
-}
-
-const bytesOf = (event: QueuedEvent): number => event.bytes;
-
-function onImmediate(work: () => void): () => void {
-  const immediate = setImmediate(work);
-  return () => clearImmediate(immediate);
 }
 
 function onTimeout(work: () => void, delayMs: number): () => void {

@@ -176,7 +176,7 @@ export function createQueue(options: QueueOptions): Queue {
     const next = earliest([...topics.values()].map((topic) => topic.expire(nowMs, deliveryTimeoutMs)));
     // Where others got through meanwhile, the cluster is there.
     if (memory.events < before && !line.hasStoredSince(nowMs - deliveryTimeoutMs))
-      breaker.failed(timedOut(deliveryTimeoutMs, true), true);
+      breaker.failed(timedOut(deliveryTimeoutMs), true);
     if (next !== undefined) expireAfter(Math.max(1, Math.ceil(next - nowMs)));
     else if (breaker.state !== 'CLOSED') broker.letGo?.();
   }

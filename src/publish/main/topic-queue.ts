@@ -103,7 +103,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     expire(nowMs, deliveryTimeoutMs) {
       const deadlines = [...partitions.values()].map((queue) => queue.expire(nowMs, deliveryTimeoutMs));
       const due = unplaced.filter((event) => event.deadlineAtMs <= nowMs);
-      const late = line.explain(topic, timedOut(deliveryTimeoutMs, false));
+      const late = line.explain(topic, timedOut(deliveryTimeoutMs));
       for (const event of due) outcomes.settle(event, late);
       unplaced = unplaced.filter((event) => event.deadlineAtMs > nowMs);
       return earliest([...deadlines, unplaced[0]?.deadlineAtMs]);

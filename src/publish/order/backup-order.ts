@@ -7,8 +7,16 @@ import { createUnderWay, type Generation } from '../api/under-way.ts';
 import { createMemory, type MemoryLimits } from '../memory-limits.ts';
 import type { FailedEvent } from '../tier.ts';
 import type { KeyOrder, OrderedQueue, Release, Standing, Way } from './key-order.ts';
-import { createLanes, firstOf, type Held, heldBytes, insertInOrder, type Lane, lastId } from './lanes.ts';
-import { createRound, type Round } from './round.ts';
+import {
+  createPartitionBacklogs,
+  type Deferred,
+  deferredBytes,
+  firstOf,
+  insertInOrder,
+  lastId,
+  type PartitionBacklog,
+} from './partition-backlogs.ts';
+import { createPass, type Pass } from './pass.ts';
 
 export interface BackupOrderOptions {
   readonly partitionOfKey: (key: string, partitionCount: number) => number;
@@ -24,18 +32,18 @@ export interface BackupOrder extends KeyOrder {
   stored(failed: FailedEvent): void;
   /** Whether own events wait, or may wait, in the backup. */
   isBehind(): boolean;
-  /** In how many milliseconds a round could send something; `Infinity`: not before the leftovers are known anew. */
-  nextRoundMs(): number;
+  /** In how many milliseconds a pass could send something; `Infinity`: not before the topics of earlier runs are known anew. */
+  nextPassMs(): number;
   /** Resolves when all that was on its way to the backup before is there: then what is read from it is complete. */
-  beginRound(): Promise<Round>;
+  beginPass(): Promise<Pass>;
   /** What an earlier process left comes first. Until this is called for the first time, all events wait. */
-  leftovers(what: Leftovers): void;
+  earlierRun(what: EarlierRun): void;
   /** How long the oldest event has waited in the backup, in milliseconds; 0 where none does. */
   oldestMs(): number;
 }
 
-/** `first`: new events go behind them. Else the topics whose leftovers could not be sent; the others have none. */
-export type Leftovers = 'first' | { readonly topics: ReadonlySet<string> };
+/** `first`: new events go behind them. Else the topics whose events of earlier runs could not be sent; the others have none. */
+export type EarlierRun = 'first' | { readonly topics: ReadonlySet<string> };
 
 /** So few of a partition are the last ones: what comes meanwhile waits in memory for them. */
 export const lastEvents = 1_000;
@@ -43,100 +51,100 @@ const usualWaiting: MemoryLimits = { maxEvents: 5_000, maxBytes: 16 * 1024 * 102
 
 export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
   const { clock, logger } = options;
-  const lanes = createLanes(options.partitionOfKey);
+  const backlogs = createPartitionBacklogs(options.partitionOfKey);
   const memory = createMemory(options.waiting ?? usualWaiting);
   const underWay = createUnderWay();
-  const onTheirWay = new Map<FailedEvent, { lane: Lane; generation: Generation }>();
+  const onTheirWay = new Map<FailedEvent, { backlog: PartitionBacklog; generation: Generation }>();
   const say = createQuietLog(logger, clock, { level: 'warn', saysLeftOut: false });
   const topicsSaid = new Set<string>();
   let queue: OrderedQueue | undefined;
   /** Of all topics: not known yet, behind what an earlier process left, or each for itself. */
   let start: 'unknown' | 'behind' | 'known' = 'unknown';
   let startedAtMs = clock.monotonic();
-  const heldAtStart: Held[] = [];
-  let leftTopics: ReadonlySet<string> = new Set();
+  const deferredAtStart: Deferred[] = [];
+  let earlierTopics: ReadonlySet<string> = new Set();
   let isGuarding = true;
-  /** Something is in the backup, or on its way, that belongs to no lane. */
-  let hasStrays = false;
+  /** Something is in the backup, or on its way, that belongs to no backlog. */
+  let hasOrphans = false;
 
   function guard(): void {
-    isGuarding = start !== 'known' || lanes.size > 0 || leftTopics.size > 0;
+    isGuarding = start !== 'known' || backlogs.size > 0 || earlierTopics.size > 0;
   }
 
   /** In their order, and each before anything else can come. */
-  function release(held: Held[], way: Release): void {
-    for (const { bytes, go } of held.splice(0)) {
+  function release(deferred: Deferred[], way: Release): void {
+    for (const { bytes, go } of deferred.splice(0)) {
       memory.give(bytes);
       go(way);
     }
   }
 
-  function fallBehind(lane: Lane): void {
-    lane.isEnding = false;
-    if (!lane.isBehind) {
-      lane.isBehind = true;
-      lane.sinceMs = clock.monotonic();
-      if (!topicsSaid.has(lane.topic)) {
-        topicsSaid.add(lane.topic);
-        const message = `topic "${lane.topic}": events go behind earlier ones of their partition that wait in the backup`;
-        say(`behind ${lane.topic}`, message);
+  function fallBehind(backlog: PartitionBacklog): void {
+    backlog.isEnding = false;
+    if (!backlog.isBehind) {
+      backlog.isBehind = true;
+      backlog.sinceMs = clock.monotonic();
+      if (!topicsSaid.has(backlog.topic)) {
+        topicsSaid.add(backlog.topic);
+        const message = `topic "${backlog.topic}": events go behind earlier ones of their partition that wait in the backup`;
+        say(`behind ${backlog.topic}`, message);
       }
-      queue?.heed(lane.topic);
+      queue?.heed(backlog.topic);
     }
-    release(lane.held, 'behind');
+    release(backlog.deferred, 'behind');
   }
 
-  function open(lane: Lane): void {
-    lanes.remove(lane);
+  function open(backlog: PartitionBacklog): void {
+    backlogs.remove(backlog);
     guard();
-    const { topic } = lane;
-    if (topicsSaid.has(topic) && ![...lanes.of(topic)].some(({ isBehind }) => isBehind)) {
+    const { topic } = backlog;
+    if (topicsSaid.has(topic) && ![...backlogs.of(topic)].some(({ isBehind }) => isBehind)) {
       topicsSaid.delete(topic);
       logger.info(`topic "${topic}": nothing waits in the backup any more, events go to the topic again`);
     }
-    release(lane.held, 'direct');
+    release(backlog.deferred, 'direct');
     queue?.heed(topic);
   }
 
   function wayOf({ key }: SerializedEvent, topic: string): Way {
     if (start === 'unknown') return 'wait';
-    if (start === 'behind' || leftTopics.has(topic)) return heldAtStart.length > 0 ? 'wait' : 'behind';
-    const lane = lanes.find(topic, key);
-    if (lane === undefined) return 'direct';
-    const hasRoom = lane.isBehind && !lane.isEnding && lane.held.length === 0;
+    if (start === 'behind' || earlierTopics.has(topic)) return deferredAtStart.length > 0 ? 'wait' : 'behind';
+    const backlog = backlogs.find(topic, key);
+    if (backlog === undefined) return 'direct';
+    const hasRoom = backlog.isBehind && !backlog.isEnding && backlog.deferred.length === 0;
     return hasRoom ? 'behind' : 'wait';
   }
 
-  function holdBack(held: Held): void {
-    const lane = lanes.find(held.topic, held.event.key);
-    if (start !== 'known' || leftTopics.has(held.topic)) insertInOrder(heldAtStart, held);
-    else if (lane === undefined) release([held], 'direct');
-    else insertInOrder(lane.held, held);
+  function defer(deferred: Deferred): void {
+    const backlog = backlogs.find(deferred.topic, deferred.event.key);
+    if (start !== 'known' || earlierTopics.has(deferred.topic)) insertInOrder(deferredAtStart, deferred);
+    else if (backlog === undefined) release([deferred], 'direct');
+    else insertInOrder(backlog.deferred, deferred);
   }
 
   /** Some may have gone to the backup already, for want of room: each is asked for anew. */
   function releaseStart(): void {
-    for (const held of heldAtStart.splice(0)) {
-      const way = wayOf(held.event, held.topic);
-      if (way === 'wait') holdBack(held);
-      else release([held], way);
+    for (const deferred of deferredAtStart.splice(0)) {
+      const way = wayOf(deferred.event, deferred.topic);
+      if (way === 'wait') defer(deferred);
+      else release([deferred], way);
     }
   }
 
   function giveUpWaiting(): void {
-    release(heldAtStart, 'last');
-    for (const lane of lanes.all()) {
-      release(lane.held, 'last');
-      if (lane.isEnding) fallBehind(lane);
+    release(deferredAtStart, 'last');
+    for (const backlog of backlogs.all()) {
+      release(backlog.deferred, 'last');
+      if (backlog.isEnding) fallBehind(backlog);
     }
   }
 
-  const behind = (): Lane[] => [...lanes.all()].filter(({ isBehind }) => isBehind);
+  const behind = (): PartitionBacklog[] => [...backlogs.all()].filter(({ isBehind }) => isBehind);
 
-  function isReady(lane: Lane): boolean {
-    const partition = lanes.partitionOf(lane, queue?.countOf(lane.topic));
-    if (lane.retryAtMs > clock.monotonic()) return false;
-    return !leftTopics.has(lane.topic) && queue?.holds(lane.topic, partition) !== true;
+  function isReady(backlog: PartitionBacklog): boolean {
+    const partition = backlogs.partitionOf(backlog, queue?.countOf(backlog.topic));
+    if (backlog.retryAtMs > clock.monotonic()) return false;
+    return !earlierTopics.has(backlog.topic) && queue?.holds(backlog.topic, partition) !== true;
   }
 
   return {
@@ -147,9 +155,9 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
     wayOf,
 
     wait({ event, topic }, go) {
-      const bytes = heldBytes(event);
+      const bytes = deferredBytes(event);
       const hasRoom = memory.take(bytes);
-      if (hasRoom) holdBack({ event, topic, bytes, go });
+      if (hasRoom) defer({ event, topic, bytes, go });
       else {
         // Those before it go the same way.
         giveUpWaiting();
@@ -160,13 +168,13 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
     giveUpWaiting,
 
     takeWaiting() {
-      const all = [heldAtStart, ...[...lanes.all()].map(({ held }) => held)];
-      return all.flatMap((held) => held.splice(0));
+      const all = [deferredAtStart, ...[...backlogs.all()].map(({ deferred }) => deferred)];
+      return all.flatMap((deferred) => deferred.splice(0));
     },
 
     standingOf(topic, partition) {
       let standing: Standing = 'open';
-      for (const { isBehind } of lanes.ofPartition(topic, partition, queue?.countOf(topic))) {
+      for (const { isBehind } of backlogs.ofPartition(topic, partition, queue?.countOf(topic))) {
         if (isBehind) return 'behind';
         standing = 'undecided';
       }
@@ -177,33 +185,33 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       const { event, topic, failure } = failed;
       // Its topic never takes it: like a dead letter, it is out of the order.
       if (failure.kind === 'too_large') {
-        hasStrays = true;
+        hasOrphans = true;
         return;
       }
-      const lane = lanes.make(topic, event.key, queue?.countOf(topic));
+      const backlog = backlogs.make(topic, event.key, queue?.countOf(topic));
       isGuarding = true;
-      lane.undecided++;
+      backlog.pending++;
       const id = orderOf(event.eventId);
-      if (id > lane.latest) lane.latest = id;
-      if (id < lane.first) lane.first = id;
-      if (id < lane.nextFirst) lane.nextFirst = id;
-      onTheirWay.set(failed, { lane, generation: underWay.begin() });
+      if (id > backlog.latest) backlog.latest = id;
+      if (id < backlog.first) backlog.first = id;
+      if (id < backlog.nextFirst) backlog.nextFirst = id;
+      onTheirWay.set(failed, { backlog, generation: underWay.begin() });
     },
 
     stored(failed) {
-      const lane = onTheirWay.get(failed)?.lane;
-      if (lane === undefined) return;
-      lane.stored++;
-      if (!lane.isBehind) fallBehind(lane);
+      const backlog = onTheirWay.get(failed)?.backlog;
+      if (backlog === undefined) return;
+      backlog.stored++;
+      if (!backlog.isBehind) fallBehind(backlog);
     },
 
     decided(failed) {
       const known = onTheirWay.get(failed);
       if (known === undefined) return;
       onTheirWay.delete(failed);
-      const { lane, generation } = known;
-      lane.undecided--;
-      if (lane.undecided === 0 && !lane.isBehind) open(lane);
+      const { backlog, generation } = known;
+      backlog.pending--;
+      if (backlog.pending === 0 && !backlog.isBehind) open(backlog);
       underWay.end(generation);
     },
 
@@ -213,40 +221,40 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
 
     isBehind: () => behind().length > 0,
 
-    nextRoundMs() {
+    nextPassMs() {
       const all = behind();
-      if (hasStrays || all.length === 0) return 0;
-      const times = all.filter(({ topic }) => !leftTopics.has(topic)).map(({ retryAtMs }) => retryAtMs);
+      if (hasOrphans || all.length === 0) return 0;
+      const times = all.filter(({ topic }) => !earlierTopics.has(topic)).map(({ retryAtMs }) => retryAtMs);
       return Math.max(0, Math.min(...times) - clock.monotonic());
     },
 
-    async beginRound() {
-      /** With the last event of each that this round is about. */
-      const ready = new Map<Lane, bigint>();
-      for (const lane of behind()) {
-        if (!isReady(lane)) continue;
+    async beginPass() {
+      /** With the last event of each that this pass is about. */
+      const ready = new Map<PartitionBacklog, bigint>();
+      for (const backlog of behind()) {
+        if (!isReady(backlog)) continue;
         // Those for which there was no room.
-        release(lane.held, 'behind');
-        ready.set(lane, lane.latest);
-        lane.nextFirst = lastId;
-        lane.isEnding = lane.stored - lane.storedBefore <= lastEvents;
+        release(backlog.deferred, 'behind');
+        ready.set(backlog, backlog.latest);
+        backlog.nextFirst = lastId;
+        backlog.isEnding = backlog.stored - backlog.storedBefore <= lastEvents;
       }
       const beganMs = clock.monotonic();
       const waiting = behind();
-      const isForStrays = hasStrays || waiting.length === 0;
-      hasStrays = false;
+      const isForOrphans = hasOrphans || waiting.length === 0;
+      hasOrphans = false;
       await underWay.soFar();
-      for (const lane of ready.keys()) lane.storedBefore = lane.stored;
-      return createRound({
-        ...{ ready, isForStrays, beganMs, open, fallBehind, monotonic: clock.monotonic },
-        from: isForStrays ? 0n : firstOf(ready.keys(), waiting),
-        laneOf: ({ topic, key }) => (topic === undefined ? undefined : lanes.find(topic, key)),
-        // Without a lane it is what its topic did not take when all others of its partition were through.
-        acceptsStray: ({ topic = '' }) => start === 'known' && !leftTopics.has(topic),
+      for (const backlog of ready.keys()) backlog.storedBefore = backlog.stored;
+      return createPass({
+        ...{ ready, isForOrphans, beganMs, open, fallBehind, monotonic: clock.monotonic },
+        from: isForOrphans ? 0n : firstOf(ready.keys(), waiting),
+        backlogOf: ({ topic, key }) => (topic === undefined ? undefined : backlogs.find(topic, key)),
+        // Without a backlog it is what its topic did not take when all others of its partition were through.
+        acceptsOrphan: ({ topic = '' }) => start === 'known' && !earlierTopics.has(topic),
       });
     },
 
-    leftovers(what) {
+    earlierRun(what) {
       if (what === 'first') {
         start = 'behind';
         startedAtMs = clock.monotonic();
@@ -255,14 +263,14 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
         return;
       }
       start = 'known';
-      leftTopics = what.topics;
+      earlierTopics = what.topics;
       guard();
       releaseStart();
     },
 
     oldestMs() {
-      const isLeft = start === 'behind' || leftTopics.size > 0;
-      const times = [...lanes.all()].filter(({ isBehind }) => isBehind).map(({ sinceMs }) => sinceMs);
+      const isLeft = start === 'behind' || earlierTopics.size > 0;
+      const times = [...backlogs.all()].filter(({ isBehind }) => isBehind).map(({ sinceMs }) => sinceMs);
       if (isLeft) times.push(startedAtMs);
       return times.length === 0 ? 0 : clock.monotonic() - Math.min(...times);
     },

@@ -48,13 +48,13 @@ const saySentMs = 10_000;
 
 /**
  * Empties the local backup in the order of its events: first what an earlier process has left, with all that is new behind
- * it, then what this one has stored itself, in rounds, until new events can go to their topics directly again.
+ * it, then what this one has stored itself, in passes, until new events can go to their topics directly again.
  */
 export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   const { order, own, left, clock, logger } = options;
   const say = createQuietLog(logger, clock, { level: 'warn', intervalMs: sayMs, saysLeftOut: false });
   const loops = {
-    own: createWorkLoop(clock.monotonic, ownRound),
+    own: createWorkLoop(clock.monotonic, ownPass),
     left: createWorkLoop(clock.monotonic, look),
   };
   let isClosed = false;
@@ -83,7 +83,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
       isReachable: () => isReachable(options),
       source,
       keepsOrder: true,
-      // The next round is the next try.
+      // The next pass is the next try.
       retryWaitsMs: [],
       dryRun: false,
       setsAside: true,
@@ -125,40 +125,40 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
   }
 
   /** What this process has stored itself. */
-  async function ownRound(): Promise<number | undefined> {
+  async function ownPass(): Promise<number | undefined> {
     if (waitsForLeft === 'unknown' || waitsForLeft === 'all') return notReadyMs;
-    const dueMs = order.nextRoundMs();
+    const dueMs = order.nextPassMs();
     if (dueMs > 0) return finite(dueMs);
     if (!(await isReachable(options))) return askAgainMs;
     const beganMs = clock.monotonic();
-    const round = await order.beginRound();
+    const pass = await order.beginPass();
     try {
-      const isTried = !round.isOver() && (await options.hasOwn(round.from));
-      const report = isTried ? await sendOwn(round) : undefined;
+      const isTried = !pass.isOver() && (await options.hasOwn(pass.from));
+      const report = isTried ? await sendOwn(pass) : undefined;
       const isAway = report?.stoppedBy !== undefined;
       const hasSent = report !== undefined && report.sent > 0;
       const isUnread = report?.unreadable.some(({ mayPass }) => mayPass) === true;
       ownUnread = isUnread ? ownUnread + 1 : 0;
       const isWaited = isUnread && ownUnread < mostFailures;
       const isComplete = !isAway && !isWaited && report?.isInterrupted !== true;
-      round.end(isComplete, hasSent ? 0 : clock.monotonic() - beganMs);
+      pass.end(isComplete, hasSent ? 0 : clock.monotonic() - beganMs);
       if (report !== undefined) await sum(report);
       if (isWaited) return pause();
       ownFailures = 0;
       if (!order.isBehind()) return isUnread ? lookMs : undefined;
       if (isAway) return askAgainMs;
-      return finite(Math.max(hasSent ? 0 : notReadyMs, order.nextRoundMs()));
+      return finite(Math.max(hasSent ? 0 : notReadyMs, order.nextPassMs()));
     } catch (error) {
-      round.end(false, 0);
+      pass.end(false, 0);
       say('own', `the backup could not be drained: ${reasonOf(error)}`);
       return pause();
     }
   }
 
-  async function sendOwn(round: Awaited<ReturnType<BackupOrder['beginRound']>>): Promise<RecoverReport> {
+  async function sendOwn(pass: Awaited<ReturnType<BackupOrder['beginPass']>>): Promise<RecoverReport> {
     await own.open(true);
     try {
-      const { accepts: accept, failed: onHeldUp, isOver } = round;
+      const { accepts: accept, failed: onHeldUp, isOver } = pass;
       return await sendAll(own, { accept, onHeldUp, isOver, ratePerSecond: 0 });
     } finally {
       await own.close();
@@ -192,7 +192,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
     }
     if (waitsForLeft === 'unknown') {
       waitsForLeft = 'all';
-      order.leftovers('first');
+      order.earlierRun('first');
     }
     try {
       return (await isReachable(options)) ? await sendLeft() : askAgainMs;
@@ -231,7 +231,7 @@ export function createOrderedDrain(options: OrderedDrainOptions): Drain {
 
   function known(topics: ReadonlySet<string>): void {
     waitsForLeft = topics;
-    order.leftovers({ topics });
+    order.earlierRun({ topics });
     loops.own.within(0);
   }
 

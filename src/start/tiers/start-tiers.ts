@@ -108,7 +108,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
       ? drainLater(
           () => mayHoldEvents(dlqBackupPath),
           (mayHaveLeft) => drainParts().startDrain(config.broker, local, { ...parts, order, mayHaveLeft }),
-          () => order?.leftovers({ topics: new Set() }),
+          () => order?.earlierRun({ topics: new Set() }),
         )
       : undefined;
 

@@ -1,14 +1,10 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
 import { firstAnswer } from '../../../src/adapters/kafka/first-answer.ts';
 import { askAgainMs } from '../../../src/publish/broker.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 
 describe('first answer', () => {
-  let clock: sinon.SinonFakeTimers;
-  beforeEach(() => {
-    clock = sinon.useFakeTimers();
-  });
-  afterEach(() => clock.restore());
+  const clock = clockOfEach();
 
   const isAnswer = (error: unknown) => (error as Error).message === 'no such topic';
 

@@ -1,14 +1,10 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
 import type { Answer } from '../../../src/adapters/kafka/answer-times.ts';
 import { createSilence } from '../../../src/adapters/kafka/silence.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 
 describe('silence of the cluster', () => {
-  let clock: sinon.SinonFakeTimers;
-  beforeEach(() => {
-    clock = sinon.useFakeTimers();
-  });
-  afterEach(() => clock.restore());
+  const clock = clockOfEach();
 
   const setUp = () => {
     const heard: number[] = [];

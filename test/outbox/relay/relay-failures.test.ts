@@ -285,7 +285,7 @@ describe('relay: failures', () => {
     assert.equal(its.broker.stored.length, 2);
   });
 
-  it('parks a topic that refuses, alone, without a retry spent, and says so once', async () => {
+  it('pauses a topic that refuses, alone, without a retry spent, and says so once', async () => {
     let isForbidden = true;
     its.broker.reply = ({ topic }) => (topic === 'secret' && isForbidden ? forbidden : undefined);
     await its.insert(rowOf('a', 1, { topic: 'secret' }), rowOf('a', 2), rowOf('a', 3, { topic: 'secret' }));
@@ -317,7 +317,7 @@ describe('relay: failures', () => {
     assert.deepEqual(its.sends(), ['0 orders a1,b1', '5 orders a1,b1']);
   });
 
-  it('tries a parked topic again at its time, over a database that takes its time', async () => {
+  it('tries a paused topic again at its time, over a database that takes its time', async () => {
     its.store.delay = () => new Promise((resolve) => setTimeout(resolve, 40));
     let isThere = false;
     its.broker.reply = () => (isThere ? undefined : unknownTopic);

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createMemoryOutboxStore, createTable } from '../memory-outbox-store.ts';
 import { createFakeBroker, relayOver, rowOf, until } from './relay-under-test.ts';
 
@@ -79,5 +80,26 @@ describe('relay: finish', function () {
     const relay = relayOver({ store, broker: createFakeBroker(real) }, settings);
     relay.start();
     assert.equal(await relay.finish(5_000), true);
+  });
+
+  it('asks the database for nothing any more, though it could not say what was sent', async () => {
+    const store = createMemoryOutboxStore(real);
+    const broker = createFakeBroker(real);
+    await store.insert([rowOf('a', 1)]);
+    const relay = relayOver({ store, broker }, settings);
+    broker.reply = async () => {
+      store.failing = 'away';
+      return undefined;
+    };
+    relay.start();
+    await until(() => (store.calls.get('ack') ?? 0) > 0);
+    assert.equal(await relay.stop(100), false);
+    const calls = [...store.calls.values()].reduce((sum, count) => sum + count, 0);
+    // Longer than the first pause behind a failure.
+    await sleep(700);
+    assert.equal(
+      [...store.calls.values()].reduce((sum, count) => sum + count, 0),
+      calls,
+    );
   });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
 import { createPartitionTurns } from '../../../src/publish/main/partition-turns.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 import { event, fakeCluster, queueOver } from '../fake-cluster.ts';
 
 const ok = { ok: true } as const;
@@ -28,11 +28,7 @@ describe('turns of the partitions of a topic', () => {
   });
 
   describe('in a queue', () => {
-    let clock: sinon.SinonFakeTimers;
-    beforeEach(() => {
-      clock = sinon.useFakeTimers({ now: 1_700_000_000_000 });
-    });
-    afterEach(() => clock.restore());
+    const clock = clockOfEach({ now: 1_700_000_000_000 });
 
     /** Times of the sends to four partitions whose events came at once, right behind a send of two events each. */
     async function timesOfSends(isAwaited: boolean): Promise<readonly number[]> {

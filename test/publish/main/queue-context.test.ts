@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import pino from 'pino';
-import sinon from 'sinon';
 import type { Logger } from '../../../src/observe/logger.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 import { away, event, fakeCluster, forbidden, queueOver } from '../fake-cluster.ts';
 
 interface Line {
@@ -27,12 +27,7 @@ function requestLogger(requests: AsyncLocalStorage<string>) {
 }
 
 describe("context of the caller in the queue's hooks", () => {
-  let clock: sinon.SinonFakeTimers;
-
-  beforeEach(() => {
-    clock = sinon.useFakeTimers();
-  });
-  afterEach(() => clock.restore());
+  const clock = clockOfEach();
 
   it('is that of the event in its outcome, its next tier and its log lines, although events share a send', async () => {
     const requests = new AsyncLocalStorage<string>();

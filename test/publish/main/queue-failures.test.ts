@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
 import type { SendFailure } from '../../../src/publish/broker.ts';
 import { notMadeFailure } from '../../../src/publish/fault.ts';
 import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
 import { createRetryPolicy } from '../../../src/publish/main/retry.ts';
 import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 import {
   away,
   event,
@@ -21,12 +21,7 @@ const start = 1_700_000_000_000;
 const ids = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, at) => String(from + at));
 
 describe('queue, when sends fail', () => {
-  let clock: sinon.SinonFakeTimers;
-
-  beforeEach(() => {
-    clock = sinon.useFakeTimers({ now: start });
-  });
-  afterEach(() => clock.restore());
+  const clock = clockOfEach({ now: start });
 
   it('sends the same batch again after 1 s, 2 s and 4 s, later events behind it, then goes to the next tier', async () => {
     const { broker, sends, reply } = fakeCluster();

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
 import {
   aloneLingerMs,
   crowdEvents,
@@ -7,18 +6,14 @@ import {
   worthwhileBytes,
   worthwhileEvents,
 } from '../../../src/publish/main/batch.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 import { event, fakeCluster, queueOver } from '../fake-cluster.ts';
 
 const ok = { ok: true } as const;
 const batch = { maxEvents: 500, maxBytes: 900_000, lingerMs: 20 };
 
 describe('queue: how long an event waits for company', () => {
-  let clock: sinon.SinonFakeTimers;
-
-  beforeEach(() => {
-    clock = sinon.useFakeTimers({ now: 1_700_000_000_000 });
-  });
-  afterEach(() => clock.restore());
+  const clock = clockOfEach({ now: 1_700_000_000_000 });
 
   /** A queue whose only partition has just sent this many events. */
   async function justSent(events: number, options: Partial<typeof batch & { isAwaited: boolean }> = {}) {

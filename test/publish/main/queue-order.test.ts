@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import sinon from 'sinon';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
 import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
 import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 import {
   away,
   event,
@@ -43,12 +43,7 @@ const scenario = fc.record({
 });
 
 describe('queue under random failures', () => {
-  let clock: sinon.SinonFakeTimers;
-
-  beforeEach(() => {
-    clock = sinon.useFakeTimers({ now: 1_700_000_000_000 });
-  });
-  afterEach(() => clock.restore());
+  const clock = clockOfEach({ now: 1_700_000_000_000 });
 
   it('gives each event exactly one outcome, keeps the order per key, and loses nothing', async () => {
     await fc.assert(

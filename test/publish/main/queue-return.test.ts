@@ -1,16 +1,14 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
 import { askAgainMs } from '../../../src/publish/broker.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 import { away, event, fakeCluster, queueOver } from '../fake-cluster.ts';
 
 describe('queue, when the cluster is back while retries wait', () => {
-  let clock: sinon.SinonFakeTimers;
+  const clock = clockOfEach();
   let isAway: boolean;
   beforeEach(() => {
-    clock = sinon.useFakeTimers();
     isAway = true;
   });
-  afterEach(() => clock.restore());
 
   function setUp(partitions: number) {
     const { broker, sends, reply } = fakeCluster(partitions);

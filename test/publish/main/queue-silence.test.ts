@@ -2,17 +2,13 @@ import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
 import type { QueueOptions } from '../../../src/publish/main/queue.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 import { away, event, fakeCluster, queueOver } from '../fake-cluster.ts';
 
 const hang = (): Promise<never> => new Promise(() => {});
 
 describe('queue over a cluster that hangs', () => {
-  let clock: sinon.SinonFakeTimers;
-
-  beforeEach(() => {
-    clock = sinon.useFakeTimers({ now: 1_700_000_000_000 });
-  });
-  afterEach(() => clock.restore());
+  const clock = clockOfEach({ now: 1_700_000_000_000 });
 
   function over(describe: () => Promise<never> | Promise<unknown>, options: Partial<QueueOptions> = {}) {
     const cluster = fakeCluster();

@@ -1,21 +1,16 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
 import { shutDown } from '../../../src/publish/main/failures.ts';
 import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import type { FailedEvent } from '../../../src/publish/tier.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 import { away, event, fakeCluster, queueOver } from '../fake-cluster.ts';
 
 const ok = { ok: true } as const;
 const ids = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, at) => String(from + at));
 
 describe('queue', () => {
-  let clock: sinon.SinonFakeTimers;
-
-  beforeEach(() => {
-    clock = sinon.useFakeTimers({ now: 1_700_000_000_000 });
-  });
-  afterEach(() => clock.restore());
+  const clock = clockOfEach({ now: 1_700_000_000_000 });
 
   it('sends the first events of an idle partition together at the end of the turn', async () => {
     const { broker, sends } = fakeCluster();

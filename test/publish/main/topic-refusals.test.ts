@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
 import type { SendFailure } from '../../../src/publish/broker.ts';
 import { createTopicRefusals } from '../../../src/publish/main/topic-refusals.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 import { event, fakeCluster, forbidden, queueOver } from '../fake-cluster.ts';
 
 const missing: SendFailure = {
@@ -11,11 +11,7 @@ const missing: SendFailure = {
 };
 
 describe('topics that refuse their events', () => {
-  let clock: sinon.SinonFakeTimers;
-  beforeEach(() => {
-    clock = sinon.useFakeTimers();
-  });
-  afterEach(() => clock.restore());
+  const clock = clockOfEach();
 
   it('are said at the first refusal, tried a few times for all that wait, and then once for each event', async () => {
     const { broker, sends, reply } = fakeCluster('unknown');

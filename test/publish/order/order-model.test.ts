@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import sinon from 'sinon';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 import { event } from '../fake-cluster.ts';
 import { createModelCluster, type Weather } from './model-cluster.ts';
 import { createModelFolder } from './model-folder.ts';
@@ -60,11 +60,7 @@ const scenario = fc.record({
 });
 
 describe('order of keys over outages', () => {
-  let clock: sinon.SinonFakeTimers;
-  beforeEach(() => {
-    clock = sinon.useFakeTimers({ now: 1_700_000_000_000 });
-  });
-  afterEach(() => clock.restore());
+  const clock = clockOfEach({ now: 1_700_000_000_000 });
 
   it('no schedule of outages, crashes and restarts leads to an inversion or a loss', async () => {
     await fc.assert(

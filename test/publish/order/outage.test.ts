@@ -1,19 +1,15 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
 import { shutDown } from '../../../src/publish/main/failures.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 import { event } from '../fake-cluster.ts';
 import { createModelCluster } from './model-cluster.ts';
 import { createModelFolder } from './model-folder.ts';
 import { type ModelProcess, startProcess } from './model-process.ts';
 
 describe('an outage, with the order of keys', () => {
-  let clock: sinon.SinonFakeTimers;
+  const clock = clockOfEach({ now: 1_700_000_000_000 });
   let next = 1_000;
-  beforeEach(() => {
-    clock = sinon.useFakeTimers({ now: 1_700_000_000_000 });
-  });
-  afterEach(() => clock.restore());
 
   function publish({ queue }: ModelProcess, key: string, topic = 'orders'): Promise<Outcome> {
     const eventId = String(next++);

@@ -145,6 +145,17 @@ describe('backup tier', () => {
     assert.deepEqual(errors, ['backup "custom" failed: TypeError']);
   });
 
+  it('names what the system says, and no other code', async () => {
+    const custom = strategy('custom');
+    const { tier, errors, time } = tierOf(custom);
+    for (const code of ['ENOSPC', 'john@example.com']) {
+      custom.answer = () => Promise.reject(Object.assign(new Error('no'), { code }));
+      await tier.store(failedEvent('1'));
+      time.nowMs += 5_000;
+    }
+    assert.deepEqual(errors, ['backup "custom" failed: ENOSPC', 'backup "custom" failed: Error']);
+  });
+
   it('at the end stores synchronously with the first one that can', () => {
     const kept: string[] = [];
     const broken = strategy('broken', {

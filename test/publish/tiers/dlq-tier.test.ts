@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
 import type { BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
 import { createDlqTier, type DlqOptions } from '../../../src/publish/tiers/dlq-tier.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 import { away, failedEvent } from '../failed-event.ts';
 
 interface Sent {
@@ -161,11 +161,7 @@ describe('dead letter tier', () => {
   });
 
   describe('whose topic does not answer', () => {
-    let fake: sinon.SinonFakeTimers;
-    beforeEach(() => {
-      fake = sinon.useFakeTimers();
-    });
-    afterEach(() => fake.restore());
+    const fake = clockOfEach();
     const hang = (): Promise<never> => new Promise(() => {});
     const monotonic = () => performance.now();
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
 import type { Broker, SendResult } from '../../../src/publish/broker.ts';
 import { createBackupOrder } from '../../../src/publish/order/backup-order.ts';
 import { partitionOf, partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import { createBackupTier } from '../../../src/publish/tiers/backup-tier.ts';
 import { createDlqTier } from '../../../src/publish/tiers/dlq-tier.ts';
 import { createTierChain } from '../../../src/publish/tiers/tier-chain.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 import { away, event, fakeCluster, queueOver, tooLarge } from '../fake-cluster.ts';
 
 const clock = { now: () => Date.now(), monotonic: () => performance.now() };
@@ -27,7 +27,7 @@ function processWith({ room = 10_000, refused = '' } = {}) {
     },
   };
   const order = createBackupOrder({ partitionOfKey, clock, logger });
-  order.leftovers({ topics: new Set() });
+  order.earlierRun({ topics: new Set() });
   const local = { name: 'local', store: async () => {} };
   const ended: Record<string, string> = {};
   const chain = createTierChain({
@@ -55,11 +55,7 @@ function processWith({ room = 10_000, refused = '' } = {}) {
 }
 
 describe('events of one key that leave the queue together end in one place', () => {
-  let time: sinon.SinonFakeTimers;
-  beforeEach(() => {
-    time = sinon.useFakeTimers({ now: 1_700_000_000_000 });
-  });
-  afterEach(() => time.restore());
+  const time = clockOfEach({ now: 1_700_000_000_000 });
 
   for (const [what, failsFirst] of [
     ['in flight', false],

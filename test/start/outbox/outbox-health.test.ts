@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import { cacheHealth } from '../../../src/manage/health-cache.ts';
 import { createOutboxHealth } from '../../../src/start/outbox/outbox-health.ts';
+import { clockOfEach } from '../../support/fake-time.ts';
 
 const report = { total: 9, pending: 2, published: 6, failed: 1, avgProcessingTimeMs: 3 };
 
@@ -15,15 +16,13 @@ interface Standstill {
 }
 
 describe('health of the outbox', () => {
-  let clock: sinon.SinonFakeTimers;
+  const clock = clockOfEach();
   let countPending: sinon.SinonStub<[], Promise<number>>;
   let statistics: { report: sinon.SinonStub; oldestPendingMs: sinon.SinonStub };
   beforeEach(() => {
-    clock = sinon.useFakeTimers();
     countPending = sinon.stub<[], Promise<number>>().resolves(2);
     statistics = { report: sinon.stub().resolves(report), oldestPendingMs: sinon.stub().resolves(700) };
   });
-  afterEach(() => clock.restore());
 
   const time = () => ({ now: () => clock.now, monotonic: () => clock.now });
   const healthOf = () =>

@@ -164,4 +164,16 @@ describe('rows that are held', () => {
     await written;
     assert.equal(join('51').written, undefined);
   });
+
+  it('hold up nothing that is sent behind a COMMIT whose answer never comes', async () => {
+    const fake = await begun();
+    const { ended } = join('a');
+    const gate = ahead(fake);
+    const behind = fake.connection.sends('SELECT 1');
+    assert.ok(behind instanceof Promise);
+    gate.unanswered(new Error('the connection is gone'));
+    await behind;
+    fake.connection.isLost();
+    assert.equal(await ended, 'unknown');
+  });
 });

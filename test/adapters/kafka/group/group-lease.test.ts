@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import sinon from 'sinon';
 import type { GroupAccess, GroupConnection } from '../../../../src/adapters/kafka/group/group-connection.ts';
 import { createGroupLease, leaseMs, takeOverMs } from '../../../../src/adapters/kafka/group/group-lease.ts';
 import { groupRefusals } from '../../../../src/adapters/kafka/group/group-refusals.ts';
 import type { WorkerIdGrant, WorkerIdLease } from '../../../../src/envelope/worker-id-lease.ts';
+import { clockOfEach } from '../../../support/fake-time.ts';
 import { kafkaOptions } from '../kafka-options.ts';
 
 const never = new Promise<never>(() => {});
@@ -45,17 +45,15 @@ function fakeAccess(overrides: Partial<GroupConnection> = {}) {
 const refusal = (type: string): Error => Object.assign(new Error(type), { type });
 
 describe('createGroupLease', () => {
-  let clock: sinon.SinonFakeTimers;
   let lines: string[];
   let grants: (WorkerIdGrant | undefined)[];
   const startMs = Date.UTC(2026, 10, 22);
+  const clock = clockOfEach({ now: startMs });
 
   beforeEach(() => {
-    clock = sinon.useFakeTimers({ now: startMs });
     lines = [];
     grants = [];
   });
-  afterEach(() => clock.restore());
 
   function leaseOf(access: GroupAccess): WorkerIdLease {
     const log = (message: string): void => void lines.push(message);

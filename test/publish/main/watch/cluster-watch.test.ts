@@ -7,13 +7,10 @@ import {
   patienceMs,
   silentMs,
 } from '../../../../src/publish/main/watch/cluster-watch.ts';
+import { clockOfEach } from '../../../support/fake-time.ts';
 
 describe('watch over the cluster', () => {
-  let timers: sinon.SinonFakeTimers;
-  beforeEach(() => {
-    timers = sinon.useFakeTimers();
-  });
-  afterEach(() => timers.restore());
+  const timers = clockOfEach();
 
   function setUp() {
     const state = { cluster: 'away' as 'away' | 'there' | 'hangs', asked: [] as number[] };
@@ -105,5 +102,22 @@ describe('watch over the cluster', () => {
     state.cluster = 'there';
     await timers.tickAsync(patienceMs);
     assert.deepEqual([state.asked.length, seen.silences, seen.returns], [3, 1, 1]);
+  });
+
+  it('sets no timer for what does not wait any more: of one without end, Node warns the application', async () => {
+    const { watch, state, seen } = setUp();
+    const sandbox = sinon.createSandbox();
+    const set = sandbox.spy(globalThis, 'setTimeout');
+    state.cluster = 'there';
+    seen.waiting = 1;
+    watch.waiting();
+    await timers.tickAsync(patienceMs - 1);
+    seen.waiting = 0;
+    watch.pausing(0);
+    await timers.tickAsync(10_000);
+    const delays = set.args.map(([, delayMs]) => delayMs);
+    sandbox.restore();
+    assert.equal(state.asked.length, 1);
+    assert.deepEqual(delays, [patienceMs, answerMs]);
   });
 });

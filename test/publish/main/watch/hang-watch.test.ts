@@ -1,18 +1,14 @@
 import assert from 'node:assert/strict';
-import sinon, { type SinonFakeTimers } from 'sinon';
 import type { Broker, SendFailure, SendResult } from '../../../../src/publish/broker.ts';
 import { lookMs, patienceMs, watchForHangs } from '../../../../src/publish/main/watch/hang-watch.ts';
+import { clockOfEach } from '../../../support/fake-time.ts';
 import { event, fakeCluster, noAnswer, queueOver } from '../../fake-cluster.ts';
 
 const moved: SendFailure = { kind: 'unknown_outcome', cause: 'LEADER_MOVED', message: 'broker 2 leads now' };
 const clock = { now: () => Date.now(), monotonic: () => performance.now() };
 
 describe('watch for brokers that hang', () => {
-  let timers: SinonFakeTimers;
-  beforeEach(() => {
-    timers = sinon.useFakeTimers();
-  });
-  afterEach(() => timers.restore());
+  const timers = clockOfEach();
 
   function hanging(giveUpOn: Broker['giveUpOn']) {
     const cluster = fakeCluster();

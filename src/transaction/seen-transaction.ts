@@ -1,8 +1,22 @@
 import type { StatementKind } from './statements.ts';
 import type { Transaction } from './transaction.ts';
 
-/** A transaction as it goes by on its connection: statements are called, and answered later. */
-export interface Course {
+/**
+ * A transaction as it is seen on its connection: statements are called, and answered later.
+ *
+ * | It is | as told by | and becomes |
+ * |---|---|---|
+ * | begun | a BEGIN, SQLite's SAVEPOINT, or a query that begins one was called | open: the database says so; over, and never began: it says that none is open, or the next BEGIN is called |
+ * | open | `isConfirmed`; also where the database says so of one that nobody saw begin | waiting: a statement that commits is called, and rows are on their way; committing: none is, or they go in one write with it; rolling back: ROLLBACK is called |
+ * | waiting | `commitTurn` | committing: the database has the rows; rolling back, in place of the COMMIT, which fails: it has not taken one |
+ * | committing | `commitIsSent` | over; open again: SQLite has refused the COMMIT |
+ * | rolling back | `rollbackIsSent` | over |
+ * | over | not in the list of its connection, `transaction.ended` | |
+ *
+ * A connection that is lost ends all of them: `unknown` where COMMIT was sent, else `rolled_back`. AND CHAIN ends one and opens the
+ * next with the same answer.
+ */
+export interface SeenTransaction {
   readonly transaction: Transaction;
   /** The database has said that it is open; before that, its BEGIN is on its way. */
   isConfirmed: boolean;
@@ -18,12 +32,12 @@ export interface Course {
   readonly begunBy: 'begin' | 'savepoint' | 'query';
 }
 
-export function isLeaving({ commitIsCalled, rollbackIsSent }: Course): boolean {
+export function isLeaving({ commitIsCalled, rollbackIsSent }: SeenTransaction): boolean {
   return commitIsCalled || rollbackIsSent;
 }
 
 /** Of SQLite's transaction that is a savepoint, its RELEASE. */
-export function commitsIt(kind: StatementKind, { begunBy, transaction }: Course): boolean {
+export function commitsIt(kind: StatementKind, { begunBy, transaction }: SeenTransaction): boolean {
   if (kind.is === 'release') return begunBy === 'savepoint' && transaction.isOutermost(kind.name);
   return kind.is === 'commit' || kind.is === 'implicit commit' || kind.is === 'prepare';
 }

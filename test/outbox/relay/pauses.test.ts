@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { createParking } from '../../../src/outbox/relay/parking.ts';
+import { createPauses } from '../../../src/outbox/relay/pauses.ts';
 
-describe('relay: parking', () => {
-  function parking() {
+describe('relay: pauses', () => {
+  function pauses() {
     let nowMs = 0;
     const clock = { now: () => nowMs, monotonic: () => nowMs };
-    const made = createParking({ firstMs: 5_000, longestMs: 12_000, clock });
+    const made = createPauses({ firstMs: 5_000, longestMs: 12_000, clock });
     const triedAt = (ms: number): boolean => {
       nowMs = ms;
       made.newPass();
@@ -15,21 +15,21 @@ describe('relay: parking', () => {
   }
 
   it('doubles the pause up to its longest, and begins anew after a success', () => {
-    const { made, triedAt } = parking();
-    assert.equal(made.park('t'), true);
+    const { made, triedAt } = pauses();
+    assert.equal(made.pause('t'), true);
     assert.deepEqual([triedAt(4_999), triedAt(5_000)], [false, true]);
-    assert.equal(made.park('t'), false);
+    assert.equal(made.pause('t'), false);
     assert.deepEqual([triedAt(14_999), triedAt(15_000)], [false, true]);
-    assert.equal(made.park('t'), false);
+    assert.equal(made.pause('t'), false);
     assert.deepEqual([triedAt(26_999), triedAt(27_000)], [false, true]);
-    assert.deepEqual([made.free('t'), made.free('t')], [true, false]);
-    assert.equal(made.park('t'), true);
+    assert.deepEqual([made.resume('t'), made.resume('t')], [true, false]);
+    assert.equal(made.pause('t'), true);
     assert.deepEqual([triedAt(31_999), triedAt(32_000)], [false, true]);
   });
 
   it('lets nothing through in the middle of a pass, which has left out earlier rows', () => {
-    const { made, at } = parking();
-    made.park('t');
+    const { made, at } = pauses();
+    made.pause('t');
     assert.equal(made.nextMs(), 5_000);
     at(6_000);
     assert.deepEqual([made.has('t'), made.nextMs()], [true, 0]);

@@ -7,17 +7,17 @@ import { createSendSlots } from '../../publish/memory-limits.ts';
 import { maxSendBytes, maxSendRecords, maxSends } from './relay-settings.ts';
 import type { Entry, RowEnd } from './row-chains.ts';
 
-/** The rows of one partition, in their order: one send at a time. */
-export interface Lane {
+/** One partition of a topic: one send at a time. */
+export interface TopicPartition {
   readonly topic: string;
   /** `undefined`: the client chooses, for one record at a time; or the row is none. */
   readonly partition: number | undefined;
-  /** Of its topic and partition, for `Parking`. */
+  /** Of its topic and partition, for `Pauses`. */
   readonly key: string;
 }
 
-interface OpenLane extends Lane {
-  queue: Entry[];
+interface PartitionQueue extends TopicPartition {
+  entries: Entry[];
   /** Of a batch that was too large: to be sent before the queue. */
   pieces: Entry[][];
   isBusy: boolean;
@@ -25,17 +25,17 @@ interface OpenLane extends Lane {
   isLate: boolean;
 }
 
-export interface SendLanesOptions {
+export interface PartitionSendsOptions {
   readonly broker: Pick<Broker, 'send'>;
   readonly sendTimeoutMs: number;
   readonly clock: Clock;
-  /** What is to be done with the next row of a lane. `wait`: nothing for now. */
-  readonly judge: (entry: Entry, lane: Lane) => 'send' | 'wait' | Exclude<RowEnd, 'sent'>;
+  /** What is to be done with the next row of a partition. `wait`: nothing for now. */
+  readonly judge: (entry: Entry, partition: TopicPartition) => 'send' | 'wait' | Exclude<RowEnd, 'sent'>;
   readonly waitsFor: (entry: Entry) => Entry | undefined;
   readonly settle: (entry: Entry, end: RowEnd) => void;
   /** Ends the rows of a send. `split`: they are to be sent in halves. */
   readonly onResult: (
-    lane: Lane,
+    partition: TopicPartition,
     entries: readonly Entry[],
     result: SendResult,
     tookMs: number,
@@ -45,14 +45,14 @@ export interface SendLanesOptions {
 }
 
 /** Sends rows: several partitions at once, each in its order. */
-export interface SendLanes {
+export interface PartitionSends {
   put(entry: Entry, partition: number | undefined): void;
   /** Sends what can be sent. */
   pump(): void;
   /** Lets what is under way end, and starts nothing, until `resume`. */
   hold(): void;
   resume(): void;
-  /** Everything that is not in a send stays. */
+  /** Everything that is not in a send is deferred. */
   drop(): void;
   readonly underWay: number;
   /** Those that were under way at `hold` have ended, as far as they are worth waiting for. */
@@ -62,68 +62,68 @@ export interface SendLanes {
 /** A send that takes longer has no company in `hold`: one partition that hangs holds up no others. */
 const promptMs = 500;
 
-export function createSendLanes(options: SendLanesOptions): SendLanes {
+export function createPartitionSends(options: PartitionSendsOptions): PartitionSends {
   const { broker, sendTimeoutMs, clock, judge, waitsFor, settle, onResult, onSent } = options;
-  const lanes = new Map<string, OpenLane>();
+  const queues = new Map<string, PartitionQueue>();
   const slots = createSendSlots(maxSends);
   /** With the time of their start. */
   const underWay = new Map<Entry, number>();
   const awaited = new Set<Entry>();
   let isHeld = false;
 
-  function laneOf(topic: string, partition: number | undefined): OpenLane {
+  function queueOf(topic: string, partition: number | undefined): PartitionQueue {
     const key = `${topic}\n${partition}`;
-    let lane = lanes.get(key);
-    if (lane === undefined) {
-      lane = { topic, partition, key, queue: [], pieces: [], isBusy: false, isLate: false };
-      lanes.set(key, lane);
+    let queue = queues.get(key);
+    if (queue === undefined) {
+      queue = { topic, partition, key, entries: [], pieces: [], isBusy: false, isLate: false };
+      queues.set(key, queue);
     }
-    return lane;
+    return queue;
   }
 
   function pump(): void {
-    for (const lane of [...lanes.values()]) pumpLane(lane);
+    for (const queue of [...queues.values()]) pumpOne(queue);
   }
 
-  function pumpLane(lane: OpenLane): void {
-    if (lane.isBusy || isHeld) return;
-    lane.isBusy = true;
-    slots.take(() => start(lane));
+  function pumpOne(queue: PartitionQueue): void {
+    if (queue.isBusy || isHeld) return;
+    queue.isBusy = true;
+    slots.take(() => start(queue));
   }
 
-  function start(lane: OpenLane): void {
-    const entries = isHeld ? [] : take(lane);
+  function start(queue: PartitionQueue): void {
+    const entries = isHeld ? [] : take(queue);
     if (entries.length > 0) {
-      void send(lane, entries);
+      void send(queue, entries);
       return;
     }
-    lane.isBusy = false;
+    queue.isBusy = false;
     slots.give();
-    if (lane.queue.length + lane.pieces.length === 0 && !lane.isLate) lanes.delete(lane.key);
+    if (queue.entries.length + queue.pieces.length === 0 && !queue.isLate) queues.delete(queue.key);
   }
 
   /** The next rows for one send. Those that cannot be sent in this pass end here. */
-  function take(lane: OpenLane): Entry[] {
+  function take(queue: PartitionQueue): Entry[] {
     for (;;) {
-      const source = lane.pieces[0] ?? lane.queue;
-      const { entries, looked } = choose(lane, source);
+      const source = queue.pieces[0] ?? queue.entries;
+      const { entries, looked } = choose(queue, source);
       source.splice(0, looked);
-      if (source.length === 0 && lane.pieces.length > 0) lane.pieces.shift();
-      else if (looked === 0 || source === lane.queue) return entries;
+      if (source.length === 0 && queue.pieces.length > 0) queue.pieces.shift();
+      else if (looked === 0 || source === queue.entries) return entries;
       if (entries.length > 0) return entries;
     }
   }
 
-  function choose(lane: OpenLane, source: readonly Entry[]): { entries: Entry[]; looked: number } {
+  function choose(queue: PartitionQueue, source: readonly Entry[]): { entries: Entry[]; looked: number } {
     const entries: Entry[] = [];
     const chosen = new Set<Entry>();
-    const most = lane.partition === undefined ? 1 : maxSendRecords;
+    const most = queue.partition === undefined ? 1 : maxSendRecords;
     let bytes = 0;
     let looked = 0;
     for (; looked < source.length && entries.length < most; looked++) {
       const entry = source[looked] as Entry;
       if (entry.end !== undefined) continue;
-      const verdict = lane.isLate ? 'stayed' : judge(entry, lane);
+      const verdict = queue.isLate ? 'deferred' : judge(entry, queue);
       if (verdict === 'wait') break;
       if (verdict !== 'send') {
         settle(entry, verdict);
@@ -139,7 +139,7 @@ export function createSendLanes(options: SendLanesOptions): SendLanes {
     return { entries, looked };
   }
 
-  async function send(lane: OpenLane, entries: readonly Entry[]): Promise<void> {
+  async function send(queue: PartitionQueue, entries: readonly Entry[]): Promise<void> {
     const first = entries[0] as Entry;
     const sinceMs = clock.monotonic();
     underWay.set(first, sinceMs);
@@ -152,22 +152,22 @@ export function createSendLanes(options: SendLanesOptions): SendLanes {
       fault !== undefined
         ? Promise.resolve({ ok: false, failure: notMadeFailure(fault) })
         : Promise.resolve()
-            .then(() => broker.send(lane.topic, lane.partition, records))
+            .then(() => broker.send(queue.topic, queue.partition, records))
             .catch(brokenPromise);
     const late = (): SendResult => {
-      lane.isLate = true;
+      queue.isLate = true;
       void sending.then(() => {
-        lane.isLate = false;
-        pumpLane(lane);
+        queue.isLate = false;
+        pumpOne(queue);
       });
       return { ok: false, failure: tooLate(sendTimeoutMs) };
     };
     const result = await inTime(sending, { limitMs: sendTimeoutMs, keepsAlive: false, late });
-    const end = await onResult(lane, entries, result, clock.monotonic() - sinceMs);
-    if (end === 'split') lane.pieces.unshift(...halvesOf(entries));
+    const end = await onResult(queue, entries, result, clock.monotonic() - sinceMs);
+    if (end === 'split') queue.pieces.unshift(...halvesOf(entries));
     underWay.delete(first);
     awaited.delete(first);
-    lane.isBusy = false;
+    queue.isBusy = false;
     slots.give();
     pump();
     onSent();
@@ -175,7 +175,7 @@ export function createSendLanes(options: SendLanesOptions): SendLanes {
 
   return {
     put(entry, partition) {
-      laneOf(entry.row.topic, partition).queue.push(entry);
+      queueOf(entry.row.topic, partition).entries.push(entry);
     },
     pump,
     hold() {
@@ -189,9 +189,9 @@ export function createSendLanes(options: SendLanesOptions): SendLanes {
       pump();
     },
     drop() {
-      for (const { pieces, queue } of lanes.values())
-        for (const entry of [...pieces.flat(), ...queue])
-          if (entry.end === undefined) settle(entry, 'stayed');
+      for (const { pieces, entries } of queues.values())
+        for (const entry of [...pieces.flat(), ...entries])
+          if (entry.end === undefined) settle(entry, 'deferred');
     },
     get underWay() {
       return underWay.size;

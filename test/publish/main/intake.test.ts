@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { setImmediate } from 'node:timers/promises';
+import { type Breaker, createCircuit, defaultBreaker } from '../../../src/publish/main/breaker.ts';
+import { createIntake } from '../../../src/publish/main/intake.ts';
+import { QueuedEvent } from '../../../src/publish/main/queued-event.ts';
+import { away, failedEvent } from '../failed-event.ts';
+
+describe('intake, while one event tests the cluster', () => {
+  function setUp() {
+    const time = { nowMs: 0, failedProbes: 0 };
+    const clock = { now: () => time.nowMs, monotonic: () => time.nowMs };
+    const breaker: Breaker = createCircuit({ ...defaultBreaker, clock, countsFatal: false, onChange() {} });
+    const intake = createIntake({
+      ...{ buffer: { maxEvents: 10, maxBytes: 10_000 }, deliveryTimeoutMs: 10_000, breaker, clock },
+      logger: { debug() {}, info() {}, warn() {}, error() {} },
+      onProbeFailed: () => time.failedProbes++,
+    });
+    breaker.silent('away');
+    time.nowMs = defaultBreaker.probeIntervalMs;
+    const take = (key: string): QueuedEvent => {
+      const taken = intake.admit({ ...failedEvent('1').event, key }, 'orders');
+      assert.ok(taken instanceof QueuedEvent, `${key}: not taken`);
+      return taken;
+    };
+    return { time, breaker, intake, take, probe: take('a') };
+  }
+
+  it('takes those of its key behind it, and no others', () => {
+    const { intake, take } = setUp();
+    take('a');
+    assert.ok(!(intake.admit({ ...failedEvent('1').event, key: 'b' }, 'orders') instanceof QueuedEvent));
+    assert.ok(!(intake.admit({ ...failedEvent('1').event, key: 'a' }, 'others') instanceof QueuedEvent));
+  });
+
+  it('says once that it has failed, when it has its end: nothing waits behind it any more', async () => {
+    const { time, breaker, intake, take, probe } = setUp();
+    const behind = take('a');
+    breaker.failed(away, true);
+    intake.release(probe);
+    await setImmediate();
+    assert.equal(time.failedProbes, 1);
+    intake.release(behind);
+    await setImmediate();
+    assert.equal(time.failedProbes, 1);
+    assert.ok(!(intake.admit(probe.event, 'orders') instanceof QueuedEvent));
+  });
+
+  it('says nothing where it got through', async () => {
+    const { time, breaker, intake, probe } = setUp();
+    breaker.answered();
+    intake.release(probe);
+    await setImmediate();
+    assert.equal(time.failedProbes, 0);
+  });
+});

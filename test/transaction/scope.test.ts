@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { patchOnce } from '../../src/transaction/patch-once.ts';
+import { runInScope, Scope } from '../../src/transaction/scope.ts';
+import { Transaction } from '../../src/transaction/transaction.ts';
+import { isResultWanted } from '../../src/transaction/transaction-callback.ts';
+import { fakeConnection } from './fake-session.ts';
+
+const newTransaction = (): Transaction => new Transaction(fakeConnection().connection.session, undefined);
+
+describe('scope of a function', () => {
+  it('has written outside of a transaction only where it has, whatever else has ended meanwhile', () => {
+    const scope = new Scope(undefined);
+    const [ended, open] = [newTransaction(), newTransaction()];
+    scope.uses(ended, false);
+    scope.uses(open, true);
+    ended.hasEnded('committed');
+    assert.deepEqual(scope.open(), [open]);
+    assert.deepEqual([scope.wroteOutside, scope.outlived, scope.wroteInVain], [false, undefined, false]);
+    open.hasEnded('committed');
+    assert.deepEqual(scope.open(), []);
+    assert.deepEqual([scope.wroteOutside, scope.outlived], [true, 'committed']);
+  });
+
+  it('that has only read has not written in vain, however that transaction ends', () => {
+    const scope = new Scope(undefined);
+    const read = newTransaction();
+    scope.uses(read, false);
+    read.hasEnded('rolled_back');
+    assert.deepEqual([scope.open(), scope.wroteInVain], [[], false]);
+  });
+
+  it('wants the result of a transaction as long as its event is to be made', () => {
+    assert.equal(isResultWanted(), false);
+    const outer = new Scope(undefined);
+    const inner = new Scope(outer);
+    outer.wantsCallbackResult = true;
+    assert.equal(runInScope(inner, isResultWanted), false);
+    outer.beforeCommit = () => undefined;
+    assert.equal(runInScope(inner, isResultWanted), true);
+  });
+});
+
+describe('patch of a driver', () => {
+  it('is made once, and again where it was not', () => {
+    const prototype = {};
+    let patches = 0;
+    assert.throws(() =>
+      patchOnce(prototype, () => {
+        throw new Error('unknown version');
+      }),
+    );
+    for (let copy = 0; copy < 2; copy++) patchOnce(prototype, () => patches++);
+    assert.equal(patches, 1);
+  });
+});
