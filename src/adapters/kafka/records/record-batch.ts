@@ -3,6 +3,7 @@
 import type { BrokerRecord } from '../../../publish/broker.ts';
 import { makeRecords } from '../../../publish/fault.ts';
 import { crc32c } from './crc32c.ts';
+import type { Checksum } from './native-crc32c.ts';
 
 // Kafka's record batch, version 2: https://kafka.apache.org/documentation/#recordbatch
 // Written here, in one pass over one buffer, as both clients take several times as long over it.
@@ -25,12 +26,12 @@ const maxTimestampAt = 35;
 const producerIdAt = 43;
 const recordCountAt = 57;
 
-/** One batch of a producer without an id. */
-export function encodeRecordBatch(records: readonly BrokerRecord[]): Buffer {
+/** One batch of a producer without an id. `checksum`: default: svc's own. */
+export function encodeRecordBatch(records: readonly BrokerRecord[], checksum: Checksum = crc32c): Buffer {
   const times = timesOf(records);
   return makeRecords(() => {
     const bytes = writeRecords(records, times.firstMs, headBytes);
-    return writeHead(bytes, records.length, times, 0);
+    return writeHead(bytes, records.length, times, 0, checksum);
   });
 }
 
@@ -38,12 +39,13 @@ export function encodeRecordBatch(records: readonly BrokerRecord[]): Buffer {
 export async function encodeCompressedBatch(
   records: readonly BrokerRecord[],
   { bitmask, compress }: Compression,
+  checksum: Checksum = crc32c,
 ): Promise<Buffer> {
   const times = timesOf(records);
   const packed = await compress(makeRecords(() => writeRecords(records, times.firstMs, 0)));
   const batch = Buffer.allocUnsafeSlow(headBytes + packed.length);
   batch.set(packed, headBytes);
-  return makeRecords(() => writeHead(batch, records.length, times, bitmask));
+  return makeRecords(() => writeHead(batch, records.length, times, bitmask, checksum));
 }
 
 interface Times {
@@ -61,7 +63,13 @@ function timesOf(records: readonly BrokerRecord[]): Times {
   return { firstMs, lastMs };
 }
 
-function writeHead(batch: Buffer, count: number, { firstMs, lastMs }: Times, attributes: number): Buffer {
+function writeHead(
+  batch: Buffer,
+  count: number,
+  { firstMs, lastMs }: Times,
+  attributes: number,
+  checksum: Checksum,
+): Buffer {
   batch.fill(0, 0, headBytes);
   batch.writeInt32BE(batch.length - lengthAt - 4, lengthAt);
   batch.writeInt8(2, magicAt);
@@ -71,7 +79,7 @@ function writeHead(batch: Buffer, count: number, { firstMs, lastMs }: Times, att
   batch.writeBigInt64BE(BigInt(lastMs), maxTimestampAt);
   batch.writeBigInt64BE(-1n, producerIdAt);
   batch.writeInt32BE(count, recordCountAt);
-  batch.writeInt32BE(crc32c(batch, attributesAt, batch.length), crcAt);
+  batch.writeInt32BE(checksum(batch, attributesAt, batch.length), crcAt);
   return batch;
 }
 
