@@ -94,17 +94,17 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 
   function serialize(envelope: ProtectedEnvelope, intake: Intake, trace: EventTrace): SerializedEvent {
     const { eventId } = envelope;
-    const text = serializer.serialize(envelope, intake.topic ?? parts.defaultTopic);
+    const value = serializer.serialize(envelope, intake.topic ?? parts.defaultTopic);
     const headers: Record<string, string> = {
       eventId,
       eventType: intake.eventType,
-      ...text.form.headers,
+      ...value.form.headers,
       traceparent: trace.traceparent,
     };
     if (trace.tracestate !== undefined) headers.tracestate = trace.tracestate;
     if (intake.headers !== undefined) Object.assign(headers, intake.headers);
     const { eventType, topic } = intake;
-    return { eventId, eventType, topic, key: intake.key ?? eventId, headers, text };
+    return { eventId, eventType, topic, key: intake.key ?? eventId, headers, value };
   }
 
   /** Everything that runs on the caller's path, up to the hand-over. Throws what makes an event impossible. */

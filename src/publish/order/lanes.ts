@@ -119,9 +119,8 @@ export function insertInOrder(held: Held[], one: Held): void {
 }
 
 /** Roughly what an event takes in memory while it waits. */
-export function heldBytes({ text, key }: SerializedEvent): number {
-  const pieces = text.afterPublishedAt.reduce((sum, piece) => sum + piece.length, 0);
-  return text.beforePublishedAt.length + pieces + key.length;
+export function heldBytes({ value, key }: SerializedEvent): number {
+  return value.length + key.length;
 }
 
 /** After a failure, doubling. */

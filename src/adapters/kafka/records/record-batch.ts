@@ -83,29 +83,46 @@ function writeHead(
   return batch;
 }
 
-/** The records one after another, with `before` bytes left free in front of them. */
+/** The records one after another, with `before` bytes left free in front of them. In one pass: counting costs as much as writing. */
 function writeRecords(records: readonly BrokerRecord[], firstMs: number, before: number): Buffer {
-  const sizes = records.map((record, index) => bodyBytes(record, index, record.timestamp - firstMs));
-  const size = sizes.reduce((sum, bytes) => sum + sizeOfVarint(bytes) + bytes, before);
+  let most = before;
+  for (const record of records) most += mostBytes(record);
   // Not out of the pool of small buffers: aligned, which the checksum is quicker on.
-  const bytes = Buffer.allocUnsafeSlow(size);
+  const bytes = Buffer.allocUnsafeSlow(most);
   let at = before;
-  for (const [index, record] of records.entries()) {
-    at = writeVarint(bytes, sizes[index] as number, at);
-    at = writeBody(bytes, at, record, index, record.timestamp - firstMs);
-  }
+  let index = 0;
+  for (const record of records) at = writeRecord(bytes, at, record, index++, firstMs);
+  return bytes.subarray(0, at);
+}
+
+const mostLengthBytes = 5;
+/** Attributes, time, offset, number of headers, and the lengths of record, key and value. */
+const mostOtherBytes = 1 + 8 + 5 * mostLengthBytes;
+
+/** The most that a record takes: a UTF-16 unit is three bytes at most. */
+function mostBytes(record: BrokerRecord): number {
+  const { key, headers } = record;
+  let bytes = mostOtherBytes + lengthOfValue(record);
+  if (key !== null) bytes += 3 * key.length;
+  for (const name of Object.keys(headers))
+    bytes += 2 * mostLengthBytes + 3 * (name.length + (headers[name] as string).length);
   return bytes;
 }
 
-function bodyBytes(record: BrokerRecord, offsetDelta: number, timeDelta: number): number {
-  const { key, headers } = record;
-  const value = lengthOfValue(record);
-  let bytes = 1 + sizeOfVarint(timeDelta) + sizeOfVarint(offsetDelta);
-  bytes += key === null ? 1 : textBytes(key);
-  bytes += sizeOfVarint(value) + value;
-  const names = Object.keys(headers);
-  for (const name of names) bytes += textBytes(name) + textBytes(headers[name] as string);
-  return bytes + sizeOfVarint(names.length);
+/** With its length before it, for which as much room is left as that of its value takes: nearly always the same. */
+function writeRecord(
+  bytes: Buffer,
+  start: number,
+  record: BrokerRecord,
+  offsetDelta: number,
+  firstMs: number,
+): number {
+  const body = start + sizeOfVarint(lengthOfValue(record));
+  const end = writeBody(bytes, body, record, offsetDelta, record.timestamp - firstMs);
+  const moved = start + sizeOfVarint(end - body);
+  if (moved !== body) bytes.copyWithin(moved, body, end);
+  writeVarint(bytes, end - body, start);
+  return end + moved - body;
 }
 
 function writeBody(
@@ -134,26 +151,24 @@ function lengthOfValue(record: BrokerRecord): number {
   return record.valueBytes ?? record.value.length;
 }
 
-/** Bytes of a text with its length before it. */
-function textBytes(text: string): number {
+/** Writes a text with its length before it, and returns the place behind. */
+function writeText(bytes: Buffer, text: string, start: number): number {
   // A list has a length as well.
   if (typeof text !== 'string') throw new TypeError('no text');
-  const bytes = byteLength(text);
-  return sizeOfVarint(bytes) + bytes;
-}
-
-/** Keys and headers are short and mostly ASCII: looking is quicker than asking Node. */
-function byteLength(text: string): number {
-  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 0x7f) return Buffer.byteLength(text);
-  return text.length;
-}
-
-function writeText(bytes: Buffer, text: string, start: number): number {
-  const length = byteLength(text);
+  const { length } = text;
   const at = writeVarint(bytes, length, start);
-  if (length === text.length) for (let i = 0; i < length; i++) bytes[at + i] = text.charCodeAt(i);
-  else bytes.write(text, at);
+  // Keys and headers are short and mostly ASCII: no call into Node is as quick as this.
+  for (let i = 0; i < length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit > 0x7f) return writeUtf8(bytes, text, start);
+    bytes[at + i] = unit;
+  }
   return at + length;
+}
+
+function writeUtf8(bytes: Buffer, text: string, start: number): number {
+  const at = writeVarint(bytes, Buffer.byteLength(text), start);
+  return at + bytes.write(text, at);
 }
 
 /** Below this the bit operations of JavaScript, which know 32 bits, still hold the doubled number. */
