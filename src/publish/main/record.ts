@@ -1,4 +1,4 @@
-import type { EventValue } from '../../serialize/event-value.ts';
+import type { EventForm, EventValue } from '../../serialize/event-value.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { BrokerRecord } from '../broker.ts';
 
@@ -32,7 +32,7 @@ class EventRecord implements BrokerRecord {
     this.headers = headers;
     this.timestamp = nowMs;
     this.source = value;
-    this.publishedAt = value.form.publishedAt(nowMs);
+    this.publishedAt = publishedAtOf(value.form, nowMs);
   }
 
   get valueBytes(): number {
@@ -47,6 +47,20 @@ class EventRecord implements BrokerRecord {
   writeValue(to: Buffer, start: number): void {
     this.source.write(to, start, this.publishedAt);
   }
+}
+
+let lastForm: EventForm | undefined;
+let lastMs = Number.NaN;
+let lastText = '';
+
+/** All records of a batch have one. */
+function publishedAtOf(form: EventForm, nowMs: number): string {
+  if (form !== lastForm || nowMs !== lastMs) {
+    lastText = form.publishedAt(nowMs);
+    lastForm = form;
+    lastMs = nowMs;
+  }
+  return lastText;
 }
 
 const publishedAtBytes = 24;
