@@ -2,6 +2,7 @@ import { SvcError } from '../ground/errors.ts';
 import { isolate } from '../observe/isolate.ts';
 import { can } from '../outbox/api/shape.ts';
 import { type DlqFormat, toDlqRecord } from '../publish/tiers/dlq-message.ts';
+import { EventValue } from '../serialize/event-value.ts';
 import type { ConsumedRecord } from './consumed-event.ts';
 
 export interface DeadLetterOptions {
@@ -42,7 +43,7 @@ export function deadLettersTo({ topic, producer, format = 'operations' }: DeadLe
       eventId: eventId ?? headers.eventId ?? `${record.topic}-${record.partition}@${record.offset}`,
       eventType: eventType ?? headers.eventType ?? '',
       ...{ topic: record.topic, key: key ?? '', headers },
-      text: { form: { ...form, toJson: () => document }, beforePublishedAt: '', afterPublishedAt: [] },
+      value: new EventValue({ ...form, toJson: () => document }, '', []),
     };
     const failed = {
       ...{ event, topic: record.topic, attempts, failure: { kind: 'fatal' as const, cause, message } },

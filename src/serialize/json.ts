@@ -1,36 +1,39 @@
+import { isoTime } from '../envelope/iso-time.ts';
 import { SvcError } from '../ground/errors.ts';
 import { markedJson, mayHoldOwnText } from '../protect/own-text.ts';
 import type { ProtectedEnvelope } from '../protect/protect.ts';
-import { type EventForm, type Serializer, schemaHeader } from './serializer.ts';
+import { type EventForm, EventValue } from './event-value.ts';
+import { type Serializer, schemaHeader } from './serializer.ts';
 
 export const jsonForm: EventForm = {
   headers: { 'content-type': 'application/json' },
   encoding: 'utf8',
-  publishedAt: (nowMs) => new Date(nowMs).toISOString(),
+  publishedAt: isoTime,
 };
 
 /**
  * The envelope as JSON, put together from parts: what never changes was serialized at start, ids and times need no escaping,
  * and the payload is stringified once.
  */
-export const jsonSerializer: Serializer = {
-  serialize(envelope) {
-    const { template, origin, trace } = envelope;
-    const tags = origin.tags === null ? '{}' : JSON.stringify(origin.tags);
-    return {
-      form: jsonForm,
-      beforePublishedAt: `{"eventId":"${envelope.eventId}"${template.afterEventId}${envelope.occurredAt}","publishedAt":"`,
-      afterPublishedAt: [
-        `${template.afterPublishedAt}${text(origin.userId)},"sessionId":${text(origin.sessionId)}},` +
-          `"trace":{"traceId":${id(trace.traceId)},"spanId":${id(trace.spanId)},"parentSpanId":${id(trace.parentSpanId)}},` +
-          `"correlationId":${text(origin.correlationId)},"clientIp":${text(origin.clientIp)},"tags":${tags}},` +
-          '"payload":',
-        payloadJson(envelope),
-        '}',
-      ],
-    };
-  },
-};
+export const jsonSerializer: Serializer = { serialize: (envelope) => toJson(envelope, jsonForm) };
+
+/** `form`: that of JSON, or one that says more of it. */
+export function toJson(envelope: ProtectedEnvelope, form: EventForm): EventValue {
+  const { template, origin, trace } = envelope;
+  const tags = origin.tags === null ? '{}' : JSON.stringify(origin.tags);
+  return new EventValue(
+    form,
+    `{"eventId":"${envelope.eventId}"${template.afterEventId}${envelope.occurredAt}","publishedAt":"`,
+    [
+      `${template.afterPublishedAt}${text(origin.userId)},"sessionId":${text(origin.sessionId)}},` +
+        `"trace":{"traceId":${id(trace.traceId)},"spanId":${id(trace.spanId)},"parentSpanId":${id(trace.parentSpanId)}},` +
+        `"correlationId":${text(origin.correlationId)},"clientIp":${text(origin.clientIp)},"tags":${tags}},` +
+        '"payload":',
+      payloadJson(envelope),
+      '}',
+    ],
+  );
+}
 
 /** Why a record that waits for its schema is not sent by a process whose form is JSON. */
 export function needsAvro(headers: Readonly<Record<string, string>>): SvcError {

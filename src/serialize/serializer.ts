@@ -1,6 +1,7 @@
 // serialize/: a protected envelope becomes bytes, once.
 
 import type { ProtectedEnvelope } from '../protect/protect.ts';
+import type { EventValue } from './event-value.ts';
 
 /** One event, serialized once: the Kafka record, the DLQ message, the backup and the outbox row hold these same bytes. */
 export interface SerializedEvent {
@@ -10,15 +11,7 @@ export interface SerializedEvent {
   readonly topic: string | undefined;
   readonly key: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly text: EventText;
-}
-
-/** The text of an event, but for the value of `publishedAt`, which is set when the record is handed to the broker client. */
-export interface EventText {
-  readonly form: EventForm;
-  readonly beforePublishedAt: string;
-  /** In pieces: to join them would copy the payload once more. */
-  readonly afterPublishedAt: readonly string[];
+  readonly value: EventValue;
 }
 
 /**
@@ -27,23 +20,11 @@ export interface EventText {
  */
 export const schemaHeader = 'svc-avro-schema';
 
-/** What all texts of one form have in common. */
-export interface EventForm {
-  /** Of the record, so that readers know the form: `content-type`. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** `latin1`: the form is a binary one, and a character stands for a byte. */
-  readonly encoding: 'utf8' | 'latin1';
-  /** The value of `publishedAt`. */
-  publishedAt(nowMs: number): string;
-  /** The event as JSON has it, for people: of a binary form. */
-  toJson?(value: Buffer): unknown;
-}
-
-/** PORT: turns a protected envelope into text. Synchronous; called once per event, on the caller's path. */
+/** PORT: turns a protected envelope into bytes. Synchronous; called once per event, on the caller's path. */
 export interface Serializer {
   /**
    * Throws an `SvcError` without a value where the payload has no such form: the event is refused.
    * @param topic of the record
    */
-  serialize(envelope: ProtectedEnvelope, topic: string): EventText;
+  serialize(envelope: ProtectedEnvelope, topic: string): EventValue;
 }

@@ -69,12 +69,12 @@ export interface Pipeline {
   soFar(): Promise<void>;
 }
 
-interface Prepared {
+/** Without the payload, which nobody needs from here on: it could be collected while its event is under way. */
+interface Prepared extends Pick<Intake, 'eventType' | 'aggregateType' | 'aggregateId'> {
   readonly eventId: string;
   /** A function makes it when its key is there. */
   readonly event: SerializedEvent | (() => SerializedEvent);
   readonly trace: EventTrace;
-  readonly taken: Intake;
 }
 
 /** The way of an event: call -> envelope -> protect -> serialize -> publish, and one counted outcome at its end. */
@@ -94,17 +94,17 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 
   function serialize(envelope: ProtectedEnvelope, intake: Intake, trace: EventTrace): SerializedEvent {
     const { eventId } = envelope;
-    const text = serializer.serialize(envelope, intake.topic ?? parts.defaultTopic);
+    const { eventType, topic } = intake;
+    const value = serializer.serialize(envelope, topic ?? parts.defaultTopic);
     const headers: Record<string, string> = {
       eventId,
-      eventType: intake.eventType,
-      ...text.form.headers,
+      eventType,
+      ...value.form.headers,
       traceparent: trace.traceparent,
     };
     if (trace.tracestate !== undefined) headers.tracestate = trace.tracestate;
     if (intake.headers !== undefined) Object.assign(headers, intake.headers);
-    const { eventType, topic } = intake;
-    return { eventId, eventType, topic, key: intake.key ?? eventId, headers, text };
+    return { eventId, eventType, topic, key: intake.key ?? eventId, headers, value };
   }
 
   /** Everything that runs on the caller's path, up to the hand-over. Throws what makes an event impossible. */
@@ -113,14 +113,17 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       const taken = intake();
       const eventId = parts.nextId();
       const trace = parts.startTrace(taken.topic ?? parts.defaultTopic, eventId, taken.context);
+      const { eventType, aggregateType, aggregateId } = taken;
+      let event: Prepared['event'];
       try {
-        return { eventId, event: serialize(protect(eventId, taken, trace), taken, trace), trace, taken };
+        event = serialize(protect(eventId, taken, trace), taken, trace);
       } catch (error) {
-        if (mayWait && publisher.hasRoom && error instanceof UnsealedError)
-          return { eventId, event: () => serialize((error as Unsealed).seal(), taken, trace), trace, taken };
-        trace.end('refused');
-        throw error;
+        const canWait = mayWait && publisher.hasRoom && error instanceof UnsealedError;
+        if (!canWait) trace.end('refused');
+        if (!canWait) throw error;
+        event = () => serialize((error as Unsealed).seal(), taken, trace);
       }
+      return { eventId, eventType, aggregateType, aggregateId, event, trace };
     });
   }
 
@@ -144,12 +147,10 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     const { outbox } = parts;
     if (outbox === undefined) throw noOutbox();
     // Its transaction cannot wait for a key.
-    const { event: made, trace, taken } = prepare(intake, false);
-    const event = made as SerializedEvent;
-    const { aggregateType = '', aggregateId = '' } = taken;
+    const { event, trace, aggregateType = '', aggregateId = '' } = prepare(intake, false);
     const occurredAt = clock.now();
-    const payload = valueBytesOf(event, occurredAt);
-    const { eventId, eventType, key, headers, topic = parts.defaultTopic } = event;
+    const payload = valueBytesOf(event as SerializedEvent, occurredAt);
+    const { eventId, eventType, key, headers, topic = parts.defaultTopic } = event as SerializedEvent;
     const row = { eventId, eventType, aggregateType, aggregateId, topic, key, headers, payload, occurredAt };
     try {
       const { written, outcome } = outbox.store(row, scope);
@@ -171,14 +172,14 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   }
 
   /** Never rejects: nobody awaits it in async mode, where that would end the process. */
-  async function publish({ event, trace, taken }: Prepared, entry: LedgerEntry): Promise<Outcome> {
+  async function publish({ event, trace, eventType }: Prepared, entry: LedgerEntry): Promise<Outcome> {
     let generation: Generation | undefined;
     let started = 0;
     let outcome: Outcome = 'lost';
     try {
       generation = underWay.begin();
       started = clock.monotonic();
-      const later = typeof event === 'function' && publisher.publishLater?.(taken.eventType, event);
+      const later = typeof event === 'function' && publisher.publishLater?.(eventType, event);
       const sent = event as SerializedEvent;
       if (later || !publisher.isOneTooMany?.(sent)) outcome = await (later || publisher.publish(sent));
     } catch (error) {
@@ -186,7 +187,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       await undefined;
       if (typeof event !== 'function') parts.onBroken(event, error);
     }
-    durations.record(taken.eventType, (clock.monotonic() - started) / 1000);
+    durations.record(eventType, (clock.monotonic() - started) / 1000);
     trace.end(outcome);
     entry.close(outcome);
     if (generation !== undefined) underWay.end(generation);
@@ -280,8 +281,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 function throwUnlessStored(outcome: Outcome | undefined): Outcome {
   if (outcome === undefined) throw stillUnderWay();
   if (outcome === 'lost') throw lostError();
-  if (outcome === 'refused')
-    throw new SvcError('SVC_PROTECT_KEY_UNAVAILABLE', 'its encryption key did not come');
+  if (outcome === 'refused') throw new SvcError('SVC_PROTECT_KEY_UNAVAILABLE', 'its key did not come');
   return outcome;
 }
 

@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 import type { Bench, Figure } from '../../scripts/bench.ts';
 import { startOwnKafka } from '../support/kafka.ts';
 import { type CaseProcess, startCase } from './case-process.ts';
+import { startJavaCase } from './java-case.ts';
 import { quantile } from './load.ts';
 import { payload } from './payload.ts';
 import { producerPerformance } from './producer-performance.ts';
@@ -12,17 +13,22 @@ import type { CaseKind, Run } from './throughput-case.ts';
 const partitionCount = 6;
 const warmUps = 2;
 const pace = { events: 6_000, perSecond: 2_000 };
-const eventsOf: Record<CaseKind, number> = {
+type Kind = CaseKind | 'java';
+const eventsOf: Record<Kind, number> = {
   'hand-per-event': 10_000,
   'hand-best': 40_000,
   svc: 40_000,
   'svc-sync': 40_000,
+  java: 40_000,
 };
+/** What a compiler that watches wants to see before it has done its best. */
+const javaWarmUp = 300_000;
+const javaName = 'java-jackson';
 
 interface Entry {
   readonly name: string;
-  readonly kind: CaseKind;
-  /** Names of the cases of the same client that this one is compared with. */
+  readonly kind: Kind;
+  /** Names of the cases that this one is compared with. */
   readonly against: readonly string[];
   readonly process: CaseProcess;
   readonly runs: Run[];
@@ -40,6 +46,15 @@ export const bench: Bench = async (progress, args = []) => {
   const kafka = await startOwnKafka();
   const entries: Entry[] = [];
 
+  async function addJava(): Promise<void> {
+    const topic = `bench.${javaName}`;
+    await kafka.createTopic(topic, { partitions: partitionCount });
+    const java = await startJavaCase(kafka.brokers, topic);
+    entries.push({ name: javaName, kind: 'java', against: [], process: java, runs: [] });
+    const warm = await java.run({ events: javaWarmUp });
+    progress(`warm-up ${javaName}: ${(warm.cpuUs / javaWarmUp).toFixed(1)} us`);
+  }
+
   async function add(client: string, kind: CaseKind, name: string, ...against: string[]): Promise<void> {
     const topic = `bench.${name}`;
     await kafka.createTopic(topic, { partitions: partitionCount });
@@ -49,13 +64,14 @@ export const bench: Bench = async (progress, args = []) => {
   }
 
   try {
+    await addJava();
     for (const client of clients) {
       const perEvent = `hand-per-event-${client}`;
       const best = `hand-best-${client}`;
       const svc = `svc-${client}`;
       await add(client, 'hand-per-event', perEvent);
       await add(client, 'hand-best', best, perEvent);
-      await add(client, 'svc', svc, best, perEvent);
+      await add(client, 'svc', svc, best, perEvent, javaName);
       await add(client, 'svc-sync', client === 'kafkajs' ? 'svc-sync-256' : `svc-sync-256-${client}`, svc);
     }
     const bytes = JSON.stringify(payload).length;
@@ -69,7 +85,7 @@ export const bench: Bench = async (progress, args = []) => {
         progress(`${round > 0 ? `round ${round}` : 'warm-up'} ${entry.name}: ${said(entry, run)}`);
       }
     }
-    for (const entry of entries) entry.paced = await entry.process.run(pace);
+    for (const entry of entries) if (entry.kind !== 'java') entry.paced = await entry.process.run(pace);
     await kafka.createTopic('bench.java', { partitions: partitionCount });
     const java = await producerPerformance(kafka.brokers, 'bench.java', 300_000, bytes + 400);
     return [
@@ -102,20 +118,23 @@ function said(entry: Entry, run: Run): string {
 function figuresOf(entry: Entry, entries: readonly Entry[]): Omit<Figure, 'bench'>[] {
   const { name, runs, paced } = entry;
   const median = (read: (run: Run) => number): number => quantile(runs.map(read), 0.5);
-  const rate = median((run) => rateOf(entry, run));
-  const compared = entry.against.map((against) => {
-    const other = entries.find((one) => one.name === against) as Entry;
-    // Round by round: what slows the machine down for a while slows down both.
-    const ratios = runs.map((run, round) => rateOf(entry, run) / rateOf(other, other.runs[round] as Run));
-    return { ...figure(name, rate, 'events/s'), against, ratio: Number(quantile(ratios, 0.5).toFixed(2)) };
-  });
+  const compared = (of: string, unit: string, read: (entry: Entry, run: Run) => number) => {
+    const value = figure(
+      name + of,
+      median((run) => read(entry, run)),
+      unit,
+    );
+    const all = entry.against.map((against) => {
+      const other = entries.find((one) => one.name === against) as Entry;
+      // Round by round: what slows the machine down for a while slows down both.
+      const ratios = runs.map((run, round) => read(entry, run) / read(other, other.runs[round] as Run));
+      return { ...value, against: against + of, ratio: Number(quantile(ratios, 0.5).toFixed(2)) };
+    });
+    return all.length > 0 ? all : [value];
+  };
   return [
-    ...(compared.length > 0 ? compared : [figure(name, rate, 'events/s')]),
-    figure(
-      `${name}-cpu`,
-      median((run) => cpuOf(entry, run)),
-      'us/event',
-    ),
+    ...compared('', 'events/s', rateOf),
+    ...compared('-cpu', 'us/event', cpuOf),
     figure(
       `${name}-p50`,
       median((run) => run.p50Ms),
@@ -126,9 +145,13 @@ function figuresOf(entry: Entry, entries: readonly Entry[]): Omit<Figure, 'bench
       median((run) => run.p99Ms),
       'ms',
     ),
-    figure(`${name}-paced-p50`, paced?.p50Ms ?? Number.NaN, 'ms'),
-    figure(`${name}-paced-p99`, paced?.p99Ms ?? Number.NaN, 'ms'),
-    figure(`${name}-rss`, Math.max(...runs.map((run) => run.rssMb)), 'MB'),
+    ...(paced === undefined
+      ? []
+      : [
+          figure(`${name}-paced-p50`, paced.p50Ms, 'ms'),
+          figure(`${name}-paced-p99`, paced.p99Ms, 'ms'),
+          figure(`${name}-rss`, Math.max(...runs.map((run) => run.rssMb)), 'MB'),
+        ]),
   ];
 }
 

@@ -1,6 +1,7 @@
 import type { SendFailure } from '../../src/publish/broker.ts';
 import { toRecord } from '../../src/publish/main/record.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
+import { EventValue } from '../../src/serialize/event-value.ts';
 import { jsonForm } from '../../src/serialize/json.ts';
 
 export const away: SendFailure = { kind: 'retriable', cause: 'ECONNREFUSED', message: 'cannot reach Kafka' };
@@ -19,11 +20,11 @@ export function failedEvent(eventId: string, options: Partial<FailedEvent> = {})
       traceparent: '00-a-b-01',
       tenant: 'acme',
     },
-    text: {
-      form: jsonForm,
-      beforePublishedAt: `{"eventId":"${eventId}","eventType":"ORDER_CREATED","publishedAt":"`,
-      afterPublishedAt: ['","payload":', '{"text":"\\",\\"originalEvent\\":","n":1.50}', '}'],
-    },
+    value: new EventValue(jsonForm, `{"eventId":"${eventId}","eventType":"ORDER_CREATED","publishedAt":"`, [
+      '","payload":',
+      '{"text":"\\",\\"originalEvent\\":","n":1.50}',
+      '}',
+    ]),
   };
   return {
     event,

@@ -2,6 +2,7 @@ import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../src/pu
 import { createQueue, type Queue, type QueueOptions } from '../../src/publish/main/queue.ts';
 import { createRetryPolicy } from '../../src/publish/main/retry.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
+import { EventValue } from '../../src/serialize/event-value.ts';
 import { jsonForm } from '../../src/serialize/json.ts';
 import type { SerializedEvent } from '../../src/serialize/serializer.ts';
 
@@ -69,11 +70,7 @@ export const event = (
   topic: undefined,
   key: `k-${eventId}`,
   headers: { eventId },
-  text: {
-    form: jsonForm,
-    beforePublishedAt: `{"eventId":"${eventId}","publishedAt":"`,
-    afterPublishedAt: [after],
-  },
+  value: new EventValue(jsonForm, `{"eventId":"${eventId}","publishedAt":"`, [after]),
   ...rest,
 });
 

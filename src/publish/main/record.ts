@@ -1,4 +1,5 @@
-import type { EventText, SerializedEvent } from '../../serialize/serializer.ts';
+import type { EventForm, EventValue } from '../../serialize/event-value.ts';
+import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { BrokerRecord } from '../broker.ts';
 
 /** The record of an event that is handed over now: `publishedAt` and the record's time are the same. */
@@ -7,57 +8,59 @@ export function toRecord(event: SerializedEvent, nowMs: number): BrokerRecord {
 }
 
 /** The value of the record of an event that is stored now, for whoever needs nothing but these bytes. */
-export function valueBytesOf({ text }: SerializedEvent, nowMs: number): Buffer {
-  const publishedAt = text.form.publishedAt(nowMs);
-  return Buffer.from(
-    text.beforePublishedAt + publishedAt + text.afterPublishedAt.join(''),
-    text.form.encoding,
-  );
+export function valueBytesOf({ value }: SerializedEvent, nowMs: number): Buffer {
+  return bytesAt(value, value.form.publishedAt(nowMs));
 }
 
-/**
- * Its value stays text until somebody needs the bytes: a client that writes records into one buffer for a whole batch takes
- * them there at once. Buffers for each event would make Node collect garbage in the old generation twice a second under load.
- */
+function bytesAt(value: EventValue, publishedAt: string): Buffer {
+  const bytes = Buffer.allocUnsafe(value.length + publishedAt.length);
+  value.write(bytes, 0, publishedAt);
+  return bytes;
+}
+
+/** Its value has no buffer of its own until somebody asks for it: whoever writes many records takes its bytes where they go. */
 class EventRecord implements BrokerRecord {
   readonly key: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly timestamp: number;
-  readonly valueBytes: number;
-  private readonly text: EventText;
+  private readonly source: EventValue;
   private readonly publishedAt: string;
-  private readonly encoding: 'latin1' | 'utf8';
   private bytes: Buffer | undefined = undefined;
 
-  constructor({ text, key, headers }: SerializedEvent, nowMs: number) {
+  constructor({ value, key, headers }: SerializedEvent, nowMs: number) {
     this.key = key;
     this.headers = headers;
     this.timestamp = nowMs;
-    this.text = text;
-    this.publishedAt = text.form.publishedAt(nowMs);
-    const bytes = bytesOfText(text);
-    this.valueBytes = bytes + this.publishedAt.length;
-    let characters = text.beforePublishedAt.length;
-    for (const piece of text.afterPublishedAt) characters += piece.length;
-    // As many bytes as characters: it is ASCII or binary, and only copied.
-    this.encoding = bytes === characters ? 'latin1' : 'utf8';
+    this.source = value;
+    this.publishedAt = publishedAtOf(value.form, nowMs);
+  }
+
+  get valueBytes(): number {
+    return this.source.length + this.publishedAt.length;
   }
 
   get value(): Buffer {
-    if (this.bytes === undefined) {
-      this.bytes = Buffer.allocUnsafe(this.valueBytes);
-      this.writeValue(this.bytes, 0);
-    }
+    this.bytes ??= bytesAt(this.source, this.publishedAt);
     return this.bytes;
   }
 
-  /** Piece by piece: the whole as one string would be garbage as large as the record. */
   writeValue(to: Buffer, start: number): void {
-    const { text, publishedAt, encoding } = this;
-    let at = start + to.write(text.beforePublishedAt, start, encoding);
-    at += to.write(publishedAt, at, encoding);
-    for (const piece of text.afterPublishedAt) at += to.write(piece, at, encoding);
+    this.source.write(to, start, this.publishedAt);
   }
+}
+
+let lastForm: EventForm | undefined;
+let lastMs = Number.NaN;
+let lastText = '';
+
+/** All records of a batch have one. */
+function publishedAtOf(form: EventForm, nowMs: number): string {
+  if (form !== lastForm || nowMs !== lastMs) {
+    lastText = form.publishedAt(nowMs);
+    lastForm = form;
+    lastMs = nowMs;
+  }
+  return lastText;
 }
 
 const publishedAtBytes = 24;
@@ -67,17 +70,16 @@ const recordBytes = 40;
 const headerBytes = 6;
 
 /** Size in bytes of the record that an event becomes, on the safe side by a few. */
-export function bytesOf({ text, key, headers }: SerializedEvent): number {
-  let bytes = recordBytes + publishedAtBytes + Buffer.byteLength(key) + bytesOfText(text);
+export function bytesOf({ value, key, headers }: SerializedEvent): number {
+  let bytes = recordBytes + publishedAtBytes + utf8Length(key) + value.length;
   for (const name of Object.keys(headers)) {
-    bytes += headerBytes + Buffer.byteLength(name) + Buffer.byteLength(headers[name] as string);
+    bytes += headerBytes + utf8Length(name) + utf8Length(headers[name] as string);
   }
   return bytes;
 }
 
-/** Without the value of `publishedAt`. */
-function bytesOfText({ form: { encoding }, beforePublishedAt, afterPublishedAt }: EventText): number {
-  let bytes = Buffer.byteLength(beforePublishedAt, encoding);
-  for (const piece of afterPublishedAt) bytes += Buffer.byteLength(piece, encoding);
-  return bytes;
+/** Keys and headers are short and mostly ASCII: looking is quicker than asking Node. */
+function utf8Length(text: string): number {
+  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 0x7f) return Buffer.byteLength(text);
+  return text.length;
 }

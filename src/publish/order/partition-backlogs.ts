@@ -136,9 +136,8 @@ export function insertInOrder(deferred: Deferred[], one: Deferred): void {
 }
 
 /** Roughly what an event takes in memory while it waits. */
-export function deferredBytes({ text, key }: SerializedEvent): number {
-  const pieces = text.afterPublishedAt.reduce((sum, piece) => sum + piece.length, 0);
-  return text.beforePublishedAt.length + pieces + key.length;
+export function deferredBytes({ value, key }: SerializedEvent): number {
+  return value.length + key.length;
 }
 
 /** After a failure, doubling. */

@@ -180,9 +180,10 @@ function inOrder(
 }
 
 function toBackupEvent({ event, topic, record, failure }: FailedEvent, nowMs: number): BackupEvent {
-  const { eventId, eventType, text } = event;
+  const { eventId, eventType } = event;
   const { key, headers, value } = record;
-  const document = text.form.toJson && { document: text.form.toJson(value) };
+  const { form } = event.value;
+  const document = form.toJson && { document: form.toJson(value) };
   const reason = failure.cause;
   return { eventId, eventType, topic, key, headers, value, ...document, reason, backedUpAt: nowMs };
 }

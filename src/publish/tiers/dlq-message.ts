@@ -56,7 +56,7 @@ export function toDlqRecord(
 }
 
 /** For people, beside bytes of a binary form; recovery takes the bytes. */
-function toJson({ text: { form } }: FailedEvent['event'], { value }: BrokerRecord): unknown {
+function toJson({ value: { form } }: FailedEvent['event'], { value }: BrokerRecord): unknown {
   return form.toJson?.(value);
 }
 

@@ -2,8 +2,9 @@
 
 import { SvcError } from '../../ground/errors.ts';
 import type { ProtectedEnvelope } from '../../protect/protect.ts';
-import { jsonForm, jsonSerializer, payloadJson } from '../json.ts';
-import { type EventForm, type Serializer, schemaHeader } from '../serializer.ts';
+import { type EventForm, EventValue } from '../event-value.ts';
+import { jsonForm, payloadJson, toJson } from '../json.ts';
+import { type Serializer, schemaHeader } from '../serializer.ts';
 import { type AvroEvent, type EventCodec, prefixBytes, prefixOf, timeText } from './event-codec.ts';
 import { plainJson } from './plain-json.ts';
 import type { SchemaIds } from './schema-ids.ts';
@@ -37,15 +38,10 @@ export function createAvroSerializer({ codecOf, ids, mayWait }: AvroSerializerOp
       // A payload that does not fit is refused, whoever has the id.
       const { head, tail } = codec.encode(eventOf(envelope));
       const id = ids.known(codec, topic);
-      if (id !== undefined)
-        return {
-          form: formsOf(codec).avro,
-          beforePublishedAt: prefixOf(id) + head,
-          afterPublishedAt: [tail],
-        };
+      if (id !== undefined) return new EventValue(formsOf(codec).avro, prefixOf(id) + head, [tail]);
       ids.ask(codec, topic).catch(() => {});
       if (!mayWait) throw notKnown(codec);
-      return { ...jsonSerializer.serialize(envelope, topic), form: formsOf(codec).waiting };
+      return toJson(envelope, formsOf(codec).waiting);
     },
   };
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { encodeRecordBatch } from '../../../src/adapters/kafka/records/record-batch.ts';
 import { bytesOf, toRecord } from '../../../src/publish/main/record.ts';
+import { EventValue } from '../../../src/serialize/event-value.ts';
 import { jsonForm } from '../../../src/serialize/json.ts';
 import { event } from '../fake-cluster.ts';
 
@@ -20,8 +21,8 @@ describe('the record of an event', () => {
   it('has the same bytes, and as many as it says, wherever they are written', () => {
     fc.assert(
       fc.property(text, text, fc.nat(50), (before, after, at) => {
-        const pieces = { form: jsonForm, beforePublishedAt: before, afterPublishedAt: [after, before, '}'] };
-        const record = toRecord({ ...event('1'), text: pieces }, atMs);
+        const pieces = new EventValue(jsonForm, before, [after, before, '}']);
+        const record = toRecord({ ...event('1'), value: pieces }, atMs);
         const texts = [before, '2026-01-02T00:00:00.000Z', after, before, '}'];
         const expected = Buffer.concat(texts.map((piece) => Buffer.from(piece)));
         assert.equal(record.valueBytes, expected.length);

@@ -7,6 +7,7 @@ import type { KafkaClientOptions } from '../kafka-client-options.ts';
 import { ProtocolError } from '../protocol/kafka-request.ts';
 import type { Node } from '../protocol/metadata-request.ts';
 import { produceRequest } from '../protocol/produce-request.ts';
+import type { Checksum } from '../records/native-crc32c.ts';
 import { ackNumbers } from '../records/protocol-numbers.ts';
 import { type Compression, encodeCompressedBatch, encodeRecordBatch } from '../records/record-batch.ts';
 import { toSendFailure } from '../send-failure.ts';
@@ -35,6 +36,8 @@ export interface SendsParts {
   readonly answerTimes: AnswerTimes;
   /** Default: none. */
   readonly compression?: Compression | undefined;
+  /** Of batches. Default: svc's own. */
+  readonly checksum?: Checksum | undefined;
 }
 
 /** One broker that hangs is given its time-out before the next one is asked, which answers in this time or is away, too. */
@@ -53,7 +56,7 @@ interface UnderWay {
 }
 
 export function createSends(
-  { connectionsFor, topics, silentAtMs, answerTimes, compression }: SendsParts,
+  { connectionsFor, topics, silentAtMs, answerTimes, compression, checksum }: SendsParts,
   options: KafkaClientOptions,
 ): Sends {
   const underWay = new Set<UnderWay>();
@@ -63,8 +66,8 @@ export function createSends(
     const { topic, partition, leader } = entry;
     const connection = await connectionsFor(topic).get(leader);
     const batch = compression
-      ? await encodeCompressedBatch(records, compression)
-      : encodeRecordBatch(records);
+      ? await encodeCompressedBatch(records, compression, checksum)
+      : encodeRecordBatch(records, checksum);
     entry.sinceMs = systemClock.monotonic();
     entry.connection = connection;
     const timeoutMs = options.requestTimeoutMs;

@@ -7,6 +7,7 @@ import { createAnswerTimes } from '../answer-times.ts';
 import { createDialPace } from '../dial-pace.ts';
 import type { KafkaClientOptions } from '../kafka-client-options.ts';
 import { compressionOf } from '../records/compressors.ts';
+import { loadChecksum } from '../records/native-crc32c.ts';
 import { createSilence } from '../silence.ts';
 import type { LoadTransport } from '../transport.ts';
 import { type Connections, createConnections } from './connections.ts';
@@ -44,9 +45,9 @@ export async function openSession(load: LoadTransport, options: KafkaClientOptio
   };
   const silence = createSilence(systemClock, renew, answerTimes.last);
   const topics = createTopics(toAsk, options, silence.notice);
-  const compression = await compressionOf(options.compression);
+  const [compression, checksum] = await Promise.all([compressionOf(options.compression), loadChecksum()]);
   const connectionsFor = (topic: string) => toSend[partitionOfKey(topic, mostPerBroker)] as Connections;
-  const parts = { connectionsFor, topics, silentAtMs: silence.lastAtMs, answerTimes, compression };
+  const parts = { connectionsFor, topics, silentAtMs: silence.lastAtMs, answerTimes, compression, checksum };
   const sends = createSends(parts, options);
 
   return {

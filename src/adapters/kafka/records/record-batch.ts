@@ -3,6 +3,7 @@
 import type { BrokerRecord } from '../../../publish/broker.ts';
 import { makeRecords } from '../../../publish/fault.ts';
 import { crc32c } from './crc32c.ts';
+import type { Checksum } from './native-crc32c.ts';
 
 // Kafka's record batch, version 2: https://kafka.apache.org/documentation/#recordbatch
 // Written here, in one pass over one buffer, as both clients take several times as long over it.
@@ -25,12 +26,12 @@ const maxTimestampAt = 35;
 const producerIdAt = 43;
 const recordCountAt = 57;
 
-/** One batch of a producer without an id. */
-export function encodeRecordBatch(records: readonly BrokerRecord[]): Buffer {
+/** One batch of a producer without an id. `checksum`: default: svc's own. */
+export function encodeRecordBatch(records: readonly BrokerRecord[], checksum: Checksum = crc32c): Buffer {
   const times = timesOf(records);
   return makeRecords(() => {
     const bytes = writeRecords(records, times.firstMs, headBytes);
-    return writeHead(bytes, records.length, times, 0);
+    return writeHead(bytes, records.length, times, 0, checksum);
   });
 }
 
@@ -38,12 +39,13 @@ export function encodeRecordBatch(records: readonly BrokerRecord[]): Buffer {
 export async function encodeCompressedBatch(
   records: readonly BrokerRecord[],
   { bitmask, compress }: Compression,
+  checksum: Checksum = crc32c,
 ): Promise<Buffer> {
   const times = timesOf(records);
   const packed = await compress(makeRecords(() => writeRecords(records, times.firstMs, 0)));
   const batch = Buffer.allocUnsafeSlow(headBytes + packed.length);
   batch.set(packed, headBytes);
-  return makeRecords(() => writeHead(batch, records.length, times, bitmask));
+  return makeRecords(() => writeHead(batch, records.length, times, bitmask, checksum));
 }
 
 interface Times {
@@ -61,7 +63,13 @@ function timesOf(records: readonly BrokerRecord[]): Times {
   return { firstMs, lastMs };
 }
 
-function writeHead(batch: Buffer, count: number, { firstMs, lastMs }: Times, attributes: number): Buffer {
+function writeHead(
+  batch: Buffer,
+  count: number,
+  { firstMs, lastMs }: Times,
+  attributes: number,
+  checksum: Checksum,
+): Buffer {
   batch.fill(0, 0, headBytes);
   batch.writeInt32BE(batch.length - lengthAt - 4, lengthAt);
   batch.writeInt8(2, magicAt);
@@ -71,33 +79,50 @@ function writeHead(batch: Buffer, count: number, { firstMs, lastMs }: Times, att
   batch.writeBigInt64BE(BigInt(lastMs), maxTimestampAt);
   batch.writeBigInt64BE(-1n, producerIdAt);
   batch.writeInt32BE(count, recordCountAt);
-  batch.writeInt32BE(crc32c(batch, attributesAt, batch.length), crcAt);
+  batch.writeInt32BE(checksum(batch, attributesAt, batch.length), crcAt);
   return batch;
 }
 
-/** The records one after another, with `before` bytes left free in front of them. */
+/** The records one after another, with `before` bytes left free in front of them. In one pass: counting costs as much as writing. */
 function writeRecords(records: readonly BrokerRecord[], firstMs: number, before: number): Buffer {
-  const sizes = records.map((record, index) => bodyBytes(record, index, record.timestamp - firstMs));
-  const size = sizes.reduce((sum, bytes) => sum + sizeOfVarint(bytes) + bytes, before);
+  let most = before;
+  for (const record of records) most += mostBytes(record);
   // Not out of the pool of small buffers: aligned, which the checksum is quicker on.
-  const bytes = Buffer.allocUnsafeSlow(size);
+  const bytes = Buffer.allocUnsafeSlow(most);
   let at = before;
-  for (const [index, record] of records.entries()) {
-    at = writeVarint(bytes, sizes[index] as number, at);
-    at = writeBody(bytes, at, record, index, record.timestamp - firstMs);
-  }
+  let index = 0;
+  for (const record of records) at = writeRecord(bytes, at, record, index++, firstMs);
+  return bytes.subarray(0, at);
+}
+
+const mostLengthBytes = 5;
+/** Attributes, time, offset, number of headers, and the lengths of record, key and value. */
+const mostOtherBytes = 1 + 8 + 5 * mostLengthBytes;
+
+/** The most that a record takes: a UTF-16 unit is three bytes at most. */
+function mostBytes(record: BrokerRecord): number {
+  const { key, headers } = record;
+  let bytes = mostOtherBytes + lengthOfValue(record);
+  if (key !== null) bytes += 3 * key.length;
+  for (const name of Object.keys(headers))
+    bytes += 2 * mostLengthBytes + 3 * (name.length + (headers[name] as string).length);
   return bytes;
 }
 
-function bodyBytes(record: BrokerRecord, offsetDelta: number, timeDelta: number): number {
-  const { key, headers } = record;
-  const value = lengthOfValue(record);
-  let bytes = 1 + sizeOfVarint(timeDelta) + sizeOfVarint(offsetDelta);
-  bytes += key === null ? 1 : textBytes(key);
-  bytes += sizeOfVarint(value) + value;
-  const names = Object.keys(headers);
-  for (const name of names) bytes += textBytes(name) + textBytes(headers[name] as string);
-  return bytes + sizeOfVarint(names.length);
+/** With its length before it, for which as much room is left as that of its value takes: nearly always the same. */
+function writeRecord(
+  bytes: Buffer,
+  start: number,
+  record: BrokerRecord,
+  offsetDelta: number,
+  firstMs: number,
+): number {
+  const body = start + sizeOfVarint(lengthOfValue(record));
+  const end = writeBody(bytes, body, record, offsetDelta, record.timestamp - firstMs);
+  const moved = start + sizeOfVarint(end - body);
+  if (moved !== body) bytes.copyWithin(moved, body, end);
+  writeVarint(bytes, end - body, start);
+  return end + moved - body;
 }
 
 function writeBody(
@@ -126,26 +151,24 @@ function lengthOfValue(record: BrokerRecord): number {
   return record.valueBytes ?? record.value.length;
 }
 
-/** Bytes of a text with its length before it. */
-function textBytes(text: string): number {
+/** Writes a text with its length before it, and returns the place behind. */
+function writeText(bytes: Buffer, text: string, start: number): number {
   // A list has a length as well.
   if (typeof text !== 'string') throw new TypeError('no text');
-  const bytes = byteLength(text);
-  return sizeOfVarint(bytes) + bytes;
-}
-
-/** Keys and headers are short and mostly ASCII: looking is quicker than asking Node. */
-function byteLength(text: string): number {
-  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 0x7f) return Buffer.byteLength(text);
-  return text.length;
-}
-
-function writeText(bytes: Buffer, text: string, start: number): number {
-  const length = byteLength(text);
+  const { length } = text;
   const at = writeVarint(bytes, length, start);
-  if (length === text.length) for (let i = 0; i < length; i++) bytes[at + i] = text.charCodeAt(i);
-  else bytes.write(text, at);
+  // Keys and headers are short and mostly ASCII: no call into Node is as quick as this.
+  for (let i = 0; i < length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit > 0x7f) return writeUtf8(bytes, text, start);
+    bytes[at + i] = unit;
+  }
   return at + length;
+}
+
+function writeUtf8(bytes: Buffer, text: string, start: number): number {
+  const at = writeVarint(bytes, Buffer.byteLength(text), start);
+  return at + bytes.write(text, at);
 }
 
 /** Below this the bit operations of JavaScript, which know 32 bits, still hold the doubled number. */

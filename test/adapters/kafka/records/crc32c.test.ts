@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import fc from 'fast-check';
 import { crc32c } from '../../../../src/adapters/kafka/records/crc32c.ts';
+import { loadChecksum } from '../../../../src/adapters/kafka/records/native-crc32c.ts';
 
 describe('crc32c', () => {
   it('gives the check value of the standard', () => {
@@ -19,6 +21,33 @@ describe('crc32c', () => {
         }
       }
     }
+  });
+});
+
+describe('the checksum of @node-rs/crc32', () => {
+  it('is that of svc, of any bytes, from any place to any other', async () => {
+    const native = await loadChecksum();
+    assert.notEqual(native, crc32c);
+    const part = fc
+      .uint8Array({ maxLength: 5_000, size: 'max' })
+      .chain((bytes) => fc.tuple(fc.constant(bytes), fc.nat(bytes.length), fc.nat(bytes.length)));
+    fc.assert(
+      fc.property(part, ([bytes, one, other]) => {
+        const [start, end] = [Math.min(one, other), Math.max(one, other)];
+        assert.equal(native(bytes, start, end), crc32c(bytes, start, end));
+        assert.equal(native(Buffer.from(bytes), start, end), crc32c(bytes, start, end));
+      }),
+    );
+  });
+
+  it("is svc's own where the package is not there, has no binary, or gives something else", async () => {
+    const missing = (): never => {
+      throw Object.assign(new Error('Cannot find package'), { code: 'ERR_MODULE_NOT_FOUND' });
+    };
+    assert.equal(await loadChecksum(async () => missing()), crc32c);
+    assert.equal(await loadChecksum(async () => ({ crc32c: missing })), crc32c);
+    assert.equal(await loadChecksum(async () => ({}) as never), crc32c);
+    assert.equal(await loadChecksum(async () => ({ crc32c: () => 0 })), crc32c);
   });
 });
 
