@@ -18,6 +18,8 @@ export type {
 } from './consumer/decryption-keys.ts';
 export { createDecryptionKeys } from './consumer/decryption-keys.ts';
 export type { FieldChoice } from './consumer/field-choice.ts';
+export type { EventRecord } from './consumer/read-envelope.ts';
+export { readEnvelope } from './consumer/read-envelope.ts';
 export type { KeyCacheOptions } from './protect/keys/key-cache-options.ts';
 export type {
   DataKey,

@@ -124,6 +124,7 @@ const entries: Readonly<Record<string, Names>> = {
       'createStaticKeyProvider',
       'decryptBatch',
       'decryptFields',
+      'readEnvelope',
       'tryDecryptFields',
     ],
     types: [
@@ -145,6 +146,7 @@ const entries: Readonly<Record<string, Names>> = {
       'EventCalls',
       'EventHandler',
       'EventInfo',
+      'EventRecord',
       'FieldChoice',
       'Inbox',
       'InboxEvent',

@@ -1,6 +1,7 @@
 import type { DecryptOptions } from '../consumer/decrypt-fields.ts';
 import { decryptFields } from '../consumer/decrypt-fields.ts';
 import type { DecryptionKeys } from '../consumer/decryption-keys.ts';
+import { toEnvelope } from '../consumer/read-envelope.ts';
 import { parseBounded } from '../ground/bounds.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';
@@ -60,17 +61,19 @@ export interface ReadEvent {
   readonly event: ConsumedEvent;
 }
 
-/** JSON and Avro as svc writes them. Rejects with an `SvcError`; `isLater` tells whether the same record may be read later. */
+/** JSON, Avro and CloudEvents as svc writes them. Rejects with an `SvcError`; `isLater` tells whether the same record may be read later. */
 export async function readEvent(
-  { value, headers }: Pick<ConsumedRecord, 'headers'> & { readonly value: Buffer },
+  record: Pick<ConsumedRecord, 'headers'> & { readonly value: Buffer; readonly timestamp?: number },
   { avro, keys, decrypt }: ReadingOptions,
 ): Promise<ReadEvent> {
+  const { value, headers, timestamp } = record;
   const document = await parsed(value, headers['content-type'], avro);
-  if (!isEnvelope(document))
+  const envelope = toEnvelope(document, headers, timestamp);
+  if (!isEnvelope(envelope))
     throw unreadable(
       'it is no envelope of svc (eventId, eventType, metadata, payload): a newer version, or another producer, has written it',
     );
-  const event = keys === undefined ? document : await decryptFields(document, keys, decrypt);
+  const event = keys === undefined ? envelope : await decryptFields(envelope, keys, decrypt);
   return { document, event };
 }
 

@@ -149,6 +149,8 @@ export const errorCatalogue = {
     'A payload holds too many values or bytes, or a BigInt of too many digits; its event is refused.',
   SVC_PROTECT_UNSUPPORTED_TYPE:
     'A payload holds an object without a JSON form (Error, Promise, RegExp, …); its event is refused.',
+  SVC_SERIALIZE_CLOUDEVENT:
+    'An event cannot be a CloudEvent, by its type or by a header of the application; it is refused.',
   SVC_SERIALIZE_NOT_AVRO:
     'A record is not in the wire format of Avro (magic byte, id of a schema, fields), or its schema is another.',
   SVC_SERIALIZE_REGISTRY_AWAY:

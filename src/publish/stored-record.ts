@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { toEnvelope } from '../consumer/read-envelope.ts';
 import { parseBounded } from '../ground/bounds.ts';
 import type { BackupEvent } from './backup-strategy.ts';
 import type { StoredEvent } from './recovery-source.ts';
@@ -36,7 +37,7 @@ export function encodeLine(event: BackupEvent): string {
 export function encodeRecord(event: BackupEvent): Buffer {
   const { eventId, eventType, topic, key, headers, reason, backedUpAt, value } = event;
   const text = isUtf8(value) ? value.toString() : undefined;
-  const content = (text === undefined ? (event.document as Fields | undefined) : parseObject(text)) ?? {};
+  const content = event.document === undefined ? contentOf(text ?? '', event) : (event.document as Fields);
   const record = {
     eventId,
     eventType,
@@ -50,6 +51,15 @@ export function encodeRecord(event: BackupEvent): Buffer {
     ...(text === undefined ? { valueBase64: value.toString('base64') } : { value: text }),
   };
   return Buffer.from(`${JSON.stringify(record)}\n`);
+}
+
+/** What cannot be read is stored all the same. */
+function contentOf(text: string, { headers, backedUpAt }: BackupEvent): Fields {
+  try {
+    return toEnvelope(parseObject(text) ?? {}, headers, backedUpAt) as Fields;
+  } catch {
+    return {};
+  }
 }
 
 /** An event out of a record file or a line of a segment; `undefined` where the text is neither. */

@@ -35,15 +35,24 @@ export interface EventForm {
   readonly encoding: 'utf8' | 'latin1';
   /** The value of `publishedAt`. */
   publishedAt(nowMs: number): string;
+  /** The header that holds `publishedAt`, where the text does not. */
+  readonly publishedAtHeader?: string;
   /** The event as JSON has it, for people: of a binary form. */
   toJson?(value: Buffer): unknown;
 }
 
+/** What a record has beside its value. */
+export interface RecordParts {
+  readonly topic: string;
+  /** `undefined`: the application gave none, and the event id is in its place. */
+  readonly key?: string | undefined;
+  /** The application's own. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly trace: { readonly traceparent: string; readonly tracestate?: string | undefined };
+}
+
 /** PORT: turns a protected envelope into text. Synchronous; called once per event, on the caller's path. */
 export interface Serializer {
-  /**
-   * Throws an `SvcError` without a value where the payload has no such form: the event is refused.
-   * @param topic of the record
-   */
-  serialize(envelope: ProtectedEnvelope, topic: string): EventText;
+  /** Throws an `SvcError` without a value where the event has no such form: it is refused. */
+  serialize(envelope: ProtectedEnvelope, record: RecordParts): EventText;
 }

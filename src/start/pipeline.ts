@@ -18,7 +18,7 @@ import { checkPublishOptions } from '../publish/api/check-options.ts';
 import { headersOf } from '../publish/api/headers.ts';
 import type { KeyWait } from '../publish/api/key-wait.ts';
 import { createUnderWay, type Generation } from '../publish/api/under-way.ts';
-import { valueBytesOf } from '../publish/main/record.ts';
+import { headersAt, valueBytesOf } from '../publish/main/record.ts';
 import type { Producer } from '../publish/producer.ts';
 import type { Publisher } from '../publish/publisher.ts';
 import { lostError } from '../publish/tiers/loss-alert.ts';
@@ -94,17 +94,14 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 
   function serialize(envelope: ProtectedEnvelope, intake: Intake, trace: EventTrace): SerializedEvent {
     const { eventId } = envelope;
-    const text = serializer.serialize(envelope, intake.topic ?? parts.defaultTopic);
-    const headers: Record<string, string> = {
-      eventId,
-      eventType: intake.eventType,
-      ...text.form.headers,
-      traceparent: trace.traceparent,
-    };
-    if (trace.tracestate !== undefined) headers.tracestate = trace.tracestate;
-    if (intake.headers !== undefined) Object.assign(headers, intake.headers);
-    const { eventType, topic } = intake;
-    return { eventId, eventType, topic, key: intake.key ?? eventId, headers, text };
+    const { eventType, topic, key, headers: own } = intake;
+    const { traceparent, tracestate } = trace;
+    const record = { topic: topic ?? parts.defaultTopic, key, headers: own, trace };
+    const text = serializer.serialize(envelope, record);
+    const headers: Record<string, string> = { eventId, eventType, ...text.form.headers, traceparent };
+    if (tracestate !== undefined) headers.tracestate = tracestate;
+    if (own !== undefined) Object.assign(headers, own);
+    return { eventId, eventType, topic, key: key ?? eventId, headers, text };
   }
 
   /** Everything that runs on the caller's path, up to the hand-over. Throws what makes an event impossible. */
@@ -149,7 +146,8 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     const { aggregateType = '', aggregateId = '' } = taken;
     const occurredAt = clock.now();
     const payload = valueBytesOf(event, occurredAt);
-    const { eventId, eventType, key, headers, topic = parts.defaultTopic } = event;
+    const { eventId, eventType, key, topic = parts.defaultTopic } = event;
+    const headers = headersAt(event, occurredAt);
     const row = { eventId, eventType, aggregateType, aggregateId, topic, key, headers, payload, occurredAt };
     try {
       const { written, outcome } = outbox.store(row, scope);

@@ -55,7 +55,7 @@ export const bench: Bench = async (progress) => {
     (serializer: Serializer, of: object = payload) =>
     (): Buffer => {
       const envelope = protect(build('281474976710656', template, of, trace, 1_780_000_000_000));
-      const text = serializer.serialize(envelope, 'orders');
+      const text = serializer.serialize(envelope, { topic: 'orders', trace: { traceparent: '' } });
       return valueBytesOf(
         { eventId: '1', eventType, topic: undefined, key: 'k', headers: {}, text },
         1_780_000_000_123,

@@ -6,9 +6,18 @@ export function toRecord(event: SerializedEvent, nowMs: number): BrokerRecord {
   return new EventRecord(event, nowMs);
 }
 
+/** The headers of the record of an event that is handed over or stored now. */
+export function headersAt(
+  { headers, text: { form } }: SerializedEvent,
+  nowMs: number,
+): SerializedEvent['headers'] {
+  const { publishedAtHeader: name } = form;
+  return name === undefined ? headers : { ...headers, [name]: form.publishedAt(nowMs) };
+}
+
 /** The value of the record of an event that is stored now, for whoever needs nothing but these bytes. */
 export function valueBytesOf({ text }: SerializedEvent, nowMs: number): Buffer {
-  const publishedAt = text.form.publishedAt(nowMs);
+  const publishedAt = publishedAtIn(text, nowMs);
   return Buffer.from(
     text.beforePublishedAt + publishedAt + text.afterPublishedAt.join(''),
     text.form.encoding,
@@ -29,12 +38,13 @@ class EventRecord implements BrokerRecord {
   private readonly encoding: 'latin1' | 'utf8';
   private bytes: Buffer | undefined = undefined;
 
-  constructor({ text, key, headers }: SerializedEvent, nowMs: number) {
-    this.key = key;
-    this.headers = headers;
+  constructor(event: SerializedEvent, nowMs: number) {
+    const { text } = event;
+    this.key = event.key;
+    this.headers = headersAt(event, nowMs);
     this.timestamp = nowMs;
     this.text = text;
-    this.publishedAt = text.form.publishedAt(nowMs);
+    this.publishedAt = publishedAtIn(text, nowMs);
     const bytes = bytesOfText(text);
     this.valueBytes = bytes + this.publishedAt.length;
     let characters = text.beforePublishedAt.length;
@@ -69,10 +79,17 @@ const headerBytes = 6;
 /** Size in bytes of the record that an event becomes, on the safe side by a few. */
 export function bytesOf({ text, key, headers }: SerializedEvent): number {
   let bytes = recordBytes + publishedAtBytes + Buffer.byteLength(key) + bytesOfText(text);
+  const { publishedAtHeader } = text.form;
+  if (publishedAtHeader !== undefined) bytes += headerBytes + publishedAtHeader.length;
   for (const name of Object.keys(headers)) {
     bytes += headerBytes + Buffer.byteLength(name) + Buffer.byteLength(headers[name] as string);
   }
   return bytes;
+}
+
+/** What stands between the two parts of a text. */
+function publishedAtIn({ form }: EventText, nowMs: number): string {
+  return form.publishedAtHeader === undefined ? form.publishedAt(nowMs) : '';
 }
 
 /** Without the value of `publishedAt`. */

@@ -32,7 +32,8 @@ export function createAvroSerializer({ codecOf, ids, mayWait }: AvroSerializerOp
   }
 
   return {
-    serialize(envelope, topic) {
+    serialize(envelope, record) {
+      const { topic } = record;
       const codec = codecOf(envelope.template.eventType);
       // A payload that does not fit is refused, whoever has the id.
       const { head, tail } = codec.encode(eventOf(envelope));
@@ -45,7 +46,7 @@ export function createAvroSerializer({ codecOf, ids, mayWait }: AvroSerializerOp
         };
       ids.ask(codec, topic).catch(() => {});
       if (!mayWait) throw notKnown(codec);
-      return { ...jsonSerializer.serialize(envelope, topic), form: formsOf(codec).waiting };
+      return { ...jsonSerializer.serialize(envelope, record), form: formsOf(codec).waiting };
     },
   };
 }
