@@ -1,7 +1,8 @@
+import { createHash } from 'node:crypto';
+import { type CloudEvent, cloudEventIn, envelopeOf } from '../consumer/cloud-event.ts';
 import type { DecryptOptions } from '../consumer/decrypt-fields.ts';
 import { decryptFields } from '../consumer/decrypt-fields.ts';
 import type { DecryptionKeys } from '../consumer/decryption-keys.ts';
-import { toEnvelope } from '../consumer/read-envelope.ts';
 import { parseBounded } from '../ground/bounds.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';
@@ -59,6 +60,8 @@ export interface ReadEvent {
   /** As it stands in the topic, nothing decrypted. */
   readonly document: unknown;
   readonly event: ConsumedEvent;
+  /** What tells the event from all others. */
+  readonly inboxId: string;
 }
 
 /** JSON, Avro and CloudEvents as svc writes them. Rejects with an `SvcError`; `isLater` tells whether the same record may be read later. */
@@ -66,15 +69,25 @@ export async function readEvent(
   record: Pick<ConsumedRecord, 'headers'> & { readonly value: Buffer; readonly timestamp?: number },
   { avro, keys, decrypt }: ReadingOptions,
 ): Promise<ReadEvent> {
-  const { value, headers, timestamp } = record;
+  const { value, headers, timestamp = Number.NaN } = record;
   const document = await parsed(value, headers['content-type'], avro);
-  const envelope = toEnvelope(document, headers, timestamp);
+  const cloudEvent = cloudEventIn(document, headers);
+  const envelope = cloudEvent === undefined ? document : envelopeOf(cloudEvent, timestamp);
   if (!isEnvelope(envelope))
     throw unreadable(
       'it is no envelope of svc (eventId, eventType, metadata, payload): a newer version, or another producer, has written it',
     );
   const event = keys === undefined ? envelope : await decryptFields(envelope, keys, decrypt);
-  return { document, event };
+  const { eventId } = event;
+  const isOwn = cloudEvent === undefined || headers.eventId === eventId;
+  return { document, event, inboxId: isOwn ? eventId : idOfOther(cloudEvent) };
+}
+
+/** Other producers of CloudEvents need not give ids that no other source gives. */
+function idOfOther({ source, id }: CloudEvent): string {
+  return createHash('sha256')
+    .update(JSON.stringify([source, id]))
+    .digest('hex');
 }
 
 async function parsed(

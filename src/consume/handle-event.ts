@@ -7,6 +7,7 @@ import {
   type ConsumedEvent,
   type ConsumedRecord,
   isLater,
+  type ReadEvent,
   type ReadingOptions,
   readEvent,
 } from './consumed-event.ts';
@@ -125,25 +126,26 @@ export function createHandling(
     work: LaneWork,
     known: Known,
   ): Promise<ConsumedOutcome | Failure> {
-    let event: ConsumedEvent;
+    let read: ReadEvent;
     try {
-      const read = await readEvent(record, options);
-      event = read.event;
+      read = await readEvent(record, options);
+      const { event } = read;
       Object.assign(known, { eventId: event.eventId, eventType: event.eventType, document: read.document });
     } catch (error) {
       return { kind: isLater(error) ? 'passing' : 'refused', error };
     }
+    const { event } = read;
     const handler = handlers.get(event.eventType) ?? handlers.get('*');
     if (handler === undefined) {
       if (options.otherTypes === 'ignore') return 'ignored';
       return { kind: 'refused', error: unknownType(event.eventType, handlers) };
     }
-    return handleOnce(record, event, handler, attempt, work);
+    return handleOnce(record, read, handler, attempt, work);
   }
 
   async function handleOnce(
     record: ConsumedRecord,
-    event: ConsumedEvent,
+    { event, inboxId }: ReadEvent,
     handler: EventHandler,
     attempt: number,
     work: LaneWork,
@@ -171,7 +173,7 @@ export function createHandling(
     let timer = setTimeout(hangs, handlerTimeoutMs, handlerTimeoutMs).unref();
     try {
       const { handled } = await withinEvent(record, event, options.consumer, () =>
-        options.inbox.once(event, (tx) => {
+        options.inbox.once({ ...event, eventId: inboxId }, (tx) => {
           hasBegun = true;
           return handler(event, tx, info);
         }),

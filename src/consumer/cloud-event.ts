@@ -28,6 +28,8 @@ export function cloudEventIn(value: unknown, headers: TextHeaders): CloudEvent |
     if ('data_base64' in value) throw notAnEnvelope('the data of its CloudEvent is no JSON');
     return value;
   }
+  // Of a dead letter: those of the event that it tells of.
+  if (headers.originalTopic !== undefined) return undefined;
   const attributes: Record<string, unknown> = {};
   for (const [name, text] of Object.entries(headers))
     if (name.startsWith(attributePrefix)) attributes[name.slice(attributePrefix.length)] = text;
@@ -44,14 +46,14 @@ export function envelopeOf(event: CloudEvent, timestampMs: number): object {
     const value = event[name];
     return typeof value === 'string' ? value : null;
   };
-  const recordedAt = text(extensions.publishedAt) ?? timeText(timestampMs);
+  const recordedAt = inUtc(text(extensions.publishedAt)) ?? timeText(timestampMs);
   const [, traceId = null, spanId = null] =
     /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-/.exec(text(extensions.traceparent) ?? '') ?? [];
   const severity = severities.find((each) => each === event[extensions.severity]) ?? 'INFO';
   return {
     eventId: event.id,
     eventType: event.type,
-    occurredAt: text('time') ?? recordedAt,
+    occurredAt: inUtc(text('time')) ?? recordedAt,
     publishedAt: recordedAt,
     severity,
     metadata: {
@@ -68,6 +70,11 @@ export function envelopeOf(event: CloudEvent, timestampMs: number): object {
     },
     payload: event.data ?? null,
   };
+}
+
+/** Other producers may write another offset. What is in UTC keeps its digits. */
+function inUtc(time: string | null): string | null {
+  return time === null || /z$/i.test(time) ? time : timeText(Date.parse(time));
 }
 
 function timeText(ms: number): string | null {

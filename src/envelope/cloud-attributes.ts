@@ -1,3 +1,5 @@
+import { attributePrefix } from '../ground/event-fields.ts';
+
 /** Of the header `content-type` in structured mode, whatever follows and however it is written. */
 export const cloudEventsType = 'application/cloudevents';
 export const cloudEventsJson = `${cloudEventsType}+json`;
@@ -23,6 +25,13 @@ export const extensions = {
   traceparent: 'traceparent',
   tracestate: 'tracestate',
 } as const;
+
+const core = ['specversion', 'id', 'source', 'type', 'time', 'subject'] as const;
+
+/** Each header that a record in binary mode can have for its attributes. */
+export const attributeHeaders: readonly string[] = [...core, ...Object.values(extensions)].map(
+  (name) => attributePrefix + name,
+);
 
 const eachNotInTexts = /[\p{Cc}\p{Cs}\p{NChar}]/gu;
 const usual = /^[\x20-\x7e]*$/;

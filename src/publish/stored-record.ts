@@ -91,11 +91,11 @@ export function decodeEvent(
 ): StoredEvent | undefined {
   const event = parseObject(value.toString());
   const fields = route === undefined ? undefined : parseObject(route);
-  // What is no JSON (Avro) is known by its route alone.
+  // First the route: what is no envelope (Avro, a CloudEvent) is known by it alone.
   const headers = (fields?.headers ?? {}) as Record<string, unknown>;
-  const eventId = textOf(event?.eventId) ?? textOf(headers.eventId);
+  const eventId = textOf(headers.eventId) ?? textOf(event?.eventId);
   if (eventId === undefined) return undefined;
-  const eventType = textOf(event?.eventType) ?? textOf(headers.eventType) ?? '';
+  const eventType = textOf(headers.eventType) ?? textOf(event?.eventType) ?? '';
   if (fields !== undefined) return { place, eventId, eventType, value, ...routeOf(fields, eventId) };
   return {
     place,

@@ -33,7 +33,11 @@ export interface PublishedEvent<Payload = Record<string, unknown>> {
 /** Throws an `AssertionError` that names the topic, where the value is no JSON. */
 export function parseEvent<Payload>(
   topic: string,
-  record: { readonly value: Buffer; readonly headers: Readonly<Record<string, string>> },
+  record: {
+    readonly value: Buffer;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly timestamp?: number;
+  },
 ): PublishedEvent<Payload> {
   try {
     return readEnvelope(record);

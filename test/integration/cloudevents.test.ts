@@ -1,11 +1,17 @@
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import kafkajs from 'kafkajs';
 import { readEvent } from '../../src/consume/consumed-event.ts';
 import { readEnvelope } from '../../src/consumer/read-envelope.ts';
 import { runWithContext } from '../../src/context/run-with-context.ts';
+import { startApp } from '../e2e/support/start-app.ts';
 import { readWithJavaScript, readWithPython } from '../support/cloud-event-readers.ts';
+import { temporaryFolder } from '../support/folders.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import type { ReadRecord } from '../support/kafka-records.ts';
 import { requiring } from '../support/requires.ts';
+import { runSvc } from '../support/run-svc.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
 
 const payload = { orderId: 7, note: 'é漢😀"\n', lines: [{ sku: 'a', count: 2 }], id: 'its own', type: null };
@@ -15,6 +21,8 @@ const context = {
   correlationId: 'c-1',
   tags: { tenant: 'acme', TENANT: 'ACME', 'with blank': 'ü\u007f', id: 'x', data: 'y' },
 };
+const root = resolve(import.meta.dirname, '../..');
+const folder = temporaryFolder('ce');
 let topics = 0;
 
 requiring(['kafka', 'python-cloudevents'], 'CloudEvents on Kafka', function () {
@@ -114,4 +122,136 @@ requiring(['kafka', 'python-cloudevents'], 'CloudEvents on Kafka', function () {
           payload,
         });
       });
+
+  /** Takes nothing larger, until it is let in. */
+  async function smallTopic(): Promise<string> {
+    const topic = `ce-small-${++topics}-${Date.now()}`;
+    await kafka.createTopic(topic, { config: { 'max.message.bytes': '2000' } });
+    return topic;
+  }
+
+  async function letIn(topic: string): Promise<void> {
+    const admin = new kafkajs.Kafka({ brokers: kafka.brokers, logLevel: 0 }).admin();
+    await admin.connect();
+    const configEntries = [{ name: 'max.message.bytes', value: '100000' }];
+    await admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: topic, configEntries }] });
+    await admin.disconnect();
+  }
+
+  const large = { orderId: 7, note: 'ü'.repeat(2_000), eventId: 'its own', eventType: 'OWN', value: '{}' };
+
+  /** Of a process that knows nothing of CloudEvents. */
+  async function svcCommand(...args: string[]): Promise<string> {
+    const env = { SVC_BROKER_BOOTSTRAP_SERVERS: kafka.brokers.join(','), SVC_BROKER_TOPIC: 'others' };
+    const { code, stdout, stderr } = await runSvc(args, { cwd: folder, env });
+    assert.equal(code, 0, stderr);
+    return stdout;
+  }
+
+  async function isWhole(topic: string, eventId: string, atMs: number): Promise<void> {
+    const [record] = (await kafka.read(topic, { count: 1 })).map(recordOf);
+    assert.ok(record !== undefined);
+    const read = readWithJavaScript(record);
+    assert.deepEqual(await readWithPython([record]), [read]);
+    const { id, type, subject, source, recordedtime } = read.attributes;
+    assert.deepEqual(
+      { id, type, subject, source },
+      { id: eventId, type: 'ORDER_PLACED', subject: 'ö', source: '/o' },
+    );
+    assert.deepEqual(read.data, large);
+    assert.ok(Math.abs(Date.parse(String(recordedtime)) - atMs) < 60_000, 'when it was handed over first');
+    const { event } = await readEvent(record, {});
+    assert.deepEqual([event.eventId, event.payload], [eventId, large]);
+    assert.deepEqual(
+      Object.keys(record.headers).filter((name) => /^(original|exception|svc)/.test(name)),
+      [],
+    );
+  }
+
+  for (const mode of ['binary', 'structured'])
+    for (const dlqFormat of ['operations', 'recovery'])
+      it(`${mode}: a dead letter in the shape ${dlqFormat} goes to its topic as the CloudEvent that it was`, async () => {
+        const [topic, dlqTopic] = [await smallTopic(), await freshTopic('dead')];
+        const svc = svcOn(topic, { mode, source: '/o' }, { dlqTopic, dlqFormat });
+        const { eventId, outcome } = await svc.service.producer.publish(large, {
+          eventType: 'ORDER_PLACED',
+          key: 'ö',
+        });
+        assert.equal(outcome, 'dlq');
+        const [letter] = (await kafka.read(dlqTopic, { count: 1 })).map(recordOf);
+        assert.ok(letter !== undefined);
+        await assert.rejects(readEvent(letter, {}), { code: 'SVC_CONSUME_UNREADABLE' });
+        const sentMs = letter.timestamp;
+        await letIn(topic);
+        const list = await svcCommand('dlq', 'list', '--dlq-topic', dlqTopic);
+        assert.match(list, new RegExp(`${eventId}.*ORDER_PLACED`));
+        await svcCommand('dlq', 'recover', '--dlq-topic', dlqTopic, '--topic', topic);
+        await isWhole(topic, eventId, sentMs);
+      });
+
+  for (const mode of ['binary', 'structured'])
+    for (const format of ['event', 'record'])
+      it(`${mode}: a backup of ${format} files is restored as the CloudEvent that it was`, async () => {
+        const topic = await smallTopic();
+        const svc = svcOn(topic, { mode, source: '/o' }, { backup: { format } });
+        const { eventId, outcome } = await svc.service.producer.publish(large, {
+          eventType: 'ORDER_PLACED',
+          key: 'ö',
+        });
+        assert.equal(outcome, 'backup');
+        const sentMs = Date.now();
+        const backup = join(svc.folder, 'backup');
+        await svc.end();
+        started.length = 0;
+        const [file] = readdirSync(backup).filter((name) => name.endsWith('.json'));
+        const stored = JSON.parse(readFileSync(join(backup, String(file)), 'utf8'));
+        if (format === 'record') {
+          assert.deepEqual(stored.payload, large);
+          assert.match(stored.occurredAt, /^\d{4}-.*Z$/);
+        }
+        await letIn(topic);
+        await svcCommand('backup', 'restore', '--dir', backup, '--topic', topic);
+        await isWhole(topic, eventId, sentMs);
+      });
+
+  for (const mode of ['binary', 'structured'])
+    it(`${mode}: a row of the outbox is sent as a CloudEvent`, async () => {
+      const topic = await freshTopic('outbox');
+      const app = temporaryFolder('ce-outbox');
+      symlinkSync(join(root, 'node_modules'), join(app, 'node_modules'), 'junction');
+      const config = {
+        svc: {
+          broker: { bootstrapServers: kafka.brokers, topic },
+          serde: { envelope: 'cloudevents', cloudevents: { mode, source: '/o' } },
+          outbox: { enabled: true, initializeSchema: 'always', datasource: { url: 'sqlite:./app.db' } },
+          targets: [
+            {
+              ...{ module: './orders.mjs', function: 'place', eventType: 'ORDER_PLACED', key: "'ö'" },
+              outbox: { aggregateType: 'Order', aggregateId: '#order.orderId' },
+            },
+          ],
+        },
+        management: { server: { port: 0 } },
+      };
+      const started = await startApp({
+        app,
+        files: {
+          'orders.mjs': `export function place(client, order) { client.prepare('INSERT INTO orders (id) VALUES (?)').run(order.orderId); return order; }`,
+          'package.json': '{"name":"shop"}',
+          'svc.config.json': config,
+          'main.mjs': `import Database from 'better-sqlite3';
+            import { place } from './orders.mjs';
+            const client = new Database('app.db');
+            client.exec('CREATE TABLE orders (id varchar(20) PRIMARY KEY)');
+            client.transaction(() => place(client, ${JSON.stringify(large)}))();
+            client.close();`,
+        },
+        args: ['--import', join(root, 'dist/register.mjs'), 'main.mjs'],
+        timeoutMs: 60_000,
+      });
+      const { code, stderr } = await started.ended;
+      assert.equal(code, 0, stderr);
+      const [record] = (await kafka.read(topic, { count: 1, timeoutMs: 30_000 })).map(recordOf);
+      await isWhole(topic, String(record?.headers.eventId), Date.now());
+    });
 });
