@@ -15,6 +15,7 @@ import { databaseFault, nameOf } from './database-fault.ts';
 import type { DeathCause, SendDeadLetter } from './dead-letters.ts';
 import type { InboxOnce } from './inbox.ts';
 import type { LaneWork } from './lanes.ts';
+import { type Upcasts, upcastEvent, upcastFailed } from './upcast.ts';
 import { withinEvent } from './within-event.ts';
 
 /** What a handler knows beside its event. */
@@ -54,6 +55,9 @@ export interface HandlingOptions extends ReadingOptions {
   readonly consumer: string;
   readonly inbox: InboxOnce;
   readonly handlers: ReadonlyMap<string, EventHandler>;
+  readonly upcasts: Upcasts | undefined;
+  /** Told of each event that was read. */
+  readonly onRead: (record: ConsumedRecord, event: ConsumedEvent) => void;
   readonly otherTypes: 'dead-letter' | 'ignore';
   readonly maxAttempts: number;
   readonly firstDelayMs: number;
@@ -75,6 +79,8 @@ interface Failure {
    */
   readonly kind: 'refused' | 'passing' | 'failed';
   readonly error: unknown;
+  /** What svc says of it, where its handler is not what failed. */
+  readonly as?: unknown;
 }
 
 /** What is known of a record, as far as it was read. */
@@ -98,7 +104,7 @@ export function createHandling(
       if (work.signal.aborted) return 'returned';
       const result = await tryOnce({ ...record, value }, attempts, work, known);
       if (typeof result === 'string') return result;
-      const { kind, error } = result;
+      const { kind, error, as = error } = result;
       options.onError(error, record);
       const isLast = kind === 'refused' || (kind === 'failed' && attempts >= maxAttempts);
       if (isLast && options.sendDeadLetter !== undefined)
@@ -110,7 +116,7 @@ export function createHandling(
       const next = isLast
         ? `its partition waits, as there is no dead letter topic; tried again in ${delayMs} ms`
         : `tried again in ${delayMs} ms`;
-      logger.warn(`an event was not handled: ${textOf(error)}; ${next}`, {
+      logger.warn(`an event was not handled: ${textOf(as)}; ${next}`, {
         ...where,
         ...idsOf(known),
         attempt: tries,
@@ -130,6 +136,7 @@ export function createHandling(
     try {
       read = await readEvent(record, options);
       const { event } = read;
+      options.onRead(record, event);
       Object.assign(known, { eventId: event.eventId, eventType: event.eventType, document: read.document });
     } catch (error) {
       return { kind: isLater(error) ? 'passing' : 'refused', error };
@@ -140,7 +147,13 @@ export function createHandling(
       if (options.otherTypes === 'ignore') return 'ignored';
       return { kind: 'refused', error: unknownType(event.eventType, handlers) };
     }
-    return handleOnce(record, read, handler, attempt, work);
+    let current: ConsumedEvent;
+    try {
+      current = upcastEvent(event, record.headers, options.upcasts);
+    } catch (error) {
+      return { kind: 'refused', error, as: upcastFailed(event, error) };
+    }
+    return handleOnce(record, { ...read, event: current }, handler, attempt, work);
   }
 
   async function handleOnce(
@@ -237,9 +250,9 @@ async function waitFor(delayMs: number, { signal, waits }: LaneWork): Promise<vo
   waits(false);
 }
 
-function causeOf({ error }: Failure, attempts: number, known: Known): DeathCause {
+function causeOf({ error, as = error }: Failure, attempts: number, known: Known): DeathCause {
   const { eventId, eventType, document } = known;
-  return { eventId, eventType, document, attempts, cause: nameOf(error), message: textOf(error) };
+  return { eventId, eventType, document, attempts, cause: nameOf(as), message: textOf(as) };
 }
 
 /** Only svc's own texts hold no value of an event. */
