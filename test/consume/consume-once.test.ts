@@ -10,6 +10,7 @@ import { fromDlqRecord } from '../../src/publish/tiers/dlq-message.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
+import { runSvc } from '../support/run-svc.ts';
 import { until } from '../support/until.ts';
 import { envelope, newName, record, type TestClient, testClient } from './on-kafka.ts';
 
@@ -266,6 +267,44 @@ function consumes(name: (typeof clients)[number]): void {
       const { dead_letter, retries, inHand } = consumption.counts();
       assert.deepEqual({ dead_letter, retries, inHand }, { dead_letter: 6, retries: 2, inHand: 0 });
     });
+
+    for (const format of ['operations', 'recovery'] as const)
+      it(`svc dlq recover sends it to its topic again, where it is handled once (${format})`, async function () {
+        this.timeout(longMs);
+        const topic = await topicOf(1);
+        const dead = await topicOf(1);
+        await send(topic, [
+          record(envelope(`${topic}-1`, { eventType: 'FAILS' })),
+          record(envelope(`${topic}-2`)),
+        ]);
+        let isRepaired = false;
+        const consumption = await start(topic, {
+          deadLetters: { topic: dead, producer: await client.producer(), format },
+          handlers: {
+            ORDER_PLACED: billed(topic),
+            FAILS: async (event, tx) => {
+              if (!isRepaired) throw new Error('not yet');
+              await billed(topic)(event, tx);
+            },
+          },
+        });
+        await waiting(
+          () => consumption.counts().handled + consumption.counts().dead_letter === 2,
+          consumption,
+        );
+        isRepaired = true;
+        const to = ['--topic', topic, '--broker', kafka.brokers.join(',')];
+        const { code, stderr } = await runSvc(['dlq', 'recover', '--dlq-topic', dead, ...to], {
+          cwd: '/',
+        });
+        assert.equal(code, 0, stderr);
+        await waiting(() => consumption.counts().handled === 2, consumption);
+        assert.deepEqual(await billsOf(topic), [`${topic}-1`, `${topic}-2`]);
+        const [first, again, ...more] = (await kafka.read(topic, { count: 3 })).filter(
+          ({ headers }) => headers.eventId === `${topic}-1`,
+        );
+        assert.deepEqual([again?.value, again?.key, more], [first?.value, first?.key, []]);
+      });
 
     it('without a dead letter topic its partition waits, the others go on, and nothing is lost', async function () {
       this.timeout(longMs);
