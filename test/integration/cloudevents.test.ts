@@ -123,6 +123,20 @@ requiring(['kafka', 'python-cloudevents'], 'CloudEvents on Kafka', function () {
         });
       });
 
+  it('refuses an event with a header of the application that begins with ce_, and sends the others', async () => {
+    const topic = await freshTopic('refused');
+    const svc = svcOn(topic, {});
+    const { producer } = svc.service;
+    const refused = { code: 'SVC_SERIALIZE_CLOUDEVENT' };
+    const headers = { ce_id: 'secret' };
+    await assert.rejects(producer.publish({}, { eventType: 'A', headers }), refused);
+    await assert.rejects(producer.publish({}, { eventType: 'A\n' }), refused);
+    await producer.publish({}, { eventType: 'A' });
+    assert.equal((await kafka.read(topic, { count: 1 })).length, 1);
+    assert.match(svc.lines.join('\n'), /event refused: .*begins with ce_/);
+    assert.doesNotMatch(svc.lines.join('\n'), /secret/);
+  });
+
   /** Takes nothing larger, until it is let in. */
   async function smallTopic(): Promise<string> {
     const topic = `ce-small-${++topics}-${Date.now()}`;

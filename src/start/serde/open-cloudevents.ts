@@ -12,5 +12,6 @@ export function openCloudEvents({ serde }: Config, service: Source): Serializer 
 /** A path of the service's name: `/orders`, `/@acme/orders`. */
 function sourceOf({ serviceName }: Source): string {
   const parts = (serviceName ?? 'unknown_service').split('/').filter((part) => part !== '');
-  return `/${parts.map((part) => encodeURIComponent(part.toWellFormed())).join('/')}`;
+  const path = parts.map((part) => encodeURIComponent(part.toWellFormed()).replaceAll('%40', '@'));
+  return `/${path.join('/')}`;
 }
