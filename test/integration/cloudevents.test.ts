@@ -223,6 +223,10 @@ requiring(['kafka', 'python-cloudevents'], 'CloudEvents on Kafka', function () {
           assert.deepEqual(stored.payload, large);
           assert.match(stored.occurredAt, /^\d{4}-.*Z$/);
         }
+        assert.match(
+          await svcCommand('backup', 'list', '--dir', backup),
+          new RegExp(`${eventId}.*ORDER_PLACED`),
+        );
         await letIn(topic);
         await svcCommand('backup', 'restore', '--dir', backup, '--topic', topic);
         await isWhole(topic, eventId, sentMs);
