@@ -1,4 +1,4 @@
-export type { ConsumeOptions, Consumption } from './consume/consume-once.ts';
+export type { ConsumeOptions, Consumption, Handlers } from './consume/consume-once.ts';
 export { consumeOnce } from './consume/consume-once.ts';
 export type { ConsumedEvent, ConsumedRecord } from './consume/consumed-event.ts';
 export type { DeadLetterOptions } from './consume/dead-letters.ts';
@@ -6,6 +6,7 @@ export type { EventHandler, EventInfo } from './consume/handle-event.ts';
 export { RefusedEvent } from './consume/handle-event.ts';
 export type { Inbox, InboxEvent, InboxOnce, InboxOptions, InboxStore, OnceResult } from './consume/inbox.ts';
 export { createInbox } from './consume/inbox.ts';
+export type { Upcast, Upcasts } from './consume/upcast.ts';
 export type { BatchResult } from './consumer/decrypt-batch.ts';
 export { decryptBatch } from './consumer/decrypt-batch.ts';
 export type { DecryptFailure, DecryptOptions, DecryptResult } from './consumer/decrypt-fields.ts';
@@ -18,6 +19,8 @@ export type {
 } from './consumer/decryption-keys.ts';
 export { createDecryptionKeys } from './consumer/decryption-keys.ts';
 export type { FieldChoice } from './consumer/field-choice.ts';
+export type { EventRecord } from './consumer/read-envelope.ts';
+export { readEnvelope } from './consumer/read-envelope.ts';
 export type { KeyCacheOptions } from './protect/keys/key-cache-options.ts';
 export type {
   DataKey,

@@ -126,8 +126,8 @@ export function assertNothingPublished(topic?: string): void {
 const stored = (): readonly StoredRecord[] => seen(sharedMemoryStore().all(), 'memory');
 
 function toPublished<Payload>({ topic, record }: StoredRecord): PublishedRecord<Payload> {
-  const { key, headers, timestamp, value } = record;
-  return { topic, key, headers, timestamp, event: parseEvent<Payload>(topic, value) };
+  const { key, headers, timestamp } = record;
+  return { topic, key, headers, timestamp, event: parseEvent<Payload>(topic, record) };
 }
 
 function find<Payload>(match: EventMatch): PublishedEvent<Payload>[] {

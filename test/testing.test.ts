@@ -137,6 +137,21 @@ describe('svc/testing', () => {
     );
   });
 
+  it('shows CloudEvents as envelopes', async () => {
+    const headers = {
+      ce_specversion: '1.0',
+      ce_id: '7',
+      ce_source: '/o',
+      ce_type: 'A',
+      ce_severitytext: 'WARN',
+    };
+    const value = Buffer.from('{"b":2}');
+    const record = { key: 'k', value, headers, timestamp: 1 };
+    await createMemoryBroker().send('orders', undefined, [record]);
+    const { eventId, severity, publishedAt } = assertPublished({ eventType: 'A', payload: { b: 2 } });
+    assert.deepEqual([eventId, severity, publishedAt], ['7', 'WARN', '1970-01-01T00:00:00.001Z']);
+  });
+
   it('asserts that nothing was published', async () => {
     assertNothingPublished();
     await publish('A', {});

@@ -1,6 +1,7 @@
 import { formatProblem } from '../config/check/problem.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
+import { isCloudEvent } from '../consumer/cloud-event.ts';
 import { type DecryptOptions, tryDecryptFields } from '../consumer/decrypt-fields.ts';
 import type { DecryptionKeys } from '../consumer/decryption-keys.ts';
 import { findEnvelope } from '../consumer/find-envelope.ts';
@@ -170,7 +171,7 @@ function oneDocument(): Output {
 
 /** What is in its place and no event id is not shown. */
 function idOf(envelope: object): string | undefined {
-  const { eventId } = envelope as { eventId?: unknown };
+  const eventId = isCloudEvent(envelope) ? envelope.id : (envelope as { eventId?: unknown }).eventId;
   return typeof eventId === 'string' && isEventId(eventId) ? eventId : undefined;
 }
 

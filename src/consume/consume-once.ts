@@ -11,15 +11,32 @@ import { createHandling, type EventHandler } from './handle-event.ts';
 import type { InboxOnce } from './inbox.ts';
 import { createPartitionQueues } from './partition-queues.ts';
 import type { RecordSource, SourceOptions } from './source.ts';
+import type { Upcasts } from './upcast.ts';
+import { watchRetention } from './watch-retention.ts';
 
-export interface ConsumeOptions<Tx = unknown> extends ReadingOptions {
+/** Each knows the payload of its type. */
+export type Handlers<Tx, Payloads extends object> = {
+  readonly [Type in keyof Payloads | '*']?: EventHandler<
+    Tx,
+    Type extends keyof Payloads ? Payloads[Type] : unknown
+  >;
+};
+
+/** `Payloads`: by event type, such as `EventPayloads` of `svc catalog`. Default: any. */
+// biome-ignore lint/suspicious/noExplicitAny: nobody has said which payloads there are
+export interface ConsumeOptions<Tx = unknown, Payloads extends object = Record<string, any>>
+  extends ReadingOptions {
   /** A consumer of `kafkajs` or `@platformatic/kafka` that nobody else uses: it is connected, subscribed and closed here. */
   readonly consumer: object;
   readonly topics: readonly string[];
   readonly inbox: InboxOnce<Tx> & { readonly consumer?: string };
   /** By event type; `'*'` for all that have none. */
-  // biome-ignore lint/suspicious/noExplicitAny: each handler knows the payload of its type
-  readonly handlers: Readonly<Record<string, EventHandler<Tx, any>>>;
+  readonly handlers: Handlers<Tx, Payloads>;
+  /**
+   * Payloads of older versions are made into those that the handlers know: `{ ORDER_PLACED: [fromV1, fromV2] }`, one after the other.
+   * An event of which one throws is refused, as by its handler.
+   */
+  readonly upcast?: Upcasts;
   /** Events of a type that has no handler. Default: `dead-letter`. */
   readonly otherTypes?: 'dead-letter' | 'ignore';
   /** Where events go that cannot be handled. Without it their partition waits for ever, and the others go on. */
@@ -61,11 +78,14 @@ const cleanUpEveryMs = 3_600_000;
  *
  * @throws SvcError `SVC_CONSUME_OPTIONS`, `SVC_CONSUME_TABLE_MISSING`
  */
-export async function consumeOnce<Tx>(options: ConsumeOptions<Tx>): Promise<Consumption> {
+// biome-ignore lint/suspicious/noExplicitAny: nobody has said which payloads there are
+export async function consumeOnce<Tx, Payloads extends object = Record<string, any>>(
+  options: ConsumeOptions<Tx, Payloads>,
+): Promise<Consumption> {
   const { topics, inbox, handlers, deadLetters, retry = {}, onError } = options;
   const logger = consoleLogger('info');
   const name = inbox?.consumer ?? 'consumer';
-  check(options);
+  check(options as ConsumeOptions<never, never>);
   const source = sourceOf(options.consumer, {
     topics,
     fromBeginning: options.fromBeginning ?? true,
@@ -75,7 +95,8 @@ export async function consumeOnce<Tx>(options: ConsumeOptions<Tx>): Promise<Cons
   const counts = consumedBy(name);
   const handle = createHandling({
     ...{ consumer: name, inbox: inbox as InboxOnce, handlers: byType(handlers) },
-    ...{ otherTypes: options.otherTypes ?? 'dead-letter', counts, logger },
+    onRead: watchRetention(inbox, logger),
+    ...{ upcasts: options.upcast, otherTypes: options.otherTypes ?? 'dead-letter', counts, logger },
     ...{ maxAttempts: retry.maxAttempts ?? 5, firstDelayMs: retry.initialMs ?? 1_000 },
     ...{ longestDelayMs: retry.maxMs ?? 60_000, handlerTimeoutMs: options.handlerTimeoutMs ?? 60_000 },
     sendDeadLetter: deadLetters && deadLettersTo(deadLetters),
@@ -170,7 +191,8 @@ function sourceOf(consumer: unknown, options: SourceOptions): RecordSource {
   throw badOption('consumer must be a consumer of kafkajs or @platformatic/kafka');
 }
 
-function check<Tx>({ topics, inbox, handlers, deadLetters, ...numbers }: ConsumeOptions<Tx>): void {
+function check(options: ConsumeOptions<never, never>): void {
+  const { topics, inbox, handlers, upcast, deadLetters, ...numbers } = options;
   if (!Array.isArray(topics) || topics.length === 0) throw badOption('topics must name at least one topic');
   if (typeof inbox?.once !== 'function') throw badOption('inbox must be what createInbox gives');
   if (
@@ -178,6 +200,9 @@ function check<Tx>({ topics, inbox, handlers, deadLetters, ...numbers }: Consume
     handlers === undefined
   )
     throw badOption('handlers must be functions by event type');
+  for (const [type, list] of Object.entries(upcast ?? {}))
+    if (!Array.isArray(list) || !list.every((each) => typeof each === 'function'))
+      throw badOption(`upcast must be lists of functions by event type, and ${type} is none`);
   if (deadLetters !== undefined && topics.includes(deadLetters.topic))
     throw badOption('deadLetters.topic is one of the topics that are consumed');
   const { retry = {}, handlerTimeoutMs, concurrency } = numbers;

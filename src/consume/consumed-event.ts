@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { type CloudEvent, cloudEventIn, envelopeOf } from '../consumer/cloud-event.ts';
 import type { DecryptOptions } from '../consumer/decrypt-fields.ts';
 import { decryptFields } from '../consumer/decrypt-fields.ts';
 import type { DecryptionKeys } from '../consumer/decryption-keys.ts';
@@ -58,20 +60,34 @@ export interface ReadEvent {
   /** As it stands in the topic, nothing decrypted. */
   readonly document: unknown;
   readonly event: ConsumedEvent;
+  /** What tells the event from all others. */
+  readonly inboxId: string;
 }
 
-/** JSON and Avro as svc writes them. Rejects with an `SvcError`; `isLater` tells whether the same record may be read later. */
+/** JSON, Avro and CloudEvents as svc writes them. Rejects with an `SvcError`; `isLater` tells whether the same record may be read later. */
 export async function readEvent(
-  { value, headers }: Pick<ConsumedRecord, 'headers'> & { readonly value: Buffer },
+  record: Pick<ConsumedRecord, 'headers'> & { readonly value: Buffer; readonly timestamp?: number },
   { avro, keys, decrypt }: ReadingOptions,
 ): Promise<ReadEvent> {
+  const { value, headers, timestamp = Number.NaN } = record;
   const document = await parsed(value, headers['content-type'], avro);
-  if (!isEnvelope(document))
+  const cloudEvent = cloudEventIn(document, headers);
+  const envelope = cloudEvent === undefined ? document : envelopeOf(cloudEvent, timestamp);
+  if (!isEnvelope(envelope))
     throw unreadable(
       'it is no envelope of svc (eventId, eventType, metadata, payload): a newer version, or another producer, has written it',
     );
-  const event = keys === undefined ? document : await decryptFields(document, keys, decrypt);
-  return { document, event };
+  const event = keys === undefined ? envelope : await decryptFields(envelope, keys, decrypt);
+  const { eventId } = event;
+  const isOwn = cloudEvent === undefined || headers.eventId === eventId;
+  return { document, event, inboxId: isOwn ? eventId : idOfOther(cloudEvent) };
+}
+
+/** Other producers of CloudEvents need not give ids that no other source gives. */
+function idOfOther({ source, id }: CloudEvent): string {
+  return createHash('sha256')
+    .update(JSON.stringify([source, id]))
+    .digest('hex');
 }
 
 async function parsed(

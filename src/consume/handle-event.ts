@@ -7,6 +7,7 @@ import {
   type ConsumedEvent,
   type ConsumedRecord,
   isLater,
+  type ReadEvent,
   type ReadingOptions,
   readEvent,
 } from './consumed-event.ts';
@@ -14,6 +15,7 @@ import { databaseFault, nameOf } from './database-fault.ts';
 import type { DeathCause, SendDeadLetter } from './dead-letters.ts';
 import type { InboxOnce } from './inbox.ts';
 import type { PartitionWork } from './partition-queues.ts';
+import { type Upcasts, upcastEvent, upcastFailed } from './upcast.ts';
 import { withinEvent } from './within-event.ts';
 
 /** What a handler knows beside its event. */
@@ -53,6 +55,9 @@ export interface HandlingOptions extends ReadingOptions {
   readonly consumer: string;
   readonly inbox: InboxOnce;
   readonly handlers: ReadonlyMap<string, EventHandler>;
+  readonly upcasts: Upcasts | undefined;
+  /** Told of each event that was read. */
+  readonly onRead: (record: ConsumedRecord, event: ConsumedEvent) => void;
   readonly otherTypes: 'dead-letter' | 'ignore';
   readonly maxAttempts: number;
   readonly firstDelayMs: number;
@@ -74,6 +79,8 @@ interface Failure {
    */
   readonly kind: 'refused' | 'passing' | 'failed';
   readonly error: unknown;
+  /** What svc says of it, where its handler is not what failed. */
+  readonly as?: unknown;
 }
 
 /** What is known of a record, as far as it was read. */
@@ -101,7 +108,7 @@ export function createHandling(
       if (work.signal.aborted) return 'returned';
       const result = await tryOnce({ ...record, value }, attempts, work, known);
       if (typeof result === 'string') return result;
-      const { kind, error } = result;
+      const { kind, error, as = error } = result;
       options.onError(error, record);
       const isLast = kind === 'refused' || (kind === 'failed' && attempts >= maxAttempts);
       if (isLast && options.sendDeadLetter !== undefined)
@@ -113,7 +120,7 @@ export function createHandling(
       const next = isLast
         ? `its partition waits, as there is no dead letter topic; tried again in ${delayMs} ms`
         : `tried again in ${delayMs} ms`;
-      logger.warn(`an event was not handled: ${textOf(error)}; ${next}`, {
+      logger.warn(`an event was not handled: ${textOf(as)}; ${next}`, {
         ...where,
         ...idsOf(known),
         attempt: tries,
@@ -129,25 +136,33 @@ export function createHandling(
     work: PartitionWork,
     known: Known,
   ): Promise<ConsumedOutcome | Failure> {
-    let event: ConsumedEvent;
+    let read: ReadEvent;
     try {
-      const read = await readEvent(record, options);
-      event = read.event;
+      read = await readEvent(record, options);
+      const { event } = read;
+      options.onRead(record, event);
       Object.assign(known, { eventId: event.eventId, eventType: event.eventType, document: read.document });
     } catch (error) {
       return { kind: isLater(error) ? 'passing' : 'refused', error };
     }
+    const { event } = read;
     const handler = handlers.get(event.eventType) ?? handlers.get('*');
     if (handler === undefined) {
       if (options.otherTypes === 'ignore') return 'ignored';
       return { kind: 'refused', error: unknownType(event.eventType, handlers) };
     }
-    return handleOnce(record, event, handler, attempt, work);
+    let current: ConsumedEvent;
+    try {
+      current = upcastEvent(event, record.headers, options.upcasts);
+    } catch (error) {
+      return { kind: 'refused', error, as: upcastFailed(event, error) };
+    }
+    return handleOnce(record, { ...read, event: current }, handler, attempt, work);
   }
 
   async function handleOnce(
     record: ConsumedRecord,
-    event: ConsumedEvent,
+    { event, inboxId }: ReadEvent,
     handler: EventHandler,
     attempt: number,
     work: PartitionWork,
@@ -175,7 +190,7 @@ export function createHandling(
     let timer = setTimeout(hangs, handlerTimeoutMs, handlerTimeoutMs).unref();
     try {
       const { handled } = await withinEvent(record, event, options.consumer, () =>
-        options.inbox.once(event, (tx) => {
+        options.inbox.once({ ...event, eventId: inboxId }, (tx) => {
           hasBegun = true;
           return handler(event, tx, info);
         }),
@@ -239,9 +254,9 @@ async function waitFor(delayMs: number, { signal, waits }: PartitionWork): Promi
   waits(false);
 }
 
-function causeOf({ error }: Failure, attempts: number, known: Known): DeathCause {
+function causeOf({ error, as = error }: Failure, attempts: number, known: Known): DeathCause {
   const { eventId, eventType, document } = known;
-  return { eventId, eventType, document, attempts, cause: nameOf(error), message: textOf(error) };
+  return { eventId, eventType, document, attempts, cause: nameOf(as), message: textOf(as) };
 }
 
 /** Only svc's own texts hold no value of an event. */

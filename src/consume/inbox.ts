@@ -44,6 +44,8 @@ export interface InboxOptions<Source extends OutboxDataSource = OutboxDataSource
 
 /** What an inbox does for `consumeOnce`. */
 export interface InboxOnce<Tx = unknown> {
+  /** Left out: not known, as of a store that forgets by itself. */
+  readonly retentionDays?: number;
   once<R>(event: InboxEvent, work: (tx: Tx) => R | PromiseLike<R>): Promise<OnceResult<Awaited<R>>>;
   /** Rejects where it cannot work; before the first event. */
   check?(): Promise<void>;
@@ -128,6 +130,7 @@ export function createInbox(
   };
   return {
     consumer,
+    retentionDays,
     once: onceIn(store, consumer),
     migrate: () =>
       withExecutor(async (executor) => {

@@ -26,7 +26,7 @@ export async function withinEvent<R>(
     ...{ userId: actor?.userId ?? null, sessionId: actor?.sessionId ?? null },
     ...{ correlationId: correlationId ?? null, tags: tags ?? null },
   };
-  const { traceparent, tracestate } = record.headers;
+  const { traceparent, tracestate } = traceHeaders(record);
   const scope = createScope(null, { traceparent, tracestate }, undefined);
   return contextStorage().run({ scope, added: null }, () =>
     runWithContext(values, () => spanned(record, event, consumer, work)),
@@ -42,13 +42,14 @@ async function spanned<R>(
   const tracer = activeTracer();
   const api = otelApi();
   if (tracer === undefined || api === undefined) return work();
-  const { topic, partition, offset, headers } = record;
-  const remote = parseTraceparent(headers.traceparent ?? null);
+  const { topic, partition, offset } = record;
+  const { traceparent, tracestate } = traceHeaders(record);
+  const remote = parseTraceparent(traceparent ?? null);
   let parent = api.ROOT_CONTEXT;
   if (remote !== null)
     parent = api.trace.setSpanContext(parent, {
       ...{ traceId: remote.traceId, spanId: remote.spanId, traceFlags: remote.traceFlags, isRemote: true },
-      ...(headers.tracestate !== undefined && { traceState: api.createTraceState(headers.tracestate) }),
+      ...(tracestate !== undefined && { traceState: api.createTraceState(tracestate) }),
     });
   const attributes = {
     ...{ 'messaging.system': 'kafka', 'messaging.destination.name': topic },
@@ -66,4 +67,17 @@ async function spanned<R>(
   } finally {
     span.end();
   }
+}
+
+/** Those of the record, or of a CloudEvent that another producer has written. */
+function traceHeaders({ headers }: ConsumedRecord): TraceHeaders {
+  const { traceparent, tracestate, ce_traceparent, ce_tracestate } = headers;
+  return traceparent === undefined
+    ? { traceparent: ce_traceparent, tracestate: ce_tracestate }
+    : { traceparent, tracestate };
+}
+
+interface TraceHeaders {
+  readonly traceparent: string | undefined;
+  readonly tracestate: string | undefined;
 }

@@ -113,6 +113,10 @@ function define(target: object, key: string, value: unknown): void {
   Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
+export function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
 export function notAnEnvelope(why: string): SvcError {
   return new SvcError('SVC_CONSUMER_NOT_AN_ENVELOPE', `this is no envelope of svc: ${why}`);
 }

@@ -2,6 +2,7 @@
 
 import { SvcError } from '../ground/errors.ts';
 import { type CipherField, findCipherFields, notAnEnvelope } from './cipher-fields.ts';
+import { isCloudEvent } from './cloud-event.ts';
 import type { DecryptionKeys, EventCalls } from './decryption-keys.ts';
 import { type Chosen, chosenBy, everyField, type FieldChoice, noField } from './field-choice.ts';
 
@@ -29,7 +30,7 @@ export interface DecryptResult<T> {
 }
 
 /**
- * A parsed envelope with the `ENC(…)` in a copy of its payload decrypted; nothing else of it is looked at, as svc encrypts
+ * A parsed envelope, or a CloudEvent such as one of the official SDK, with the `ENC(…)` in a copy of its payload decrypted; nothing else of it is looked at, as svc encrypts
  * nowhere else. What is masked or hashed stays so. Values come back as text, as numbers and dates are encrypted in their text
  * form; what the application itself wrote in the form `ENC(…)` comes back as it was. So do this once: what comes out is no
  * longer svc's alone.
@@ -71,9 +72,8 @@ async function decrypt<T>(
 ): Promise<DecryptResult<T>> {
   const [only, v0] = choicesOf(options);
   if (typeof envelope !== 'object' || envelope === null) return { envelope, decrypted: 0, failures: [] };
-  if (!Object.hasOwn(envelope, 'payload')) throw notAnEnvelope('it has no payload');
-  const found = findCipherFields((envelope as { payload?: unknown }).payload, only, v0);
-  const eventType = eventTypeOf(envelope);
+  const { payloadName, eventType } = namesIn(envelope);
+  const found = findCipherFields((envelope as Record<string, unknown>)[payloadName], only, v0);
   const event: EventCalls = { failed: 0 };
   const failures: DecryptFailure[] = [];
   let decrypted = 0;
@@ -87,7 +87,7 @@ async function decrypt<T>(
       if (failures.length === mostFailures) break;
     }
   }
-  return { envelope: { ...envelope, payload: found.payload }, decrypted, failures };
+  return { envelope: { ...envelope, [payloadName]: found.payload }, decrypted, failures };
 }
 
 function open(
@@ -110,7 +110,14 @@ function choicesOf({ only, v0 }: DecryptOptions): [only: Chosen, v0: Chosen] {
   return [chosen ?? everyField, v0 === undefined ? (chosen ?? noField) : chosenBy(v0)];
 }
 
-function eventTypeOf(envelope: object): string {
+/** What ciphertexts are bound to, and where they are: of an envelope, or of a CloudEvent. */
+function namesIn(envelope: object): {
+  readonly payloadName: 'payload' | 'data';
+  readonly eventType: string;
+} {
+  if (isCloudEvent(envelope) && Object.hasOwn(envelope, 'data'))
+    return { payloadName: 'data', eventType: envelope.type };
+  if (!Object.hasOwn(envelope, 'payload')) throw notAnEnvelope('it has no payload');
   const { eventType } = envelope as { eventType?: unknown };
-  return typeof eventType === 'string' ? eventType : '';
+  return { payloadName: 'payload', eventType: typeof eventType === 'string' ? eventType : '' };
 }

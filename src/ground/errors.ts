@@ -39,6 +39,8 @@ export const errorCatalogue = {
   SVC_CONSUME_UNKNOWN_TYPE: 'consumeOnce() has no handler for events of a type; they go to the dead letters.',
   SVC_CONSUME_UNREADABLE:
     'The value of a record is no event that this svc can read; it goes to the dead letters of the consumer.',
+  SVC_CONSUME_UPCAST:
+    'A function of upcast, which makes older payloads into newer ones, failed; the event goes to the dead letters of the consumer.',
   SVC_CONSUMER_KEYS_FILE: 'A file with decryption keys cannot be read or is not in the documented form.',
   SVC_CONSUMER_NOT_AN_ENVELOPE: 'What was given to decrypt is not an envelope of svc.',
   SVC_CONSUMER_FIELD_NOT_NAMED:
@@ -149,6 +151,8 @@ export const errorCatalogue = {
     'A payload holds too many values or bytes, or a BigInt of too many digits; its event is refused.',
   SVC_PROTECT_UNSUPPORTED_TYPE:
     'A payload holds an object without a JSON form (Error, Promise, RegExp, …); its event is refused.',
+  SVC_SERIALIZE_CLOUDEVENT:
+    'An event cannot be a CloudEvent, by its type or by a header of the application; it is refused.',
   SVC_SERIALIZE_NOT_AVRO:
     'A record is not in the wire format of Avro (magic byte, id of a schema, fields), or its schema is another.',
   SVC_SERIALIZE_REGISTRY_AWAY:

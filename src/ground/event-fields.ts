@@ -61,3 +61,15 @@ export function headerText(value: unknown): string | null | undefined {
 
 /** What a header can be, to end a sentence: "must be …". */
 export const headerTextForm = `a string of at most ${maxHeaderTextLength} characters, a number or a boolean`;
+
+/** Of a header that holds an attribute of a CloudEvent: https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/kafka-protocol-binding.md */
+export const attributePrefix = 'ce_';
+
+export function isAttributeHeader(name: string): boolean {
+  return name.toLowerCase().startsWith(attributePrefix);
+}
+
+/** False for what holds a control character, a lone surrogate or a noncharacter of Unicode: no attribute of a CloudEvent may. */
+export function isAttributeText(text: string): boolean {
+  return !/[\p{Cc}\p{Cs}\p{NChar}]/u.test(text);
+}

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { toEnvelope } from '../consumer/read-envelope.ts';
 import { parseBounded } from '../ground/bounds.ts';
 import type { BackupEvent } from './backup-strategy.ts';
 import type { StoredEvent } from './recovery-source.ts';
@@ -36,7 +37,7 @@ export function encodeLine(event: BackupEvent): string {
 export function encodeRecord(event: BackupEvent): Buffer {
   const { eventId, eventType, topic, key, headers, reason, backedUpAt, value } = event;
   const text = isUtf8(value) ? value.toString() : undefined;
-  const content = (text === undefined ? (event.document as Fields | undefined) : parseObject(text)) ?? {};
+  const content = event.document === undefined ? contentOf(text ?? '', event) : (event.document as Fields);
   const record = {
     eventId,
     eventType,
@@ -50,6 +51,15 @@ export function encodeRecord(event: BackupEvent): Buffer {
     ...(text === undefined ? { valueBase64: value.toString('base64') } : { value: text }),
   };
   return Buffer.from(`${JSON.stringify(record)}\n`);
+}
+
+/** What cannot be read is stored all the same. */
+function contentOf(text: string, { headers, backedUpAt }: BackupEvent): Fields {
+  try {
+    return toEnvelope(parseObject(text) ?? {}, headers, backedUpAt) as Fields;
+  } catch {
+    return {};
+  }
 }
 
 /** An event out of a record file or a line of a segment; `undefined` where the text is neither. */
@@ -81,11 +91,11 @@ export function decodeEvent(
 ): StoredEvent | undefined {
   const event = parseObject(value.toString());
   const fields = route === undefined ? undefined : parseObject(route);
-  // What is no JSON (Avro) is known by its route alone.
+  // First the route: what is no envelope (Avro, a CloudEvent) is known by it alone.
   const headers = (fields?.headers ?? {}) as Record<string, unknown>;
-  const eventId = textOf(event?.eventId) ?? textOf(headers.eventId);
+  const eventId = textOf(headers.eventId) ?? textOf(event?.eventId);
   if (eventId === undefined) return undefined;
-  const eventType = textOf(event?.eventType) ?? textOf(headers.eventType) ?? '';
+  const eventType = textOf(headers.eventType) ?? textOf(event?.eventType) ?? '';
   if (fields !== undefined) return { place, eventId, eventType, value, ...routeOf(fields, eventId) };
   return {
     place,

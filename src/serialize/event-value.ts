@@ -6,6 +6,8 @@ export interface EventForm {
   readonly encoding: 'utf8' | 'latin1';
   /** The value of `publishedAt`. */
   publishedAt(nowMs: number): string;
+  /** The header that holds `publishedAt`, where the value does not. */
+  readonly publishedAtHeader?: string;
   /** The event as JSON has it, for people: of a binary form. */
   toJson?(value: Buffer): unknown;
 }

@@ -20,11 +20,18 @@ export interface SerializedEvent {
  */
 export const schemaHeader = 'svc-avro-schema';
 
+/** What a record has beside its value. */
+export interface RecordParts {
+  readonly topic: string;
+  /** `undefined`: the application gave none, and the event id is in its place. */
+  readonly key?: string | undefined;
+  /** The application's own. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly trace: { readonly traceparent: string; readonly tracestate?: string | undefined };
+}
+
 /** PORT: turns a protected envelope into bytes. Synchronous; called once per event, on the caller's path. */
 export interface Serializer {
-  /**
-   * Throws an `SvcError` without a value where the payload has no such form: the event is refused.
-   * @param topic of the record
-   */
-  serialize(envelope: ProtectedEnvelope, topic: string): EventValue;
+  /** Throws an `SvcError` without a value where the event has no such form: it is refused. */
+  serialize(envelope: ProtectedEnvelope, record: RecordParts): EventValue;
 }

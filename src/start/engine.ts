@@ -114,7 +114,7 @@ export function startEngine(
     clock,
     ledger,
     durations,
-    serializer: serde.serializer,
+    serializer: serde.serializerOf(source),
     publisher: keyWait ?? queue,
     outbox: outbox?.join,
     defaultTopic: config.broker.topic,

@@ -18,7 +18,7 @@ import { checkPublishOptions } from '../publish/api/check-options.ts';
 import { headersOf } from '../publish/api/headers.ts';
 import type { KeyWait } from '../publish/api/key-wait.ts';
 import { createUnderWay, type Generation } from '../publish/api/under-way.ts';
-import { valueBytesOf } from '../publish/main/record.ts';
+import { headersAt, valueBytesOf } from '../publish/main/record.ts';
 import type { Producer } from '../publish/producer.ts';
 import type { Publisher } from '../publish/publisher.ts';
 import { lostError } from '../publish/tiers/loss-alert.ts';
@@ -94,17 +94,14 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 
   function serialize(envelope: ProtectedEnvelope, intake: Intake, trace: EventTrace): SerializedEvent {
     const { eventId } = envelope;
-    const { eventType, topic } = intake;
-    const value = serializer.serialize(envelope, topic ?? parts.defaultTopic);
-    const headers: Record<string, string> = {
-      eventId,
-      eventType,
-      ...value.form.headers,
-      traceparent: trace.traceparent,
-    };
-    if (trace.tracestate !== undefined) headers.tracestate = trace.tracestate;
-    if (intake.headers !== undefined) Object.assign(headers, intake.headers);
-    return { eventId, eventType, topic, key: intake.key ?? eventId, headers, value };
+    const { eventType, topic, key, headers: own } = intake;
+    const { traceparent, tracestate } = trace;
+    const record = { topic: topic ?? parts.defaultTopic, key, headers: own, trace };
+    const value = serializer.serialize(envelope, record);
+    const headers: Record<string, string> = { eventId, eventType, ...value.form.headers, traceparent };
+    if (tracestate !== undefined) headers.tracestate = tracestate;
+    if (own !== undefined) Object.assign(headers, own);
+    return { eventId, eventType, topic, key: key ?? eventId, headers, value };
   }
 
   /** Everything that runs on the caller's path, up to the hand-over. Throws what makes an event impossible. */
@@ -150,7 +147,8 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     const { event, trace, aggregateType = '', aggregateId = '' } = prepare(intake, false);
     const occurredAt = clock.now();
     const payload = valueBytesOf(event as SerializedEvent, occurredAt);
-    const { eventId, eventType, key, headers, topic = parts.defaultTopic } = event as SerializedEvent;
+    const headers = headersAt(event as SerializedEvent, occurredAt);
+    const { eventId, eventType, key, topic = parts.defaultTopic } = event as SerializedEvent;
     const row = { eventId, eventType, aggregateType, aggregateId, topic, key, headers, payload, occurredAt };
     try {
       const { written, outcome } = outbox.store(row, scope);

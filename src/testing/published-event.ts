@@ -1,4 +1,5 @@
 import { AssertionError } from 'node:assert';
+import { readEnvelope } from '../consumer/read-envelope.ts';
 import type { Severity } from '../ground/event-fields.ts';
 
 /** One published event, as its consumers read it. What was not known is `null`. */
@@ -29,10 +30,17 @@ export interface PublishedEvent<Payload = Record<string, unknown>> {
   readonly payload: Payload;
 }
 
-/** Throws an `AssertionError` that names the topic, where the bytes are no JSON. */
-export function parseEvent<Payload>(topic: string, value: Buffer): PublishedEvent<Payload> {
+/** Throws an `AssertionError` that names the topic, where the value is no JSON. */
+export function parseEvent<Payload>(
+  topic: string,
+  record: {
+    readonly value: Buffer;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly timestamp?: number;
+  },
+): PublishedEvent<Payload> {
   try {
-    return JSON.parse(value.toString('utf8'));
+    return readEnvelope(record);
   } catch {
     throw new AssertionError({ message: `a record in topic "${topic}" is not JSON` });
   }

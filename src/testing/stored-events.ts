@@ -107,7 +107,15 @@ function find<Payload>(match: StoredMatch): StoredEvent<Payload>[] {
 
 function toStored<Payload>({ row, state }: StoredRow): StoredEvent<Payload> {
   const { topic, key, headers, aggregateType, aggregateId, payload } = row;
-  return { ...parseEvent<Payload>(topic, payload), aggregateType, aggregateId, topic, key, headers, state };
+  return {
+    ...parseEvent<Payload>(topic, { value: payload, headers }),
+    aggregateType,
+    aggregateId,
+    topic,
+    key,
+    headers,
+    state,
+  };
 }
 
 function aggregateDifferences(match: StoredMatch, row: StoredRow['row']): string[] {
@@ -120,7 +128,7 @@ function storedFailure(problem: string, match: StoredMatch): Error {
     .all()
     .map(
       ({ row, state }): Listed => ({
-        ...{ topic: row.topic, event: parseEvent(row.topic, row.payload) },
+        ...{ topic: row.topic, event: parseEvent(row.topic, { value: row.payload, headers: row.headers }) },
         ...{ remark: `, ${inWords[state]}`, differs: aggregateDifferences(match, row) },
       }),
     );

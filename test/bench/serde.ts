@@ -8,6 +8,7 @@ import { valueBytesOf } from '../../src/publish/main/record.ts';
 import { createAvroSerializer } from '../../src/serialize/avro/avro.ts';
 import { createEventCodec } from '../../src/serialize/avro/event-codec.ts';
 import type { AvroSchema } from '../../src/serialize/avro/record-schema.ts';
+import { createCloudEventsSerializer } from '../../src/serialize/cloudevents/cloudevents.ts';
 import { jsonSerializer } from '../../src/serialize/json.ts';
 import type { Serializer } from '../../src/serialize/serializer.ts';
 import { measure } from './measure.ts';
@@ -55,7 +56,7 @@ export const bench: Bench = async (progress) => {
     (serializer: Serializer, of: object = payload) =>
     (): Buffer => {
       const envelope = protect(build('281474976710656', template, of, trace, 1_780_000_000_000));
-      const value = serializer.serialize(envelope, 'orders');
+      const value = serializer.serialize(envelope, { topic: 'orders', trace: { traceparent: '' } });
       return valueBytesOf(
         { eventId: '1', eventType, topic: undefined, key: 'k', headers: {}, value },
         1_780_000_000_123,
@@ -64,6 +65,12 @@ export const bench: Bench = async (progress) => {
   const json = bytesOf(jsonSerializer);
   const instance = Object.assign(new Order(), payload);
   const cases: [name: string, run: () => Buffer, json: () => Buffer][] = [
+    ['cloudevents-binary', bytesOf(createCloudEventsSerializer({ mode: 'binary', source: '/orders' })), json],
+    [
+      'cloudevents-structured',
+      bytesOf(createCloudEventsSerializer({ mode: 'structured', source: '/orders' })),
+      json,
+    ],
     ['avro-text', bytesOf(avro()), json],
     ['avro-typed', bytesOf(avro(schema)), json],
     // Beside JSON of the same object.

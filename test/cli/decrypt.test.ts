@@ -81,6 +81,47 @@ describe('svc decrypt', function () {
     assert.deepEqual([pretty.code, pretty.out], [0, `${JSON.stringify(plain('1'))}\n`]);
   });
 
+  it('reads CloudEvents: of binary mode with the headers of their records, of structured mode alone as well', () => {
+    const { email } = envelope('1').payload;
+    const attributes = { specversion: '1.0', id: '7', source: '/o', type: 'ORDER' };
+    const headers = Object.fromEntries(
+      Object.entries(attributes).map(([name, text]) => [`ce_${name}`, text]),
+    );
+    const isStructured = { 'content-type': 'application/cloudevents+json; charset=UTF-8' };
+    const opened = { email: '1@example.com' };
+    const inOut: [given: object, shown: object][] = [
+      [
+        { key: 'k', headers, value: { email } },
+        { key: 'k', headers, value: opened },
+      ],
+      [
+        { key: 'k', headers: isStructured, value: { ...attributes, data: { email } } },
+        { key: 'k', headers: isStructured, value: { ...attributes, data: opened } },
+      ],
+      [
+        { ...attributes, data: { email } },
+        { ...attributes, data: opened },
+      ],
+    ];
+    const { code, out, err } = run(
+      ['--keys-file', keysFile],
+      inOut.map(([given]) => JSON.stringify(given)).join('\n'),
+    );
+    assert.deepEqual([code, err], [0, 'svc: 3 records, 3 fields decrypted, 0 failures\n']);
+    assert.deepEqual(
+      out
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+      inOut.map(([, shown]) => shown),
+    );
+    const other = run(
+      ['--keys-file', keysFile],
+      JSON.stringify({ ...attributes, type: 'OTHER', data: { email } }),
+    );
+    assert.match(other.err, /^svc: line 1, (event 7, )?email: .*\(SVC_PROTECT_DECRYPT_FAILED\)$/m);
+  });
+
   it('takes the key of the environment as the configuration does: Base64, or 32 characters', () => {
     for (const text of [key, 'k'.repeat(32)]) {
       const bytes = text === key ? Buffer.from(key, 'base64') : Buffer.from(text);

@@ -55,6 +55,17 @@ describe('svc outbox debezium', function () {
     const placed = config['transforms.outbox.table.fields.additional.placement'];
     assert.match(placed, /,tenant_header:header:tenant$/);
     assert.ok(!placed.includes('direct'));
+    assert.ok(!placed.includes('ce_'));
+  });
+
+  it('knows the headers of CloudEvents in binary mode', async () => {
+    writeConfig({});
+    const columns = async (mode: string): Promise<number> => {
+      const env = { SVC_SERDE_ENVELOPE: 'cloudevents', SVC_SERDE_CLOUDEVENTS_MODE: mode };
+      const { stdout } = await runSvc(['outbox', 'debezium', '--sql'], { cwd: folder, env });
+      return stdout.match(/NEW\."ce_[a-z0-9]+_header" := /g)?.length ?? 0;
+    };
+    assert.deepEqual([await columns('binary'), await columns('structured')], [20, 0]);
   });
 
   it('prints a connector of MariaDB under other names', async () => {

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
 import { Consumer as PlatformaticConsumer } from '@platformatic/kafka';
+import { CloudEvent, Kafka } from 'cloudevents';
 import pg from 'pg';
 import { type ConsumeOptions, type Consumption, consumeOnce } from '../../src/consume/consume-once.ts';
 import { RefusedEvent } from '../../src/consume/handle-event.ts';
 import { createInbox } from '../../src/consume/inbox.ts';
+import { currentTrace } from '../../src/context/trace/trace.ts';
 import { fromDlqRecord } from '../../src/publish/tiers/dlq-message.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
+import { runSvc } from '../support/run-svc.ts';
 import { until } from '../support/until.ts';
 import { envelope, newName, record, type TestClient, testClient } from './on-kafka.ts';
 
@@ -116,6 +119,61 @@ function consumes(name: (typeof clients)[number]): void {
     }
   });
 
+  it('reads CloudEvents in both modes, and takes the same id of another source for another event', async function () {
+    this.timeout(longMs);
+    const topic = await topicOf(1);
+    const producer = await client.producer();
+    const traceId = '0af7651916cd43dd8448eb211c80319c';
+    const traceparent = `00-${traceId}-b7ad6b7169203331-01`;
+    const own = (id: string) => ({
+      ...{ id, source: '/orders', type: 'ORDER_PLACED', data: { id } },
+      ...{ userid: 'u-1', correlationid: 'c-1', tags: '{"tenant":"acme"}' },
+    });
+    const written = (event: object, mode: 'binary' | 'structured', headers: object = {}) => {
+      const made = Kafka[mode](new CloudEvent(event));
+      const value = typeof made.value === 'string' ? made.value : JSON.stringify(made.value);
+      const all = Object.entries({ ...made.headers, ...headers }).filter(([, text]) => text !== undefined);
+      return { key: 'k', value, headers: Object.fromEntries(all) as Record<string, string> };
+    };
+    // As svc writes them.
+    const byHeaders = (eventId: string) => ({ eventId, eventType: 'ORDER_PLACED' });
+    const foreign = (source: string) => ({
+      id: '1',
+      source,
+      type: 'ORDER_PLACED',
+      data: { id: source },
+      traceparent,
+    });
+    const messages = [
+      written(own(`${topic}-1`), 'binary', byHeaders(`${topic}-1`)),
+      written(own(`${topic}-2`), 'structured', byHeaders(`${topic}-2`)),
+      record(envelope(`${topic}-2`)),
+      written(foreign('/bank'), 'binary'),
+      written(foreign('/mail'), 'binary'),
+      written(foreign('/mail'), 'structured'),
+    ];
+    await producer.send({ topic, messages });
+    const seen: unknown[] = [];
+    const traces: unknown[] = [];
+    const consumption = await start(topic, {
+      handlers: {
+        ORDER_PLACED: ({ eventId, payload, metadata: { actor, correlationId, tags } }) => {
+          seen.push([eventId, payload, actor.userId, correlationId, tags]);
+          traces.push(currentTrace(undefined).traceId);
+        },
+      },
+    });
+    await waiting(() => consumption.counts().handled + consumption.counts().repeated === 6, consumption);
+    const ofOwn = ['u-1', 'c-1', { tenant: 'acme' }];
+    assert.deepEqual(seen, [
+      [`${topic}-1`, { id: `${topic}-1` }, ...ofOwn],
+      [`${topic}-2`, { id: `${topic}-2` }, ...ofOwn],
+      ['1', { id: '/bank' }, null, null, {}],
+      ['1', { id: '/mail' }, null, null, {}],
+    ]);
+    assert.deepEqual(traces.slice(2), [traceId, traceId]);
+  });
+
   it('goes on where it has ended, and reads nothing twice that it has committed', async function () {
     this.timeout(longMs);
     const topic = await topicOf(2);
@@ -209,6 +267,44 @@ function consumes(name: (typeof clients)[number]): void {
       const { dead_letter, retries, inHand } = consumption.counts();
       assert.deepEqual({ dead_letter, retries, inHand }, { dead_letter: 6, retries: 2, inHand: 0 });
     });
+
+    for (const format of ['operations', 'recovery'] as const)
+      it(`svc dlq recover sends it to its topic again, where it is handled once (${format})`, async function () {
+        this.timeout(longMs);
+        const topic = await topicOf(1);
+        const dead = await topicOf(1);
+        await send(topic, [
+          record(envelope(`${topic}-1`, { eventType: 'FAILS' })),
+          record(envelope(`${topic}-2`)),
+        ]);
+        let isRepaired = false;
+        const consumption = await start(topic, {
+          deadLetters: { topic: dead, producer: await client.producer(), format },
+          handlers: {
+            ORDER_PLACED: billed(topic),
+            FAILS: async (event, tx) => {
+              if (!isRepaired) throw new Error('not yet');
+              await billed(topic)(event, tx);
+            },
+          },
+        });
+        await waiting(
+          () => consumption.counts().handled + consumption.counts().dead_letter === 2,
+          consumption,
+        );
+        isRepaired = true;
+        const to = ['--topic', topic, '--broker', kafka.brokers.join(',')];
+        const { code, stderr } = await runSvc(['dlq', 'recover', '--dlq-topic', dead, ...to], {
+          cwd: '/',
+        });
+        assert.equal(code, 0, stderr);
+        await waiting(() => consumption.counts().handled === 2, consumption);
+        assert.deepEqual(await billsOf(topic), [`${topic}-1`, `${topic}-2`]);
+        const [first, again, ...more] = (await kafka.read(topic, { count: 3 })).filter(
+          ({ headers }) => headers.eventId === `${topic}-1`,
+        );
+        assert.deepEqual([again?.value, again?.key, more], [first?.value, first?.key, []]);
+      });
 
     it('without a dead letter topic its partition waits, the others go on, and nothing is lost', async function () {
       this.timeout(longMs);

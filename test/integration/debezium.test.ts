@@ -31,6 +31,14 @@ function contentOf({ partition, key, headers, valueBytes }: ReadRecord): object 
   return { partition, key, headers: Object.entries(headers), value: valueBytes };
 }
 
+/** In binary mode, with a key outside ASCII. */
+const cloudEvent = {
+  ...{ ce_specversion: '1.0', ce_id: '5', ce_source: '/orders', ce_type: 'ORDERED' },
+  ...{ ce_time: '2026-11-25T00:00:00.000Z', ce_subject: 'ключ "7"' },
+  ...{ ce_recordedtime: '2026-11-25T00:00:00.001Z', ce_severitytext: 'INFO', ce_severitynumber: '9' },
+  ...{ ce_userid: 'u-1', ce_tags: '{"a":"\\u007f"}', ce_traceparent: '00-…-01' },
+};
+
 function rowsFor(topic: string): OutboxRow[] {
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
   const row = (eventId: string, headers: object, rest: Partial<OutboxRow> = {}): OutboxRow =>
@@ -43,6 +51,7 @@ function rowsFor(topic: string): OutboxRow[] {
     row('1', {}),
     row('2', { tracestate: 'vendor=1', tenant: 'acme', 'x-Source.Name': 'web' }),
     row('3', { tenant: '' }, { key: 'ключ "7"', payload: Buffer.from([0, 255, 10, 13, 0xfe]) }),
+    row('5', cloudEvent),
     row('4', { 'x-Source.Name': '{"a": "\\ü\n1"}' }, { payload: Buffer.from('  {"b": [1.0]}  ') }),
   ];
 }
@@ -121,6 +130,7 @@ requiring(needs, 'the outbox by Debezium, as `svc outbox debezium` configures it
         SVC_OUTBOX_DATASOURCE_URL: url,
         SVC_BROKER_BOOTSTRAP_SERVERS: kafka.brokers.join(','),
         SVC_BROKER_TOPIC: 'others',
+        SVC_SERDE_ENVELOPE: 'cloudevents',
       };
       const svc = async (args: string[], more: Record<string, string> = {}): Promise<string> => {
         const all = ['outbox', 'debezium', ...ownHeaders, ...args];
@@ -152,6 +162,7 @@ requiring(needs, 'the outbox by Debezium, as `svc outbox debezium` configures it
         '2',
         '3',
         '4',
+        '5',
         'before the connector',
       ]);
 

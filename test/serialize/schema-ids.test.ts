@@ -85,9 +85,14 @@ describe('ids of schemas', () => {
       trace: { traceId: null, spanId: null, parentSpanId: null },
       origin: { userId: null, sessionId: null, correlationId: null, clientIp: null, tags: null },
     } as unknown as ProtectedEnvelope;
-    assert.throws(() => serializer.serialize(envelope, 'orders'), { code: 'SVC_SERIALIZE_REGISTRY_AWAY' });
+    assert.throws(() => serializer.serialize(envelope, { topic: 'orders', trace: { traceparent: '' } }), {
+      code: 'SVC_SERIALIZE_REGISTRY_AWAY',
+    });
     await new Promise((done) => setImmediate(done));
     assert.equal(its.asked.length, 1);
-    assert.equal(serializer.serialize(envelope, 'orders').form.encoding, 'latin1');
+    assert.equal(
+      serializer.serialize(envelope, { topic: 'orders', trace: { traceparent: '' } }).form.encoding,
+      'latin1',
+    );
   });
 });

@@ -14,6 +14,7 @@ import { ensureVersitygw } from '../../scripts/services/s3.ts';
 import { ensureSchemaRegistry } from '../../scripts/services/schema-registry.ts';
 import { Unavailable } from '../../scripts/services/unavailable.ts';
 import { ensureFastavro } from './avro-readers.ts';
+import { ensurePythonCloudEvents } from './cloud-event-readers.ts';
 import { findJdk } from './java.ts';
 import { startKafka } from './kafka.ts';
 import { startKms } from './kms.ts';
@@ -35,6 +36,7 @@ import { startVault } from './vault.ts';
  * - `own-postgres`, `own-mariadb`, `own-mysql`: that one can be started, and the driver; the suite starts it;
  * - `schema-registry`: that one can be started; the suite starts it;
  * - `fastavro`: Avro for Python;
+ * - `python-cloudevents`: the official SDK of CloudEvents for Python;
  * - `mounts`: Linux that lets a process have file systems of its own;
  * - `proc`: a system that tells when a process began;
  * - `pipes`: a system with named pipes among its files;
@@ -60,6 +62,7 @@ export type Requirement =
   | 'own-mysql'
   | 'schema-registry'
   | 'fastavro'
+  | 'python-cloudevents'
   | 'mounts'
   | 'proc'
   | 'pipes'
@@ -103,6 +106,7 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
   'own-mysql': () => requirePackage('mysql2').then(() => mysql.ensure(log)),
   'schema-registry': () => ensureSchemaRegistry(log),
   fastavro: () => ensureFastavro(log),
+  'python-cloudevents': () => ensurePythonCloudEvents(log),
   mounts: async () => {
     const { code } = await runCommand('unshare', ['--mount', '--map-root-user', 'true'], {
       timeoutMs: 10_000,

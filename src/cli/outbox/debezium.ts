@@ -2,6 +2,7 @@ import type { Config } from '../../config/config.ts';
 import { printableJson } from '../../observe/printable.ts';
 import { erasesRows } from '../../outbox/erase-row.ts';
 import { debeziumConnector, debeziumSql } from '../../start/adapters.ts';
+import { attributeHeadersOf } from '../../start/serde/attribute-headers.ts';
 import { WrongUse } from '../wrong-use.ts';
 import { databaseOf } from './debezium-database.ts';
 import { outboxConfig } from './outbox-config.ts';
@@ -69,12 +70,12 @@ export async function runDebezium(options: DebeziumOptions): Promise<number> {
   return 0;
 }
 
-/** Those of targets in the configuration, and of the command line for those in code. */
-function headersOf({ targets }: Config, given: readonly string[]): readonly string[] {
-  const ofTargets = targets
+/** Those of targets in the configuration, of the command line for those in code, and the attributes of CloudEvents. */
+function headersOf(config: Config, given: readonly string[]): readonly string[] {
+  const ofTargets = config.targets
     .filter(({ outbox }) => outbox !== undefined)
     .flatMap(({ headers }) => Object.keys(headers ?? {}));
-  const headers = [...new Set([...ofTargets, ...given])];
+  const headers = [...new Set([...ofTargets, ...given, ...attributeHeadersOf(config)])];
   for (const header of headers)
     if (!headerPattern.test(header))
       throw new WrongUse(

@@ -60,6 +60,12 @@ export const formats = {
     check: isBareUrl,
     says: 'must be an http or https URL, without user and password',
   },
+  'uri-reference': {
+    // RFC 3986: without a scheme, no colon in the first part of the path.
+    pattern:
+      /^(?=.)([A-Za-z][A-Za-z0-9+.-]*:|(?![^/?#]*:))(\/\/([A-Za-z0-9._~!$&'()*+,;=:%-]*@)?\[[0-9A-Fa-f:.]+\](:[0-9]*)?(?=[/?#]|$))?([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*(\?([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?(#([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?$/,
+    says: 'must be a URI-reference (RFC 3986), such as https://example.com/orders or /orders, other characters percent-encoded',
+  },
   'datasource-url': {
     // Not `sqlite://name`: a host for some, a path for others. A database in memory is seen by its own connection only.
     pattern:

@@ -4,6 +4,12 @@ import { flag, oneOf, type Rows, secret, text } from './option.ts';
 export const serdeOptions = {
   /** Form of the record value: `JSON`, or `AVRO` in the wire format of Confluent, with schemas in a registry (install `avsc`). */
   'svc.serde.type': oneOf(['JSON', 'AVRO'], 'JSON'),
+  /** What surrounds the payload: `svc`, the envelope of svc, or `cloudevents`: CloudEvents 1.0, the payload as their `data`. */
+  'svc.serde.envelope': oneOf(['svc', 'cloudevents'], 'svc'),
+  /** Mode of the Kafka protocol binding of CloudEvents: `binary`, attributes in headers and the payload as value, or `structured`, all in the value. */
+  'svc.serde.cloudevents.mode': oneOf(['binary', 'structured'], 'binary'),
+  /** Attribute `source` of CloudEvents: a URI-reference, such as `https://example.com/orders`. */
+  'svc.serde.cloudevents.source': text('uri-reference', { defaultText: '`/` and the name of the service' }),
   /** Schema registry with the API of Confluent, such as `https://registry.example.com:8081`. Required for `AVRO`. */
   'svc.serde.schema-registry-url': text('url', { aliases: ['SCHEMA_REGISTRY_URL'] }),
   /** User of the registry, or its API key (basic authentication). */

@@ -7,9 +7,18 @@ export function toRecord(event: SerializedEvent, nowMs: number): BrokerRecord {
   return new EventRecord(event, nowMs);
 }
 
+/** The headers of the record of an event that is handed over or stored now. */
+export function headersAt(
+  { headers, value: { form } }: SerializedEvent,
+  nowMs: number,
+): SerializedEvent['headers'] {
+  const { publishedAtHeader: name } = form;
+  return name === undefined ? headers : { ...headers, [name]: form.publishedAt(nowMs) };
+}
+
 /** The value of the record of an event that is stored now, for whoever needs nothing but these bytes. */
 export function valueBytesOf({ value }: SerializedEvent, nowMs: number): Buffer {
-  return bytesAt(value, value.form.publishedAt(nowMs));
+  return bytesAt(value, publishedAtIn(value.form, nowMs));
 }
 
 function bytesAt(value: EventValue, publishedAt: string): Buffer {
@@ -27,12 +36,12 @@ class EventRecord implements BrokerRecord {
   private readonly publishedAt: string;
   private bytes: Buffer | undefined = undefined;
 
-  constructor({ value, key, headers }: SerializedEvent, nowMs: number) {
-    this.key = key;
-    this.headers = headers;
+  constructor(event: SerializedEvent, nowMs: number) {
+    this.key = event.key;
+    this.headers = headersAt(event, nowMs);
     this.timestamp = nowMs;
-    this.source = value;
-    this.publishedAt = publishedAtOf(value.form, nowMs);
+    this.source = event.value;
+    this.publishedAt = publishedAtIn(event.value.form, nowMs);
   }
 
   get valueBytes(): number {
@@ -53,8 +62,9 @@ let lastForm: EventForm | undefined;
 let lastMs = Number.NaN;
 let lastText = '';
 
-/** All records of a batch have one. */
-function publishedAtOf(form: EventForm, nowMs: number): string {
+/** What stands between the two parts of a value. All records of a batch have one. */
+function publishedAtIn(form: EventForm, nowMs: number): string {
+  if (form.publishedAtHeader !== undefined) return '';
   if (form !== lastForm || nowMs !== lastMs) {
     lastText = form.publishedAt(nowMs);
     lastForm = form;
@@ -72,6 +82,8 @@ const headerBytes = 6;
 /** Size in bytes of the record that an event becomes, on the safe side by a few. */
 export function bytesOf({ value, key, headers }: SerializedEvent): number {
   let bytes = recordBytes + publishedAtBytes + utf8Length(key) + value.length;
+  const { publishedAtHeader } = value.form;
+  if (publishedAtHeader !== undefined) bytes += headerBytes + publishedAtHeader.length;
   for (const name of Object.keys(headers)) {
     bytes += headerBytes + utf8Length(name) + utf8Length(headers[name] as string);
   }

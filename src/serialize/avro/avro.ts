@@ -33,7 +33,8 @@ export function createAvroSerializer({ codecOf, ids, mayWait }: AvroSerializerOp
   }
 
   return {
-    serialize(envelope, topic) {
+    serialize(envelope, record) {
+      const { topic } = record;
       const codec = codecOf(envelope.template.eventType);
       // A payload that does not fit is refused, whoever has the id.
       const { head, tail } = codec.encode(eventOf(envelope));

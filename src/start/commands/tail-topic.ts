@@ -1,4 +1,5 @@
 import type { Config } from '../../config/config.ts';
+import { toEnvelope } from '../../consumer/read-envelope.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { isolate } from '../../observe/isolate.ts';
 import type { Logger } from '../../observe/logger.ts';
@@ -38,22 +39,26 @@ export async function tailTopic(
   }
 }
 
-/** What a value says: JSON, or Avro of the registry of the configuration. Rejects with one-line errors. */
+/** What a value says: JSON, a CloudEvent as the envelope that it stands for, or Avro of the registry of the configuration. Rejects with one-line errors. */
 export function valueReader(config: Config): (record: TopicRecord) => Promise<unknown> {
   let avro: ReturnType<typeof openAvroReader> | undefined;
-  return async ({ value }) => {
+  return async ({ value, headers, timestamp }) => {
     if (value.length === 0) return null;
     // Confluent's form begins with a byte that no JSON begins with.
     if (value[0] !== 0) {
-      try {
-        return JSON.parse(value.toString());
-      } catch {
-        throw new SvcError('SVC_CONSUMER_NOT_AN_ENVELOPE', 'its value is neither JSON nor Avro');
-      }
+      return toEnvelope(parsed(value), headers, timestamp);
     }
     if (config.serde.schemaRegistryUrl === undefined)
       throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'its value is Avro: set svc.serde.schema-registry-url');
     avro ??= openAvroReader(registryOptionsOf(config));
     return (await avro).read(value);
   };
+}
+
+function parsed(value: Buffer): unknown {
+  try {
+    return JSON.parse(value.toString());
+  } catch {
+    throw new SvcError('SVC_CONSUMER_NOT_AN_ENVELOPE', 'its value is neither JSON nor Avro');
+  }
 }

@@ -34,7 +34,7 @@ export function openAvro(config: Config, logger: Logger): Serde {
     return { key, value: encoded, timestamp, headers: { ...headers, 'content-type': avroContentType } };
   };
   return {
-    serializer: createAvroSerializer({ codecOf, ids, mayWait }),
+    serializerOf: () => createAvroSerializer({ codecOf, ids, mayWait }),
     sends: (broker, givesUp = false) => encodingBroker(broker, encode, givesUp),
     prepare() {
       for (const target of config.targets) {

@@ -177,6 +177,46 @@ requiring('kafka', 'svc tail', function () {
       assert.match(stderr, says);
     });
 
+  it('reads CloudEvents in both modes as the envelopes that they stand for', async () => {
+    const key = Buffer.alloc(32, 5).toString('base64');
+    const sealer = createSealer({ keys: [{ id: 'k1', key }], format: 'v1' });
+    const email = sealer.encrypt('a@b.example', { keyId: undefined, eventType: 'ORDER', path: 'email' });
+    const keysFile = join(folder, 'keys-of-cloudevents.json');
+    writeFileSync(keysFile, JSON.stringify({ keys: [{ id: 'k1', key }] }));
+    const attributes = { specversion: '1.0', source: '/o', type: 'ORDER', subject: 'ö', userid: 'u-1' };
+    const inHeaders = Object.entries({ ...attributes, id: '1' }).map(([name, text]) => [`ce_${name}`, text]);
+    const topic = await topicWith([
+      {
+        headers: { eventType: 'ORDER', ...Object.fromEntries(inHeaders) },
+        value: JSON.stringify({ email }),
+      },
+      {
+        headers: { eventType: 'ORDER', 'content-type': 'application/cloudevents+json' },
+        value: JSON.stringify({ ...attributes, id: '2', data: { email } }),
+      },
+      { headers: { 'content-type': 'application/cloudevents+json' }, value: '{"secret":1}' },
+    ]);
+    const window = ['--since', '1h', '--until', '0s', '--keys-file', keysFile];
+    const json = await tail(topic, ...window, '--json');
+    const lines = linesOf(json.stdout);
+    const shown = lines
+      .filter(({ value }) => value !== null)
+      .sort((a, b) => a.value.eventId - b.value.eventId);
+    assert.deepEqual(
+      shown.map(({ value: { eventId, eventType, metadata, payload } }) => [
+        ...[eventId, eventType, metadata.actor.userId],
+        payload,
+      ]),
+      ['1', '2'].map((id) => [id, 'ORDER', 'u-1', { email: 'a@b.example' }]),
+    );
+    assert.deepEqual(
+      lines.flatMap(({ problem }) => problem ?? []),
+      ['this is no envelope of svc: its CloudEvent lacks id, type, source or specversion, or is a batch'],
+    );
+    const people = await tail(topic, ...window, '--type', 'ORDER');
+    assert.equal(people.stdout.match(/ORDER {2}- {2}\{"email":"a@b\.example"\}/g)?.length, 2, people.stdout);
+  });
+
   it('says that there is no such topic, and makes none', async () => {
     const topic = newTopic();
     const { code, stderr } = await tail(topic, '--since', '1h');

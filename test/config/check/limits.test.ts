@@ -191,6 +191,21 @@ const forms: Record<FormatName, { good: string[]; bad: string[] }> = {
       'a\n',
     ],
   },
+  'uri-reference': {
+    good: [
+      'https://example.com/orders',
+      'https://user@[::1]:8080/a?b=c#d',
+      'urn:uuid:6e8bc430-9c3a-11d9-9669-0800200c9a66',
+      'mailto:a@b.c',
+      '/orders',
+      '/@acme/orders',
+      '1-555-123-4567',
+      'a%20b',
+      './a:b',
+      '#a',
+    ],
+    bad: ['', ' ', 'a b', '/a b', 'ä', '/%2', '1a:b', ':a', 'a#b#c', 'a\\b', '<a>', '/a[0]', 'a\n'],
+  },
   url: { good: ['http://a', 'https://a:1/b?c'], bad: ['', 'a', 'ftp://a', 'http://', 'http://a b'] },
 };
 

@@ -298,6 +298,48 @@ management:
     });
   });
 
+  describe('svc.serde.envelope', () => {
+    const ofEvents = (serde: object, more: object = {}) =>
+      loadCode({ serde: { envelope: 'cloudevents', ...serde }, ...more });
+
+    it('is svc for Avro', () => {
+      const broker = { bootstrapServers: ['k:9092'] };
+      const avro = { type: 'AVRO', schemaRegistryUrl: 'http://registry:8081' };
+      assert.deepEqual(lines(ofEvents(avro, { broker }).problems), [
+        'svc.serde.envelope: must be svc when svc.serde.type is AVRO: the schemas of svc hold its own envelope (code). Keep one of them: remove svc.serde.envelope, or svc.serde.type.',
+      ]);
+      assert.deepEqual(ofEvents({ type: 'JSON', cloudevents: { mode: 'structured' } }).problems, []);
+      // Topic files take both modes.
+      assert.deepEqual(ofEvents({}, { broker: { client: 'file' } }).problems, []);
+    });
+
+    it('warns of what an envelope of svc has no place for', () => {
+      for (const [part, cloudevents] of [
+        ['mode', { mode: 'binary', source: '/a' }],
+        ['source', { source: '/a' }],
+      ] as const) {
+        const loaded = loadCode({ serde: { cloudevents } });
+        assert.deepEqual(loaded.problems, []);
+        assert.deepEqual(lines(loaded.warnings), [
+          `svc.serde.cloudevents.${part}: has no effect while svc.serde.envelope is svc (code). Set svc.serde.envelope: cloudevents.`,
+        ]);
+      }
+    });
+
+    it('takes no target whose events cannot be CloudEvents', () => {
+      const targets = [
+        { module: './a.js', function: 'a', headers: { tenant: "'a'", CE_id: "'1'" } },
+        { module: './a.js', function: 'b', eventType: 'A\u0007' },
+        { module: './a.js', function: 'c', eventType: 'com.example.é', headers: { 'x-ce_id': "'1'" } },
+      ];
+      assert.deepEqual(lines(ofEvents({}, { targets }).problems), [
+        'svc.targets[0].headers: has a header whose name begins with ce_, where CloudEvents keep their attributes (code). Give it another name.',
+        'svc.targets[1].eventType: holds a control character, or another that no attribute of a CloudEvent may hold (code). Give it another name.',
+      ]);
+      assert.deepEqual(loadCode({ targets }).problems, []);
+    });
+  });
+
   it('never show a secret', () => {
     const bad = [7, true, ['hunter2'], 'hunter2\n', ' hunter2 ', { hunter2: 'hunter2' }];
     for (const value of bad) {

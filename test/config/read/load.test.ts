@@ -83,6 +83,8 @@ describe('loadConfig', () => {
       },
       serde: {
         type: 'JSON',
+        envelope: 'svc',
+        cloudevents: { mode: 'binary', source: undefined },
         schemaRegistryUrl: undefined,
         schemaRegistryUsername: undefined,
         schemaRegistryPassword: undefined,

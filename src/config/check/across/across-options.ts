@@ -77,7 +77,7 @@ export function checkAcrossOptions(
   }
   checkKafkaClient(findings);
   checkSasl(findings);
-  checkSerde(findings);
+  checkSerde(findings, targets);
   checkPii(findings, targets);
   return findings;
 }

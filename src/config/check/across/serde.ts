@@ -1,5 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { attributePrefix, isAttributeHeader, isAttributeText } from '../../../ground/event-fields.ts';
+import { targetsName } from '../../schema/schema.ts';
+import type { TargetConfig } from '../../schema/target.ts';
 import type { Names } from '../names.ts';
 import { type Findings, unreadable } from './findings.ts';
 
@@ -7,9 +10,38 @@ const type = 'svc.serde.type';
 const ofSchemas = 'svc.serde.schemas';
 const ofRegistry = (part: string): string => `svc.serde.schema-registry-${part}`;
 
+/** What a CloudEvent cannot hold. */
+function checkCloudEvents({ values, isGiven, add, warn }: Findings, targets: readonly TargetConfig[]): void {
+  const envelope = 'svc.serde.envelope';
+  if (values.get(envelope) !== 'cloudevents') {
+    const given = ['mode', 'source'].map((part) => `svc.serde.cloudevents.${part}`).find(isGiven);
+    if (given !== undefined)
+      warn(given, `has no effect while ${envelope} is svc`, `Set ${envelope}: cloudevents`);
+    return;
+  }
+  if (values.get(type) === 'AVRO') {
+    const message = `must be svc when ${type} is AVRO: the schemas of svc hold its own envelope`;
+    add(envelope, message, `Keep one of them: remove ${envelope}, or ${type}`);
+  }
+  for (const { index, eventType, headers } of targets) {
+    const name = `svc.targets[${index}]`;
+    const own = Object.keys(headers ?? {}).some(isAttributeHeader);
+    if (own) {
+      const message = `has a header whose name begins with ${attributePrefix}, where CloudEvents keep their attributes`;
+      add(`${name}.headers`, message, 'Give it another name', targetsName);
+    }
+    if (eventType !== undefined && !isAttributeText(eventType)) {
+      const message = 'holds a control character, or another that no attribute of a CloudEvent may hold';
+      add(`${name}.eventType`, message, 'Give it another name', targetsName);
+    }
+  }
+}
+
 /** What AVRO needs, and what JSON does not. */
-export function checkSerde({ values, settings, baseDir, ...findings }: Findings): void {
+export function checkSerde(input: Findings, targets: readonly TargetConfig[]): void {
+  const { values, settings, baseDir, ...findings } = input;
   const { isGiven, where, add, warn } = findings;
+  checkCloudEvents(input, targets);
   if (values.get(type) !== 'AVRO') {
     // A variable that other programs know as well asks nothing of svc.
     const isShared = (name: string): boolean => /(?<!SVC_SERDE_)SCHEMA_REGISTRY_URL/.test(where(name) ?? '');
