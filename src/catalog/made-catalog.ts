@@ -5,17 +5,11 @@ import { resolve } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { compilePolicy } from '../protect/marks/policy.ts';
 import { type Catalog, CatalogError, type CatalogEvent } from './catalog-file.ts';
-import { type Declared, declaredTypes } from './declared/declared-events.ts';
+import type { Declared, DeclaredTypes } from './declared/declared-events.ts';
 import { shapeOfAvro } from './shape/avro-shape.ts';
 import { completed } from './shape/completed.ts';
 import { protectedShape } from './shape/protected.ts';
 import { propertiesOf, type Shape } from './shape/shape.ts';
-
-export interface MadeCatalog {
-  readonly catalog: Catalog;
-  /** Places in code whose event type, or topic, is known at run time only. */
-  readonly unknown: readonly string[];
-}
 
 /** Of a type that was seen in a topic, and is declared nowhere that reading finds. */
 export const seenIn = (topic: string): string => `topic ${topic}`;
@@ -26,15 +20,17 @@ const isSeenOnly = ({ from }: CatalogEvent): boolean => from.every((each) => eac
  *
  * @throws CatalogError
  */
-export function madeCatalog(config: Config, before: Catalog): MadeCatalog {
-  const { types, unknown } = declaredTypes(config);
+export function madeCatalog(
+  { types }: Pick<DeclaredTypes, 'types'>,
+  config: Config,
+  before: Catalog,
+): Catalog {
   const events = new Map<string, CatalogEvent>();
   for (const [eventType, event] of before)
     if (!types.has(eventType) && isSeenOnly(event)) events.set(eventType, event);
   for (const [eventType, declared] of types)
     events.set(eventType, eventOf(eventType, declared, before.get(eventType), config));
-  const sorted = [...events].sort(([a], [b]) => (a < b ? -1 : 1));
-  return { catalog: new Map(sorted), unknown };
+  return new Map([...events].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 function eventOf(

@@ -11,7 +11,7 @@ import { type InitOptions, runInit } from './init/init.ts';
 import { runManifest } from './manifest.ts';
 import { addOutbox } from './outbox/outbox-commands.ts';
 import { runRelayCommand } from './outbox/relay.ts';
-import { repeated, timeOf, withRecoveryOptions } from './recovery-options.ts';
+import { repeated, sinceText, timeOf, withRecoveryOptions } from './recovery-options.ts';
 import { runBackup, runDlq } from './recovery-places.ts';
 import { runBreakerReset } from './running/breaker.ts';
 import { withProcess } from './running/find-process.ts';
@@ -135,7 +135,15 @@ function addCatalog(svc: Command): void {
     .option(
       '--against <file>',
       'with --check: compare with this svc.catalog.json, such as that of the main branch',
-    );
+    )
+    .option(
+      '--watch',
+      'learn how payloads look from the events in the topics, without their values; until Ctrl-C',
+    )
+    .option('--since <time>', `with --watch: ${sinceText} (default: what comes from now on)`, timeOf('since'))
+    .option('--until <time>', 'with --watch: end with events stored before', timeOf('until'))
+    .option('--topic <topic>', 'with --watch: this topic as well; may be given several times', repeated)
+    .option('--broker <host:port,...>', 'with --watch: instead of svc.broker.bootstrap-servers');
   does<CatalogOptions>(catalog, (options) => runCatalog(options));
 }
 

@@ -7,19 +7,22 @@ import { isPlatformaticConsumer, platformaticSource } from './clients/platformat
 import type { ConsumedRecord, ReadingOptions } from './consumed-event.ts';
 import { nameOf } from './database-fault.ts';
 import { type DeadLetterOptions, deadLettersTo } from './dead-letters.ts';
-import { createHandling, type EventHandler } from './handle-event.ts';
+import { createHandling, type EventHandler, type EventHandlers } from './handle-event.ts';
 import type { InboxOnce } from './inbox.ts';
 import { createLanes } from './lanes.ts';
 import type { RecordSource, SourceOptions } from './source.ts';
 
-export interface ConsumeOptions<Tx = unknown> extends ReadingOptions {
+/** Where nobody says what payloads hold. */
+// biome-ignore lint/suspicious/noExplicitAny: each handler knows the payload of its type
+export type AnyPayloads = Readonly<Record<string, any>>;
+
+export interface ConsumeOptions<Tx = unknown, Payloads extends object = AnyPayloads> extends ReadingOptions {
   /** A consumer of `kafkajs` or `@platformatic/kafka` that nobody else uses: it is connected, subscribed and closed here. */
   readonly consumer: object;
   readonly topics: readonly string[];
   readonly inbox: InboxOnce<Tx> & { readonly consumer?: string };
   /** By event type; `'*'` for all that have none. */
-  // biome-ignore lint/suspicious/noExplicitAny: each handler knows the payload of its type
-  readonly handlers: Readonly<Record<string, EventHandler<Tx, any>>>;
+  readonly handlers: EventHandlers<Tx, Payloads>;
   /** Events of a type that has no handler. Default: `dead-letter`. */
   readonly otherTypes?: 'dead-letter' | 'ignore';
   /** Where events go that cannot be handled. Without it their partition waits for ever, and the others go on. */
@@ -59,13 +62,17 @@ const cleanUpEveryMs = 3_600_000;
  * Handles each event of topics once: in the order of its partition, each partition by itself, with an inbox. Resolves when it
  * consumes.
  *
+ * `consumeOnce<PoolClient, EventPayloads>({ … })` types the events by what `svc catalog` writes, and takes handlers for these types only.
+ *
  * @throws SvcError `SVC_CONSUME_OPTIONS`, `SVC_CONSUME_TABLE_MISSING`
  */
-export async function consumeOnce<Tx>(options: ConsumeOptions<Tx>): Promise<Consumption> {
+export async function consumeOnce<Tx, Payloads extends object = AnyPayloads>(
+  options: ConsumeOptions<Tx, NoInfer<Payloads>>,
+): Promise<Consumption> {
   const { topics, inbox, handlers, deadLetters, retry = {}, onError } = options;
   const logger = consoleLogger('info');
   const name = inbox?.consumer ?? 'consumer';
-  check(options);
+  check(options as ConsumeOptions);
   const source = sourceOf(options.consumer, {
     topics,
     fromBeginning: options.fromBeginning ?? true,
@@ -170,7 +177,7 @@ function sourceOf(consumer: unknown, options: SourceOptions): RecordSource {
   throw badOption('consumer must be a consumer of kafkajs or @platformatic/kafka');
 }
 
-function check<Tx>({ topics, inbox, handlers, deadLetters, ...numbers }: ConsumeOptions<Tx>): void {
+function check({ topics, inbox, handlers, deadLetters, ...numbers }: ConsumeOptions): void {
   if (!Array.isArray(topics) || topics.length === 0) throw badOption('topics must name at least one topic');
   if (typeof inbox?.once !== 'function') throw badOption('inbox must be what createInbox gives');
   if (
