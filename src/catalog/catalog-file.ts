@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { printableJson } from '../observe/printable.ts';
 import type { Shape } from './shape/shape.ts';
 import { areTexts, isObject, readShape, written } from './shape/written.ts';
 
@@ -35,7 +36,7 @@ export function catalogText(catalog: Catalog): string {
       ...(avro !== undefined && { avro }),
     },
   ]);
-  return `${JSON.stringify({ svcCatalog: version, events: Object.fromEntries(events) }, null, 2)}\n`;
+  return `${printableJson({ svcCatalog: version, events: Object.fromEntries(events) }, 2)}\n`;
 }
 
 /**

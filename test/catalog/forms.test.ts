@@ -8,6 +8,7 @@ import { Parser } from '@asyncapi/parser';
 import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
 import ts from 'typescript';
 import type { Catalog, CatalogEvent } from '../../src/catalog/catalog-file.ts';
+import { filesOf } from '../../src/catalog/catalog-folder.ts';
 import { asyncapiText } from '../../src/catalog/forms/asyncapi.ts';
 import { avroText } from '../../src/catalog/forms/avro.ts';
 import { jsonSchemaText } from '../../src/catalog/forms/json-schema.ts';
@@ -145,6 +146,16 @@ describe('the forms of a catalog', function () {
     assert.equal(typeOf('PLAIN'), 'string');
     assert.deepEqual(typeOf('TYPED'), { type: 'map', values: 'long' });
     assert.equal(typeOf(odd), 'string');
+  });
+
+  it('show no character that turns text around', () => {
+    const turned: Catalog = new Map([
+      ['a\u202eb', event({ type: ['object'], properties: { 'c\u2066d': text }, required: [] })],
+    ]);
+    const all = [...filesOf(turned, tmpdir()).values()];
+    assert.equal(all.length, 5);
+    for (const each of all) assert.doesNotMatch(each, /[\u202e\u2066]/);
+    assert.ok(all.some((each) => each.includes('"a\\u202eb"')));
   });
 
   it('TypeScript compiles, each type with its payload', () => {

@@ -9,6 +9,7 @@ import type { TargetConfig } from '../../config/schema/target.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
 import { eventTypeOf } from '../../start/plans.ts';
 import { merged, propertiesOf, type Shape, unknownShape } from '../shape/shape.ts';
+import { isTest } from './source-words.ts';
 import { asPayload, spelledOut } from './spelled-out.ts';
 
 /** An event type, as configuration and code declare it in one place or in several. */
@@ -39,6 +40,7 @@ export function declaredTypes(config: Config): DeclaredTypes {
   for (const target of config.targets) add(eventTypeOf(target), ofTarget(target, config));
   for (const event of findDeclared(config.baseDir).events) {
     const { eventType, topic, file, line } = event;
+    if (isTest(file)) continue;
     if (eventType === undefined || topic === undefined) unknown.push(`${file}:${line}`);
     if (eventType !== undefined) add(eventType, ofCode(event, config));
   }

@@ -1,3 +1,4 @@
+import { printableJson } from '../../observe/printable.ts';
 import type { Catalog, CatalogEvent } from '../catalog-file.ts';
 import { isObject } from '../shape/written.ts';
 import { avroText } from './avro.ts';
@@ -52,7 +53,7 @@ export function asyncapiText(catalog: Catalog, info: ApiInfo): string {
       ),
     },
   };
-  return `${JSON.stringify(document, null, 2)}\n`;
+  return `${printableJson(document, 2)}\n`;
 }
 
 const headersSchema = {

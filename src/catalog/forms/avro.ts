@@ -1,3 +1,4 @@
+import { printableJson } from '../../observe/printable.ts';
 import { type AvroSchema, recordName, recordSchema } from '../../serialize/avro/record-schema.ts';
 import type { CatalogEvent } from '../catalog-file.ts';
 import { type Kind, namesOf, propertyNamed, type Shape } from '../shape/shape.ts';
@@ -7,7 +8,7 @@ export function avroText(eventType: string, event: CatalogEvent): string {
   const { payload, avro, contentType } = event;
   const isWritten = contentType === 'application/avro';
   const typed = avro ?? (isWritten ? undefined : payloadSchema(eventType, payload));
-  return `${JSON.stringify(recordSchema(eventType, (typed as AvroSchema) ?? 'string'), null, 2)}\n`;
+  return `${printableJson(recordSchema(eventType, (typed as AvroSchema) ?? 'string'), 2)}\n`;
 }
 
 /** `undefined`: Avro has no type for it. */

@@ -1,6 +1,7 @@
 // forms/: what a catalog is written as: JSON Schema, Avro, TypeScript, AsyncAPI.
 
 import { severities } from '../../ground/event-fields.ts';
+import { printableJson } from '../../observe/printable.ts';
 import { isKnown, type Protection, type Shape } from '../shape/shape.ts';
 import { written } from '../shape/written.ts';
 
@@ -57,5 +58,5 @@ export function jsonSchemaText(eventType: string, payload: Shape): string {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     ...envelopeSchema(eventType, payload),
   };
-  return `${JSON.stringify(schema, null, 2)}\n`;
+  return `${printableJson(schema, 2)}\n`;
 }

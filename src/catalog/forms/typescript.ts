@@ -1,3 +1,4 @@
+import { printable } from '../../observe/printable.ts';
 import type { Catalog } from '../catalog-file.ts';
 import { isKnown, type Kind, namesOf, propertyNamed, type Shape } from '../shape/shape.ts';
 import { protectionNotes } from './json-schema.ts';
@@ -105,5 +106,5 @@ function objectText(shape: Shape, depth: number): string {
 /** Whatever a name holds, it stays a text. */
 function keyText(name: string): string {
   if (/^[A-Za-z_$][\w$]*$/.test(name)) return name;
-  return JSON.stringify(name).replace(/[\u2028\u2029]/g, (each) => `\\u${each.charCodeAt(0).toString(16)}`);
+  return printable(JSON.stringify(name));
 }

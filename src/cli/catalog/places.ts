@@ -16,6 +16,8 @@ export interface Places {
   readonly before: Catalog | undefined;
 }
 
+/** Enough to begin with. */
+const mostPlaces = 5;
 const defaultFolder = 'event-catalog';
 
 /** @throws CatalogError */
@@ -30,16 +32,15 @@ function configOf(file: string | undefined): Config {
   const { config, problems, targetProblems, notFound } = loadConfig({ file });
   if (notFound !== undefined) throw new CatalogError(`${notFound} ${settingsInCode}`);
   const wrong = [...problems.filter(isInTheWay), ...targetProblems.flatMap((each) => each.problems)];
-  if (wrong.length > 0) throw new CatalogError(wrong.map(formatProblem).join('; '));
-  return config;
+  if (wrong.length === 0) return config;
+  const more = wrong.length > mostPlaces ? [`and ${wrong.length - mostPlaces} more: ${program} check`] : [];
+  throw new CatalogError([...wrong.slice(0, mostPlaces).map(formatProblem), ...more].join('; '));
 }
 
 /** Brokers, keys and databases of a running application are no matter here. */
 function isInTheWay({ name }: Problem): boolean {
   return name === 'svc.broker.topic' || name === targetsName || optionNamed(name) === undefined;
 }
-
-const mostPlaces = 5;
 
 /** A line for people about what reading does not find. */
 export function noteOfUnknown(unknown: readonly string[]): string[] {

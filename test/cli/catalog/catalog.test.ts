@@ -170,4 +170,94 @@ describe('svc catalog', function () {
     assert.ok(readdirSync(join(folder, 'event-catalog/avro')).includes('ORDER_SENT.avsc'));
     assert.ok(!readdirSync(join(folder, 'event-catalog/avro')).includes('ORDER_SHIPPED.avsc'));
   });
+
+  it('says what is wrong with what it is given, and writes nothing', async () => {
+    const cases: [files: Record<string, string>, args: string[], code: number, says: RegExp][] = [
+      [{ 'event-catalog/svc.catalog.json': '{ "svcCatalog": 1, ' }, [], 1, /svc\.catalog\.json is no JSON$/m],
+      [
+        { 'event-catalog/svc.catalog.json': '<<<<<<< HEAD\n{}' },
+        [],
+        1,
+        /is no JSON: it holds a conflict of git$/m,
+      ],
+      [{ 'event-catalog/svc.catalog.json': '[]' }, [], 1, /is no catalog of svc$/m],
+      [
+        { 'event-catalog/svc.catalog.json': '{ "svcCatalog": 2, "events": {} }' },
+        ['--check'],
+        1,
+        /is a catalog of version 2, and this svc knows version 1: install the svc that has made it$/m,
+      ],
+      [
+        {
+          'event-catalog/svc.catalog.json':
+            '{ "svcCatalog": 1, "events": { "A": { "payload": { "type": "text" } } } }',
+        },
+        [],
+        1,
+        /what it says of "A" is not what svc catalog writes$/m,
+      ],
+      [{}, ['--check'], 1, /there is no catalog in event-catalog yet: npx --no svc catalog makes it$/m],
+      [{}, ['--check', '--against', 'gone.json'], 1, /^svc: gone\.json is not there$/m],
+      [{ 'svc.config.yaml': config.replace('orders.ts', 'orders.ts: [') }, [], 1, /^svc: svc\.config\.yaml/m],
+      [{ 'svc.config.yaml': config.replace('ORDER_CREATED', '7') }, [], 1, /eventType/],
+      [
+        {
+          'svc.config.yaml': `${config}${'    - { module: ./src/orders.ts, function: createOrder }\n'.repeat(7)}`,
+        },
+        [],
+        1,
+        /targets\[5\].*; and 2 more: npx --no svc check$/m,
+      ],
+      [
+        { 'svc.config.yaml': config.replace('topic: orders.events.v1', 'client: file') },
+        [],
+        1,
+        /svc\.broker\.topic/,
+      ],
+      [{}, ['--config', 'gone.yaml'], 1, /gone\.yaml/],
+      [{}, ['--against', 'base.json'], 2, /--against goes with --check/],
+      [{}, ['--check', '--watch'], 2, /--check and --watch do not go together/],
+      [{}, ['--since', '1h'], 2, /--since goes with --watch/],
+      [{ 'event-catalog/json-schema': 'a file' }, [], 1, /event-catalog cannot be written \(E/],
+    ];
+    for (const [given, args, code, says] of cases) {
+      rmSync(folder, { recursive: true, force: true });
+      writeFiles(folder, { ...files, ...given });
+      const end = await svc(...args);
+      assert.deepEqual([end.code, end.stdout], [code, ''], end.stderr);
+      assert.match(end.stderr, says);
+      for (const [name, text] of Object.entries(given)) assert.equal(read(name), text);
+    }
+    rmSync(join(folder, 'svc.config.yaml'));
+    const { code, stdout } = await svc('--json');
+    const { ok, problem } = JSON.parse(stdout) as { ok: boolean; problem: string };
+    assert.deepEqual([code, ok], [1, false]);
+    assert.match(problem, /svc\.config\./);
+  });
+
+  it('takes a thousand event types, and names that no file can have', async () => {
+    const names = Array.from({ length: 1_000 }, (_, at) => `TYPE_${at}`);
+    const odd = ['a/b', '../../up', '<b>x</b>', 'x'.repeat(300), 'con', 'type_1', '\u202eevil', "it's", '`'];
+    const all = [...names, ...odd];
+    const common = { module: './src/orders.ts', payload: '{ id: #result.id }' };
+    const targets = all.map((eventType, at) => ({ ...common, function: `f${at}`, eventType }));
+    rmSync(join(folder, 'svc.config.yaml'));
+    writeFiles(folder, {
+      'svc.config.json': JSON.stringify({ svc: { broker: { topic: 'orders.events.v1' }, targets } }),
+      'src/orders.ts': 'export const createOrder = () => ({ id: 1 });',
+    });
+    const { code, stderr } = await svc();
+    assert.equal(code, 0, stderr.slice(0, 1_000));
+    assert.deepEqual(Object.keys(entries()).sort(), all.sort());
+    assert.deepEqual(readdirSync(folder).sort(), ['event-catalog', 'package.json', 'src', 'svc.config.json']);
+    const schemas = readdirSync(join(folder, 'event-catalog/json-schema'));
+    assert.equal(schemas.length, all.length);
+    assert.equal(new Set(schemas.map((name) => name.toLowerCase())).size, all.length);
+    for (const name of schemas) {
+      assert.match(name, /^[A-Za-z0-9_.-]{1,115}$/);
+      assert.ok(all.includes(JSON.parse(read(`event-catalog/json-schema/${name}`)).title));
+    }
+    const check = await svc('--check');
+    assert.deepEqual([check.code, check.stdout], [0, ''], check.stderr);
+  });
 });
