@@ -104,6 +104,34 @@ describe('event types of an application', () => {
     });
   });
 
+  it('of two targets keeps what was learned beyond the one that spells it out, for the other does not', () => {
+    const learned = {
+      type: 'object',
+      properties: { a: { type: 'integer' }, more: { type: 'null' } },
+      required: ['a'],
+    };
+    const targets = (second: string) => `
+  targets:
+    - { module: ./src/a.ts, function: f, eventType: T, payload: "{ a: 1 }" }
+    - { module: ./src/b.ts, function: f, eventType: T, payload: "${second}" }
+`;
+    const namesWith = (second: string) =>
+      Object.keys(made(targets(second), '', {}, { T: learned }).get('T')?.payload.properties ?? {});
+    assert.deepEqual(namesWith('#result'), ['a', 'more']);
+    assert.deepEqual(namesWith('{ b: 1 }'), ['a', 'b']);
+  });
+
+  it('forgets a mask whose rule is gone, and no cipher, which events show', () => {
+    const target = `  targets: [{ module: ./src/a.ts, function: f, eventType: T, payload: "{ a: #x, b: #x }" }]\n`;
+    const text = (protection: string) => ({ type: 'string', protection });
+    const before = { type: 'object', properties: { a: text('masked'), b: text('encrypted') }, required: [] };
+    const { properties } = made(target, '', {}, { T: before }).get('T')?.payload ?? assert.fail();
+    assert.deepEqual(properties, {
+      a: { type: ['string'] },
+      b: { type: ['string'], protection: 'encrypted' },
+    });
+  });
+
   it('keeps what was learned for the names that are published still', () => {
     const learned = {
       type: 'object',
