@@ -11,6 +11,12 @@ import { isObject } from './shape/written.ts';
 /** Learns how payloads look from real events. It keeps no value. `left out`: of another service, or of a type that looks like data. */
 export interface Learner {
   learn(topic: string, contentType: string | undefined, value: unknown): 'learned' | 'left out' | 'no event';
+  /**
+   * What the application is now: it may be changed meanwhile.
+   *
+   * @throws CatalogError
+   */
+  use(application: Application): void;
   /** With all that was learned so far. */
   catalog(): Catalog;
   /** Event types that were seen. */
@@ -19,11 +25,11 @@ export interface Learner {
   heldBack(): number;
 }
 
-export interface LearnerOptions {
+/** What reading shows of an application. */
+export interface Application {
   readonly config: Config;
   readonly declared: DeclaredTypes;
-  readonly before: Catalog;
-  /** Whether the application's sources have this word. */
+  /** Whether its sources have this word. */
   readonly isWord: (name: string) => boolean;
 }
 
@@ -37,9 +43,12 @@ interface Seen {
 const mostUndeclared = 1_000;
 const typeLike = /^(?!.*\d{4})[A-Za-z][\w.:/-]{0,99}$/;
 
-export function createLearner({ config, declared, before, isWord }: LearnerOptions): Learner {
-  const known = madeCatalog(declared, config, before);
-  const service = readSource({ ...config.service, entry: join(config.baseDir, 'package.json') }).serviceName;
+/** @throws CatalogError where the configuration names a schema that is none */
+export function createLearner(first: Application, before: Catalog): Learner {
+  let application = first;
+  let known = madeCatalog(first.declared, first.config, before);
+  const { service: given, baseDir } = first.config;
+  const service = readSource({ ...given, entry: join(baseDir, 'package.json') }).serviceName;
   const all = new Map<string, Seen>();
   let undeclaredCount = 0;
 
@@ -64,14 +73,14 @@ export function createLearner({ config, declared, before, isWord }: LearnerOptio
       keys: [],
       payload: unknownShape,
     };
-    const isDeclared = declared.types.has(eventType);
-    const knownTopics = isDeclared && (declared.types.get(eventType)?.topics.length ?? 0) > 0;
+    const declared = application.declared.types.get(eventType);
+    const knownTopics = declared !== undefined && declared.topics.length > 0;
     const found = knownTopics ? event.topics : [...new Set([...event.topics, ...topics])].sort();
     return {
       ...event,
-      from: isDeclared ? event.from : found.map(seenIn),
+      from: declared === undefined ? found.map(seenIn) : event.from,
       topics: found,
-      payload: learned(payload, event.payload, isWord),
+      payload: learned(payload, event.payload, application.isWord),
     };
   }
 
@@ -89,13 +98,21 @@ export function createLearner({ config, declared, before, isWord }: LearnerOptio
       see(seen.payload, payload, shapeBefore(eventType));
       return 'learned';
     },
+    use(next) {
+      application = next;
+      known = madeCatalog(next.declared, next.config, before);
+    },
     catalog() {
+      const { declared, config } = application;
       const after = new Map(known);
       for (const [eventType, seen] of all) after.set(eventType, eventWith(eventType, seen));
       return madeCatalog(declared, config, after);
     },
     seen: () => all.size,
     heldBack: () =>
-      [...all].reduce((sum, [type, { payload }]) => sum + heldBack(payload, shapeBefore(type), isWord), 0),
+      [...all].reduce(
+        (sum, [type, { payload }]) => sum + heldBack(payload, shapeBefore(type), application.isWord),
+        0,
+      ),
   };
 }

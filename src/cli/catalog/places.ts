@@ -28,7 +28,7 @@ export function placesOf({ config: file, dir }: { readonly config?: string; read
 }
 
 /** With all that says which events there are: a target that is left out would look like one that is gone. */
-function configOf(file: string | undefined): Config {
+export function configOf(file: string | undefined): Config {
   const { config, problems, targetProblems, notFound } = loadConfig({ file });
   if (notFound !== undefined) throw new CatalogError(`${notFound} ${settingsInCode}`);
   const wrong = [...problems.filter(isInTheWay), ...targetProblems.flatMap((each) => each.problems)];

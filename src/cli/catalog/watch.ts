@@ -1,10 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Catalog, CatalogError, catalogText } from '../../catalog/catalog-file.ts';
-import { filesOf, writeFolder } from '../../catalog/catalog-folder.ts';
-import { changesBetween } from '../../catalog/changes.ts';
-import { type DeclaredTypes, declaredTypes } from '../../catalog/declared/declared-events.ts';
-import { sourceWords } from '../../catalog/declared/source-words.ts';
-import { createLearner, type Learner } from '../../catalog/learner.ts';
+import { type Application, createLearner } from '../../catalog/learner.ts';
 import type { Config } from '../../config/config.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { consoleLogger } from '../../observe/logger.ts';
@@ -14,7 +9,8 @@ import { topicsOf } from '../../start/commands/written-topics.ts';
 import { recoveryConfig } from '../recovery-config.ts';
 import { onRequest } from '../recovery-output.ts';
 import { WrongUse } from '../wrong-use.ts';
-import { counted, lineOf, noteOfUnknown, type Places, say, shown } from './places.ts';
+import { counted, noteOfUnknown, type Places, say, shown } from './places.ts';
+import { createSaving, readApplication } from './saving.ts';
 
 export interface WatchOptions {
   readonly config?: string;
@@ -25,7 +21,6 @@ export interface WatchOptions {
   readonly broker?: string;
 }
 
-const saveEveryMs = 1_000;
 const askAgainMs = 2_000;
 
 /** `svc catalog --watch`: learns from the events in the topics, until Ctrl-C. Exit code 1: a topic could not be read, or none was there. */
@@ -35,12 +30,10 @@ export async function runWatch(options: WatchOptions, places: Places): Promise<n
     throw new WrongUse('--since is not before --until');
   const { config, folder, before = new Map() } = places;
   const broker = brokerOf(options);
-  const declared = declaredTypes(config);
-  const words = sourceWords(config.baseDir, (path) => path.startsWith(folder));
-  const isWord = (name: string) => words.has(name);
-  const learner = createLearner({ config, declared, before, isWord });
-  const topics = [...new Set([...topicsIn(declared, config), ...(options.topic ?? [])])].sort();
-  const saving = savingInto(places, learner, json);
+  const application = readApplication(config, folder);
+  const learner = createLearner(application, before);
+  const topics = [...new Set([...topicsIn(application), ...(options.topic ?? [])])].sort();
+  const saving = createSaving(options, places, learner);
   const counts = { events: 0, others: 0, unreadable: 0 };
   const stopping = new AbortController();
   let isInterrupted = false;
@@ -80,14 +73,14 @@ export async function runWatch(options: WatchOptions, places: Places): Promise<n
     process.removeListener('SIGTERM', stop);
     saving.end();
   }
-  const { changes, catalog } = saving.now();
+  const { changes, catalog, unknown } = saving.now();
   const held = learner.heldBack();
   const isWell = !ends.includes('failed') && ends.includes('read');
   if (json) {
     const { events, others, unreadable: unread } = counts;
     const document = {
       ...{ ok: isWell, folder, events, leftOut: others, notReadable: unread },
-      ...{ eventTypes: [...catalog.keys()], changes, heldBack: held, unknown: declared.unknown },
+      ...{ eventTypes: [...catalog.keys()], changes, heldBack: held, unknown },
     };
     process.stdout.write(`${printableJson(document, 2)}\n`);
     return isWell ? 0 : 1;
@@ -100,7 +93,7 @@ export async function runWatch(options: WatchOptions, places: Places): Promise<n
     [`${counted(counts.events, 'event')} of ${counted(learner.seen(), 'type')}`, ...left].join(', '),
     `${isInterrupted ? `${onRequest}: ` : ''}what was learned is in ${shown(folder)}`,
     ...(held > 0 ? [`${counted(held, 'name')} may be data, and wait for more events`] : []),
-    ...noteOfUnknown(declared.unknown),
+    ...noteOfUnknown(unknown),
   ]);
   return isWell ? 0 : 1;
 }
@@ -112,8 +105,8 @@ function brokerOf(options: WatchOptions): Config {
   return config;
 }
 
-function topicsIn({ types }: DeclaredTypes, config: Config): string[] {
-  return [...topicsOf(config), ...[...types.values()].flatMap(({ topics }) => topics)];
+function topicsIn({ declared, config }: Application): string[] {
+  return [...topicsOf(config), ...[...declared.types.values()].flatMap(({ topics }) => topics)];
 }
 
 /** `absent`: the topic was not there, or the broker did not answer, until somebody ended it. */
@@ -129,10 +122,16 @@ async function follow(
   const beganMs = Date.now();
   const logger = consoleLogger(broker.log.level === 'debug' ? 'debug' : 'warn');
   let told = '';
+  const read = new Map<number, number>();
+  const isNew = ({ partition, offset }: TopicRecord): boolean => {
+    if (offset <= (read.get(partition) ?? -1)) return false;
+    read.set(partition, offset);
+    return true;
+  };
   for (let fromMs = since; ; fromMs ??= beganMs) {
     try {
       const range = { topic, fromMs, untilMs: until };
-      await tailTopic(broker, logger, range, signal, (records) => learn(topic, records));
+      await tailTopic(broker, logger, range, signal, (records) => learn(topic, records.filter(isNew)));
       return 'read';
     } catch (error) {
       if (!(error instanceof SvcError)) throw error;
@@ -145,50 +144,4 @@ async function follow(
     await sleep(askAgainMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return 'absent';
   }
-}
-
-interface Saving {
-  /** There may be news. */
-  due(): void;
-  now(): { readonly catalog: Catalog; readonly changes: ReturnType<typeof changesBetween> };
-  end(): void;
-}
-
-/** Each second at most: whatever ends the process, little is lost. */
-function savingInto(
-  { config, folder, before = new Map() }: Places,
-  learner: Learner,
-  json: true | undefined,
-): Saving {
-  let saved = before;
-  let savedText = '';
-  let isDue = false;
-  function save(): Catalog {
-    isDue = false;
-    const catalog = learner.catalog();
-    const text = catalogText(catalog);
-    if (text === savedText) return catalog;
-    writeFolder(folder, filesOf(catalog, config.baseDir), saved);
-    if (!json) process.stdout.write(changesBetween(saved, catalog).map(lineOf).join(''));
-    [saved, savedText] = [catalog, text];
-    return catalog;
-  }
-  const timer = setInterval(() => {
-    try {
-      if (isDue) save();
-    } catch (error) {
-      // At the end it is tried again, and said.
-      if (!(error instanceof CatalogError)) throw error;
-    }
-  }, saveEveryMs);
-  return {
-    due() {
-      isDue = true;
-    },
-    now() {
-      const catalog = save();
-      return { catalog, changes: changesBetween(before, catalog) };
-    },
-    end: () => clearInterval(timer),
-  };
 }
