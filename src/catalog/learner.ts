@@ -4,7 +4,7 @@ import { readSource } from '../context/source.ts';
 import type { Catalog, CatalogEvent } from './catalog-file.ts';
 import type { DeclaredTypes } from './declared/declared-events.ts';
 import { madeCatalog, seenIn } from './made-catalog.ts';
-import { heldBack, learned, newPlace, type Place, see } from './shape/learn.ts';
+import { type Budget, heldBack, learned, newBudget, newPlace, type Place, see } from './shape/learn.ts';
 import { unknownShape } from './shape/shape.ts';
 import { isObject } from './shape/written.ts';
 
@@ -35,6 +35,7 @@ export interface Application {
 
 interface Seen {
   readonly payload: Place;
+  readonly budget: Budget;
   readonly topics: Set<string>;
   readonly contentType: string;
 }
@@ -56,7 +57,7 @@ export function createLearner(first: Application, before: Catalog): Learner {
     let seen = all.get(eventType);
     if (seen === undefined) {
       if (!known.has(eventType) && ++undeclaredCount > mostUndeclared) return undefined;
-      seen = { payload: newPlace(), topics: new Set(), contentType };
+      seen = { payload: newPlace(), budget: newBudget(), topics: new Set(), contentType };
       all.set(eventType, seen);
     }
     seen.topics.add(topic);
@@ -95,7 +96,7 @@ export function createLearner(first: Application, before: Catalog): Learner {
       if (!known.has(eventType) && !(isOwn && typeLike.test(eventType))) return 'left out';
       const seen = seenOf(eventType, topic, contentType);
       if (seen === undefined) return 'left out';
-      see(seen.payload, payload, shapeBefore(eventType));
+      see(seen.payload, payload, shapeBefore(eventType), seen.budget);
       return 'learned';
     },
     use(next) {

@@ -181,6 +181,28 @@ describe('event types of an application', () => {
     });
   });
 
+  it('shows what rules in code make of fields, where they are written out', () => {
+    const sources = {
+      'src/a.ts': `
+        import { publishEvent } from 'svc';
+        export const f = publishEvent(
+          { eventType: 'T', pii: { mail: 'EMAIL', ssn: { strategy: 'EXCLUDE' }, '**.pan': { strategy: 'HASH' } }, payload: ({ result }) => ({ id: result.id, mail: 1, ssn: 2, cards: { pan: 3 } }) },
+          () => 1,
+        );
+        export const g = publishEvent({ eventType: 'U', pii: rules(), payload: ({ result }) => ({ mail: 'x' }) }, () => 1);`,
+    };
+    const catalog = made('', '', sources);
+    assert.deepEqual(shown(catalog.get('T')?.payload ?? assert.fail()), {
+      type: 'object',
+      properties: {
+        cards: { type: 'object', properties: { pan: { type: 'string', protection: 'hashed' } } },
+        id: {},
+        mail: { type: 'string', protection: 'masked' },
+      },
+    });
+    assert.deepEqual(catalog.get('U')?.payload.properties, { mail: { type: ['string'] } });
+  });
+
   it('takes the payload of a schema of Avro that the configuration names', () => {
     const target = `  targets: [{ module: ./src/a.ts, function: f, eventType: T, payload: "{ id: #x }" }]\n`;
     const avro = {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { isDataName } from '../../src/catalog/shape/data-names.ts';
-import { heldBack, learned, newPlace, see } from '../../src/catalog/shape/learn.ts';
+import { heldBack, learned, newBudget, newPlace, type Place, see } from '../../src/catalog/shape/learn.ts';
 import { type Shape, unknownShape } from '../../src/catalog/shape/shape.ts';
 import { readShape, written } from '../../src/catalog/shape/written.ts';
 
@@ -9,7 +9,8 @@ const isWord = (name: string) => words.has(name);
 
 function learn(events: readonly unknown[], known: Shape = unknownShape) {
   const place = newPlace();
-  for (const event of events) see(place, event, known);
+  const budget = newBudget();
+  for (const event of events) see(place, event, known, budget);
   const shape = learned(place, known, isWord);
   return { shape: written(shape, (protection) => ({ protection })), held: heldBack(place, known, isWord) };
 }
@@ -183,5 +184,19 @@ describe('names that are data', () => {
     let deep: object = { id: 1 };
     for (let level = 0; level < 2_000; level++) deep = { customer: deep };
     assert.ok(JSON.stringify(learn([deep]).shape).split('customer').length - 1 <= 40 * 2);
+  });
+
+  it('are not told apart without end, however deep maps of maps are', () => {
+    const letters = [...'abcdefghijklmnopqrst'];
+    const level = (depth: number): object =>
+      Object.fromEntries(letters.map((each) => [each, depth === 0 ? 1 : level(depth - 1)]));
+    const place = newPlace();
+    const budget = newBudget();
+    see(place, level(3), unknownShape, budget);
+    assert.equal(budget.names, 0);
+    const count = (one: Place): number =>
+      [...one.names.values()].reduce((sum, { place: below }) => sum + count(below), 1) +
+      (one.others === undefined ? 0 : count(one.others));
+    assert.ok(count(place) <= 10_002, `${count(place)} places`);
   });
 });

@@ -4,6 +4,7 @@ import type {
   SpelledObject,
   SpelledValue,
 } from '../../capture/source/declared/declared-event.ts';
+import { checkRulesOf } from '../../config/check/pii-rules.ts';
 import type { Config } from '../../config/config.ts';
 import type { TargetConfig } from '../../config/schema/target.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
@@ -78,15 +79,21 @@ function ofTarget(target: TargetConfig, { broker }: Config): Declared {
   };
 }
 
-function ofCode({ file, name, topic, key, payload }: DeclaredEvent, { broker }: Config): Declared {
+function ofCode({ file, name, topic, key, payload, pii }: DeclaredEvent, { broker }: Config): Declared {
   const spelled = typeof payload === 'string' ? spelledOut(payload) : payload && asPayload(shapeOf(payload));
   return {
     from: [`${file}#${name}`],
     topics: topic === undefined ? [] : [topic ?? broker.topic],
     keys: key === undefined ? [] : [key],
     payload: spelled ?? unknownShape,
-    rules: [],
+    rules: rulesOf(pii),
   };
+}
+
+/** What is wrong with them the application is told when it starts. */
+function rulesOf(pii: unknown): readonly PathRule[] {
+  const checked = pii === undefined ? undefined : checkRulesOf(pii, true);
+  return checked?.ok ? checked.value : [];
 }
 
 function shapeOf({ properties, isWhole }: SpelledObject): Shape {

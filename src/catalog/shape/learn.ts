@@ -30,6 +30,15 @@ interface Named {
 }
 
 const limits = { depth: 32, names: 200, items: 100 };
+
+/** How many more names of one event type are told apart. */
+export interface Budget {
+  names: number;
+}
+
+/** More than these are in no payload that people have written down. */
+export const newBudget = (): Budget => ({ names: 5_000 });
+
 /** So many objects tell that a name that most of them have is a field. */
 const enoughObjects = 10;
 /** More names than these that are in few objects each are the keys of a map. */
@@ -43,7 +52,7 @@ export function newPlace(): Place {
 }
 
 /** @param known what the catalog says of this place already */
-export function see(place: Place, value: unknown, known: Shape, depth = 0): void {
+export function see(place: Place, value: unknown, known: Shape, budget: Budget, depth = 0): void {
   switch (typeof value) {
     case 'string':
       place.kinds.add('string');
@@ -57,38 +66,46 @@ export function see(place: Place, value: unknown, known: Shape, depth = 0): void
       return;
   }
   if (value === null) place.kinds.add('null');
-  else if (Array.isArray(value)) seeArray(place, value, known, depth);
-  else if (typeof value === 'object' && !ArrayBuffer.isView(value)) seeObject(place, value, known, depth);
+  else if (Array.isArray(value)) seeArray(place, value, known, budget, depth);
+  else if (typeof value === 'object' && !ArrayBuffer.isView(value))
+    seeObject(place, value, known, budget, depth);
 }
 
-function seeArray(place: Place, value: readonly unknown[], known: Shape, depth: number): void {
+function seeArray(
+  place: Place,
+  value: readonly unknown[],
+  known: Shape,
+  budget: Budget,
+  depth: number,
+): void {
   place.kinds.add('array');
   if (depth >= limits.depth || value.length === 0) return;
   place.items ??= newPlace();
   for (const item of value.slice(0, limits.items))
-    see(place.items, item, known.items ?? unknownShape, depth + 1);
+    see(place.items, item, known.items ?? unknownShape, budget, depth + 1);
 }
 
-function seeObject(place: Place, value: object, known: Shape, depth: number): void {
+function seeObject(place: Place, value: object, known: Shape, budget: Budget, depth: number): void {
   place.kinds.add('object');
   place.objectCount++;
   if (depth >= limits.depth) return;
   for (const [name, below] of Object.entries(value)) {
     const knownBelow = propertyNamed(known, name);
-    const named = knownBelow === undefined && isDataName(name) ? undefined : nameIn(place, name);
+    const named = knownBelow === undefined && isDataName(name) ? undefined : nameIn(place, name, budget);
     if (named !== undefined) {
       named.count++;
-      see(named.place, below, knownBelow ?? unknownShape, depth + 1);
+      see(named.place, below, knownBelow ?? unknownShape, budget, depth + 1);
       continue;
     }
     place.others ??= newPlace();
-    see(place.others, below, known.additionalProperties ?? unknownShape, depth + 1);
+    see(place.others, below, known.additionalProperties ?? unknownShape, budget, depth + 1);
   }
 }
 
-function nameIn({ names }: Place, name: string): Named | undefined {
+function nameIn({ names }: Place, name: string, budget: Budget): Named | undefined {
   const named = names.get(name);
-  if (named !== undefined || names.size >= limits.names) return named;
+  if (named !== undefined || names.size >= limits.names || budget.names === 0) return named;
+  budget.names--;
   const fresh = { count: 0, place: newPlace() };
   names.set(name, fresh);
   return fresh;

@@ -25,6 +25,8 @@ export interface DeclaredEvent {
   readonly key: string | undefined;
   /** An expression, what the code spells out, or `undefined`: not known. */
   readonly payload: string | SpelledObject | undefined;
+  /** Its rules for personal data, as they are written; `undefined`: none, or made at run time. */
+  readonly pii: unknown;
 }
 
 export type EventParts = Omit<DeclaredEvent, 'file' | 'line' | 'name'>;
@@ -36,7 +38,7 @@ export function eventOfOptions(
   texts: ReadonlyMap<string, string>,
   text: string,
 ): EventParts {
-  if (options === undefined) return { eventType: name, topic: null, key: undefined, payload: undefined };
+  if (options === undefined) return { ...unknownParts, eventType: name, topic: null };
   const object = options.type === 'ObjectExpression' ? options : undefined;
   if (object === undefined) return unknownParts;
   const payload = propertyOf(object, 'payload');
@@ -84,6 +86,7 @@ const unknownParts: EventParts = {
   topic: undefined,
   key: undefined,
   payload: undefined,
+  pii: undefined,
 };
 
 function fieldsOf(
@@ -102,7 +105,27 @@ function fieldsOf(
     topic: topic === undefined ? (isSpread ? undefined : null) : textOf(topic, texts),
     key: keyed && (stringOf(keyed) ?? sliced(keyed, text)),
     payload: undefined,
+    pii: writtenOut(propertyOf(object, 'pii')),
   };
+}
+
+/** A value of literals alone. */
+function writtenOut(node: Node | undefined): unknown {
+  if (node === undefined) return undefined;
+  const value = bare(node as Expression);
+  const text = literalText(value);
+  if (text !== undefined || value.type === 'Literal') return text;
+  if (value.type === 'ArrayExpression') {
+    const all = value.elements.map((each) => (each === null ? undefined : writtenOut(each)));
+    return all.includes(undefined) ? undefined : all;
+  }
+  if (value.type !== 'ObjectExpression') return undefined;
+  const entries = value.properties.map((property) =>
+    property.type === 'Property'
+      ? ([keyOf(property.key, property.computed), writtenOut(property.value)] as const)
+      : ([undefined, undefined] as const),
+  );
+  return entries.some((entry) => entry.includes(undefined)) ? undefined : Object.fromEntries(entries);
 }
 
 const longestKey = 120;
