@@ -1,4 +1,4 @@
-export type { AnyPayloads, ConsumeOptions, Consumption } from './consume/consume-once.ts';
+export type { ConsumeOptions, Consumption } from './consume/consume-once.ts';
 export { consumeOnce } from './consume/consume-once.ts';
 export type { ConsumedEvent, ConsumedRecord } from './consume/consumed-event.ts';
 export type { DeadLetterOptions } from './consume/dead-letters.ts';

@@ -181,6 +181,20 @@ describe('event types of an application', () => {
     });
   });
 
+  it('reads functions of a configuration that is code', () => {
+    const code = `export default { svc: { broker: { topic: 'orders.v1' }, targets: [
+      { module: './src/a.js', function: 'f', eventType: 'T', payload: ({ result }) => ({ id: result.id, by: 'x' }) },
+      { module: './src/a.js', function: 'g', eventType: 'U', payload({ result }) { return { id: result.id }; } },
+      { module: './src/a.js', function: 'h', eventType: 'V', payload: (call) => call.result },
+    ] } };`;
+    writeFiles(folder, { 'package.json': '{"name":"shop"}', 'svc.config.mjs': code });
+    const { types } = declaredTypes(loadConfig({ cwd: folder, env: {} }).config);
+    assert.deepEqual(
+      [...types.values()].map(({ payload }) => shown(payload)),
+      [{ type: 'object', properties: { by: { type: 'string' }, id: {} }, isClosed: true }, {}, {}],
+    );
+  });
+
   it('shows what rules in code make of fields, where they are written out', () => {
     const sources = {
       'src/a.ts': `

@@ -1,8 +1,9 @@
 import { findDeclared } from '../../capture/source/declared/declared.ts';
-import type {
-  DeclaredEvent,
-  SpelledObject,
-  SpelledValue,
+import {
+  type DeclaredEvent,
+  type SpelledObject,
+  type SpelledValue,
+  spelledByText,
 } from '../../capture/source/declared/declared-event.ts';
 import { checkRulesOf } from '../../config/check/pii-rules.ts';
 import type { Config } from '../../config/config.ts';
@@ -11,7 +12,7 @@ import type { PathRule } from '../../ground/pii-rule.ts';
 import { eventTypeOf } from '../../start/plans.ts';
 import { merged, propertiesOf, type Shape, unknownShape } from '../shape/shape.ts';
 import { isTest } from './source-words.ts';
-import { asPayload, spelledOut } from './spelled-out.ts';
+import { spelledOut } from './spelled-out.ts';
 
 /** An event type, as configuration and code declare it in one place or in several. */
 export interface Declared {
@@ -74,13 +75,13 @@ function ofTarget(target: TargetConfig, { broker }: Config): Declared {
     from: [id],
     topics: [target.topic ?? broker.topic],
     keys: keyed === undefined ? [] : [typeof keyed === 'string' ? keyed : 'a function'],
-    payload: typeof payload === 'string' ? spelledOut(payload) : unknownShape,
+    payload: ofExpression(payload),
     rules: pii ?? [],
   };
 }
 
 function ofCode({ file, name, topic, key, payload, pii }: DeclaredEvent, { broker }: Config): Declared {
-  const spelled = typeof payload === 'string' ? spelledOut(payload) : payload && asPayload(shapeOf(payload));
+  const spelled = typeof payload === 'string' ? spelledOut(payload) : payload && shapeOf(payload);
   return {
     from: [`${file}#${name}`],
     topics: topic === undefined ? [] : [topic ?? broker.topic],
@@ -88,6 +89,12 @@ function ofCode({ file, name, topic, key, payload, pii }: DeclaredEvent, { broke
     payload: spelled ?? unknownShape,
     rules: rulesOf(pii),
   };
+}
+
+function ofExpression(payload: TargetConfig['payload']): Shape {
+  if (typeof payload === 'string') return spelledOut(payload);
+  const spelled = typeof payload === 'function' ? spelledByText(payload.toString()) : undefined;
+  return spelled === undefined ? unknownShape : shapeOf(spelled);
 }
 
 /** What is wrong with them the application is told when it starts. */

@@ -13,7 +13,7 @@ export function spelledOut(expression: string): Shape {
 }
 
 /** What is no object is published as `{ "value": … }`. */
-export function asPayload(shape: Shape | undefined): Shape {
+function asPayload(shape: Shape | undefined): Shape {
   if (shape?.type === undefined || shape.type.includes('object')) return shape ?? unknownShape;
   return { type: ['object'], properties: { value: shape }, isClosed: true };
 }

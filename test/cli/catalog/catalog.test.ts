@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Parser } from '@asyncapi/parser';
 import type { Change } from '../../../src/catalog/changes.ts';
 import { writeFiles } from '../../e2e/support/run-app.ts';
 import { runSvc } from '../../support/run-svc.ts';
@@ -110,6 +111,11 @@ describe('svc catalog', function () {
       'svc.catalog.json',
     ]);
     assert.equal(JSON.parse(read('event-catalog/json-schema/ORDER_PAID.json')).title, 'ORDER_PAID');
+    const { diagnostics } = await new Parser().parse(read('event-catalog/asyncapi.json'));
+    assert.deepEqual(
+      diagnostics.filter(({ severity }) => severity === 0),
+      [],
+    );
     const again = await svc();
     assert.match(again.stderr, /5 event types, 0 files written/);
   });

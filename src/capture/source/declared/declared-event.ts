@@ -1,5 +1,7 @@
 import type { CallExpression, Expression, Node, ObjectExpression, Program } from 'oxc-parser';
 import { argument, bare, isFunction, keyOf, memberPath, propertyOf, stringOf } from '../find/syntax.ts';
+import { parse } from '../parse-text.ts';
+import { isProblem } from '../wrapper-place.ts';
 
 /** What code spells out of a payload. Of all that is no literal only the name is known. */
 export type SpelledValue = 'string' | 'integer' | 'number' | 'boolean' | 'null' | 'unknown' | SpelledObject;
@@ -183,6 +185,15 @@ function literalText(node: Node): string | undefined {
 
 function textOf(node: Node, texts: ReadonlyMap<string, string>): string | undefined {
   return literalText(node) ?? texts.get(memberPath(node) ?? '');
+}
+
+/** Of a function in a configuration that is code, by its text. */
+export function spelledByText(text: string): SpelledObject | undefined {
+  const parsed = parse('payload.js', `(${text})`, { goal: 'unknown', typed: false });
+  const [statement] = isProblem(parsed) ? [] : parsed.program.body;
+  return statement?.type === 'ExpressionStatement'
+    ? spelledByFunction(bare(statement.expression))
+    : undefined;
 }
 
 /** `({ result }) => ({ orderId: result.id })` */
