@@ -5,7 +5,7 @@ import { avroText } from './avro.ts';
 import { envelopeSchema, metadataSchema } from './json-schema.ts';
 import { fileNameOf, namesFor } from './type-names.ts';
 
-export interface ApiInfo {
+interface ApiInfo {
   readonly title: string;
   readonly version: string;
 }

@@ -165,18 +165,17 @@ function sorted(
   known: Shape,
   isWord: (name: string) => boolean,
 ): { fields: [string, Named][]; stray: [string, Named][]; isMap: boolean } {
-  const isCommon = ({ count }: Named) => objectCount >= enoughObjects && count * 2 >= objectCount;
-  const isField = (name: string, named: Named) =>
-    propertyNamed(known, name) !== undefined || isCommon(named) || isWord(name);
+  const isInHalf = ({ count }: Named) => count * 2 >= objectCount;
+  const isCommon = (named: Named) => objectCount >= enoughObjects && isInHalf(named);
+  const isKnown = (name: string) => propertyNamed(known, name) !== undefined;
   const all = [...names];
-  const stray = all.filter(([name, named]) => !isField(name, named));
+  const isField = ([name, named]: [string, Named]) => isKnown(name) || isCommon(named) || isWord(name);
+  const stray = all.filter((each) => !isField(each));
   const isMap = others !== undefined || known.additionalProperties !== undefined || stray.length > mostStray;
-  if (!isMap) return { fields: all.filter((each) => !stray.includes(each)), stray, isMap };
+  if (!isMap) return { fields: all.filter(isField), stray, isMap };
   // Among the keys of a map a word of the sources is a key as well, but for those that most have.
-  const isSure = ([name, { count }]: [string, Named]) =>
-    propertyNamed(known, name) !== undefined ||
-    (isWord(name) && count * 2 >= objectCount) ||
-    isCommon({ count } as Named);
+  const isSure = ([name, named]: [string, Named]) =>
+    isKnown(name) || isCommon(named) || (isWord(name) && isInHalf(named));
   return { fields: all.filter(isSure), stray: all.filter((each) => !isSure(each)), isMap };
 }
 

@@ -1,9 +1,10 @@
 // shape/: what is known of the form of payloads: types and names, never a value.
 
-const kinds = ['string', 'integer', 'number', 'boolean', 'object', 'array', 'null'] as const;
+export const kinds = ['string', 'integer', 'number', 'boolean', 'object', 'array', 'null'] as const;
 export type Kind = (typeof kinds)[number];
 
-export type Protection = 'encrypted' | 'hashed' | 'masked';
+export const protections = ['encrypted', 'hashed', 'masked'] as const;
+export type Protection = (typeof protections)[number];
 
 /** A JSON Schema of few words. Objects may have more properties than it names. */
 export interface Shape {

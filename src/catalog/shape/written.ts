@@ -1,9 +1,18 @@
-import { type Kind, kindsOf, namesOf, propertiesOf, propertyNamed, type Shape } from './shape.ts';
+import {
+  type Kind,
+  kinds,
+  kindsOf,
+  type Protection,
+  propertiesOf,
+  propertyNamed,
+  protections,
+  type Shape,
+} from './shape.ts';
 
 /** A shape as a JSON document has it, with what a form makes of the protection of a text. */
 export function written(
   { type, properties, required, additionalProperties, items, protection }: Shape,
-  noteOf: (protection: NonNullable<Shape['protection']>) => object,
+  noteOf: (protection: Protection) => object,
 ): Record<string, unknown> {
   const inside = (shape: Shape): object => written(shape, noteOf);
   return {
@@ -19,17 +28,16 @@ export function written(
 }
 
 const mostDepth = 100;
-const protections: readonly unknown[] = ['encrypted', 'hashed', 'masked'];
-const kinds: readonly unknown[] = ['string', 'integer', 'number', 'boolean', 'object', 'array', 'null'];
+const isIn = <T>(all: readonly T[], value: unknown): value is T =>
+  (all as readonly unknown[]).includes(value);
 
 /** The way back, of the file. `undefined`: it is none. */
 export function readShape(value: unknown, depth = 0): Shape | undefined {
   if (!isObject(value) || depth > mostDepth) return undefined;
   const { type, properties = {}, required = [], additionalProperties, items, protection } = value;
   const types = type === undefined || Array.isArray(type) ? type : [type];
-  if (types?.every((each) => kinds.includes(each)) === false || !isObject(properties)) return undefined;
-  if (!areTexts(required) || (protection !== undefined && !protections.includes(protection)))
-    return undefined;
+  if (types?.every((each) => isIn(kinds, each)) === false || !isObject(properties)) return undefined;
+  if (!areTexts(required) || (protection !== undefined && !isIn(protections, protection))) return undefined;
   const named = Object.entries(properties).map(([name, each]) => [name, readShape(each, depth + 1)] as const);
   const others = additionalProperties === undefined ? undefined : readShape(additionalProperties, depth + 1);
   const element = items === undefined ? undefined : readShape(items, depth + 1);
@@ -43,7 +51,7 @@ export function readShape(value: unknown, depth = 0): Shape | undefined {
     ...('properties' in value && { properties: propertiesOf(named as [string, Shape][]) }),
     ...(others !== undefined && { additionalProperties: others }),
     ...(element !== undefined && { items: element }),
-    ...(protection !== undefined && { protection: protection as NonNullable<Shape['protection']> }),
+    ...(protection !== undefined && { protection }),
   };
   if (!('required' in value)) return shape;
   return { ...shape, required: required.filter((name) => propertyNamed(shape, name) !== undefined) };
@@ -55,10 +63,4 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 
 export function areTexts(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((each) => typeof each === 'string');
-}
-
-/** Whether two say the same. */
-export function areAlike(a: Shape, b: Shape): boolean {
-  const text = (shape: Shape) => JSON.stringify(written(shape, (protection) => ({ protection })));
-  return namesOf(a).length === namesOf(b).length && text(a) === text(b);
 }
