@@ -1,10 +1,18 @@
-export type { ConsumeOptions, Consumption, Handlers } from './consume/consume-once.ts';
+export type { ConsumeOptions, Consumption } from './consume/consume-once.ts';
 export { consumeOnce } from './consume/consume-once.ts';
 export type { ConsumedEvent, ConsumedRecord } from './consume/consumed-event.ts';
 export type { DeadLetterOptions } from './consume/dead-letters.ts';
-export type { EventHandler, EventInfo } from './consume/handle-event.ts';
+export type { EventHandler, EventHandlers, EventInfo } from './consume/handle-event.ts';
 export { RefusedEvent } from './consume/handle-event.ts';
-export type { Inbox, InboxEvent, InboxOnce, InboxOptions, InboxStore, OnceResult } from './consume/inbox.ts';
+export type {
+  Inbox,
+  InboxEvent,
+  InboxOnce,
+  InboxOptions,
+  InboxStore,
+  InboxTransaction,
+  OnceResult,
+} from './consume/inbox.ts';
 export { createInbox } from './consume/inbox.ts';
 export type { Upcast, Upcasts } from './consume/upcast.ts';
 export type { BatchResult } from './consumer/decrypt-batch.ts';

@@ -24,6 +24,7 @@ const folders = [
   'adapters',
   'manage',
   'start',
+  'catalog',
   'cli',
   'preload',
   'testing',

@@ -1,5 +1,6 @@
 import { Command, Help } from 'commander';
 import { version } from '../ground/version.ts';
+import { type CatalogOptions, runCatalog } from './catalog/catalog.ts';
 import { runCheck } from './check/check.ts';
 import { type DoctorOptions, runDoctor } from './check/doctor.ts';
 import { runCompletion, shells } from './completion/completion.ts';
@@ -10,7 +11,7 @@ import { type InitOptions, runInit } from './init/init.ts';
 import { runManifest } from './manifest.ts';
 import { addOutbox } from './outbox/outbox-commands.ts';
 import { runRelayCommand } from './outbox/relay.ts';
-import { repeated, timeOf, withRecoveryOptions } from './recovery-options.ts';
+import { repeated, sinceText, timeOf, withRecoveryOptions } from './recovery-options.ts';
 import { runBackup, runDlq } from './recovery-places.ts';
 import { runBreakerReset } from './running/breaker.ts';
 import { withProcess } from './running/find-process.ts';
@@ -43,11 +44,11 @@ export function commandTree(): Command {
       `
 Examples:
   ${program} doctor                    what is wrong here, and how to fix it
-  ${program} dlq list --since 2h       what did not reach its topic, and why
-  ${program} outbox --help             the commands of the outbox`,
+  ${program} dlq list --since 2h       what did not reach its topic, and why`,
     );
   addInit(svc);
   addCheck(svc);
+  addCatalog(svc);
   addRunning(svc);
   addRecovery(svc);
   addOutbox(svc, broker);
@@ -120,6 +121,30 @@ which is compiled from the one that a target names.`,
     )
     .argument('[paths...]', 'built files, or folders of them (dist, .next/server)');
   does(manifest, (options, ...paths) => runManifest(options, paths));
+}
+
+function addCatalog(svc: Command): void {
+  const catalog = svc
+    .command('catalog')
+    .summary('all event types as schemas, TypeScript and AsyncAPI; --check in CI')
+    .description(
+      'Writes what is published, from configuration and code: a JSON Schema and an Avro\nschema of each event type, TypeScript types, and an AsyncAPI document.',
+    )
+    .option('--dir <folder>', 'where it is (default: event-catalog, beside the configuration)')
+    .option('--check', 'write nothing; exit 1 where a change breaks consumers')
+    .option(
+      '--against <file>',
+      'with --check: compare with this svc.catalog.json, such as that of the main branch',
+    )
+    .option(
+      '--watch',
+      'learn how payloads look from the events in the topics, without their values; until Ctrl-C',
+    )
+    .option('--since <time>', `with --watch: ${sinceText} (default: what comes from now on)`, timeOf('since'))
+    .option('--until <time>', 'with --watch: end with events stored before', timeOf('until'))
+    .option('--topic <topic>', 'with --watch: this topic as well; may be given several times', repeated)
+    .option('--broker <host:port,...>', 'with --watch: instead of svc.broker.bootstrap-servers');
+  does<CatalogOptions>(catalog, (options) => runCatalog(options));
 }
 
 function addRunning(svc: Command): void {

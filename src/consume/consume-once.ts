@@ -7,31 +7,25 @@ import { isPlatformaticConsumer, platformaticSource } from './clients/platformat
 import type { ConsumedRecord, ReadingOptions } from './consumed-event.ts';
 import { nameOf } from './database-fault.ts';
 import { type DeadLetterOptions, deadLettersTo } from './dead-letters.ts';
-import { createHandling, type EventHandler } from './handle-event.ts';
+import { createHandling, type EventHandler, type EventHandlers } from './handle-event.ts';
 import type { InboxOnce } from './inbox.ts';
 import { createPartitionQueues } from './partition-queues.ts';
 import type { RecordSource, SourceOptions } from './source.ts';
 import type { Upcasts } from './upcast.ts';
 import { watchRetention } from './watch-retention.ts';
 
-/** Each knows the payload of its type. */
-export type Handlers<Tx, Payloads extends object> = {
-  readonly [Type in keyof Payloads | '*']?: EventHandler<
-    Tx,
-    Type extends keyof Payloads ? Payloads[Type] : unknown
-  >;
-};
+/** Where nobody says what payloads hold. */
+// biome-ignore lint/suspicious/noExplicitAny: each handler knows the payload of its type
+export type AnyPayloads = Readonly<Record<string, any>>;
 
 /** `Payloads`: by event type, such as `EventPayloads` of `svc catalog`. Default: any. */
-// biome-ignore lint/suspicious/noExplicitAny: nobody has said which payloads there are
-export interface ConsumeOptions<Tx = unknown, Payloads extends object = Record<string, any>>
-  extends ReadingOptions {
+export interface ConsumeOptions<Tx = unknown, Payloads extends object = AnyPayloads> extends ReadingOptions {
   /** A consumer of `kafkajs` or `@platformatic/kafka` that nobody else uses: it is connected, subscribed and closed here. */
   readonly consumer: object;
   readonly topics: readonly string[];
   readonly inbox: InboxOnce<Tx> & { readonly consumer?: string };
   /** By event type; `'*'` for all that have none. */
-  readonly handlers: Handlers<Tx, Payloads>;
+  readonly handlers: EventHandlers<Tx, Payloads>;
   /**
    * Payloads of older versions are made into those that the handlers know: `{ ORDER_PLACED: [fromV1, fromV2] }`, one after the other.
    * An event of which one throws is refused, as by its handler.
@@ -76,16 +70,17 @@ const cleanUpEveryMs = 3_600_000;
  * Handles each event of topics once: in the order of its partition, each partition by itself, with an inbox. Resolves when it
  * consumes.
  *
+ * `consumeOnce<PoolClient, EventPayloads>({ … })` types the events by what `svc catalog` writes, and takes handlers for these types only.
+ *
  * @throws SvcError `SVC_CONSUME_OPTIONS`, `SVC_CONSUME_TABLE_MISSING`
  */
-// biome-ignore lint/suspicious/noExplicitAny: nobody has said which payloads there are
-export async function consumeOnce<Tx, Payloads extends object = Record<string, any>>(
-  options: ConsumeOptions<Tx, Payloads>,
+export async function consumeOnce<Tx, Payloads extends object = AnyPayloads>(
+  options: ConsumeOptions<Tx, NoInfer<Payloads>>,
 ): Promise<Consumption> {
   const { topics, inbox, handlers, deadLetters, retry = {}, onError } = options;
   const logger = consoleLogger('info');
   const name = inbox?.consumer ?? 'consumer';
-  check(options as ConsumeOptions<never, never>);
+  check(options as ConsumeOptions);
   const source = sourceOf(options.consumer, {
     topics,
     fromBeginning: options.fromBeginning ?? true,
@@ -191,8 +186,7 @@ function sourceOf(consumer: unknown, options: SourceOptions): RecordSource {
   throw badOption('consumer must be a consumer of kafkajs or @platformatic/kafka');
 }
 
-function check(options: ConsumeOptions<never, never>): void {
-  const { topics, inbox, handlers, upcast, deadLetters, ...numbers } = options;
+function check({ topics, inbox, handlers, upcast, deadLetters, ...numbers }: ConsumeOptions): void {
   if (!Array.isArray(topics) || topics.length === 0) throw badOption('topics must name at least one topic');
   if (typeof inbox?.once !== 'function') throw badOption('inbox must be what createInbox gives');
   if (

@@ -38,6 +38,11 @@ export type EventHandler<Tx = unknown, Payload = unknown> = (
   info: EventInfo,
 ) => unknown;
 
+/** Handlers by event type, of which `Payloads` says the payloads; `'*'` for all that have none. */
+export type EventHandlers<Tx, Payloads> = {
+  readonly [Type in keyof Payloads]?: EventHandler<Tx, Payloads[Type]>;
+} & { readonly '*'?: EventHandler<Tx> };
+
 const refused = Symbol.for('svc.refused-event');
 
 /** A handler throws it for an event that it will never handle: no more tries, the event goes to the dead letters. */

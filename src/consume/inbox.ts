@@ -68,6 +68,9 @@ export interface Inbox<Tx = unknown> extends InboxOnce<Tx> {
   cleanup(): Promise<number | undefined>;
 }
 
+/** What handlers of an inbox get: `InboxTransaction<typeof inbox>`. */
+export type InboxTransaction<One> = One extends Inbox<infer Tx> ? Tx : never;
+
 /** An envelope, or anything else with the id of an event. */
 export interface InboxEvent {
   readonly eventId: string;

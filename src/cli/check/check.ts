@@ -1,7 +1,7 @@
 // check/: what would keep an application from starting, and what its services allow.
 
 import { formatReport } from '../../capture/report.ts';
-import type { DeclaredFunction } from '../../capture/source/find/declared.ts';
+import type { DeclaredFunction } from '../../capture/source/declared/declared.ts';
 import { formatProblem } from '../../config/check/problem.ts';
 import { printableJson } from '../../observe/printable.ts';
 import { sayUnguarded } from '../outbox/tables.ts';

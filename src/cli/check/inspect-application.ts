@@ -3,7 +3,7 @@ import {
   type DeclaredFunction,
   type DeclaredRule,
   findDeclared,
-} from '../../capture/source/find/declared.ts';
+} from '../../capture/source/declared/declared.ts';
 import { formatProblem, type Problem } from '../../config/check/problem.ts';
 import type { Config } from '../../config/config.ts';
 import { loadConfig } from '../../config/read/load.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { findDeclared } from '../../../../src/capture/source/find/declared.ts';
+import { findDeclared } from '../../../../src/capture/source/declared/declared.ts';
 import { temporaryFolder } from '../../../support/folders.ts';
 
 describe('functions that are declared in code', () => {
@@ -65,7 +65,7 @@ exports.d = publishEvent({}, () => {});
   });
 
   it('are none in a folder that is not there', () => {
-    assert.deepEqual(findDeclared(join(folder, 'absent')), { functions: [], rules: [] });
+    assert.deepEqual(findDeclared(join(folder, 'absent')), { functions: [], rules: [], events: [] });
   });
 
   it('with the rules for personal data that stand there as text, and those of marks on classes', () => {

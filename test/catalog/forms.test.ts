@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { AvroSchemaParser } from '@asyncapi/avro-schema-parser';
+import { Parser } from '@asyncapi/parser';
+import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
+import ts from 'typescript';
+import type { Catalog, CatalogEvent } from '../../src/catalog/catalog-file.ts';
+import { filesOf } from '../../src/catalog/catalog-folder.ts';
+import { asyncapiText } from '../../src/catalog/forms/asyncapi.ts';
+import { avroText } from '../../src/catalog/forms/avro.ts';
+import { jsonSchemaText } from '../../src/catalog/forms/json-schema.ts';
+import { typescriptText } from '../../src/catalog/forms/typescript.ts';
+import type { Shape } from '../../src/catalog/shape/shape.ts';
+import { createDecoder, createEventCodec } from '../../src/serialize/avro/event-codec.ts';
+
+const { Ajv2020 } = createRequire(import.meta.url)('ajv/dist/2020.js') as { Ajv2020: typeof Ajv };
+
+const text: Shape = { type: ['string'] };
+const order: Shape = {
+  type: ['object'],
+  properties: {
+    email: { type: ['string'], protection: 'encrypted' },
+    lines: {
+      type: ['array'],
+      items: { type: ['object'], properties: { count: { type: ['integer'] } }, required: ['count'] },
+    },
+    note: { type: ['string', 'null'] },
+    orderId: { type: ['string', 'number'] },
+    rates: { type: ['object'], additionalProperties: { type: ['number'] } },
+  },
+  required: ['lines', 'orderId'],
+};
+const payload = { orderId: 'a', lines: [{ count: 2 }], note: null, rates: { EUR: 1.5 } };
+const event = (shape: Shape, more: Partial<CatalogEvent> = {}): CatalogEvent => ({
+  ...{
+    from: ['src/a.ts#f'],
+    topics: ['orders.v1'],
+    contentType: 'application/json',
+    keys: [],
+    payload: shape,
+  },
+  ...more,
+});
+const odd = 'a/b <script>`x` */ "quoted" \u2028 #';
+const long = 'LONG_'.repeat(100);
+const catalog: Catalog = new Map([
+  ['ORDER_CREATED', event(order, { keys: ['#result.id'] })],
+  ['order.created', event(order, { topics: ['orders.v1', 'audit.v1'] })],
+  ['Order_Created', event({})],
+  [odd, event({ type: ['object'], properties: { [odd]: text, constructor: text }, required: [] })],
+  [long, event({})],
+  ['__proto__', event({})],
+  ['TYPED', event({}, { contentType: 'application/avro', avro: { type: 'map', values: 'long' } })],
+  ['PLAIN', event({}, { contentType: 'application/avro' })],
+]);
+
+const envelope = (eventType: string, its: unknown) => ({
+  eventId: '382448737393414144',
+  eventType,
+  occurredAt: '2026-11-21T08:34:44.548Z',
+  publishedAt: '2026-11-21T08:34:44.549Z',
+  severity: 'INFO',
+  metadata: {
+    source: { serviceName: 'orders', serviceVersion: null, hostname: null },
+    actor: { userId: null, sessionId: null },
+    trace: { traceId: null, spanId: null, parentSpanId: null },
+    correlationId: null,
+    clientIp: null,
+    tags: { tenant: 'acme' },
+  },
+  payload: its,
+});
+
+describe('the forms of a catalog', function () {
+  this.timeout(60_000);
+
+  it('AsyncAPI passes its own parser, with topics as channels and event types as messages', async () => {
+    const parser = new Parser();
+    parser.registerSchemaParser(AvroSchemaParser());
+    const { document, diagnostics } = await parser.parse(
+      asyncapiText(catalog, { title: 'shop', version: '1.2.0' }),
+    );
+    assert.deepEqual(
+      diagnostics
+        .filter(({ severity }) => severity === 0)
+        .map(({ message, path }) => [path.join('/'), message]),
+      [],
+    );
+    const channels = document?.channels().all() ?? [];
+    assert.deepEqual(channels.map((each) => each.address()).sort(), ['audit.v1', 'orders.v1']);
+    const messages = document?.components().messages().all() ?? [];
+    assert.deepEqual(messages.map((each) => each.name()).sort(), [...catalog.keys()].sort());
+    const first = messages.find((each) => each.name() === 'ORDER_CREATED');
+    assert.equal(first?.bindings().get('kafka')?.value().key.description, '#result.id');
+    const typed = messages.find((each) => each.name() === 'TYPED');
+    assert.equal(typed?.contentType(), 'application/avro');
+  });
+
+  it('JSON Schemas take the events, and refuse others', () => {
+    const ajv = new Ajv2020({ formats: { 'date-time': true }, allowUnionTypes: true });
+    for (const [eventType, { payload: shape }] of catalog)
+      assert.ok(ajv.validateSchema(JSON.parse(jsonSchemaText(eventType, shape))), eventType.slice(0, 40));
+    const validate = ajv.compile(JSON.parse(jsonSchemaText('ORDER_CREATED', order)));
+    assert.ok(validate(envelope('ORDER_CREATED', payload)), JSON.stringify(validate.errors));
+    for (const [path, wrong] of [
+      ['/payload', envelope('ORDER_CREATED', { lines: [] })],
+      ['/payload/lines/0/count', envelope('ORDER_CREATED', { ...payload, lines: [{ count: 1.5 }] })],
+      ['/eventType', envelope('ORDER_PAID', payload)],
+      [
+        '/metadata/actor/userId',
+        {
+          ...envelope('ORDER_CREATED', payload),
+          metadata: { ...envelope('', 1).metadata, actor: { userId: 1, sessionId: null } },
+        },
+      ],
+    ] as const) {
+      assert.equal(validate(wrong), false, path);
+      assert.equal(validate.errors?.[0]?.instancePath, path);
+    }
+  });
+
+  it('Avro schemas write and read the events as svc does', () => {
+    const schema = avroText('ORDER_CREATED', event(order));
+    const fields = (JSON.parse(schema) as { fields: { name: string; type: never }[] }).fields;
+    const codec = createEventCodec('ORDER_CREATED', fields.find(({ name }) => name === 'payload')?.type);
+    assert.deepEqual(JSON.parse(codec.schema), JSON.parse(schema));
+    const { occurredAt, publishedAt: _, ...rest } = envelope('ORDER_CREATED', payload);
+    const { head, tail } = codec.encode({
+      ...rest,
+      occurredAt: Date.parse(occurredAt),
+      payload: { json: () => JSON.stringify(payload) },
+    });
+    const bytes = Buffer.from(`${head}\0${tail}`, 'latin1');
+    const read = createDecoder(schema)(bytes) as { payload: object };
+    assert.deepEqual(JSON.parse(JSON.stringify(read.payload)), { ...payload, email: null });
+    for (const [eventType, each] of catalog) createDecoder(avroText(eventType, each));
+    const typeOf = (eventType: string) =>
+      (
+        JSON.parse(avroText(eventType, catalog.get(eventType) as CatalogEvent)) as {
+          fields: { name: string; type: unknown }[];
+        }
+      ).fields.at(-1)?.type;
+    assert.equal(typeOf('PLAIN'), 'string');
+    assert.deepEqual(typeOf('TYPED'), { type: 'map', values: 'long' });
+    assert.equal(typeOf(odd), 'string');
+  });
+
+  it('show no character that turns text around', () => {
+    const turned: Catalog = new Map([
+      ['a\u202eb', event({ type: ['object'], properties: { 'c\u2066d': text }, required: [] })],
+    ]);
+    const all = [...filesOf(turned, tmpdir()).values()];
+    assert.equal(all.length, 5);
+    for (const each of all) assert.doesNotMatch(each, /[\u202e\u2066]/);
+    assert.ok(all.some((each) => each.includes('"a\\u202eb"')));
+  });
+
+  it('TypeScript compiles, each type with its payload', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-catalog-'));
+    try {
+      writeFileSync(join(folder, 'events.ts'), typescriptText(catalog));
+      writeFileSync(
+        join(folder, 'use.ts'),
+        `import type { AnyEvent, EventEnvelope, EventPayloads } from './events.ts';
+         export const one = (event: EventEnvelope<'ORDER_CREATED'>): number[] => event.payload.lines.map((line) => line.count);
+         export const any = (event: AnyEvent): string | number | undefined =>
+           event.eventType === 'ORDER_CREATED' ? event.payload.orderId : undefined;
+         export const note: EventPayloads['order.created']['note'] = null;
+         // @ts-expect-error not in the catalog
+         export type Other = EventPayloads['ORDER_LOST'];
+         // @ts-expect-error may be missing
+         export const email = (event: EventEnvelope<'ORDER_CREATED'>): string => event.payload.email;`,
+      );
+      assert.deepEqual(problemsOf([join(folder, 'use.ts')]), []);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+});
+
+function problemsOf(files: readonly string[]): string[] {
+  const program = ts.createProgram(files, {
+    module: ts.ModuleKind.NodeNext,
+    moduleResolution: ts.ModuleResolutionKind.NodeNext,
+    target: ts.ScriptTarget.ES2022,
+    strict: true,
+    noEmit: true,
+    allowImportingTsExtensions: true,
+    types: [],
+    typeRoots: [resolve('node_modules/@types')],
+  });
+  return ts
+    .getPreEmitDiagnostics(program)
+    .map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, ' '));
+}
