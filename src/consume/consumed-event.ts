@@ -25,8 +25,9 @@ export interface ConsumedRecord {
 export interface ConsumedEvent<Payload = unknown> {
   readonly eventId: string;
   readonly eventType: string;
-  /** ISO 8601, UTC. */
+  /** ISO 8601, UTC: when the call finished. */
   readonly occurredAt: string;
+  /** ISO 8601, UTC: when the record was handed to the broker, or to the outbox. */
   readonly publishedAt: string;
   readonly severity: Severity;
   readonly metadata: {

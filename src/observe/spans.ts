@@ -1,4 +1,3 @@
-import type * as OpenTelemetry from '@opentelemetry/api';
 import type {
   Attributes,
   Context,
@@ -77,26 +76,6 @@ export function endProducerSpan(span: Span, failure?: SpanFailure): void {
 /** In this context no instrumentation makes spans: svc's own sends and queries show as its own span only. */
 export function suppressTracing(context: Context): Context {
   return context.setValue(suppressTracingKey, true);
-}
-
-/**
- * Writes the trace headers of the span in `context`: what the application's propagator writes, and `traceparent` with
- * `tracestate` in any case, because not every application registers a propagator. Do it before `suppressTracing`, under
- * which propagators write nothing.
- */
-export function injectHeaders(
-  api: Pick<typeof OpenTelemetry, 'propagation' | 'trace'>,
-  context: Context,
-  carrier: Record<string, string>,
-): void {
-  api.propagation.inject(context, carrier);
-  if (carrier.traceparent !== undefined) return;
-  const spanContext = api.trace.getSpanContext(context);
-  if (spanContext === undefined || !api.trace.isSpanContextValid(spanContext)) return;
-  const { traceId, spanId, traceFlags, traceState } = spanContext;
-  carrier.traceparent = formatTraceparent(traceId, spanId, traceFlags);
-  const state = traceState?.serialize();
-  if (state) carrier.tracestate = state;
 }
 
 /** The `traceparent` header of a record. */

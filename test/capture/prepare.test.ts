@@ -7,7 +7,7 @@ import { inspect } from '../../src/capture/inspect.ts';
 import { type Capture, prepare } from '../../src/capture/prepare.ts';
 import type { CaptureTarget } from '../../src/capture/target-record.ts';
 import { SvcError } from '../../src/ground/errors.ts';
-import type { Logger } from '../../src/observe/logger.ts';
+import { logInto } from '../support/log.ts';
 import { writeApp } from './source/run-app.ts';
 
 interface Made {
@@ -37,12 +37,7 @@ function target(id: string, made: Made = { names: [] }): CaptureTarget {
 }
 
 const lines: string[] = [];
-const logger: Logger = {
-  debug: (message) => lines.push(`debug ${message}`),
-  info: (message) => lines.push(`info ${message}`),
-  warn: (message) => lines.push(`warn ${message}`),
-  error: (message) => lines.push(`error ${message}`),
-};
+const logger = logInto(lines);
 const load = createRequire(import.meta.url);
 
 describe('capture: prepare', () => {

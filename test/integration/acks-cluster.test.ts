@@ -6,11 +6,11 @@ import {
   type KafkaCluster,
   startKafkaCluster,
 } from '../../scripts/services/kafka-cluster.ts';
-import type { Logger } from '../../src/observe/logger.ts';
 import type { SendResult } from '../../src/publish/broker.ts';
 import { kafkaClients } from '../adapters/kafka/kafka-clients.ts';
 import { kafkaOptions, textRecord } from '../adapters/kafka/kafka-options.ts';
 import { failureOf } from '../contract/broker.ts';
+import { logInto } from '../support/log.ts';
 import { requiring } from '../support/requires.ts';
 import { startSvc } from './started-svc.ts';
 
@@ -88,8 +88,7 @@ requiring('secure-kafka', 'acks, on a cluster with a replica too few', function 
       ] as const) {
         const dead = await count(deadTopic);
         const lines: string[] = [];
-        const say: Logger['info'] = (message) => void lines.push(message);
-        const logger = { debug: say, info: say, warn: say, error: say };
+        const logger = logInto(lines, false);
         const broker = { client: name, bootstrapServers: brokers, topic, dlqTopic: deadTopic, acks };
         const svc = startSvc(broker, { logger });
         try {

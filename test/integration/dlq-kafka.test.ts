@@ -13,11 +13,11 @@ import { newTopic } from '../contract/broker.ts';
 import { failedEvent } from '../publish/failed-event.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
+import { silentLog as logger } from '../support/log.ts';
 import { requiring } from '../support/requires.ts';
 import { type CommandEnd, runSvc } from '../support/run-svc.ts';
 
 const main = resolve(import.meta.dirname, '../../src/cli/main.ts');
-const logger = { debug() {}, info() {}, warn() {}, error() {} };
 const count = 600;
 
 requiring('kafka', 'svc dlq on a real Kafka', function () {

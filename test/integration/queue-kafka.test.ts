@@ -9,6 +9,7 @@ import { kafkaClients } from '../adapters/kafka/kafka-clients.ts';
 import { kafkaOptions } from '../adapters/kafka/kafka-options.ts';
 import { event, usualRetry } from '../publish/fake-cluster.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
+import { silentLog } from '../support/log.ts';
 import { requiring } from '../support/requires.ts';
 
 const partitionCount = 6;
@@ -51,7 +52,7 @@ for (const { name, create } of kafkaClients) {
         retry: createRetryPolicy(usualRetry),
         breaker: defaultBreaker,
         clock: systemClock,
-        logger: { debug() {}, info() {}, warn() {}, error() {} },
+        logger: silentLog,
         isolate: (work) => work(),
         onPublished() {},
         onSendFailed() {},

@@ -9,11 +9,11 @@ import { backupEvent, backupIn, freshPath } from '../adapters/local-backup/backu
 import { outboxFolder, outboxRow } from '../cli/outbox-folder.ts';
 import { failedEvent } from '../publish/failed-event.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
+import { silentLog as logger } from '../support/log.ts';
 import { requiring } from '../support/requires.ts';
 import { runSvc } from '../support/run-svc.ts';
 
 const main = resolve(import.meta.dirname, '../../src/cli/main.ts');
-const logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 interface Stage {
   readonly cwd: string;

@@ -9,6 +9,7 @@ import { observedInstruments, publishDuration } from '../../src/observe/instrume
 import type { Logger } from '../../src/observe/logger.ts';
 import { bindMeter, type MeterBinding } from '../../src/observe/meter.ts';
 import { exportedNames } from '../../src/observe/metrics.ts';
+import { silentLog as silent } from '../support/log.ts';
 import { filledSources, metricSources } from './metric-sources.ts';
 
 class TestReader extends MetricReader {
@@ -33,8 +34,6 @@ class TestReader extends MetricReader {
     return found;
   }
 }
-
-const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 describe('meter', () => {
   let binding: MeterBinding | undefined;

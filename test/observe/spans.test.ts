@@ -4,14 +4,10 @@ import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-ho
 import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import {
   endProducerSpan,
-  injectHeaders,
   producerSpanShape,
   startProducerSpan,
   suppressTracing,
 } from '../../src/observe/spans.ts';
-
-const traceId = '0af7651916cd43dd8448eb211c80319c';
-const spanId = 'b7ad6b7169203331';
 
 describe('spans', () => {
   const exporter = new InMemorySpanExporter();
@@ -81,55 +77,6 @@ describe('spans', () => {
     it('uses the key that the API gives for this name', () => {
       const key = api.createContextKey('OpenTelemetry SDK Context Key SUPPRESS_TRACING');
       assert.equal(suppressTracing(api.ROOT_CONTEXT).getValue(key), true);
-    });
-  });
-
-  describe('injectHeaders', () => {
-    const contextOf = (spanContext: Partial<api.SpanContext>): api.Context =>
-      api.trace.setSpanContext(api.ROOT_CONTEXT, { traceId, spanId, traceFlags: 1, ...spanContext });
-    const inject = (context: api.Context): Record<string, string> => {
-      const carrier: Record<string, string> = {};
-      injectHeaders(api, context, carrier);
-      return carrier;
-    };
-
-    it('writes W3C headers although no propagator is registered', () => {
-      assert.deepEqual(inject(contextOf({ traceState: api.createTraceState('vendor=1') })), {
-        traceparent: `00-${traceId}-${spanId}-01`,
-        tracestate: 'vendor=1',
-      });
-      assert.deepEqual(inject(contextOf({ traceFlags: 0 })), { traceparent: `00-${traceId}-${spanId}-00` });
-    });
-
-    it('names the span of svc, not its parent', () => {
-      const span = start(contextOf({}));
-      const { traceparent } = inject(api.trace.setSpan(api.ROOT_CONTEXT, span));
-      assert.equal(traceparent, `00-${traceId}-${span.spanContext().spanId}-01`);
-      span.end();
-    });
-
-    it('writes nothing without a valid span', () => {
-      assert.deepEqual(inject(api.ROOT_CONTEXT), {});
-      assert.deepEqual(inject(contextOf({ traceId: '0'.repeat(32) })), {});
-    });
-
-    const propagator = (headers: Record<string, string>): api.TextMapPropagator => ({
-      inject: (_context, carrier) => void Object.assign(carrier as object, headers),
-      extract: (context) => context,
-      fields: () => Object.keys(headers),
-    });
-
-    it('leaves a traceparent of the propagator of the application as it is', () => {
-      api.propagation.setGlobalPropagator(propagator({ traceparent: 'its own', baggage: 'a=1' }));
-      assert.deepEqual(inject(contextOf({})), { traceparent: 'its own', baggage: 'a=1' });
-    });
-
-    it('adds traceparent to what another propagator writes', () => {
-      api.propagation.setGlobalPropagator(propagator({ b3: `${traceId}-${spanId}-1` }));
-      assert.deepEqual(inject(contextOf({})), {
-        b3: `${traceId}-${spanId}-1`,
-        traceparent: `00-${traceId}-${spanId}-01`,
-      });
     });
   });
 });

@@ -1,12 +1,24 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { SvcError } from '../../src/ground/errors.ts';
+import type { FieldRule } from '../../src/ground/pii-rule.ts';
 import { createPolicies } from '../../src/protect/marks/policies.ts';
-import { compilePolicy, ruleAt } from '../../src/protect/marks/policy.ts';
+import { compilePolicy, type Policy } from '../../src/protect/marks/policy.ts';
 import { publishes, refuses } from './protecting.ts';
 
 const secret = 'john.doe@gmail.com';
 const shown = 'jo******@gm***.com';
+
+/** The rule for the value at a path of keys, if one says so; the rule of an object goes for all below it. */
+function ruleAt(policy: Policy, keys: readonly string[]): FieldRule | undefined {
+  let state = policy.root;
+  let rule = state.rule;
+  for (const key of keys) {
+    state = /^\d+$/.test(key) ? state.element() : state.next(key);
+    rule = state.rule ?? rule;
+  }
+  return rule;
+}
 
 describe('path rules', () => {
   it('mean one path, and nothing beside it', () => {

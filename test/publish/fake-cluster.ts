@@ -5,6 +5,7 @@ import type { FailedEvent } from '../../src/publish/tier.ts';
 import { EventValue } from '../../src/serialize/event-value.ts';
 import { jsonForm } from '../../src/serialize/json.ts';
 import type { SerializedEvent } from '../../src/serialize/serializer.ts';
+import { logInto } from '../support/log.ts';
 
 export interface Sent {
   readonly topic: string;
@@ -101,7 +102,6 @@ export function queueOver(
   const failed: FailedEvent[] = [];
   const lines: string[] = [];
   const counts = { published: 0, retried: 0, sendsFailed: [] as string[] };
-  const say = (level: string) => (message: string) => void lines.push(`${level} ${message}`);
   const queue = createQueue({
     broker,
     topic: 'main',
@@ -112,7 +112,7 @@ export function queueOver(
     retry: createRetryPolicy(usualRetry),
     breaker: patientBreaker,
     clock: { now: () => Date.now(), monotonic: () => performance.now() },
-    logger: { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') },
+    logger: logInto(lines),
     isolate: (work) => work(),
     next: async (one) => {
       failed.push(one);

@@ -7,13 +7,13 @@ import { type Managed, startManagement } from '../../src/start/management.ts';
 import { ask } from '../manage/http-client.ts';
 import { metricSources } from '../observe/metric-sources.ts';
 import { temporaryFolder } from '../support/folders.ts';
+import { logInto, silentLog } from '../support/log.ts';
 
 describe('the process file of a management server', () => {
   const { TMPDIR } = process.env;
   let folder: string;
   const lines: string[] = [];
-  const log = (line: string): void => void lines.push(line);
-  const logger = { debug: log, info: log, warn: log, error: log };
+  const logger = logInto(lines, false);
   const managed = {
     sources: metricSources(),
     info: { service: { name: 'orders', version: '1.4.0' }, svc: { version: '0.1.0' } },
@@ -62,8 +62,7 @@ describe('keys that are invalidated over HTTP', () => {
   it('are so in each thread, with who did it in the log, and the answer says how they are now', async () => {
     const token = 'a-token-of-some-length';
     const lines: string[] = [];
-    const log = (line: string): void => void lines.push(line);
-    const logger = { debug: log, info: log, warn: log, error: log };
+    const logger = logInto(lines, false);
     let own = 0;
     let hearing = (): void => {};
     const heard = new Promise<void>((resolve) => {
@@ -98,8 +97,6 @@ describe('keys that are invalidated over HTTP', () => {
 });
 
 describe('the console of a management server', () => {
-  const log = (): void => {};
-  const logger = { debug: log, info: log, warn: log, error: log };
   const managed = {
     ...{ sources: metricSources(), keys: () => [], breakers: {}, broker: { describe: async () => ({}) } },
     info: { service: { name: 'orders', version: '1.4.0' }, svc: { version: '0.1.0' } },
@@ -110,7 +107,7 @@ describe('the console of a management server', () => {
       svc: { broker: { topic: 't' } },
       management: { server: { port: 0, ...server }, endpoints },
     };
-    const started = await startManagement(loadConfig({ env: {}, code }).config, logger, managed);
+    const started = await startManagement(loadConfig({ env: {}, code }).config, silentLog, managed);
     assert.ok(started);
     const { status } = await ask(started.port, '/actuator/svc');
     await started.close();

@@ -42,28 +42,20 @@ export function* failedAggregates({ rows }: Tables, shards: readonly number[]): 
   }));
 }
 
-export function* readRows(
-  dialect: Dialect,
-  { rows }: Tables,
-  filter: RowFilter,
-  afterId: number,
-  limit: number,
-): Work<readonly StoredRow[]> {
+type Page = readonly [tables: Tables, filter: RowFilter, afterId: number, limit: number];
+
+function pageOf(columns: string, dialect: Dialect, [{ rows }, filter, afterId, limit]: Page) {
   const chosen = conditionOf(dialect, filter);
-  const sql = `SELECT ${storedColumns(dialect)} FROM ${rows} WHERE id > ? AND id <= ${highestId} AND ${chosen.sql} ORDER BY id LIMIT ?`;
-  return (yield* query(sql, afterId, ...chosen.values, limit)).map(toStoredRow);
+  const sql = `SELECT ${columns} FROM ${rows} WHERE id > ? AND id <= ${highestId} AND ${chosen.sql} ORDER BY id LIMIT ?`;
+  return query(sql, afterId, ...chosen.values, limit);
 }
 
-export function* readIds(
-  dialect: Dialect,
-  { rows }: Tables,
-  filter: RowFilter,
-  afterId: number,
-  limit: number,
-): Work<readonly number[]> {
-  const chosen = conditionOf(dialect, filter);
-  const sql = `SELECT id FROM ${rows} WHERE id > ? AND id <= ${highestId} AND ${chosen.sql} ORDER BY id LIMIT ?`;
-  return (yield* query(sql, afterId, ...chosen.values, limit)).map(({ id }) => Number(id));
+export function* readRows(dialect: Dialect, ...page: Page): Work<readonly StoredRow[]> {
+  return (yield* pageOf(storedColumns(dialect), dialect, page)).map(toStoredRow);
+}
+
+export function* readIds(dialect: Dialect, ...page: Page): Work<readonly number[]> {
+  return (yield* pageOf('id', dialect, page)).map(({ id }) => Number(id));
 }
 
 export function* lastId({ rows }: Tables): Work<number> {

@@ -60,11 +60,6 @@ export function formatProblem(problem: Problem): string {
   return `${printable(problem.name)}: ${problem.message}${got}${where}.${fix}`;
 }
 
-/** One line each. */
-export function formatProblems(problems: readonly Problem[]): string {
-  return problems.map(formatProblem).join('\n');
-}
-
 /** A value for a message. Of texts only that they are some: a password may stand anywhere by mistake. */
 export function describeValue(value: unknown): string {
   if (typeof value === 'number' || typeof value === 'bigint') return shorten(String(value));

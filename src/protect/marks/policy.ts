@@ -1,4 +1,4 @@
-import type { FieldRule, PathRule } from '../../ground/pii-rule.ts';
+import type { PathRule } from '../../ground/pii-rule.ts';
 import { compilePaths, type PathState } from './path-states.ts';
 
 /** The rules for the payloads of one event type, compiled. Marks of classes are no part of it: they go with the object. */
@@ -29,15 +29,4 @@ export function compilePolicy(rules: readonly PathRule[], onMet?: (rule: PathRul
     root: compilePaths(rules, met),
     valueRoot: compilePaths([...rules, ...others.map((index) => ofValue[index] as PathRule)], met),
   };
-}
-
-/** The rule for the value at a path of keys, if one says so; the rule of an object goes for all below it. */
-export function ruleAt(policy: Policy, keys: readonly string[]): FieldRule | undefined {
-  let state = policy.root;
-  let rule = state.rule;
-  for (const key of keys) {
-    state = /^\d+$/.test(key) ? state.element() : state.next(key);
-    rule = state.rule ?? rule;
-  }
-  return rule;
 }

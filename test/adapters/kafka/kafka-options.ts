@@ -1,7 +1,6 @@
 import type { KafkaClientOptions } from '../../../src/adapters/kafka/kafka-client-options.ts';
 import type { BrokerRecord } from '../../../src/publish/broker.ts';
-
-const silent = { debug() {}, info() {}, warn() {}, error() {} };
+import { silentLog as silent } from '../../support/log.ts';
 
 export function kafkaOptions(
   brokers: readonly string[],

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createKafkajsTopicReader } from '../../../src/adapters/kafkajs/kafkajs-topic-reader.ts';
 import { type OwnKafka, startOwnKafka } from '../../support/kafka.ts';
+import { silentLog } from '../../support/log.ts';
 import { requiring } from '../../support/requires.ts';
 import { createKafkajsBroker } from '../kafka/kafka-clients.ts';
 
@@ -23,7 +24,7 @@ requiring('own-kafka', 'a broker that hangs while a dead letter topic is read', 
       clientId: 'test',
       requestTimeoutMs: 60_000,
       connectionTimeoutMs: 3_000,
-      logger: { debug() {}, info() {}, warn() {}, error() {} },
+      logger: silentLog,
     };
     await kafka.createTopic('dead');
     const broker = createKafkajsBroker(options);

@@ -9,6 +9,7 @@ import { createLocalSource } from '../../../src/adapters/local-backup/source/loc
 import type { BackupEvent } from '../../../src/publish/backup-strategy.ts';
 import type { StoredEvent } from '../../../src/publish/recovery-source.ts';
 import { temporaryFolder } from '../../support/folders.ts';
+import { silentLog } from '../../support/log.ts';
 
 /** A folder that is not there yet. */
 export function freshPath(): string {
@@ -22,7 +23,7 @@ export function backupIn(directory: string, options: Partial<LocalBackupOptions>
     maxFiles: 10_000,
     maxBytes: 1024 ** 3,
     clock: { now: Date.now, monotonic: () => performance.now() },
-    logger: { debug() {}, info() {}, warn() {}, error() {} },
+    logger: silentLog,
     ...options,
   });
 }

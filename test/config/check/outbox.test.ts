@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { formatProblems } from '../../../src/config/check/problem.ts';
+import { formatProblem } from '../../../src/config/check/problem.ts';
 import type { Environment } from '../../../src/config/read/env.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { folderWith, lines, loadCode, loadYaml, removeFolders } from '../config-folder.ts';
@@ -69,7 +69,7 @@ describe('the datasource of the outbox', () => {
     for (const url of urls) {
       const { problems, warnings } = load({ enabled: true, datasource: { url } });
       assert.equal(problems.length, 1);
-      assert.doesNotMatch(formatProblems([...problems, ...warnings]), /hunter2/);
+      assert.doesNotMatch([...problems, ...warnings].map(formatProblem).join('\n'), /hunter2/);
     }
   });
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { formatProblems } from '../../../src/config/check/problem.ts';
+import { formatProblem } from '../../../src/config/check/problem.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { isLoopback } from '../../../src/ground/addresses.ts';
 import { folderWith, lines, loadCode, loadYaml, removeFolders } from '../config-folder.ts';
@@ -29,7 +29,7 @@ management:
     port: 65536
 `);
     assert.equal(
-      formatProblems(loaded.problems),
+      loaded.problems.map(formatProblem).join('\n'),
       [
         'svc.?: is not a known name (svc.config.yaml:8). All names stand in docs/configuration.md.',
         'svc.id-generator.worker-id: workerId must be between 0 and 1023, got 1024 (svc.config.yaml:7). Allowed: 0 to 1023.',
@@ -352,15 +352,18 @@ management:
         'svc.pii.kms.vault.token': value,
       };
       const { problems, warnings } = loadConfig({ cwd: folderWith(), env: {}, code });
-      assert.doesNotMatch(formatProblems([...problems, ...warnings]), /hunter2/);
+      assert.doesNotMatch([...problems, ...warnings].map(formatProblem).join('\n'), /hunter2/);
     }
     const misspelled = loadCode({ broker: { sasl: { pasword: 'hunter2' } } });
-    assert.doesNotMatch(formatProblems(misspelled.problems), /hunter2/);
+    assert.doesNotMatch(misspelled.problems.map(formatProblem).join('\n'), /hunter2/);
   });
 
   it('stay on one line, whatever the names and values are', () => {
     const loaded = loadCode({ 'a\nb\u001b[31m': 1, broker: { topic: 'x\ny', clientId: ['\n'] } });
-    assert.equal(formatProblems(loaded.problems).split('\n').length, loaded.problems.length);
+    assert.equal(
+      loaded.problems.flatMap((one) => formatProblem(one).split('\n')).length,
+      loaded.problems.length,
+    );
     for (const line of lines(loaded.problems)) assert.doesNotMatch(line, /\p{Cc}/u);
   });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { formatProblems } from '../../../src/config/check/problem.ts';
+import { formatProblem } from '../../../src/config/check/problem.ts';
 import { shownName } from '../../../src/config/check/shown-name.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import type { Option } from '../../../src/config/schema/option.ts';
@@ -18,7 +18,7 @@ function said(files: Record<string, string>, env: Record<string, string>, code?:
     { name: id, message: '' },
     ...problems,
   ]);
-  return formatProblems([...loaded.problems, ...loaded.warnings, ...ofTargets]);
+  return [...loaded.problems, ...loaded.warnings, ...ofTargets].map(formatProblem).join('\n');
 }
 
 function assertHidden(text: string, canary: string, what: string): void {

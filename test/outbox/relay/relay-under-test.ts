@@ -4,6 +4,7 @@ import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
 import { createRelay, type Relay, type RelayParts } from '../../../src/outbox/relay/relay.ts';
 import type { RelaySettings } from '../../../src/outbox/relay/relay-settings.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
+import { logInto, silentLog } from '../../support/log.ts';
 import { until as untilSo } from '../../support/until.ts';
 
 export const usualSettings: RelaySettings = {
@@ -90,18 +91,9 @@ export function createFakeBroker(nowMs: () => number, partitions: number | undef
   return broker;
 }
 
-export interface Lines {
-  readonly lines: string[];
-  readonly logger: RelayParts['logger'];
-}
-
-export function collectLines(): Lines {
+export function collectLines() {
   const lines: string[] = [];
-  const say = (level: string) => (message: string) => void lines.push(`${level} ${message}`);
-  return {
-    lines,
-    logger: { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') },
-  };
+  return { lines, logger: logInto(lines) };
 }
 
 let lastOwner = 0;
@@ -112,7 +104,7 @@ export function relayOver(
 ): Relay {
   return createRelay({
     clock: { now: () => Date.now(), monotonic: () => performance.now() },
-    logger: collectLines().logger,
+    logger: silentLog,
     isolate: (work) => work(),
     owner: `owner-${++lastOwner}`,
     counters: { ledger: createLedger(), durations: createPublishDurations() },

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { notMadeFailure } from '../../../src/publish/fault.ts';
 import { circuitStates, createBreaker, defaultBreaker } from '../../../src/publish/main/breaker.ts';
+import { logInto } from '../../support/log.ts';
 import { away, forbidden, noAnswer, tooLarge } from '../fake-cluster.ts';
 
 describe('breaker', () => {
@@ -8,11 +9,10 @@ describe('breaker', () => {
     let nowMs = 0;
     const lines: string[] = [];
     let opened = 0;
-    const say = (level: string) => (message: string) => void lines.push(`${level} ${message}`);
     const made = createBreaker({
       ...{ ...defaultBreaker, ...(random && { random }) },
       clock: { now: () => nowMs, monotonic: () => nowMs },
-      logger: { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') },
+      logger: logInto(lines),
       onOpen: () => opened++,
     });
     const open = () => {

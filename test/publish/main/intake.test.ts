@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import { type Breaker, createCircuit, defaultBreaker } from '../../../src/publish/main/breaker.ts';
 import { createIntake } from '../../../src/publish/main/intake.ts';
 import { QueuedEvent } from '../../../src/publish/main/queued-event.ts';
+import { silentLog } from '../../support/log.ts';
 import { away, failedEvent } from '../failed-event.ts';
 
 describe('intake, while one event tests the cluster', () => {
@@ -12,7 +13,7 @@ describe('intake, while one event tests the cluster', () => {
     const breaker: Breaker = createCircuit({ ...defaultBreaker, clock, countsFatal: false, onChange() {} });
     const intake = createIntake({
       ...{ buffer: { maxEvents: 10, maxBytes: 10_000 }, deliveryTimeoutMs: 10_000, breaker, clock },
-      logger: { debug() {}, info() {}, warn() {}, error() {} },
+      logger: silentLog,
       onProbeFailed: () => time.failedProbes++,
     });
     breaker.silent('away');

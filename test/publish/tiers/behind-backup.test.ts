@@ -4,10 +4,10 @@ import { behindBackup, behindUnlessFull } from '../../../src/publish/order/key-o
 import type { FailedEvent, Tier } from '../../../src/publish/tier.ts';
 import { createBackupTier } from '../../../src/publish/tiers/backup-tier.ts';
 import { createTierChain } from '../../../src/publish/tiers/tier-chain.ts';
+import { silentLog as logger } from '../../support/log.ts';
 import { failedEvent } from '../failed-event.ts';
 
 const clock = { now: () => 0, monotonic: () => 0 };
-const logger = { debug() {}, info() {}, warn() {}, error() {} };
 const behind: FailedEvent = { ...failedEvent('1'), failure: behindBackup };
 
 describe('an event that goes behind others in the backup', () => {

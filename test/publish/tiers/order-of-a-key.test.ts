@@ -6,10 +6,10 @@ import { createBackupTier } from '../../../src/publish/tiers/backup-tier.ts';
 import { createDlqTier } from '../../../src/publish/tiers/dlq-tier.ts';
 import { createTierChain } from '../../../src/publish/tiers/tier-chain.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
+import { silentLog as logger } from '../../support/log.ts';
 import { away, event, fakeCluster, queueOver, tooLarge } from '../fake-cluster.ts';
 
 const clock = { now: () => Date.now(), monotonic: () => performance.now() };
-const logger = { debug() {}, info() {}, warn() {}, error() {} };
 const isolate = <T>(work: () => Promise<T>): Promise<T> => work();
 
 /**

@@ -5,8 +5,7 @@ import type { LossAlert } from '../../../src/publish/tiers/loss-alert.ts';
 import { startTiers } from '../../../src/start/tiers/start-tiers.ts';
 import { backupEvent, backupIn, freshPath, namesIn } from '../../adapters/local-backup/backup-folder.ts';
 import { fakeCluster } from '../../publish/fake-cluster.ts';
-
-const logger = { debug() {}, info() {}, warn() {}, error() {} };
+import { silentLog as logger } from '../../support/log.ts';
 
 describe('the tiers as they are started', () => {
   for (const order of ['key', 'none'] as const) {
