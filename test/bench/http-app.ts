@@ -1,23 +1,18 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { publishEvent } from '../../src/capture/declare/publish-event.ts';
-import type { BenchClient, Target } from './bench-client.ts';
+import type { BenchClient } from './bench-client.ts';
+import { type AppUsage, eventsPerRequest, type HttpAppSetup } from './http-app-messages.ts';
 import { payload } from './payload.ts';
 import { svcOnKafka } from './svc-on-kafka.ts';
 
 // A server whose every request calls five functions of an application. With svc, or by hand, each call is an event.
 
-export interface HttpAppSetup {
-  /** `undefined`: no event is published. */
-  readonly publisher?: Target & { readonly kind: 'svc' | 'hand-best'; readonly client: string };
-}
-
 interface Application {
   readonly createOrder: () => Promise<unknown>;
   close(): Promise<void>;
 }
-
-const eventsPerRequest = 5;
 
 async function open({ publisher }: HttpAppSetup): Promise<Application> {
   const order = async (): Promise<unknown> => payload;
@@ -49,10 +44,16 @@ const server = createServer(async (_request, response) => {
   response.end(body);
 });
 
+/** A timer of a millisecond looks how late it is. */
+const delays = monitorEventLoopDelay({ resolution: 1 });
+delays.enable();
+
 process.on('message', async (message) => {
-  if (message === 'cpu') {
+  if (message === 'usage') {
     const { user, system } = process.cpuUsage();
-    process.send?.({ cpuUs: user + system });
+    const usage = { cpuUs: user + system, delayP99: delays.percentile(99) / 1e6, delayMax: delays.max / 1e6 };
+    delays.reset();
+    process.send?.(usage satisfies AppUsage);
     return;
   }
   server.closeAllConnections();

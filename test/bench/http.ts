@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Bench, Figure } from '../../scripts/bench.ts';
 import { startOwnKafka } from '../support/kafka.ts';
-import type { HttpAppSetup } from './http-app.ts';
+import { type AppUsage, eventsPerRequest, type HttpAppSetup } from './http-app-messages.ts';
 import { httpLoad } from './http-load.ts';
 import { quantile } from './load.ts';
 
@@ -19,6 +19,8 @@ interface Run {
   readonly cpu: number;
   /** How much of all cores was in use, by whomever. */
   readonly busy: number;
+  readonly delayP99: number;
+  readonly delayMax: number;
 }
 
 interface Application {
@@ -78,15 +80,16 @@ export const bench: Bench = async (progress, args = []) => {
     for (let round = 1; round <= rounds; round++) {
       // There and back again: what gets better or worse with time does so for all.
       for (const one of round % 2 === 1 ? applications : [...applications].reverse()) {
-        const before = await cpuOf(one);
+        const before = await usageOf(one);
         const busyShare = watchCores();
         const { latenciesMs, perSecond } = await httpLoad(one.port, rate, seconds);
-        const cpu = ((await cpuOf(one)) - before) / latenciesMs.length;
+        const { cpuUs, delayP99, delayMax } = await usageOf(one);
+        const cpu = (cpuUs - before.cpuUs) / latenciesMs.length;
         const [p50, p99] = [quantile(latenciesMs, 0.5), quantile(latenciesMs, 0.99)];
         const busy = busyShare() * 100;
-        one.runs.push({ p50, p99, cpu, busy });
+        one.runs.push({ p50, p99, cpu, busy, delayP99, delayMax });
         progress(
-          `round ${round} ${one.name}: ${Math.round(perSecond)} requests/s, p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms, ${Math.round(cpu)} us, ${Math.round(busy)} % of all cores`,
+          `round ${round} ${one.name}: ${Math.round(perSecond)} requests/s, p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms, ${Math.round(cpu)} us, ${Math.round(busy)} % of all cores, loop delay p99 ${delayP99.toFixed(1)} ms, at most ${delayMax.toFixed(1)} ms`,
         );
       }
     }
@@ -98,10 +101,8 @@ export const bench: Bench = async (progress, args = []) => {
   return applications.flatMap((one) => figuresOf(one, applications));
 };
 
-function figuresOf(
-  { name, against, runs }: Application,
-  all: readonly Application[],
-): Omit<Figure, 'bench'>[] {
+function figuresOf(one: Application, all: readonly Application[]): Omit<Figure, 'bench'>[] {
+  const { name, against, runs } = one;
   const median = (read: (run: Run) => number): number => Number(quantile(runs.map(read), 0.5).toFixed(2));
   const p99 = { case: `${name}-p99`, value: median((run) => run.p99), unit: 'ms' };
   const compared = against.map((other) => {
@@ -110,10 +111,27 @@ function figuresOf(
     const ratios = runs.map((run, round) => run.p99 / (others[round] as Run).p99);
     return { ...p99, against: `${other}-p99`, ratio: Number(quantile(ratios, 0.5).toFixed(2)) };
   });
+  const without = all.find((other) => other.name === 'without') as Application;
+  const cpuPerEvent = runs.map(
+    ({ cpu }, round) => (cpu - (without.runs[round] as Run).cpu) / eventsPerRequest,
+  );
+  const eventCpu =
+    one === without
+      ? []
+      : [
+          {
+            case: `${name}-event-cpu`,
+            value: Number(quantile(cpuPerEvent, 0.5).toFixed(2)),
+            unit: 'us/event',
+          },
+        ];
   return [
     { case: `${name}-p50`, value: median(({ p50 }) => p50), unit: 'ms' },
     ...(compared.length > 0 ? compared : [p99]),
     { case: `${name}-cpu`, value: median(({ cpu }) => cpu), unit: 'us/request' },
+    ...eventCpu,
+    { case: `${name}-loop-p99`, value: median(({ delayP99 }) => delayP99), unit: 'ms' },
+    { case: `${name}-loop-max`, value: median(({ delayMax }) => delayMax), unit: 'ms' },
     { case: `${name}-busy`, value: median(({ busy }) => busy), unit: '% of all cores' },
   ];
 }
@@ -132,8 +150,8 @@ function watchCores(): () => number {
   };
 }
 
-async function cpuOf({ process: child }: Application): Promise<number> {
-  child.send('cpu');
-  const [{ cpuUs }] = (await once(child, 'message')) as [{ cpuUs: number }];
-  return cpuUs;
+async function usageOf({ process: child }: Application): Promise<AppUsage> {
+  child.send('usage');
+  const [usage] = (await once(child, 'message')) as [AppUsage];
+  return usage;
 }

@@ -7,9 +7,9 @@ const tables = makeTables();
 const isLittleEndian = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 const noWords = new Int32Array(0);
 
-/** CRC-32C of `bytes` from `start` to `end`, as a signed 32-bit number. */
-export function crc32c(bytes: Uint8Array, start: number, end: number): number {
-  let crc = -1;
+/** CRC-32C of `bytes` from `start` to `end`, as a signed 32-bit number. `before`: that of what stands in front of them. */
+export function crc32c(bytes: Uint8Array, start: number, end: number, before = 0): number {
+  let crc = ~before;
   let at = start;
   for (; at < end && ((bytes.byteOffset + at) & 3) !== 0; at++) crc = oneByte(crc, bytes[at] as number);
   const pairs = isLittleEndian ? (end - at) >> 3 : 0;

@@ -26,13 +26,26 @@ const maxTimestampAt = 35;
 const producerIdAt = 43;
 const recordCountAt = 57;
 
-/** One batch of a producer without an id. `checksum`: default: svc's own. */
+/** What is written in one turn of the event loop, about half a millisecond. */
+const turnBytes = 512 * 1024;
+
+/** Work that may be left and gone on with in a later turn of the event loop. */
+type InTurns<T> = Generator<undefined, T>;
+
+/** One batch of a producer without an id, at once. `checksum`: default: svc's own. */
 export function encodeRecordBatch(records: readonly BrokerRecord[], checksum: Checksum = crc32c): Buffer {
-  const times = timesOf(records);
+  const work = wholeBatch(records, checksum);
   return makeRecords(() => {
-    const bytes = writeRecords(records, times.firstMs, headBytes);
-    return writeHead(bytes, records.length, times, 0, checksum);
+    for (;;) {
+      const { done, value } = work.next();
+      if (done) return value;
+    }
   });
+}
+
+/** The same, a large one in several turns. */
+export function encodeInTurns(records: readonly BrokerRecord[], checksum?: Checksum): Promise<Buffer> {
+  return inTurns(wholeBatch(records, checksum));
 }
 
 /** The same, its records compressed. */
@@ -42,10 +55,24 @@ export async function encodeCompressedBatch(
   checksum: Checksum = crc32c,
 ): Promise<Buffer> {
   const times = timesOf(records);
-  const packed = await compress(makeRecords(() => writeRecords(records, times.firstMs, 0)));
+  const packed = await compress(await inTurns(writeRecords(records, times.firstMs, 0)));
   const batch = Buffer.allocUnsafeSlow(headBytes + packed.length);
   batch.set(packed, headBytes);
-  return makeRecords(() => writeHead(batch, records.length, times, bitmask, checksum));
+  return inTurns(writeHead(batch, records.length, times, bitmask, checksum));
+}
+
+async function inTurns<T>(work: InTurns<T>): Promise<T> {
+  for (;;) {
+    const { done, value } = makeRecords(() => work.next());
+    if (done) return value;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+function* wholeBatch(records: readonly BrokerRecord[], checksum: Checksum = crc32c): InTurns<Buffer> {
+  const times = timesOf(records);
+  const bytes = yield* writeRecords(records, times.firstMs, headBytes);
+  return yield* writeHead(bytes, records.length, times, 0, checksum);
 }
 
 interface Times {
@@ -63,13 +90,13 @@ function timesOf(records: readonly BrokerRecord[]): Times {
   return { firstMs, lastMs };
 }
 
-function writeHead(
+function* writeHead(
   batch: Buffer,
   count: number,
   { firstMs, lastMs }: Times,
   attributes: number,
   checksum: Checksum,
-): Buffer {
+): InTurns<Buffer> {
   batch.fill(0, 0, headBytes);
   batch.writeInt32BE(batch.length - lengthAt - 4, lengthAt);
   batch.writeInt8(2, magicAt);
@@ -79,19 +106,31 @@ function writeHead(
   batch.writeBigInt64BE(BigInt(lastMs), maxTimestampAt);
   batch.writeBigInt64BE(-1n, producerIdAt);
   batch.writeInt32BE(count, recordCountAt);
-  batch.writeInt32BE(checksum(batch, attributesAt, batch.length), crcAt);
+  let sum = 0;
+  for (let at = attributesAt; at < batch.length; at += turnBytes) {
+    if (at > attributesAt) yield;
+    sum = checksum(batch, at, Math.min(at + turnBytes, batch.length), sum);
+  }
+  batch.writeInt32BE(sum, crcAt);
   return batch;
 }
 
 /** The records one after another, with `before` bytes left free in front of them. In one pass: counting costs as much as writing. */
-function writeRecords(records: readonly BrokerRecord[], firstMs: number, before: number): Buffer {
+function* writeRecords(records: readonly BrokerRecord[], firstMs: number, before: number): InTurns<Buffer> {
   let most = before;
   for (const record of records) most += mostBytes(record);
   // Not out of the pool of small buffers: aligned, which the checksum is quicker on.
   const bytes = Buffer.allocUnsafeSlow(most);
   let at = before;
+  let turnEnd = at + turnBytes;
   let index = 0;
-  for (const record of records) at = writeRecord(bytes, at, record, index++, firstMs);
+  for (const record of records) {
+    if (at >= turnEnd) {
+      yield;
+      turnEnd = at + turnBytes;
+    }
+    at = writeRecord(bytes, at, record, index++, firstMs);
+  }
   return bytes.subarray(0, at);
 }
 

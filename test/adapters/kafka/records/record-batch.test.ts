@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { produceRequest } from '../../../../src/adapters/kafka/protocol/produce-request.ts';
 import {
   encodeCompressedBatch,
+  encodeInTurns,
   encodeRecordBatch,
 } from '../../../../src/adapters/kafka/records/record-batch.ts';
 import type { BrokerRecord } from '../../../../src/publish/broker.ts';
@@ -76,6 +77,7 @@ describe('record batches beside those of kafkajs', () => {
       const compression = { bitmask: 1, compress: (data: Buffer) => data };
       for (const records of [[bad], [plain, bad]]) {
         assert.throws(() => encodeRecordBatch(records), gone);
+        await assert.rejects(encodeInTurns(records), gone);
         await assert.rejects(encodeCompressedBatch(records, compression), gone);
       }
     });
@@ -101,6 +103,38 @@ describe('record batches beside those of kafkajs', () => {
         { ...plain, value },
         { ...plain, value, timestamp: plain.timestamp + laterMs },
       ]);
+  });
+
+  it('are the same where a large one takes several turns of the event loop, in which others get theirs', async () => {
+    const records = [1, 300_000, 524_287, 524_288, 700_000, 20, 2_000_000].map((length, index) => ({
+      ...{ key: String(index), value: Buffer.alloc(length, index), headers: { index: String(index) } },
+      timestamp: 1_700_000_000_000 + index,
+    }));
+    const whole = encodeRecordBatch(records);
+    const compressed = (all: typeof records) =>
+      encodeCompressedBatch(all, { bitmask: 0, compress: (data: Buffer) => data });
+    for (const encode of [encodeInTurns, compressed]) {
+      let turns = 0;
+      let isOver = false;
+      const count = (): void => {
+        turns++;
+        if (!isOver) setImmediate(count);
+      };
+      setImmediate(count);
+      const bytes = await encode(records);
+      isOver = true;
+      assert.equal(bytes.compare(whole), 0);
+      assert.ok(turns > 5, `${turns} turns`);
+    }
+  });
+
+  it('take no further turn where they are small', async () => {
+    let isLater = false;
+    setImmediate(() => {
+      isLater = true;
+    });
+    await encodeInTurns([{ key: 'a', value: Buffer.alloc(400_000), headers: {}, timestamp: 1 }]);
+    assert.equal(isLater, false);
   });
 
   it('are so for empty texts, long ones, and letters of two to four bytes', async () => {
