@@ -26,7 +26,12 @@ import { printable } from '../observe/printable.ts';
 import { tellThreads } from '../observe/thread-channel.ts';
 import type { Broker } from '../publish/broker.ts';
 import type { Breaker } from '../publish/main/breaker.ts';
-import { backupPlace, createRecoveryRuns, deadLetterPlace } from './commands/recovery-runs.ts';
+import {
+  backupPlace,
+  createRecoveryRuns,
+  deadLetterPlace,
+  deadLetterTopicOf,
+} from './commands/recovery-runs.ts';
 import type { ManagedOutbox } from './outbox/managed-outbox.ts';
 
 export interface Managed {
@@ -142,6 +147,7 @@ export async function startManagement(
       info: () => managed.info,
       targets: managed.sources.captureTargets,
       deadLetters: () => ({ waiting: managed.sources.dlqWaiting(), recent: recentDlqOf(managed.sources) }),
+      deadLetterTopic: deadLetterTopicOf(config, logger),
       resetBreakers(by) {
         tellThreads('resetBreakers');
         const { broker, outbox } = managed.breakers;
