@@ -103,8 +103,7 @@ function Figure({ chart, points }: { readonly chart: Chart; readonly points: His
           {...{
             type: 'button',
             class: 'quiet',
-            'aria-pressed': isTable,
-            'aria-label': `${chart.title} as a table`,
+            'aria-label': `${chart.title} as a ${isTable ? 'chart' : 'table'}`,
           }}
           onClick={() => setTable(!isTable)}
         >

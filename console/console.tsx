@@ -1,11 +1,12 @@
 import { Banner } from './banner.tsx';
 import { Charts } from './charts.tsx';
+import { DeadLetters } from './dead-letters.tsx';
 import { Head } from './head.tsx';
 import { latest, needsToken } from './live.ts';
 import { Repair } from './repair.tsx';
 import { RepairDialog } from './repair-dialog.tsx';
 import { SignIn } from './sign-in.tsx';
-import { DeadLetterTable, TargetTable, TypeTable } from './tables.tsx';
+import { TargetTable, TypeTable } from './tables.tsx';
 import { Way } from './way.tsx';
 
 export function Console() {
@@ -24,7 +25,7 @@ export function Console() {
         <RepairDialog document={document} />
         <TypeTable document={document} />
         <TargetTable document={document} />
-        <DeadLetterTable document={document} />
+        <DeadLetters document={document} />
       </main>
       <footer>
         This process only. What the numbers mean stands in <code>docs/metrics.md</code> of the package.

@@ -6,6 +6,8 @@ import { type Rates, ratesOf, type Seen } from './rates.ts';
 /** What is known of the process, asked every two seconds while somebody looks. */
 export const latest = signal<ConsoleDocument | undefined>(undefined);
 export const history = signal<History | undefined>(undefined);
+/** Event type -> events within each step of the last ten minutes. */
+export const trends = signal<ReadonlyMap<string, readonly number[]>>(new Map());
 /** Why there is nothing new, and since when. */
 export const trouble = signal<{ readonly text: string; readonly sinceMs: number } | undefined>(undefined);
 export const needsToken = signal(false);
@@ -59,6 +61,7 @@ async function askOnce(): Promise<void> {
 function forget(): void {
   seen.value = [];
   history.value = undefined;
+  trends.value = new Map();
   latest.value = undefined;
 }
 
@@ -68,6 +71,8 @@ function take(document: ConsoleDocument): void {
   latest.value = document;
   const { atMs, counts, backup } = document;
   seen.value = [...seen.value.filter((one) => one.atMs > atMs - 12_000), { atMs, counts, backup }];
+  if (document.trends.length > 0)
+    trends.value = new Map(document.trends.map(({ eventType, events }) => [eventType, events]));
   if (document.history.atMs.length > 0 || history.value === undefined)
     history.value = joined(history.value, document.history);
 }

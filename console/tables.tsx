@@ -2,14 +2,18 @@ import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { ConsoleDocument } from '../src/manage/console/document.ts';
 import { count, milliseconds, percent } from './format.ts';
+import { trends } from './live.ts';
+import { Sparkline } from './sparkline.tsx';
 
 interface Of {
   readonly document: ConsoleDocument;
 }
 
-interface Column<Row> {
+export interface Column<Row> {
   readonly title: string;
   readonly isNumber?: true;
+  /** Where there is room for one column only: it takes a line of its own. */
+  readonly isWide?: true;
   readonly cell: (row: Row) => ComponentChildren;
 }
 
@@ -21,12 +25,17 @@ interface TableOf<Row> {
   readonly rows: readonly Row[];
   readonly nameOf: (row: Row, index: number) => string;
   readonly nothing: string;
+  /** Above the rows. */
+  readonly children?: ComponentChildren;
 }
 
 /** More rows are shown when they are asked for. */
 const rowsAtFirst = 20;
 
-function Table<Row>({ id, title, note, columns, rows, nameOf, nothing }: TableOf<Row>) {
+/** Browsers take what is not laid out as a table for none. */
+const as = (role: 'table' | 'rowgroup' | 'row' | 'columnheader' | 'cell') => ({ role });
+
+export function Table<Row>({ id, title, note, columns, rows, nameOf, nothing, children }: TableOf<Row>) {
   const [filter, setFilter] = useState('');
   const [isWhole, setWhole] = useState(false);
   const all = rows.map((row, index) => ({ row, name: nameOf(row, index) }));
@@ -44,27 +53,38 @@ function Table<Row>({ id, title, note, columns, rows, nameOf, nothing }: TableOf
           />
         )}
       </div>
+      {children}
       {rows.length === 0 ? (
         <p class="nothing">{nothing}</p>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached with the keyboard.
         <section class="wide" tabIndex={0} aria-label={`${title}, the rows`}>
-          <table>
-            <thead>
-              <tr>
+          <table {...as('table')}>
+            <thead {...as('rowgroup')}>
+              <tr {...as('row')}>
                 {columns.map((column) => (
-                  <th key={column.title} scope="col" class={column.isNumber && 'number'}>
+                  <th
+                    key={column.title}
+                    {...as('columnheader')}
+                    scope="col"
+                    class={column.isNumber && 'number'}
+                  >
                     {column.title}
                   </th>
                 ))}
               </tr>
             </thead>
-            <tbody>
+            <tbody {...as('rowgroup')}>
               {shown.map(({ row, name }) => (
-                <tr key={name}>
-                  {columns.map((column) => (
-                    <td key={column.title} class={column.isNumber && 'number'}>
-                      {column.cell(row)}
+                <tr key={name} {...as('row')}>
+                  {columns.map(({ title: of, isNumber, isWide, cell }) => (
+                    <td
+                      key={of}
+                      {...as('cell')}
+                      data-title={of}
+                      class={`${isNumber ? 'number' : ''} ${isWide ? 'whole' : ''}`}
+                    >
+                      {cell(row)}
                     </td>
                   ))}
                 </tr>
@@ -94,7 +114,11 @@ export function TypeTable({ document: { types, typeCount } }: Of) {
       }
       nothing="No event type is configured, and none was published."
       columns={[
-        { title: 'Type', cell: ({ eventType }) => <code>{eventType}</code> },
+        { title: 'Type', isWide: true, cell: ({ eventType }) => <code>{eventType}</code> },
+        {
+          ...{ title: 'Last 10 minutes', isWide: true },
+          cell: ({ eventType }) => <Sparkline events={trends.value.get(eventType)} />,
+        },
         { title: 'To their topic', isNumber: true, cell: ({ published }) => count(published) },
         {
           ...{ title: 'Failed', isNumber: true },
@@ -126,31 +150,15 @@ export function TargetTable({ document: { targets } }: Of) {
       note="functions whose calls become events"
       nothing="No function is captured: svc.targets has none."
       columns={[
-        { title: 'Function', cell: ({ target }) => <code>{target}</code> },
+        { title: 'Function', isWide: true, cell: ({ target }) => <code>{target}</code> },
         { title: 'State', cell: ({ state }) => <span class={`chip ${levelOf(state)}`}>{state}</span> },
         { title: 'Calls', isNumber: true, cell: ({ calls }) => count(calls) },
         { title: 'Failed', isNumber: true, cell: ({ failed }) => count(failed) },
         { title: 'Skipped', isNumber: true, cell: ({ skipped }) => count(skipped) },
-        { title: 'Why', cell: ({ reason, notes = [] }) => [reason, ...notes].filter(Boolean).join(' ') },
-      ]}
-    />
-  );
-}
-
-export function DeadLetterTable({ document: { deadLetters } }: Of) {
-  const { waiting, recent } = deadLetters;
-  return (
-    <Table
-      id="dead-letters"
-      title="Dead letters"
-      rows={recent}
-      nameOf={({ eventType, timestamp }, index) => `${eventType} ${timestamp} ${index}`}
-      note={`the newest of this process${waiting === null ? '' : `; ${count(waiting)} wait in the topic`}`}
-      nothing="This process has sent none."
-      columns={[
-        { title: 'At', cell: ({ timestamp }) => new Date(timestamp).toLocaleString('en-GB') },
-        { title: 'Type', cell: ({ eventType }) => <code>{eventType}</code> },
-        { title: 'Why', cell: ({ failureReason }) => failureReason },
+        {
+          ...{ title: 'Why', isWide: true },
+          cell: ({ reason, notes = [] }) => [reason, ...notes].filter(Boolean).join(' '),
+        },
       ]}
     />
   );

@@ -117,7 +117,7 @@ export function Way({ document }: { readonly document: ConsoleDocument }) {
                 {station.number}
               </text>
               <text class="more" x={x + 16} y={y + 80}>
-                {station.more}
+                {name === 'topic' ? fitting(station.more, width - 32) : station.more}
               </text>
             </g>
           );
@@ -173,6 +173,16 @@ function stationsOf(document: ConsoleDocument): Partial<Record<Name, Station>> {
       level: backup.events > 0 ? 'warning' : undefined,
     },
   };
+}
+
+/** Of the widest letters, on average. */
+const characterWidth = 8.5;
+
+/** A topic may be named with 249 characters: the ends of a name say most. */
+function fitting(text: string, width: number): string {
+  const most = Math.floor(width / characterWidth);
+  if (text.length <= most) return text;
+  return `${text.slice(0, Math.ceil(most / 2) - 1)}…${text.slice(-Math.floor(most / 2))}`;
 }
 
 /** For those who hear it. */

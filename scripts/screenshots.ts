@@ -15,7 +15,10 @@ for (const width of [1280, 390])
     // A rate takes two looks.
     await page.waitForSelector('.flows');
     await page.waitForSelector('.plot canvas');
-    const height = Math.min(1_600, Number(await page.evaluate('document.documentElement.scrollHeight')));
+    const height = Math.min(
+      width === 1280 ? 2_000 : 1_600,
+      Number(await page.evaluate('document.documentElement.scrollHeight')),
+    );
     const png = await page.screenshot({ captureBeyondViewport: true, clip: { x: 0, y: 0, width, height } });
     writeFileSync(join(folder, `console-${width}-${dark ? 'dark' : 'light'}.png`), smallPng(png));
     await page.close();

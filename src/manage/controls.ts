@@ -175,6 +175,50 @@ export interface DeadLetters {
   readonly recent: readonly DlqView[];
 }
 
+/** What `GET /actuator/svc/dlq?source=topic` is asked for. Times are milliseconds since the epoch. */
+export interface DeadLetterAsk {
+  readonly types?: readonly string[] | undefined;
+  /** Class names or codes of causes. */
+  readonly reasons?: readonly string[] | undefined;
+  /** Those that events were meant for. */
+  readonly topics?: readonly string[] | undefined;
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
+  readonly limit: number;
+}
+
+/** A dead letter as it stands in its topic: nothing of what the event holds, nor its key. What is not known is `null`. */
+export interface StoredDeadLetter {
+  readonly eventId: string;
+  readonly eventType: string | null;
+  /** Class name or code of the cause. */
+  readonly failureReason: string | null;
+  readonly originalTopic: string | null;
+  /** When it failed, as ISO 8601. */
+  readonly timestamp: string;
+  readonly partition: number;
+  readonly offset: number;
+}
+
+export interface DeadLettersOfTopic {
+  readonly topic: string;
+  /** The newest that were asked for, the newest first. They stay in the topic when a recovery has sent them. */
+  readonly deadLetters: readonly StoredDeadLetter[];
+  /** Records that were looked at, from the newest on, and those of them that are no dead letters. */
+  readonly read: number;
+  readonly unreadable: number;
+  /** `false`: there may be older ones. */
+  readonly complete: boolean;
+}
+
+/** Reads the dead letter topic itself, one question at a time. */
+export interface DeadLetterTopic {
+  /** Why there is none to read, one line. */
+  missing(): string | undefined;
+  /** `undefined`: another question is being answered. Rejects with an `SvcError`, in one line, where the broker does not answer soon. */
+  newest(ask: DeadLetterAsk): Promise<DeadLettersOfTopic> | undefined;
+}
+
 /** A circuit breaker that was reset. */
 export interface BreakerReset {
   readonly before: CircuitState;
@@ -217,6 +261,7 @@ export interface Controls {
   targets(): readonly CaptureTarget[];
   /** Dead letters: the newest that this process has sent, and how many wait. */
   deadLetters(): DeadLetters;
+  readonly deadLetterTopic: DeadLetterTopic;
   resetBreakers(by: string): BreakerResets;
   /** Forgets cached encryption keys and asks for new ones; resolves when they are there, or after five seconds. */
   invalidateKeys(by: string): Promise<{ readonly keys: readonly KeyHealth[] }>;

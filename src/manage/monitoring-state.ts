@@ -138,20 +138,32 @@ export const recentMs = 300_000;
 const keptMs = 3_600_000;
 const stepMs = 10_000;
 
-export function watchRecent<T extends Totals>(read: () => T, clock: Clock): RecentSamples<T> {
+interface Watching {
+  /** Hears of each sample but the first. */
+  readonly onStep?: () => void;
+  /** The totals alone, where the rest of a sample takes time. */
+  readonly totals?: () => Totals;
+}
+
+export function watchRecent<T extends Totals>(
+  read: () => T,
+  clock: Clock,
+  { onStep, totals: readTotals = read }: Watching = {},
+): RecentSamples<T> {
   let samples: Sample<T>[] = [{ atMs: clock.monotonic(), totals: read() }];
   const timer = setInterval(() => {
     const nowMs = clock.monotonic();
     samples.push({ atMs: nowMs, totals: read() });
     const begun = samples.findLastIndex(({ atMs }) => atMs <= nowMs - keptMs);
     if (begun > 0) samples = samples.slice(begun);
+    onStep?.();
   }, stepMs).unref();
   return {
     within(ms) {
       const sinceMs = clock.monotonic() - ms;
       const { totals } =
         samples.findLast(({ atMs }) => atMs <= sinceMs) ?? (samples[0] as (typeof samples)[0]);
-      return difference(read(), totals);
+      return difference(readTotals(), totals);
     },
     samples: () => samples,
     close: () => clearInterval(timer),

@@ -3,6 +3,7 @@ import { progressOf, recoverFrom } from './actions/recovery-endpoint.ts';
 import { invalidateKeys, resetBreakers } from './actions/simple-actions.ts';
 import { consoleRoutes } from './console/console-routes.ts';
 import type { Health } from './controls.ts';
+import { deadLetters } from './dead-letters-endpoint.ts';
 import { metricsEndpoint } from './metrics-endpoint.ts';
 import { json, type Reply } from './reply.ts';
 import type { Route, RouteContext } from './route.ts';
@@ -97,7 +98,7 @@ const allRoutes: readonly Route[] = [
     ids: ['svc-metrics'],
     method: 'GET',
     link: 'svc-dlq',
-    handle: (context) => json(context, 200, context.controls.deadLetters()),
+    handle: deadLetters,
   },
   {
     name: 'resetBreakers',

@@ -105,34 +105,65 @@ export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts 
 
 /** `own` with what the other threads counted: what `/metrics` shows. State (circuits, targets, backup, what waits in the outbox) stays that of `own`. */
 export function withCounts(own: MetricSources, others: () => ThreadCounts | undefined): MetricSources {
-  const all = (): ThreadCounts => {
-    const here = readCounts(0, own);
+  /** Read as it is where there are no other threads: who reads has all rows of all event types in hand for each number else. */
+  const read = <T>(alone: (sources: MetricSources) => T, ofAll: (all: ThreadCounts) => T): T => {
     const there = others();
-    return there === undefined ? here : addCounts(here, there);
+    return there === undefined ? alone(own) : ofAll(addCounts(readCounts(0, own), there));
   };
   return {
     ...own,
     ledger: {
       ...own.ledger,
-      rows: () => all().rows.map(withAttributes),
-      brokerErrors: () => all().brokerErrors,
+      rows: () =>
+        read(
+          ({ ledger }) => ledger.rows(),
+          ({ rows }) => rows.map(withAttributes),
+        ),
+      brokerErrors: () =>
+        read(
+          ({ ledger }) => ledger.brokerErrors(),
+          ({ brokerErrors }) => brokerErrors,
+        ),
     },
     durations: {
       ...own.durations,
       rows: () =>
-        all().durations.map(({ eventType, ...counts }) => ({
-          attributes: { eventType },
-          histogram: { ...counts, record() {} },
-        })),
+        read(
+          ({ durations }) => durations.rows(),
+          (all) =>
+            all.durations.map(({ eventType, ...counts }) => ({
+              attributes: { eventType },
+              histogram: { ...counts, record() {} },
+            })),
+        ),
     },
-    buffer: () => all().buffer,
-    outbox: own.outbox && { ...own.outbox, unconfirmed: () => all().unconfirmed },
+    buffer: () =>
+      read(
+        ({ buffer }) => buffer(),
+        ({ buffer }) => buffer,
+      ),
+    outbox: own.outbox && {
+      ...own.outbox,
+      unconfirmed: () =>
+        read(
+          ({ outbox }) => outbox?.unconfirmed() ?? 0,
+          ({ unconfirmed }) => unconfirmed,
+        ),
+    },
     captureTargets: () => {
       const there = others();
       return own.captureTargets().map((each) => withCalls(each, each.target, there));
     },
-    lastPublishedMs: () => all().lastPublishedMs,
-    recentDlqEvents: () => all().recentDlqEvents,
+    lastPublishedMs: () =>
+      read(
+        (sources) => sources.lastPublishedMs(),
+        (all) => all.lastPublishedMs,
+      ),
+    recentDlqEvents: () =>
+      read(
+        (sources) => sources.recentDlqEvents(),
+        (all) => all.recentDlqEvents,
+      ),
   };
 }
 

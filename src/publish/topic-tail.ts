@@ -10,14 +10,18 @@ export interface TailRange {
 }
 
 /**
- * PORT: follows a topic, as a reader that nobody hears of: no group, nothing remembered, nothing taken from others. Used by the
- * command line alone.
+ * PORT: follows a topic, as a reader that nobody hears of: no group, nothing remembered, nothing taken from others.
  *
  * - `read` keeps the order of each partition, and ends with the signal, or where `untilMs` is reached.
+ * - `older` goes back from the opening, of a tail with `fromMs`: each call gives the `count` newest records of each partition that
+ *   were not given yet, or more. A tail is used for one of the two.
+ * - `partitionsLeft` are those of which `older` has more.
  * - It waits out what passes, such as a leader that changes, and rejects with a one-line error where it does not pass.
  */
 export interface TopicTail {
   open(): Promise<void>;
   read(signal: AbortSignal): AsyncIterable<readonly TopicRecord[]>;
+  older(count: number, signal: AbortSignal): AsyncIterable<readonly TopicRecord[]>;
+  partitionsLeft(): readonly number[];
   close(): Promise<void>;
 }

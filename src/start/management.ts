@@ -8,6 +8,7 @@ import { writeProcessFile } from '../ground/files/process-file.ts';
 import { endpointIds } from '../ground/management.ts';
 import { levelsOf } from '../manage/console/history.ts';
 import { askSlowly } from '../manage/console/slow-health.ts';
+import { createTrends, totalsByType } from '../manage/console/trends.ts';
 import type { BreakerReset, Controls, Info, KeyHealth } from '../manage/controls.ts';
 import { cacheHealth } from '../manage/health-cache.ts';
 import {
@@ -26,7 +27,12 @@ import { printable } from '../observe/printable.ts';
 import { tellThreads } from '../observe/thread-channel.ts';
 import type { Broker } from '../publish/broker.ts';
 import type { Breaker } from '../publish/main/breaker.ts';
-import { backupPlace, createRecoveryRuns, deadLetterPlace } from './commands/recovery-runs.ts';
+import {
+  backupPlace,
+  createRecoveryRuns,
+  deadLetterPlace,
+  deadLetterTopicOf,
+} from './commands/recovery-runs.ts';
 import type { ManagedOutbox } from './outbox/managed-outbox.ts';
 
 export interface Managed {
@@ -66,6 +72,8 @@ export type ResettableBreaker = Pick<Breaker, 'state' | 'reset'>;
 
 /** Who invalidates keys waits so long for new ones. */
 const keysMs = 5_000;
+/** Pages that are open side by side share what was read for one of them; each asks every two seconds. */
+const pageFreshMs = 900;
 /** That of Prometheus exporters of OpenTelemetry as well: one in the same process has it before svc has. */
 const usualPort = 9464;
 const usualTries = 10;
@@ -104,11 +112,14 @@ export async function startManagement(
     ...(managed.finishBackup && { prepare: managed.finishBackup }),
   });
   const { sources } = managed;
+  const trends = createTrends(() => totalsByType(sources));
   const recent = watchRecent(
     () => ({ ...countsOf(sources), ...levelsOf(sources, systemClock.now()) }),
     systemClock,
+    { onStep: trends.step, totals: () => countsOf(sources) },
   );
   const health = healthOf(config, managed, recent);
+  let shown: { readonly facts: object; readonly untilMs: number } | undefined;
   const healthOfPage = askSlowly(health, recent, systemClock);
   const started = await startManagementServer(
     {
@@ -128,20 +139,20 @@ export async function startManagement(
       metricsReport: async () => metricsReport(await reportParts(managed)),
       flatMetricsReport: async () => flatMetricsReport(await reportParts(managed)),
       console: async (afterMs) => {
-        const { consoleFacts } = await import('../manage/console/facts.ts');
-        const parts = {
-          ...managed,
-          recent,
-          health: await healthOfPage(),
-          traffic: managed.broker.traffic?.(),
-        };
-        const runs = { deadLetterRecovery, backupDrain };
-        const environment = environmentName() ?? null;
-        return consoleFacts({ ...parts, runs, environment, nowMs: systemClock.now() }, afterMs);
+        const { consoleFacts, newsOf } = await import('../manage/console/facts.ts');
+        const [known, nowMs] = [await healthOfPage(), systemClock.monotonic()];
+        if (shown === undefined || nowMs >= shown.untilMs) {
+          const parts = { ...managed, recent, trends, health: known, traffic: managed.broker.traffic?.() };
+          const more = { runs: { deadLetterRecovery, backupDrain }, environment: environmentName() ?? null };
+          const facts = consoleFacts({ ...parts, ...more, nowMs: systemClock.now() });
+          shown = { facts, untilMs: nowMs + pageFreshMs };
+        }
+        return { ...shown.facts, ...newsOf({ recent, trends }, afterMs) };
       },
       info: () => managed.info,
       targets: managed.sources.captureTargets,
       deadLetters: () => ({ waiting: managed.sources.dlqWaiting(), recent: recentDlqOf(managed.sources) }),
+      deadLetterTopic: deadLetterTopicOf(config, logger),
       resetBreakers(by) {
         tellThreads('resetBreakers');
         const { broker, outbox } = managed.breakers;

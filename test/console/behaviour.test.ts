@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import axe from 'axe-core';
 import type { ConsoleDocument } from '../../src/manage/console/document.ts';
-import type { BreakerResets } from '../../src/manage/controls.ts';
+import type { BreakerResets, DeadLetterAsk, DeadLettersOfTopic } from '../../src/manage/controls.ts';
 import { requiring } from '../support/requires.ts';
 import { openPage, type PageOptions, stopBrowser, type WatchedPage } from './browser.ts';
 import { type BusyOptions, startBusyService } from './busy-service.ts';
@@ -94,26 +93,68 @@ requiring('chromium', 'what one can do with the console', function () {
     );
   });
 
-  /** Colours and widths do not meet: each is looked at once. */
-  for (const [width, dark] of [
-    [1280, true],
-    [390, false],
-  ] as const)
-    it(`has nothing for axe to find, and fits, at ${width} pixels in ${dark ? 'dark' : 'light'} colours`, async () => {
-      const { page, shows } = await open((await serve()).address, { width, dark });
-      await page.waitForSelector('.plot canvas');
-      await shows(/dead letters in the last five minutes/);
-      const findings = async (): Promise<string[]> => {
-        const { violations } = (await page.evaluate(`${axe.source}; axe.run()`)) as axe.AxeResults;
-        return violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`));
-      };
-      assert.deepEqual(await findings(), []);
-      assert.equal(await page.evaluate('document.documentElement.scrollWidth'), width);
-      await page.click('[aria-label="Success as a table"]');
-      await page.click('::-p-text(Recover…)');
-      await shows(/Count first/);
-      assert.deepEqual(await findings(), []);
+  it('reads the dead letter topic when it is told to, by what was typed in, and shows what it says as text', async () => {
+    const asked: DeadLetterAsk[] = [];
+    const markup = '<img src=x onerror=alert(1)>';
+    const one = {
+      ...{ eventId: '4711', eventType: markup, failureReason: 'TimeoutException', originalTopic: 'orders' },
+      ...{ timestamp: '2026-03-04T10:00:00.000Z', partition: 3, offset: 12_345 },
+    };
+    const answers: (Promise<DeadLettersOfTopic> | undefined)[] = [
+      Promise.resolve({ topic: 'dead', deadLetters: [one], read: 20_000, unreadable: 2, complete: false }),
+      undefined,
+    ];
+    const newest = (ask: DeadLetterAsk) => {
+      asked.push(ask);
+      return answers.shift();
+    };
+    const deadLetterTopic = { missing: () => undefined, newest };
+    const seen = await open((await serve({ controls: { deadLetterTopic } })).address);
+    const { page, shows } = seen;
+    await shows(/the newest of this process; 3 wait in the topic/);
+    assert.equal(asked.length, 0);
+    await page.type('#dead-type', ` ${markup}`);
+    await page.type('#dead-since', '2h');
+    await page.keyboard.press('Enter');
+    await shows(
+      /1 dead letter of 20,000 records that were looked at, 2 of which cannot be read\..*svc dlq list/,
+    );
+    assert.deepEqual([asked[0]?.types, asked[0]?.topics, asked[0]?.limit], [[markup], undefined, 200]);
+    assert.ok(Math.abs(Date.now() - 7_200_000 - (asked[0]?.since ?? 0)) < 60_000);
+    const row = await page.$eval('[aria-labelledby="dead-letters"] tbody', (rows) => rows.textContent);
+    for (const text of [markup, 'TimeoutException', 'orders', '4711', '3', '12345'])
+      assert.ok(row?.includes(text), `${text} in ${row}`);
+    assert.equal(await page.$('img'), null);
+    await page.click('::-p-text(Those of this process)');
+    await shows(/the newest of this process/);
+
+    await page.click('::-p-text(Read the topic)');
+    await shows(/Somebody else is reading it/);
+    forgive(seen, /status of 409/);
+  });
+
+  it('draws the last ten minutes of each type, and says what a screen reader shall hear', async () => {
+    const markup = '<img src=x onerror=alert(1)>';
+    const change = (document: ConsoleDocument): object => ({
+      ...document,
+      types: [
+        { ...document.types[0], eventType: markup },
+        { ...document.types[1], eventType: 'OTHER' },
+      ],
+      trends: document.trends.length > 0 ? [{ eventType: markup, events: [0, 30, 60, 30] }] : [],
     });
+    const { page, shows, asked } = await open((await serve({ change })).address);
+    await shows(/OTHER/);
+    const trends = () =>
+      page.$$eval('#console [aria-labelledby="types"] tbody tr', (rows) =>
+        rows.map((row) => row.querySelector('.sparkline')?.getAttribute('aria-label') ?? null),
+      );
+    const expected = ['3.0/s on average, 6.0/s at most, 3.0/s now', null];
+    assert.deepEqual(await trends(), expected);
+    const before = asked.length;
+    while (asked.length < before + 2) await pause(100);
+    assert.deepEqual(await trends(), expected, 'kept while nothing new comes');
+  });
 
   it('needs no mouse: a dialog opens, holds the focus, and gives it back', async () => {
     const { page, shows } = await open((await serve()).address);

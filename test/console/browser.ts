@@ -43,14 +43,21 @@ export interface WatchedPage {
 }
 
 export interface PageOptions {
+  /** In pixels of CSS. */
   readonly width?: number;
+  /** Pixels of the screen for one of CSS: 2 where somebody has zoomed to 200 %, with half the width. */
+  readonly scale?: number;
   readonly dark?: boolean;
 }
 
-export async function openPage({ width = 1280, dark = false }: PageOptions = {}): Promise<WatchedPage> {
+export async function openPage({
+  width = 1280,
+  scale = 1,
+  dark = false,
+}: PageOptions = {}): Promise<WatchedPage> {
   const context = await (await startBrowser()).createBrowserContext();
   const page = await context.newPage();
-  await page.setViewport({ width, height: 900 });
+  await page.setViewport({ width, height: 900, deviceScaleFactor: scale });
   await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }]);
   const complaints: string[] = [];
   const asked: string[] = [];

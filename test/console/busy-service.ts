@@ -61,6 +61,19 @@ function types(): ConsoleDocument['types'] {
   })) as ConsoleDocument['types'];
 }
 
+/** The last ten minutes of each type: some steady, one that has ended, one that comes and goes. */
+function trends(): ConsoleDocument['trends'] {
+  const shares = [0.36, 0.29, 0.23, 0.1, 0.014, 0.009];
+  return types().map(({ eventType }, type) => ({
+    eventType,
+    events: Array.from({ length: 60 }, (_, step) => {
+      const busy = 1 + 0.35 * Math.sin((step + type * 17) / 9) + 0.3 * noise(step * 7 + type);
+      const isQuiet = (type === 3 && step > 38) || (type === 5 && step % 14 > 4);
+      return isQuiet ? 0 : Math.round(430 * (shares[type] ?? 0) * busy);
+    }),
+  }));
+}
+
 /** As the console of a process would have it; each call is two seconds of traffic later. */
 export function busyDocument(nowMs: number, afterMs = 0): object {
   const seconds = Math.floor(nowMs / 1_000) % 100_000;
@@ -100,7 +113,7 @@ export function busyDocument(nowMs: number, afterMs = 0): object {
     backup: { files: 0, events: 0, bytes: 0, tooLarge: 0, drained: 12_400, oldestMs: 0 },
     breakers: { broker: 'CLOSED', outbox: 'CLOSED' },
     connections: { connectionCount: 3, inFlightRequests: 2, requestLatencyAvg: 4.1 },
-    ...{ types: types(), typeCount: 6 },
+    ...{ types: types(), typeCount: 6, trends: from < 0 ? [] : trends() },
     targets: [
       target('./src/orders/order-service.ts#OrderService.prototype.place', 81_235),
       target('./src/payments/take-payment.ts#takePayment', 64_895, { failed: 212 }),

@@ -108,6 +108,13 @@ requiring(['chromium', 'own-kafka'], 'the console of a process, in a browser', f
     await page.click('::-p-text(Close)');
   });
 
+  it('reads the dead letter topic of Kafka, where what was recovered still stands', async () => {
+    await seen.page.click('::-p-text(Read the topic)');
+    await seen.shows(/3 dead letters of 3 records that were looked at\./);
+    assert.match(await seen.text(), /the newest in the topic dead/);
+    await seen.page.click('::-p-text(Those of this process)');
+  });
+
   it('draws the last hour from the first ten seconds on', async () => {
     await seen.page.waitForSelector('.plot canvas', { timeout: 20_000 });
     const labels = await seen.page.$$eval('.plot', (plots) =>
@@ -115,6 +122,11 @@ requiring(['chromium', 'own-kafka'], 'the console of a process, in a browser', f
     );
     assert.equal(labels.length, 4);
     assert.match(String(labels[0]), /^Rate, the last hour\. Now: [1-9][\d.]*\/s to their topics/);
+    const trend = await seen.page.waitForSelector('.sparkline');
+    assert.match(
+      String(await trend?.evaluate((svg) => svg.getAttribute('aria-label'))),
+      /^[1-9].*\/s on average, .*\/s at most, .*\/s now$/,
+    );
     await seen.page.click('[aria-label="Rate as a table"]');
     await seen.shows(/Until/);
   });

@@ -4,6 +4,8 @@ import { join, resolve } from 'node:path';
 import { findingsOf, type Measured } from '../../src/manage/monitoring-state.ts';
 import { openapiDocument } from '../../src/manage/openapi/document.ts';
 import { exposedRoutes } from '../../src/manage/routes.ts';
+import { renderMetrics } from '../../src/observe/prometheus/render-metrics.ts';
+import { filledSources } from '../observe/metric-sources.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const page = readFileSync(join(root, 'docs/management.md'), 'utf8');
@@ -76,6 +78,36 @@ describe('docs/management.md', () => {
         assert.ok(readFileSync(join(root, file), 'utf8').includes(path), `${file} does not ask for ${path}`);
       }
     });
+
+  /** Tables below one heading, one after the other. */
+  const [ofMetrics, ofErrors] = ['svc.', ''].map((start) =>
+    rowsOf('What the specification names, elsewhere').filter(([name = '', , test]) => {
+      const isMetric = name.startsWith('`svc.');
+      return test !== undefined && name.startsWith('`') && isMetric === (start !== '');
+    }),
+  ) as [string[][], string[][]];
+
+  it('has a row for each metric of the specification, which /metrics has', async () => {
+    assert.equal(ofMetrics.length, 9);
+    const text = await renderMetrics(filledSources(), { name: 'orders', version: '1.4.0' });
+    for (const [name = '', series = '', test = ''] of ofMetrics) {
+      for (const each of codes(series)) assert.match(text, new RegExp(`^# TYPE ${each} `, 'm'), name);
+      assert.ok(existsSync(join(root, codes(test)[0] as string)), test);
+    }
+  });
+
+  it('has a row for each error of the specification, with a test that holds its words', () => {
+    assert.equal(ofErrors.length, 11);
+    for (const [name = '', , test = ''] of ofErrors) {
+      const text = readFileSync(join(root, codes(test)[0] as string), 'utf8');
+      assert.ok(text.includes(codes(name)[0] as string), `${test} has no ${name}`);
+    }
+  });
+
+  it('names tests that are there', () => {
+    for (const [, file = ''] of page.matchAll(/`(test\/[^`]+)`/g))
+      assert.ok(existsSync(join(root, file)), file);
+  });
 
   const nothing = { published: 0, failed: 0, dlq: 0, brokerErrors: 0, sends: 0, sendSeconds: 0 };
   const outbox = {

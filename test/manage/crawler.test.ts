@@ -16,6 +16,7 @@ describe('a crawler without a token', () => {
       // As it is off loopback by default: the page for people is open where it is asked for.
       { token: 'a-token-of-some-length', address: '0.0.0.0', exposure: allButConsole },
       fakeControls({
+        deadLetterTopic: { missing: fail, newest: fail },
         deadLetterRecovery: runs,
         backupDrain: runs,
         resetBreakers: fail,
@@ -26,6 +27,7 @@ describe('a crawler without a token', () => {
       ...exposedRoutes(['*']).map(({ path }) => path),
       '/',
       '/nothing',
+      '/actuator/svc/dlq?source=topic',
       '/actuator/svc',
       '/robots.txt',
     ];

@@ -72,6 +72,18 @@ export function fakeControls(overrides: Partial<Controls> = {}): Controls {
       waiting: 3,
       recent: [{ eventType: 'ORDER', failureReason: 'Timeout: late', timestamp: '2026-01-01T00:00:00.000Z' }],
     }),
+    deadLetterTopic: {
+      missing: () => undefined,
+      newest: async () => ({
+        ...{ topic: 'orders.dlq.v1', read: 2, unreadable: 1, complete: true },
+        deadLetters: [
+          {
+            ...{ eventId: '7', eventType: 'ORDER', failureReason: 'TimeoutException', originalTopic: null },
+            ...{ timestamp: '2026-01-01T00:00:00.000Z', partition: 0, offset: 12 },
+          },
+        ],
+      }),
+    },
     invalidateKeys: async () => ({ keys: [] }),
     deadLetterRecovery: noRecovery,
     backupDrain: noRecovery,

@@ -32,6 +32,15 @@ describe('management server', () => {
     other.close();
   });
 
+  it('an address that this machine does not have is one warning that names it', async () => {
+    // Of TEST-NET-3, which is nobody's.
+    const options = { ...defaultOptions, address: '203.0.113.7', token };
+    assert.equal(await startManagementServer(options, fakeControls(), logger, true), undefined);
+    assert.equal(lines.length, 1);
+    assert.match(lines[0]?.[0] ?? '', /^management server not started: .*203\.0\.113\.7/);
+    assert.deepEqual(lines[0]?.[1], { code: 'SVC_MANAGE_LISTEN_FAILED' });
+  });
+
   describe('near a port that others have', () => {
     const others: Server[] = [];
     afterEach(() => {

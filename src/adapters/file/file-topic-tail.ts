@@ -22,6 +22,7 @@ export function createFileTopicTail({ directory, topic, fromMs, untilMs }: FileT
   let position = 0;
   let line = 0;
   let rest = Buffer.alloc(0);
+  let isRead = false;
 
   /** What has been written since; the beginning of a line waits for its end. */
   async function next(): Promise<TopicRecord[]> {
@@ -41,6 +42,9 @@ export function createFileTopicTail({ directory, topic, fromMs, untilMs }: FileT
       return text === '' ? [] : toRecord(text, offset);
     });
   }
+
+  const isWanted = ({ timestamp }: TopicRecord): boolean =>
+    timestamp >= (fromMs ?? 0) && timestamp < (untilMs ?? Number.POSITIVE_INFINITY);
 
   return {
     async open() {
@@ -62,15 +66,23 @@ export function createFileTopicTail({ directory, topic, fromMs, untilMs }: FileT
         const before = position;
         const nowMs = Date.now();
         const records = await next();
-        const wanted = records.filter(
-          ({ timestamp }) => timestamp >= (fromMs ?? 0) && timestamp < (untilMs ?? Number.POSITIVE_INFINITY),
-        );
+        const wanted = records.filter(isWanted);
         if (wanted.length > 0) yield wanted;
         if (position > before) continue;
         if (untilMs !== undefined && nowMs >= untilMs) return;
         await wait(everyMs, undefined, { signal }).catch(() => {});
       }
     },
+    /** All of it: where a line begins shows on the way there alone. */
+    async *older(_, signal) {
+      const { size = 0 } = (await handle?.stat()) ?? {};
+      while (position < size && !signal.aborted) {
+        const wanted = (await next()).filter(isWanted);
+        if (wanted.length > 0) yield wanted;
+      }
+      isRead = true;
+    },
+    partitionsLeft: () => (isRead ? [] : [0]),
     close: async () => handle?.close(),
   };
 }

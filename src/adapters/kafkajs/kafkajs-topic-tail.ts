@@ -55,6 +55,8 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
   const positions = new Map<number, number>();
   /** Partition -> the offset to end before, as soon as it is known. */
   const ends = new Map<number, number>();
+  /** Partition -> what lies between was not given to anybody who goes back. */
+  const left = new Map<number, { readonly low: number; readonly high: number }>();
   let client: KafkajsClient | undefined;
   let admin: Admin | undefined;
   let cluster: Cluster | undefined;
@@ -75,10 +77,12 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
     client = (await loadKafkajs({ ...options, retries: retry.retries, readsAll: true }))();
     admin = client.kafka.admin({ retry });
     await admin.connect();
-    for (const { partition, high } of await admin.fetchTopicOffsets(topic))
-      positions.set(partition, Number(high));
+    const stored = await admin.fetchTopicOffsets(topic);
+    for (const { partition, high } of stored) positions.set(partition, Number(high));
     if (fromMs !== undefined)
       for (const { partition, offset } of await offsetsAt(fromMs)) positions.set(partition, Number(offset));
+    for (const { partition, high } of stored)
+      left.set(partition, { low: positions.get(partition) ?? 0, high: Number(high) });
     cluster = clusterOf<Cluster>(client.kafka, {
       ...{ metadataMaxAge: 60_000, allowAutoTopicCreation: false, isolationLevel: readCommitted },
     });
@@ -130,35 +134,50 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
       positions.set(partition, Math.max(positions.get(partition) ?? 0, Number(low)));
   }
 
+  async function* read(signal: AbortSignal): AsyncGenerator<TopicRecord[]> {
+    const AnyBatch = await loadBatch();
+    let failureCount = 0;
+    while (!signal.aborted) {
+      let records: TopicRecord[] = [];
+      try {
+        await findEnds();
+        const wanted = [...positions.keys()].filter(isLeft);
+        if (wanted.length === 0) return;
+        const byLeader = Object.entries((cluster as Cluster).findLeaderForPartitions(topic, wanted));
+        records = (
+          await Promise.all(byLeader.map(([nodeId, partitions]) => fetchFrom(nodeId, partitions, AnyBatch)))
+        ).flat();
+        failureCount = 0;
+      } catch (error) {
+        if (signal.aborted) return;
+        if (++failureCount > mostFailures) throw toError(error);
+        if (protocolErrorIn(error) === 'OFFSET_OUT_OF_RANGE') await skipDeleted().catch(() => {});
+        await wait(pauseMs, undefined, { signal }).catch(() => {});
+        await cluster?.refreshMetadata().catch(() => {});
+      }
+      if (records.length > 0) yield records;
+    }
+  }
+
+  const partitionsLeft = (): number[] =>
+    [...left].filter(([, { low, high }]) => low < high).map(([partition]) => partition);
+
   return {
     open: () =>
       start().catch((error: unknown) => {
         throw toError(error);
       }),
 
-    async *read(signal) {
-      const AnyBatch = await loadBatch();
-      let failureCount = 0;
-      while (!signal.aborted) {
-        let records: TopicRecord[] = [];
-        try {
-          await findEnds();
-          const wanted = [...positions.keys()].filter(isLeft);
-          if (wanted.length === 0) return;
-          const byLeader = Object.entries((cluster as Cluster).findLeaderForPartitions(topic, wanted));
-          records = (
-            await Promise.all(byLeader.map(([nodeId, partitions]) => fetchFrom(nodeId, partitions, AnyBatch)))
-          ).flat();
-          failureCount = 0;
-        } catch (error) {
-          if (signal.aborted) return;
-          if (++failureCount > mostFailures) throw toError(error);
-          if (protocolErrorIn(error) === 'OFFSET_OUT_OF_RANGE') await skipDeleted().catch(() => {});
-          await wait(pauseMs, undefined, { signal }).catch(() => {});
-          await cluster?.refreshMetadata().catch(() => {});
-        }
-        if (records.length > 0) yield records;
+    read,
+    partitionsLeft,
+    async *older(count, signal) {
+      for (const [partition, { low, high }] of left) {
+        const from = Math.max(low, high - count);
+        positions.set(partition, from);
+        ends.set(partition, high);
+        left.set(partition, { low, high: from });
       }
+      yield* read(signal);
     },
 
     async close() {

@@ -47,7 +47,7 @@ export const texts: Check = (value) => {
   const all = Array.isArray(value) ? value : [value];
   return all.length > 0 && all.length <= mostTexts && all.every(isText)
     ? undefined
-    : `must be a text or a list of up to ${mostTexts}: only events with one of them are sent.`;
+    : `must be a text or a list of up to ${mostTexts}: only events with one of them are meant.`;
 };
 
 export const oneOf =
@@ -55,8 +55,12 @@ export const oneOf =
   (value) =>
     values.includes(value as string) ? undefined : `must be ${values.join(' or ')}.`;
 
-/** What is wrong with a body. A field that is misspelt is not passed over: of a limit that does not hold nobody would hear. */
-export function checkFields(fields: Fields, checks: Readonly<Record<string, Check>>): Reply | undefined {
+/** What is wrong with a body, or a query. A field that is misspelt is not passed over: of a limit that does not hold nobody would hear. */
+export function checkFields(
+  fields: Fields,
+  checks: Readonly<Record<string, Check>>,
+  what = 'The body',
+): Reply | undefined {
   for (const [field, check] of Object.entries(checks)) {
     const value = Object.hasOwn(fields, field) ? fields[field] : undefined;
     const wrong = value === undefined && check !== requiredPast ? undefined : check(value);
@@ -64,5 +68,5 @@ export function checkFields(fields: Fields, checks: Readonly<Record<string, Chec
   }
   const names = Object.keys(checks);
   if (Object.keys(fields).every((field) => names.includes(field))) return undefined;
-  return problem(400, `The body takes the fields ${names.slice(0, -1).join(', ')} and ${names.at(-1)} only.`);
+  return problem(400, `${what} takes the fields ${names.slice(0, -1).join(', ')} and ${names.at(-1)} only.`);
 }

@@ -18,6 +18,8 @@ export interface ConsoleDocument {
   /** The busiest, {@link mostTypes} at most. */
   readonly types: readonly TypeFacts[];
   readonly typeCount: number;
+  /** Of the busiest types; none where the page has them already. */
+  readonly trends: readonly Trend[];
   readonly targets: readonly CaptureTarget[];
   readonly deadLetters: DeadLetters;
   /** Points that the page does not have yet. */
@@ -44,6 +46,12 @@ export interface TypeFacts {
   readonly deadLetters: number;
   readonly meanMs: number | null;
   readonly maxMs: number | null;
+}
+
+/** How many events of a type there were within each step of ten seconds, the last ten minutes at most. */
+export interface Trend {
+  readonly eventType: string;
+  readonly events: readonly number[];
 }
 
 interface LatestRuns {

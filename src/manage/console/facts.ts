@@ -7,10 +7,12 @@ import type { BrokerView, CircuitState } from '../metrics-shapes.ts';
 import type { RecentSamples, Totals } from '../monitoring-state.ts';
 import { type ConsoleDocument, mostTypes, type TypeFacts } from './document.ts';
 import { historyOf, type Levels } from './history.ts';
+import type { Trends } from './trends.ts';
 
 export interface ConsoleParts {
   readonly sources: MetricSources;
   readonly recent: RecentSamples<Totals & Levels>;
+  readonly trends: Trends;
   readonly health: Health;
   readonly info: Info;
   readonly environment: string | null;
@@ -19,9 +21,17 @@ export interface ConsoleParts {
   readonly nowMs: number;
 }
 
-/** All that the page shows but the actions, read at one moment; never rejects. */
-export function consoleFacts(parts: ConsoleParts, afterMs: number): Omit<ConsoleDocument, 'actions'> {
-  const { sources, recent, health, info, environment, traffic, runs, nowMs } = parts;
+type News = Pick<ConsoleDocument, 'history' | 'trends'>;
+
+/** What is new of the last hour since then. */
+export function newsOf({ recent, trends }: Pick<ConsoleParts, 'recent' | 'trends'>, afterMs: number): News {
+  const history = historyOf(recent.samples(), afterMs);
+  return { history, trends: afterMs === 0 || history.atMs.length > 0 ? trends.all() : [] };
+}
+
+/** All that the page shows beside that and the actions, read at one moment; never rejects. */
+export function consoleFacts(parts: ConsoleParts): Omit<ConsoleDocument, 'actions' | keyof News> {
+  const { sources, health, info, environment, traffic, runs, nowMs } = parts;
   const types = typesOf(sources);
   const ofOutbox = sources.outbox?.circuit() ?? null;
   return {
@@ -44,7 +54,6 @@ export function consoleFacts(parts: ConsoleParts, afterMs: number): Omit<Console
     typeCount: types.length,
     targets: sources.captureTargets(),
     deadLetters: { waiting: sources.dlqWaiting(), recent: recentDlqOf(sources) },
-    history: historyOf(recent.samples(), afterMs),
     runs: { deadLetters: runs.deadLetterRecovery.latest(), backup: runs.backupDrain.latest() },
   };
 }

@@ -1,9 +1,10 @@
 // openapi/: what the endpoints take and answer, as an OpenAPI document. Loaded when it is asked for.
 
 import { version } from '../../ground/version.ts';
+import { mostDeadLetters } from '../dead-letters-endpoint.ts';
 import { versionedJsonType } from '../reply.ts';
 import type { Route, RouteName } from '../route.ts';
-import { type Schema, type SchemaName, schemas } from './schemas.ts';
+import { past, type Schema, type SchemaName, schemas, texts } from './schemas.ts';
 
 /** What a route says of itself beside what the server has to know. */
 interface Operation {
@@ -56,7 +57,17 @@ const operations: Readonly<Record<RouteName, Operation>> = {
     answers: { 200: ['Report', 'The report.'] },
   },
   targets: ok('What is captured, and why something is not.', 'Targets'),
-  deadLetters: ok('Dead letters that wait, and the newest of this process.', 'DeadLetters'),
+  deadLetters: {
+    summary:
+      'Dead letters that wait, and the newest of this process; with source, the newest of the topic itself.',
+    query: {
+      source: { type: 'string', enum: ['topic'] },
+      ...{ type: texts, reason: texts, topic: texts, since: past, until: { type: 'string' } },
+      limit: { type: 'integer', minimum: 1, maximum: mostDeadLetters, default: mostDeadLetters },
+    },
+    answers: { 200: ['DeadLetterReport', 'The dead letters.'] },
+    problems: [404, 409, 503],
+  },
   resetBreakers: {
     ...{ summary: 'Closes the circuit breakers.', body: 'Nothing' },
     answers: { 200: ['BreakerResets', 'They are closed.'] },

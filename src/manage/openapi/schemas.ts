@@ -34,11 +34,11 @@ const bare = (name: string): string => (name.endsWith('?') ? name.slice(0, -1) :
 
 const upOrDown = constant('UP', 'DOWN');
 const circuit = constant(...circuitStates);
-const past = about(
+export const past = about(
   'A time in ISO 8601 with its zone, a day, or how long ago, such as 90m or 2d; not in the future.',
   string,
 );
-const texts: Schema = {
+export const texts: Schema = {
   anyOf: [
     { type: 'string', minLength: 1 },
     { type: 'array', items: { type: 'string', minLength: 1 }, minItems: 1, maxItems: 100 },
@@ -136,6 +136,15 @@ export const schemas = {
   Document: { type: 'object' },
   DeadLetter: object({ eventType: string, failureReason: string, timestamp: time }),
   DeadLetters: object({ waiting: orNull(integer), recent: list(ref('DeadLetter')) }),
+  StoredDeadLetter: object({
+    ...{ eventId: string, eventType: orNull(string), failureReason: orNull(string) },
+    ...{ originalTopic: orNull(string), timestamp: time, partition: integer, offset: integer },
+  }),
+  DeadLettersOfTopic: object({
+    ...{ topic: string, deadLetters: list(ref('StoredDeadLetter')) },
+    ...{ read: integer, unreadable: integer, complete: boolean },
+  }),
+  DeadLetterReport: { anyOf: [ref('DeadLetters'), ref('DeadLettersOfTopic')] },
   Targets: object({
     targets: list(
       object({

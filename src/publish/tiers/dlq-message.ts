@@ -96,6 +96,16 @@ export function fromDlqRecord(record: DlqRecord, place: string): StoredEvent | s
   };
 }
 
+/** A dead letter without its event: the headers say it all, where svc wrote them; the value is else read for it. One line: it is none. */
+export type DeadLetterHead = Pick<StoredEvent, 'eventId' | 'eventType' | 'topic' | 'storedAt' | 'reason'>;
+
+export function headOfDlqRecord(record: DlqRecord): DeadLetterHead | string {
+  const { eventId, eventType, [originalTopic]: topic, [exceptionType]: reason } = record.headers;
+  if (eventId && eventType && topic && reason)
+    return { eventId, eventType, topic, storedAt: record.timestamp, reason };
+  return fromDlqRecord(record, '');
+}
+
 type Message = Readonly<Record<string, unknown>>;
 
 function originalValue(message: Message, text: string): Buffer | undefined {
@@ -113,8 +123,8 @@ function originalValue(message: Message, text: string): Buffer | undefined {
 }
 
 function storedAt({ failedAt, failureTimestamp }: Message): number | undefined {
-  if (typeof failedAt === 'number') return failedAt;
-  const time = typeof failureTimestamp === 'string' ? Date.parse(failureTimestamp) : Number.NaN;
+  // Others write them as well: a number that is no time is none.
+  const time = new Date((failedAt ?? failureTimestamp) as number | string).getTime();
   return Number.isNaN(time) ? undefined : time;
 }
 

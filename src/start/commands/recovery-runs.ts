@@ -2,11 +2,13 @@ import { randomUUID } from 'node:crypto';
 import type { Config } from '../../config/config.ts';
 import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
-import type { RecoveryAsk, RecoveryControls, RecoveryRun } from '../../manage/controls.ts';
+import type { DeadLetterTopic, RecoveryAsk, RecoveryControls, RecoveryRun } from '../../manage/controls.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { printable } from '../../observe/printable.ts';
-import { goesToKafka } from '../settings.ts';
+import { openTopicTail } from '../adapters.ts';
+import { brokerSettingsOf, goesToKafka } from '../settings.ts';
 import { recoveryGroup } from '../tiers/dlq-waiting.ts';
+import { createNewestDeadLetters } from '../tiers/newest-dead-letters.ts';
 import type { RecoverReport, RecoveryPlace, RecoveryResult } from './recovery.ts';
 import { createTopicRefusal } from './written-topics.ts';
 
@@ -126,6 +128,18 @@ export function deadLetterPlace(config: Config): RecoveryPlace | string {
   if (client !== 'file' && !goesToKafka(config))
     return `svc reads dead letters from Kafka and from files; those of "${client}" are for the tools of that broker.`;
   return { kind: 'dlq', topic: dlqTopic, group: recoveryGroup };
+}
+
+/** The dead letter topic itself, for whoever asks what stands in it. */
+export function deadLetterTopicOf(config: Config, logger: Logger): DeadLetterTopic {
+  const place = deadLetterPlace(config);
+  const { client, dlqTopic: topic = '' } = config.broker;
+  return {
+    missing: () => (typeof place === 'string' ? place : undefined),
+    ...createNewestDeadLetters(topic, (fromMs) =>
+      openTopicTail(client, { ...brokerSettingsOf(config, logger), topic, fromMs, untilMs: undefined }),
+    ),
+  };
 }
 
 /** Where the backup lies, or why there is none. */
