@@ -71,3 +71,13 @@ function timeOf(seconds: number): string {
   if (seconds < 90) return `${Math.ceil(seconds)} s`;
   return seconds < 5_400 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3_600)} h`;
 }
+
+/** Calls `stop` at the first Ctrl-C or SIGTERM; a second one ends the process. Returns what takes that back. */
+export function onStopSignal(stop: () => void): () => void {
+  process.once('SIGINT', stop);
+  process.once('SIGTERM', stop);
+  return () => {
+    process.removeListener('SIGINT', stop);
+    process.removeListener('SIGTERM', stop);
+  };
+}

@@ -5,7 +5,7 @@ import { printable, printableJson } from '../observe/printable.ts';
 import { type RecoveryPlace, runRecovery } from '../start/commands/recovery.ts';
 import { createTopicRefusal } from '../start/commands/written-topics.ts';
 import { createListing } from './listing.ts';
-import { createProgress } from './progress.ts';
+import { createProgress, onStopSignal } from './progress.ts';
 import { recoveryConfig } from './recovery-config.ts';
 import { acceptOf, type RecoveryOptions } from './recovery-options.ts';
 import { onRequest, summaryLines, summaryOf } from './recovery-output.ts';
@@ -48,14 +48,12 @@ export async function runRecoveryCommand(
   // A list on the same terminal says by itself how far it is.
   const hasBar = isSending || options.json === true || process.stdout.isTTY !== true;
   let isStopped = false;
-  const stop = (): void => {
+  const forget = onStopSignal(() => {
     // A second time ends the process: at most the batch under way is then sent again.
     isStopped = true;
     if (isSending) process.stderr.write('\nsvc: stopping after the batch under way\n');
     else setTimeout(endList, listEndsWithinMs).unref();
-  };
-  process.once('SIGINT', stop);
-  process.once('SIGTERM', stop);
+  });
   const listing = isListing
     ? createListing({ isJson: options.json === true, isSorted: place.kind === 'dlq' }, (text) =>
         process.stdout.write(text),
@@ -91,7 +89,6 @@ export async function runRecoveryCommand(
     process.stderr.write(`svc: ${printable(error.message)}\n`);
     return 1;
   } finally {
-    process.removeListener('SIGINT', stop);
-    process.removeListener('SIGTERM', stop);
+    forget();
   }
 }

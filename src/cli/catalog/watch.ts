@@ -6,6 +6,7 @@ import { consoleLogger } from '../../observe/logger.ts';
 import { printableJson } from '../../observe/printable.ts';
 import { type TailRange, type TopicRecord, tailTopic, valueReader } from '../../start/commands/tail-topic.ts';
 import { topicsOf } from '../../start/commands/written-topics.ts';
+import { onStopSignal } from '../progress.ts';
 import { recoveryConfig } from '../recovery-config.ts';
 import { onRequest } from '../recovery-output.ts';
 import { WrongUse } from '../wrong-use.ts';
@@ -37,12 +38,10 @@ export async function runWatch(options: WatchOptions, places: Places): Promise<n
   const counts = { events: 0, others: 0, unreadable: 0 };
   const stopping = new AbortController();
   let isInterrupted = false;
-  const stop = (): void => {
+  const forget = onStopSignal(() => {
     isInterrupted = true;
     stopping.abort();
-  };
-  process.once('SIGINT', stop);
-  process.once('SIGTERM', stop);
+  });
   say([`watching ${topics.join(', ')}${until === undefined ? '; Ctrl-C ends it' : ''}`]);
   const read = valueReader(broker);
   const told = new Set<string>();
@@ -69,8 +68,7 @@ export async function runWatch(options: WatchOptions, places: Places): Promise<n
       topics.map((topic) => follow(broker, { topic, fromMs: since, untilMs: until }, stopping.signal, learn)),
     );
   } finally {
-    process.removeListener('SIGINT', stop);
-    process.removeListener('SIGTERM', stop);
+    forget();
     saving.end();
   }
   const { changes, catalog, unknown } = saving.now();

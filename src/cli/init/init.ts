@@ -10,6 +10,7 @@ import { type Manifest, nearestManifest } from '../../ground/files/manifest.ts';
 import { printable, printableJson } from '../../observe/printable.ts';
 import { inspectTargets } from '../../start/commands/inspect-targets.ts';
 import { entriesOf } from '../check/check-start.ts';
+import { onStopSignal } from '../progress.ts';
 import { program, WrongUse } from '../wrong-use.ts';
 import { type Answered, ask, Cancelled, listOf } from './ask.ts';
 import { configText } from './config-text.ts';
@@ -40,11 +41,9 @@ const topicPattern = /^[A-Za-z0-9._-]{1,249}$/;
  */
 export async function runInit(options: InitOptions): Promise<number> {
   let isStopped = false;
-  const stop = (): void => {
+  const forget = onStopSignal(() => {
     isStopped = true;
-  };
-  process.once('SIGINT', stop);
-  process.once('SIGTERM', stop);
+  });
   try {
     const manifest = nearestManifest(process.cwd());
     if (manifest === undefined)
@@ -68,8 +67,7 @@ export async function runInit(options: InitOptions): Promise<number> {
     process.stderr.write(`svc: ${unchanged}\n`);
     return 1;
   } finally {
-    process.removeListener('SIGINT', stop);
-    process.removeListener('SIGTERM', stop);
+    forget();
   }
 }
 

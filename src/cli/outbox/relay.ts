@@ -1,6 +1,7 @@
 import { SvcError } from '../../ground/errors.ts';
 import { consoleLogger } from '../../observe/logger.ts';
 import { relayAlone } from '../../start/outbox/relay-alone.ts';
+import { onStopSignal } from '../progress.ts';
 import { relayConfig } from './outbox-config.ts';
 
 interface RelayOptions {
@@ -13,10 +14,8 @@ export async function runRelayCommand(options: RelayOptions): Promise<number> {
   const config = relayConfig(options);
   const logger = consoleLogger(config.log.level, config.log.format);
   const stopping = new AbortController();
-  const stop = (): void => stopping.abort();
   // A second time ends the process: what is under way is then sent again, when the leases have ended.
-  process.once('SIGINT', stop);
-  process.once('SIGTERM', stop);
+  onStopSignal(() => stopping.abort());
   try {
     return (await relayAlone(config, logger, stopping.signal)) ? 0 : 1;
   } catch (error) {

@@ -1,20 +1,19 @@
+import { onStopSignal } from '../progress.ts';
+
 /** Runs work that Ctrl-C ends in order; a second time it ends the process. */
 export async function stoppable<T>(
   work: (isStopped: () => boolean) => Promise<T>,
   onStop: () => void,
 ): Promise<T> {
   let isStopped = false;
-  const stop = (): void => {
+  const forget = onStopSignal(() => {
     isStopped = true;
     onStop();
-  };
-  process.once('SIGINT', stop);
-  process.once('SIGTERM', stop);
+  });
   try {
     return await work(() => isStopped);
   } finally {
-    process.removeListener('SIGINT', stop);
-    process.removeListener('SIGTERM', stop);
+    forget();
   }
 }
 

@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { version as ownVersion } from '../../ground/version.ts';
 import { printable, printableJson } from '../../observe/printable.ts';
+import { onStopSignal } from '../progress.ts';
 import { askProcess, NoAnswer, sayOtherVersion } from './ask-process.ts';
 import { findProcess, type ManagedProcess, type ProcessOptions } from './find-process.ts';
 import { ratesOf, type Sample, takeSample } from './sample.ts';
@@ -21,9 +22,7 @@ const ownScreen = ['\u001b[?1049h\u001b[?25l', '\u001b[?25h\u001b[?1049l'] as co
 export async function runStatus(options: StatusOptions): Promise<number> {
   const found = findProcess(options);
   const stopping = new AbortController();
-  const stop = (): void => stopping.abort();
-  process.once('SIGINT', stop);
-  process.once('SIGTERM', stop);
+  const forget = onStopSignal(() => stopping.abort());
   try {
     const { name, version } = await whoIs(found);
     sayOtherVersion(version, ownVersion);
@@ -44,8 +43,7 @@ export async function runStatus(options: StatusOptions): Promise<number> {
     process.stderr.write(`svc: ${printable(error.message)}\n`);
     return 1;
   } finally {
-    process.removeListener('SIGINT', stop);
-    process.removeListener('SIGTERM', stop);
+    forget();
   }
 }
 

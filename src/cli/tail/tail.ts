@@ -8,6 +8,7 @@ import { consoleLogger } from '../../observe/logger.ts';
 import { printable, printableJson } from '../../observe/printable.ts';
 import { type TopicRecord, tailTopic, valueReader } from '../../start/commands/tail-topic.ts';
 import { fieldsOf, openKeys } from '../decrypt.ts';
+import { onStopSignal } from '../progress.ts';
 import { recoveryConfig } from '../recovery-config.ts';
 import { onRequest } from '../recovery-output.ts';
 import { WrongUse } from '../wrong-use.ts';
@@ -61,12 +62,10 @@ export async function runTail(options: TailOptions, topic: string): Promise<numb
   if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
   const stopping = new AbortController();
   let isInterrupted = false;
-  const stop = (): void => {
+  const forget = onStopSignal(() => {
     isInterrupted = true;
     stopping.abort();
-  };
-  process.once('SIGINT', stop);
-  process.once('SIGTERM', stop);
+  });
   const counts = { shown: 0, leftOut: 0, failed: 0 };
   try {
     const show = opener(options, config);
@@ -95,8 +94,7 @@ export async function runTail(options: TailOptions, topic: string): Promise<numb
     process.stderr.write(`svc: ${printable(error.message)}\n`);
     return 1;
   } finally {
-    process.removeListener('SIGINT', stop);
-    process.removeListener('SIGTERM', stop);
+    forget();
   }
   process.stderr.write(`${summaryOf(counts, isInterrupted)}\n`);
   return counts.failed === 0 ? 0 : 1;
