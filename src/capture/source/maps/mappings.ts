@@ -1,7 +1,8 @@
 import { realpathSync } from 'node:fs';
 import { basename, isAbsolute, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { MapPart, ReadMap } from './read-map.ts';
+import type { ReadMap } from './read-map.ts';
+import type { MapPart } from './source-map.ts';
 
 /** One mapping: an offset of the text, and where that is in the source; lines and columns from 0. */
 export interface Mapping {
@@ -15,7 +16,7 @@ export interface Mapping {
 /** A source file, as a map has it. */
 export interface MappedSource {
   /** Its text; `undefined` where the map does not hold it. */
-  readonly content: string | undefined;
+  content(): string | undefined;
   /** In the order of the text. `undefined`: the map does not fit the text. */
   mappings(): Mapping[] | undefined;
 }
@@ -31,9 +32,8 @@ export function sourcesAt(
   return parts.flatMap((part) =>
     part.map.sources.flatMap((source, index) => {
       if (source === null || !source.includes(name)) return [];
-      if (!pathsOf(source, part.map.sourceRoot ?? '', folder, roots).includes(path)) return [];
-      const content = part.map.sourcesContent?.[index] ?? undefined;
-      return [{ content, mappings: () => mappingsOf(part, index, text) }];
+      if (!pathsOf(source, part.map.sourceRoot, folder, roots).includes(path)) return [];
+      return [{ content: () => part.map.content(index), mappings: () => mappingsOf(part, index, text) }];
     }),
   );
 }
@@ -70,19 +70,24 @@ function realPath(path: string): string | undefined {
 
 function mappingsOf({ map, line: firstLine, column: firstColumn }: MapPart, source: number, text: string) {
   const starts = lineStarts(text);
+  const names = map.names();
   const found: Mapping[] = [];
-  const fits = walk(map.mappings, source, (index, generated, line, column, name) => {
-    const start = starts[firstLine + index];
-    if (start === undefined) return false;
-    const at = start + generated + (index === 0 ? firstColumn : 0);
-    if (at > (starts[firstLine + index + 1] ?? text.length)) return false;
-    found.push({ at, line, column, name: name < 0 ? undefined : map.names?.[name] });
-    return true;
-  });
+  const fits = walk(
+    map.mappings,
+    source,
+    (index, [generated = 0, , line = 0, column = 0, name = 0], isNamed) => {
+      const start = starts[firstLine + index];
+      if (start === undefined) return false;
+      const at = start + generated + (index === 0 ? firstColumn : 0);
+      if (at > (starts[firstLine + index + 1] ?? text.length)) return false;
+      found.push({ at, line, column, name: isNamed ? names[name] : undefined });
+      return true;
+    },
+  );
   return fits ? found : undefined;
 }
 
-const digits = new Int8Array(128).fill(-1);
+const digits = new Int8Array(256).fill(-1);
 [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'].forEach((digit, value) => {
   digits[digit.charCodeAt(0)] = value;
 });
@@ -90,60 +95,40 @@ const comma = 44;
 const semicolon = 59;
 
 /**
- * Calls `each` for the segments of one source, with `name` -1 where there is none, until it says false; false as well where this is no text of
- * mappings. To keep the others, of a bundle a million, is what makes decoding dear.
+ * Calls `each` for the segments of one source until it says false; false as well where this is no text of mappings. To keep the others, of a
+ * bundle a million, is what makes decoding dear.
  */
 function walk(
-  mappings: string,
+  mappings: Buffer,
   wanted: number,
-  each: (line: number, generated: number, sourceLine: number, sourceColumn: number, name: number) => boolean,
+  each: (line: number, fields: Int32Array, isNamed: boolean) => boolean,
 ): boolean {
-  let [generated, source, sourceLine, sourceColumn, name] = [0, 0, 0, 0, 0];
+  // Its column, source, line and column there, and name; the rest is room for segments that have more than there is.
+  const fields = new Int32Array(8);
   let [line, field, value, shift] = [0, 0, 0, 0];
-  for (let at = 0; at <= mappings.length; at++) {
-    const character = at === mappings.length ? semicolon : mappings.charCodeAt(at);
-    if (character === comma || character === semicolon) {
-      if (
-        field > 3 &&
-        source === wanted &&
-        !each(line, generated, sourceLine, sourceColumn, field > 4 ? name : -1)
-      )
-        return false;
-      field = 0;
-      if (character === semicolon) {
-        line++;
-        generated = 0;
+
+  for (let at = 0; at < mappings.length; at++) {
+    const byte = mappings[at] as number;
+    const digit = digits[byte] as number;
+    if (digit >= 0) {
+      value |= (digit & 31) << shift;
+      if (digit > 31) {
+        shift += 5;
+        continue;
       }
-      continue;
-    }
-    const digit = digits[character] ?? -1;
-    if (digit < 0) return false;
-    value |= (digit & 31) << shift;
-    if (digit > 31) {
-      shift += 5;
-      continue;
-    }
-    const change = value & 1 ? -(value >>> 1) : value >>> 1;
-    value = 0;
-    shift = 0;
-    switch (field++) {
-      case 0:
-        generated += change;
-        break;
-      case 1:
-        source += change;
-        break;
-      case 2:
-        sourceLine += change;
-        break;
-      case 3:
-        sourceColumn += change;
-        break;
-      case 4:
-        name += change;
+      (fields[field++ & 7] as number) += value & 1 ? -(value >>> 1) : value >>> 1;
+      value = 0;
+      shift = 0;
+    } else {
+      if (field > 3 && fields[1] === wanted && !each(line, fields, field > 4)) return false;
+      field = 0;
+      if (byte === semicolon) {
+        line++;
+        fields[0] = 0;
+      } else if (byte !== comma) return false;
     }
   }
-  return true;
+  return field < 4 || fields[1] !== wanted || each(line, fields, field > 4);
 }
 
 export function lineStarts(text: string): number[] {

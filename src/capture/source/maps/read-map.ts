@@ -4,25 +4,10 @@ import { readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Problem } from '../wrapper-place.ts';
+import { type MapPart, partsOf } from './source-map.ts';
 
 /** Of a bundle of thousands of files. A start that reads more would be noticed. */
 const largestBytes = 32_000_000;
-
-/** As the JSON of a map says it; nothing of it is checked yet. */
-export interface RawMap {
-  readonly sources: readonly (string | null)[];
-  readonly sourceRoot?: string | undefined;
-  readonly sourcesContent?: readonly (string | null)[] | undefined;
-  readonly names?: readonly string[] | undefined;
-  readonly mappings: string;
-}
-
-/** A map, or a part of one: where it begins in the text, lines and columns from 0. */
-export interface MapPart {
-  readonly line: number;
-  readonly column: number;
-  readonly map: RawMap;
-}
 
 export interface ReadMap {
   /** The folder that the map's sources start from. */
@@ -49,7 +34,7 @@ export function readMap(file: string, text: string, names: readonly string[]): R
   const url = mapUrl(text);
   const inline = url?.startsWith('data:') === true ? inlineText(url) : undefined;
   const path = url === undefined ? `${file}.map` : pathOf(url, file);
-  let json: string | Buffer;
+  let json: Buffer;
   try {
     if (inline !== undefined) json = inline;
     else {
@@ -69,11 +54,9 @@ export function readMap(file: string, text: string, names: readonly string[]): R
   }
   if (!names.some((name) => json.includes(JSON.stringify(name).slice(1, -1)))) return undefined;
   try {
-    return { folder: dirname(path ?? file), parts: partsOf(JSON.parse(json.toString())) };
+    return { folder: dirname(path ?? file), parts: partsOf(json) };
   } catch (error) {
-    return {
-      problem: `it is damaged: ${error instanceof SyntaxError ? 'no JSON' : error instanceof TypeError ? 'its sections have no offset' : (error as Error).message}`,
-    };
+    return { problem: (error as Error).message };
   }
 }
 
@@ -94,21 +77,4 @@ function pathOf(url: string, file: string): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-function partsOf(json: unknown): MapPart[] {
-  const { sections } = json as { sections?: { offset: { line: number; column: number }; map: unknown }[] };
-  if (sections === undefined) return [{ line: 0, column: 0, map: checked(json) }];
-  if (!Array.isArray(sections)) throw new Error('its sections are no list');
-  return sections.map(({ offset, map }) => ({ line: offset.line, column: offset.column, map: checked(map) }));
-}
-
-function checked(json: unknown): RawMap {
-  const map = json as Partial<RawMap> | null;
-  const isText = (each: unknown) => each === null || typeof each === 'string';
-  if (typeof map?.mappings !== 'string' || !Array.isArray(map.sources) || !map.sources.every(isText))
-    throw new Error('no sources, or no mappings');
-  const texts = map.sourcesContent ?? [];
-  if (!Array.isArray(texts) || !texts.every(isText)) throw new Error('its texts are no texts');
-  return map as RawMap;
 }

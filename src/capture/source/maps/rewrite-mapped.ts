@@ -118,7 +118,7 @@ function lookUp(
   text: string,
   build: () => Built | Problem,
 ): Answer | Problem {
-  const content = source.content ?? textOf(path);
+  const content = source.content() ?? textOf(path);
   if (content === undefined) return lookUpNames(source, functionPath, text, build);
   const parsed = parse(path, content, { goal: 'unknown', typed: /\.[cm]?tsx?$/.test(path) });
   if (isProblem(parsed)) return parsed;
