@@ -4,173 +4,98 @@ import { invalidateKeys, resetBreakers } from './actions/simple-actions.ts';
 import { consoleRoutes } from './console/console-routes.ts';
 import type { Health } from './controls.ts';
 import { deadLetters } from './dead-letters-endpoint.ts';
-import { metricsEndpoint } from './metrics-endpoint.ts';
-import { json, type Reply } from './reply.ts';
+import { json, problem, type Reply } from './reply.ts';
 import type { Route, RouteContext } from './route.ts';
 
 export type { ShowDetails } from '../ground/management.ts';
 
 const prometheusTextType = 'text/plain; version=0.0.4; charset=utf-8';
 
+type Extras = Partial<Pick<Route, 'open' | 'link' | 'action' | 'hasDryRun'>>;
+type Row = readonly [Route['name'], Route['path'], Route['ids'], Route['handle'], Extras];
+
+const svc: Route['ids'] = ['svc-metrics'];
+const outbox: Route['ids'] = ['svc-outbox'];
+const health: Route['ids'] = ['health'];
+
+const reads: readonly Row[] = [
+  ['metrics', '/metrics', ['prometheus', 'metrics'], metrics, {}],
+  ['prometheus', '/actuator/prometheus', ['prometheus'], metrics, { link: 'prometheus' }],
+  ['actuatorMetrics', '/actuator/metrics', ['metrics'], metrics, { link: 'metrics' }],
+  ['openapi', '/actuator/openapi.json', [], openapi, { link: 'openapi' }],
+  ['index', '/actuator', [], index, { link: 'self' }],
+  ['health', '/actuator/health', health, overallHealth, { open: true, link: 'health' }],
+  ['ownHealth', '/actuator/health/svc', health, ownHealth, { open: true, link: 'health-svc' }],
+  ['liveness', '/actuator/health/liveness', health, liveness, { open: true, link: 'health-liveness' }],
+  ['readiness', '/actuator/health/readiness', health, readiness, { open: true, link: 'health-readiness' }],
+  ['info', '/actuator/info', ['info'], info, { link: 'info' }],
+  ['metricsReport', '/actuator/svc-metrics', svc, metricsReport, { link: 'svc-metrics' }],
+  ['targets', '/actuator/svc/targets', svc, targets, { link: 'svc-targets' }],
+  ['deadLetters', '/actuator/svc/dlq', svc, deadLetters, { link: 'svc-dlq' }],
+  ['outboxStatistics', '/actuator/svc-outbox', outbox, outboxStatistics, { link: 'svc-outbox' }],
+  [
+    'recoveryOfDeadLetters',
+    '/actuator/svc/dlq/recover',
+    svc,
+    progressOf('deadLetterRecovery'),
+    { link: 'svc-dlq-recover' },
+  ],
+  [
+    'drainOfBackup',
+    '/actuator/svc/backup/drain',
+    svc,
+    progressOf('backupDrain'),
+    { link: 'svc-backup-drain' },
+  ],
+];
+
+const acts: readonly Row[] = [
+  [
+    'resetBreakers',
+    '/actuator/svc/circuit-breaker/reset',
+    svc,
+    resetBreakers,
+    { link: 'svc-circuit-breaker-reset', action: 'circuit-breaker-reset' },
+  ],
+  [
+    'invalidateKeys',
+    '/actuator/svc/keys/invalidate',
+    svc,
+    invalidateKeys,
+    { link: 'svc-keys-invalidate', action: 'keys-invalidate' },
+  ],
+  [
+    'replayOutbox',
+    '/actuator/svc-outbox',
+    outbox,
+    replayOutbox,
+    { action: 'outbox-replay', hasDryRun: true },
+  ],
+  [
+    'recoverDeadLetters',
+    '/actuator/svc/dlq/recover',
+    svc,
+    recoverFrom('deadLetterRecovery'),
+    { action: 'dlq-recover', hasDryRun: true },
+  ],
+  [
+    'drainBackup',
+    '/actuator/svc/backup/drain',
+    svc,
+    recoverFrom('backupDrain'),
+    { action: 'backup-drain', hasDryRun: true },
+  ],
+];
+
 const allRoutes: readonly Route[] = [
-  { name: 'metrics', path: '/metrics', ids: ['prometheus', 'metrics'], method: 'GET', handle: metrics },
-  {
-    name: 'prometheus',
-    path: '/actuator/prometheus',
-    ids: ['prometheus'],
-    method: 'GET',
-    link: 'prometheus',
-    handle: metrics,
-  },
-  {
-    name: 'actuatorMetrics',
-    path: '/actuator/metrics',
-    ids: ['metrics'],
-    method: 'GET',
-    link: 'metrics',
-    handle: metrics,
-  },
-  {
-    name: 'openapi',
-    path: '/actuator/openapi.json',
-    ids: [],
-    method: 'GET',
-    link: 'openapi',
-    handle: openapi,
-  },
-  { name: 'index', path: '/actuator', ids: [], method: 'GET', link: 'self', handle: index },
-  {
-    name: 'health',
-    path: '/actuator/health',
-    ids: ['health'],
-    method: 'GET',
-    open: true,
-    link: 'health',
-    handle: overallHealth,
-  },
-  {
-    name: 'ownHealth',
-    path: '/actuator/health/svc',
-    ids: ['health'],
-    method: 'GET',
-    open: true,
-    link: 'health-svc',
-    handle: ownHealth,
-  },
-  {
-    name: 'liveness',
-    path: '/actuator/health/liveness',
-    ids: ['health'],
-    method: 'GET',
-    open: true,
-    link: 'health-liveness',
-    handle: liveness,
-  },
-  {
-    name: 'readiness',
-    path: '/actuator/health/readiness',
-    ids: ['health'],
-    method: 'GET',
-    open: true,
-    link: 'health-readiness',
-    handle: readiness,
-  },
-  { name: 'info', path: '/actuator/info', ids: ['info'], method: 'GET', link: 'info', handle: info },
-  {
-    name: 'metricsReport',
-    path: '/actuator/svc-metrics',
-    ids: ['svc-metrics'],
-    method: 'GET',
-    link: 'svc-metrics',
-    handle: metricsEndpoint,
-  },
-  {
-    name: 'targets',
-    path: '/actuator/svc/targets',
-    ids: ['svc-metrics'],
-    method: 'GET',
-    link: 'svc-targets',
-    handle: (context) => json(context, 200, { targets: context.controls.targets() }),
-  },
-  {
-    name: 'deadLetters',
-    path: '/actuator/svc/dlq',
-    ids: ['svc-metrics'],
-    method: 'GET',
-    link: 'svc-dlq',
-    handle: deadLetters,
-  },
-  {
-    name: 'resetBreakers',
-    path: '/actuator/svc/circuit-breaker/reset',
-    ids: ['svc-metrics'],
-    method: 'POST',
-    link: 'svc-circuit-breaker-reset',
-    action: 'circuit-breaker-reset',
-    handle: resetBreakers,
-  },
-  {
-    name: 'invalidateKeys',
-    path: '/actuator/svc/keys/invalidate',
-    ids: ['svc-metrics'],
-    method: 'POST',
-    link: 'svc-keys-invalidate',
-    action: 'keys-invalidate',
-    handle: invalidateKeys,
-  },
-  {
-    name: 'outboxStatistics',
-    path: '/actuator/svc-outbox',
-    ids: ['svc-outbox'],
-    method: 'GET',
-    link: 'svc-outbox',
-    handle: outboxStatistics,
-  },
-  {
-    name: 'replayOutbox',
-    path: '/actuator/svc-outbox',
-    ids: ['svc-outbox'],
-    method: 'POST',
-    action: 'outbox-replay',
-    hasDryRun: true,
-    handle: replayOutbox,
-  },
-  {
-    name: 'recoveryOfDeadLetters',
-    path: '/actuator/svc/dlq/recover',
-    ids: ['svc-metrics'],
-    method: 'GET',
-    link: 'svc-dlq-recover',
-    handle: progressOf('deadLetterRecovery'),
-  },
-  {
-    name: 'recoverDeadLetters',
-    path: '/actuator/svc/dlq/recover',
-    ids: ['svc-metrics'],
-    method: 'POST',
-    action: 'dlq-recover',
-    hasDryRun: true,
-    handle: recoverFrom('deadLetterRecovery'),
-  },
-  {
-    name: 'drainOfBackup',
-    path: '/actuator/svc/backup/drain',
-    ids: ['svc-metrics'],
-    method: 'GET',
-    link: 'svc-backup-drain',
-    handle: progressOf('backupDrain'),
-  },
-  {
-    name: 'drainBackup',
-    path: '/actuator/svc/backup/drain',
-    ids: ['svc-metrics'],
-    method: 'POST',
-    action: 'backup-drain',
-    hasDryRun: true,
-    handle: recoverFrom('backupDrain'),
-  },
+  ...reads.map((row) => routeOf('GET', row)),
+  ...acts.map((row) => routeOf('POST', row)),
   ...consoleRoutes,
 ];
+
+function routeOf(method: Route['method'], [name, path, ids, handle, extras]: Row): Route {
+  return { name, path, ids, method, handle, ...extras };
+}
 
 /** The routes that a configuration exposes. */
 export function exposedRoutes(include: readonly string[]): readonly Route[] {
@@ -181,6 +106,20 @@ export function exposedRoutes(include: readonly string[]): readonly Route[] {
 
 async function metrics({ controls }: RouteContext): Promise<Reply> {
   return { status: 200, contentType: prometheusTextType, body: await controls.metricsText() };
+}
+
+/** In the shape that is asked for. */
+async function metricsReport(context: RouteContext): Promise<Reply> {
+  const { controls, query } = context;
+  const shapes = query.getAll('shape');
+  if (shapes.length === 0) return json(context, 200, await controls.metricsReport());
+  if (shapes.length > 1 || shapes[0] !== 'flat')
+    return problem(400, 'shape must be flat, once, or left out for the whole report.', {}, 'shape');
+  return json(context, 200, await controls.flatMetricsReport());
+}
+
+function targets(context: RouteContext): Reply {
+  return json(context, 200, { targets: context.controls.targets() });
 }
 
 function index(context: RouteContext): Reply {

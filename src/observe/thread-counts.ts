@@ -40,7 +40,8 @@ const counted: readonly Counted[] = [
 type CountRow = Readonly<Record<Counted, number>> & { readonly eventType: string };
 
 /** Of a target that is patched in the thread. */
-type TargetCalls = Pick<CaptureTarget, 'target' | 'calls' | 'failed' | 'skipped'>;
+type TargetCalls = Calls & Pick<CaptureTarget, 'target'>;
+type Calls = Pick<CaptureTarget, 'calls' | 'failed' | 'skipped'>;
 
 interface DurationRow {
   readonly eventType: string;
@@ -105,65 +106,47 @@ export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts 
 
 /** `own` with what the other threads counted: what `/metrics` shows. State (circuits, targets, backup, what waits in the outbox) stays that of `own`. */
 export function withCounts(own: MetricSources, others: () => ThreadCounts | undefined): MetricSources {
-  /** Read as it is where there are no other threads: who reads has all rows of all event types in hand for each number else. */
-  const read = <T>(alone: (sources: MetricSources) => T, ofAll: (all: ThreadCounts) => T): T => {
+  /** `own` itself where there are no other threads: else who reads has all rows of all event types in hand for each number. */
+  const all = (): MetricSources => {
     const there = others();
-    return there === undefined ? alone(own) : ofAll(addCounts(readCounts(0, own), there));
+    return there === undefined ? own : sourcesOf(own, addCounts(readCounts(0, own), there));
   };
   return {
     ...own,
     ledger: {
       ...own.ledger,
-      rows: () =>
-        read(
-          ({ ledger }) => ledger.rows(),
-          ({ rows }) => rows.map(withAttributes),
-        ),
-      brokerErrors: () =>
-        read(
-          ({ ledger }) => ledger.brokerErrors(),
-          ({ brokerErrors }) => brokerErrors,
-        ),
+      rows: () => all().ledger.rows(),
+      brokerErrors: () => all().ledger.brokerErrors(),
     },
-    durations: {
-      ...own.durations,
-      rows: () =>
-        read(
-          ({ durations }) => durations.rows(),
-          (all) =>
-            all.durations.map(({ eventType, ...counts }) => ({
-              attributes: { eventType },
-              histogram: { ...counts, record() {} },
-            })),
-        ),
-    },
-    buffer: () =>
-      read(
-        ({ buffer }) => buffer(),
-        ({ buffer }) => buffer,
-      ),
-    outbox: own.outbox && {
-      ...own.outbox,
-      unconfirmed: () =>
-        read(
-          ({ outbox }) => outbox?.unconfirmed() ?? 0,
-          ({ unconfirmed }) => unconfirmed,
-        ),
-    },
+    durations: { ...own.durations, rows: () => all().durations.rows() },
+    buffer: () => all().buffer(),
+    outbox: own.outbox && { ...own.outbox, unconfirmed: () => all().outbox?.unconfirmed() ?? 0 },
     captureTargets: () => {
       const there = others();
       return own.captureTargets().map((each) => withCalls(each, each.target, there));
     },
-    lastPublishedMs: () =>
-      read(
-        (sources) => sources.lastPublishedMs(),
-        (all) => all.lastPublishedMs,
-      ),
-    recentDlqEvents: () =>
-      read(
-        (sources) => sources.recentDlqEvents(),
-        (all) => all.recentDlqEvents,
-      ),
+    lastPublishedMs: () => all().lastPublishedMs(),
+    recentDlqEvents: () => all().recentDlqEvents(),
+  };
+}
+
+function sourcesOf(own: MetricSources, counts: ThreadCounts): MetricSources {
+  const durations = counts.durations.map(({ eventType, ...histogram }) => ({
+    attributes: { eventType },
+    histogram: { ...histogram, record() {} },
+  }));
+  return {
+    ...own,
+    ledger: {
+      ...own.ledger,
+      rows: () => counts.rows.map(({ eventType, ...row }) => ({ ...row, attributes: { eventType } })),
+      brokerErrors: () => counts.brokerErrors,
+    },
+    durations: { ...own.durations, rows: () => durations },
+    buffer: () => counts.buffer,
+    outbox: own.outbox && { ...own.outbox, unconfirmed: () => counts.unconfirmed },
+    lastPublishedMs: () => counts.lastPublishedMs,
+    recentDlqEvents: () => counts.recentDlqEvents,
   };
 }
 
@@ -176,21 +159,13 @@ export function withCalls<T extends Omit<CaptureTarget, 'target'>>(
   const there = others?.calls.find((each) => each.target === target);
   if (there === undefined) return own;
   const state = own.state === 'pending' ? 'patched' : own.state;
-  const [calls, failed, skipped] = [
-    own.calls + there.calls,
-    own.failed + there.failed,
-    own.skipped + there.skipped,
-  ];
-  return { ...own, state, calls, failed, skipped };
+  const { calls, failed, skipped } = there;
+  return { ...own, state, ...sums<Calls>({ calls, failed, skipped }, own) };
 }
 
 export function countsOf(row: EventTypeCounts): CountRow {
   const counts = Object.fromEntries(counted.map((name) => [name, row[name]])) as Record<Counted, number>;
   return { ...counts, ...row.attributes };
-}
-
-function withAttributes({ eventType, ...counts }: CountRow): EventTypeCounts {
-  return { ...counts, attributes: { eventType } };
 }
 
 /** Those of one name as one row. */

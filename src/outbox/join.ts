@@ -3,7 +3,7 @@ import type { Dialect } from '../transaction/dialect.ts';
 import type { Statement, TransactionEnd } from '../transaction/driver.ts';
 import { findTransactions, isUndone, startIn } from '../transaction/find-transaction.ts';
 import { currentScope, type Scope } from '../transaction/scope.ts';
-import type { PartEnd } from '../transaction/transaction.ts';
+import type { ParticipantEnd } from '../transaction/transaction.ts';
 import { insertError } from './insert-error.ts';
 import type { OutboxRow } from './outbox-row.ts';
 import { checkRow } from './row-limits.ts';
@@ -54,7 +54,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
 
   async function outcomeOf(
     row: OutboxRow,
-    ended: Promise<PartEnd>,
+    ended: Promise<ParticipantEnd>,
     late?: () => Promise<Storing> | undefined,
   ): Storing['outcome'] {
     pending++;
@@ -112,7 +112,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       const from = startIn(transaction, scope);
       const onRowEnd = watch.onRow?.(row);
       let late: Promise<Storing> | undefined;
-      const onEnd = (how: PartEnd): void => {
+      const onEnd = (how: ParticipantEnd): void => {
         tell?.(how === 'committed');
         if (how !== 'left out') onRowEnd?.(how);
         else late = new Promise((resolve) => resolve(storeLate(row, transaction.ended, onRowEnd)));

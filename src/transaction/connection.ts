@@ -2,36 +2,41 @@ import type {
   Admission,
   DriverSession,
   RowsAhead,
-  Statement,
   TransactionEnd,
   TransactionStatus,
   WatchedConnection,
 } from './driver.ts';
-import type { HeldRow } from './inside/held-rows.ts';
+import type { BufferedRow } from './inside/buffered-rows.ts';
 import { isolated } from './isolated-session.ts';
-import { currentScope, enterFollowUp, type Scope } from './scope.ts';
-import { commitsIt, followSavepoint, isLeaving, isQuery, type SeenTransaction } from './seen-transaction.ts';
+import { currentScope, enterImplicitScope, type Scope } from './scope.ts';
 import { kindOf, type StatementKind } from './statements.ts';
+import {
+  commitsIt,
+  followSavepoint,
+  isEnding,
+  isQuery,
+  type TrackedTransaction,
+} from './tracked-transaction.ts';
 import { type CallbackResult, Transaction } from './transaction.ts';
 
-type Gate = ReturnType<WatchedConnection['sendsWithRows']>;
+type AdmissionOrRows = Admission | RowsAhead;
 
 /** One connection of the application: its transactions, one after the other. What a driver's patch sees, it tells here. */
 export class Connection implements WatchedConnection {
   readonly session: DriverSession;
-  private readonly onUngated: () => void;
+  private readonly onUnseenCommit: () => void;
   private readonly onNotUnderstood: (error: unknown) => void;
   /** The first is the one that the database is in or comes to next, the last the one that statements are called in. */
-  private transactions: readonly SeenTransaction[] = [];
-  /** A COMMIT waits for events, and what is sent after it waits behind it. */
-  private line: Promise<void> | undefined;
+  private transactions: readonly TrackedTransaction[] = [];
+  /** What is sent while a COMMIT waits for events is sent after it. */
+  private queue: Promise<void> | undefined;
 
   constructor(
     make: (connection: Connection) => DriverSession,
-    onUngated: () => void,
+    onUnseenCommit: () => void,
     onNotUnderstood: (error: unknown) => void = nothing,
   ) {
-    this.onUngated = onUngated;
+    this.onUnseenCommit = onUnseenCommit;
     this.onNotUnderstood = onNotUnderstood;
     this.session = isolated(make(this));
   }
@@ -44,49 +49,46 @@ export class Connection implements WatchedConnection {
     return this.admits(text, false) as Admission;
   }
 
-  sendsWithRows(text: string): Gate {
+  sendsWithRows(text: string): AdmissionOrRows {
     return this.admits(text, true);
   }
 
-  private admits(text: string, takesRows: boolean): Gate {
+  private admits(text: string, takesRows: boolean): AdmissionOrRows {
     const kind = kindOf(text, this.session.dialect);
     const all = kind.all ?? [kind];
     const before = this.transactions.at(-1);
-    const gate = this.begins(kind);
+    const admission = this.begins(kind);
     const tx = this.transactions.at(-1);
     const commits = tx?.rollbackIsSent === false && all.some((one) => commitsIt(one, tx));
     this.follows(all, tx, tx !== before);
-    if (gate !== undefined) return gate;
+    if (admission !== undefined) return admission;
     if (tx !== undefined) {
       if (commits) {
         tx.commitIsCalled = kind.is === 'commit';
-        const isAlone = kind.is === 'commit' && kind.all === undefined && this.line === undefined;
+        const isAlone = kind.is === 'commit' && kind.all === undefined && this.queue === undefined;
         return this.commits(tx, takesRows && isAlone);
       }
       // ROLLBACK; BEGIN in one text: the next one is told by the answer.
       if (kind.is === 'rollback' || (tx === before && all.some(({ is }) => is === 'rollback'))) {
         tx.rollbackIsSent = true;
-        tx.rollbackGoesOn = kind.all !== undefined || /\bchain\b/i.test(text);
+        tx.rollbackChains = kind.all !== undefined || /\bchain\b/i.test(text);
       }
-      if (kind.is !== 'rollback')
-        return this.afterHeld(
-          tx,
-          all.some(({ is }) => is === 'rollback to'),
-        );
+      const undoes = all.some(({ is }) => is === 'rollback to');
+      if (kind.is !== 'rollback') return this.afterBuffered(tx, undoes);
     }
-    return this.line && this.inLine(nothing);
+    return this.queue && this.enqueue(nothing);
   }
 
   sendsNoText(): Admission {
     const tx = this.transactions.at(-1);
-    return tx === undefined ? this.line && this.inLine(nothing) : this.afterHeld(tx, false);
+    return tx === undefined ? this.queue && this.enqueue(nothing) : this.afterBuffered(tx, false);
   }
 
   /** Tells the function that sends them, and the savepoints, in the order of the text. */
-  private follows(all: readonly StatementKind[], tx: SeenTransaction | undefined, isNew: boolean): void {
+  private follows(all: readonly StatementKind[], tx: TrackedTransaction | undefined, isNew: boolean): void {
     const scope = currentScope();
     // Behind a COMMIT or ROLLBACK that is on its way nothing is in its transaction.
-    let inside = tx === undefined || isLeaving(tx) ? undefined : tx.transaction;
+    let inside = tx === undefined || isEnding(tx) ? undefined : tx.transaction;
     scope?.uses(inside, false);
     for (const one of all) {
       if (one.is === 'write') scope?.uses(inside, true);
@@ -95,13 +97,13 @@ export class Connection implements WatchedConnection {
     }
   }
 
-  /** Rows that are held are before what the application sends next, and behind a rollback to a savepoint, which would undo them. */
-  private afterHeld({ transaction, rollbackIsSent }: SeenTransaction, undoes: boolean): Admission {
-    const written = rollbackIsSent || undoes ? undefined : transaction.writeHeld();
-    if (written === undefined) return this.line && this.inLine(nothing);
+  /** Buffered rows go before what the application sends next, but behind a rollback to a savepoint, which would undo them. */
+  private afterBuffered({ transaction, rollbackIsSent }: TrackedTransaction, undoes: boolean): Admission {
+    const written = rollbackIsSent || undoes ? undefined : transaction.writeBuffered();
+    if (written === undefined) return this.queue && this.enqueue(nothing);
     // It may be long until its turn.
     written.catch(nothing);
-    return this.inLine(() => written);
+    return this.enqueue(() => written);
   }
 
   answered(status: TransactionStatus, ended: TransactionEnd | undefined): void {
@@ -128,9 +130,9 @@ export class Connection implements WatchedConnection {
   }
 
   /** In PostgreSQL the answer to ROLLBACK TO is the same as to ROLLBACK, and after this none is open. */
-  private isRollback(tx: SeenTransaction | undefined): boolean {
+  private isRollback(tx: TrackedTransaction | undefined): boolean {
     if (tx?.rollbackIsSent !== true) return false;
-    return tx.rollbackGoesOn === true || this.session.dialect !== 'postgres';
+    return tx.rollbackChains === true || this.session.dialect !== 'postgres';
   }
 
   isLost(): void {
@@ -146,36 +148,36 @@ export class Connection implements WatchedConnection {
   private begins(kind: StatementKind): Admission {
     const { session } = this;
     const last = this.transactions.at(-1);
-    const isFree = last === undefined || isLeaving(last);
+    const isFree = last === undefined || isEnding(last);
     const isSavepoint = isFree && kind.is === 'savepoint' && session.dialect === 'sqlite';
     const isByQuery = isFree && isQuery(kind) && session.beginsByItself?.() === true;
     if (kind.is !== 'begin' && !isSavepoint && !isByQuery) return undefined;
-    let gate: Admission;
+    let admission: Admission;
     if (!isFree) {
       if (last.isConfirmed && session.dialect !== 'mysql') return undefined;
-      if (last.isConfirmed) gate = this.commits(last, false) as Admission;
+      if (last.isConfirmed) admission = this.commits(last, false) as Admission;
       // One that came to nothing.
       else this.end(last, 'rolled_back');
     }
     const begunBy = isSavepoint ? 'savepoint' : isByQuery ? 'query' : 'begin';
-    const tx = this.add(enterFollowUp(), begunBy);
-    gate?.catch(() => this.end(tx, 'rolled_back'));
-    return gate;
+    const tx = this.add(enterImplicitScope(), begunBy);
+    admission?.catch(() => this.end(tx, 'rolled_back'));
+    return admission;
   }
 
   /** `pg` has all answers now, that to BEGIN among them, and it has opened nothing. */
   private forgetUnbegun(): void {
     const [first] = this.transactions;
-    if (first === undefined || first.isConfirmed || this.line !== undefined) return;
+    if (first === undefined || first.isConfirmed || this.queue !== undefined) return;
     if (this.session.dialect === 'postgres' && this.session.isBusy?.() === false)
       this.end(first, 'rolled_back');
   }
 
-  private add(scope: Scope | undefined, begunBy: SeenTransaction['begunBy']): SeenTransaction {
+  private add(scope: Scope | undefined, begunBy: TrackedTransaction['begunBy']): TrackedTransaction {
     const transaction = new Transaction(this.session, scope, (run, isLater) =>
-      this.atItsTurn(tx, run, isLater),
+      this.sendInOrder(tx, run, isLater),
     );
-    const tx: SeenTransaction = {
+    const tx: TrackedTransaction = {
       transaction,
       isConfirmed: false,
       commitIsSent: false,
@@ -192,28 +194,28 @@ export class Connection implements WatchedConnection {
    * connection is free: what the application sends after it must not come before it. What a COMMIT waits for goes before that, and
    * behind all that was sent before. Any driver waits where it `isLater`.
    */
-  private atItsTurn<R extends Promise<void> | undefined>(
-    tx: SeenTransaction,
+  private sendInOrder<R extends Promise<void> | undefined>(
+    tx: TrackedTransaction,
     run: () => R,
     isLater = false,
   ): R {
-    if (tx.commitTurn !== undefined) {
-      const written = tx.commitTurn.then(run);
-      this.holdLine(Promise.allSettled([this.line, written]).then(nothing));
+    if (tx.sentBeforeCommit !== undefined) {
+      const written = tx.sentBeforeCommit.then(run);
+      this.extendQueue(Promise.allSettled([this.queue, written]).then(nothing));
       return written as R;
     }
-    if (this.session.dialect === 'postgres' || isLater) return this.inLine(run as () => Promise<void>) as R;
-    return this.line === undefined ? run() : (this.inLine(nothing).then(run) as R);
+    if (this.session.dialect === 'postgres' || isLater) return this.enqueue(run as () => Promise<void>) as R;
+    return this.queue === undefined ? run() : (this.enqueue(nothing).then(run) as R);
   }
 
-  private commits(tx: SeenTransaction, takesRows: boolean): Gate {
+  private commits(tx: TrackedTransaction, takesRows: boolean): AdmissionOrRows {
     let waits: Promise<void> | undefined;
     try {
       waits = tx.transaction.beforeCommit(callbackResult(), takesRows);
     } catch (error) {
-      if (this.line !== undefined) return this.inLine(() => this.refuse(tx, error));
+      if (this.queue !== undefined) return this.enqueue(() => this.refuse(tx, error));
       const refused = this.refuse(tx, error);
-      return this.inLine(() => refused);
+      return this.enqueue(() => refused);
     }
     const send = (): void => {
       tx.commitIsSent = true;
@@ -222,38 +224,40 @@ export class Connection implements WatchedConnection {
     };
     if (waits !== undefined) {
       const written = waits;
-      tx.commitTurn = this.line ?? Promise.resolve();
+      tx.sentBeforeCommit = this.queue ?? Promise.resolve();
       // It may be long until its turn.
       written.catch(nothing);
-      return this.inLine(() => written.then(send, (error) => this.refuse(tx, error)));
+      return this.enqueue(() => written.then(send, (error) => this.refuse(tx, error)));
     }
-    const rows = tx.transaction.takeHeld();
+    const rows = tx.transaction.takeBuffered();
     send();
-    return rows.length === 0 ? this.line && this.inLine(nothing) : this.ahead(tx, rows);
+    return rows.length === 0 ? this.queue && this.enqueue(nothing) : this.ahead(tx, rows);
   }
 
   /** What is sent behind this COMMIT waits: it may become a ROLLBACK. */
-  private ahead(tx: SeenTransaction, rows: readonly HeldRow[]): RowsAhead {
+  private ahead(tx: TrackedTransaction, rows: readonly BufferedRow[]): RowsAhead {
     const { promise, resolve: answered } = Promise.withResolvers<void>();
-    this.holdLine(promise);
+    this.extendQueue(promise);
     return {
       statements: rows.map(({ statement }) => statement),
       answered,
       unanswered: (error) => {
-        tx.transaction.notTaken(rows, error);
+        tx.transaction.rejected(rows, error);
         answered();
       },
       refused: (error) => {
         tx.commitIsSent = false;
-        const reason = tx.transaction.notTaken(rows, error);
+        const reason = tx.transaction.rejected(rows, error);
         return this.refuse(tx, reason).finally(answered);
       },
     };
   }
 
   /** Rolls back in place of a COMMIT. Throws, or rejects with, the reason. */
-  private refuse(tx: SeenTransaction, reason: unknown): Promise<never> {
-    const rollback = this.transactions.includes(tx) ? this.session.run(rollbackStatement) : undefined;
+  private refuse(tx: TrackedTransaction, reason: unknown): Promise<never> {
+    const rollback = this.transactions.includes(tx)
+      ? this.session.run({ text: 'ROLLBACK', values: [] })
+      : undefined;
     if (rollback === undefined) throw reason;
     const refused = (): never => {
       throw reason;
@@ -262,29 +266,27 @@ export class Connection implements WatchedConnection {
   }
 
   /** After what waits already. */
-  private inLine<T>(work: () => Promise<T> | T): Promise<T> {
-    const turn = this.line === undefined ? Promise.resolve(work()) : this.line.then(work);
-    this.holdLine(turn.then(nothing, nothing));
-    return turn;
+  private enqueue<T>(work: () => Promise<T> | T): Promise<T> {
+    const done = this.queue === undefined ? Promise.resolve(work()) : this.queue.then(work);
+    this.extendQueue(done.then(nothing, nothing));
+    return done;
   }
 
-  private holdLine(line: Promise<void>): void {
-    this.line = line;
-    line.then(() => {
-      if (this.line === line) this.line = undefined;
+  private extendQueue(last: Promise<void>): void {
+    this.queue = last;
+    last.then(() => {
+      if (this.queue === last) this.queue = undefined;
     });
   }
 
-  private end(tx: SeenTransaction, how: TransactionEnd | undefined): void {
+  private end(tx: TrackedTransaction, how: TransactionEnd | undefined): void {
     if (!this.transactions.includes(tx)) return;
     const { transaction, commitIsSent, isConfirmed } = tx;
     this.transactions = this.transactions.filter((one) => one !== tx);
-    if (how === 'committed' && !commitIsSent && transaction.isIncomplete) this.onUngated();
+    if (how === 'committed' && !commitIsSent && transaction.isIncomplete) this.onUnseenCommit();
     transaction.hasEnded(how ?? (commitIsSent ? 'unknown' : 'rolled_back'), !isConfirmed);
   }
 }
-
-const rollbackStatement: Statement = { text: 'ROLLBACK', values: [] };
 
 /** Of the ORM's `transaction()`, or of its operation, that sends this COMMIT. */
 function callbackResult(): CallbackResult | undefined {

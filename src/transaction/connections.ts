@@ -2,11 +2,11 @@ import { Connection } from './connection.ts';
 import type { Connections } from './driver.ts';
 
 /**
- * `onUngated`: a transaction was committed in a way that svc did not see coming, before its event was in it. `onNotFollowed`: the
+ * `onUnseenCommit`: a transaction was committed in a way that svc did not see coming, before its event was in it. `onNotFollowed`: the
  * driver of a connection is not what its patch was made for.
  */
 export function createConnections(
-  onUngated: () => void,
+  onUnseenCommit: () => void,
   onNotFollowed: (error: unknown) => void = () => {},
 ): Connections {
   /** `undefined`: not followed. */
@@ -21,7 +21,7 @@ export function createConnections(
     of(handle, make) {
       if (!known.has(handle)) {
         try {
-          known.set(handle, new Connection(make, onUngated, (error) => drop(handle, error)));
+          known.set(handle, new Connection(make, onUnseenCommit, (error) => drop(handle, error)));
         } catch (error) {
           drop(handle, error);
         }

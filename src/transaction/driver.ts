@@ -7,8 +7,8 @@ export interface Statement {
   readonly values: readonly unknown[];
 }
 
-/** `doomed`: open, and the database will only roll it back. */
-export type TransactionStatus = 'none' | 'open' | 'doomed';
+/** `aborted`: open, and the database will only roll it back. */
+export type TransactionStatus = 'none' | 'open' | 'aborted';
 
 /** `unknown`: its COMMIT was sent, and the answer never came. */
 export type TransactionEnd = 'committed' | 'rolled_back' | 'unknown';

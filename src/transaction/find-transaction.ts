@@ -1,6 +1,6 @@
 import type { TransactionEnd } from './driver.ts';
 import { currentScope, type Scope } from './scope.ts';
-import { nextMoment, type Transaction } from './transaction.ts';
+import { nextSequence, type Transaction } from './transaction.ts';
 
 /**
  * The open transactions that a call took part in: the one that the application has named; else those it wrote in, or else read in;
@@ -27,7 +27,7 @@ export function pinnedOf(own: Scope | undefined): Transaction | undefined {
 
 /** What a call has written is rolled back; or it has written nothing, and was called within what is. */
 export function isUndone(own: Scope): boolean {
-  if (own.wroteInVain) return true;
+  if (own.wroteAndLostAll) return true;
   return findTransactions(own).some((transaction) => transaction.hasUndone(own.startIn(transaction)));
 }
 
@@ -42,5 +42,5 @@ export function endOfTransaction(own: Scope | undefined): Promise<TransactionEnd
 
 /** What is undone with this undoes the event of a call, and nothing else does. */
 export function startIn(transaction: Transaction, own: Scope | undefined): number {
-  return own === undefined || own.isFollowUp ? nextMoment() : own.startIn(transaction);
+  return own === undefined || own.isImplicit ? nextSequence() : own.startIn(transaction);
 }

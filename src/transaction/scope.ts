@@ -2,9 +2,9 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { shared } from '../ground/lifecycle.ts';
 import {
   type BeforeCommit,
-  type Beginner,
   type CallbackResult,
-  nextMoment,
+  nextSequence,
+  type OriginScope,
   type Transaction,
   type TransactionEnd,
 } from './transaction.ts';
@@ -13,12 +13,12 @@ import {
  * A part of the application that takes part in transactions: a captured function while it runs, the callback of an ORM's
  * `transaction()`, or what follows a BEGIN. Whatever is called and awaited there is inside of it.
  */
-export class Scope implements Beginner {
+export class Scope implements OriginScope {
   readonly parent: Scope | undefined;
   /** It has begun with a BEGIN, and ends with nothing: no function encloses it. */
-  readonly isFollowUp: boolean;
-  /** When it began, in `nextMoment()`. */
-  readonly since: number = nextMoment();
+  readonly isImplicit: boolean;
+  /** When it began, in `nextSequence()`. */
+  readonly since: number = nextSequence();
   /** Of a captured function that runs and has made no event yet. */
   beforeCommit: BeforeCommit | undefined;
   /** The one event of a captured function is made, before a COMMIT or at its end. */
@@ -39,16 +39,16 @@ export class Scope implements Beginner {
   sentOutside = false;
   private used: Use[] = [];
   /** Something was written in a transaction that was rolled back. */
-  private hasLost = false;
+  private hasRolledBackWrite = false;
 
-  constructor(parent: Scope | undefined, isFollowUp = false) {
+  constructor(parent: Scope | undefined, isImplicit = false) {
     this.parent = parent;
-    this.isFollowUp = isFollowUp;
+    this.isImplicit = isImplicit;
   }
 
   /** A statement was called here, or inside of it. */
   uses(transaction: Transaction | undefined, writes: boolean): void {
-    const wroteAt = writes ? nextMoment() : undefined;
+    const wroteAt = writes ? nextSequence() : undefined;
     for (let scope: Scope | undefined = this; scope !== undefined; scope = scope.parent) {
       if (transaction !== undefined) {
         scope.add(transaction, wroteAt);
@@ -63,19 +63,19 @@ export class Scope implements Beginner {
   open(): readonly Transaction[] {
     this.forgetEnded();
     const written = this.used.filter(({ wroteAt }) => wroteAt !== undefined);
-    const standing = written.filter(stands);
-    const found = [standing, written, this.used].find(({ length }) => length > 0) ?? [];
+    const inEffect = written.filter(isInEffect);
+    const found = [inEffect, written, this.used].find(({ length }) => length > 0) ?? [];
     return found.map(({ transaction }) => transaction);
   }
 
-  get wroteInVain(): boolean {
-    const hasWritten = this.hasLost || this.used.some(({ wroteAt }) => wroteAt !== undefined);
-    return hasWritten && !this.hasStanding();
+  get wroteAndLostAll(): boolean {
+    const hasWritten = this.hasRolledBackWrite || this.used.some(({ wroteAt }) => wroteAt !== undefined);
+    return hasWritten && !this.hasWriteInEffect();
   }
 
   /** Whether its event is still to be made, which the caller does then. */
   takeEvent(): boolean {
-    const isDue = !this.hasEvent || (this.lostEvent && this.hasStanding());
+    const isDue = !this.hasEvent || (this.lostEvent && this.hasWriteInEffect());
     this.hasEvent = true;
     this.beforeCommit = undefined;
     if (isDue) this.lostEvent = false;
@@ -83,9 +83,9 @@ export class Scope implements Beginner {
   }
 
   /** It has written, and that is not undone. */
-  private hasStanding(): boolean {
+  private hasWriteInEffect(): boolean {
     this.forgetEnded();
-    return this.wroteOutside || this.used.some(stands);
+    return this.wroteOutside || this.used.some(isInEffect);
   }
 
   /** What is undone in this transaction with all of it: its first write there that stands, or its call. */
@@ -96,7 +96,7 @@ export class Scope implements Beginner {
   private add(transaction: Transaction, wroteAt: number | undefined): void {
     const known = this.used.find((one) => one.transaction === transaction);
     if (known !== undefined) {
-      if (wroteAt !== undefined && !stands(known)) known.wroteAt = wroteAt;
+      if (wroteAt !== undefined && !isInEffect(known)) known.wroteAt = wroteAt;
       return;
     }
     this.forgetEnded();
@@ -107,11 +107,11 @@ export class Scope implements Beginner {
     if (this.used.every(({ transaction }) => transaction.isOpen)) return;
     for (const use of this.used) {
       if (use.transaction.isOpen || use.wroteAt === undefined) continue;
-      if (stands(use)) {
+      if (isInEffect(use)) {
         this.wroteOutside = true;
         // It never began, and held nothing.
         if (use.transaction.ended !== 'rolled_back') this.outlived = use.transaction.ended;
-      } else this.hasLost = true;
+      } else this.hasRolledBackWrite = true;
     }
     this.used = this.used.filter(({ transaction }) => transaction.isOpen);
   }
@@ -123,7 +123,7 @@ interface Use {
   wroteAt: number | undefined;
 }
 
-function stands({ transaction, wroteAt }: Use): boolean {
+function isInEffect({ transaction, wroteAt }: Use): boolean {
   return wroteAt !== undefined && !transaction.hasUndone(wroteAt);
 }
 
@@ -154,10 +154,10 @@ export function enterScope(scope: Scope | undefined): Scope | undefined {
 }
 
 /** What its caller does from now on is inside of the scope: there is no function around it that could be run in one. */
-export function enterFollowUp(): Scope {
+export function enterImplicitScope(): Scope {
   let parent = storage.getStore();
   // A function that begins one transaction after the other must not nest them.
-  while (parent?.isFollowUp && parent.open().length === 0) parent = parent.parent;
+  while (parent?.isImplicit && parent.open().length === 0) parent = parent.parent;
   const scope = new Scope(parent, true);
   storage.enterWith(scope);
   return scope;

@@ -1,10 +1,10 @@
 import { shared } from '../ground/lifecycle.ts';
 import { type DriverSession, type Statement, type TransactionEnd, TransactionOver } from './driver.ts';
-import { type HeldRow, HeldRows } from './inside/held-rows.ts';
-import { type PartEnd, Parts, unlessRolledBack } from './inside/parts.ts';
+import { type BufferedRow, BufferedRows } from './inside/buffered-rows.ts';
+import { type ParticipantEnd, Participants, unlessRolledBack } from './inside/participants.ts';
 import { Savepoints } from './inside/savepoints.ts';
 
-export type { PartEnd, TransactionEnd };
+export type { ParticipantEnd, TransactionEnd };
 
 /** What the callback of an ORM's `transaction()` returned, before its COMMIT. */
 export interface CallbackResult {
@@ -17,65 +17,65 @@ export interface CallbackResult {
 export type BeforeCommit = (result: CallbackResult | undefined) => Promise<void> | undefined;
 
 /** Where a transaction was begun: in a captured function, or in what is inside of it. */
-export interface Beginner {
-  readonly parent: Beginner | undefined;
+export interface OriginScope {
+  readonly parent: OriginScope | undefined;
   readonly since: number;
   /** It has written, and all of that was rolled back. */
-  readonly wroteInVain: boolean;
+  readonly wroteAndLostAll: boolean;
   lostEvent: boolean;
   beforeCommit: BeforeCommit | undefined;
 }
 
 /** A function of one copy of this package may be within the transaction of another. */
-const moments = shared('transaction-moments', () => ({ last: 0 }));
+const sequence = shared('transaction-sequence', () => ({ last: 0 }));
 
-/** Later than all moments before: what came first, of functions, savepoints and events. */
-export function nextMoment(): number {
-  return ++moments.last;
+/** Orders functions, savepoints and events of this process: larger than all numbers before. */
+export function nextSequence(): number {
+  return ++sequence.last;
 }
 
 /** What svc has written into a transaction of the application. */
 export interface Joined {
   /**
    * Resolves when the database has taken it, and rejects with the error as it was explained. `undefined`: it has taken it already, or it
-   * is held until the next statement or the COMMIT, which fails then where this does.
+   * is buffered until the next statement or the COMMIT, which fails then where this does.
    */
   readonly written: Promise<void> | undefined;
   /** What became of it. Resolves when the transaction, or the savepoint around it, has ended. */
-  readonly ended: Promise<PartEnd>;
+  readonly ended: Promise<ParticipantEnd>;
 }
 
 interface Failure {
   readonly error: unknown;
-  /** As of a part: a savepoint from before that undoes all of the function that failed. */
+  /** A savepoint that is older than this undoes all of the function that failed. */
   readonly from: number;
 }
 
 /** `isLater`: what it runs sends nothing at once, and nothing of the application may come before it. */
-type InTurn = (run: () => Promise<void> | undefined, isLater?: boolean) => Promise<void> | undefined;
+type InOrder = (run: () => Promise<void> | undefined, isLater?: boolean) => Promise<void> | undefined;
 
 /** One transaction on one connection of the application, from its BEGIN to its end. */
 export class Transaction {
   readonly session: DriverSession;
   /** Where its BEGIN was called. */
-  readonly scope: Beginner | undefined;
+  readonly scope: OriginScope | undefined;
   ended: TransactionEnd | undefined;
   private neverBegan = false;
-  private readonly parts = new Parts();
+  private readonly participants = new Participants();
   private readonly savepoints = new Savepoints();
   private failure: Failure | undefined;
-  private readonly underWay = new Set<Promise<void>>();
-  private readonly held = new HeldRows();
+  private readonly inFlight = new Set<Promise<void>>();
+  private readonly buffered = new BufferedRows();
   /** Rows that are written right now, until it is known whether the database has taken them. */
-  private readonly sent = new Set<HeldRow>();
+  private readonly unanswered = new Set<BufferedRow>();
   private isClosed = false;
-  private readonly inTurn: InTurn;
+  private readonly inOrder: InOrder;
 
-  /** `inTurn` holds back what svc writes while the BEGIN itself has to wait. */
-  constructor(session: DriverSession, scope: Beginner | undefined, inTurn: InTurn = (run) => run()) {
+  /** `inOrder` holds back what svc writes while the BEGIN itself has to wait. */
+  constructor(session: DriverSession, scope: OriginScope | undefined, inOrder: InOrder = (run) => run()) {
     this.session = session;
     this.scope = scope;
-    this.inTurn = inTurn;
+    this.inOrder = inOrder;
   }
 
   get isOpen(): boolean {
@@ -84,7 +84,7 @@ export class Transaction {
 
   /** An event that belongs to it is not in it. */
   get isIncomplete(): boolean {
-    if (this.underWay.size > 0 || this.held.size > 0 || this.failure !== undefined) return true;
+    if (this.inFlight.size > 0 || this.buffered.size > 0 || this.failure !== undefined) return true;
     for (let { scope } = this; scope !== undefined; scope = scope.parent)
       if (scope.beforeCommit !== undefined) return true;
     return false;
@@ -105,17 +105,17 @@ export class Transaction {
     statement: Statement,
     from: number,
     explain: (error: unknown) => unknown,
-    onEnd?: (how: PartEnd) => void,
+    onEnd?: (how: ParticipantEnd) => void,
     ready?: Promise<void>,
   ): Joined {
-    const row = { statement, from, at: nextMoment(), explain };
+    const row = { statement, from, at: nextSequence(), explain };
     if (this.isClosed || this.ended !== undefined) {
-      const ended = this.parts.add({ at: row.at, from }, (how) => onEnd?.(unlessRolledBack(how)));
+      const ended = this.participants.add({ at: row.at, from }, (how) => onEnd?.(unlessRolledBack(how)));
       return { written: ended.then(nothing), ended: ended.then(unlessRolledBack) };
     }
-    const ended = this.parts.add({ at: row.at, from, row }, onEnd);
+    const ended = this.participants.add({ at: row.at, from, row }, onEnd);
     // The database takes nothing more before a savepoint is gone back to, which has the row written again.
-    if (this.session.status() === 'doomed') return { written: undefined, ended };
+    if (this.session.status() === 'aborted') return { written: undefined, ended };
     // Who reads rows of a query one by one would wait for what waits for the last of them: then the COMMIT tells of an error.
     const isBusy = this.session.isBusy?.() === true;
     if (this.session.runAll === undefined || ready !== undefined) {
@@ -123,8 +123,8 @@ export class Transaction {
       if (isBusy) written?.catch(nothing);
       return { written: isBusy ? undefined : written, ended };
     }
-    this.held.add(row);
-    return { written: this.held.isFull && !isBusy ? this.writeHeld() : undefined, ended };
+    this.buffered.add(row);
+    return { written: this.buffered.isFull && !isBusy ? this.writeBuffered() : undefined, ended };
   }
 
   /** Its COMMIT is on its way: nothing that comes now can be in it. */
@@ -132,71 +132,71 @@ export class Transaction {
     this.isClosed = true;
   }
 
-  /** Writes what is held. Rejects with the reason why the database has not taken it. */
-  writeHeld(): Promise<void> | undefined {
-    return this.held.size === 0 ? undefined : this.write(this.held.take());
+  /** Writes what is buffered. Rejects with the reason why the database has not taken it. */
+  writeBuffered(): Promise<void> | undefined {
+    return this.buffered.size === 0 ? undefined : this.write(this.buffered.take());
   }
 
-  /** What is held goes with a COMMIT, and is the caller's to write. */
-  takeHeld(): readonly HeldRow[] {
-    return this.held.take();
+  /** For a COMMIT that the caller sends together with them. */
+  takeBuffered(): readonly BufferedRow[] {
+    return this.buffered.take();
   }
 
   /** The database has not taken these rows. Returns what the application may see of the reason. */
-  notTaken(rows: readonly HeldRow[], reason: unknown): unknown {
+  rejected(rows: readonly BufferedRow[], reason: unknown): unknown {
     const error = rows[0]?.explain(reason) ?? reason;
-    for (const { from, isForgiven } of rows) if (isForgiven !== true) this.fail(error, from);
+    for (const { from, isUndone } of rows) if (isUndone !== true) this.fail(error, from);
     return error;
   }
 
   /** They are nowhere, however the transaction ends. */
-  private notWritten(rows: readonly HeldRow[], reason: unknown): unknown {
-    this.endParts(rows, unlessRolledBack(this.ended ?? 'rolled_back'));
-    return this.notTaken(rows, reason);
+  private failRows(rows: readonly BufferedRow[], reason: unknown): unknown {
+    this.endParticipants(rows, unlessRolledBack(this.ended ?? 'rolled_back'));
+    return this.rejected(rows, reason);
   }
 
-  private endParts(rows: readonly HeldRow[], how: PartEnd): void {
-    const ended = new Set<HeldRow | undefined>(rows);
-    this.parts.end(how, (row) => ended.has(row));
+  private endParticipants(rows: readonly BufferedRow[], how: ParticipantEnd): void {
+    const ended = new Set<BufferedRow | undefined>(rows);
+    this.participants.end(how, (row) => ended.has(row));
   }
 
-  private write(rows: readonly HeldRow[], ready?: Promise<void>): Promise<void> | undefined {
+  private write(rows: readonly BufferedRow[], ready?: Promise<void>): Promise<void> | undefined {
     const { session } = this;
     const statements = rows.map(({ statement }) => statement);
     const isOpen = (): boolean => this.isOpen;
     let written: Promise<void> | undefined;
     try {
       const run = () => session.runAll?.(statements, isOpen) ?? runEach(session, statements, isOpen);
-      written = this.inTurn(ready === undefined ? run : () => ready.then(run), ready !== undefined);
+      written = this.inOrder(ready === undefined ? run : () => ready.then(run), ready !== undefined);
     } catch (reason) {
-      throw this.notWritten(rows, reason);
+      throw this.failRows(rows, reason);
     }
     if (written === undefined) return undefined;
-    for (const row of rows) this.sent.add(row);
+    for (const row of rows) this.unanswered.add(row);
     const done = (): void => {
-      for (const row of rows) this.sent.delete(row);
-      this.underWay.delete(watched);
+      for (const row of rows) this.unanswered.delete(row);
+      this.inFlight.delete(watched);
     };
     const watched = written.then(
       () => {
         done();
-        if (this.ended !== undefined) this.endParts(rows, this.ended);
+        if (this.ended !== undefined) this.endParticipants(rows, this.ended);
       },
       (reason: unknown) => {
         done();
-        const error = this.notWritten(rows, reason);
+        const error = this.failRows(rows, reason);
         // Its end says it all.
         if (!(reason instanceof TransactionOver) || this.ended === undefined) throw error;
       },
     );
-    this.underWay.add(watched);
+    this.inFlight.add(watched);
     watched.catch(nothing);
     return watched;
   }
 
   /** Resolves with its end, or with that of a savepoint that undoes `from`; writes nothing. */
-  follow(from = nextMoment()): Promise<TransactionEnd> {
-    return this.parts.add({ at: nextMoment(), from }) as Promise<TransactionEnd>;
+  follow(from = nextSequence()): Promise<TransactionEnd> {
+    return this.participants.add({ at: nextSequence(), from }) as Promise<TransactionEnd>;
   }
 
   /** From now on it must not commit: an event that belongs to it is missing. */
@@ -207,13 +207,13 @@ export class Transaction {
 
   savepoint(name: string): void {
     // The database does not make it.
-    if (this.session.status() === 'doomed') return;
-    this.savepoints.set(name, nextMoment(), this.session.dialect);
+    if (this.session.status() === 'aborted') return;
+    this.savepoints.set(name, nextSequence(), this.session.dialect);
   }
 
   release(name: string): void {
     // The database refuses that, too.
-    if (this.session.status() !== 'doomed') this.savepoints.release(name);
+    if (this.session.status() !== 'aborted') this.savepoints.release(name);
   }
 
   isOutermost(name: string): boolean {
@@ -221,25 +221,25 @@ export class Transaction {
   }
 
   rollbackTo(name: string): void {
-    const since = this.savepoints.rollbackTo(name, nextMoment());
+    const since = this.savepoints.rollbackTo(name, nextSequence());
     if (since === undefined) return;
-    this.held.dropSince(since);
+    this.buffered.dropSince(since);
     if (this.failure !== undefined && this.failure.from > since) this.failure = undefined;
-    for (const row of this.sent) if (row.from > since) row.isForgiven = true;
-    for (const row of this.parts.rollbackTo(since)) this.held.add(row);
+    for (const row of this.unanswered) if (row.from > since) row.isUndone = true;
+    for (const row of this.participants.rollbackTo(since)) this.buffered.add(row);
   }
 
   /**
    * What has to be done before a COMMIT may be sent: the events of functions that began it and still run, and all that is on its
-   * way. `undefined`: nothing, and with `takesHeld` what is held still is. Throws, or rejects with, the reason why it must not be sent.
+   * way. `undefined`: nothing, and with `keepsBuffered` buffered rows stay so. Throws, or rejects with, the reason why it must not be sent.
    */
-  beforeCommit(result: CallbackResult | undefined, takesHeld = false): Promise<void> | undefined {
+  beforeCommit(result: CallbackResult | undefined, keepsBuffered = false): Promise<void> | undefined {
     for (let { scope } = this; scope !== undefined; scope = scope.parent) {
       const { beforeCommit } = scope;
       // It may write again, in the next transaction.
-      if (beforeCommit === undefined || scope.wroteInVain) continue;
+      if (beforeCommit === undefined || scope.wroteAndLostAll) continue;
       scope.beforeCommit = undefined;
-      void this.parts.add({ at: nextMoment(), from: scope.since }, (how) => {
+      void this.participants.add({ at: nextSequence(), from: scope.since }, (how) => {
         if (how !== 'rolled_back') return;
         scope.lostEvent = true;
         scope.beforeCommit = beforeCommit;
@@ -251,16 +251,16 @@ export class Transaction {
         failed(error);
       }
     }
-    if (!takesHeld || this.underWay.size > 0) this.writeHeld()?.catch(nothing);
-    if (this.underWay.size > 0) return this.settled();
+    if (!keepsBuffered || this.inFlight.size > 0) this.writeBuffered()?.catch(nothing);
+    if (this.inFlight.size > 0) return this.settled();
     if (this.failure !== undefined) throw this.failure.error;
     return undefined;
   }
 
   private async settled(): Promise<void> {
-    while (this.underWay.size > 0) {
-      await Promise.allSettled(this.underWay);
-      this.writeHeld()?.catch(nothing);
+    while (this.inFlight.size > 0) {
+      await Promise.allSettled(this.inFlight);
+      this.writeBuffered()?.catch(nothing);
     }
     if (this.failure !== undefined) throw this.failure.error;
   }
@@ -270,9 +270,12 @@ export class Transaction {
     if (this.ended !== undefined) return;
     this.ended = how;
     this.neverBegan = neverBegan;
-    this.endParts(this.held.take(), unlessRolledBack(how));
+    this.endParticipants(this.buffered.take(), unlessRolledBack(how));
     // Unless all of it is undone, the answers of those on their way tell.
-    this.parts.close(how, (row) => how === 'rolled_back' || row === undefined || !this.sent.has(row));
+    this.participants.close(
+      how,
+      (row) => how === 'rolled_back' || row === undefined || !this.unanswered.has(row),
+    );
   }
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { currentScope, runInScope, Scope } from '../../src/transaction/scope.ts';
-import type { PartEnd, Transaction, TransactionEnd } from '../../src/transaction/transaction.ts';
+import type { ParticipantEnd, Transaction, TransactionEnd } from '../../src/transaction/transaction.ts';
 import { type FakeConnection, fakeConnection, loseConnections } from './fake-session.ts';
 
 const statement = (text: string) => ({ text, values: [] });
@@ -16,7 +16,7 @@ async function begun(
 }
 
 /** How it has ended, or that it has not. */
-function endOf(ended: Promise<PartEnd>): Promise<PartEnd | 'open'> {
+function endOf(ended: Promise<ParticipantEnd>): Promise<ParticipantEnd | 'open'> {
   return Promise.race([ended, turn('open' as const)]);
 }
 

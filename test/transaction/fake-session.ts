@@ -57,11 +57,11 @@ export function fakeConnection(
       },
     }),
   };
-  const onUngated = (): void => {
+  const onUnseenCommit = (): void => {
     ungated++;
   };
   const fake: FakeConnection = {
-    connection: new Connection(() => session, onUngated),
+    connection: new Connection(() => session, onUnseenCommit),
     sent: [],
     status: 'none',
     beginsByItself: false,

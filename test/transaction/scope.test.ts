@@ -15,7 +15,7 @@ describe('scope of a function', () => {
     scope.uses(open, true);
     ended.hasEnded('committed');
     assert.deepEqual(scope.open(), [open]);
-    assert.deepEqual([scope.wroteOutside, scope.outlived, scope.wroteInVain], [false, undefined, false]);
+    assert.deepEqual([scope.wroteOutside, scope.outlived, scope.wroteAndLostAll], [false, undefined, false]);
     open.hasEnded('committed');
     assert.deepEqual(scope.open(), []);
     assert.deepEqual([scope.wroteOutside, scope.outlived], [true, 'committed']);
@@ -26,7 +26,7 @@ describe('scope of a function', () => {
     const read = newTransaction();
     scope.uses(read, false);
     read.hasEnded('rolled_back');
-    assert.deepEqual([scope.open(), scope.wroteInVain], [[], false]);
+    assert.deepEqual([scope.open(), scope.wroteAndLostAll], [[], false]);
   });
 
   it('wants the result of a transaction as long as its event is to be made', () => {

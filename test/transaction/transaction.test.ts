@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { endOfTransaction, findTransactions } from '../../src/transaction/find-transaction.ts';
-import { enterFollowUp, runInScope, Scope } from '../../src/transaction/scope.ts';
-import { nextMoment, type PartEnd, Transaction } from '../../src/transaction/transaction.ts';
+import { enterImplicitScope, runInScope, Scope } from '../../src/transaction/scope.ts';
+import { nextSequence, type ParticipantEnd, Transaction } from '../../src/transaction/transaction.ts';
 
 function newTransaction(): Transaction {
   return new Transaction({ dialect: 'sqlite', status: () => 'open', run: () => undefined }, undefined);
@@ -136,9 +136,9 @@ describe('savepoints of a transaction', () => {
   for (const [title, steps, kept] of cases) {
     it(title, async () => {
       const transaction = newTransaction();
-      const ends = new Map<string, Promise<PartEnd>>();
+      const ends = new Map<string, Promise<ParticipantEnd>>();
       for (const [what, name] of steps)
-        if (what === 'event') ends.set(name, transaction.join(insert, nextMoment(), same).ended);
+        if (what === 'event') ends.set(name, transaction.join(insert, nextSequence(), same).ended);
         else transaction[what](name);
       transaction.hasEnded('committed');
       const all = await Promise.all([...ends].map(async ([name, end]) => [name, await end] as const));
@@ -155,7 +155,7 @@ describe('savepoints of a transaction', () => {
   it('forgive a failure of a function that began after them', () => {
     const transaction = newTransaction();
     transaction.savepoint('a');
-    transaction.fail(new Error('why'), nextMoment());
+    transaction.fail(new Error('why'), nextSequence());
     transaction.savepoint('b');
     transaction.rollbackTo('b');
     assert.throws(() => transaction.beforeCommit(undefined), /why/);
@@ -165,7 +165,7 @@ describe('savepoints of a transaction', () => {
 
   it('do not forgive that of a function that began before them', () => {
     const transaction = newTransaction();
-    const since = nextMoment();
+    const since = nextSequence();
     transaction.savepoint('a');
     transaction.fail(new Error('why'), since);
     transaction.rollbackTo('a');
@@ -174,18 +174,18 @@ describe('savepoints of a transaction', () => {
 
   it('forgive the later failure and keep the earlier', () => {
     const transaction = newTransaction();
-    transaction.fail(new Error('first'), nextMoment());
+    transaction.fail(new Error('first'), nextSequence());
     transaction.savepoint('a');
-    transaction.fail(new Error('second'), nextMoment());
+    transaction.fail(new Error('second'), nextSequence());
     transaction.rollbackTo('a');
     assert.throws(() => transaction.beforeCommit(undefined), /first/);
   });
 
   it('keep the failure of a longer function, whichever came first', () => {
     const transaction = newTransaction();
-    const outer = nextMoment();
+    const outer = nextSequence();
     transaction.savepoint('a');
-    transaction.fail(new Error('inner'), nextMoment());
+    transaction.fail(new Error('inner'), nextSequence());
     transaction.fail(new Error('outer'), outer);
     transaction.rollbackTo('a');
     assert.throws(() => transaction.beforeCommit(undefined), /outer/);
@@ -237,7 +237,7 @@ describe('the transactions of a call', () => {
         const [scope, transaction] = [new Scope(undefined), newTransaction()];
         return runInScope(scope, async () => {
           await turn();
-          enterFollowUp().uses(transaction, true);
+          enterImplicitScope().uses(transaction, true);
           await turn();
           const [own, ...others] = findTransactions();
           return own === transaction && others.length === 0;

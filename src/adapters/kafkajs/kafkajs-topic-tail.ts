@@ -113,13 +113,15 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
       topics: [{ topic, partitions: asked }],
     });
     const records: TopicRecord[] = [];
+    const next = new Map<number, number>();
     for (const part of fetched.responses.flatMap((each) => each.partitions)) {
       const position = positions.get(part.partition) ?? 0;
       if (part.messages.length === 0) continue;
       const batch = new AnyBatch(topic, String(position), part);
       for (const message of batch.messages) records.push(toRecord(part.partition, message));
-      positions.set(part.partition, Math.max(position, Number(batch.lastOffset()) + 1));
+      next.set(part.partition, Math.max(position, Number(batch.lastOffset()) + 1));
     }
+    for (const [partition, position] of next) positions.set(partition, position);
     return records.filter(
       ({ partition, offset, timestamp }) =>
         offset < (ends.get(partition) ?? Number.POSITIVE_INFINITY) &&
@@ -144,9 +146,13 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
         const wanted = [...positions.keys()].filter(isLeft);
         if (wanted.length === 0) return;
         const byLeader = Object.entries((cluster as Cluster).findLeaderForPartitions(topic, wanted));
-        records = (
-          await Promise.all(byLeader.map(([nodeId, partitions]) => fetchFrom(nodeId, partitions, AnyBatch)))
-        ).flat();
+        const answers = await Promise.allSettled(
+          byLeader.map(([nodeId, partitions]) => fetchFrom(nodeId, partitions, AnyBatch)),
+        );
+        // Positions are past what the others have answered: it would not be read again.
+        records = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
+        const failed = answers.find(({ status }) => status === 'rejected');
+        if (failed !== undefined) throw (failed as PromiseRejectedResult).reason;
         failureCount = 0;
       } catch (error) {
         if (signal.aborted) return;

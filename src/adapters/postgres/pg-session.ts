@@ -46,7 +46,7 @@ type QueryClass = new (config: unknown, values: unknown, callback: Callback) => 
 /** What the application prepared is gone with it, and what svc did. */
 const dropsPrepared = /^(?:DISCARD ALL|DEALLOCATE)/;
 const begins = /^(?:BEGIN|START TRANSACTION)$/;
-const statuses: Readonly<Record<string, TransactionStatus>> = { I: 'none', T: 'open', E: 'doomed' };
+const statuses: Readonly<Record<string, TransactionStatus>> = { I: 'none', T: 'open', E: 'aborted' };
 
 /** One client of the application, as its socket tells of it. */
 export class PgSession implements DriverSession {
@@ -158,7 +158,7 @@ export class PgSession implements DriverSession {
     client.connection.prependListener('errorMessage', () => {
       hasFailed = true;
       // The application hears of the error before the database says where the connection stands.
-      if (this.known === 'open') this.known = 'doomed';
+      if (this.known === 'open') this.known = 'aborted';
     });
     client.connection.prependListener('readyForQuery', (message) => {
       if (message && typeof message.status !== 'string') connection.isNotUnderstood(unheard('readyForQuery'));

@@ -42,6 +42,11 @@ function isNumeric(value: unknown): value is number | bigint {
   return typeof value === 'number' || typeof value === 'bigint';
 }
 
+/** NaN or an infinite number: no operator makes one, or a text of one. */
+function isNotFinite(value: unknown): boolean {
+  return typeof value === 'number' && !Number.isFinite(value);
+}
+
 /** null and undefined are one, dates and numbers of both kinds count by value, objects by identity. */
 function areEqual(left: unknown, right: unknown): boolean {
   if (left === right) return true;
@@ -75,7 +80,7 @@ function calculated(apply: (left: number, right: number) => number) {
   return (left: unknown, right: unknown): unknown => {
     if (typeof left === 'number' && typeof right === 'number') {
       const result = apply(left, right);
-      return Number.isFinite(result) ? result : undefined;
+      return isNotFinite(result) ? undefined : result;
     }
     if (typeof left !== 'bigint' || typeof right !== 'bigint' || isTooBig(left) || isTooBig(right))
       return undefined;
@@ -86,11 +91,11 @@ function calculated(apply: (left: number, right: number) => number) {
 
 const sum = calculated((left, right) => left + right);
 
-/** A sum of numbers or a text: never "null" or "[object Object]". */
+/** A sum of numbers or a text: never "null", "NaN", "Infinity" or "[object Object]". */
 function add(left: unknown, right: unknown): unknown {
   if (typeof left !== 'string' && typeof right !== 'string') return sum(left, right);
   for (const part of [left, right])
-    if ((part ?? null) === null || !isPlain(part) || Number.isNaN(part)) return;
+    if ((part ?? null) === null || !isPlain(part) || isNotFinite(part)) return undefined;
   const text = `${left}${right}`;
   return text.length > maxMadeLength ? undefined : text;
 }
@@ -99,7 +104,7 @@ export function negate(operand: Evaluate, at: number): Evaluate {
   return (walk) => {
     const value = operand(walk);
     walk.at = at;
-    return made(isNumeric(value) ? -value : undefined);
+    return made(isNumeric(value) && !isNotFinite(value) ? -value : undefined);
   };
 }
 

@@ -4,6 +4,7 @@ import type { Clock } from '../../ground/clock.ts';
 import type { Controls } from '../controls.ts';
 import type { JsonBody } from '../json-body.ts';
 import { problem, type Reply } from '../reply.ts';
+import { type Checks, checkFields } from './fields.ts';
 
 export interface ActionContext {
   readonly controls: Controls;
@@ -18,10 +19,15 @@ export interface ActionContext {
 }
 
 /** The fields of a request. Whoever may not act learns of nothing but a dry run. */
-export async function readFields({ hasBody, readBody, mayNotAct }: ActionContext): Promise<JsonBody> {
+export async function readFields(
+  { hasBody, readBody, mayNotAct }: ActionContext,
+  checks: Checks,
+): Promise<JsonBody> {
   const body: JsonBody = hasBody ? await readBody() : { fields: {} };
   const isDryRun = 'fields' in body && body.fields.dryRun === true;
-  return mayNotAct === undefined || isDryRun ? body : { refusal: mayNotAct };
+  if (mayNotAct !== undefined && !isDryRun) return { refusal: mayNotAct };
+  const refusal = 'fields' in body ? checkFields(body.fields, checks) : undefined;
+  return refusal === undefined ? body : { refusal };
 }
 
 /** How often something may be begun. */

@@ -5,6 +5,7 @@ import { problem, type Reply } from '../reply.ts';
 type Fields = Readonly<Record<string, unknown>>;
 /** What is wrong with the value of a field, after its name; `undefined`: nothing. */
 type Check = (value: unknown) => string | undefined;
+export type Checks = Readonly<Record<string, Check>>;
 
 const example =
   'a time in ISO 8601 with its zone, such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d.';
@@ -56,17 +57,19 @@ export const oneOf =
     values.includes(value as string) ? undefined : `must be ${values.join(' or ')}.`;
 
 /** What is wrong with a body, or a query. A field that is misspelt is not passed over: of a limit that does not hold nobody would hear. */
-export function checkFields(
-  fields: Fields,
-  checks: Readonly<Record<string, Check>>,
-  what = 'The body',
-): Reply | undefined {
+export function checkFields(fields: Fields, checks: Checks, what = 'The body'): Reply | undefined {
   for (const [field, check] of Object.entries(checks)) {
     const value = Object.hasOwn(fields, field) ? fields[field] : undefined;
     const wrong = value === undefined && check !== requiredPast ? undefined : check(value);
     if (wrong !== undefined) return problem(400, `${field} ${wrong}`, {}, field);
   }
   const names = Object.keys(checks);
-  if (Object.keys(fields).every((field) => names.includes(field))) return undefined;
+  if (Object.keys(fields).every((field) => names.includes(field))) return checkOrder(fields);
   return problem(400, `${what} takes the fields ${names.slice(0, -1).join(', ')} and ${names.at(-1)} only.`);
+}
+
+function checkOrder(fields: Fields): Reply | undefined {
+  const [since, until] = [timeOf(fields.since), timeOf(fields.until)];
+  if (since === undefined || until === undefined || since < until) return undefined;
+  return problem(400, 'since is not before until.', {}, 'since');
 }

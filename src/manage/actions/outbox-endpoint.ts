@@ -3,7 +3,7 @@ import { isoSeconds, parseInstant } from '../../ground/instant.ts';
 import type { OutboxControls, OutboxReplayRequest } from '../controls.ts';
 import { json, problem, type Reply } from '../reply.ts';
 import { type ActionContext, isBusy, readFields, tooOften } from './action.ts';
-import { checkFields, flag, requiredPast, text, timeOf, wholeFrom } from './fields.ts';
+import { flag, requiredPast, text, timeOf, wholeFrom } from './fields.ts';
 
 type Context = Pick<ActionContext, 'controls' | 'jsonType'>;
 
@@ -18,10 +18,8 @@ export function outboxStatistics(context: Context): Promise<Reply> {
 /** `POST /actuator/svc-outbox`: answers when the replay has ended. */
 export function replayOutbox(context: ActionContext): Promise<Reply> {
   return withOutbox(context, async (outbox) => {
-    const body = await readFields(context);
+    const body = await readFields(context, checks);
     if ('refusal' in body) return body.refusal;
-    const refusal = checkFields(body.fields, checks);
-    if (refusal !== undefined) return refusal;
     const request = body.fields as unknown as OutboxReplayRequest;
     const what = `replay ${request.dryRun === true}`;
     const tooOftenFor = context.limits.take(what);

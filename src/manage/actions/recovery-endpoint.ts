@@ -1,7 +1,7 @@
 import type { RecoveryAsk, RecoveryControls } from '../controls.ts';
 import { json, problem, type Reply } from '../reply.ts';
 import { type ActionContext, isBusy, readFields, tooOften } from './action.ts';
-import { checkFields, flag, oneOf, past, pastOrFuture, text, texts, timeOf, wholeFrom } from './fields.ts';
+import { flag, oneOf, past, pastOrFuture, text, texts, timeOf, wholeFrom } from './fields.ts';
 
 const checks = {
   type: texts,
@@ -20,16 +20,10 @@ type Kind = 'deadLetterRecovery' | 'backupDrain';
 export const recoverFrom =
   (kind: Kind) =>
   async (context: ActionContext): Promise<Reply> => {
-    const body = await readFields(context);
+    const from = kind === 'backupDrain' ? { from: oneOf('local', 's3') } : {};
+    const body = await readFields(context, { ...from, ...checks });
     if ('refusal' in body) return body.refusal;
-    const refusal = checkFields(
-      body.fields,
-      kind === 'backupDrain' ? { from: oneOf('local', 's3'), ...checks } : checks,
-    );
-    if (refusal !== undefined) return refusal;
     const ask = askOf(body.fields);
-    if (ask.since !== undefined && ask.until !== undefined && ask.since >= ask.until)
-      return problem(400, 'since is not before until.', {}, 'since');
     const recovery: RecoveryControls = context.controls[kind];
     const missing = recovery.missing(ask);
     if (missing !== undefined) return problem(404, missing);

@@ -72,7 +72,7 @@ export function createOutboxFunctions(parts: FunctionParts): RunningOutbox {
           if (written !== undefined) return written.then(() => saveFrom(at + 1));
         }
         // Who asks for it by name is told at once whether the database has them.
-        return pin?.transaction.writeHeld();
+        return pin?.transaction.writeBuffered();
       };
       await endingWith(pin, () => saveFrom(0), afterRefusal);
     },

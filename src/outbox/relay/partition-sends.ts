@@ -4,8 +4,8 @@ import { halvesOf } from '../../publish/cut-batches.ts';
 import { notMadeFailure } from '../../publish/fault.ts';
 import { brokenPromise } from '../../publish/main/failures.ts';
 import { createSendSlots } from '../../publish/memory-limits.ts';
+import type { QueueEntry, RowEnd } from './aggregate-order.ts';
 import { maxSendBytes, maxSendRecords, maxSends } from './relay-settings.ts';
-import type { Entry, RowEnd } from './row-chains.ts';
 
 /** One partition of a topic: one send at a time. */
 export interface TopicPartition {
@@ -17,9 +17,9 @@ export interface TopicPartition {
 }
 
 interface PartitionQueue extends TopicPartition {
-  entries: Entry[];
+  entries: QueueEntry[];
   /** Of a batch that was too large: to be sent before the queue. */
-  pieces: Entry[][];
+  pieces: QueueEntry[][];
   isBusy: boolean;
   /** A send took too long, and may yet write its records: until it ends, nothing is sent behind its back. */
   isLate: boolean;
@@ -30,13 +30,16 @@ export interface PartitionSendsOptions {
   readonly sendTimeoutMs: number;
   readonly clock: Clock;
   /** What is to be done with the next row of a partition. `wait`: nothing for now. */
-  readonly judge: (entry: Entry, partition: TopicPartition) => 'send' | 'wait' | Exclude<RowEnd, 'sent'>;
-  readonly waitsFor: (entry: Entry) => Entry | undefined;
-  readonly settle: (entry: Entry, end: RowEnd) => void;
+  readonly decide: (
+    entry: QueueEntry,
+    partition: TopicPartition,
+  ) => 'send' | 'wait' | Exclude<RowEnd, 'sent'>;
+  readonly predecessorOf: (entry: QueueEntry) => QueueEntry | undefined;
+  readonly settle: (entry: QueueEntry, end: RowEnd) => void;
   /** Ends the rows of a send. `split`: they are to be sent in halves. */
   readonly onResult: (
     partition: TopicPartition,
-    entries: readonly Entry[],
+    entries: readonly QueueEntry[],
     result: SendResult,
     tookMs: number,
   ) => Promise<'split' | 'ended'>;
@@ -46,30 +49,30 @@ export interface PartitionSendsOptions {
 
 /** Sends rows: several partitions at once, each in its order. */
 export interface PartitionSends {
-  put(entry: Entry, partition: number | undefined): void;
+  put(entry: QueueEntry, partition: number | undefined): void;
   /** Sends what can be sent. */
   pump(): void;
   /** Lets what is under way end, and starts nothing, until `resume`. */
-  hold(): void;
+  suspend(): void;
   resume(): void;
   /** Everything that is not in a send is deferred. */
   drop(): void;
   readonly underWay: number;
-  /** Those that were under way at `hold` have ended, as far as they are worth waiting for. */
+  /** Those that were under way at `suspend` have ended, as far as they are worth waiting for. */
   readonly isQuiet: boolean;
 }
 
-/** A send that takes longer has no company in `hold`: one partition that hangs holds up no others. */
+/** A send that takes longer has no company in `suspend`: one partition that hangs holds up no others. */
 const promptMs = 500;
 
 export function createPartitionSends(options: PartitionSendsOptions): PartitionSends {
-  const { broker, sendTimeoutMs, clock, judge, waitsFor, settle, onResult, onSent } = options;
+  const { broker, sendTimeoutMs, clock, decide, predecessorOf, settle, onResult, onSent } = options;
   const queues = new Map<string, PartitionQueue>();
   const slots = createSendSlots(maxSends);
   /** With the time of their start. */
-  const underWay = new Map<Entry, number>();
-  const awaited = new Set<Entry>();
-  let isHeld = false;
+  const underWay = new Map<QueueEntry, number>();
+  const awaited = new Set<QueueEntry>();
+  let isSuspended = false;
 
   function queueOf(topic: string, partition: number | undefined): PartitionQueue {
     const key = `${topic}\n${partition}`;
@@ -86,13 +89,13 @@ export function createPartitionSends(options: PartitionSendsOptions): PartitionS
   }
 
   function pumpOne(queue: PartitionQueue): void {
-    if (queue.isBusy || isHeld) return;
+    if (queue.isBusy || isSuspended) return;
     queue.isBusy = true;
     slots.take(() => start(queue));
   }
 
   function start(queue: PartitionQueue): void {
-    const entries = isHeld ? [] : take(queue);
+    const entries = isSuspended ? [] : take(queue);
     if (entries.length > 0) {
       void send(queue, entries);
       return;
@@ -103,44 +106,47 @@ export function createPartitionSends(options: PartitionSendsOptions): PartitionS
   }
 
   /** The next rows for one send. Those that cannot be sent in this pass end here. */
-  function take(queue: PartitionQueue): Entry[] {
+  function take(queue: PartitionQueue): QueueEntry[] {
     for (;;) {
       const source = queue.pieces[0] ?? queue.entries;
-      const { entries, looked } = choose(queue, source);
-      source.splice(0, looked);
+      const { entries, examined } = choose(queue, source);
+      source.splice(0, examined);
       if (source.length === 0 && queue.pieces.length > 0) queue.pieces.shift();
-      else if (looked === 0 || source === queue.entries) return entries;
+      else if (examined === 0 || source === queue.entries) return entries;
       if (entries.length > 0) return entries;
     }
   }
 
-  function choose(queue: PartitionQueue, source: readonly Entry[]): { entries: Entry[]; looked: number } {
-    const entries: Entry[] = [];
-    const chosen = new Set<Entry>();
+  function choose(
+    queue: PartitionQueue,
+    source: readonly QueueEntry[],
+  ): { entries: QueueEntry[]; examined: number } {
+    const entries: QueueEntry[] = [];
+    const chosen = new Set<QueueEntry>();
     const most = queue.partition === undefined ? 1 : maxSendRecords;
     let bytes = 0;
-    let looked = 0;
-    for (; looked < source.length && entries.length < most; looked++) {
-      const entry = source[looked] as Entry;
+    let examined = 0;
+    for (; examined < source.length && entries.length < most; examined++) {
+      const entry = source[examined] as QueueEntry;
       if (entry.end !== undefined) continue;
-      const verdict = queue.isLate ? 'deferred' : judge(entry, queue);
-      if (verdict === 'wait') break;
-      if (verdict !== 'send') {
-        settle(entry, verdict);
+      const decision = queue.isLate ? 'deferred' : decide(entry, queue);
+      if (decision === 'wait') break;
+      if (decision !== 'send') {
+        settle(entry, decision);
         continue;
       }
-      const first = waitsFor(entry);
+      const first = predecessorOf(entry);
       if (first !== undefined && !chosen.has(first)) break;
       bytes += entry.row.payload.length;
       if (entries.length > 0 && bytes > maxSendBytes) break;
       entries.push(entry);
       chosen.add(entry);
     }
-    return { entries, looked };
+    return { entries, examined };
   }
 
-  async function send(queue: PartitionQueue, entries: readonly Entry[]): Promise<void> {
-    const first = entries[0] as Entry;
+  async function send(queue: PartitionQueue, entries: readonly QueueEntry[]): Promise<void> {
+    const first = entries[0] as QueueEntry;
     const sinceMs = clock.monotonic();
     underWay.set(first, sinceMs);
     const timestamp = clock.now();
@@ -178,13 +184,13 @@ export function createPartitionSends(options: PartitionSendsOptions): PartitionS
       queueOf(entry.row.topic, partition).entries.push(entry);
     },
     pump,
-    hold() {
-      isHeld = true;
+    suspend() {
+      isSuspended = true;
       const promptSinceMs = clock.monotonic() - promptMs;
       for (const [entry, sinceMs] of underWay) if (sinceMs > promptSinceMs) awaited.add(entry);
     },
     resume() {
-      isHeld = false;
+      isSuspended = false;
       awaited.clear();
       pump();
     },

@@ -34,7 +34,7 @@ export function watchPasses(
     isCounted = false;
   }
 
-  function hold(count: number): void {
+  function claimed(count: number): void {
     shardCount = count;
     if (count === 0) end(true);
   }
@@ -55,12 +55,12 @@ export function watchPasses(
     store: {
       async isFull(owner) {
         const is = await orFail(store.isFull(owner));
-        if (is) hold(0);
+        if (is) claimed(0);
         return is;
       },
       async claim(...asked) {
         const shards = await orFail(store.claim(...asked));
-        hold(shards.length);
+        claimed(shards.length);
         return shards;
       },
       failedAggregates: (shards) => orFail(store.failedAggregates(shards)),

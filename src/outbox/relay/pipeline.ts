@@ -8,10 +8,10 @@ import type { TopicRefusals } from '../../publish/main/topic-refusals.ts';
 import { partitionOf } from '../../publish/partition-of-key.ts';
 import type { Aggregate, OutboxStore, RowFailure, StoredRow } from '../outbox-store.ts';
 import { createAcknowledger } from './acknowledger.ts';
+import { createAggregateOrder, type QueueEntry, type RowEnd } from './aggregate-order.ts';
 import { createPartitionSends } from './partition-sends.ts';
 import { createPauses } from './pauses.ts';
 import { maxDeferred, partitionPauses, type RelaySettings, topicPauses } from './relay-settings.ts';
-import { createRowChains, type Entry, type RowEnd } from './row-chains.ts';
 import { createRowCounts, type Processed, type RelayCounters } from './row-counts.ts';
 import { createSendResults } from './send-results.ts';
 import type { ShardLease } from './shard-lease.ts';
@@ -24,7 +24,7 @@ export interface PipelineOptions {
   readonly settings: RelaySettings;
   readonly breaker: Breaker;
   readonly refusals: TopicRefusals;
-  readonly lease: Pick<ShardLease, 'epochOf' | 'lasts' | 'doubt'>;
+  readonly lease: Pick<ShardLease, 'epochOf' | 'lasts' | 'lost'>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly say: QuietLog;
@@ -47,7 +47,7 @@ export interface Pipeline {
   /** Rows in memory, and those that are deferred in this pass; `undefined`: too many to name. */
   knownIds(): readonly number[] | undefined;
   /** Nothing is sent while `work` runs, and what was sent is acknowledged before, as far as that comes in time. */
-  between<T>(work: () => Promise<T>, patienceMs: number): Promise<T>;
+  withoutSends<T>(work: () => Promise<T>, maxWaitMs: number): Promise<T>;
   /** Partitions that have failed are tried again in the next pass. */
   retryPartitions(): void;
   /** What is not in a send is deferred. */
@@ -67,15 +67,15 @@ export interface Pipeline {
   /** Monotonic; `undefined`: none yet. */
   readonly lastSuccessMs: number | undefined;
   /** Rows of the last send that failed for no fault of theirs that is known, where none has succeeded since. */
-  readonly lastAway: readonly StoredRow[];
+  readonly lastFailedRows: readonly StoredRow[];
 }
 
 export function createPipeline(options: PipelineOptions): Pipeline {
   const { store, counts, owner, settings, breaker, lease, clock, logger, say, onRoom } = options;
-  const chains = createRowChains();
+  const order = createAggregateOrder();
   const topics = createPauses({ ...topicPauses, clock });
   const partitions = createPauses({ ...partitionPauses, clock });
-  const known = new Map<number, Entry>();
+  const known = new Map<number, QueueEntry>();
   /** What became of rows since the reading under way began. */
   const written = new Map<number, 'sent' | 'failed'>();
   /** Rows of this pass that another one will read again. */
@@ -84,14 +84,14 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const rowCounts = createRowCounts(options.counters);
   let bytes = 0;
   let lastSuccessMs: number | undefined;
-  let isHeld = false;
+  let isSuspended = false;
   let isStopped = false;
 
   const acknowledger = createAcknowledger({
     ...{ store, owner, say, keep: settings.retentionDays > 0 },
     onSent(ids, acked) {
       for (const id of acked) rowCounts.sent(known.get(id));
-      if (acked.length < ids.length) doubt(ids, new Set(acked));
+      if (acked.length < ids.length) shardsLost(ids, new Set(acked));
       for (const id of ids) forget(id, 'sent');
       changed();
     },
@@ -117,8 +117,8 @@ export function createPipeline(options: PipelineOptions): Pipeline {
 
   const sends = createPartitionSends({
     ...{ broker: options.broker, sendTimeoutMs: settings.sendTimeoutMs, clock, settle },
-    waitsFor: chains.waitsFor,
-    judge(entry, partition) {
+    predecessorOf: order.predecessorOf,
+    decide(entry, partition) {
       if (topics.has(partition.topic)) return 'paused';
       if (partitions.has(partition.key) || breaker.state === 'OPEN') return 'deferred';
       if (lease.epochOf(entry.row.shard) !== entry.epoch || !lease.lasts(settings.sendTimeoutMs))
@@ -129,23 +129,23 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     onSent: changed,
   });
 
-  function settle(entry: Entry, end: RowEnd): void {
+  function settle(entry: QueueEntry, end: RowEnd): void {
     if (entry.end !== undefined) return;
-    for (const each of chains.end(entry, end)) {
+    for (const each of order.end(entry, end)) {
       if (end === 'sent') {
         each.sentMs = clock.monotonic();
         acknowledger.sent(each.row.id);
       } else defer(each.row.id);
-      if (--each.page.left === 0) acknowledger.flush();
+      if (--each.page.remaining === 0) acknowledger.flush();
     }
     if (end === 'deferred') options.onDueIn(partitionPauses.firstMs);
   }
 
   /** It stays in memory until that is written: read again before, it would be sent at once. */
-  function spendRetry(entry: Entry, failure: RowFailure): void {
-    for (const each of chains.end(entry, 'deferred')) {
+  function spendRetry(entry: QueueEntry, failure: RowFailure): void {
+    for (const each of order.end(entry, 'deferred')) {
       if (each !== entry) defer(each.row.id);
-      if (--each.page.left === 0) acknowledger.flush();
+      if (--each.page.remaining === 0) acknowledger.flush();
     }
     acknowledger.failed(failure);
     acknowledger.flush();
@@ -164,15 +164,15 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     if (why !== undefined) written.set(id, why);
   }
 
-  function doubt(ids: readonly number[], acked: ReadonlySet<number>): void {
+  function shardsLost(ids: readonly number[], acked: ReadonlySet<number>): void {
     for (const id of ids) {
       const entry = known.get(id);
-      if (entry !== undefined && !acked.has(id)) lease.doubt(entry.row.shard);
+      if (entry !== undefined && !acked.has(id)) lease.lost(entry.row.shard);
     }
   }
 
   function changed(): void {
-    if (sends.isQuiet && (isHeld || sends.underWay === 0)) acknowledger.flush();
+    if (sends.isQuiet && (isSuspended || sends.underWay === 0)) acknowledger.flush();
     for (const look of [...waiting]) look();
     onRoom();
   }
@@ -193,11 +193,11 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   function accepts(row: StoredRow): boolean {
     const entry = known.get(row.id);
     const became = entry?.end === 'deferred' ? 'failed' : written.get(row.id);
-    if (became === 'failed') chains.block(row);
+    if (became === 'failed') order.block(row);
     if (entry !== undefined || became !== undefined) return false;
     if (topics.has(row.topic)) return false;
     if (row.waitMs <= 0) return true;
-    chains.block(row);
+    order.block(row);
     options.onDueIn(row.waitMs);
     return false;
   }
@@ -212,49 +212,49 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       const limit = { limitMs: settings.sendTimeoutMs, keepsAlive: false, late: () => undefined };
       await inTime(Promise.all(unknown.map(counts.ask)), limit);
       if (isStopped) return 0;
-      const page = { left: 0 };
+      const page = { remaining: 0 };
       const takenMs = clock.monotonic();
       for (const row of rows) {
         const epoch = epochs.get(row.shard);
         const isTaken = accepts(row) && epoch !== undefined;
-        const entry = isTaken ? chains.add({ row, epoch, page, takenMs }) : undefined;
+        const entry = isTaken ? order.add({ row, epoch, page, takenMs }) : undefined;
         if (entry === undefined) {
           deferred.add(row.id);
           continue;
         }
-        page.left++;
+        page.remaining++;
         known.set(row.id, entry);
         bytes += row.payload.length;
         const count = row.fault === undefined ? counts.known(row.topic) : undefined;
         sends.put(entry, count === undefined ? undefined : partitionOf(row.key, count));
       }
       sends.pump();
-      return page.left;
+      return page.remaining;
     },
 
     newPass() {
       deferred.clear();
-      chains.newPass();
+      order.newPass();
       // Its failure is not written down yet: it is not read again, and what is behind it must wait.
-      for (const { row, end } of known.values()) if (end === 'deferred') chains.block(row);
+      for (const { row, end } of known.values()) if (end === 'deferred') order.block(row);
       topics.newPass();
       partitions.newPass();
     },
 
-    block: (aggregates) => aggregates.forEach(chains.block),
+    block: (aggregates) => aggregates.forEach(order.block),
 
     knownIds: () => (deferred.size > maxDeferred ? undefined : [...known.keys(), ...deferred]),
 
-    async between(work, patienceMs) {
-      isHeld = true;
-      sends.hold();
+    async withoutSends(work, maxWaitMs) {
+      isSuspended = true;
+      sends.suspend();
       acknowledger.flush();
       const quiet = until(() => sends.isQuiet && acknowledger.isIdle);
-      await inTime(quiet, { limitMs: patienceMs, keepsAlive: false, late: () => undefined });
+      await inTime(quiet, { limitMs: maxWaitMs, keepsAlive: false, late: () => undefined });
       try {
         return await work();
       } finally {
-        isHeld = false;
+        isSuspended = false;
         sends.resume();
       }
     },
@@ -274,18 +274,18 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       return bytes;
     },
     get blocked() {
-      return chains.blocked;
+      return order.blocked;
     },
     get isFull() {
-      return chains.isFull;
+      return order.isFull;
     },
     nextPausedMs: () => Math.min(topics.nextMs(), partitions.nextMs()),
     processed: rowCounts.processed,
     get lastSuccessMs() {
       return lastSuccessMs;
     },
-    get lastAway() {
-      return results.lastAway;
+    get lastFailedRows() {
+      return results.lastFailedRows;
     },
   };
 }

@@ -4,6 +4,7 @@ import type { QuietLog } from '../../observe/quiet-log.ts';
 import type { Breaker } from '../../publish/main/breaker.ts';
 import { bytesOf, createBatchSize } from '../batches.ts';
 import type { ExceptRows, OutboxStore, StoredRow } from '../outbox-store.ts';
+import { keyOf } from './aggregate-order.ts';
 import type { Pipeline } from './pipeline.ts';
 import {
   firstStorePauseMs,
@@ -14,10 +15,9 @@ import {
   probeRows,
   type RelaySettings,
   restartMs,
-  restTimes,
+  restFactor,
   wakeDebounceMs,
 } from './relay-settings.ts';
-import { keyOf } from './row-chains.ts';
 import type { ShardLease } from './shard-lease.ts';
 import { createSignal, reasonOf } from './signal.ts';
 
@@ -43,7 +43,7 @@ export interface Reader {
   /** There are new rows. */
   wake(): void;
   /** There is room, or the breaker has another state. */
-  look(): void;
+  recheck(): void;
   /** Rows that were passed are to be looked at after so many milliseconds. */
   dueIn(ms: number): void;
   stop(): void;
@@ -67,7 +67,7 @@ export function createReader(options: ReaderOptions): Reader {
   let idleMs = 0;
   let failures = 0;
   /** Other rows than those that have just failed were looked for, and none can be sent now. */
-  let isInVain = false;
+  let hasNoOtherRows = false;
 
   async function beginPass(nowMs: number): Promise<void> {
     epochs = new Map();
@@ -113,14 +113,14 @@ export function createReader(options: ReaderOptions): Reader {
   /** What has just failed may fail again for a reason of its own: the cluster is tested with other rows, if there are some. */
   async function probe(except: ExceptRows): Promise<readonly StoredRow[]> {
     const shards = [...epochs.keys()];
-    const { lastAway } = pipeline;
-    if (lastAway.length > 0 && !isInVain) {
-      const ids = [...except.ids, ...lastAway.map(({ id }) => id)];
-      const keys = new Set(lastAway.map(keyOf));
+    const { lastFailedRows } = pipeline;
+    if (lastFailedRows.length > 0 && !hasNoOtherRows) {
+      const ids = [...except.ids, ...lastFailedRows.map(({ id }) => id)];
+      const keys = new Set(lastFailedRows.map(keyOf));
       const found = await store.pending(shards, { ...except, ids }, size.rows);
       const others = found.filter((row) => !keys.has(keyOf(row))).slice(0, probeRows);
       if (others.length > 0) {
-        pipeline.block(lastAway);
+        pipeline.block(lastFailedRows);
         return others;
       }
     }
@@ -148,16 +148,16 @@ export function createReader(options: ReaderOptions): Reader {
     const isFull = rows.length >= limit;
     if (!isTesting()) size.read(rows.length, bytesOf(rows));
     const taken = await pipeline.add(rows, epochs);
-    const wasInVain = isInVain;
-    isInVain = isTesting() && taken === 0;
-    if (isInVain && !wasInVain) {
+    const hadNoOtherRows = hasNoOtherRows;
+    hasNoOtherRows = isTesting() && taken === 0;
+    if (hasNoOtherRows && !hadNoOtherRows) {
       nextPassAtMs = nowMs;
       nextReadAtMs = nowMs;
       return;
     }
     if (isFull && taken === 0) {
       idleMs += clock.monotonic() - nowMs;
-      nextPassAtMs = Math.max(nextPassAtMs, nowMs + Math.min(idleMs * restTimes, longestRestMs));
+      nextPassAtMs = Math.max(nextPassAtMs, nowMs + Math.min(idleMs * restFactor, longestRestMs));
     }
     nextReadAtMs = nowMs;
     if (isFull && !pipeline.isFull) return;
@@ -192,7 +192,7 @@ export function createReader(options: ReaderOptions): Reader {
       wakeAtMs = Math.min(wakeAtMs, Math.max(clock.monotonic(), readAtMs + wakeDebounceMs));
       signal.raise();
     },
-    look: signal.raise,
+    recheck: signal.raise,
     dueIn(ms) {
       const atMs = clock.monotonic() + ms;
       nextPassAtMs = Math.min(nextPassAtMs, atMs);

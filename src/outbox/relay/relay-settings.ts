@@ -46,7 +46,7 @@ export const standbyJitter = 0.2;
 /** How often a pass begins again at the first row, so that rows of late commits and retries are seen. */
 export const restartMs = 1_000;
 /** A pass over many rows that cannot be sent now is not repeated for so many times its length. */
-export const restTimes = 4;
+export const restFactor = 4;
 export const longestRestMs = 60_000;
 /** After `wake`, others may come: looks are so far apart. */
 export const wakeDebounceMs = 10;

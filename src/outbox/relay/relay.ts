@@ -121,11 +121,11 @@ export function createRelay(parts: RelayParts): Relay {
       release: (owner) => store.release(owner),
       claim(owner, leaseMs) {
         const askedAtMs = clock.monotonic();
-        return passes.store.claim(owner, leaseMs, (nowMs) => time.heard(nowMs, askedAtMs));
+        return passes.store.claim(owner, leaseMs, (nowMs) => time.observe(nowMs, askedAtMs));
       },
     },
-    between: (claim, patienceMs) => pipeline.between(claim, patienceMs),
-    onChange: () => reader.look(),
+    withoutSends: (claim, maxWaitMs) => pipeline.withoutSends(claim, maxWaitMs),
+    onChange: () => reader.recheck(),
     listen,
   });
   const pipeline = createPipeline({
@@ -142,7 +142,7 @@ export function createRelay(parts: RelayParts): Relay {
       logger,
     },
     ...{ say, counters },
-    onRoom: () => reader.look(),
+    onRoom: () => reader.recheck(),
     onDueIn: (ms) => reader.dueIn(ms),
   });
   const passes = watchPasses(store, pipeline.add);

@@ -1,6 +1,6 @@
 import type { PublishDurations } from '../../observe/durations.ts';
 import type { Ledger } from '../../observe/outcomes.ts';
-import type { Entry } from './row-chains.ts';
+import type { QueueEntry } from './aggregate-order.ts';
 
 /** Where a relay counts what it sends, and what it fails to send. */
 export interface RelayCounters {
@@ -16,8 +16,8 @@ export interface Processed {
 
 /** Counts rows when their end is marked in the table: each is sent once then, whoever else has tried it. */
 export interface RowCounts {
-  sent(entry: Entry | undefined): void;
-  gaveUp(entry: Entry | undefined): void;
+  sent(entry: QueueEntry | undefined): void;
+  gaveUp(entry: QueueEntry | undefined): void;
   readonly processed: Processed;
 }
 

@@ -8,10 +8,10 @@ import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
 import { afterRetries } from '../../publish/main/retry.ts';
 import type { TopicRefusals } from '../../publish/main/topic-refusals.ts';
 import type { RowFailure, StoredRow } from '../outbox-store.ts';
+import type { QueueEntry, RowEnd } from './aggregate-order.ts';
 import type { PartitionSendsOptions, TopicPartition } from './partition-sends.ts';
 import type { Pauses } from './pauses.ts';
 import { firstRetryMs, longestRetryMs, maxSendBytes, type RelaySettings, stallMs } from './relay-settings.ts';
-import type { Entry, RowEnd } from './row-chains.ts';
 
 export interface SendResultsOptions {
   readonly broker: Pick<Broker, 'describe'>;
@@ -24,9 +24,9 @@ export interface SendResultsOptions {
   readonly say: QuietLog;
   readonly clock: Clock;
   readonly settings: Pick<RelaySettings, 'maxRetries' | 'sendTimeoutMs' | 'onFailed'>;
-  readonly settle: (entry: Entry, end: RowEnd) => void;
+  readonly settle: (entry: QueueEntry, end: RowEnd) => void;
   /** The row has failed by its own fault. */
-  readonly spendRetry: (entry: Entry, failure: RowFailure) => void;
+  readonly spendRetry: (entry: QueueEntry, failure: RowFailure) => void;
   readonly onStored: () => void;
   /** For each send in vain. */
   readonly onSendFailed: (kind: SendFailureKind) => void;
@@ -39,23 +39,23 @@ const maxErrorLength = 500;
 export interface SendResults {
   readonly take: PartitionSendsOptions['onResult'];
   /** Rows of the last send that failed for no fault of theirs that is known, where none has succeeded since. */
-  readonly lastAway: readonly StoredRow[];
+  readonly lastFailedRows: readonly StoredRow[];
 }
 
 export function createSendResults(options: SendResultsOptions): SendResults {
   const { broker, counts, topics, partitions, breaker, logger, say, settings, settle } = options;
   /** For what nobody mends but an operator. */
   const sayError = createQuietLog(logger, options.clock);
-  let lastAway: readonly StoredRow[] = [];
+  let lastFailedRows: readonly StoredRow[] = [];
   /** The log says last that events cannot be sent. A breaker that was open says itself that it is closed. */
   let isSaid = false;
 
-  function stored(partition: TopicPartition, entries: readonly Entry[]): void {
+  function stored(partition: TopicPartition, entries: readonly QueueEntry[]): void {
     if (isSaid) logger.info('outbox: events are sent again');
     isSaid = false;
     breaker.answered();
     options.onStored();
-    lastAway = [];
+    lastFailedRows = [];
     partitions.resume(partition.key);
     options.refusals.taken(partition.topic);
     if (topics.resume(partition.topic)) logger.info(`outbox: topic "${partition.topic}" takes events again`);
@@ -67,7 +67,7 @@ export function createSendResults(options: SendResultsOptions): SendResults {
     if (!isNotMade(failure)) breaker.answered();
   }
 
-  function failedAlone(entry: Entry, failure: SendFailure): void {
+  function failedAlone(entry: QueueEntry, failure: SendFailure): void {
     heard(failure);
     const { id, retryCount, eventId, eventType, topic } = entry.row;
     const fields = { eventId, eventType, topic, cause: failure.cause, retryCount };
@@ -93,7 +93,7 @@ export function createSendResults(options: SendResultsOptions): SendResults {
     options.spendRetry(entry, { id, retryCount: retryCount + 1, lastError, retryInMs: null });
   }
 
-  function refused({ topic }: TopicPartition, entries: readonly Entry[], failure: SendFailure): void {
+  function refused({ topic }: TopicPartition, entries: readonly QueueEntry[], failure: SendFailure): void {
     breaker.failed(failure, true);
     options.refusals.refused(topic, failure, false);
     if (topics.pause(topic))
@@ -105,12 +105,12 @@ export function createSendResults(options: SendResultsOptions): SendResults {
 
   function away(
     partition: TopicPartition,
-    entries: readonly Entry[],
+    entries: readonly QueueEntry[],
     failure: SendFailure,
     tookMs: number,
   ): void {
     partitions.pause(partition.key);
-    lastAway = entries.map(({ row }) => row);
+    lastFailedRows = entries.map(({ row }) => row);
     // Nobody heard the answers that came while the process stood still: they say nothing about the cluster.
     const isUnheard = tookMs > settings.sendTimeoutMs + stallMs;
     if (!isUnheard || breaker.state === 'HALF-OPEN') breaker.failed(failure, true);
@@ -135,7 +135,7 @@ export function createSendResults(options: SendResultsOptions): SendResults {
 
   async function take(
     partition: TopicPartition,
-    entries: readonly Entry[],
+    entries: readonly QueueEntry[],
     result: SendResult,
     tookMs: number,
   ): Promise<'split' | 'ended'> {
@@ -162,8 +162,8 @@ export function createSendResults(options: SendResultsOptions): SendResults {
 
   return {
     take,
-    get lastAway() {
-      return lastAway;
+    get lastFailedRows() {
+      return lastFailedRows;
     },
   };
 }

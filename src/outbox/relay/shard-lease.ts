@@ -15,7 +15,7 @@ export interface ShardLease {
   /** Whether it lasts for so long, by the monotonic clock. */
   lasts(ms: number): boolean;
   /** The table says that it is not held: nothing is sent of it before the next claim. */
-  doubt(shard: number): void;
+  lost(shard: number): void;
   /** When the table last answered a claim, by the monotonic clock, or `run` began; `undefined`: before. */
   readonly claimedAtMs: number | undefined;
   /** As many relays as there are shards have them all: this one is not among them, and looks again from time to time. */
@@ -35,7 +35,7 @@ export interface ShardLeaseOptions {
   readonly say: QuietLog;
   readonly logger: Logger;
   /** Runs a claim while nothing is being sent: shards that it gives back have no rows under way, as far as sends end in time. */
-  readonly between: <T>(claim: () => Promise<T>, patienceMs: number) => Promise<T>;
+  readonly withoutSends: <T>(claim: () => Promise<T>, maxWaitMs: number) => Promise<T>;
   /** The shards are others now, or can be used again. */
   readonly onChange: () => void;
   /** Whether to hear of rows, said again with each claim: one that stands by has no use for it. */
@@ -43,7 +43,7 @@ export interface ShardLeaseOptions {
 }
 
 export function createShardLease(options: ShardLeaseOptions): ShardLease {
-  const { store, owner, leaseMs, clock, say, logger, between, onChange, listen } = options;
+  const { store, owner, leaseMs, clock, say, logger, withoutSends, onChange, listen } = options;
   const renewMs = leaseMs / 3;
   const epochs = new Map<number, number>();
   const pause = createSignal();
@@ -106,7 +106,7 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
     shards: () => (lasts(0) ? [...epochs.keys()] : []),
     epochOf: (shard) => (lasts(0) ? epochs.get(shard) : undefined),
     lasts,
-    doubt: (shard) => void epochs.delete(shard),
+    lost: (shard) => void epochs.delete(shard),
     get claimedAtMs() {
       return claimedAtMs;
     },
@@ -120,7 +120,7 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
       claimedAtMs = clock.monotonic();
       while (!isStopped) {
         try {
-          await between(claim, leaseMs / 6);
+          await withoutSends(claim, leaseMs / 6);
           if (failures > 0) logger.info('outbox: the shards are claimed again');
           failures = 0;
           failure = undefined;

@@ -1,12 +1,12 @@
 import type { Dialect } from '../dialect.ts';
 
-/** A time between two moments. */
+/** Between two numbers of `nextSequence()`. */
 interface Span {
   readonly from: number;
   readonly to: number;
 }
 
-/** The savepoints of one transaction, and what was undone by going back to them. Times are moments, as `nextMoment()` gives them. */
+/** The savepoints of one transaction, and what was undone by going back to them. Times are numbers of `nextSequence()`. */
 export class Savepoints {
   private all: { readonly name: string; readonly at: number }[] = [];
   private undone: Span[] = [];

@@ -60,7 +60,7 @@ requiring('postgres', 'pg', function () {
     assert.deepEqual(await ids('events'), ['a']);
   });
 
-  it('a transaction that is doomed takes no events, and its COMMIT says what PostgreSQL makes of it', async () => {
+  it('a transaction that is aborted takes no events, and its COMMIT says what PostgreSQL makes of it', async () => {
     const client = await connect();
     await client.query('BEGIN');
     await write(client, 'a');

@@ -259,6 +259,26 @@ describe('parseExpression', () => {
     ]);
   });
 
+  for (const [result, text] of [
+    [Number.POSITIVE_INFINITY, "'a' + result"],
+    [Number.POSITIVE_INFINITY, "result + 'a'"],
+    [Number.NEGATIVE_INFINITY, "'a' + result"],
+    [Number.NaN, "'a' + result"],
+    [Number.POSITIVE_INFINITY, '-result'],
+    [Number.NaN, '-result'],
+    [Number.MAX_VALUE, 'result * 2'],
+    [Number.POSITIVE_INFINITY, 'result + 1'],
+  ] as const)
+    it(`${text} fails where the result is ${result}: no text or number is made of it`, () => {
+      assert.throws(() => evaluate(text, { ...call, result }), { code: 'SVC_CAPTURE_EXPRESSION' });
+    });
+
+  it('takes the largest numbers', () => {
+    const scope = { ...call, result: Number.MAX_VALUE };
+    assert.equal(evaluate("'a' + result", scope), `a${Number.MAX_VALUE}`);
+    assert.equal(evaluate('-result', scope), -Number.MAX_VALUE);
+  });
+
   it('visits 10,000 elements in one evaluation, and not one more', () => {
     const list = (length: number): ExpressionScope => ({
       ...call,

@@ -1,24 +1,24 @@
 import type { Statement } from '../driver.ts';
 
 /** One row that waits for the next statement of the application. */
-export interface HeldRow {
+export interface BufferedRow {
   readonly statement: Statement;
   /** What is undone with this undoes the row: the first write of its function, or its call. */
   readonly from: number;
-  /** When it was held. */
+  /** When it was buffered, in `nextSequence()`. */
   readonly at: number;
   /** Makes of the driver's error what the application may see. */
   readonly explain: (error: unknown) => unknown;
   /** A rollback to a savepoint has undone its function, whatever the database says of the row. */
-  isForgiven?: true;
+  isUndone?: true;
 }
 
 /** More than these are not kept in memory: the call that brings the last one waits until the database has them. */
 const mostRows = 50;
 
 /** Rows that are written together, before the next statement of the application or in one write with its COMMIT. */
-export class HeldRows {
-  private rows: HeldRow[] = [];
+export class BufferedRows {
+  private rows: BufferedRow[] = [];
 
   get size(): number {
     return this.rows.length;
@@ -28,11 +28,11 @@ export class HeldRows {
     return this.rows.length >= mostRows;
   }
 
-  add(row: HeldRow): void {
+  add(row: BufferedRow): void {
     this.rows.push(row);
   }
 
-  take(): readonly HeldRow[] {
+  take(): readonly BufferedRow[] {
     const { rows } = this;
     this.rows = [];
     return rows;

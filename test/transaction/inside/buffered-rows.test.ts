@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { RowsAhead } from '../../../src/transaction/driver.ts';
 import { findTransactions } from '../../../src/transaction/find-transaction.ts';
 import type { Joined } from '../../../src/transaction/transaction.ts';
-import { nextMoment } from '../../../src/transaction/transaction.ts';
+import { nextSequence } from '../../../src/transaction/transaction.ts';
 import { type FakeConnection, fakeConnection, loseConnections } from '../fake-session.ts';
 
 const row = (text: string) => ({ text, values: [] });
@@ -20,7 +20,7 @@ describe('rows that are held', () => {
   const join = (text: string): Joined => {
     const [transaction] = findTransactions();
     assert.ok(transaction);
-    return transaction.join(row(text), nextMoment(), explain);
+    return transaction.join(row(text), nextSequence(), explain);
   };
   const ahead = (fake: FakeConnection): RowsAhead => {
     const gate = fake.connection.sendsWithRows('COMMIT');
@@ -134,7 +134,7 @@ describe('rows that are held', () => {
     void behind?.then(() => {
       isAdmitted = true;
     });
-    fake.status = 'doomed';
+    fake.status = 'aborted';
     const refused = assert.rejects(gate.refused(new Error('no')), { message: 'explained: no' });
     assert.deepEqual(fake.sent, ['ROLLBACK']);
     await new Promise((resolve) => setImmediate(resolve));

@@ -7,32 +7,32 @@ import { maxBlocked } from './relay-settings.ts';
  */
 export type RowEnd = 'sent' | 'deferred' | 'paused';
 
-/** A row in memory. */
-export interface Entry {
+/** A row in memory, in the queue of its partition. */
+export interface QueueEntry {
   readonly row: StoredRow;
   /** Of its shard, when it was read. */
   readonly epoch: number;
-  /** What was read together; `left`: rows of it that have not ended. */
-  readonly page: { left: number };
+  /** What was read together; `remaining`: rows of it that have not ended. */
+  readonly page: { remaining: number };
   /** When it was taken in, and when the broker had it, by the monotonic clock. */
   readonly takenMs: number;
   sentMs?: number;
   /** Its neighbours in its aggregate, as long as they matter. */
-  before: Entry | undefined;
-  after: Entry | undefined;
+  previous: QueueEntry | undefined;
+  next: QueueEntry | undefined;
   end: RowEnd | undefined;
 }
 
 /** The rows of each aggregate in their order: one that is deferred keeps back those behind it, and no others. */
-export interface RowChains {
+export interface AggregateOrder {
   /** `undefined`: an earlier row of its aggregate is deferred in this pass, and so is this one. */
-  add(read: Pick<Entry, 'row' | 'epoch' | 'page' | 'takenMs'>): Entry | undefined;
+  add(read: Pick<QueueEntry, 'row' | 'epoch' | 'page' | 'takenMs'>): QueueEntry | undefined;
   /** A row that is not in memory is deferred, and what comes after it. */
   block(row: Aggregate): void;
   /** Returns the rows that have ended by it, itself the first: those behind one that is deferred are so too. */
-  end(entry: Entry, end: RowEnd): readonly Entry[];
+  end(entry: QueueEntry, end: RowEnd): readonly QueueEntry[];
   /** The row that has to be sent first, or with it. */
-  waitsFor(entry: Entry): Entry | undefined;
+  predecessorOf(entry: QueueEntry): QueueEntry | undefined;
   /** Everything is read again from the first row: nothing is blocked. */
   newPass(): void;
   readonly blocked: number;
@@ -40,9 +40,9 @@ export interface RowChains {
   readonly isFull: boolean;
 }
 
-export function createRowChains(): RowChains {
+export function createAggregateOrder(): AggregateOrder {
   /** The last row in memory of each aggregate. */
-  const last = new Map<string, Entry>();
+  const last = new Map<string, QueueEntry>();
   const blocked = new Set<string>();
 
   function block(key: string): void {
@@ -50,19 +50,19 @@ export function createRowChains(): RowChains {
     last.delete(key);
   }
 
-  function waitsFor(entry: Entry): Entry | undefined {
-    let before = entry.before;
-    while (before?.end !== undefined) before = before.before;
-    return before;
+  function predecessorOf(entry: QueueEntry): QueueEntry | undefined {
+    let previous = entry.previous;
+    while (previous?.end !== undefined) previous = previous.previous;
+    return previous;
   }
 
   return {
     add(read) {
       const key = keyOf(read.row);
       if (blocked.has(key)) return undefined;
-      const before = last.get(key);
-      const entry: Entry = { ...read, before, after: undefined, end: undefined };
-      if (before !== undefined) before.after = entry;
+      const previous = last.get(key);
+      const entry: QueueEntry = { ...read, previous, next: undefined, end: undefined };
+      if (previous !== undefined) previous.next = entry;
       last.set(key, entry);
       return entry;
     },
@@ -71,16 +71,16 @@ export function createRowChains(): RowChains {
       const key = keyOf(entry.row);
       if (end !== 'deferred') {
         entry.end = end;
-        const first = end === 'sent' ? undefined : waitsFor(entry);
+        const first = end === 'sent' ? undefined : predecessorOf(entry);
         // What is paused stays a link: what is before it still counts for what is behind it.
-        if (end === 'sent' && entry.after !== undefined) entry.after.before = undefined;
+        if (end === 'sent' && entry.next !== undefined) entry.next.previous = undefined;
         if (last.get(key) !== entry) return [entry];
         if (first === undefined) last.delete(key);
         else last.set(key, first);
         return [entry];
       }
-      const ended: Entry[] = [];
-      for (let each: Entry | undefined = entry; each !== undefined; each = each.after) {
+      const ended: QueueEntry[] = [];
+      for (let each: QueueEntry | undefined = entry; each !== undefined; each = each.next) {
         if (each.end !== undefined) continue;
         each.end = 'deferred';
         ended.push(each);
@@ -88,7 +88,7 @@ export function createRowChains(): RowChains {
       block(key);
       return ended;
     },
-    waitsFor,
+    predecessorOf,
     newPass: () => blocked.clear(),
     get blocked() {
       return blocked.size;
