@@ -17,6 +17,11 @@ const sharedBytes = 16_384;
 /** What has more characters has memory of its own. */
 const mostShared = sharedBytes / 4;
 
+/** Left free for a `publishedAt` as JSON has it, so that a value is copied at once. */
+const gapBytes = 24;
+/** The last character of a text that was cut off may have needed so many bytes. */
+const mostOfOne = 4;
+
 let shared: Buffer = Buffer.alloc(0);
 let used = 0;
 
@@ -31,51 +36,78 @@ export class EventValue {
   readonly length: number;
   private readonly bytes: Buffer;
   private readonly start: number;
+  /** Where the gap is. */
   private readonly middle: number;
 
   /** @param after in pieces: to join them would copy the payload once more */
   constructor(form: EventForm, before: string, after: readonly string[]) {
     const { encoding } = form;
-    const own = takeRoom(before, after, encoding);
-    const bytes = own ?? shared;
-    const start = own === undefined ? used : 0;
-    const middle = start + bytes.write(before, start, encoding);
-    let end = middle;
-    for (const piece of after) end += bytes.write(piece, end, encoding);
-    if (own === undefined) used = end;
+    let characters = before.length + gapBytes;
+    for (const piece of after) characters += piece.length;
     this.form = form;
-    this.length = end - start;
-    this.bytes = bytes;
-    this.start = start;
+    if (characters > mostShared) {
+      this.bytes = Buffer.allocUnsafeSlow(gapBytes + byteLength(before, after, encoding));
+      this.start = 0;
+    } else {
+      if (characters > shared.length - used) nextPiece();
+      this.bytes = shared;
+      this.start = used;
+    }
+    let middle = this.start + this.bytes.write(before, this.start, encoding);
+    let end = writeAll(this.bytes, middle + gapBytes, after, encoding);
+    if (this.bytes === shared) {
+      // Whether it fits shows when it is written: counting costs as much.
+      if (end > shared.length - mostOfOne) {
+        nextPiece();
+        this.bytes = shared;
+        this.start = 0;
+        middle = shared.write(before, 0, encoding);
+        end = writeAll(shared, middle + gapBytes, after, encoding);
+      }
+      used = end;
+    }
     this.middle = middle;
+    this.length = end - this.start - gapBytes;
   }
 
   /** Writes all of them, and returns the place behind. */
   write(to: Buffer, start: number, publishedAt: string): number {
-    const { bytes, middle } = this;
-    let at = start + bytes.copy(to, start, this.start, middle);
-    at += to.write(publishedAt, at, 'latin1');
-    return at + bytes.copy(to, at, middle, this.start + this.length);
+    const { bytes, middle, length } = this;
+    const end = this.start + length + gapBytes;
+    const gap = start + middle - this.start;
+    if (publishedAt.length === gapBytes) {
+      bytes.copy(to, start, this.start, end);
+      for (let at = 0; at < gapBytes; at++) to[gap + at] = publishedAt.charCodeAt(at);
+      return start + length + gapBytes;
+    }
+    bytes.copy(to, start, this.start, middle);
+    const at = gap + to.write(publishedAt, gap, 'latin1');
+    return at + bytes.copy(to, at, middle + gapBytes, end);
   }
 }
 
-/** Returns memory of its own for a long text; for all others there is room in the shared one then. */
-function takeRoom(
-  before: string,
-  after: readonly string[],
-  encoding: EventForm['encoding'],
-): Buffer | undefined {
-  let characters = before.length;
-  for (const piece of after) characters += piece.length;
-  const isLong = characters > mostShared;
-  const room = shared.length - used;
-  // A UTF-16 unit never takes more than three bytes: counting costs more than writing.
-  if (!isLong && 3 * characters <= room) return undefined;
-  let size = Buffer.byteLength(before, encoding);
-  for (const piece of after) size += Buffer.byteLength(piece, encoding);
-  if (isLong) return Buffer.allocUnsafeSlow(size);
-  if (size <= room) return undefined;
+function nextPiece(): void {
   shared = Buffer.allocUnsafeSlow(sharedBytes);
   used = 0;
-  return undefined;
+}
+
+/** Returns the place behind; what has no room is cut off. */
+function writeAll(
+  bytes: Buffer,
+  start: number,
+  pieces: readonly string[],
+  encoding: EventForm['encoding'],
+): number {
+  let end = start;
+  for (const piece of pieces) {
+    if (end >= bytes.length) return end;
+    end += bytes.write(piece, end, encoding);
+  }
+  return end;
+}
+
+function byteLength(before: string, after: readonly string[], encoding: EventForm['encoding']): number {
+  let bytes = Buffer.byteLength(before, encoding);
+  for (const piece of after) bytes += Buffer.byteLength(piece, encoding);
+  return bytes;
 }

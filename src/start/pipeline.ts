@@ -13,7 +13,7 @@ import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type { OutboxJoin } from '../outbox/join.ts';
 import { UnsealedError } from '../protect/deferred.ts';
 import type { Protect, ProtectedEnvelope, Unsealed } from '../protect/protect.ts';
-import { createCallerWait, outcomeWithin, stillUnderWay } from '../publish/api/caller-wait.ts';
+import { createCallerWait, outcomeWithin, throwUnlessStored } from '../publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../publish/api/check-options.ts';
 import { headersOf } from '../publish/api/headers.ts';
 import type { KeyWait } from '../publish/api/key-wait.ts';
@@ -21,7 +21,6 @@ import { createUnderWay, type Generation } from '../publish/api/under-way.ts';
 import { headersAt, valueBytesOf } from '../publish/main/record.ts';
 import type { Producer } from '../publish/producer.ts';
 import type { Publisher } from '../publish/publisher.ts';
-import { lostError } from '../publish/tiers/loss-alert.ts';
 import type { SerializedEvent, Serializer } from '../serialize/serializer.ts';
 import { endOfTransaction } from '../transaction/find-transaction.ts';
 import type { Scope } from '../transaction/scope.ts';
@@ -169,27 +168,36 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     }
   }
 
-  /** Never rejects: nobody awaits it in async mode, where that would end the process. */
-  async function publish({ event, trace, eventType }: Prepared, entry: LedgerEntry): Promise<Outcome> {
+  /**
+   * Never rejects: nobody awaits it in async mode, where that would end the process. Its end runs in the context of the call, which a
+   * promise keeps; an `async` function would keep all that it works with, for each event under way.
+   */
+  function publish({ event, trace, eventType }: Prepared, entry: LedgerEntry): Promise<Outcome> {
     let generation: Generation | undefined;
     let started = 0;
-    let outcome: Outcome = 'lost';
+    const end = (outcome: Outcome): Outcome => {
+      durations.record(eventType, (clock.monotonic() - started) / 1000);
+      trace.end(outcome);
+      entry.close(outcome);
+      if (generation !== undefined) underWay.end(generation);
+      return outcome;
+    };
+    const fail = (error: unknown): Outcome => {
+      if (typeof event !== 'function') parts.onBroken(event, error);
+      return end('lost');
+    };
     try {
       generation = underWay.begin();
       started = clock.monotonic();
-      const later = typeof event === 'function' && publisher.publishLater?.(eventType, event);
+      if (typeof event === 'function' && publisher.publishLater !== undefined)
+        return publisher.publishLater(eventType, event).then(end, fail);
       const sent = event as SerializedEvent;
-      if (later || !publisher.isOneTooMany?.(sent)) outcome = await (later || publisher.publish(sent));
+      if (publisher.isOneTooMany?.(sent)) return Promise.resolve(end('lost'));
+      return publisher.publish(sent).then(end, fail);
     } catch (error) {
       // Where the application has used up its stack, even this would fail: behind the wait there is a fresh one.
-      await undefined;
-      if (typeof event !== 'function') parts.onBroken(event, error);
+      return Promise.reject(error).catch(fail);
     }
-    durations.record(eventType, (clock.monotonic() - started) / 1000);
-    trace.end(outcome);
-    entry.close(outcome);
-    if (generation !== undefined) underWay.end(generation);
-    return outcome;
   }
 
   function refuse(eventType: string, entry: LedgerEntry, error: unknown): SvcError {
@@ -274,13 +282,6 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       },
     },
   };
-}
-
-function throwUnlessStored(outcome: Outcome | undefined): Outcome {
-  if (outcome === undefined) throw stillUnderWay();
-  if (outcome === 'lost') throw lostError();
-  if (outcome === 'refused') throw new SvcError('SVC_PROTECT_KEY_UNAVAILABLE', 'its key did not come');
-  return outcome;
 }
 
 /** Sent directly, it would be out where its transaction is rolled back. */

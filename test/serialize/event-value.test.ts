@@ -61,6 +61,23 @@ describe('EventValue', () => {
       }
   });
 
+  it('is whole where the piece ends within its last character', () => {
+    for (const letter of ['a', 'é', '漢', '😀'])
+      for (let size = 2_040; size < 2_056; size++) {
+        // Eight of 2,048 bytes fill a piece.
+        const letters = letter.repeat(20);
+        const text = 'x'.repeat(size - publishedAt.length - Buffer.byteLength(letters)) + letters;
+        const values = Array.from({ length: 20 }, () => new EventValue(jsonForm, '', [text]));
+        for (const value of values) assert.equal(bytesOf(value).toString(), publishedAt + text);
+      }
+  });
+
+  it('takes a time of another length', () => {
+    const bytes = Buffer.alloc(7 + 3);
+    assert.equal(new EventValue(jsonForm, 'é-', ['-', 'b-', '']).write(bytes, 0, 'now'), 9);
+    assert.equal(bytes.toString('utf8', 0, 9), 'é-now-b-');
+  });
+
   it('writes nothing but its bytes', () => {
     const around = Buffer.alloc(60, '~');
     const end = new EventValue(jsonForm, 'before"', ['"after', '!']).write(around, 3, publishedAt);

@@ -2,6 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import type { Clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
+import { lostError } from '../tiers/loss-alert.ts';
 
 /** Holds those who wait for an event, and lets them go when they have waited long enough. */
 export interface CallerWait {
@@ -98,8 +99,15 @@ export function outcomeWithin(
   });
 }
 
-/** For those who are told how it went. */
-export function stillUnderWay(): SvcError {
+/** For those who are told how it went. `undefined`: it has no outcome yet. */
+export function throwUnlessStored(outcome: Outcome | undefined): Outcome {
+  if (outcome === undefined) throw stillUnderWay();
+  if (outcome === 'lost') throw lostError();
+  if (outcome === 'refused') throw new SvcError('SVC_PROTECT_KEY_UNAVAILABLE', 'its key did not come');
+  return outcome;
+}
+
+function stillUnderWay(): SvcError {
   return new SvcError(
     'SVC_PUBLISH_TIMEOUT',
     'the event has no outcome yet: it is on its way still, and may arrive',

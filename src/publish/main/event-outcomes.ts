@@ -6,7 +6,7 @@ import type { KeyOrder } from '../order/key-order.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import { nameOf } from './failures.ts';
 import type { Intake } from './intake.ts';
-import type { QueuedEvent, RetryNotice } from './queued-event.ts';
+import type { QueuedEvent, RetryNotice, Signal } from './queued-event.ts';
 import { toRecord } from './record.ts';
 
 export interface EventOutcomesOptions {
@@ -52,19 +52,19 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
     if (--pending === 0) for (const resolve of onIdle.splice(0)) resolve();
   }
 
-  async function follow(queued: QueuedEvent): Promise<Outcome> {
-    let signal = await queued.signal;
-    while (signal !== undefined) {
-      if ('failed' in signal) {
-        const { failed } = signal;
-        return onTheirWay.delete(failed) ? toNextTier(failed) : new Promise(() => {});
-      }
-      sayRetry(queued, signal.notice);
-      signal = await signal.notice.next;
+  /** One for all events: it is what most of them cost here. */
+  function follow(signal: Signal): Outcome | Promise<Outcome> {
+    if (signal === undefined) {
+      onPublished();
+      end();
+      return 'published';
     }
-    onPublished();
-    end();
-    return 'published';
+    if ('failed' in signal) {
+      const { failed } = signal;
+      return onTheirWay.delete(failed) ? toNextTier(failed) : new Promise(() => {});
+    }
+    sayRetry(signal.notice);
+    return signal.notice.next.then(follow);
   }
 
   async function toNextTier(failed: FailedEvent): Promise<Outcome> {
@@ -81,7 +81,7 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
   }
 
   /** In the context of one event of the batch, whose id it names. */
-  function sayRetry(queued: QueuedEvent, { failure, retry: number, waitMs, batchEvents }: RetryNotice): void {
+  function sayRetry({ failure, retry: number, waitMs, batchEvents, event: queued }: RetryNotice): void {
     const { event, topic } = queued;
     const fields = { eventId: event.eventId, topic, cause: failure.cause, events: batchEvents };
     logger.debug(`send failed, retry ${number} in ${Math.round(waitMs)} ms: ${failure.message}`, fields);
@@ -103,7 +103,7 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
   return {
     outcomeOf(queued) {
       pending++;
-      return follow(queued);
+      return queued.signal.then(follow);
     },
     outcomeOfRefused(failed) {
       pending++;

@@ -10,6 +10,7 @@ export interface RetryNotice {
   readonly waitMs: number;
   /** Events in the same send. */
   readonly batchEvents: number;
+  readonly event: QueuedEvent;
   readonly next: Promise<Signal>;
 }
 
@@ -76,10 +77,10 @@ export class QueuedEvent {
     return { event, topic, attempts, failure, record: this.record as BrokerRecord, deadlineAtMs };
   }
 
-  retrying(notice: Omit<RetryNotice, 'next'>): void {
+  retrying(notice: Omit<RetryNotice, 'event' | 'next'>): void {
     if (this.settled) return;
     const { resolve } = this;
-    resolve({ notice: { ...notice, next: this.nextSignal() } });
+    resolve({ notice: { ...notice, event: this, next: this.nextSignal() } });
   }
 
   private settle(signal: Signal): void {
