@@ -83,10 +83,7 @@ export function startEngine(
     isolate,
     next: tiers.next,
     order: tiers.order,
-    onPublished() {
-      alert.recovered();
-      tiers.published();
-    },
+    onPublished: alert.recovered,
     onLost: alert.lost,
     onSendFailed: ledger.brokerFailed,
     onRetried: ledger.retried,

@@ -8,7 +8,6 @@ import type { BackupOrder } from '../../publish/order/backup-order.ts';
 import { partitionOf } from '../../publish/partition-of-key.ts';
 import { createDrain, type Drain } from '../../publish/recovery/drain.ts';
 import { lazySource } from '../../publish/recovery/lazy-source.ts';
-import { createOrderedDrain } from '../../publish/recovery/ordered-drain.ts';
 import { type openLocalBackup, openLocalSource } from '../adapters.ts';
 
 type OwnSegments = Awaited<ReturnType<NonNullable<Parameters<typeof openLocalSource>[0]['own']>>>;
@@ -42,8 +41,25 @@ export function startDrain(
         own,
       }),
     );
-  const source = open();
-  const means = {
+  const left = open();
+  let segments: OwnSegments = { names: [], from: 0n };
+  return createDrain({
+    journal: order && {
+      order,
+      source: open(async () => segments),
+      async hasEvents(from) {
+        segments = { names: await files.journal(), from };
+        return segments.names.length > 0;
+      },
+    },
+    left,
+    mayHaveLeft,
+    async hasLeft() {
+      // Others fill and empty the folder, too.
+      await files.recount();
+      return left.hasEvents();
+    },
+    prepare: order === undefined ? files.finishSegments : undefined,
     send: (...sent: Parameters<Broker['send']>) => isolate(() => broker.send(...sent)),
     partitionsFor: (topic: string) => isolate(() => broker.partitionsFor(topic)).catch(() => undefined),
     partitionOf,
@@ -51,28 +67,9 @@ export function startDrain(
     ratePerSecond: backup.drain.rate,
     // Not by the breaker: without new events nobody tests the cluster for it, and it stays open.
     ask: () => isolate(() => broker.describe()),
+    onAnswered,
     onDrained: files.recount,
     clock,
     logger,
-  };
-  async function hasEvents(): Promise<boolean> {
-    // Others fill and empty the folder, too.
-    await files.recount();
-    return source.hasEvents();
-  }
-  if (order === undefined) return createDrain({ ...means, source, hasEvents, prepare: files.finishSegments });
-  let journal: OwnSegments = { names: [], from: 0n };
-  return createOrderedDrain({
-    ...means,
-    order,
-    own: open(async () => journal),
-    async hasOwn(from) {
-      journal = { names: await files.journal(), from };
-      return journal.names.length > 0;
-    },
-    left: source,
-    mayHaveLeft,
-    hasLeft: hasEvents,
-    onAnswered,
   });
 }

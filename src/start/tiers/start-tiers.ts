@@ -41,8 +41,6 @@ export interface StartedTiers {
   readonly next: NextTier;
   /** Keeps what is published in order with what is in the backup. `undefined`: nothing does. */
   readonly order: KeyOrder | undefined;
-  /** The main topic took an event. */
-  published(): void;
   /** At the end of the process, synchronously: these, and what is on its way through the tiers. Returns how many are stored. */
   save(failed: Iterable<FailedEvent>): number;
   /** One that came after that. Returns whether it is stored; if not, its loss has been said. */
@@ -120,10 +118,9 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
     },
     order,
     finishBackup: isJournal ? undefined : local?.finishSegments,
-    published: () => drain?.published?.(),
     threadEnded() {
       void local?.recount();
-      drain?.left();
+      drain?.look();
     },
     backup: () => ({
       ...nothingWaits,
@@ -184,13 +181,12 @@ function drainLater(
   else nothingLeft();
   const timer = setTimeout(started, firstLookMs).unref();
   return {
-    published: () => drain?.published?.(),
     stored() {
       if (!isClosed) outside.runInAsyncScope(() => started().stored());
     },
-    left() {
+    look() {
       if (!isClosed && (drain !== undefined || mayHoldEvents()))
-        outside.runInAsyncScope(() => started().left());
+        outside.runInAsyncScope(() => started().look());
     },
     count: () => drain?.count() ?? 0,
     async close() {

@@ -2,7 +2,7 @@ import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
 import type { Queue } from '../../../src/publish/main/queue.ts';
 import { createBackupOrder } from '../../../src/publish/order/backup-order.ts';
 import { partitionOf, partitionOfKey } from '../../../src/publish/partition-of-key.ts';
-import { createOrderedDrain } from '../../../src/publish/recovery/ordered-drain.ts';
+import { createDrain } from '../../../src/publish/recovery/drain.ts';
 import { createBackupTier } from '../../../src/publish/tiers/backup-tier.ts';
 import { createTierChain } from '../../../src/publish/tiers/tier-chain.ts';
 import { queueOver } from '../fake-cluster.ts';
@@ -46,9 +46,10 @@ export function startProcess(
   });
   const own = folder.own(owner);
   const left = folder.left(owner);
-  const drain = createOrderedDrain({
-    ...{ order, clock, logger, ratePerSecond: 500 },
-    ...{ own: own.source, hasOwn: own.hasOwn, left: left.source, hasLeft: left.hasLeft },
+  const drain = createDrain({
+    ...{ clock, logger, ratePerSecond: 500 },
+    journal: { order, source: own.source, hasEvents: own.hasOwn },
+    ...{ left: left.source, hasLeft: left.hasLeft },
     mayHaveLeft: folder.waiting() > 0,
     send: broker.send,
     partitionsFor: (topic) => broker.partitionsFor(topic),

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import { SvcError } from '../../../src/ground/errors.ts';
 import type { SendFailure } from '../../../src/publish/broker.ts';
-import { createDrain, type DrainOptions } from '../../../src/publish/recovery/drain.ts';
+import { createDrain } from '../../../src/publish/recovery/drain.ts';
+import type { DrainOptions } from '../../../src/publish/recovery/draining.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../../../src/publish/recovery-source.ts';
 
 const away: SendFailure = { kind: 'retriable', cause: 'ECONNREFUSED', message: 'cannot reach Kafka' };
@@ -57,7 +58,7 @@ function setUp(options: Partial<DrainOptions> = {}) {
   };
   const say = (message: string): void => void state.lines.push(message);
   const drain = createDrain({
-    source,
+    ...{ left: source, mayHaveLeft: true, onAnswered() {} },
     send: async (_topic, _partition, records) => {
       if (state.failure !== undefined) return { ok: false, failure: state.failure };
       state.sent += records.length;
@@ -67,7 +68,7 @@ function setUp(options: Partial<DrainOptions> = {}) {
     partitionOf: () => 0,
     sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
     ratePerSecond: 100,
-    hasEvents: async () => {
+    hasLeft: async () => {
       state.looks++;
       return state.left.size > 0;
     },
@@ -87,14 +88,12 @@ function setUp(options: Partial<DrainOptions> = {}) {
   return { drain, state, clock, add };
 }
 
-describe('drain', () => {
+describe('drain without an order', () => {
   afterEach(() => sinon.restore());
 
-  it('sends what an earlier process left, 2 s after the start', async () => {
+  it('sends what an earlier process left, at the start', async () => {
     const { state, clock, add, drain } = setUp();
     add(3);
-    await clock.tickAsync(1_999);
-    assert.equal(state.sent, 0);
     await clock.tickAsync(100);
     assert.deepEqual(
       [state.sent, state.left.size, state.prepared, state.closed, drain.count()],
@@ -103,13 +102,25 @@ describe('drain', () => {
     assert.deepEqual(state.lines, ['events of the backup were sent to their topics']);
   });
 
-  it('looks every minute for what others leave behind', async () => {
-    const { state, clock, add } = setUp();
-    await clock.tickAsync(2_000);
+  it('looks every minute for what others leave behind, where there was nothing at the start, too', async () => {
+    for (const mayHaveLeft of [true, false]) {
+      const { state, clock, add } = setUp({ mayHaveLeft });
+      await clock.tickAsync(1);
+      add(1);
+      await clock.tickAsync(59_998);
+      assert.equal(state.sent, 0);
+      await clock.tickAsync(100);
+      assert.equal(state.sent, 1);
+      sinon.restore();
+    }
+  });
+
+  it('looks at once where somebody may have left something', async () => {
+    const { state, clock, add, drain } = setUp();
+    await clock.tickAsync(1_000);
     add(1);
-    await clock.tickAsync(59_999);
-    assert.equal(state.sent, 0);
-    await clock.tickAsync(100);
+    drain.look();
+    await clock.tickAsync(1);
     assert.equal(state.sent, 1);
   });
 
@@ -124,53 +135,47 @@ describe('drain', () => {
   it('keeps to its rate', async () => {
     const { state, clock, add } = setUp();
     add(250);
-    await clock.tickAsync(2_100);
+    await clock.tickAsync(100);
     assert.equal(state.sent, 100);
     await clock.tickAsync(1_000);
     assert.equal(state.sent, 200);
   });
 
-  it('an event that is stored while a look is under way is looked for 10 s after it', async () => {
+  it('an event that is stored while a look is under way is looked for in 2 s', async () => {
     const { drain, state, clock, add } = setUp();
     add(250);
-    await clock.tickAsync(2_500);
+    await clock.tickAsync(500);
     state.left.add(event(1_000));
     drain.stored();
-    await clock.tickAsync(3_000);
+    await clock.tickAsync(1_990);
     assert.deepEqual([state.sent, state.left.size], [250, 1]);
-    await clock.tickAsync(10_000);
+    await clock.tickAsync(510);
     assert.deepEqual([state.sent, state.left.size], [251, 0]);
   });
 
-  it('an event that is stored later is looked for in 10 s', async () => {
+  it('an event that is stored later is looked for in 2 s', async () => {
     const { state, clock, add, drain } = setUp();
     await clock.tickAsync(5_000);
     add(1);
     drain.stored();
-    await clock.tickAsync(9_999);
+    await clock.tickAsync(1_999);
     assert.equal(state.sent, 0);
-    await clock.tickAsync(100);
+    await clock.tickAsync(1);
     assert.equal(state.sent, 1);
   });
 
-  it('while the cluster is away touches nothing, and asks after 10, 20, 40 s, at most 5 minutes apart', async () => {
-    const { state, clock, add } = setUp();
+  it('while the cluster is away asks it every 750 ms, and touches nothing', async () => {
+    const { state, clock, add, drain } = setUp();
     state.isReachable = false;
     add(1);
-    await clock.tickAsync(2_000);
-    for (const [ms, looks] of [
-      [10_000, 2],
-      [20_000, 3],
-      [40_000, 4],
-      [80_000, 5],
-      [160_000, 6],
-      [300_000, 7],
-      [300_000, 8],
-    ] as const) {
-      await clock.tickAsync(ms);
-      assert.equal(state.looks, looks);
+    for (let at = 0; at < 200; at++) {
+      await clock.tickAsync(1_000);
+      drain.stored();
     }
-    assert.deepEqual([state.opened, state.prepared], [0, 0]);
+    assert.deepEqual([state.looks, state.opened, state.prepared], [1, 0, 0]);
+    state.isReachable = true;
+    await clock.tickAsync(750);
+    assert.equal(state.sent, 1);
   });
 
   it('takes a cluster that does not answer within a second for one that is away, and asks again', async () => {
@@ -179,18 +184,7 @@ describe('drain', () => {
     add(1);
     await clock.tickAsync(3_000);
     state.isReachable = true;
-    await clock.tickAsync(10_100);
-    assert.equal(state.sent, 1);
-  });
-
-  it('the first event that the main topic takes is the sign to go on', async () => {
-    const { state, clock, add, drain } = setUp();
-    state.isReachable = false;
-    add(1);
-    await clock.tickAsync(200_000);
-    state.isReachable = true;
-    drain.published?.();
-    await clock.tickAsync(2_100);
+    await clock.tickAsync(1_750);
     assert.equal(state.sent, 1);
   });
 
@@ -205,22 +199,32 @@ describe('drain', () => {
     assert.equal(state.left.size, 0);
   });
 
-  it('events that their topic refuses are said to stay, and successes of others do not hurry it', async () => {
-    const { state, clock, add, drain } = setUp();
-    state.failure = refused;
-    add(2);
-    await clock.tickAsync(2_100);
-    assert.deepEqual(state.lines, ['events stay in the backup: not allowed']);
-    drain.published?.();
-    await clock.tickAsync(5_000);
-    assert.equal(state.opened, 1);
-  });
+  for (const [what, failure] of [
+    ['their topic refuses', refused],
+    ['no broker takes, although the cluster answers,', away],
+  ] as const)
+    it(`events that ${what} are said to stay, and tried less and less often, once a minute at least`, async () => {
+      const { state, clock, add, drain } = setUp();
+      state.failure = failure;
+      add(2);
+      const tries: number[] = [];
+      for (let at = 0, opened = 0; at < 200_000; at += 250) {
+        await clock.tickAsync(250);
+        // One that comes meanwhile does not hurry it.
+        drain.stored();
+        if (state.opened > opened) tries.push(at);
+        opened = state.opened;
+      }
+      const pauses = tries.slice(1).map((at, index) => Math.round((at - (tries[index] as number)) / 1_000));
+      assert.deepEqual(pauses.slice(0, 7), [2, 3, 6, 12, 24, 48, 60]);
+      assert.ok(state.lines.includes(`events stay in the backup: ${failure.message}`));
+    });
 
   it('leaves the folder to another process that is at it', async () => {
     const { state, clock, add } = setUp();
     state.busy = true;
     add(1);
-    await clock.tickAsync(2_100);
+    await clock.tickAsync(100);
     assert.deepEqual([state.sent, state.lines], [0, []]);
     state.busy = false;
     await clock.tickAsync(60_000);
@@ -230,7 +234,7 @@ describe('drain', () => {
   it('close ends after the batch under way', async () => {
     const { state, clock, add, drain } = setUp();
     add(300);
-    await clock.tickAsync(2_100);
+    await clock.tickAsync(100);
     const closed = drain.close();
     await clock.tickAsync(1_000);
     await closed;
