@@ -5,8 +5,7 @@ import { findTransactions, isUndone, startIn } from '../transaction/find-transac
 import { currentScope, type Scope } from '../transaction/scope.ts';
 import type { ParticipantEnd } from '../transaction/transaction.ts';
 import { insertError } from './insert-error.ts';
-import type { OutboxRow } from './outbox-row.ts';
-import { checkRow } from './row-limits.ts';
+import { checkRow, type OutboxRow } from './outbox-row.ts';
 import { type OnRowEnd, rowWatch } from './row-watch.ts';
 import type { SameTable } from './same-table.ts';
 

@@ -1,7 +1,4 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { declaredTypes } from '../../src/catalog/declared/declared-events.ts';
 import { spelledOut } from '../../src/catalog/declared/spelled-out.ts';
 import { madeCatalog } from '../../src/catalog/made-catalog.ts';
@@ -9,6 +6,7 @@ import type { Shape } from '../../src/catalog/shape/shape.ts';
 import { readShape, written } from '../../src/catalog/shape/written.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import { writeFiles } from '../e2e/support/run-app.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 const shown = (shape: Shape) => ({
   ...written(shape, (protection) => ({ protection })),
@@ -55,9 +53,8 @@ describe('what an expression spells out of a payload', () => {
 describe('event types of an application', () => {
   let folder: string;
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-catalog-'));
+    folder = temporaryFolder('catalog');
   });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   const load = (targets: string, more: string, sources: Record<string, string>) => {
     const head = `svc:\n  broker: { topic: orders.v1 }\n${more}`;

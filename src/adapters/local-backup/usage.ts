@@ -17,8 +17,6 @@ export interface FolderState {
 export interface Usage {
   /** Event files, segments not counted. */
   files(): number;
-  /** Segments. */
-  segments(): number;
   /** Events in segments. Counted aside, for that means to read them. */
   lines(): number;
   /** Event files and segments together. */
@@ -87,7 +85,6 @@ export function createUsage(monotonic: () => number): Usage {
 
   return {
     files: () => files,
-    segments: () => segments,
     lines: () => lines,
     bytes: () => bytes,
     state: () => ({ files: files + segments, events: files + lines, bytes, tooLarge }),

@@ -124,7 +124,7 @@ function hooked(specifier: string, baseDir: string, group: readonly ReportedTarg
   const failAll = (reason: string) => {
     for (const { fail } of group) fail(reason);
   };
-  return { specifier, names, file, ids: group.map(({ target }) => target.id), patchAll, failAll };
+  return { names, file, ids: group.map(({ target }) => target.id), patchAll, failAll };
 }
 
 const load = createRequire(import.meta.url);

@@ -20,7 +20,6 @@ export interface PackagePatch {
 
 /** All targets of one specifier, and what the hooks do with its exports. */
 export interface HookedPackage {
-  readonly specifier: string;
   /** Names that the application can load it by: with and without `node:`. */
   readonly names: readonly string[];
   /** What `require` of it loads, absolute. */

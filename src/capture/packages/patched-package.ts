@@ -17,7 +17,7 @@ export function patchedPackage({ specifier, patch }: PackagePatch, baseDir: stri
   };
   const loaded = file === undefined ? undefined : _cache[file];
   if (loaded !== undefined) patchAll(loaded.exports);
-  return { specifier, names: namesOf(specifier), file, ids: [], patchAll, failAll() {} };
+  return { names: namesOf(specifier), file, ids: [], patchAll, failAll() {} };
 }
 
 function inner(exports: unknown): unknown {

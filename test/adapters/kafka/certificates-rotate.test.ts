@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createServer, type TLSSocket } from 'node:tls';
+import { temporaryFolder } from '../../support/folders.ts';
 import { type SecureKafka, startSecureKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
 import { kafkaClients } from './kafka-clients.ts';
@@ -19,9 +19,8 @@ describe('certificates that are replaced while svc runs', () => {
   };
 
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-certificates-'));
+    folder = temporaryFolder('certificates');
   });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   for (const { name, create } of kafkaClients) {
     it(`${name} shows the client certificate that is there when it connects`, async () => {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { appendFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import kafkajs from 'kafkajs';
 import { newTopic } from '../../contract/broker.ts';
 import { hostEnvironment, writeFiles } from '../../e2e/support/run-app.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 import { startKafka, type TestKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
 import { runSvc } from '../../support/run-svc.ts';
@@ -87,9 +87,8 @@ describe('svc catalog --watch', function () {
   const svc = (...args: string[]) => runSvc(['catalog', ...args], { cwd: folder });
   const soon = () => new Date(Date.now() + 500).toISOString();
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-catalog-'));
+    folder = temporaryFolder('catalog');
   });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   const lineOf = (value: object) =>
     `${JSON.stringify({ key: '1', timestamp: Date.now(), headers: { 'content-type': 'application/json' }, value })}\n`;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { newTopic } from '../../contract/broker.ts';
 import { writeFiles } from '../../e2e/support/run-app.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 import { startKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
 import { runSvc } from '../../support/run-svc.ts';
@@ -19,10 +19,9 @@ describe('svc doctor', function () {
   this.timeout(120_000);
   let folder: string;
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-doctor-'));
+    folder = temporaryFolder('doctor');
     writeFiles(folder, { 'orders.mjs': 'export function createOrder() {}' });
   });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   const configure = (svc: object) =>
     writeFileSync(join(folder, 'svc.config.json'), JSON.stringify({ svc: { targets, ...svc } }));
@@ -103,11 +102,10 @@ requiring('kafka', 'svc doctor with Kafka', function () {
     const kafka = await startKafka();
     const [topic, missing] = [newTopic(), newTopic()];
     await kafka.createTopic(topic, { partitions: 2 });
-    const folder = mkdtempSync(join(tmpdir(), 'svc-doctor-'));
+    const folder = temporaryFolder('doctor');
     const broker = { bootstrapServers: kafka.brokers, topic, dlqTopic: missing };
     writeFileSync(join(folder, 'svc.config.json'), JSON.stringify({ svc: { broker } }));
     const { stdout } = await runSvc(['doctor'], { cwd: folder });
-    rmSync(folder, { recursive: true });
     assert.match(stdout, /^ok {7}broker {9}\S+ answers, cluster [\w-]{22}, 1 broker$/m);
     assert.match(stdout, new RegExp(`^ok {7}topics {9}${topic}: 2 partitions$`, 'm'));
     assert.match(stdout, new RegExp(`^ERROR {4}topics .*${missing}.*\\n {9}fix: create the topic`, 'm'));

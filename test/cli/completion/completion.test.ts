@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { commandTree } from '../../../src/cli/commands.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 import { runProgram, runSvc } from '../../support/run-svc.ts';
 
 const all = (command: Command): Command[] => [command, ...command.commands.flatMap(all)];
@@ -41,7 +41,7 @@ describe('svc completion', function () {
     });
 
   it('bash completes commands, their options, and files behind an option that takes one', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'svc-completion-'));
+    const folder = temporaryFolder('completion');
     const file = join(folder, 'svc.bash');
     writeFileSync(file, scripts.get('bash') as string);
     const completed = async (...words: string[]) => {
@@ -56,7 +56,6 @@ describe('svc completion', function () {
     assert.deepEqual(await completed('dlq', 'list', '--si'), ['--since']);
     assert.deepEqual(await completed('tail', 'dlq', '--li'), ['--limit']);
     assert.deepEqual(await completed('dlq', 'list', '--config', 'svc.b'), ['svc.bash']);
-    rmSync(folder, { recursive: true });
   });
 
   it('another shell is a wrong use', async () => {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { hostEnvironment, writeFiles } from '../../e2e/support/run-app.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 import { runSvc } from '../../support/run-svc.ts';
 
 const main = resolve(import.meta.dirname, '../../../src/cli/main.ts');
@@ -23,10 +23,9 @@ describe('svc init', function () {
   const svc = (...args: string[]) => runSvc(args, { cwd: folder });
   const read = (name: string) => readFileSync(join(folder, name), 'utf8');
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-init-'));
+    folder = temporaryFolder('init');
     writeFiles(folder, files);
   });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   it('writes what it found and svc check accepts, a script, and nothing a second time', async () => {
     const { code, stdout, stderr } = await svc('init', '--yes', '--broker', 'localhost:9092');

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,6 +9,7 @@ import kafkajs from 'kafkajs';
 import { createSealer } from '../../../src/protect/keys/create-sealer.ts';
 import { newTopic } from '../../contract/broker.ts';
 import { hostEnvironment } from '../../e2e/support/run-app.ts';
+import { temporaryFolder } from '../../support/folders.ts';
 import { startKafka, type TestKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
 import { runSvc } from '../../support/run-svc.ts';
@@ -32,14 +32,13 @@ requiring('kafka', 'svc tail', function () {
   let folder: string;
   before(async () => {
     kafka = await startKafka();
-    folder = mkdtempSync(join(tmpdir(), 'svc-tail-'));
+    folder = temporaryFolder('tail');
     client = new kafkajs.Kafka({ brokers: [...kafka.brokers], logLevel: kafkajs.logLevel.NOTHING });
     producer = client.producer();
     await producer.connect();
   });
   after(async () => {
     await producer?.disconnect();
-    rmSync(folder, { recursive: true, force: true });
   });
 
   const event = (id: number, eventType = 'ORDER_CREATED', headers: object = {}) => ({
@@ -267,7 +266,7 @@ requiring(['kafka', 'schema-registry'], 'svc tail with a schema registry', funct
     await producer.connect();
     await producer.send({ topic, messages: [{ value }] });
     await producer.disconnect();
-    const folder = mkdtempSync(join(tmpdir(), 'svc-tail-avro-'));
+    const folder = temporaryFolder('tail-avro');
     const config = join(folder, 'svc.config.json');
     writeFileSync(
       config,
@@ -277,7 +276,6 @@ requiring(['kafka', 'schema-registry'], 'svc tail with a schema registry', funct
       ['tail', topic, '--broker', kafka.brokers.join(','), '--since', '1h', '--limit', '1', '--json'],
       { cwd: folder },
     );
-    rmSync(folder, { recursive: true });
     assert.equal(code, 0, stderr + stdout);
     assert.deepEqual(linesOf(stdout)[0]?.value, { orderId: 7 });
   });

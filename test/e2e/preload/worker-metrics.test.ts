@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { until as untilSo } from '../../support/until.ts';
 import { plainApp } from '../support/apps.ts';
 import { type RunningApp, startApp } from '../support/start-app.ts';
 import { configOf } from '../support/topic-config.ts';
@@ -47,12 +48,11 @@ describe('metrics of worker threads', function () {
         ?.slice(line.length),
     );
   };
-  async function until(line: string, expected: number): Promise<void> {
-    for (let tries = 0; (await value(line)) !== expected; tries++) {
-      assert.ok(tries < 60, `${line} is ${await value(line)}, expected ${expected}`);
-      await sleep(100);
-    }
-  }
+  const until = (line: string, expected: number): Promise<void> =>
+    untilSo(async () => (await value(line)) === expected, {
+      everyMs: 100,
+      say: async () => `${line} is ${await value(line)}, expected ${expected}`,
+    });
 
   it('/metrics of the main thread counts the events of all threads', async () => {
     await until('svc_events_published_total{eventType="ORDERED"} ', 6);

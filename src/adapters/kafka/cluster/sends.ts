@@ -9,7 +9,7 @@ import type { Node } from '../protocol/metadata-request.ts';
 import { produceRequest } from '../protocol/produce-request.ts';
 import type { Checksum } from '../records/native-crc32c.ts';
 import { ackNumbers } from '../records/protocol-numbers.ts';
-import { type Compression, encodeCompressedBatch, encodeInTurns } from '../records/record-batch.ts';
+import { type Compression, encodeBatch, encodeCompressedBatch } from '../records/record-batch.ts';
 import { toSendFailure } from '../send-failure.ts';
 import { keyOf } from '../transport.ts';
 import type { BrokerConnection } from './broker-connection.ts';
@@ -67,7 +67,7 @@ export function createSends(
     const connection = await connectionsFor(topic).get(leader);
     const batch = compression
       ? await encodeCompressedBatch(records, compression, checksum)
-      : await encodeInTurns(records, checksum);
+      : await encodeBatch(records, checksum);
     entry.sinceMs = systemClock.monotonic();
     entry.connection = connection;
     const timeoutMs = options.requestTimeoutMs;

@@ -32,19 +32,8 @@ const turnBytes = 512 * 1024;
 /** Work that may be left and gone on with in a later turn of the event loop. */
 type InTurns<T> = Generator<undefined, T>;
 
-/** One batch of a producer without an id, at once. `checksum`: default: svc's own. */
-export function encodeRecordBatch(records: readonly BrokerRecord[], checksum: Checksum = crc32c): Buffer {
-  const work = wholeBatch(records, checksum);
-  return makeRecords(() => {
-    for (;;) {
-      const { done, value } = work.next();
-      if (done) return value;
-    }
-  });
-}
-
-/** The same, a large one in several turns. */
-export function encodeInTurns(records: readonly BrokerRecord[], checksum?: Checksum): Promise<Buffer> {
+/** One batch of a producer without an id, a large one in several turns. `checksum`: default: svc's own. */
+export function encodeBatch(records: readonly BrokerRecord[], checksum: Checksum = crc32c): Promise<Buffer> {
   return inTurns(wholeBatch(records, checksum));
 }
 
@@ -69,7 +58,7 @@ async function inTurns<T>(work: InTurns<T>): Promise<T> {
   }
 }
 
-function* wholeBatch(records: readonly BrokerRecord[], checksum: Checksum = crc32c): InTurns<Buffer> {
+function* wholeBatch(records: readonly BrokerRecord[], checksum: Checksum): InTurns<Buffer> {
   const times = timesOf(records);
   const bytes = yield* writeRecords(records, times.firstMs, headBytes);
   return yield* writeHead(bytes, records.length, times, 0, checksum);

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs from 'kafkajs';
@@ -10,6 +9,7 @@ import type {
 } from '../../../../src/adapters/kafka/kafka-client-options.ts';
 import type { Broker, SendFailure, SendResult } from '../../../../src/publish/broker.ts';
 import { assertOneLine, failureOf } from '../../../contract/broker.ts';
+import { temporaryFolder } from '../../../support/folders.ts';
 import { type SecureKafka, startSecureKafka } from '../../../support/kafka.ts';
 import { requiring } from '../../../support/requires.ts';
 import { type KafkaClient, kafkaClients } from '../kafka-clients.ts';
@@ -38,7 +38,7 @@ requiring('secure-kafka', 'tokens and permissions', function () {
   const outliving = new Map<string, Promise<Outlived>>();
 
   before(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-token-'));
+    folder = temporaryFolder('token');
     kafka = await startSecureKafka();
     endpoint = await startTokenEndpoint();
     await kafka.createTopic('open');
@@ -54,7 +54,6 @@ requiring('secure-kafka', 'tokens and permissions', function () {
   after(async () => {
     await endpoint?.close();
     await kafka?.stop();
-    rmSync(folder, { recursive: true, force: true });
   });
   beforeEach(() => {
     endpoint.requests.length = 0;

@@ -10,6 +10,7 @@ import type { WorkerIdGrant, WorkerIdLease } from '../../../../src/envelope/work
 import { openWorkerIdLease } from '../../../../src/start/adapters.ts';
 import { type SecureKafka, startKafka, startSecureKafka, type TestKafka } from '../../../support/kafka.ts';
 import { requiring } from '../../../support/requires.ts';
+import { until as untilSo } from '../../../support/until.ts';
 import { kafkaClients } from '../kafka-clients.ts';
 import { kafkaOptions } from '../kafka-options.ts';
 
@@ -33,10 +34,7 @@ function open(client: string, options: KafkaClientOptions, group: string): Opene
   return { lease, grants, lines };
 }
 
-async function until(isSo: () => boolean, limitMs = 20_000): Promise<void> {
-  for (const end = performance.now() + limitMs; !isSo(); await sleep(50))
-    assert.ok(performance.now() < end, `not within ${limitMs} ms`);
-}
+const until = (isSo: () => boolean): Promise<void> => untilSo(isSo, { limitMs: 20_000 });
 
 const numberOf = ({ grants }: Pick<Opened, 'grants'>): number | undefined => grants.at(-1)?.workerId;
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { longestOutboxText } from '../../src/ground/event-fields.ts';
-import { checkRow } from '../../src/outbox/row-limits.ts';
+import { checkRow } from '../../src/outbox/outbox-row.ts';
 import { outboxRow } from '../cli/outbox-folder.ts';
 
 describe('texts of a row', () => {
