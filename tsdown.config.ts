@@ -1,9 +1,18 @@
+import { resolve } from 'node:path';
 import { defineConfig, type UserConfig } from 'tsdown';
 import { consoleFiles } from './scripts/build-console.ts';
 import { thirdPartyNotices, withoutApi } from './scripts/bundled-packages.ts';
 import { writeOptionTypes } from './scripts/config-types.ts';
 
 writeOptionTypes();
+
+/** svc's own work goes on while an application fakes its timers. */
+const builtins = resolve('src/ground/builtins.ts');
+const ownTimers = Object.fromEntries(
+  Object.keys(await import('./src/ground/builtins.ts'))
+    .filter((name) => name in globalThis)
+    .map((name): [string, [string, string]] => [name, [builtins, name]]),
+);
 
 const shared: UserConfig = {
   tsconfig: 'tsconfig.build.json',
@@ -18,6 +27,7 @@ const shared: UserConfig = {
   outputOptions: { codeSplitting: { groups: [{ name: 'runtime', test: /rolldown[\\/]runtime/ }] } },
   clean: false,
   plugins: [withoutApi, thirdPartyNotices],
+  inputOptions: { transform: { inject: ownTimers } },
 };
 
 /** What applications import, as ESM and as CJS. State that must be single per process sits behind `Symbol.for('svc')`. */
@@ -42,10 +52,10 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   // On their own: else they stand in a large chunk, which every entry would then load, `register` before it knows its Node.
   ['runtime', /rolldown\/runtime/],
   ['version', /src\/ground\/version\./],
-  // What `svc init` asks with, and nothing else.
-  ['prompts', /node_modules\/(?:@clack|sisteransi|fast-(?:string|wrap))/],
   // Without what loads node:http, for those who ask a service.
   ['ground', /src\/ground\/(?!http\/)/],
+  // What `svc init` asks with, and nothing else.
+  ['prompts', /node_modules\/(?:@clack|sisteransi|fast-(?:string|wrap))/],
   [
     'state',
     /src\/(?:observe\/(?:logger|own-logger|thread-counts|thread-channel|otel-api|outcomes|durations|spans|quiet-log)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|source|baggage|correlation-id|request\/(?:header-value|request-object))\.|(?:outbox\/api\/running-outbox|publish\/api\/running-service)\.|protect\/(?:keys\/key-provider|own-key-provider)\.|transaction\/(?:dialect|scope|find-transaction)\.)/,
@@ -135,6 +145,7 @@ export default defineConfig([
     fixedExtension: false,
     minify: true,
     outputOptions: {},
+    inputOptions: {},
     plugins: [consoleFiles, thirdPartyNotices],
   },
 ]);

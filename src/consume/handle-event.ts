@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { sleep } from '../ground/builtins.ts';
 import { backoffMs } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { ConsumedEvents, ConsumedOutcome } from '../observe/consumed/consumed-counts.ts';

@@ -1,6 +1,6 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isMainThread } from 'node:worker_threads';
 import type { Config } from '../config/config.ts';
+import { nextTurn } from '../ground/builtins.ts';
 import { systemClock, within } from '../ground/clock.ts';
 import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';

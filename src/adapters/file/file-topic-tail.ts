@@ -1,6 +1,6 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { setTimeout as wait } from 'node:timers/promises';
+import { sleep } from '../../ground/builtins.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { TopicRecord } from '../../publish/topic-reader.ts';
 import type { TailRange, TopicTail } from '../../publish/topic-tail.ts';
@@ -70,7 +70,7 @@ export function createFileTopicTail({ directory, topic, fromMs, untilMs }: FileT
         if (wanted.length > 0) yield wanted;
         if (position > before) continue;
         if (untilMs !== undefined && nowMs >= untilMs) return;
-        await wait(everyMs, undefined, { signal }).catch(() => {});
+        await sleep(everyMs, undefined, { signal }).catch(() => {});
       }
     },
     /** All of it: where a line begins shows on the way there alone. */

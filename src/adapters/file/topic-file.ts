@@ -1,6 +1,6 @@
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { sleep } from '../../ground/builtins.ts';
 import type { SendResult } from '../../publish/broker.ts';
 import { toSendFailure } from './file-failure.ts';
 

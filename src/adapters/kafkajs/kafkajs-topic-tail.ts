@@ -1,5 +1,5 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Admin, KafkaMessage } from 'kafkajs';
+import { sleep } from '../../ground/builtins.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { TopicRecord } from '../../publish/topic-reader.ts';
 import type { TailRange, TopicTail } from '../../publish/topic-tail.ts';
@@ -158,7 +158,7 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
         if (signal.aborted) return;
         if (++failureCount > mostFailures) throw toError(error);
         if (protocolErrorIn(error) === 'OFFSET_OUT_OF_RANGE') await skipDeleted().catch(() => {});
-        await wait(pauseMs, undefined, { signal }).catch(() => {});
+        await sleep(pauseMs, undefined, { signal }).catch(() => {});
         await cluster?.refreshMetadata().catch(() => {});
       }
       if (records.length > 0) yield records;

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { sleep } from '../../ground/builtins.ts';
 import { backoffMs, inTime } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { besideTable, partsOfTable, quoteName } from '../../outbox/insert-row.ts';

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type Application, createLearner } from '../../catalog/learner.ts';
 import type { Config } from '../../config/config.ts';
+import { sleep } from '../../ground/builtins.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { consoleLogger } from '../../observe/logger.ts';
 import { printableJson } from '../../observe/printable.ts';

@@ -2,10 +2,10 @@
 
 import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { formatProblem } from '../../config/check/problem.ts';
 import { fileNames } from '../../config/read/find-file.ts';
 import { loadConfig } from '../../config/read/load.ts';
+import { nextTurn } from '../../ground/builtins.ts';
 import { type Manifest, nearestManifest } from '../../ground/files/manifest.ts';
 import { printable, printableJson } from '../../observe/printable.ts';
 import { inspectTargets } from '../../start/commands/inspect-targets.ts';

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { nextTurn } from '../../ground/builtins.ts';
 import { consoleLogger } from '../../observe/logger.ts';
 import { printableJson } from '../../observe/printable.ts';
 import { pagesOf } from '../../outbox/batches.ts';

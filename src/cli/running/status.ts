@@ -1,4 +1,4 @@
-import { setTimeout as wait } from 'node:timers/promises';
+import { sleep } from '../../ground/builtins.ts';
 import { version as ownVersion } from '../../ground/version.ts';
 import { printable, printableJson } from '../../observe/printable.ts';
 import { onStopSignal } from '../progress.ts';
@@ -106,7 +106,7 @@ async function whoIs(found: ManagedProcess): Promise<{ name: string | null; vers
 }
 
 const pause = (ms: number, signal: AbortSignal): Promise<void> =>
-  wait(ms, undefined, { signal }).catch(() => {});
+  sleep(ms, undefined, { signal }).catch(() => {});
 
 function write(text: string): void {
   process.stdout.write(text);

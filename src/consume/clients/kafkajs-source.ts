@@ -1,6 +1,6 @@
 // clients/: the consumers of the clients of Kafka, known by what they can do.
 
-import { setTimeout as sleep } from 'node:timers/promises';
+import { sleep } from '../../ground/builtins.ts';
 import { backoffMs } from '../../ground/clock.ts';
 import { can, has } from '../../outbox/api/shape.ts';
 import type { ConsumedRecord } from '../consumed-event.ts';

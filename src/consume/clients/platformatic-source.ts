@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { sleep } from '../../ground/builtins.ts';
 import { backoffMs } from '../../ground/clock.ts';
 import { can } from '../../outbox/api/shape.ts';
 import type { ConsumedRecord } from '../consumed-event.ts';

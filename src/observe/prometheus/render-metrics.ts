@@ -1,7 +1,7 @@
 // prometheus/: the metrics of svc as a text for Prometheus, in the words of OpenTelemetry's own serializer
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { PrometheusSerializer } from '@opentelemetry/exporter-prometheus';
 import { type DataPoint, DataPointType, type Histogram, type MetricData } from '@opentelemetry/sdk-metrics';
+import { nextTurn } from '../../ground/builtins.ts';
 import type { MetricSources } from '../metrics.ts';
 import { collectMetrics, type MeasuredService } from './collect-metrics.ts';
 

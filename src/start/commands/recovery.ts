@@ -1,7 +1,7 @@
 // commands/: what operators do beside the outbox: it looks at targets and brokers, restores and decrypts.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config/config.ts';
+import { sleep } from '../../ground/builtins.ts';
 import { systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { isolate } from '../../observe/isolate.ts';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config/config.ts';
 import { readSource } from '../../context/source.ts';
+import { sleep } from '../../ground/builtins.ts';
 import { backoffMs } from '../../ground/clock.ts';
 import { version } from '../../ground/version.ts';
 import { createPublishDurations } from '../../observe/durations.ts';

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config/config.ts';
+import { sleep } from '../../ground/builtins.ts';
 import { systemClock } from '../../ground/clock.ts';
 import { isolate } from '../../observe/isolate.ts';
 import type { Logger } from '../../observe/logger.ts';

@@ -18,6 +18,19 @@ const programs: Readonly<Record<string, string>> = {
     }
     try { down(); } catch (error) { console.log(error.name); }
   `,
+  'fake their timers, and give them back': `
+    const fakes = [];
+    for (const module of [globalThis, process.getBuiltinModule('timers'), process.getBuiltinModule('timers/promises')]) {
+      for (const [name, own] of Object.entries({ ...module, queueMicrotask: module.queueMicrotask })) {
+        if (!/^(set|clear)(Timeout|Interval|Immediate)$|^queueMicrotask$/.test(name) || own === undefined) continue;
+        module[name] = () => console.log('asks the fake', name);
+        fakes.push(() => { module[name] = own; });
+      }
+    }
+    console.log(await note(Promise.resolve(1)), await note(Promise.resolve(2)));
+    for (const giveBack of fakes) giveBack();
+    console.log(await note(Promise.resolve(3)));
+  `,
   'take the global clock away': `
     delete globalThis.performance;
     console.log(note(2));

@@ -2,7 +2,7 @@
 
 import { lstat, readdir, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
+import { nextTurn } from '../../../ground/builtins.ts';
 import { createRanges } from '../../../ground/ranges.ts';
 import type {
   RecoverySource,
@@ -138,7 +138,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       const name = segments[segment] as string;
       const texts = await readPlaces(join(real, name), lines).catch(unreadableBecause);
       for (const [index, line] of lines.entries()) {
-        if (index % parsedAtOnce === parsedAtOnce - 1) await setImmediate();
+        if (index % parsedAtOnce === parsedAtOnce - 1) await nextTurn();
         const place = `${name}:${line.number + 1}`;
         const event = typeof texts === 'string' ? undefined : decodeRecord(texts[index] ?? '', place);
         if (event === undefined) (progress.get(name) as Progress).unreadable++;
