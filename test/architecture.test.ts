@@ -215,6 +215,13 @@ describe('architecture', () => {
     assert.deepEqual(makers, ['protect/protect.ts']);
   });
 
+  it("only ground/builtins.ts names Node's timers, which tests of an application replace", () => {
+    const importers = all
+      .filter(({ to }) => /^(node:)?timers(\/promises)?$/.test(to))
+      .map(({ from }) => from);
+    assert.deepEqual([...new Set(importers)], ['ground/builtins.ts']);
+  });
+
   it('has one index, no default exports, no star exports, no grab-bags', () => {
     const names = files.filter((file) => /(^|\/)(index|utils?|helpers?|types)\.ts$/.test(file));
     assert.deepEqual(names, ['index.ts']);
