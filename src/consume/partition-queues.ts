@@ -52,6 +52,7 @@ export function createPartitionQueues({
   onWaiting,
 }: PartitionQueuesOptions): PartitionQueues {
   const queues = new Map<string, PartitionQueue>();
+  let ours: ReadonlySet<string> = new Set();
   const commits = new Map<string, Commit>();
   /** In this process a partition can come back while a record of it is in hand. */
   const left = new Map<string, Promise<void>>();
@@ -135,7 +136,8 @@ export function createPartitionQueues({
         ? new Promise((resolve) => queueOf(partition).onChange.push(resolve))
         : Promise.resolve(),
     push(record) {
-      if (isEnding) return;
+      // A client can have read on in a partition that has gone to another member, which begins at an earlier record.
+      if (isEnding || !ours.has(keyOf(record))) return;
       const queue = queueOf(record);
       // After a rebalance a client begins with what was committed last.
       if (record.offset < queue.next) return;
@@ -151,7 +153,7 @@ export function createPartitionQueues({
       }
     },
     assigned(partitions) {
-      const ours = new Set(partitions.map(keyOf));
+      ours = new Set(partitions.map(keyOf));
       for (const queue of [...queues.values()])
         if (!ours.has(keyOf(queue))) leave(queue);
         // A client that has begun anew knows nothing of it.

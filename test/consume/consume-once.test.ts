@@ -204,6 +204,69 @@ function consumes(name: (typeof clients)[number]): void {
     assert.equal(new Set(await billsOf(topic)).size, 400);
   });
 
+  it('a partition that another consumer has: nothing of it goes on where it was', async function () {
+    this.timeout(longMs);
+    const topic = await topicOf(4);
+    const total = 3_000;
+    await send(topic, all(topic, total, 16));
+    const handled: { key: string | null; number: number; by: string }[] = [];
+    const by = (name: string) => ({
+      ORDER_PLACED: async (
+        event: { eventId: string },
+        tx: pg.PoolClient,
+        { key }: { key: string | null },
+      ) => {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        await billed(topic)(event, tx);
+        handled.push({ key, number: Number(event.eventId.split('-').at(-1)), by: name });
+      },
+    });
+    const first = await start(topic, { handlers: by('first') });
+    await waiting(() => handled.length > 100, first);
+    const second = await start(topic, { handlers: by('second') });
+    await waiting(() => handled.length === total, first);
+    assert.ok(handled.some((each) => each.by === 'second'));
+    const behind = handled.filter((each, n) =>
+      handled.slice(0, n).some(({ key, number }) => key === each.key && number > each.number),
+    );
+    assert.deepEqual(behind, [], 'handled behind a later one of their key');
+    assert.equal(second.counts().inHand, 0);
+    assert.equal((await billsOf(topic)).length, total);
+  });
+
+  it('a partition that waits while others are slow: what was let go of it comes before what is behind', async function () {
+    this.timeout(longMs);
+    const topic = await topicOf(2);
+    const total = 1_600;
+    const [waits, slow] = ['waits', 'slow'];
+    const sent = Array.from({ length: total }, (_, n) =>
+      record(envelope(`${topic}-${n}`), n % 2 === 0 ? waits : slow, n % 2),
+    );
+    await send(topic, sent.slice(0, total / 2));
+    let isRepaired = false;
+    const handled: Record<string, number[]> = { [waits]: [], [slow]: [] };
+    const consumption = await start(topic, {
+      handlers: {
+        ORDER_PLACED: async (event, tx, { key }) => {
+          if (key === waits && !isRepaired) throw new Error('not yet');
+          await billed(topic)(event, tx);
+          if (key === slow) await new Promise((resolve) => setTimeout(resolve, 5));
+          handled[key ?? '']?.push(Number(event.eventId.split('-').at(-1)));
+        },
+      },
+    });
+    await waiting(() => (handled[slow]?.length ?? 0) > 20, consumption);
+    await send(topic, sent.slice(total / 2));
+    await waiting(() => (handled[slow]?.length ?? 0) > 60, consumption);
+    isRepaired = true;
+    await waiting(() => consumption.counts().handled === total, consumption);
+    for (const [n, key] of [waits, slow].entries())
+      assert.deepEqual(
+        handled[key],
+        Array.from({ length: total / 2 }, (_, each) => each * 2 + n),
+      );
+  });
+
   describe('an event that cannot be handled', () => {
     it('goes to the dead letters with its cause, and svc dlq reads it; the next ones are handled', async function () {
       this.timeout(longMs);

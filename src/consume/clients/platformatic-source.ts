@@ -16,8 +16,6 @@ interface PlatformaticMessage {
 }
 
 interface MessagesStream extends AsyncIterable<PlatformaticMessage> {
-  /** By `topic:partition`: where the next fetch begins. */
-  readonly offsetsToFetch: Map<string, bigint>;
   close(): Promise<void>;
 }
 
@@ -41,65 +39,64 @@ export function isPlatformaticConsumer(given: unknown): given is PlatformaticCon
 const bytes = (value: unknown): unknown => value;
 const raw = { key: bytes, value: bytes, headerKey: bytes, headerValue: bytes };
 const groupJoin = 'consumer:group:join';
-/** A partition whose records were let go begins anew at the first of them. What was on its way meanwhile comes first, once or twice. */
-const mostRewinds = 10;
-
-interface Rewind {
-  readonly offset: bigint;
-  count: number;
-}
 
 /**
  * Its stream has all partitions in one row. One that has no room makes the stream wait; where that may take long, as its partition
- * waits, its records are let go and fetched again when there is room, so that the others go on.
+ * waits, its records are let go, so that the others go on. When there is room again, another stream begins at what is committed: what
+ * the last one has read ahead, or is reading, would come in place of what was let go. So it is where a partition goes to another member,
+ * as it may come back. Records that are there twice are known by their offsets.
  */
 export function platformaticSource(
   consumer: PlatformaticConsumer,
   { topics, fromBeginning, onTrouble }: SourceOptions,
 ): RecordSource {
   let stream: MessagesStream | undefined;
+  /** Streams that were asked for. */
+  let wanted = 0;
+  /** The number of the stream among them. */
+  let opened = 0;
+  let opening: Promise<void> = Promise.resolve();
   let reading: Promise<void> | undefined;
   let isClosed = false;
-  const rewinds = new Map<string, Rewind>();
+  let assigned: ReadonlySet<string> = new Set();
+  const letGo = new Set<string>();
   let onJoin: ((payload: GroupJoin) => void) | undefined;
 
-  async function open(): Promise<void> {
-    stream = await consumer.consume({
-      ...{ topics: [...topics], autocommit: false, mode: 'committed', deserializers: raw },
-      fallbackMode: fromBeginning ? 'earliest' : 'latest',
-    });
+  /** The last stream is closed behind it: a consumer without any stream joins its group anew. */
+  async function open(own: number): Promise<void> {
+    if (own < wanted || isClosed) return;
+    const last = stream;
+    letGo.clear();
+    try {
+      stream = await consumer.consume({
+        ...{ topics: [...topics], autocommit: false, mode: 'committed', deserializers: raw },
+        fallbackMode: fromBeginning ? 'earliest' : 'latest',
+      });
+      opened = own;
+    } finally {
+      await last?.close().catch(() => {});
+    }
   }
 
-  function rewind(key: string): void {
-    const wanted = rewinds.get(key);
-    if (wanted !== undefined) stream?.offsetsToFetch.set(key, wanted.offset);
-  }
-
-  /** False: it was let go, or comes again. */
-  function isNext(record: ConsumedRecord, sink: RecordSink): boolean {
-    const key = keyOf(record);
-    const wanted = rewinds.get(key);
-    if (sink.stateOf(record) === 'waits') {
-      if (wanted === undefined) rewinds.set(key, { offset: record.offset, count: 0 });
-      return false;
-    }
-    if (wanted === undefined || record.offset < wanted.offset) return true;
-    // Its first record may be gone from the topic by now.
-    if (record.offset === wanted.offset || ++wanted.count > mostRewinds) {
-      rewinds.delete(key);
-      return true;
-    }
-    rewind(key);
-    return false;
+  function openNext(): Promise<void> {
+    const own = ++wanted;
+    opening = opening.catch(() => {}).then(() => open(own));
+    // Whoever reads is told of it.
+    opening.catch(() => {});
+    return opening;
   }
 
   async function readAll(sink: RecordSink): Promise<void> {
+    const own = opened;
     for await (const message of stream as MessagesStream) {
       const record = recordOf(message);
-      await sink.whenNotFull(record);
+      if (own === wanted) await sink.whenNotFull(record);
       if (isClosed) return;
-      if (isNext(record, sink)) sink.push(record);
+      if (own !== wanted) continue;
+      if (sink.stateOf(record) === 'waits') letGo.add(keyOf(record));
+      else if (!letGo.has(keyOf(record))) sink.push(record);
     }
+    if (own === wanted) throw new Error('the stream has ended');
   }
 
   /** A stream ends with the first trouble that its client has with the cluster. */
@@ -107,15 +104,14 @@ export function platformaticSource(
     for (let failures = 0; !isClosed; ) {
       const begun = performance.now();
       try {
-        if (failures > 0) await open();
+        await opening;
         await readAll(sink);
-        if (!isClosed) throw new Error('the stream has ended');
       } catch (error) {
         if (isClosed) return;
         if (performance.now() - begun > 30_000) failures = 0;
         onTrouble(error);
-        await stream?.close().catch(() => {});
         await sleep(backoffMs(++failures, 500, 10_000));
+        void openNext();
       }
     }
   }
@@ -128,17 +124,18 @@ export function platformaticSource(
         );
         sink.assigned(ours);
         const keys = new Set(ours.map(keyOf));
-        // What comes back later begins with what its group knows then.
-        for (const key of rewinds.keys()) if (!keys.has(key)) rewinds.delete(key);
-        for (const key of stream?.offsetsToFetch.keys() ?? [])
-          if (!keys.has(key)) stream?.offsetsToFetch.delete(key);
+        const isLess = [...assigned].some((key) => !keys.has(key));
+        assigned = keys;
+        if (isLess) void openNext();
       };
       consumer.on(groupJoin, onJoin);
-      await open();
+      await openNext();
       reading = readOn(sink);
     },
     hold() {},
-    release: (partition) => rewind(keyOf(partition)),
+    release(partition) {
+      if (letGo.has(keyOf(partition))) void openNext();
+    },
     commit: (commits) =>
       consumer.commit({
         offsets: commits.map((commit) => ({ ...commit, leaderEpoch: commit.leaderEpoch ?? -1 })),
@@ -146,6 +143,7 @@ export function platformaticSource(
     async close() {
       isClosed = true;
       if (onJoin !== undefined) consumer.removeListener(groupJoin, onJoin);
+      await opening.catch(() => {});
       await stream?.close();
       await consumer.close(true);
       await reading;
