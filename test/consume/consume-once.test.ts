@@ -14,7 +14,7 @@ import { runSvc } from '../support/run-svc.ts';
 import { until } from '../support/until.ts';
 import { envelope, newName, record, type TestClient, testClient } from './on-kafka.ts';
 
-const clients = ['kafkajs', '@platformatic/kafka'] as const;
+const clients = ['kafkajs', '@platformatic/kafka', '@platformatic/kafka, groupProtocol consumer'] as const;
 
 for (const client of clients)
   requiring('kafka', `consumeOnce on a real Kafka, with ${client}`, () => {
@@ -50,7 +50,9 @@ function consumes(name: (typeof clients)[number]): void {
       ? client.consumer(groupId)
       : new PlatformaticConsumer({
           ...{ clientId: groupId, groupId, bootstrapBrokers: kafka.brokers, maxWaitTime: 100 },
-          ...{ sessionTimeout: 10_000, heartbeatInterval: 500, rebalanceTimeout: 10_000 },
+          ...(name === '@platformatic/kafka'
+            ? { sessionTimeout: 10_000, heartbeatInterval: 500, rebalanceTimeout: 10_000 }
+            : { groupProtocol: 'consumer' as const }),
         });
 
   async function topicOf(partitions: number): Promise<string> {

@@ -19,16 +19,16 @@ interface MessagesStream extends AsyncIterable<PlatformaticMessage> {
   close(): Promise<void>;
 }
 
-type GroupJoin = {
-  readonly assignments?: readonly { readonly topic: string; readonly partitions: readonly number[] }[];
-};
+type Assignments = readonly { readonly topic: string; readonly partitions: readonly number[] }[];
 
 /** As far as svc uses it. */
 interface PlatformaticConsumer {
+  /** Another array whenever they change. */
+  readonly assignments: Assignments | null;
   consume(options: object): Promise<MessagesStream>;
   commit(options: { offsets: (Commit & { leaderEpoch: number })[] }): Promise<void>;
-  on(event: string, listener: (payload: GroupJoin) => void): unknown;
-  removeListener(event: string, listener: (payload: GroupJoin) => void): unknown;
+  on(event: string, listener: () => void): unknown;
+  removeListener(event: string, listener: () => void): unknown;
   close(force: boolean): Promise<void>;
 }
 
@@ -58,9 +58,10 @@ export function platformaticSource(
   let opening: Promise<void> = Promise.resolve();
   let reading: Promise<void> | undefined;
   let isClosed = false;
-  let assigned: ReadonlySet<string> = new Set();
+  let assignments: Assignments | null = null;
+  let ours: ReadonlySet<string> = new Set();
   const letGo = new Set<string>();
-  let onJoin: ((payload: GroupJoin) => void) | undefined;
+  let lookAtAssignments = (): void => {};
 
   /** The last stream is closed behind it: a consumer without any stream joins its group anew. */
   async function open(own: number): Promise<void> {
@@ -90,6 +91,7 @@ export function platformaticSource(
     const own = opened;
     for await (const message of stream as MessagesStream) {
       const record = recordOf(message);
+      lookAtAssignments();
       if (own === wanted) await sink.whenNotFull(record);
       if (isClosed) return;
       if (own !== wanted) continue;
@@ -118,17 +120,19 @@ export function platformaticSource(
 
   return {
     async start(sink) {
-      onJoin = ({ assignments = [] }) => {
-        const ours = assignments.flatMap(({ topic, partitions }) =>
+      // By the property: with `groupProtocol: 'consumer'` no event tells of them.
+      lookAtAssignments = () => {
+        if (consumer.assignments === assignments) return;
+        assignments = consumer.assignments;
+        const partitions = (assignments ?? []).flatMap(({ topic, partitions }) =>
           partitions.map((partition) => ({ topic, partition })),
         );
-        sink.assigned(ours);
-        const keys = new Set(ours.map(keyOf));
-        const isLess = [...assigned].some((key) => !keys.has(key));
-        assigned = keys;
-        if (isLess) void openNext();
+        sink.assigned(partitions);
+        const before = ours;
+        ours = new Set(partitions.map(keyOf));
+        if ([...before].some((key) => !ours.has(key))) void openNext();
       };
-      consumer.on(groupJoin, onJoin);
+      consumer.on(groupJoin, lookAtAssignments);
       await openNext();
       reading = readOn(sink);
     },
@@ -136,13 +140,15 @@ export function platformaticSource(
     release(partition) {
       if (letGo.has(keyOf(partition))) void openNext();
     },
-    commit: (commits) =>
-      consumer.commit({
+    commit(commits) {
+      lookAtAssignments();
+      return consumer.commit({
         offsets: commits.map((commit) => ({ ...commit, leaderEpoch: commit.leaderEpoch ?? -1 })),
-      }),
+      });
+    },
     async close() {
       isClosed = true;
-      if (onJoin !== undefined) consumer.removeListener(groupJoin, onJoin);
+      consumer.removeListener(groupJoin, lookAtAssignments);
       await opening.catch(() => {});
       await stream?.close();
       await consumer.close(true);
