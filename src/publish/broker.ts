@@ -62,14 +62,6 @@ export interface Broker {
   readonly name: string;
   connect(): Promise<SendResult>;
   send(topic: string, partition: number | undefined, records: readonly BrokerRecord[]): Promise<SendResult>;
-  /**
-   * Optional, of a client that would wait for a broker that hangs. Asked again and again about a send to this partition that
-   * takes long: `undefined` while it is to be waited for; a failure when waiting is in vain, because by the word of another
-   * broker the one it went to does not lead the partition any more, or because not even that could be learned from a broker
-   * that does not answer. The send has let go of that connection then, and nothing is written of it afterwards. A client whose
-   * sends fail by themselves when it drops their connection does that, and gives `undefined`. Never rejects.
-   */
-  giveUpOn?(topic: string, partition: number | undefined): Promise<SendFailure | undefined>;
   /** Optional: nobody waits any more for what is under way to a cluster that does not answer, so that it keeps no process alive. */
   letGo?(): void;
   /** Number of partitions of a topic, or `undefined` where the broker does not know it. */

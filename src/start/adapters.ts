@@ -21,7 +21,6 @@ import type { KeyProvider } from '../protect/keys/key-provider.ts';
 import type { EventBackupStrategy } from '../publish/backup-strategy.ts';
 import type { Broker, SendResult } from '../publish/broker.ts';
 import type { AskAccess } from '../publish/broker-access.ts';
-import { watchForHangs } from '../publish/main/watch/hang-watch.ts';
 import { openOwnBroker } from '../publish/own-broker.ts';
 import type { RecoverySource } from '../publish/recovery-source.ts';
 import type { TopicReader } from '../publish/topic-reader.ts';
@@ -75,7 +74,7 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
   const open: Load = (all) =>
     transport ? openKafka(all, transport) : (brokers[name]?.(all) ?? openOwnBroker(name, all));
   const load = loadOnce(async () => {
-    opened = watchForHangs(await open(settings), systemClock);
+    opened = await open(settings);
     return opened;
   });
   const orFailure = async (use: (broker: Broker) => Promise<SendResult>): Promise<SendResult> => {

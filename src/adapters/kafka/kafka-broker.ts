@@ -82,11 +82,6 @@ export function createKafkaBroker(name: string, options: KafkaClientOptions, loa
 
     letGo: underWay.letGo,
 
-    async giveUpOn(topic, partition) {
-      await opened?.letGo(topic, partition);
-      return undefined;
-    },
-
     async partitionsFor(topic) {
       if (closed) return undefined;
       try {

@@ -111,22 +111,14 @@ for (const { name, create } of kafkaClients) {
       assert.ok((await kafka.count('hang')) >= 2);
     });
 
-    it('is asked to give up on a send, and waits while no broker tells of another leader', async () => {
+    it('waits for a leader that hangs while no broker tells of another one', async () => {
       await kafka.createTopic('patience');
       const slow = create(kafkaOptions(kafka.brokers, { requestTimeoutMs: 30_000 }));
       assert.deepEqual(await slow.send('patience', 0, [textRecord('before')]), { ok: true });
-      assert.equal(await slow.giveUpOn?.('patience', 0), undefined, 'nothing is under way');
       await kafka.pause();
       const during = slow.send('patience', 0, [textRecord('during')]);
-      try {
-        await sleep(100);
-        const start = performance.now();
-        assert.equal(await slow.giveUpOn?.('patience', 0), undefined);
-        assert.equal(await slow.giveUpOn?.('patience', 1), undefined);
-        assert.ok(performance.now() - start < 4_000, 'the question has a time-out of its own');
-      } finally {
-        await kafka.resume();
-      }
+      await sleep(5_000);
+      await kafka.resume();
       assert.deepEqual(await during, { ok: true });
       assert.equal(await kafka.count('patience'), 2);
       await slow.close(1_000);

@@ -14,17 +14,13 @@ import { toSendFailure } from '../send-failure.ts';
 import { keyOf } from '../transport.ts';
 import type { BrokerConnection } from './broker-connection.ts';
 import type { Connections } from './connections.ts';
+import { watchForHangs } from './hang-watch.ts';
 import type { Topics } from './topics.ts';
 
 /** Sends records to the leader of their partition. */
 export interface Sends {
   /** Never rejects. */
   send(topic: string, partition: number, records: readonly BrokerRecord[]): Promise<SendResult>;
-  /**
-   * Drops the connection that a send to this partition (left out: to any of the topic) waits on, or waits for, where another
-   * broker leads it by now, or where the cluster was silent since it began, and answers again: the send fails.
-   */
-  letGo(topic: string, partition: number | undefined): Promise<void>;
   traffic(): Omit<BrokerTraffic, 'connectionCount'>;
 }
 
@@ -47,8 +43,8 @@ interface UnderWay {
   readonly topic: string;
   readonly partition: number;
   readonly leader: Node;
-  /** When it was written, or, until then, when it began. */
-  sinceMs: number;
+  readonly begunMs: number;
+  writtenMs?: number;
   /** Once it is open, and the records are written to it. */
   connection?: BrokerConnection;
   /** Why it was let go of. */
@@ -62,17 +58,45 @@ export function createSends(
   const underWay = new Set<UnderWay>();
   const acks = ackNumbers[options.acks ?? 'all'];
 
+  /**
+   * Drops the connection that it waits on, or waits for, where another broker leads its partition by now, or where the cluster was
+   * silent since it was written, and answers again: it fails by that.
+   */
+  async function letGo(send: UnderWay): Promise<void> {
+    const { topic, partition } = send;
+    let leader: Node | undefined;
+    const asking = topics.refresh(topic).then(
+      ({ leaders }) => {
+        leader = leaders[partition];
+      },
+      () => {},
+    );
+    const limitMs = options.connectionTimeoutMs + answerMs;
+    // Who waits for the send keeps the process alive.
+    await inTime(asking, { limitMs, keepsAlive: false, late: () => {} });
+    if (leader === undefined || !underWay.has(send)) return;
+    if (keyOf(leader) !== keyOf(send.leader)) {
+      send.failure = leaderMoved(send, leader);
+      connectionsFor(topic).drop(send.leader);
+    } else if (send.writtenMs !== undefined && send.writtenMs <= silentAtMs()) {
+      send.failure = connectionDead(topic);
+    }
+    // It may be one that is not given out any more.
+    if (send.failure !== undefined) send.connection?.destroy();
+  }
+  const begins = watchForHangs(underWay, letGo);
+
   async function produce(entry: UnderWay, records: readonly BrokerRecord[]): Promise<void> {
     const { topic, partition, leader } = entry;
     const connection = await connectionsFor(topic).get(leader);
     const batch = compression
       ? await encodeCompressedBatch(records, compression, checksum)
       : await encodeBatch(records, checksum);
-    entry.sinceMs = systemClock.monotonic();
+    entry.writtenMs = systemClock.monotonic();
     entry.connection = connection;
     const timeoutMs = options.requestTimeoutMs;
     await connection.ask(produceRequest({ topic, partition, acks, timeoutMs, batch }));
-    answerTimes.record(systemClock.monotonic() - entry.sinceMs);
+    answerTimes.record(systemClock.monotonic() - entry.writtenMs);
   }
 
   return {
@@ -85,8 +109,9 @@ export function createSends(
       try {
         const leader = await leaderOf(topics, topic, partition);
         if (leader === undefined) return failed(noSuchPartition(topic, partition));
-        entry = { topic, partition, leader, sinceMs: systemClock.monotonic() };
+        entry = { topic, partition, leader, begunMs: systemClock.monotonic() };
         underWay.add(entry);
+        begins();
         await produce(entry, records);
         return { ok: true };
       } catch (error) {
@@ -102,35 +127,6 @@ export function createSends(
     traffic() {
       const written = [...underWay].filter(({ connection }) => connection !== undefined);
       return { inFlightRequests: written.length, requestLatencyAvg: answerTimes.mean() };
-    },
-
-    async letGo(topic, partition) {
-      const waiting = [...underWay].filter(
-        (send) => send.topic === topic && (partition === undefined || send.partition === partition),
-      );
-      if (waiting.length === 0) return;
-      let leaders: readonly (Node | undefined)[] = [];
-      const asking = topics.refresh(topic).then(
-        (found) => {
-          leaders = found.leaders;
-        },
-        () => {},
-      );
-      const limitMs = options.connectionTimeoutMs + answerMs;
-      // Who waits for the send keeps the process alive.
-      await inTime(asking, { limitMs, keepsAlive: false, late: () => {} });
-      for (const send of waiting) {
-        const leader = leaders[send.partition];
-        if (leader === undefined || !underWay.has(send)) continue;
-        if (keyOf(leader) !== keyOf(send.leader)) {
-          send.failure = leaderMoved(send, leader);
-          connectionsFor(topic).drop(send.leader);
-        } else if (send.connection !== undefined && send.sinceMs <= silentAtMs()) {
-          send.failure = connectionDead(topic);
-        }
-        // It may be one that is not given out any more.
-        if (send.failure !== undefined) send.connection?.destroy();
-      }
     },
   };
 }

@@ -18,8 +18,6 @@ import { createTopics } from './topics.ts';
 export interface KafkaSession {
   /** One try, of at least one record. Where it rejects, nothing of them was written. Without `partition`: by the first key, as in Java. */
   send(topic: string, partition: number | undefined, records: readonly BrokerRecord[]): Promise<SendResult>;
-  /** Lets go of a broker that hangs: the send says so by itself. Never rejects. */
-  letGo(topic: string, partition: number | undefined): Promise<void>;
   /** `undefined` where Kafka does not know the topic. Never creates it. */
   partitionCount(topic: string): Promise<number | undefined>;
   describe(): Promise<ClusterInfo>;
@@ -56,7 +54,6 @@ export async function openSession(load: LoadTransport, options: KafkaClientOptio
       const to = partition ?? partitionOf(key, (await topics.find(topic)).leaders.length);
       return sends.send(topic, to, records);
     },
-    letGo: sends.letGo,
     partitionCount: topics.partitionCount,
     describe: topics.describe,
     traffic() {

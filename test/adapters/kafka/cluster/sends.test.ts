@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
-import { setImmediate as turn } from 'node:timers/promises';
-import { useFakeTimers } from 'sinon';
 import { createAnswerTimes } from '../../../../src/adapters/kafka/answer-times.ts';
 import type { BrokerConnection } from '../../../../src/adapters/kafka/cluster/broker-connection.ts';
 import type { Connections } from '../../../../src/adapters/kafka/cluster/connections.ts';
+import { lookMs, patienceMs } from '../../../../src/adapters/kafka/cluster/hang-watch.ts';
 import { createSends } from '../../../../src/adapters/kafka/cluster/sends.ts';
 import type { Topics } from '../../../../src/adapters/kafka/cluster/topics.ts';
 import type { Node } from '../../../../src/adapters/kafka/protocol/metadata-request.ts';
 import { systemClock } from '../../../../src/ground/clock.ts';
 import type { SendResult } from '../../../../src/publish/broker.ts';
 import { failureOf } from '../../../contract/broker.ts';
+import { fakeTime } from '../../../support/fake-time.ts';
 import { kafkaOptions, textRecord } from '../kafka-options.ts';
 
 const [first, second] = [
@@ -82,98 +82,103 @@ describe('sends to the leaders of partitions', () => {
       failHanging = reject;
     });
 
-  it('lets go of a broker that hangs, as soon as another one leads the partition', async () => {
-    answer = hangs;
-    const sends = create();
-    const sent = sendTo(sends, 1);
-    await turn();
-    await sends.letGo('t', 1);
-    await sends.letGo('t', 0);
-    assert.deepEqual([asked, dropped], [1, []]);
-    leaders = [first, second];
-    await sends.letGo('t', 1);
-    assert.deepEqual(dropped, [first]);
-    const { kind, cause, message } = failureOf(await sent);
-    assert.deepEqual([kind, cause, forgotten], ['unknown_outcome', 'LEADER_MOVED', 1]);
-    assert.equal(
-      message,
-      'broker 1 does not answer, and broker 2 leads partition 1 of topic "t" now: check broker 1',
-    );
-  });
+  describe('that hang', () => {
+    let time: ReturnType<typeof fakeTime>;
+    beforeEach(() => {
+      time = fakeTime();
+    });
+    afterEach(() => time.restore());
+    const turn = () => time.tickAsync(0);
 
-  it('lets go of one that it is not even connected to: nothing was stored', async () => {
-    opening = hangs();
-    const sends = create();
-    const sent = sendTo(sends, 1);
-    await turn();
-    assert.equal(sends.traffic().inFlightRequests, 0);
-    leaders = [first, second];
-    await sends.letGo('t', undefined);
-    assert.deepEqual(dropped, [first]);
-    const { kind, cause } = failureOf(await sent);
-    assert.deepEqual([kind, cause], ['retriable', 'LEADER_MOVED']);
-  });
+    it('are looked at after a while, again and again, until another broker leads the partition', async () => {
+      answer = hangs;
+      const sent = sendTo(create(), 1);
+      await time.tickAsync(patienceMs - 1);
+      assert.equal(asked, 0);
+      await time.tickAsync(1 + 2 * lookMs);
+      assert.deepEqual([asked, dropped], [3, []]);
+      leaders = [second, first];
+      await time.tickAsync(lookMs);
+      assert.deepEqual([asked, dropped], [4, []], 'it is the other partition that has moved');
+      leaders = [first, second];
+      await time.tickAsync(lookMs);
+      assert.deepEqual(dropped, [first]);
+      const { kind, cause, message } = failureOf(await sent);
+      assert.deepEqual([kind, cause, forgotten], ['unknown_outcome', 'LEADER_MOVED', 1]);
+      assert.equal(
+        message,
+        'broker 1 does not answer, and broker 2 leads partition 1 of topic "t" now: check broker 1',
+      );
+      await time.tickAsync(lookMs);
+      assert.equal(time.countTimers(), 0);
+    });
 
-  it('lets go of a connection from before the cluster was silent, once it says again who leads', async () => {
-    answer = hangs;
-    const sends = create();
-    const sent = sendTo(sends, 1);
-    await turn();
-    await sends.letGo('t', 1);
-    assert.equal(sends.traffic().inFlightRequests, 1, 'it was not silent');
-    silentAtMs = performance.now();
-    leaders = [first, undefined];
-    await sends.letGo('t', 1);
-    assert.equal(sends.traffic().inFlightRequests, 1, 'nobody leads it yet');
-    leaders = [first, first];
-    await sends.letGo('t', 1);
-    const { kind, cause, message } = failureOf(await sent);
-    assert.deepEqual([kind, cause], ['unknown_outcome', 'TimeoutException']);
-    assert.match(message, /^the cluster was silent and is back, and a send to topic "t"/);
-    answer = hangs;
-    void sendTo(sends, 1);
-    await turn();
-    await sends.letGo('t', 1);
-    assert.equal(sends.traffic().inFlightRequests, 1, 'it began after that');
-  });
+    it('are let go of where they have no connection yet: nothing was stored', async () => {
+      opening = hangs();
+      const sends = create();
+      const sent = sendTo(sends, 1);
+      await turn();
+      assert.equal(sends.traffic().inFlightRequests, 0);
+      leaders = [first, second];
+      await time.tickAsync(patienceMs);
+      assert.deepEqual(dropped, [first]);
+      const { kind, cause } = failureOf(await sent);
+      assert.deepEqual([kind, cause], ['retriable', 'LEADER_MOVED']);
+    });
 
-  it('keeps a connection whose answer came while it asked', async () => {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    answer = () => promise;
-    const sends = create();
-    const sent = sendTo(sends, 1);
-    await turn();
-    leaders = [first, second];
-    const asking = sends.letGo('t', 1);
-    resolve();
-    assert.deepEqual(await sent, { ok: true });
-    await asking;
-    assert.deepEqual(dropped, []);
-  });
+    it('are let go of where the cluster was silent meanwhile, once it says again who leads', async () => {
+      answer = hangs;
+      const sends = create();
+      const sent = sendTo(sends, 1);
+      await time.tickAsync(patienceMs);
+      assert.equal(sends.traffic().inFlightRequests, 1, 'it was not silent');
+      silentAtMs = performance.now();
+      leaders = [first, undefined];
+      await time.tickAsync(lookMs);
+      assert.equal(sends.traffic().inFlightRequests, 1, 'nobody leads it yet');
+      leaders = [first, first];
+      await time.tickAsync(lookMs);
+      const { kind, cause, message } = failureOf(await sent);
+      assert.deepEqual([kind, cause], ['unknown_outcome', 'TimeoutException']);
+      assert.match(message, /^the cluster was silent and is back, and a send to topic "t"/);
+      await time.tickAsync(1);
+      answer = hangs;
+      void sendTo(sends, 1);
+      await time.tickAsync(patienceMs + lookMs);
+      assert.equal(sends.traffic().inFlightRequests, 1, 'it began after that');
+    });
 
-  it('asks who leads for one connection time-out and half a second; an answer after that counts no more', async () => {
-    const clock = useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    try {
+    it('keep a connection whose answer comes while the leader is asked for', async () => {
+      const [{ promise, resolve }, question] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      [answer, refresh] = [() => promise, () => question.promise];
+      const sent = sendTo(create(), 1);
+      await turn();
+      leaders = [first, second];
+      await time.tickAsync(patienceMs + lookMs);
+      assert.equal(asked, 1, 'one question at a time');
+      resolve();
+      assert.deepEqual(await sent, { ok: true });
+      question.resolve();
+      await turn();
+      assert.deepEqual(dropped, []);
+    });
+
+    it('ask who leads for one connection time-out and half a second; an answer after that counts no more', async () => {
       const { promise, resolve } = Promise.withResolvers<void>();
       [answer, refresh] = [hangs, () => promise];
-      const sends = create();
-      void sendTo(sends, 1);
-      await turn();
-      let isDone = false;
-      const asking = sends.letGo('t', 1).then(() => {
-        isDone = true;
-      });
-      await clock.tickAsync(kafkaOptions([]).connectionTimeoutMs + 499);
-      assert.equal(isDone, false);
-      await clock.tickAsync(1);
-      await asking;
+      void sendTo(create(), 1);
+      await time.tickAsync(patienceMs);
+      const limitMs = kafkaOptions([]).connectionTimeoutMs + 500;
+      await time.tickAsync(limitMs - 1);
+      assert.equal(asked, 1);
       leaders = [first, second];
+      refresh = hangs;
+      await time.tickAsync(1 + lookMs);
+      assert.equal(asked, 2);
       resolve();
       await turn();
-      assert.deepEqual([asked, dropped], [1, []]);
-    } finally {
-      clock.restore();
-    }
+      assert.deepEqual(dropped, []);
+    });
   });
 
   it('asks again before it says that there is no such partition', async () => {
