@@ -18,16 +18,19 @@ export interface ToWaitFor {
 /** Each `then` that svc has put on a running promise. */
 export const ownThens = shared('then-of-promises', () => new WeakMap<object, ToWaitFor>());
 
-/** What a function returned, found out without running anything but property reads, as `await` does. Never throws. */
+/**
+ * What a function returned, found out without running anything but property reads, as `await` does. Never throws. Of a proxy only
+ * `then` is read, which its owner has to answer as soon as an `async` function returns it; any other name may make something.
+ */
 export function kindOf(result: unknown): ResultKind {
   if (result === null || (typeof result !== 'object' && typeof result !== 'function')) return 'value';
   try {
+    const isPromise = types.isPromise(result);
     // First, as `await` does not even read the `then` of such a promise.
-    if (result instanceof NativePromise && types.isPromise(result) && !isOfOtherClass(result))
-      return 'promise';
-    const { then, next } = result as { then?: unknown; next?: unknown };
-    if (typeof then === 'function') return isRunning(result, then) ? 'promise' : 'thenable';
-    if (typeof next === 'function') return iteratorKind(result);
+    if (isPromise && result instanceof NativePromise && !isOfOtherClass(result)) return 'promise';
+    const { then } = result as { then?: unknown };
+    if (typeof then === 'function') return isPromise && isRunning(then) ? 'promise' : 'thenable';
+    if (!types.isProxy(result)) return iteratorKind(result);
   } catch {
     // A getter of the result threw: that is its owner's business.
   }
@@ -40,13 +43,13 @@ export function isOfOtherClass(promise: object): boolean {
 }
 
 /** A subclass with a `then` of its own (query builders) is lazy. One with a `then` of ours was running before. */
-function isRunning(result: object, then: object): boolean {
-  return types.isPromise(result) && (then === NativePromise.prototype.then || ownThens.has(then));
+function isRunning(then: object): boolean {
+  return then === NativePromise.prototype.then || ownThens.has(then);
 }
 
-function iteratorKind(iterator: object): ResultKind {
-  if (typeof (iterator as Partial<AsyncIterable<unknown>>)[Symbol.asyncIterator] === 'function')
-    return 'async iterator';
-  // Iterators of arrays, maps and sets are values; a generator is a function that is still running.
-  return types.isGeneratorObject(iterator) ? 'generator' : 'value';
+/** Iterators of arrays, maps and sets are values; a generator is a function that is still running. */
+function iteratorKind(result: object): ResultKind {
+  const { [Symbol.asyncIterator]: ofAsync } = result as Partial<AsyncIterable<unknown>>;
+  if (typeof ofAsync !== 'function') return types.isGeneratorObject(result) ? 'generator' : 'value';
+  return typeof (result as { next?: unknown }).next === 'function' ? 'async iterator' : 'value';
 }

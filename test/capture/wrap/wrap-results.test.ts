@@ -58,6 +58,24 @@ describe('wrapFunction: synchronous functions', () => {
     assert.throws(() => wrapFunction(sell, slot)(), error);
   });
 
+  it('that return a proxy: it is asked for `then` alone, as `await` would', async () => {
+    const asked: (string | symbol)[] = [];
+    const traps = Object.fromEntries(
+      Object.getOwnPropertyNames(Reflect).map((trap) => [
+        trap,
+        (target: object, key: string, ...more: unknown[]) => {
+          asked.push(trap === 'get' ? key : `${trap} ${String(key)}`);
+          return Reflect.apply(Reflect.get(Reflect, trap), Reflect, [target, key, ...more]);
+        },
+      ]),
+    );
+    for (const target of [() => {}, {}, Promise.resolve(), (async function* () {})()]) {
+      const proxy = new Proxy<object>(target, { ...traps, get: (_, key) => void asked.push(key) });
+      assert.equal(wrapFunction(() => proxy, recordingSlot())(), proxy);
+      assert.deepEqual(asked.splice(0), ['then']);
+    }
+  });
+
   it('run their event as own work', () => {
     let inside = false;
     const slot = recordingSlot({}, () => {
