@@ -70,8 +70,8 @@ function realPath(path: string): string | undefined {
 
 function mappingsOf({ map, line: firstLine, column: firstColumn }: MapPart, source: number, text: string) {
   const starts = lineStarts(text);
-  const names = map.names();
   const found: Mapping[] = [];
+  let names: readonly string[] | undefined;
   const fits = walk(
     map.mappings,
     source,
@@ -80,23 +80,34 @@ function mappingsOf({ map, line: firstLine, column: firstColumn }: MapPart, sour
       if (start === undefined) return false;
       const at = start + generated + (index === 0 ? firstColumn : 0);
       if (at > (starts[firstLine + index + 1] ?? text.length)) return false;
-      found.push({ at, line, column, name: isNamed ? names[name] : undefined });
+      found.push({
+        at,
+        line,
+        column,
+        // Wanted where nobody has the text of the source: a bundle has tens of thousands.
+        get name() {
+          names ??= map.names();
+          return isNamed ? names[name] : undefined;
+        },
+      });
       return true;
     },
   );
   return fits ? found : undefined;
 }
 
-const digits = new Int8Array(256).fill(-1);
-[...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'].forEach((digit, value) => {
-  digits[digit.charCodeAt(0)] = value;
+/** The values of the characters: 64 digits, of which those above 31 go on, and what stands between the fields. */
+const values = new Uint8Array(256).fill(66);
+[...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/,;'].forEach((character, value) => {
+  values[character.charCodeAt(0)] = value;
 });
-const comma = 44;
-const semicolon = 59;
+const signed = (value: number) => (value & 1 ? -(value >>> 1) : value >>> 1);
+const signedDigits = Int8Array.from({ length: 32 }, (_, digit) => signed(digit));
 
 /**
  * Calls `each` for the segments of one source until it says false; false as well where this is no text of mappings. To keep the others, of a
- * bundle a million, is what makes decoding dear.
+ * bundle a million, is what makes decoding dear; and as much of a start's time is spent before V8 has compiled the loop as after it: what is most
+ * often there comes first, in few steps.
  */
 function walk(
   mappings: Buffer,
@@ -105,27 +116,28 @@ function walk(
 ): boolean {
   // Its column, source, line and column there, and name; the rest is room for segments that have more than there is.
   const fields = new Int32Array(8);
-  let [line, field, value, shift] = [0, 0, 0, 0];
+  const [digitOf, signedOf, end] = [values, signedDigits, mappings.length];
+  let [at, line, field] = [0, 0, 0];
 
-  for (let at = 0; at < mappings.length; at++) {
-    const byte = mappings[at] as number;
-    const digit = digits[byte] as number;
-    if (digit >= 0) {
-      value |= (digit & 31) << shift;
-      if (digit > 31) {
-        shift += 5;
-        continue;
+  while (at < end) {
+    let value = digitOf[mappings[at++] as number] as number;
+    if (value < 32) (fields[field++ & 7] as number) += signedOf[value] as number;
+    else if (value < 64) {
+      value -= 32;
+      let digit = 32;
+      for (let shift = 5; digit > 31; shift += 5) {
+        digit = digitOf[mappings[at++] as number] ?? 66;
+        if (digit > 63) return false;
+        value |= (digit & 31) << shift;
       }
-      (fields[field++ & 7] as number) += value & 1 ? -(value >>> 1) : value >>> 1;
-      value = 0;
-      shift = 0;
+      (fields[field++ & 7] as number) += signed(value);
     } else {
       if (field > 3 && fields[1] === wanted && !each(line, fields, field > 4)) return false;
       field = 0;
-      if (byte === semicolon) {
+      if (value === 65) {
         line++;
         fields[0] = 0;
-      } else if (byte !== comma) return false;
+      } else if (value === 66) return false;
     }
   }
   return field < 4 || fields[1] !== wanted || each(line, fields, field > 4);
