@@ -13,7 +13,7 @@ import { parseFunctionPath } from './source/find/function-path.ts';
 import { hookSource, type SourceHookEvents, type SourceHooks, whyNoModules } from './source/hook-source.ts';
 import { isEsModule } from './source/is-es-module.ts';
 import { entryFile, whyTooLate } from './source/late-start.ts';
-import { locate, missingFile } from './source/locate.ts';
+import { type Located, locate, missingFile } from './source/locate.ts';
 import { compiledFrom } from './source/maps/compiled-from.ts';
 import { listName, readList } from './source/maps/listed-places.ts';
 import { runsBuild } from './source/maps/runs-build.ts';
@@ -104,15 +104,15 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
     neverLoaded() {
       const entry = entryFile();
       const loaded = [...(source?.namesakes ?? []), ...(entry === undefined ? [] : [entry])];
-      return report()
-        .filter(isNeverLoaded)
-        .map(({ id, notes }) => {
-          const own = [...files].filter(([, list]) => list.some((each) => each.id === id));
-          const instead = own
-            .map(([file]) => compiledFrom(file, loaded, options.baseDir))
-            .find((each) => each !== undefined);
-          return { id, notes, instead: instead && shownPath(instead, options.baseDir) };
-        });
+      const unseen = report().filter(isNeverLoaded);
+      const ids = new Set(unseen.map(({ id }) => id));
+      const insteads = new Map<string, string>();
+      for (const [file, list] of files) {
+        const own = list.filter(({ id }) => ids.has(id) && !insteads.has(id));
+        const instead = own.length > 0 && compiledFrom(file, loaded, options.baseDir);
+        if (instead) for (const { id } of own) insteads.set(id, shownPath(instead, options.baseDir));
+      }
+      return unseen.map(({ id, notes }) => ({ id, notes, instead: insteads.get(id) }));
     },
     close() {
       for (const [id, record] of records) {
@@ -140,6 +140,7 @@ function sort(records: ReadonlyMap<string, TargetRecord>, baseDir: string): Sort
   const missing = new Map<string, SourceTarget[]>();
   const packages: PackageTarget[] = [];
   const unreachable = whyNoModules();
+  const locations = new Map<string, Located>();
   for (const [id, record] of records) {
     const { functionPath, module } = record.target;
     const path = parseFunctionPath(functionPath);
@@ -148,10 +149,11 @@ function sort(records: ReadonlyMap<string, TargetRecord>, baseDir: string): Sort
       continue;
     }
     const located = guarded(
-      () => locate(module, baseDir),
+      () => locations.get(module) ?? locate(module, baseDir),
       (reason) => record.failed(reason),
     );
     if (!located) continue;
+    locations.set(module, located);
     const wanted = isProblem(located) && runsBuild(baseDir) ? missingFile(module, baseDir) : undefined;
     if (isProblem(located) && wanted === undefined) record.failed(located.problem);
     else if ('specifier' in located) {
@@ -171,7 +173,8 @@ function sort(records: ReadonlyMap<string, TargetRecord>, baseDir: string): Sort
       for (const file of isProblem(located) ? [] : located.paths) {
         files.set(file, [...(files.get(file) ?? []), { id, functionPath }]);
         // Stays in the list: a require hook may compile it to CommonJS all the same, or it is loaded again.
-        const reason = whyTooLate(file) ?? (isEsModule(file) ? unreachable : undefined);
+        const reason =
+          whyTooLate(file) ?? (unreachable !== undefined && isEsModule(file) ? unreachable : undefined);
         if (reason !== undefined && record.state !== 'patched') record.failed(reason);
       }
       runtimeTargets().set(id, {
