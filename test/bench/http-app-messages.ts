@@ -14,4 +14,6 @@ export interface AppUsage {
   /** Milliseconds between two turns of the event loop with a timer of 1 ms, since it was last asked. */
   readonly delayP99: number;
   readonly delayMax: number;
+  /** Milliseconds of the longest turn in which svc encoded; 0 without svc. */
+  readonly encodingMax: number;
 }

@@ -21,6 +21,7 @@ interface Run {
   readonly busy: number;
   readonly delayP99: number;
   readonly delayMax: number;
+  readonly encodingMax: number;
 }
 
 interface Application {
@@ -83,13 +84,13 @@ export const bench: Bench = async (progress, args = []) => {
         const before = await usageOf(one);
         const busyShare = watchCores();
         const { latenciesMs, perSecond } = await httpLoad(one.port, rate, seconds);
-        const { cpuUs, delayP99, delayMax } = await usageOf(one);
+        const { cpuUs, delayP99, delayMax, encodingMax } = await usageOf(one);
         const cpu = (cpuUs - before.cpuUs) / latenciesMs.length;
         const [p50, p99] = [quantile(latenciesMs, 0.5), quantile(latenciesMs, 0.99)];
         const busy = busyShare() * 100;
-        one.runs.push({ p50, p99, cpu, busy, delayP99, delayMax });
+        one.runs.push({ p50, p99, cpu, busy, delayP99, delayMax, encodingMax });
         progress(
-          `round ${round} ${one.name}: ${Math.round(perSecond)} requests/s, p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms, ${Math.round(cpu)} us, ${Math.round(busy)} % of all cores, loop delay p99 ${delayP99.toFixed(1)} ms, at most ${delayMax.toFixed(1)} ms`,
+          `round ${round} ${one.name}: ${Math.round(perSecond)} requests/s, p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms, ${Math.round(cpu)} us, ${Math.round(busy)} % of all cores, loop delay p99 ${delayP99.toFixed(1)} ms, at most ${delayMax.toFixed(1)} ms, encoding at most ${encodingMax.toFixed(1)} ms`,
         );
       }
     }
@@ -132,6 +133,9 @@ function figuresOf(one: Application, all: readonly Application[]): Omit<Figure, 
     ...eventCpu,
     { case: `${name}-loop-p99`, value: median(({ delayP99 }) => delayP99), unit: 'ms' },
     { case: `${name}-loop-max`, value: median(({ delayMax }) => delayMax), unit: 'ms' },
+    ...(name.startsWith('svc')
+      ? [{ case: `${name}-encoding-max`, value: median(({ encodingMax }) => encodingMax), unit: 'ms' }]
+      : []),
     { case: `${name}-busy`, value: median(({ busy }) => busy), unit: '% of all cores' },
   ];
 }
