@@ -25,7 +25,7 @@ export interface ReaderOptions {
   readonly store: Pick<OutboxStore, 'pending' | 'failedAggregates'>;
   readonly settings: RelaySettings;
   readonly pipeline: Pipeline;
-  readonly lease: Pick<ShardLease, 'shards' | 'epochOf'>;
+  readonly lease: Pick<ShardLease, 'shards' | 'epochOf' | 'hasNone' | 'failure'>;
   readonly breaker: Breaker;
   readonly clock: Clock;
   readonly say: QuietLog;
@@ -42,10 +42,15 @@ export interface Reader {
   run(): Promise<void>;
   /** There are new rows. */
   wake(): void;
-  /** There is room, or the breaker has another state. */
+  /** There is room, the breaker has another state, or the shards were claimed. */
   recheck(): void;
   /** Rows that were passed are to be looked at after so many milliseconds. */
   dueIn(ms: number): void;
+  /**
+   * Resolves with true when all rows that are there from now on have been taken in, or there are no shards to read; with false where the
+   * database fails or nothing can be sent.
+   */
+  seesAll(): Promise<boolean>;
   stop(): void;
 }
 
@@ -68,6 +73,19 @@ export function createReader(options: ReaderOptions): Reader {
   let failures = 0;
   /** Other rows than those that have just failed were looked for, and none can be sent now. */
   let hasNoOtherRows = false;
+  /** Who waits until all rows are seen: `isBegun` from the first reading on that leaves out none but those known. */
+  let look: { isBegun: boolean; readonly end: (isSeen: boolean) => void } | undefined;
+
+  function endLook(isSeen: boolean): void {
+    look?.end(isSeen);
+    look = undefined;
+  }
+
+  /** What ends a look without a reading. */
+  function checkLook(): void {
+    if (breaker.state === 'OPEN' || failures > 0 || lease.failure !== undefined) endLook(false);
+    else if (lease.hasNone) endLook(true);
+  }
 
   async function beginPass(nowMs: number): Promise<void> {
     epochs = new Map();
@@ -136,6 +154,7 @@ export function createReader(options: ReaderOptions): Reader {
     pipeline.startReading();
     const known = pipeline.knownIds();
     const except = known === undefined ? { upToId: lastId, ids: [] } : { upToId: 0, ids: known };
+    if (look !== undefined && except.upToId === 0) look.isBegun = true;
     const reading = isTesting() ? probe(except) : store.pending([...epochs.keys()], except, limit);
     const rows = await reading.catch((error: unknown) => {
       size.failed();
@@ -147,7 +166,10 @@ export function createReader(options: ReaderOptions): Reader {
     lastId = Math.max(lastId, rows.at(-1)?.id ?? 0);
     const isFull = rows.length >= limit;
     if (!isTesting()) size.read(rows.length, bytesOf(rows));
+    const isLast = isTesting() ? rows.length === 0 : !isFull;
+    const begun = look?.isBegun === true;
     const taken = await pipeline.add(rows, epochs);
+    if (begun && isLast) endLook(true);
     const hadNoOtherRows = hasNoOtherRows;
     hasNoOtherRows = isTesting() && taken === 0;
     if (hasNoOtherRows && !hadNoOtherRows) {
@@ -167,9 +189,17 @@ export function createReader(options: ReaderOptions): Reader {
     nextReadAtMs = clock.monotonic() + Math.max(1, Math.min(settings.pollIntervalMs, againMs));
   }
 
+  function dueIn(ms: number): void {
+    const atMs = clock.monotonic() + ms;
+    nextPassAtMs = Math.min(nextPassAtMs, atMs);
+    if (failures === 0) wakeAtMs = Math.min(wakeAtMs, atMs);
+    signal.raise();
+  }
+
   return {
     async run() {
       while (!isStopped) {
+        checkLook();
         const waitMs = restMs(clock.monotonic());
         if (waitMs > 0) {
           await signal.wait(waitMs);
@@ -179,6 +209,7 @@ export function createReader(options: ReaderOptions): Reader {
           await read();
         } catch (error) {
           failures++;
+          endLook(false);
           const pauseMs = backoffMs(failures, firstStorePauseMs, longestStorePauseMs);
           say('read', `outbox: the table cannot be read, and is tried again: ${reasonOf(error)}`);
           nextPassAtMs = clock.monotonic() + pauseMs;
@@ -193,14 +224,17 @@ export function createReader(options: ReaderOptions): Reader {
       signal.raise();
     },
     recheck: signal.raise,
-    dueIn(ms) {
-      const atMs = clock.monotonic() + ms;
-      nextPassAtMs = Math.min(nextPassAtMs, atMs);
-      if (failures === 0) wakeAtMs = Math.min(wakeAtMs, atMs);
-      signal.raise();
+    dueIn,
+    seesAll() {
+      const seen = new Promise<boolean>((resolve) => {
+        look = { isBegun: false, end: resolve };
+      });
+      dueIn(0);
+      return seen;
     },
     stop() {
       isStopped = true;
+      endLook(false);
       signal.raise();
     },
   };

@@ -12,8 +12,7 @@ import { createCleanup } from '../cleanup.ts';
 import type { OutboxStore } from '../outbox-store.ts';
 import { createStatistics, type Statistics } from '../statistics.ts';
 import { createDatabaseTime } from './database-time.ts';
-import { watchPasses } from './pass-watch.ts';
-import { createPipeline, type Pipeline } from './pipeline.ts';
+import { createPipeline } from './pipeline.ts';
 import { createReader } from './reader.ts';
 import { createRelayBreaker } from './relay-breaker.ts';
 import { leaseMsFor, type RelaySettings, standbyMs } from './relay-settings.ts';
@@ -111,21 +110,21 @@ export function createRelay(parts: RelayParts): Relay {
     ...{ enabled: settings.circuitBreaker, clock, logger },
     onOpen() {
       pipeline.drop();
-      passes.giveUp();
+      reader.recheck();
     },
   });
   const lease = createShardLease({
     ...{ owner, leaseMs: leaseMsFor(settings), clock, say, logger },
     store: {
-      isFull: (owner) => passes.store.isFull(owner),
+      isFull: (owner) => store.isFull(owner),
       release: (owner) => store.release(owner),
       claim(owner, leaseMs) {
         const askedAtMs = clock.monotonic();
-        return passes.store.claim(owner, leaseMs, (nowMs) => time.observe(nowMs, askedAtMs));
+        return store.claim(owner, leaseMs, (nowMs) => time.observe(nowMs, askedAtMs));
       },
     },
     withoutSends: (claim, maxWaitMs) => pipeline.withoutSends(claim, maxWaitMs),
-    onChange: () => reader.recheck(),
+    onClaim: () => reader.recheck(),
     listen,
   });
   const pipeline = createPipeline({
@@ -145,11 +144,7 @@ export function createRelay(parts: RelayParts): Relay {
     onRoom: () => reader.recheck(),
     onDueIn: (ms) => reader.dueIn(ms),
   });
-  const passes = watchPasses(store, pipeline.add);
-  const watched: Pipeline = Object.assign(Object.create(pipeline), { add: passes.add });
-  const reader = createReader({
-    ...{ store: passes.store, settings, pipeline: watched, lease, breaker, clock, say, logger },
-  });
+  const reader = createReader({ store, settings, pipeline, lease, breaker, clock, say, logger });
   let listening: { readonly end: AbortController; readonly done: Promise<unknown> } | undefined;
   let running: Promise<unknown>[] = [];
   let stopped: Promise<boolean> | undefined;
@@ -234,11 +229,9 @@ export function createRelay(parts: RelayParts): Relay {
     const endMs = clock.monotonic() + deadlineMs;
     let isSeen = false;
     if (running.length > 0 && breaker.state !== 'OPEN') {
-      const seen = passes
-        .next(() => reader.dueIn(0))
-        .then((is) => {
-          isSeen = is;
-        });
+      const seen = reader.seesAll().then((is) => {
+        isSeen = is;
+      });
       await within(deadlineMs / 2, seen);
     }
     return (await stop(Math.max(0, endMs - clock.monotonic()))) && isSeen;

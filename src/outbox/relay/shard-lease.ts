@@ -20,6 +20,8 @@ export interface ShardLease {
   readonly claimedAtMs: number | undefined;
   /** As many relays as there are shards have them all: this one is not among them, and looks again from time to time. */
   readonly standsBy: boolean;
+  /** The last claim was answered, and gave it no shard. */
+  readonly hasNone: boolean;
   /** Why the last claim failed, until one succeeds. */
   readonly failure: string | undefined;
   /** Claims and renews until `stop`. */
@@ -36,14 +38,14 @@ export interface ShardLeaseOptions {
   readonly logger: Logger;
   /** Runs a claim while nothing is being sent: shards that it gives back have no rows under way, as far as sends end in time. */
   readonly withoutSends: <T>(claim: () => Promise<T>, maxWaitMs: number) => Promise<T>;
-  /** The shards are others now, or can be used again. */
-  readonly onChange: () => void;
+  /** A claim was answered, or has failed. */
+  readonly onClaim: () => void;
   /** Whether to hear of rows, said again with each claim: one that stands by has no use for it. */
   readonly listen: (is: boolean) => void;
 }
 
 export function createShardLease(options: ShardLeaseOptions): ShardLease {
-  const { store, owner, leaseMs, clock, say, logger, withoutSends, onChange, listen } = options;
+  const { store, owner, leaseMs, clock, say, logger, withoutSends, onClaim, listen } = options;
   const renewMs = leaseMs / 3;
   const epochs = new Map<number, number>();
   const pause = createSignal();
@@ -55,6 +57,7 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
   let isStopped = false;
   let isAlive = false;
   let standsBy = false;
+  let hasNone = false;
 
   const lasts = (ms: number): boolean => clock.monotonic() + ms < untilMs;
 
@@ -80,6 +83,7 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
   async function claim(): Promise<void> {
     if (await isFull()) {
       claimedAtMs = clock.monotonic();
+      hasNone = true;
       stand(true);
       return;
     }
@@ -92,14 +96,9 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
     if (!lasts(0)) epochs.clear();
     untilMs = askedAtMs + leaseMs - leaseMarginMs(leaseMs);
     const held = new Set(shards);
-    let isChanged = false;
-    for (const shard of epochs.keys()) if (!held.has(shard)) isChanged = epochs.delete(shard);
-    for (const shard of held) {
-      if (epochs.has(shard)) continue;
-      epochs.set(shard, ++lastEpoch);
-      isChanged = true;
-    }
-    if (isChanged) onChange();
+    for (const shard of epochs.keys()) if (!held.has(shard)) epochs.delete(shard);
+    for (const shard of held) if (!epochs.has(shard)) epochs.set(shard, ++lastEpoch);
+    hasNone = held.size === 0;
   }
 
   return {
@@ -113,6 +112,9 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
     get standsBy() {
       return standsBy;
     },
+    get hasNone() {
+      return hasNone;
+    },
     get failure() {
       return failure;
     },
@@ -124,10 +126,13 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
           if (failures > 0) logger.info('outbox: the shards are claimed again');
           failures = 0;
           failure = undefined;
+          onClaim();
           await pause.wait(standsBy ? standbyMs * (1 + standbyJitter * (2 * Math.random() - 1)) : renewMs);
         } catch (error) {
           failures++;
           failure = `the shards cannot be claimed: ${reasonOf(error)}`;
+          hasNone = false;
+          onClaim();
           say('claim', `outbox: ${failure}`);
           await pause.wait(backoffMs(failures, firstStorePauseMs, renewMs));
         }
