@@ -32,7 +32,7 @@ export interface PipelineOptions {
   /** There is room, or nothing is under way any more. */
   readonly onRoom: () => void;
   /** Rows that are due again after so many milliseconds. */
-  readonly onDueIn: (ms: number) => void;
+  readonly onNextPassIn: (ms: number) => void;
 }
 
 /** What is between reading and acknowledging: rows in memory, in the order of their aggregates. */
@@ -99,7 +99,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       for (const { id, retryInMs } of failures) {
         if (retryInMs === null) rowCounts.gaveUp(known.get(id));
         forget(id, 'failed');
-        options.onDueIn(retryInMs ?? 0);
+        options.onNextPassIn(retryInMs ?? 0);
       }
       changed();
     },
@@ -138,7 +138,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       } else defer(each.row.id);
       if (--each.page.remaining === 0) acknowledger.flush();
     }
-    if (end === 'deferred') options.onDueIn(partitionPauses.firstMs);
+    if (end === 'deferred') options.onNextPassIn(partitionPauses.firstMs);
   }
 
   /** It stays in memory until that is written: read again before, it would be sent at once. */
@@ -198,7 +198,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     if (topics.has(row.topic)) return false;
     if (row.waitMs <= 0) return true;
     order.block(row);
-    options.onDueIn(row.waitMs);
+    options.onNextPassIn(row.waitMs);
     return false;
   }
 

@@ -45,7 +45,7 @@ export interface Reader {
   /** There is room, the breaker has another state, or the shards were claimed. */
   recheck(): void;
   /** Rows that were passed are to be looked at after so many milliseconds. */
-  dueIn(ms: number): void;
+  nextPassIn(ms: number): void;
   /**
    * Resolves with true when all rows that are there from now on have been taken in, or there are no shards to read; with false where the
    * database fails or nothing can be sent.
@@ -189,7 +189,7 @@ export function createReader(options: ReaderOptions): Reader {
     nextReadAtMs = clock.monotonic() + Math.max(1, Math.min(settings.pollIntervalMs, againMs));
   }
 
-  function dueIn(ms: number): void {
+  function nextPassIn(ms: number): void {
     const atMs = clock.monotonic() + ms;
     nextPassAtMs = Math.min(nextPassAtMs, atMs);
     if (failures === 0) wakeAtMs = Math.min(wakeAtMs, atMs);
@@ -224,12 +224,12 @@ export function createReader(options: ReaderOptions): Reader {
       signal.raise();
     },
     recheck: signal.raise,
-    dueIn,
+    nextPassIn,
     seesAll() {
       const seen = new Promise<boolean>((resolve) => {
         look = { isBegun: false, end: resolve };
       });
-      dueIn(0);
+      nextPassIn(0);
       return seen;
     },
     stop() {

@@ -142,7 +142,7 @@ export function createRelay(parts: RelayParts): Relay {
     },
     ...{ say, counters },
     onRoom: () => reader.recheck(),
-    onDueIn: (ms) => reader.dueIn(ms),
+    onNextPassIn: (ms) => reader.nextPassIn(ms),
   });
   const reader = createReader({ store, settings, pipeline, lease, breaker, clock, say, logger });
   let listening: { readonly end: AbortController; readonly done: Promise<unknown> } | undefined;
@@ -248,7 +248,7 @@ export function createRelay(parts: RelayParts): Relay {
     resetBreaker() {
       breaker.reset();
       pipeline.retryPartitions();
-      reader.dueIn(0);
+      reader.nextPassIn(0);
     },
     async summary() {
       const { pending, failed } = await statistics.report();

@@ -1,7 +1,7 @@
 import type { SendFailure } from '../broker.ts';
 import { countForBatch } from '../cut-batches.ts';
 import { faultOf } from '../fault.ts';
-import { behindBackup, type Standing } from '../order/key-order.ts';
+import { behindBackup, type OrderState } from '../order/key-order.ts';
 import {
   type Batch,
   type BatchSettings,
@@ -16,19 +16,19 @@ import {
   worthwhileBytes,
   worthwhileEvents,
 } from './batch.ts';
+import type { BatchSender } from './batch-sender.ts';
 import type { EventOutcomes } from './event-outcomes.ts';
 import { timedOut } from './failures.ts';
 import type { PartitionTurns } from './partition-turns.ts';
 import type { Partitioner } from './partitioner.ts';
 import type { QueuedEvent } from './queued-event.ts';
-import type { SendLine } from './send-line.ts';
 
 export interface PartitionQueueOptions {
   readonly topic: string;
   /** `undefined`: the client chooses. */
   readonly partition: number | undefined;
   readonly batch: BatchSettings;
-  readonly line: SendLine;
+  readonly sender: BatchSender;
   readonly outcomes: Pick<EventOutcomes, 'settle'>;
   /** Both are of the topic, and hear of the batches of all its partitions. */
   readonly turns: PartitionTurns;
@@ -69,7 +69,7 @@ export interface PartitionQueue {
  * | idle | an event | lingering; leaving, where it has rested; waiting for a slot, where the batch is full or svc ends |
  * | lingering | company for its first event, `lingerFor`, and the turn of this partition | leaving: the batch is worth a send; waiting for a slot: the time is over, the batch full, or `flush` |
  * | leaving | the end of this turn of the event loop | waiting for a slot |
- * | waiting for a slot | one of the sends at once (`SendSlots`) | sending; held, where its standing is not `open`; else as from idle, where nothing is left to send |
+ * | waiting for a slot | one of the sends at once (`SendSlots`) | sending; held, where its order is not `open`; else as from idle, where nothing is left to send |
  * | sending | the answer of the broker | pausing, where it failed and is tried again; else as from idle |
  * | pausing | the retry, or the cluster's return (`wake`) | waiting for a slot |
  * | held | what becomes of earlier events (`heed`) | waiting for a slot: `open`; idle: `behind`, and all go to the backup |
@@ -77,7 +77,7 @@ export interface PartitionQueue {
 type State = 'idle' | 'lingering' | 'leaving' | 'waiting for a slot' | 'sending' | 'pausing' | 'held';
 
 export function createPartitionQueue(options: PartitionQueueOptions): PartitionQueue {
-  const { topic, partition, batch: settings, line, outcomes } = options;
+  const { topic, partition, batch: settings, sender, outcomes } = options;
   let waiting: QueuedEvent[] = [];
   let waitingBytes = 0;
   /** To be sent before what is waiting: retries and halves. */
@@ -112,10 +112,10 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       options.onIdle();
       return;
     }
-    const nowMs = line.nowMs();
+    const nowMs = sender.nowMs();
     const ageMs = first === undefined ? 0 : nowMs - first.acceptedAtMs;
     const lingerMs = lingerFor(lastBatchEvents, settings);
-    const isDue = batches.length > 0 || isFull() || line.isClosed;
+    const isDue = batches.length > 0 || isFull() || sender.isClosed;
     if (isDue || (!wasIdle && isWorthwhile())) {
       askForSlot();
     } else if (isWorthwhile() || (wasIdle && nowMs - lastSendAtMs >= lingerMs)) {
@@ -128,7 +128,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   }
 
   function takeTurn(lingerMs: number): void {
-    const waitMs = settings.isAwaited ? 0 : options.turns(line.nowMs(), lingerMs);
+    const waitMs = settings.isAwaited ? 0 : options.turns(sender.nowMs(), lingerMs);
     if (waitMs > 0) cancelTimer = onTimeout(askForSlot, waitMs);
     else askForSlot();
   }
@@ -144,33 +144,34 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   function askForSlot(): void {
     cancelTimer();
     state = 'waiting for a slot';
-    line.slots.take(start);
+    sender.slots.take(start);
   }
 
-  const standing = (): Standing => (line.order.isGuarding ? line.order.standingOf(topic, partition) : 'open');
+  const orderState = (): OrderState =>
+    sender.order.isGuarding ? sender.order.stateOf(topic, partition) : 'open';
 
   function start(): void {
     const isBetween = isWoken;
     isWoken = false;
-    if (standing() !== 'open') {
-      line.slots.give();
+    if (orderState() !== 'open') {
+      sender.slots.give();
       state = 'held';
       heed();
       return;
     }
     const next = nextBatch();
     if (next === undefined) {
-      line.slots.give();
+      sender.slots.give();
       proceed(false);
       return;
     }
     const batch = isBetween ? triedBetween(next) : nextTry(next);
     state = 'sending';
-    lastSendAtMs = line.nowMs();
+    lastSendAtMs = sender.nowMs();
     inFlight = batch;
-    void line.send(topic, partition, batch).then((result) => {
+    void sender.send(topic, partition, batch).then((result) => {
       inFlight = undefined;
-      line.slots.give();
+      sender.slots.give();
       if (result.ok) for (const event of batch.events) outcomes.settle(event, undefined);
       else onFailure(withFailure(batch, result.failure), result.failure);
       if (state === 'sending') proceed(false);
@@ -194,12 +195,12 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   }
 
   function onFailure(tried: Batch, failure: SendFailure): void {
-    const nowMs = line.nowMs();
+    const nowMs = sender.nowMs();
     const leftMs = tried.pause === undefined ? 0 : tried.pause.untilMs - nowMs;
     // A try in between that took as long as the wait was the next one.
     const batch = tried.pause !== undefined && leftMs <= 0 ? nextTry(tried) : tried;
-    const wait = line.afterFailure(topic, batch, failure);
-    const isBehind = wait !== undefined && standing() === 'behind';
+    const wait = sender.afterFailure(topic, batch, failure);
+    const isBehind = wait !== undefined && orderState() === 'behind';
     const waitMs = isBehind ? undefined : wait;
     if (faultOf(failure) === 'record' && batch.events.length > 1) {
       batches.unshift(...splitBatch(batch));
@@ -216,7 +217,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       pauseFor(waitMs, { ...batch, pause: { untilMs: nowMs + waitMs, isTried: false } });
       const told = batch.events.find((event) => !event.isSettled);
       told?.retrying({ failure, retry: batch.sends, waitMs, batchEvents: batch.events.length });
-      line.pausing(waitMs);
+      sender.pausing(waitMs);
     }
   }
 
@@ -233,7 +234,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   }
 
   function heed(): void {
-    const now = standing();
+    const now = orderState();
     if (now === 'behind') abandon(behindBackup, false);
     else if (now === 'open' && state === 'held') askForSlot();
   }
@@ -250,7 +251,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     const left = waiting;
     waiting = [];
     waitingBytes = 0;
-    const told = line.explain(topic, reason);
+    const told = sender.explain(topic, reason);
     for (const event of left) outcomes.settle(event, told);
     if (isGathering() || state === 'pausing' || state === 'held') proceed(false);
   }
@@ -259,9 +260,9 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     push(event) {
       waiting.push(event);
       waitingBytes += event.bytes;
-      if (state === 'idle') line.outside(() => proceed(true));
-      else if (isGathering() && isFull()) line.outside(askForSlot);
-      else if (state === 'lingering' && isWorthwhile()) line.outside(leave);
+      if (state === 'idle') sender.outside(() => proceed(true));
+      else if (isGathering() && isFull()) sender.outside(askForSlot);
+      else if (state === 'lingering' && isWorthwhile()) sender.outside(leave);
     },
 
     flush() {
@@ -279,7 +280,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       const due = waiting.splice(0, firstLater < 0 ? waiting.length : firstLater);
       for (const event of due) {
         waitingBytes -= event.bytes;
-        outcomes.settle(event, line.explain(topic, timedOut(deliveryTimeoutMs)));
+        outcomes.settle(event, sender.explain(topic, timedOut(deliveryTimeoutMs)));
       }
       return firstOpen()?.deadlineAtMs;
     },

@@ -1,4 +1,4 @@
-// main/: the main topic: intake, topic, partition, line to the broker, outcome.
+// main/: the main topic: intake, topic, partition, sender, outcome.
 
 import { AsyncResource } from 'node:async_hooks';
 import { type Clock, within } from '../../ground/clock.ts';
@@ -11,6 +11,7 @@ import { behindBackup, behindUnlessFull, type KeyOrder, noOrder, type Release } 
 import type { Publisher } from '../publisher.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import type { BatchSettings } from './batch.ts';
+import { createBatchSender } from './batch-sender.ts';
 import { type Breaker, type BreakerSettings, breakerOpen, createBreaker } from './breaker.ts';
 import { createEventOutcomes } from './event-outcomes.ts';
 import { shutDown, stopped, timedOut, tooManyAtOnce } from './failures.ts';
@@ -19,7 +20,6 @@ import { createPartitionCounts } from './partition-counts.ts';
 import { QueuedEvent } from './queued-event.ts';
 import { bytesOf, toRecord } from './record.ts';
 import { type RetryPolicy, spread } from './retry.ts';
-import { createSendLine } from './send-line.ts';
 import { createTopicQueue, earliest, type TopicQueue } from './topic-queue.ts';
 import { createTopicRefusals } from './topic-refusals.ts';
 import { createClusterWatch } from './watch/cluster-watch.ts';
@@ -99,7 +99,7 @@ const maxIdleTopics = 100;
  * broker as a whole. What cannot be published goes to the next tier; the caller is never blocked.
  *
  * The way of an event, each part in a file of its own: `Intake` takes it or refuses it, its `TopicQueue` finds the partition,
- * the `PartitionQueue` there makes batches, the `SendLine` hands them to the client, and `EventOutcomes` says how it ended.
+ * the `PartitionQueue` there makes batches, the `BatchSender` hands them to the client, and `EventOutcomes` says how it ended.
  * Each is given the parts behind it. Here is what concerns all events at once: their deadlines, giving up, the end.
  */
 export function createQueue(options: QueueOptions): Queue {
@@ -116,15 +116,15 @@ export function createQueue(options: QueueOptions): Queue {
     isWaiting: () => memory.events > 0,
     spread: (ms) => spread(ms, random),
     onSilent: () => breaker.silent('it does not answer'),
-    onReturn: () => line.outside(wake),
+    onReturn: () => sender.outside(wake),
   });
   const refusals = createTopicRefusals(clock);
-  const line = createSendLine({ ...options, counts, breaker, watch, order, refusals });
+  const sender = createBatchSender({ ...options, counts, breaker, watch, order, refusals });
   const topics = new Map<string, TopicQueue>();
   order.attach({
     countOf: counts.known,
     holds: (topic, partition) => topics.get(topic)?.holds(partition) === true,
-    heed: (topic) => line.outside(() => topics.get(topic)?.heed()),
+    heed: (topic) => sender.outside(() => topics.get(topic)?.heed()),
   });
   const turn = createTurnMemory();
   let expiry: NodeJS.Timeout | undefined;
@@ -137,7 +137,7 @@ export function createQueue(options: QueueOptions): Queue {
         topic,
         batch: options.batch,
         counts,
-        line,
+        sender,
         outcomes,
         onIdle: () => {
           if (topics.size > maxIdleTopics && made.isIdle()) topics.delete(topic);
@@ -149,14 +149,14 @@ export function createQueue(options: QueueOptions): Queue {
     return queue;
   }
 
-  function giveUp(reason: SendFailure, alsoInFlight: boolean): void {
+  function abandon(reason: SendFailure, alsoInFlight: boolean): void {
     for (const topic of [...topics.values()]) topic.abandon(reason, alsoInFlight);
     // Sends may be under way still whose events have gone to the next tier.
     if (memory.events === 0 && breaker.state !== 'CLOSED') broker.letGo?.();
   }
 
   function giveUpWaiting(): void {
-    giveUp(breakerOpen, false);
+    abandon(breakerOpen, false);
   }
 
   function wake(): void {
@@ -164,7 +164,7 @@ export function createQueue(options: QueueOptions): Queue {
   }
 
   function expireAfter(delayMs: number): void {
-    line.outside(() => {
+    sender.outside(() => {
       expiry = setTimeout(expire, delayMs).unref();
     });
   }
@@ -175,17 +175,17 @@ export function createQueue(options: QueueOptions): Queue {
     const before = memory.events;
     const next = earliest([...topics.values()].map((topic) => topic.expire(nowMs, deliveryTimeoutMs)));
     // Where others got through meanwhile, the cluster is there.
-    if (memory.events < before && !line.hasStoredSince(nowMs - deliveryTimeoutMs))
+    if (memory.events < before && !sender.hasStoredSince(nowMs - deliveryTimeoutMs))
       breaker.failed(timedOut(deliveryTimeoutMs), true);
     if (next !== undefined) expireAfter(Math.max(1, Math.ceil(next - nowMs)));
     else if (breaker.state !== 'CLOSED') broker.letGo?.();
   }
 
   function take(event: SerializedEvent, topic: string): QueuedEvent | SendFailure {
-    if (line.isClosed) return stopped;
+    if (sender.isClosed) return stopped;
     const taken = intake.admit(event, topic);
     if (!(taken instanceof QueuedEvent)) return taken;
-    if (memory.events === 1) line.outside(watch.waiting);
+    if (memory.events === 1) sender.outside(watch.waiting);
     topicQueue(topic).push(taken);
     if (expiry === undefined) expireAfter(deliveryTimeoutMs);
     return taken;
@@ -212,7 +212,7 @@ export function createQueue(options: QueueOptions): Queue {
 
   /** Where events of its partition may be in the backup. */
   function goInOrder(event: SerializedEvent, topic: string): Promise<Outcome> {
-    const way = line.isClosed ? 'direct' : order.wayOf(event, topic);
+    const way = sender.isClosed ? 'direct' : order.wayOf(event, topic);
     if (way === 'direct') return goDirect(event, topic);
     return way === 'behind' ? goBehind(event, topic) : waitInOrder(event, topic);
   }
@@ -252,7 +252,7 @@ export function createQueue(options: QueueOptions): Queue {
     if (isFinished) return true;
     if (!isWanted()) return false;
     order.giveUpWaiting();
-    giveUp(shutDown, true);
+    abandon(shutDown, true);
     return within(Math.max(0, end - clock.monotonic()), outcomes.idle());
   }
 
@@ -260,15 +260,15 @@ export function createQueue(options: QueueOptions): Queue {
     breaker,
     state: () => ({ events: memory.events, bytes: memory.bytes, overflows: memory.overflows }),
     refusals: refusals.state,
-    lastPublishedMs: line.lastStoredMs,
+    lastPublishedMs: sender.lastStoredMs,
     clusterAway(message, sinceMs) {
-      if (!line.hasStoredSince(sinceMs)) breaker.silent(message);
+      if (!sender.hasStoredSince(sinceMs)) breaker.silent(message);
     },
     surrender(reason, late) {
-      line.close();
+      sender.close();
       storeLate = late;
       const left = outcomes.takeOver();
-      giveUp(reason, true);
+      abandon(reason, true);
       return [...left, ...order.takeWaiting().map(({ event, topic }) => unsent(event, topic, reason))];
     },
     isRefused(event) {
@@ -291,7 +291,7 @@ export function createQueue(options: QueueOptions): Queue {
     flush,
     finish,
     async close(deadlineMs) {
-      line.close();
+      sender.close();
       await finish(deadlineMs);
       clearTimeout(expiry);
       watch.close();

@@ -1,6 +1,7 @@
 import type { SendFailure } from '../broker.ts';
 import { behindBackup } from '../order/key-order.ts';
 import type { BatchSettings } from './batch.ts';
+import type { BatchSender } from './batch-sender.ts';
 import type { EventOutcomes } from './event-outcomes.ts';
 import { timedOut } from './failures.ts';
 import type { PartitionCounts } from './partition-counts.ts';
@@ -8,13 +9,12 @@ import { createPartitionQueue, type PartitionQueue } from './partition-queue.ts'
 import { createPartitionTurns } from './partition-turns.ts';
 import { createPartitioner } from './partitioner.ts';
 import type { QueuedEvent } from './queued-event.ts';
-import type { SendLine } from './send-line.ts';
 
 export interface TopicQueueOptions {
   readonly topic: string;
   readonly batch: BatchSettings;
   readonly counts: PartitionCounts;
-  readonly line: SendLine;
+  readonly sender: BatchSender;
   readonly outcomes: Pick<EventOutcomes, 'settle'>;
   /** Nothing may be left here: `isIdle` knows. */
   readonly onIdle: () => void;
@@ -31,7 +31,7 @@ export interface TopicQueue extends Omit<PartitionQueue, 'holds'> {
  * wait here and go out one by one, placed by the client: the number is asked for before each.
  */
 export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
-  const { topic, batch, counts, line, outcomes } = options;
+  const { topic, batch, counts, sender, outcomes } = options;
   const oneByOne = { ...batch, maxEvents: 1, maxBytes: 1 };
   const partitioner = createPartitioner();
   const partitions = new Map<number | undefined, PartitionQueue>();
@@ -46,7 +46,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
         topic,
         partition,
         batch: partition === undefined ? oneByOne : batch,
-        line,
+        sender,
         outcomes,
         turns,
         partitioner,
@@ -93,7 +93,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
       const isWaiting = isPlacing();
       if (count !== undefined && !isWaiting) return put(event, count);
       unplaced.push(event);
-      if (!isWaiting) line.outside(() => void place());
+      if (!isWaiting) sender.outside(() => void place());
     },
 
     flush() {
@@ -103,7 +103,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     expire(nowMs, deliveryTimeoutMs) {
       const deadlines = [...partitions.values()].map((queue) => queue.expire(nowMs, deliveryTimeoutMs));
       const due = unplaced.filter((event) => event.deadlineAtMs <= nowMs);
-      const late = line.explain(topic, timedOut(deliveryTimeoutMs));
+      const late = sender.explain(topic, timedOut(deliveryTimeoutMs));
       for (const event of due) outcomes.settle(event, late);
       unplaced = unplaced.filter((event) => event.deadlineAtMs > nowMs);
       return earliest([...deadlines, unplaced[0]?.deadlineAtMs]);
@@ -117,7 +117,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
 
     heed() {
       for (const queue of partitions.values()) queue.heed();
-      if (unplaced.length > 0 && line.order.standingOf(topic, undefined) === 'behind')
+      if (unplaced.length > 0 && sender.order.stateOf(topic, undefined) === 'behind')
         for (const event of unplaced.splice(0)) outcomes.settle(event, behindBackup);
     },
 
@@ -138,7 +138,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     // What waits for its place came last.
     const last = unplaced.splice(0);
     for (const queue of partitions.values()) queue.abandon(reason, alsoInFlight);
-    const told = line.explain(topic, reason);
+    const told = sender.explain(topic, reason);
     for (const event of last) outcomes.settle(event, told);
   }
 }

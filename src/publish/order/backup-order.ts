@@ -6,7 +6,7 @@ import type { SerializedEvent } from '../../serialize/serializer.ts';
 import { createUnderWay, type Generation } from '../api/under-way.ts';
 import { createMemory, type MemoryLimits } from '../memory-limits.ts';
 import type { FailedEvent } from '../tier.ts';
-import type { KeyOrder, OrderedQueue, Release, Standing, Way } from './key-order.ts';
+import type { KeyOrder, OrderedQueue, OrderState, Release, Way } from './key-order.ts';
 import {
   createPartitionBacklogs,
   type Deferred,
@@ -172,13 +172,13 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       return all.flatMap((deferred) => deferred.splice(0));
     },
 
-    standingOf(topic, partition) {
-      let standing: Standing = 'open';
+    stateOf(topic, partition) {
+      let state: OrderState = 'open';
       for (const { isBehind } of backlogs.ofPartition(topic, partition, queue?.countOf(topic))) {
         if (isBehind) return 'behind';
-        standing = 'undecided';
+        state = 'undecided';
       }
-      return standing;
+      return state;
     },
 
     leaving(failed) {

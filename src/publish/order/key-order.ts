@@ -11,7 +11,7 @@ export type Way = 'direct' | 'behind' | 'wait';
 export type Release = 'direct' | 'behind' | 'last';
 
 /** Of what is in the queue already: may be sent; waits until others have their outcome; goes to the backup. */
-export type Standing = 'open' | 'undecided' | 'behind';
+export type OrderState = 'open' | 'undecided' | 'behind';
 
 /** What the queue of the main topic is asked and told. */
 export interface OrderedQueue {
@@ -19,7 +19,7 @@ export interface OrderedQueue {
   countOf(topic: string): number | undefined;
   /** Whether events without an outcome are in the queue of a partition; `undefined`: of any partition. */
   holds(topic: string, partition: number | undefined): boolean;
-  /** The standing of a partition of this topic has changed. */
+  /** The state of order of a partition of this topic has changed. */
   heed(topic: string): void;
 }
 
@@ -43,7 +43,7 @@ export interface KeyOrder {
   giveUpWaiting(): void;
   /** At the very end of the process: those that wait, for whoever calls it to store. */
   takeWaiting(): readonly WaitingEvent[];
-  standingOf(topic: string, partition: number | undefined): Standing;
+  stateOf(topic: string, partition: number | undefined): OrderState;
   /** An event is on its way to the next tiers, from this turn on. */
   leaving(failed: FailedEvent): void;
   /** It has its outcome. */
@@ -73,7 +73,7 @@ export const noOrder: KeyOrder = {
   wait: (_, go) => go('direct'),
   giveUpWaiting() {},
   takeWaiting: () => [],
-  standingOf: () => 'open',
+  stateOf: () => 'open',
   leaving() {},
   decided() {},
   attach() {},

@@ -13,7 +13,7 @@ export interface DrainOptions
   /** What processes have left that are gone. One process at a time opens it. */
   readonly left: RecoverySource;
   /** Whether there may have been any at the start: with a journal all events wait until they are known. */
-  readonly mayHaveLeft: boolean;
+  readonly mayHaveBacklog: boolean;
   /** Whether the folder holds anything at all. */
   readonly hasLeft: () => Promise<boolean>;
   /** What this process still writes becomes readable in `left`. */

@@ -137,7 +137,7 @@ export function createLeftDrain(options: DrainOptions, draining: Draining, onKno
     await left.close();
   }
 
-  loop.within(options.mayHaveLeft ? 0 : nothingLeft());
+  loop.within(options.mayHaveBacklog ? 0 : nothingLeft());
   return {
     stored: () => loop.within(Math.max(soonMs, pausedUntilMs - clock.monotonic())),
     look() {

@@ -43,7 +43,7 @@ const maxWaiting = 10_000;
 /** Bytes of the events that wait for their second try, and of those under way in one strategy: one that hangs fills no memory. */
 const maxBytes = 128 * 1024 * 1024;
 
-interface Standing {
+interface StrategyState {
   readonly underWay: Memory;
   readonly say: QuietLog;
   pausedUntilMs: number;
@@ -52,35 +52,35 @@ interface Standing {
 /** Backup strategies in their order: the first one that stores an event has it. */
 export function createBackupTier(options: BackupTierOptions): BackupTier {
   const { clock, logger } = options;
-  const standings = new WeakMap<EventBackupStrategy, Standing>();
+  const states = new WeakMap<EventBackupStrategy, StrategyState>();
   const secondTries = createSendSlots(maxSecondTries);
   const waiting = createMemory({ maxEvents: maxWaiting, maxBytes });
   let underWay = 0;
   const onIdle: (() => void)[] = [];
 
-  function standingOf(strategy: EventBackupStrategy): Standing {
-    let standing = standings.get(strategy);
-    if (standing === undefined) {
-      standing = {
+  function stateOf(strategy: EventBackupStrategy): StrategyState {
+    let state = states.get(strategy);
+    if (state === undefined) {
+      state = {
         underWay: createMemory({ maxEvents: Number.POSITIVE_INFINITY, maxBytes }),
         say: createQuietLog(logger, clock, { intervalMs: pauseMs, saysLeftOut: false }),
         pausedUntilMs: Number.NEGATIVE_INFINITY,
       };
-      standings.set(strategy, standing);
+      states.set(strategy, state);
     }
-    return standing;
+    return state;
   }
 
-  function report(strategy: EventBackupStrategy, standing: Standing, error: unknown): void {
-    standing.pausedUntilMs = clock.monotonic() + pauseMs;
-    standing.say('', `backup "${strategy.name}" failed: ${reasonOf(error)}`);
+  function report(strategy: EventBackupStrategy, state: StrategyState, error: unknown): void {
+    state.pausedUntilMs = clock.monotonic() + pauseMs;
+    state.say('', `backup "${strategy.name}" failed: ${reasonOf(error)}`);
   }
 
   async function tryOne(strategy: EventBackupStrategy, event: BackupEvent): Promise<boolean> {
-    const standing = standingOf(strategy);
+    const state = stateOf(strategy);
     const size = event.value.length;
-    if (!standing.underWay.take(size)) {
-      report(strategy, standing, tooSlow(standing.underWay.bytes));
+    if (!state.underWay.take(size)) {
+      report(strategy, state, tooSlow(state.underWay.bytes));
       return false;
     }
     try {
@@ -89,10 +89,10 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
       await inTime(storing, { limitMs: answerMs, keepsAlive: false, late: noAnswer });
       return true;
     } catch (error) {
-      report(strategy, standing, error);
+      report(strategy, state, error);
       return false;
     } finally {
-      standing.underWay.give(size);
+      state.underWay.give(size);
     }
   }
 
@@ -103,8 +103,8 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
     const strategies = inOrder(options.strategies(), isFirst);
     for (const [index, strategy] of strategies.entries()) {
       const isLast = index === strategies.length - 1;
-      const standing = standingOf(strategy);
-      const isBusy = standing.underWay.events >= maxUnderWay || clock.monotonic() < standing.pausedUntilMs;
+      const state = stateOf(strategy);
+      const isBusy = state.underWay.events >= maxUnderWay || clock.monotonic() < state.pausedUntilMs;
       if (isBusy && !isLast && strategy !== isFirst) continue;
       if (!(await tryOne(strategy, event))) continue;
       if (strategy === drained) options.onDrainable?.(failed);

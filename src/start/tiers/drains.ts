@@ -20,14 +20,14 @@ export interface DrainParts {
   /** `undefined`: what is sent from there is in no order with new events. */
   readonly order: BackupOrder | undefined;
   /** Whether an earlier process may have left something. */
-  readonly mayHaveLeft: boolean;
+  readonly mayHaveBacklog: boolean;
 }
 
 /** What empties the local backup into the topics. */
 export function startDrain(
   { dlqBackupPath, backup }: Config['broker'],
   files: ReturnType<typeof openLocalBackup>,
-  { broker, logger, onAnswered, order, mayHaveLeft }: DrainParts,
+  { broker, logger, onAnswered, order, mayHaveBacklog }: DrainParts,
 ): Drain {
   const { maxBytes } = backup;
   const clock = systemClock;
@@ -53,7 +53,7 @@ export function startDrain(
       },
     },
     left,
-    mayHaveLeft,
+    mayHaveBacklog,
     async hasLeft() {
       // Others fill and empty the folder, too.
       await files.recount();

@@ -105,7 +105,8 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
     local !== undefined && backup.drain.enabled
       ? drainLater(
           () => mayHoldEvents(dlqBackupPath),
-          (mayHaveLeft) => drainParts().startDrain(config.broker, local, { ...parts, order, mayHaveLeft }),
+          (mayHaveBacklog) =>
+            drainParts().startDrain(config.broker, local, { ...parts, order, mayHaveBacklog }),
           () => order?.earlierRun({ topics: new Set() }),
         )
       : undefined;
@@ -165,19 +166,19 @@ const firstLookMs = 60_000;
 /** Most processes never have anything in the backup: what empties it is loaded with the first event there. */
 function drainLater(
   mayHoldEvents: () => boolean,
-  start: (mayHaveLeft: boolean) => Drain,
+  start: (mayHaveBacklog: boolean) => Drain,
   nothingLeft: () => void,
 ): Drain {
   // An event may start it: its timers and sends must not keep the context of that one call.
   const outside = new AsyncResource('svc');
-  const mayHaveLeft = mayHoldEvents();
+  const mayHaveBacklog = mayHoldEvents();
   let drain: Drain | undefined;
   let isClosed = false;
   const started = (): Drain => {
-    drain ??= start(mayHaveLeft);
+    drain ??= start(mayHaveBacklog);
     return drain;
   };
-  if (mayHaveLeft) started();
+  if (mayHaveBacklog) started();
   else nothingLeft();
   const timer = setTimeout(started, firstLookMs).unref();
   return {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { SendFailure } from '../../../src/publish/broker.ts';
+import type { BatchSender } from '../../../src/publish/main/batch-sender.ts';
 import type { PartitionCounts } from '../../../src/publish/main/partition-counts.ts';
 import { QueuedEvent } from '../../../src/publish/main/queued-event.ts';
-import type { SendLine } from '../../../src/publish/main/send-line.ts';
 import { createTopicQueue } from '../../../src/publish/main/topic-queue.ts';
 import { event } from '../fake-cluster.ts';
 
@@ -20,15 +20,15 @@ describe('the queue of a topic', () => {
             answer = resolve;
           }),
       };
-      const line = {
+      const sender = {
         outside: (work: () => void) => work(),
         explain: (_: string, reason: SendFailure) => reason,
-      } as unknown as SendLine;
+      } as unknown as BatchSender;
       const outcomes = { settle: (one: QueuedEvent) => one.silenced() };
       let idle = 0;
       const batch = { maxEvents: 10, maxBytes: 1_000, lingerMs: 5 };
       const onIdle = (): void => void idle++;
-      const topic = createTopicQueue({ topic: 'main', batch, counts, line, outcomes, onIdle });
+      const topic = createTopicQueue({ topic: 'main', batch, counts, sender, outcomes, onIdle });
       topic.push(
         new QueuedEvent(event('1'), 'main', 100, { atMs: 0, deliveryTimeoutMs: 1_000, isProbe: false }),
       );

@@ -50,7 +50,7 @@ export function startProcess(
     ...{ clock, logger, ratePerSecond: 500 },
     journal: { order, source: own.source, hasEvents: own.hasOwn },
     ...{ left: left.source, hasLeft: left.hasLeft },
-    mayHaveLeft: folder.waiting() > 0,
+    mayHaveBacklog: folder.waiting() > 0,
     send: broker.send,
     partitionsFor: (topic) => broker.partitionsFor(topic),
     partitionOf,

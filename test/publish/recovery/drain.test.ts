@@ -58,7 +58,7 @@ function setUp(options: Partial<DrainOptions> = {}) {
   };
   const say = (message: string): void => void state.lines.push(message);
   const drain = createDrain({
-    ...{ left: source, mayHaveLeft: true, onAnswered() {} },
+    ...{ left: source, mayHaveBacklog: true, onAnswered() {} },
     send: async (_topic, _partition, records) => {
       if (state.failure !== undefined) return { ok: false, failure: state.failure };
       state.sent += records.length;
@@ -103,8 +103,8 @@ describe('drain without an order', () => {
   });
 
   it('looks every minute for what others leave behind, where there was nothing at the start, too', async () => {
-    for (const mayHaveLeft of [true, false]) {
-      const { state, clock, add } = setUp({ mayHaveLeft });
+    for (const mayHaveBacklog of [true, false]) {
+      const { state, clock, add } = setUp({ mayHaveBacklog });
       await clock.tickAsync(1);
       add(1);
       await clock.tickAsync(59_998);

@@ -14,7 +14,7 @@ import type { RetryPolicy } from './retry.ts';
 import type { TopicRefusals } from './topic-refusals.ts';
 import type { ClusterWatch } from './watch/cluster-watch.ts';
 
-export interface SendLineOptions {
+export interface BatchSenderOptions {
   readonly broker: Pick<Broker, 'send'>;
   readonly maxInFlight: number;
   readonly order: KeyOrder;
@@ -30,8 +30,8 @@ export interface SendLineOptions {
   readonly onRetried: (eventType: string) => void;
 }
 
-/** The one line to the broker, for the batches of all partitions of all topics. */
-export interface SendLine {
+/** Hands the batches of all partitions of all topics to the broker. */
+export interface BatchSender {
   readonly slots: SendSlots;
   /** What must not be sent yet, or not from here. */
   readonly order: KeyOrder;
@@ -55,7 +55,7 @@ export interface SendLine {
   close(): void;
 }
 
-export function createSendLine(options: SendLineOptions): SendLine {
+export function createBatchSender(options: BatchSenderOptions): BatchSender {
   const { broker, counts, breaker, watch, retry, clock, isolate, onSendFailed, onRetried } = options;
   const { refusals, logger } = options;
   const context = new AsyncResource('svc.queue');
