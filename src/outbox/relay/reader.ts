@@ -182,6 +182,8 @@ export function createReader(options: ReaderOptions): Reader {
       nextPassAtMs = Math.max(nextPassAtMs, nowMs + Math.min(idleMs * restFactor, longestRestMs));
     }
     nextReadAtMs = nowMs;
+    // Who came while this one was on its way waits for one from the first row on.
+    if (look?.isBegun === false) nextPassAtMs = nowMs;
     if (isFull && !pipeline.isFull) return;
     // The end: what is left to do is what was deferred, and what comes.
     const passMs = nextPassAtMs - clock.monotonic();
