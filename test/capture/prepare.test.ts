@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
-import { createRequire } from 'node:module';
+import fs from 'node:fs';
+import { createRequire, syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import sinon from 'sinon';
 import type { Call } from '../../src/capture/call.ts';
 import { inspect } from '../../src/capture/inspect.ts';
 import { type Capture, prepare } from '../../src/capture/prepare.ts';
@@ -52,6 +54,27 @@ describe('capture: prepare', () => {
   });
   afterEach(() => {
     for (const capture of open.splice(0)) capture.close();
+  });
+
+  it('reads no more files for many targets of a file than for one, neither at the start nor for what was never loaded', () => {
+    const folder = writeApp({ 'a.cjs': '', 'package.json': '{}' });
+    const readsFor = (count: number): number => {
+      const spies = [sinon.spy(fs, 'readFileSync'), sinon.spy(fs, 'statSync')];
+      syncBuiltinESMExports();
+      try {
+        const targets = Array.from({ length: count }, (_, index) => target(`./a.cjs#f${index}`));
+        const capture = start(folder, targets);
+        assert.equal(capture.neverLoaded().length, count);
+        capture.close();
+        return spies.reduce((sum, { callCount }) => sum + callCount, 0);
+      } finally {
+        for (const spy of spies) spy.restore();
+        syncBuiltinESMExports();
+      }
+    };
+    const one = readsFor(1);
+    assert.ok(one > 0);
+    assert.equal(readsFor(50), one);
   });
 
   it('goes from pending to patched, tells each change, and makes one slot', () => {

@@ -96,7 +96,7 @@ function mappingsOf({ map, line: firstLine, column: firstColumn }: MapPart, sour
   return fits ? found : undefined;
 }
 
-/** The values of the characters: 64 digits, of which those above 31 go on, and what stands between the fields. */
+/** The values of the characters: 64 digits, of which those above 31 go on; 64 is a comma, 65 a semicolon, and 66 nothing of a map. */
 const values = new Uint8Array(256).fill(66);
 [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/,;'].forEach((character, value) => {
   values[character.charCodeAt(0)] = value;
