@@ -1,4 +1,10 @@
-import { BroadcastChannel, threadId, type Worker } from 'node:worker_threads';
+import {
+  BroadcastChannel,
+  type MessagePort,
+  receiveMessageOnPort,
+  threadId,
+  type Worker,
+} from 'node:worker_threads';
 import type { MetricSources } from './metrics.ts';
 import { endRow, type Outcome, rowOf, type SharedRow } from './outcomes.ts';
 import {
@@ -57,6 +63,8 @@ export interface WorkerCounts {
   close(): void;
 }
 
+type Told = ToldCounts | { readonly thread: number; readonly row: SharedRow };
+
 interface Thread {
   readonly rows: SharedRow[];
   told: ToldCounts;
@@ -75,20 +83,27 @@ export function listenToWorkers(): WorkerCounts {
     return known;
   }
 
+  function hear(data: Told): void {
+    if ('row' in data) threadOf(data.thread).rows.push(data.row);
+    else threadOf(data.thread).told = data;
+  }
+
+  /** What threads have said, and the event loop has not brought yet: nothing more comes at the end of the process. */
+  function hearAll(): void {
+    // A BroadcastChannel will do; the types do not know that.
+    const next = () => channel && receiveMessageOnPort(channel as unknown as MessagePort);
+    for (let said = next(); said !== undefined; said = next()) hear(said.message);
+  }
+
   function onWorker(worker: Worker): void {
     if (channel === undefined) {
       channel = openChannel(channelName);
-      channel.onmessage = (event) => {
-        const { data } = event as { data: ToldCounts | { thread: number; row: SharedRow } };
-        if ('row' in data) threadOf(data.thread).rows.push(data.row);
-        else threadOf(data.thread).told = data;
-      };
+      channel.onmessage = (event) => hear((event as { data: Told }).data);
     }
     const { threadId } = worker;
     worker.once('exit', () => {
       end?.ended();
-      // Later, as its last word may still be on its way.
-      setTimeout(settle, everyMs, threadId).unref();
+      settle(threadId);
     });
   }
 
@@ -96,6 +111,7 @@ export function listenToWorkers(): WorkerCounts {
 
   /** Threads come and go: those that are gone are kept as one. */
   function settle(id: number): void {
+    hearAll();
     const last = threads.get(id);
     threads.delete(id);
     if (last === undefined) return;
@@ -111,13 +127,15 @@ export function listenToWorkers(): WorkerCounts {
 
   process.on('worker', onWorker);
   return {
-    counts: () =>
-      [...threads.values()]
+    counts() {
+      hearAll();
+      return [...threads.values()]
         .map(sumOf)
         .reduce<ThreadCounts | undefined>(
           (sum, counts) => (sum === undefined ? counts : addCounts(sum, counts)),
           ended,
-        ),
+        );
+    },
     whenEnded(told) {
       end = told;
     },

@@ -6,11 +6,11 @@ export interface Reading {
   kwh: number;
 }
 
-export function openReadings(file: string): DatabaseSync {
-  const readings = new DatabaseSync(file);
+export function openReadings(): DatabaseSync {
+  const readings = new DatabaseSync(process.env.METERS_DB ?? 'meters.db');
   readings.exec(`
-    PRAGMA journal_mode = WAL;
     PRAGMA busy_timeout = 5000;
+    PRAGMA journal_mode = WAL;
     CREATE TABLE IF NOT EXISTS readings (id INTEGER PRIMARY KEY, meter TEXT NOT NULL, kwh REAL NOT NULL CHECK (kwh >= 0))`);
   return readings;
 }

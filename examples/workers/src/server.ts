@@ -3,7 +3,7 @@ import { json } from 'node:stream/consumers';
 import { Worker } from 'node:worker_threads';
 import { openReadings, record } from './readings.ts';
 
-const readings = openReadings(process.env.METERS_DB ?? 'meters.db');
+const readings = openReadings();
 const adder = new Worker(new URL('./adder.ts', import.meta.url));
 
 const server = createServer(async (request, response) => {

@@ -105,13 +105,15 @@ for (const { name, more, events, own = 0 } of tested.stripsTypes ? all : []) {
     const readme = readFileSync(join(example, 'README.md'), 'utf8');
     const scripts = manifest.scripts as Record<string, string>;
     let app: string;
-    let folder: string;
 
     before('npm install', async () => {
       const { typescript } = manifest.devDependencies as Record<string, string>;
       const compiler = scripts.build === undefined ? {} : { ...manifest.devDependencies, typescript };
       app = installPacked(`example-${name}`, { ...(manifest.dependencies as Dependencies), ...compiler });
-      folder = freshFolder(app, name);
+    });
+
+    it('runs, and its events are there, by the commands of its README', async () => {
+      const folder = freshFolder(app, name);
       cpSync(example, folder, {
         recursive: true,
         filter: (path) => !/node_modules|svc-topics|\.db/.test(path),
@@ -129,9 +131,6 @@ for (const { name, more, events, own = 0 } of tested.stripsTypes ? all : []) {
         });
         assert.equal(code, 0, `${command}: ${stdout}${stderr}`);
       }
-    });
-
-    it('runs, and its events are there, by the commands of its README', async () => {
       const [port] = await freePorts(1);
       const running = await startApp({
         ...{ app, folder, files: {}, timeoutMs: 60_000, env: { PORT: String(port) } },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until as untilSo } from '../../support/until.ts';
 import { plainApp } from '../support/apps.ts';
-import { type RunningApp, startApp } from '../support/start-app.ts';
+import { endOf, type RunningApp, startApp } from '../support/start-app.ts';
 import { configOf } from '../support/topic-config.ts';
 
 /** One call in the main thread, two in a worker that ends by itself, three in one that is terminated when the test says so. */
@@ -68,6 +68,38 @@ describe('metrics of worker threads', function () {
     await sleep(1_500);
     assert.equal(await value('svc_events_calls_total{eventType="ORDERED"} '), 6);
     assert.equal(await value('svc_events_published_total{eventType="ORDERED"} '), 6);
+  });
+});
+
+describe('the end of a process whose thread ended a moment before', function () {
+  this.timeout(60_000);
+
+  it('knows what the thread loaded', async () => {
+    const { code, stderr } = await endOf({
+      app: plainApp(),
+      args: ['--import', 'svc/register', 'main.cjs'],
+      files: {
+        'svc.config.json': configOf([{ module: './thread.cjs', function: 'order', eventType: 'ORDERED' }]),
+        'main.cjs': `
+          const { Worker } = require('node:worker_threads');
+          const workerData = new Int32Array(new SharedArrayBuffer(4));
+          new Worker('./thread.cjs', { workerData });
+          setTimeout(() => {
+            Atomics.wait(workerData, 0, 0);
+            process.exit();
+          }, 100);`,
+        'thread.cjs': `
+          const { workerData } = require('node:worker_threads');
+          function order(id) { return { id }; }
+          order(1);
+          setTimeout(() => process.on('exit', () => {
+            Atomics.store(workerData, 0, 1);
+            Atomics.notify(workerData, 0);
+          }), 200);`,
+      },
+    });
+    assert.equal(code, 0, stderr);
+    assert.doesNotMatch(stderr, /never loaded/);
   });
 });
 
