@@ -60,26 +60,18 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
     'state',
     /src\/(?:observe\/(?:logger|own-logger|thread-counts|thread-channel|otel-api|outcomes|durations|spans|quiet-log)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|source|baggage|correlation-id|request\/(?:header-value|request-object))\.|(?:outbox\/api\/running-outbox|publish\/api\/running-service)\.|protect\/(?:keys\/key-provider|own-key-provider)\.|transaction\/(?:dialect|scope|find-transaction)\.)/,
   ],
-  // What a consumer and the running svc share.
-  [
-    'consumed',
-    /src\/(?:observe\/(?:consumed\/consumed-counts|event-rows)|publish\/(?:tiers\/dlq-message|stored-record)|ground\/bounds)\./,
-  ],
   ['config', /src\/config\/(?!define-config)/],
+  // What a consumer, publishEvent() and the running svc share.
   [
     'ports',
-    /src\/(?:publish\/(?:[^/]+$|api\/check-options|main\/topic-refusals|tiers\/loss-alert)|serialize\/(?:serializer|json)\.|protect\/(?:maskers\/|marks\/class-marks))/,
+    /src\/(?:publish\/(?:[^/]+$|api\/check-options|main\/(?:topic-refusals|partition-counts)\.|tiers\/(?:loss-alert|dlq-message))|serialize\/(?:serializer|json)\.|protect\/(?:maskers\/|marks\/(?:class-marks|path-states|policy)|own-text|field-path|keys\/(?:cipher|data|encrypt|encryption|key|secret-key)[^/]*$)|observe\/(?:consumed\/consumed-counts|event-rows)\.|context\/trace\/tracer?\.|ground\/bounds\.)/,
   ],
   ['file', /src\/adapters\/file\/(?:file-failure|topic-name|topic-file|file-broker)\./],
   ['backup', /src\/adapters\/local-backup\/(?!local-backup\.|source\/local-source)/],
   ['wrap', /src\/capture\/(?:wrap\/wrap\.|declare\/parameter-names)/],
   [
     'prepare',
-    /src\/capture\/(?:target-record|compiled-from|packages\/|source\/(?:node-hooks|locate|parse-text|late-start|is-es-module|insert-calls|shift-source-map|target-files|find\/function-path|maps\/listed-places))/,
-  ],
-  [
-    'keys',
-    /src\/protect\/(?:keys\/(?:cipher|data|encrypt|encryption|key)[^/]*$|keys\/secret-key|own-text|field-path|marks\/path-states)/,
+    /src\/capture\/(?:target-record|compiled-from|packages\/|source\/(?:node-hooks|locate|parse-text|late-start|is-es-module|insert-calls|shift-source-map|target-files|find\/function-path|maps\/(?:listed-places|map-url)))/,
   ],
   [
     'engine',
@@ -124,6 +116,7 @@ export default defineConfig([
       drains: 'src/start/tiers/drains.ts',
       'node-sdk': 'src/preload/sdk/node-sdk.ts',
       'rewrite-text': 'src/capture/source/rewrite-text.ts',
+      'compiled-from': 'src/capture/source/maps/compiled-from.ts',
       'rewrite-mapped': 'src/capture/source/maps/rewrite-mapped.ts',
       'needed-packages': 'src/start/commands/needed-packages.ts',
       'write-list': 'src/start/commands/write-list.ts',

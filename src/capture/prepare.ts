@@ -1,5 +1,6 @@
 // capture/: from the functions of an application to calls that svc hears of. On top: what all of its rooms share.
 
+import { loadChunk } from '../ground/load-chunk.ts';
 import { inLines, type Logger } from '../observe/logger.ts';
 import type { OnCall } from './call.ts';
 import { hookPackages } from './packages/hook.ts';
@@ -14,7 +15,7 @@ import { hookSource, type SourceHookEvents, type SourceHooks, whyNoModules } fro
 import { isEsModule } from './source/is-es-module.ts';
 import { entryFile, whyTooLate } from './source/late-start.ts';
 import { type Located, locate, missingFile } from './source/locate.ts';
-import { compiledFrom } from './source/maps/compiled-from.ts';
+import type * as Compiled from './source/maps/compiled-from.ts';
 import { listName, readList } from './source/maps/listed-places.ts';
 import { runsBuild } from './source/maps/runs-build.ts';
 import { preloadedBy } from './source/node-hooks.ts';
@@ -109,7 +110,7 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
       const insteads = new Map<string, string>();
       for (const [file, list] of files) {
         const own = list.filter(({ id }) => ids.has(id) && !insteads.has(id));
-        const instead = own.length > 0 && compiledFrom(file, loaded, options.baseDir);
+        const instead = own.length > 0 && compiledParts().compiledFrom(file, loaded, options.baseDir);
         if (instead) for (const { id } of own) insteads.set(id, shownPath(instead, options.baseDir));
       }
       return unseen.map(({ id, notes }) => ({ id, notes, instead: insteads.get(id) }));
@@ -125,6 +126,11 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
       unhookPackages?.();
     },
   };
+}
+
+/** Reads source maps: a process that loads what its targets name has no use for it. */
+function compiledParts(): typeof Compiled {
+  return loadChunk(import.meta.url, './source/maps/compiled-from.ts') as typeof Compiled;
 }
 
 interface Sorted {

@@ -26,6 +26,8 @@ export interface UuidV7Options {
 export function createUuidV7(options: UuidV7Options = {}): { next(): string } {
   const { clock = systemClock } = options;
   const fill = options.fill ?? ((bytes: Buffer): void => void nodeCrypto().randomFillSync(bytes));
+  /** `000` to `fff`: looking digits up costs less than writing a number. */
+  const threeDigits = Array.from({ length: 0x1000 }, (_, value) => value.toString(16).padStart(3, '0'));
   const pool = Buffer.alloc((slots * slotDigits) / 2);
   let digits = '';
   let at = slots * slotDigits;
@@ -75,11 +77,6 @@ export function createUuidV7(options: UuidV7Options = {}): { next(): string } {
     return slot;
   }
 }
-
-/** `000` to `fff`: looking digits up costs less than writing a number. */
-const threeDigits: readonly string[] = Array.from({ length: 0x1000 }, (_, value) =>
-  value.toString(16).padStart(3, '0'),
-);
 
 function clockOutOfRange(): SvcError {
   return new SvcError(

@@ -81,10 +81,12 @@ function parseText(option: Option, text: string): unknown {
 
 /** Other software may own a variable that begins alike, so only what is very near to a known name is worth a line. */
 function misspelled(env: Environment): Problem[] {
+  const own = Object.keys(env).filter((name) => name.startsWith('SVC_') && name.length >= 8);
+  if (own.length === 0) return [];
   const known = [...options.map((option) => variableOf(option.name)), variableOf(targetsName), fileVariable];
   const warnings: Problem[] = [];
-  for (const name of Object.keys(env)) {
-    if (!name.startsWith('SVC_') || known.includes(name) || name.length < 8) continue;
+  for (const name of own) {
+    if (known.includes(name)) continue;
     const nearest = nearestName(name, known, 2);
     if (nearest === undefined) continue;
     warnings.push({ name, message: 'is not a known environment variable', fix: `Did you mean ${nearest}?` });

@@ -4,6 +4,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Problem } from '../wrapper-place.ts';
+import { mapUrl } from './map-url.ts';
 import { type MapPart, partsOf } from './source-map.ts';
 
 /** Of a bundle of thousands of files. A start that reads more would be noticed. */
@@ -13,16 +14,6 @@ export interface ReadMap {
   /** The folder that the map's sources start from. */
   readonly folder: string;
   readonly parts: readonly MapPart[];
-}
-
-const comment = 'sourceMappingURL=';
-
-/** What the last comment of a text names as its map; `undefined` where it names none. Not a search through all of the text. */
-export function mapUrl(text: string): string | undefined {
-  const at = text.lastIndexOf(comment);
-  if (at === -1 || !/\/[/*][#@][ \t]$/.test(text.slice(Math.max(0, at - 4), at))) return undefined;
-  const [url = ''] = /^[^\s*]*/.exec(text.slice(at + comment.length)) ?? [];
-  return url === '' ? undefined : url;
 }
 
 /**

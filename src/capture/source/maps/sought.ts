@@ -6,7 +6,7 @@ import type { TextKind } from '../parse-text.ts';
 import type { SourceEvents, SourceTarget } from '../rewrite-text.ts';
 import type { TargetFiles } from '../target-files.ts';
 import { type Listed, listedIn } from './listed-places.ts';
-import { mapUrl } from './read-map.ts';
+import { mapUrl } from './map-url.ts';
 import type * as RewriteMapped from './rewrite-mapped.ts';
 
 /** Crosses to the loader thread: plain data. */
