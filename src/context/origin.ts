@@ -22,7 +22,7 @@ const nobody: Origin = Object.freeze({
   tags: null,
 });
 
-/** Headers are parsed when an event asks for them, once per request; outside of any context the answer is a constant. */
+/** The same object for the events of one request that follow each other, so that its text is made once. Headers are parsed when an event asks for them, once per request; outside of any context the answer is a constant. */
 export function createOriginReader(options: ContextOptions = {}): ReadOrigin {
   const readUserId = createActorReader('userId', options.userId, options.logger);
   const readSessionId = createActorReader('sessionId', options.sessionId, options.logger);
@@ -32,6 +32,8 @@ export function createOriginReader(options: ContextOptions = {}): ReadOrigin {
   const needsRequest =
     tagNames.length === 0 && !canAnswerOutside(options.userId) && !canAnswerOutside(options.sessionId);
 
+  let last = nobody;
+
   return (active) => {
     const store = currentStore();
     if (store === undefined && needsRequest) return nobody;
@@ -39,7 +41,7 @@ export function createOriginReader(options: ContextOptions = {}): ReadOrigin {
     const userId = added?.userId;
     const sessionId = added?.sessionId;
     const correlationId = added?.correlationId;
-    return {
+    return theSame({
       userId: userId !== undefined ? userId : readUserId(store, active),
       sessionId: sessionId !== undefined ? sessionId : readSessionId(store, active),
       correlationId:
@@ -53,8 +55,19 @@ export function createOriginReader(options: ContextOptions = {}): ReadOrigin {
         tagNames.length === 0
           ? (added?.tags ?? null)
           : withBaggage(added?.tags ?? null, store?.scope, active),
-    };
+    });
   };
+
+  function theSame(origin: Origin): Origin {
+    const isSame =
+      origin.userId === last.userId &&
+      origin.sessionId === last.sessionId &&
+      origin.correlationId === last.correlationId &&
+      origin.clientIp === last.clientIp &&
+      origin.tags === last.tags;
+    if (!isSame) last = origin;
+    return last;
+  }
 
   /** What the application says counts more than what came over the wire. */
   function withBaggage(own: Tags, scope: ContextScope | undefined, active: Context | undefined): Tags {

@@ -4,6 +4,7 @@ import { ClearTexts } from './clear-texts.ts';
 import { decidesItsJson, hasToJson, isRawText, type Kind, kindOf, primitiveOf } from './kind.ts';
 import { element, excluded, leaf, type Step, textOf, type Walk, type WalkRules } from './leaf.ts';
 import { type ClassMarks, marksOf } from './marks/class-marks.ts';
+import { deadState } from './marks/path-states.ts';
 import { copyOf, listOfSet, objectOfMap, partsOf } from './parts-of.ts';
 import { asRefusal, refusal } from './refusal.ts';
 import { type MarkedValues, markedValuesOf } from './to-json.ts';
@@ -120,6 +121,7 @@ function visitCopy(
   place: Place,
   marks: ClassMarks | null,
 ): unknown {
+  if (place === deadState && marks === null && walk.isQuick) return visitFree(copy, depth, walk);
   let nodes = 0;
   for (const key in copy) {
     if (!walk.isQuick && !Object.hasOwn(copy, key)) continue;
@@ -141,6 +143,21 @@ function visitCopy(
     }
     if (after === excluded) after = undefined;
     if (after !== before) copy[key] = after;
+  }
+  walk.budget.spend(nodes);
+  return copy;
+}
+
+/** Where no rule can hold any more, as in most of a payload. */
+function visitFree(copy: Record<string, unknown>, depth: number, walk: Walk): unknown {
+  let nodes = 0;
+  for (const key in copy) {
+    nodes++;
+    const before = copy[key];
+    if (isPlainLeaf(before)) continue;
+    walk.keys[depth] = key;
+    const after = visit(before, depth + 1, walk, deadState);
+    if (after !== before) copy[key] = after === excluded ? undefined : after;
   }
   walk.budget.spend(nodes);
   return copy;

@@ -29,6 +29,32 @@ describe('createOriginReader', () => {
     assert.deepEqual(new Set(Object.values(readOrigin())), new Set([null]));
   });
 
+  it('gives one answer for the events of a request, until something of it changes', () => {
+    const readOrigin = createOriginReader({ userId: 'header:x-user', baggageTags: ['tenant'] });
+    const untagged = createOriginReader({ userId: 'header:x-user' });
+    const headers = { 'x-user': 'u', 'x-request-id': 'r', baggage: 'tenant=a' };
+    inRequest(headers, () => {
+      const first = untagged();
+      assert.equal(untagged(), first);
+      for (const change of [
+        { userId: 'v' },
+        { sessionId: 's' },
+        { correlationId: 'c' },
+        { tags: { a: 'b' } },
+      ]) {
+        const before = untagged();
+        setContext(change);
+        assert.notEqual(untagged(), before);
+        assert.deepEqual(untagged(), { ...before, ...change });
+      }
+      assert.deepEqual(readOrigin().tags, { tenant: 'a', a: 'b' });
+    });
+    assert.equal(
+      contextStorage().run({ scope: createScope({}, headers, '192.0.2.2'), added: null }, untagged).clientIp,
+      '192.0.2.2',
+    );
+  });
+
   it('takes the first correlation header that is usable', () => {
     const readOrigin = createOriginReader();
     const id = (headers: IncomingHttpHeaders) => inRequest(headers, () => readOrigin().correlationId);

@@ -80,6 +80,13 @@ describe('a text that toJSON makes of marked values', () => {
     assert.deepEqual(publishes({ a: swapped }), { a: { id: 1 } });
   });
 
+  it('is an object that a field to be left out holds: left out as well, wherever it stands', () => {
+    const secret = (): object => marked({ secret: [{ id: 1 }, { strategy: 'EXCLUDE' }] }, (o) => o.secret);
+    assert.deepEqual(publishes({ a: secret(), b: { c: secret(), list: [secret(), 2] } }), {
+      b: { list: [2] },
+    });
+  });
+
   it('is hashed or encrypted whole where all of it is, and shows nothing where rules differ', () => {
     const hash = { strategy: 'HASH' } as const;
     const one: Fields = { a: ['value one', hash], b: ['value two', hash] };
