@@ -103,9 +103,10 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
     },
     report,
     neverLoaded() {
+      const unseen = report().filter(isNeverLoaded);
+      if (unseen.length === 0) return [];
       const entry = entryFile();
       const loaded = [...(source?.namesakes ?? []), ...(entry === undefined ? [] : [entry])];
-      const unseen = report().filter(isNeverLoaded);
       const ids = new Set(unseen.map(({ id }) => id));
       const insteads = new Map<string, string>();
       for (const [file, list] of files) {
