@@ -22,7 +22,10 @@ const nobody: Origin = Object.freeze({
   tags: null,
 });
 
-/** The same object for the events of one request that follow each other, so that its text is made once. Headers are parsed when an event asks for them, once per request; outside of any context the answer is a constant. */
+/**
+ * Headers are parsed when an event asks for them, once per request; outside of any context the answer is a constant. Events of one
+ * request that follow each other get the same object, so that its text is made once.
+ */
 export function createOriginReader(options: ContextOptions = {}): ReadOrigin {
   const readUserId = createActorReader('userId', options.userId, options.logger);
   const readSessionId = createActorReader('sessionId', options.sessionId, options.logger);

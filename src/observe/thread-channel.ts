@@ -141,7 +141,9 @@ export function listenToWorkers(): WorkerCounts {
     },
     close() {
       process.removeListener('worker', onWorker);
+      hearAll();
       channel?.close();
+      channel = undefined;
     },
   };
 }

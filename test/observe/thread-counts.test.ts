@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
 import sinon from 'sinon';
 import { systemClock } from '../../src/ground/clock.ts';
 import type { MetricSources } from '../../src/observe/metrics.ts';
 import { renderMetrics } from '../../src/observe/prometheus/render-metrics.ts';
+import { listenToWorkers } from '../../src/observe/thread-channel.ts';
 import { addCounts, readCounts, withCalls, withCounts } from '../../src/observe/thread-counts.ts';
 import { filledSources, metricSources } from './metric-sources.ts';
 
@@ -86,5 +89,12 @@ describe('counts of worker threads', () => {
   it('survive the way between threads', () => {
     const counts = readCounts(7, filledSources());
     assert.deepEqual(structuredClone(counts), counts);
+  });
+
+  it('can be asked for when nobody listens any more', async () => {
+    const workers = listenToWorkers();
+    await once(new Worker('', { eval: true }), 'exit');
+    workers.close();
+    assert.equal(workers.counts(), undefined);
   });
 });
