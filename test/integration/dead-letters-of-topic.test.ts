@@ -6,6 +6,7 @@ import kafkajs from 'kafkajs';
 import type { DeadLettersOfTopic, RecoveryRun } from '../../src/manage/controls.ts';
 import { newTopic } from '../contract/broker.ts';
 import { temporaryFolder } from '../support/folders.ts';
+import { groupIds } from '../support/group-ids.ts';
 import { type OwnKafka, startOwnKafka } from '../support/kafka.ts';
 import { requiring } from '../support/requires.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
@@ -139,11 +140,11 @@ requiring('own-kafka', 'dead letters of a topic of Kafka, over HTTP', function (
       assert.equal((await look(svc, '&reason=TimeoutException')).deadLetters.length, 0);
       const admin = new kafkajs.Kafka({ brokers: kafka.brokers, logLevel: 0 }).admin();
       await admin.connect();
-      const { groups } = await admin.listGroups();
+      const groups = await groupIds(admin);
       await admin.disconnect();
       // Beside that of the worker ids, which a process that publishes joins sooner or later.
       assert.deepEqual(
-        groups.map(({ groupId }) => groupId).filter((groupId) => groupId !== 'svc-workers'),
+        groups.filter((groupId) => groupId !== 'svc-workers'),
         [],
       );
     });

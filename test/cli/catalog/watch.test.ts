@@ -7,6 +7,7 @@ import kafkajs from 'kafkajs';
 import { newTopic } from '../../contract/broker.ts';
 import { hostEnvironment, writeFiles } from '../../e2e/support/run-app.ts';
 import { temporaryFolder } from '../../support/folders.ts';
+import { groupIds } from '../../support/group-ids.ts';
 import { startKafka, type TestKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
 import { runSvc } from '../../support/run-svc.ts';
@@ -205,9 +206,9 @@ describe('svc catalog --watch', function () {
         folder,
         files(topic, `bootstrap-servers: [${kafka.brokers.map((each) => `'${each}'`).join(', ')}], `),
       );
-      const before = (await admin.listGroups()).groups.length;
+      const before = (await groupIds(admin)).length;
       const { code, stdout, stderr } = await svc('--watch', '--since', '1h', '--until', soon(), '--json');
-      const after = (await admin.listGroups()).groups.length;
+      const after = (await groupIds(admin)).length;
       await Promise.all([producer.disconnect(), admin.disconnect()]);
       assert.equal(code, 0, stderr);
       const { events: count, leftOut, notReadable } = JSON.parse(stdout) as Record<string, number>;

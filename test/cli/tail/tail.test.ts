@@ -10,6 +10,7 @@ import { createSealer } from '../../../src/protect/keys/create-sealer.ts';
 import { newTopic } from '../../contract/broker.ts';
 import { hostEnvironment } from '../../e2e/support/run-app.ts';
 import { temporaryFolder } from '../../support/folders.ts';
+import { groupIds } from '../../support/group-ids.ts';
 import { startKafka, type TestKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
 import { runSvc } from '../../support/run-svc.ts';
@@ -65,7 +66,7 @@ requiring('kafka', 'svc tail', function () {
     );
     const admin = client.admin();
     await admin.connect();
-    const before = (await admin.listGroups()).groups.map(({ groupId }) => groupId).sort();
+    const before = await groupIds(admin);
     const { code, stdout, stderr } = await tail(
       topic,
       '--since',
@@ -74,7 +75,7 @@ requiring('kafka', 'svc tail', function () {
       new Date(Date.now() + 1_000).toISOString(),
       '--json',
     );
-    const after = (await admin.listGroups()).groups.map(({ groupId }) => groupId).sort();
+    const after = await groupIds(admin);
     await admin.disconnect();
     assert.deepEqual([code, stderr], [0, '4 events\n']);
     const shown = linesOf(stdout);
