@@ -91,12 +91,14 @@ function testKafka(server: KafkaServer): TestKafka {
     stop: () => server.stop(),
     async createTopic(name, { partitions = 1, config = {} } = {}) {
       const configEntries = Object.entries(config).map(([key, value]) => ({ name: key, value }));
-      await withAdmin(brokers, (admin) =>
-        admin.createTopics({
+      await withAdmin(brokers, async (admin) => {
+        await admin.createTopics({
           waitForLeaders: true,
           topics: [{ topic: name, numPartitions: partitions, configEntries }],
-        }),
-      );
+        });
+        // A second try, where the first one did not wait long enough, waits for nothing: the topic is there already.
+        await admin.fetchTopicMetadata({ topics: [name] });
+      });
     },
     async read(topic, { count: least = 0, timeoutMs = 15_000, byConsole = false } = {}) {
       const end = Date.now() + timeoutMs;
