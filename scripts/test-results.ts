@@ -38,8 +38,8 @@ export interface Failure {
 }
 
 /**
- * For mocha, over tests that start whole processes on every Node there is: one that fails is tried once more, and the end of the
- * output names it.
+ * For mocha, over tests of servers, browsers and whole processes on machines with much else to do: one that fails is tried once
+ * more, and the end of the output names it.
  */
 export const ONCE_MORE: readonly string[] = ['--retries', '1'];
 

@@ -67,15 +67,14 @@ function suites(): Task[] {
   const parts: Task[] = [];
   let taken = [...waiting];
   for (const [title, each] of Object.entries(folders)) {
-    const more = each.every((folder) => folder.startsWith('e2e')) ? ONCE_MORE : [];
-    parts.push(suite(title, ...more, ...filesOf(...each), ...without(taken)));
+    parts.push(suite(title, ...ONCE_MORE, ...filesOf(...each), ...without(taken)));
     taken = [...taken, ...filesOf(...each)];
   }
   return [
     ...parts.slice(0, 2),
-    suite('what waits', ...waiting),
+    suite('what waits', ...ONCE_MORE, ...waiting),
     ...parts.slice(2),
-    suite('the others', 'test/**/*.test.ts', ...without(taken)),
+    suite('the others', ...ONCE_MORE, 'test/**/*.test.ts', ...without(taken)),
   ];
 }
 
