@@ -12,10 +12,11 @@ import type { Mapping } from './mappings.ts';
 export function findByNames(
   functionPath: string,
   mappings: readonly Mapping[],
+  names: readonly string[],
   program: Program,
   text: string,
 ): Found | Problem {
-  const sourceNames = new Map(mappings.map(({ at, name }) => [at, name ?? identifierAt(text, at)]));
+  const sourceNames = new Map(mappings.map(({ at, name }) => [at, names[name] ?? identifierAt(text, at)]));
   const root = identifierAt(functionPath, 0);
   const heads = mappings.filter(({ at }) => sourceNames.get(at) === root);
   const find = finder(program, text);

@@ -2,6 +2,7 @@ import { realpathSync } from 'node:fs';
 import { basename, isAbsolute, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ReadMap } from './read-map.ts';
+import { segmentsWasm } from './segments-wasm.ts';
 import type { MapPart } from './source-map.ts';
 
 /** One mapping: an offset of the text, and where that is in the source; lines and columns from 0. */
@@ -9,8 +10,8 @@ export interface Mapping {
   readonly at: number;
   readonly line: number;
   readonly column: number;
-  /** What stands there in the source, where the map says so. */
-  readonly name: string | undefined;
+  /** Which of the map's names stands there in the source; -1 where it does not say. */
+  readonly name: number;
 }
 
 /** A source file, as a map has it. */
@@ -19,6 +20,8 @@ export interface MappedSource {
   content(): string | undefined;
   /** In the order of the text. `undefined`: the map does not fit the text. */
   mappings(): Mapping[] | undefined;
+  /** Wanted where nobody has its text: a bundle has tens of thousands. */
+  names(): readonly string[];
 }
 
 /** The sources of a map that are the file at `path`: more than one where a map has parts. `roots`: what `webpack://` may start from. */
@@ -33,7 +36,14 @@ export function sourcesAt(
     part.map.sources.flatMap((source, index) => {
       if (source === null || !source.includes(name)) return [];
       if (!pathsOf(source, part.map.sourceRoot, folder, roots).includes(path)) return [];
-      return [{ content: () => part.map.content(index), mappings: () => mappingsOf(part, index, text) }];
+      const { map } = part;
+      return [
+        {
+          content: () => map.content(index),
+          mappings: () => mappingsOf(part, index, text),
+          names: map.names,
+        },
+      ];
     }),
   );
 }
@@ -62,85 +72,69 @@ function filePath(url: string): string {
 /** Packages of a workspace are links. */
 function realPath(path: string): string | undefined {
   try {
-    return realpathSync(path);
+    return realpathSync.native(path);
   } catch {
     return undefined;
   }
 }
 
 function mappingsOf({ map, line: firstLine, column: firstColumn }: MapPart, source: number, text: string) {
+  const segments = segmentsOf(map.mappings, source);
+  if (segments === undefined) return undefined;
   const starts = lineStarts(text);
   const found: Mapping[] = [];
-  let names: readonly string[] | undefined;
-  const fits = walk(
-    map.mappings,
-    source,
-    (index, [generated = 0, , line = 0, column = 0, name = 0], isNamed) => {
-      const start = starts[firstLine + index];
-      if (start === undefined) return false;
-      const at = start + generated + (index === 0 ? firstColumn : 0);
-      if (at > (starts[firstLine + index + 1] ?? text.length)) return false;
-      found.push({
-        at,
-        line,
-        column,
-        // Wanted where nobody has the text of the source: a bundle has tens of thousands.
-        get name() {
-          names ??= map.names();
-          return isNamed ? names[name] : undefined;
-        },
-      });
-      return true;
-    },
-  );
-  return fits ? found : undefined;
+  for (let next = 0; next < segments.length; next += 5) {
+    const [index, generated] = [segments[next] as number, segments[next + 1] as number];
+    const start = starts[firstLine + index];
+    if (start === undefined) return undefined;
+    const at = start + generated + (index === 0 ? firstColumn : 0);
+    if (at > (starts[firstLine + index + 1] ?? text.length)) return undefined;
+    const [line, column] = [segments[next + 2] as number, segments[next + 3] as number];
+    found.push({ at, line, column, name: segments[next + 4] as number });
+  }
+  return found;
 }
 
-/** The values of the characters: 64 digits, of which those above 31 go on; 64 is a comma, 65 a semicolon, and 66 nothing of a map. */
-const values = new Uint8Array(256).fill(66);
-[...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/,;'].forEach((character, value) => {
-  values[character.charCodeAt(0)] = value;
-});
-const signed = (value: number) => (value & 1 ? -(value >>> 1) : value >>> 1);
-const signedDigits = Int8Array.from({ length: 32 }, (_, digit) => signed(digit));
+/** What is used of it: the types of Node leave it to those of the browser. */
+interface Wasm {
+  readonly Module: new (bytes: Uint8Array) => object;
+  readonly Instance: new (
+    module: object,
+  ) => {
+    readonly exports: {
+      readonly memory: { readonly buffer: ArrayBuffer; grow(pages: number): number };
+      segmentsOf(from: number, end: number, source: number, found: number): number;
+    };
+  };
+}
+
+/** 64 is a comma, 65 a semicolon. */
+const characters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/,;';
+let compiled: object | undefined;
 
 /**
- * Calls `each` for the segments of one source until it says false; false as well where this is no text of mappings. To keep the others, of a
- * bundle a million, is what makes decoding dear; and as much of a start's time is spent before V8 has compiled the loop as after it: what is most
- * often there comes first, in few steps.
+ * Five numbers for each segment of one source (see segments.wat); `undefined` where this is no text of mappings. To keep the others, of a
+ * bundle a million, is what makes decoding dear.
+ *
+ * @throws an error that says what to do where there is no WebAssembly
  */
-function walk(
-  mappings: Buffer,
-  wanted: number,
-  each: (line: number, fields: Int32Array, isNamed: boolean) => boolean,
-): boolean {
-  // Its column, source, line and column there, and name; the rest is room for segments that have more than there is.
-  const fields = new Int32Array(8);
-  const [digitOf, signedOf, end] = [values, signedDigits, mappings.length];
-  let [at, line, field] = [0, 0, 0];
-
-  while (at < end) {
-    let value = digitOf[mappings[at++] as number] as number;
-    if (value < 32) (fields[field++ & 7] as number) += signedOf[value] as number;
-    else if (value < 64) {
-      value -= 32;
-      let digit = 32;
-      for (let shift = 5; digit > 31; shift += 5) {
-        digit = digitOf[mappings[at++] as number] ?? 66;
-        if (digit > 63) return false;
-        value |= (digit & 31) << shift;
-      }
-      (fields[field++ & 7] as number) += signed(value);
-    } else {
-      if (field > 3 && fields[1] === wanted && !each(line, fields, field > 4)) return false;
-      field = 0;
-      if (value === 65) {
-        line++;
-        fields[0] = 0;
-      } else if (value === 66) return false;
-    }
-  }
-  return field < 4 || fields[1] !== wanted || each(line, fields, field > 4);
+function segmentsOf(mappings: Buffer, source: number): Int32Array | undefined {
+  const { WebAssembly: wasm } = globalThis as { WebAssembly?: Wasm };
+  if (wasm === undefined)
+    throw new Error('it needs WebAssembly, which --jitless takes away: use svc manifest');
+  compiled ??= new wasm.Module(Buffer.from(segmentsWasm, 'base64'));
+  // One for each text: its memory goes with it.
+  const { memory, segmentsOf } = new wasm.Instance(compiled).exports;
+  const [from, end] = [288, 288 + mappings.length];
+  const found = (end + 4) & ~3;
+  // 20 bytes for a segment, whose text has at least five with its comma.
+  memory.grow(Math.ceil((found + 4 * mappings.length + 20) / 65_536));
+  const bytes = new Uint8Array(memory.buffer);
+  bytes.fill(66, 0, 256);
+  for (let value = 0; value < characters.length; value++) bytes[characters.charCodeAt(value)] = value;
+  bytes.set(mappings, from);
+  const behind = segmentsOf(from, end, source, found);
+  return behind === -1 ? undefined : new Int32Array(memory.buffer, found, (behind - found) / 4);
 }
 
 export function lineStarts(text: string): number[] {

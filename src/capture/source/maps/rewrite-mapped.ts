@@ -72,10 +72,10 @@ export function findMapped(
   };
   const insertions: Insertion[] = [];
   for (const [path, targets] of sought) {
-    const sources = sourcesAt(map, path, roots, text).map(({ content, mappings }) => {
+    const sources = sourcesAt(map, path, roots, text).map((source) => {
       // Decoded once, for all targets of the source.
       let decoded: Mapping[] | undefined;
-      return { content, mappings: () => (decoded ??= mappings()) };
+      return { ...source, mappings: () => (decoded ??= source.mappings()) };
     });
     if (sources.length === 0) continue;
     for (const target of targets) {
@@ -173,7 +173,7 @@ function lookUpNames(
   if (mappings === undefined) return ofAnotherBuild;
   const built = build();
   if (isProblem(built)) return built;
-  const found = findByNames(functionPath, mappings, built.program, text);
+  const found = findByNames(functionPath, mappings, source.names(), built.program, text);
   return isProblem(found) ? found : { hits: [found], remark: undefined };
 }
 

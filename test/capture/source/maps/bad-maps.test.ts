@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import sinon from 'sinon';
+import { sourcesAt } from '../../../../src/capture/source/maps/mappings.ts';
+import { readMap } from '../../../../src/capture/source/maps/read-map.ts';
+import { temporaryFolder } from '../../../support/folders.ts';
 import { runApp } from '../run-app.ts';
 import { assertUntouched, buildShop, cjs, main } from './build-shop.ts';
 import { targets } from './shop-source.ts';
@@ -88,6 +92,33 @@ describe('capture by source map: maps that are none', function () {
     const { status, stdout, reports } = runApp(folder, targets, { main });
     assert.deepEqual([status, /RESULTS \["bellnone"/.test(stdout)], [0, true]);
     for (const id of targets) assert.match(reports[id]?.reason ?? '', /the source map does not fit the file/);
+  });
+
+  function mappingsOf(mappings: string) {
+    const folder = temporaryFolder('maps');
+    const [file, text] = [join(folder, 'main.cjs'), 'f();\n//# sourceMappingURL=main.cjs.map\n'];
+    writeFileSync(`${file}.map`, JSON.stringify({ version: 3, mappings, sources: ['a.ts'] }));
+    const map = readMap(file, text, ['a.ts']);
+    assert.ok(map !== undefined && 'parts' in map);
+    return sourcesAt(map, join(folder, 'a.ts'), [], text)[0]?.mappings();
+  }
+
+  for (const mappings of ['AAAAg', 'AAAA,g', 'AAAA,gg;', 'AAAA;g,AAAA', 'AAAA AAAA', '\u0100'])
+    it(`takes no part of mappings that end within a number, or hold what is none: ${mappings}`, () => {
+      assert.equal(mappingsOf(mappings), undefined);
+    });
+
+  it('says what to do in a process without WebAssembly', () => {
+    sinon.stub(globalThis as { WebAssembly?: unknown }, 'WebAssembly').value(undefined);
+    try {
+      assert.throws(
+        () => mappingsOf('AAAA'),
+        /it needs WebAssembly, which --jitless takes away: use svc manifest/,
+      );
+    } finally {
+      sinon.restore();
+    }
+    assert.deepEqual(mappingsOf('AAAA'), [{ at: 0, line: 0, column: 0, name: -1 }]);
   });
 
   it('leaves the application as it was where a map in the file is damaged', () => {
