@@ -1,4 +1,5 @@
-import { performance } from 'node:perf_hooks';
+// Not `performance`, which costs a start 0.8 ms to load; as it stands now, as an application may replace it.
+const { hrtime } = process;
 
 /** Time, so that tests can set it. */
 export interface Clock {
@@ -10,8 +11,10 @@ export interface Clock {
 
 export const systemClock: Clock = {
   now: Date.now,
-  // Not the global of that name, which an application may replace or take away.
-  monotonic: () => performance.now(),
+  monotonic() {
+    const [seconds, nanoseconds] = hrtime();
+    return seconds * 1_000 + nanoseconds / 1_000_000;
+  },
 };
 
 /** 1, 2, 4 … times `firstMs`, `longestMs` at most; `failures`: in a row, from 1. `factor`: in place of 2. */

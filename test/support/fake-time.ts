@@ -1,10 +1,10 @@
-import { performance } from 'node:perf_hooks';
 import sinon from 'sinon';
+import { systemClock } from '../../src/ground/clock.ts';
 
-/** Fake timers, and the clock that svc measures with: it reads Node's own, which sinon leaves as it is. */
+/** Fake timers, and the clock that svc measures with, which sinon leaves as it is. */
 export function fakeTime(): sinon.SinonFakeTimers {
   const time = sinon.useFakeTimers();
-  const now = sinon.stub(performance, 'now').callsFake(() => time.performance.now());
+  const now = sinon.stub(systemClock, 'monotonic').callsFake(() => time.performance.now());
   const restore = time.restore.bind(time);
   return Object.assign(time, {
     restore: () => {

@@ -1,4 +1,5 @@
 import { isMap, isSet, isTypedArray } from 'node:util/types';
+import { systemClock } from '../../ground/clock.ts';
 import { maxEvaluationMs, maxVisitedElements, Refusal } from './failure.ts';
 import type { Evaluate, Walk } from './operators.ts';
 import { usable } from './read.ts';
@@ -74,7 +75,7 @@ function visit(collection: unknown, walk: Walk, each: (element: unknown) => void
 }
 
 function lookAtClock(walk: Walk): void {
-  const now = performance.now();
+  const now = systemClock.monotonic();
   walk.startedAt ??= now;
   if (now - walk.startedAt > maxEvaluationMs)
     throw new Refusal(`going through the elements took longer than ${maxEvaluationMs} ms.`);

@@ -1,5 +1,6 @@
 // tiers/: where events go that their topic did not take: dead letters, then backups, then the alert.
 
+import { systemClock } from '../../ground/clock.ts';
 import { faultOf } from '../fault.ts';
 import { isBehindBackup } from '../order/key-order.ts';
 import type { FailedEvent, NextTier, Tier } from '../tier.ts';
@@ -56,9 +57,9 @@ export function createTierChain(options: TierChainOptions): TierChain {
     },
     underWay: () => underWay,
     async close(deadlineMs) {
-      const end = performance.now() + deadlineMs;
+      const end = systemClock.monotonic() + deadlineMs;
       // One after the other: what the dead letter topic gives back goes to the backup.
-      for (const tier of options.tiers) await tier.close(Math.max(0, end - performance.now()));
+      for (const tier of options.tiers) await tier.close(Math.max(0, end - systemClock.monotonic()));
     },
   };
 }

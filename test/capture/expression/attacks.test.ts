@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
-import sinon from 'sinon';
 import { type ExpressionScope, parseExpression } from '../../../src/capture/expression/compile.ts';
 import { maxEvaluationMs, maxListLength, maxMadeLength } from '../../../src/capture/expression/failure.ts';
 import { keySelector } from '../../../src/capture/expression/selector.ts';
 import { maxBigIntBits } from '../../../src/ground/bounds.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
+import { fakeTime } from '../../support/fake-time.ts';
 import { assertUnpolluted, attack } from './hostile-call.ts';
 
 describe('attacks on an expression', () => {
@@ -206,7 +206,7 @@ describe('attacks on an expression', () => {
     });
 
     it('with many elements that each take long', () => {
-      const clock = sinon.useFakeTimers({ toFake: ['performance'] });
+      const clock = fakeTime();
       try {
         const slow = (ms: number) => ({
           getName() {
