@@ -1,4 +1,4 @@
-/** From one that is called with things to one that asks for them, one thing at a time. */
+/** From one that is called with things to one that asks for them, one thing at a time. No wait keeps the process alive. */
 export interface HandOver<T> {
   /** Resolves when the other side asks for the next thing; `beat` is called each second until then. */
   give(thing: T, beat: () => Promise<void>): Promise<void>;
@@ -36,7 +36,7 @@ export function createHandOver<T>(idleMs: number): HandOver<T> {
       while (!isReleased) {
         let timer: NodeJS.Timeout | undefined;
         const second = new Promise<void>((resolve) => {
-          timer = setTimeout(resolve, beatMs);
+          timer = setTimeout(resolve, beatMs).unref();
         });
         await Promise.race([released, second]);
         clearTimeout(timer);
@@ -51,7 +51,7 @@ export function createHandOver<T>(idleMs: number): HandOver<T> {
         let timer: NodeJS.Timeout | undefined;
         await new Promise<void>((resolve) => {
           wake = resolve;
-          timer = setTimeout(resolve, idleMs);
+          timer = setTimeout(resolve, idleMs).unref();
         });
         clearTimeout(timer);
         wake = undefined;
