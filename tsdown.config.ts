@@ -66,7 +66,7 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
     'ports',
     /src\/(?:publish\/(?:[^/]+$|api\/check-options|main\/(?:topic-refusals|partition-counts)\.|tiers\/(?:loss-alert|dlq-message))|serialize\/(?:serializer|json)\.|protect\/(?:maskers\/|marks\/(?:class-marks|path-states|policy)|own-text|field-path|keys\/(?:cipher|data|encrypt|encryption|key|secret-key)[^/]*$)|observe\/(?:consumed\/consumed-counts|event-rows)\.|context\/trace\/tracer?\.|ground\/bounds\.)/,
   ],
-  ['file', /src\/adapters\/file\/(?:file-failure|topic-name|topic-file|file-broker)\./],
+  ['file', /src\/adapters\/file\/(?:file-failure|files|topic-name|topic-file|file-broker)\./],
   ['backup', /src\/adapters\/local-backup\/(?!local-backup\.|source\/local-source)/],
   ['wrap', /src\/capture\/(?:wrap\/wrap\.|declare\/parameter-names)/],
   [

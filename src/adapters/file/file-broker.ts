@@ -1,12 +1,12 @@
 // file/: a broker without Kafka: a file for each topic, a line for each record.
 
 import { constants } from 'node:fs';
-import { access, mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 import { toSendFailure } from './file-failure.ts';
+import { access, mkdir } from './files.ts';
 import { createTopicFile, type TopicFile } from './topic-file.ts';
 import { topicNameProblem } from './topic-name.ts';
 

@@ -1,8 +1,8 @@
-import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { sleep } from '../../ground/builtins.ts';
 import type { SendResult } from '../../publish/broker.ts';
 import { toSendFailure } from './file-failure.ts';
+import { close, fstat, ftruncate, mkdir, open, read, write } from './files.ts';
 
 export interface TopicFile {
   /** Appends whole lines. Appends under way at once are written together, in the order of their calls. */
@@ -56,7 +56,7 @@ export function createTopicFile(path: string): TopicFile {
 
 /** Opens the file anew each time, so that it may be moved or removed meanwhile. */
 async function appendTo(path: string, lines: Buffer): Promise<SendResult> {
-  let file: FileHandle;
+  let file: number;
   try {
     file = await openForAppend(path);
   } catch (error) {
@@ -66,19 +66,19 @@ async function appendTo(path: string, lines: Buffer): Promise<SendResult> {
   let written = 0;
   try {
     const bytes = (await endsInTornLine(file)) ? Buffer.concat([Buffer.from('\n'), lines]) : lines;
-    sizeBefore = (await file.stat()).size;
+    sizeBefore = (await fstat(file)).size;
     // O_APPEND makes one write() one piece, beside those of other processes; a full disk may cut it short.
-    while (written < bytes.length) written += (await file.write(bytes, written)).bytesWritten;
+    while (written < bytes.length) written += (await write(file, bytes, written)).bytesWritten;
     return { ok: true };
   } catch (error) {
     const mayBeWritten = written > 0 && !(await takeBack(file, sizeBefore, written));
     return { ok: false, failure: toSendFailure(error, path, mayBeWritten) };
   } finally {
-    await file.close().catch(() => {});
+    await close(file).catch(() => {});
   }
 }
 
-async function openForAppend(path: string): Promise<FileHandle> {
+async function openForAppend(path: string): Promise<number> {
   try {
     return await open(path, 'a+', 0o600);
   } catch (error) {
@@ -89,24 +89,24 @@ async function openForAppend(path: string): Promise<FileHandle> {
 }
 
 /** A process that died while it wrote leaves half a line. One that is still writing gets a moment to end it. */
-async function endsInTornLine(file: FileHandle): Promise<boolean> {
+async function endsInTornLine(file: number): Promise<boolean> {
   if (!(await isTorn(file))) return false;
   await sleep(tornCheckMs);
   return isTorn(file);
 }
 
-async function isTorn(file: FileHandle): Promise<boolean> {
-  const { size } = await file.stat();
+async function isTorn(file: number): Promise<boolean> {
+  const { size } = await fstat(file);
   if (size === 0) return false;
-  const { buffer } = await file.read({ buffer: Buffer.alloc(1), position: size - 1 });
+  const { buffer } = await read(file, Buffer.alloc(1), 0, 1, size - 1);
   return buffer[0] !== lineFeed;
 }
 
 /** Removes the part of a write that failed half-way, unless somebody else has written since. */
-async function takeBack(file: FileHandle, sizeBefore: number, written: number): Promise<boolean> {
+async function takeBack(file: number, sizeBefore: number, written: number): Promise<boolean> {
   try {
-    if ((await file.stat()).size !== sizeBefore + written) return false;
-    await file.truncate(sizeBefore);
+    if ((await fstat(file)).size !== sizeBefore + written) return false;
+    await ftruncate(file, sizeBefore);
     return true;
   } catch {
     return false;
