@@ -196,7 +196,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       return publisher.publish(sent).then(end, fail);
     } catch (error) {
       // Where the application has used up its stack, even this would fail: behind the wait there is a fresh one.
-      return Promise.reject(error).catch(fail);
+      return Promise.resolve(error).then(fail);
     }
   }
 

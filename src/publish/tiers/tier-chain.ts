@@ -36,7 +36,7 @@ export function createTierChain(options: TierChainOptions): TierChain {
       const fault = faultOf(failed.failure);
       const isNoLetter = endedBy === 'shutdown' || fault === 'clock' || fault === 'registry';
       if (tier.name === 'dlq' && isNoLetter && options.tiers.length > 1) continue;
-      if (await tier.store(failed).catch(() => false)) {
+      if (await isStored(tier, failed)) {
         options.onKept(tier.name, failed);
         return tier.name;
       }
@@ -44,6 +44,15 @@ export function createTierChain(options: TierChainOptions): TierChain {
     }
     if (endedBy !== 'behind-unless-full') options.onLost(failed);
     return 'lost';
+  }
+
+  /** Not by `catch`, a call that fails at the end of a stack: what is awaited is handled without one. */
+  async function isStored(tier: Tier, failed: FailedEvent): Promise<boolean> {
+    try {
+      return await tier.store(failed);
+    } catch {
+      return false;
+    }
   }
 
   return {

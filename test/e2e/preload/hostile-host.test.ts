@@ -68,6 +68,36 @@ describe('applications that leave svc little to work with', function () {
     }
   }
 
+  it('use up the stack while svc has no memory, and a backup folder that cannot be: no rejection is left unhandled', async () => {
+    const files = {
+      'main.mjs': `
+        const { AsyncLocalStorage } = await import('node:async_hooks');
+        new AsyncLocalStorage().enterWith(1);
+        function note(id) { return id; }
+        let left = 0;
+        function down(at, a, b, c) {
+          try { return down(at + 1, a, b, c) + 1; } catch {
+            if (left-- > 0) { try { note(1); } catch {} throw 1; }
+            return 0;
+          }
+        }
+        function further(depth, work) { return depth > 0 ? further(depth - 1, work) : work(); }
+        for (let round = 0; round < 200; round++) {
+          left = 1_000;
+          further(round % 40, () => { try { down(0); } catch {} });
+          if (round % 20 === 0) await new Promise(setImmediate);
+        }
+        setTimeout(() => { console.log('runs on'); process.exit(); }, 200);`,
+      'svc.config.json': configOf([{ module: './main.mjs', function: 'note', eventType: 'NOTED' }], {
+        broker: { 'async-mode': true, buffer: { 'max-events': 1 }, 'dlq-backup-path': '/proc/nowhere' },
+        log: { level: 'off' },
+      }),
+    };
+    const { code, stdout, stderr } = await endOf({ app, files });
+    if (/Node\.js v22\.(1\d|2[01])\./.test(stderr)) assert.match(stderr, /Maximum call stack size exceeded/);
+    else assert.deepEqual({ code, stdout }, { code: 0, stdout: 'runs on\n' }, stderr.slice(0, 2_000));
+  });
+
   it('make a hundred thousand events in one turn, with a small heap: they end as without svc, and each event is accounted for', async () => {
     const calls = 100_000;
     const { code, stdout, stderr, topics } = await endOf({
