@@ -94,7 +94,9 @@ describe('applications that leave svc little to work with', function () {
       }),
     };
     const { code, stdout, stderr } = await endOf({ app, files });
-    if (/Node\.js v22\.(1\d|2[01])\./.test(stderr)) assert.match(stderr, /Maximum call stack size exceeded/);
+    // There Node itself may fail to hear that a rejection is handled, or ends as above.
+    if (/(?:PromiseRejectCallback[\s\S]*Node\.js v22|Node\.js v22\.(1\d|2[01]))\./.test(stderr))
+      assert.match(stderr, /Maximum call stack size exceeded/);
     else assert.deepEqual({ code, stdout }, { code: 0, stdout: 'runs on\n' }, stderr.slice(0, 2_000));
   });
 

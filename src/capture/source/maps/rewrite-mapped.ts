@@ -73,9 +73,14 @@ export function findMapped(
   const insertions: Insertion[] = [];
   for (const [path, targets] of sought) {
     const sources = sourcesAt(map, path, roots, text).map((source) => {
-      // Decoded once, for all targets of the source.
-      let decoded: Mapping[] | undefined;
-      return { ...source, mappings: () => (decoded ??= source.mappings()) };
+      // Read once, for all targets of the source.
+      let mappings: Mapping[] | undefined;
+      let names: readonly string[] | undefined;
+      return {
+        ...source,
+        mappings: () => (mappings ??= source.mappings()),
+        names: () => (names ??= source.names()),
+      };
     });
     if (sources.length === 0) continue;
     for (const target of targets) {
