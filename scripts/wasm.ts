@@ -1,17 +1,17 @@
-// Writes src/capture/source/maps/segments-wasm.ts from segments.wat beside it.
+// Writes src/capture/source/maps/segments-wasm.ts from segments.wat.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import loadWabt from 'wabt';
 
-const folder = resolve(import.meta.dirname, '../src/capture/source/maps');
-export const made = resolve(folder, 'segments-wasm.ts');
+const source = resolve(import.meta.dirname, 'segments.wat');
+export const made = resolve(import.meta.dirname, '../src/capture/source/maps/segments-wasm.ts');
 
 export async function renderWasm(): Promise<string> {
   const wabt = await loadWabt();
-  const module = wabt.parseWat('segments.wat', readFileSync(resolve(folder, 'segments.wat'), 'utf8'));
+  const module = wabt.parseWat('segments.wat', readFileSync(source, 'utf8'));
   const text = Buffer.from(module.toBinary({}).buffer).toString('base64');
-  return `/** Made by scripts/wasm.ts: change segments.wat, not this. */\nexport const segmentsWasm =\n  '${text}';\n`;
+  return `/** Made by scripts/wasm.ts: change scripts/segments.wat, not this. */\nexport const segmentsWasm =\n  '${text}';\n`;
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) writeFileSync(made, await renderWasm());

@@ -113,7 +113,7 @@ const characters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 let compiled: object | undefined;
 
 /**
- * Five numbers for each segment of one source (see segments.wat); `undefined` where this is no text of mappings. To keep the others, of a
+ * Five numbers for each segment of one source (see scripts/segments.wat); `undefined` where this is no text of mappings. To keep the others, of a
  * bundle a million, is what makes decoding dear.
  *
  * @throws an error that says what to do where there is no WebAssembly

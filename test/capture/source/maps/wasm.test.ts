@@ -6,7 +6,7 @@ import { made, renderWasm } from '../../../../scripts/wasm.ts';
 import { sourcesAt } from '../../../../src/capture/source/maps/mappings.ts';
 
 describe('what reads the mappings of a source map', () => {
-  it('is made of segments.wat: npm run docs makes it anew', async () => {
+  it('is made of scripts/segments.wat: npm run docs makes it anew', async () => {
     assert.equal(readFileSync(made, 'utf8'), await renderWasm());
   });
 
