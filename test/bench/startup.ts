@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import type { Bench } from '../../scripts/bench.ts';
 import { installPacked } from '../support/packed.ts';
 
-const runs = 15;
+const runs = 31;
 
 /** Wall time is what a user waits for; the processor's time hardly changes with what else the machine does. */
 interface Cost {
