@@ -1,10 +1,12 @@
 import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { basename } from 'node:path';
-import { sourcesAt } from '../../src/capture/source/maps/mappings.ts';
-import { readMap } from '../../src/capture/source/maps/read-map.ts';
+import type * as Mappings from '../../src/capture/source/maps/mappings.ts';
+import type * as ReadMap from '../../src/capture/source/maps/read-map.ts';
 
 // One reading of a source map in a process that has read none before, as a start has it: wall and CPU time in ms.
-const [, , file = '', source = ''] = process.argv;
+const [, , built = '', file = '', source = ''] = process.argv;
+const { readMap, sourcesAt } = createRequire(import.meta.url)(built) as typeof Mappings & typeof ReadMap;
 const text = readFileSync(file, 'utf8');
 const [start, before] = [performance.now(), process.cpuUsage()];
 const map = readMap(file, text, [basename(source)]);

@@ -38,14 +38,14 @@ export const bench: Bench = async (progress) =>
     });
     const megabytes = statSync(`${file}.map`).size / 1_000_000;
     progress(`${name}: a map of ${megabytes.toFixed(1)} MB`);
-    // As it is shipped: Node, where it strips types, compiles its own parser meanwhile.
+    // Node, where it strips types, compiles its own parser meanwhile.
     const reading = join(folder, 'reading.mjs');
     buildSync({
       ...{ entryPoints: [join(import.meta.dirname, 'maps-case.ts')], outfile: reading },
       ...{ format: 'esm', platform: 'node', bundle: true, logLevel: 'error' },
     });
     return ['orders.ts', 'none.ts'].flatMap((source) => {
-      const args = [reading, file, join(folder, 'src', source)];
+      const args = [reading, join(root, 'dist/read-map.cjs'), file, join(folder, 'src', source)];
       const times = Array.from(
         { length: rounds },
         () => JSON.parse(execFileSync(process.execPath, args, { encoding: 'utf8' })) as [number, number],
