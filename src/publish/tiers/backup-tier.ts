@@ -84,8 +84,6 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
       return false;
     }
     try {
-      // Counted at once, and stored on a stack of its own: that of the application may be used up.
-      await undefined;
       // One that is written in JavaScript may store at once, and return nothing.
       const storing = options.isolate(async () => strategy.store(event));
       await inTime(storing, { limitMs: answerMs, keepsAlive: false, late: noAnswer });

@@ -4,6 +4,7 @@ import { systemClock } from '../../ground/clock.ts';
 import { faultOf } from '../fault.ts';
 import { isBehindBackup } from '../order/key-order.ts';
 import type { FailedEvent, NextTier, Tier } from '../tier.ts';
+import { createEntrance } from './entrance.ts';
 
 export interface TierChainOptions {
   /** In the order in which they are tried; those that are not configured are left out. */
@@ -25,6 +26,7 @@ export interface TierChain {
 
 export function createTierChain(options: TierChainOptions): TierChain {
   const underWay = new Set<FailedEvent>();
+  const entrance = createEntrance();
 
   async function firstThatStores(failed: FailedEvent): Promise<Tier['name'] | 'lost'> {
     const { endedBy } = failed.failure;
@@ -58,15 +60,21 @@ export function createTierChain(options: TierChainOptions): TierChain {
   return {
     async next(failed) {
       underWay.add(failed);
+      // From here on a stack of its own: that of the application may be used up.
+      await entrance.enter(failed.record.value.length);
       try {
         return await firstThatStores(failed);
       } finally {
+        entrance.leave();
         underWay.delete(failed);
       }
     },
     underWay: () => underWay,
     async close(deadlineMs) {
       const end = systemClock.monotonic() + deadlineMs;
+      entrance.open();
+      // Those that may begin do so first.
+      await undefined;
       // One after the other: what the dead letter topic gives back goes to the backup.
       for (const tier of options.tiers) await tier.close(Math.max(0, end - systemClock.monotonic()));
     },

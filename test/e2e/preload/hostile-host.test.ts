@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { plainApp } from '../support/apps.ts';
-import { endOf } from '../support/start-app.ts';
+import { endOf, startApp } from '../support/start-app.ts';
 import { configOf } from '../support/topic-config.ts';
 
 /**
@@ -105,7 +107,7 @@ describe('applications that leave svc little to work with', function () {
     const { code, stdout, stderr, topics } = await endOf({
       ...{
         app,
-        args: ['--max-old-space-size=256', '--import', 'svc/register', 'main.mjs'],
+        args: ['--max-old-space-size=128', '--import', 'svc/register', 'main.mjs'],
         timeoutMs: 120_000,
       },
       files: {
@@ -127,5 +129,38 @@ describe('applications that leave svc little to work with', function () {
     const lost = Number(stdout);
     assert.ok(lost > 0 && lost < calls, stdout);
     assert.equal(new Set(topics.events?.map(({ value }) => value.eventId)).size, calls - lost);
+  });
+
+  it('make 3,000 events a second, with a small heap, while Kafka is away: they run on, and all events are in the backup', async () => {
+    const calls = 24_000;
+    const { folder, ended } = await startApp({
+      ...{
+        app,
+        args: ['--max-old-space-size=96', '--import', 'svc/register', 'main.mjs'],
+        timeoutMs: 60_000,
+      },
+      files: {
+        'main.mjs': `
+          function note(id) { return { id, text: 'x'.repeat(1_200) }; }
+          const startedAt = Date.now();
+          let id = 0;
+          const timer = setInterval(() => {
+            for (const due = Math.min((Date.now() - startedAt) * 3, ${calls}); id < due; id++) note(id);
+            if (id === ${calls}) clearInterval(timer);
+          }, 10);`,
+        'svc.config.json': configOf([{ module: './main.mjs', function: 'note', eventType: 'NOTED' }], {
+          broker: { 'bootstrap-servers': '127.0.0.1:1', 'async-mode': true },
+          log: { level: 'off' },
+        }),
+      },
+    });
+    const { code, stderr } = await ended;
+    assert.equal(code, 0, stderr.slice(0, 2_000));
+    const backup = join(folder, 'dlq-backup');
+    const text = readdirSync(backup, { recursive: true, encoding: 'utf8' })
+      .filter((name) => /\.(json|ndjson)$/.test(name))
+      .map((name) => readFileSync(join(backup, name), 'utf8'))
+      .join('\n');
+    assert.equal(new Set(text.match(/(?<=eventId\W+)\d{10,}/g)).size, calls);
   });
 });

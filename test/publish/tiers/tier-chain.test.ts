@@ -86,6 +86,7 @@ describe('the chain of tiers', () => {
       [...underWay()].map(({ event }) => event.eventId),
       ['1'],
     );
+    await undefined;
     answer(true);
     await outcome;
     assert.deepEqual([...underWay()], []);
