@@ -1,5 +1,6 @@
 // local-backup/: the last place for events: files on the disk of this process, single ones or segments of many.
 
+import { nextTurn, sleep } from '../../ground/builtins.ts';
 import { type Clock, within } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from '../../publish/backup-strategy.ts';
@@ -10,7 +11,7 @@ import { endJournalSync, storedNames } from './journal-end.ts';
 import { removeOldTemporaries } from './old-temporaries.ts';
 import { createSegmentWriter } from './segment-writer.ts';
 import { gone, whyNot } from './source/still-there.ts';
-import { takeBatch, type Waiting } from './source/take-batch.ts';
+import { isStream, lingerMs, takeBatch, type Waiting } from './source/take-batch.ts';
 import {
   type BackupFormat,
   checkedLine,
@@ -147,7 +148,6 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     }
   }
 
-  /** Gives its room back. */
   function refuse({ event, reject }: Waiting, error: unknown): void {
     usage.add({ bytes: -event.value.length });
     reject(toSvcError(error, options.directory));
@@ -180,8 +180,10 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   async function work(): Promise<void> {
     // Where events never stop coming, the segments are handed over in between.
     while (waiting.length > 0 && (closed || !isEnding)) {
-      await write(take());
-      if (waiting.length === 0) await new Promise(setImmediate);
+      const batch = take();
+      await write(batch);
+      if (isJournal && !isEnding && isStream(batch, waiting)) await sleep(lingerMs);
+      else if (waiting.length === 0) await nextTurn();
     }
     working = undefined;
     if (!isJournal && (writer.isWriting() || !ended.isEmpty())) {

@@ -7,6 +7,16 @@ export interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
+/** So long events of a stream wait for company: they share one fsync. */
+export const lingerMs = 5;
+/** So many are worth one without company. */
+const worthwhileCount = 200;
+
+/** Whether several callers store events, by what was written last, but not so many that the next ones need not wait. */
+export function isStream(written: readonly Waiting[], waiting: readonly Waiting[]): boolean {
+  return written.length > 1 && waiting.length < worthwhileCount;
+}
+
 const maxBatchCount = 1_000;
 const maxBatchBytes = 4 * 1024 * 1024;
 
