@@ -20,15 +20,15 @@ export function reportLater(service: Start.Service, logger: Logger): () => void 
 
 export function reportEnd(service: Start.Service, config: Config, logger: Logger): void {
   const left = service.pending();
-  const saved = service.save();
+  const stored = service.storeSync();
   if (left > 0) {
-    if (saved > 0)
+    if (stored > 0)
       logger.warn('the process ended before all events were acknowledged: written to the backup', {
-        events: saved,
+        events: stored,
       });
-    if (left > saved)
+    if (left > stored)
       logger.error('the process ended before all events were acknowledged: they may be lost', {
-        events: left - saved,
+        events: left - stored,
       });
   }
   const reports = service.report();

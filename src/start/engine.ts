@@ -47,7 +47,7 @@ export interface Engine {
   readonly pipeline: Pipeline;
   flush(deadlineMs: number): Promise<boolean>;
   finish(deadlineMs: number, isWanted?: () => boolean): Promise<boolean>;
-  save(): number;
+  storeSync(): number;
   readonly protection: Protection;
   /** Events that wait for the end of their transaction: nobody waits for them. */
   joined(): number;
@@ -211,7 +211,7 @@ export function startEngine(
       return isFinished && isRelayed;
     },
     joined: () => outbox?.join.pending() ?? 0,
-    save: () => tiers.save(queue.surrender(shutDown, tiers.saveLate)),
+    storeSync: () => tiers.storeSync(queue.takeOver(shutDown, tiers.storeLateSync)),
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;
       isClosing = true;

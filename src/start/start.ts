@@ -48,7 +48,7 @@ export interface Service {
    * The last word of a process that ends: writes what has no outcome yet to the backup, synchronously, and from then on
    * each event of the application's own exit handlers. Returns how many were written now.
    */
-  save(): number;
+  storeSync(): number;
   /** What is not as events for the outbox need it, a line each; for the report at the start. */
   startRemarks(): readonly string[];
   /** What else the report at the end says, a line each. */
@@ -95,7 +95,7 @@ export function start(config: Config, logger: Logger): Service {
         engineParts().startEngine(config, contextOptions, ledger, report, workers, logger),
       );
       for (const rules of early) engine.protection.addRules(...rules);
-      if (isOver) engine.save();
+      if (isOver) engine.storeSync();
     }
     return engine;
   };
@@ -167,12 +167,12 @@ export function start(config: Config, logger: Logger): Service {
     flush: async (deadlineMs) => engine?.flush(deadlineMs) ?? true,
     invalidateEncryptionKeys: async () => engine?.protection.invalidateKeys(),
     finish: async (deadlineMs, isWanted) => engine?.finish(deadlineMs, isWanted) ?? true,
-    save: () => {
+    storeSync: () => {
       isOver = true;
-      const saved = engine?.save() ?? 0;
+      const stored = engine?.storeSync() ?? 0;
       // Nobody looks at those of the main thread any more.
-      if (!isMainThread) ledger.saved(saved);
-      return saved;
+      if (!isMainThread) ledger.saved(stored);
+      return stored;
     },
     startRemarks: () => {
       const wantsTransactions =

@@ -84,7 +84,7 @@ export interface Queue extends Publisher {
    * not with the next tier, for whoever calls it to store. `late` gets each event that comes after it, and returns whether
    * it is stored.
    */
-  surrender(reason: SendFailure, late: (failed: FailedEvent) => boolean): readonly FailedEvent[];
+  takeOver(reason: SendFailure, late: (failed: FailedEvent) => boolean): readonly FailedEvent[];
   /** Takes nothing in any more, and finishes: every event has its outcome, at `deadlineMs` at the latest. */
   close(deadlineMs: number): Promise<void>;
 }
@@ -264,12 +264,12 @@ export function createQueue(options: QueueOptions): Queue {
     clusterAway(message, sinceMs) {
       if (!sender.hasStoredSince(sinceMs)) breaker.silent(message);
     },
-    surrender(reason, late) {
+    takeOver(reason, late) {
       sender.close();
       storeLate = late;
       const left = outcomes.takeOver();
       abandon(reason, true);
-      return [...left, ...order.takeWaiting().map(({ event, topic }) => unsent(event, topic, reason))];
+      return [...left, ...order.takeOver().map(({ event, topic }) => unsent(event, topic, reason))];
     },
     isRefused(event) {
       const known = refusals.of(event.topic ?? options.topic);

@@ -167,7 +167,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
 
     giveUpWaiting,
 
-    takeWaiting() {
+    takeOver() {
       const all = [deferredAtStart, ...[...backlogs.all()].map(({ deferred }) => deferred)];
       return all.flatMap((deferred) => deferred.splice(0));
     },

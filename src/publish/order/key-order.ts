@@ -42,7 +42,7 @@ export interface KeyOrder {
   /** All that wait go to the backup, and wait no more. */
   giveUpWaiting(): void;
   /** At the very end of the process: those that wait, for whoever calls it to store. */
-  takeWaiting(): readonly WaitingEvent[];
+  takeOver(): readonly WaitingEvent[];
   stateOf(topic: string, partition: number | undefined): OrderState;
   /** An event is on its way to the next tiers, from this turn on. */
   leaving(failed: FailedEvent): void;
@@ -72,7 +72,7 @@ export const noOrder: KeyOrder = {
   wayOf: () => 'direct',
   wait: (_, go) => go('direct'),
   giveUpWaiting() {},
-  takeWaiting: () => [],
+  takeOver: () => [],
   stateOf: () => 'open',
   leaving() {},
   decided() {},

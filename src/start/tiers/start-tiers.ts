@@ -42,9 +42,9 @@ export interface StartedTiers {
   /** Keeps what is published in order with what is in the backup. `undefined`: nothing does. */
   readonly order: KeyOrder | undefined;
   /** At the end of the process, synchronously: these, and what is on its way through the tiers. Returns how many are stored. */
-  save(failed: Iterable<FailedEvent>): number;
+  storeSync(failed: Iterable<FailedEvent>): number;
   /** One that came after that. Returns whether it is stored; if not, its loss has been said. */
-  saveLate(failed: FailedEvent): boolean;
+  storeLateSync(failed: FailedEvent): boolean;
   /** A thread of this process has ended: what it left in the backup is sent at once. */
   threadEnded(): void;
   /** What this process still writes to the local backup becomes readable. `undefined`: nobody but this process empties that. */
@@ -130,12 +130,12 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
       oldestMs: order?.oldestMs() ?? 0,
     }),
     recentDlqEvents: recentDlq,
-    save(failed) {
+    storeSync(failed) {
       const count = backupTier.storeSync([...new Set([...failed, ...chain.underWay()])]);
       local?.endSync();
       return count;
     },
-    saveLate(failed) {
+    storeLateSync(failed) {
       const isStored = backupTier.storeSync([failed]) === 1;
       if (!isStored) alert.lost(failed.event, failed.topic, failed.failure);
       return isStored;

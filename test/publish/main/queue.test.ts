@@ -321,7 +321,7 @@ describe('queue', () => {
     assert.equal(closed, true);
   });
 
-  it('surrender hands out what is not acknowledged, at once and once, and then each event that still comes', async () => {
+  it('takeOver hands out what is not acknowledged, at once and once, and then each event that still comes', async () => {
     const { broker, sends } = fakeCluster();
     const { queue, failed } = queueOver(broker);
     void queue.publish(event('1'));
@@ -330,7 +330,7 @@ describe('queue', () => {
     void queue.publish(event('3', { topic: 'other' }));
     const late: FailedEvent[] = [];
     const storeLate = (one: FailedEvent) => late.push(one) === 1;
-    const left = queue.surrender(shutDown, storeLate);
+    const left = queue.takeOver(shutDown, storeLate);
     assert.deepEqual(
       left.map(({ event: one, attempts, failure, topic }) => [one.eventId, attempts, failure.kind, topic]),
       [
@@ -344,7 +344,7 @@ describe('queue', () => {
       left[1]?.record.value.toString(),
       '{"eventId":"2","publishedAt":"2023-11-14T22:13:20.001Z"}',
     );
-    assert.deepEqual(queue.surrender(shutDown, storeLate), []);
+    assert.deepEqual(queue.takeOver(shutDown, storeLate), []);
     sends[0]?.answer(ok);
     await clock.tickAsync(10);
     assert.equal(failed.length, 0);

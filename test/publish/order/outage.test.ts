@@ -174,7 +174,7 @@ describe('an outage, with the order of keys', () => {
     folder.room = 0;
     void publish(process, 'k');
     await clock.tickAsync(20);
-    const left = process.queue.surrender(shutDown, () => true);
+    const left = process.queue.takeOver(shutDown, () => true);
     assert.deepEqual(
       left.map(({ event: one }) => one.eventId),
       [String(next - 1)],

@@ -13,7 +13,7 @@ describe('queue: an event that fails in the turn in which the process exits', ()
       sends[0]?.answer({ ok: false, failure: forbidden });
       for (let tick = 0; tick < ticks; tick++) await null;
       const stored = [...failed];
-      const left = queue.surrender(shutDown, () => true);
+      const left = queue.takeOver(shutDown, () => true);
       assert.deepEqual(
         [...stored, ...left].map(({ event: one, attempts }) => [one.eventId, attempts]),
         [['1', 1]],
