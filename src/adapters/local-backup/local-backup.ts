@@ -5,7 +5,7 @@ import { type Clock, within } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from '../../publish/backup-strategy.ts';
 import { checkBackupDirectory, type DirectoryOptions, openBackupDirectory } from './backup-directory.ts';
-import { failed, full, toSvcError } from './backup-failure.ts';
+import { failed, full, isDiskFull, toSvcError } from './backup-failure.ts';
 import { createEndedSegments } from './ended-segments.ts';
 import { endJournalSync, storedNames } from './journal-end.ts';
 import { removeOldTemporaries } from './old-temporaries.ts';
@@ -53,15 +53,13 @@ export interface LocalBackup extends EventBackupStrategy {
 }
 
 /** So few at once are written as files right away; more go to a segment first, with one fsync for all of them. */
-const fewEvents = 16;
-const fewAtTheEnd = 64;
+const [fewEvents, fewAtTheEnd] = [16, 64];
 /** In memory, behind a disk that is too slow. */
 const maxWaitingBytes = 64 * 1024 * 1024;
 /** Nothing new for so long: the segment is ended and unpacked. */
 const quietMs = 200;
 /** Others empty the folder, too. */
-const recountMs = 60_000;
-const recountSoonMs = 10_000;
+const [recountMs, recountSoonMs] = [60_000, 10_000];
 
 /**
  * Events as files of this machine: for their owner only, whole or not there, on the disk before they count as stored.
@@ -100,10 +98,9 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     return real;
   }
 
-  function take(): Waiting[] {
-    const batch = takeBatch(waiting);
-    for (const { event } of batch) waitingBytes -= event.value.length;
-    return batch;
+  function taken(events: Waiting[]): Waiting[] {
+    for (const { event } of events) waitingBytes -= event.value.length;
+    return events;
   }
 
   async function write(batch: readonly Waiting[]): Promise<void> {
@@ -116,7 +113,9 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       else await writeLines(directory, fitting);
     } catch (error) {
       const reason = toSvcError(error, options.directory);
-      for (const { reject } of batch) reject(reason);
+      // Few of those behind them may fit: they would get there before these.
+      const behind = isJournal && isDiskFull(error) ? taken(waiting.splice(0)) : [];
+      for (const { reject } of [...batch, ...behind]) reject(reason);
     }
   }
 
@@ -180,7 +179,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   async function work(): Promise<void> {
     // Where events never stop coming, the segments are handed over in between.
     while (waiting.length > 0 && (closed || !isEnding)) {
-      const batch = take();
+      const batch = taken(takeBatch(waiting));
       await write(batch);
       if (isJournal && !isEnding && isStream(batch, waiting)) await sleep(lingerMs);
       else if (waiting.length === 0) await nextTurn();
