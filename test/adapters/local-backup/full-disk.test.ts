@@ -85,4 +85,22 @@ requiring('mounts', 'local backup on a file system without space', function () {
       );
     });
   }
+
+  it('without space, a journal: what came behind an event that does not fit is refused with it, and later ones are stored', () => {
+    const root = freshPath();
+    mkdirSync(root, { recursive: true });
+    const check = `import('${resolve(import.meta.dirname, 'backup-folder.ts')}').then(async ({ backupEvent, backupIn }) => {
+      const backup = backupIn('${root}/b', { isJournal: true });
+      const store = (id, bytes) => backup.store(backupEvent(id, { value: Buffer.alloc(bytes, '1') }))
+        .then(() => id + ' stored', () => id + ' refused');
+      const batch = [store('1', 200_000), store('2', 200_000)];
+      await new Promise(setImmediate);
+      console.log(JSON.stringify([...await Promise.all([...batch, store('3', 10)]), await store('4', 10)]));
+      await backup.close(1_000);
+    })`;
+    const script = `mount -t tmpfs -o size=256k,mode=755 svc-test '${root}' && "$0" -e "${check}"`;
+    const command = ['--mount', '--map-root-user', 'bash', '-c', script, process.execPath];
+    const results = execFileSync('unshare', command, { encoding: 'utf8' });
+    assert.deepEqual(JSON.parse(results), ['1 refused', '2 refused', '3 refused', '4 stored']);
+  });
 });
