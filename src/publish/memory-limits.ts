@@ -44,7 +44,7 @@ export function createMemory({ maxEvents, maxBytes }: MemoryLimits): Memory {
   };
 }
 
-/** What an event may take on its way through the tiers, beside its bytes: promises, timers, closures (measured: 9 KB, and 3 before it begins). */
+/** What an event may take on its way through the tiers, beside its bytes, in promises and closures (measured: 9 KB; 3 before it begins). */
 const bytesOnTheWay = 8 * 1024;
 
 /** Counts what one turn of the event loop sends to the next tiers: none of them ends before that turn is over. */
