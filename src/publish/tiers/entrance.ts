@@ -11,7 +11,7 @@ export interface Entrance {
 }
 
 export interface EntranceLimits {
-  /** Events on their way at once. There one takes some 9 KB of promises and closures, and 2 KB before (measured). */
+  /** Events on their way at once. There one takes some 9 KB of promises and closures, and 3 KB before (measured). */
   readonly maxOnTheWay: number;
   /** Of those that wait. One more, and the first of them begins: the tiers have bounds of their own. */
   readonly waiting: MemoryLimits;
