@@ -1,8 +1,8 @@
 import type { Config } from '../config/config.ts';
 import type { Logger } from '../observe/logger.ts';
+import { createRetryPolicy } from '../publish/main/batches/retry.ts';
 import { defaultBreaker } from '../publish/main/breaker.ts';
 import type { QueueOptions } from '../publish/main/queue.ts';
-import { createRetryPolicy } from '../publish/main/retry.ts';
 import type { BrokerSettings, S3Settings } from './adapters.ts';
 
 // What the configuration means for the parts that engine.ts builds.

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { systemClock } from '../../src/ground/clock.ts';
+import { createRetryPolicy } from '../../src/publish/main/batches/retry.ts';
 import { defaultBreaker } from '../../src/publish/main/breaker.ts';
 import { createQueue, type Queue, type QueueOptions } from '../../src/publish/main/queue.ts';
-import { createRetryPolicy } from '../../src/publish/main/retry.ts';
 import { partitionOfKey } from '../../src/publish/partition-of-key.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
 import { kafkaClients } from '../adapters/kafka/kafka-clients.ts';

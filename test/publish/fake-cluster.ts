@@ -1,6 +1,6 @@
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../src/publish/broker.ts';
+import { createRetryPolicy } from '../../src/publish/main/batches/retry.ts';
 import { createQueue, type Queue, type QueueOptions } from '../../src/publish/main/queue.ts';
-import { createRetryPolicy } from '../../src/publish/main/retry.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
 import { EventValue } from '../../src/serialize/event-value.ts';
 import { jsonForm } from '../../src/serialize/json.ts';

@@ -5,12 +5,12 @@ import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker
 import { doubtsCount, faultOf } from '../fault.ts';
 import { createSendSlots, type SendSlots } from '../memory-limits.ts';
 import type { KeyOrder } from '../order/key-order.ts';
-import type { Batch } from './batch.ts';
+import type { Batch } from './batches/batch.ts';
+import type { RetryPolicy } from './batches/retry.ts';
 import type { Breaker } from './breaker.ts';
 import { brokenPromise } from './failures.ts';
 import type { PartitionCounts } from './partition-counts.ts';
 import { toRecord } from './record.ts';
-import type { RetryPolicy } from './retry.ts';
 import type { TopicRefusals } from './topic-refusals.ts';
 import type { ClusterWatch } from './watch/cluster-watch.ts';
 
@@ -37,6 +37,8 @@ export interface BatchSender {
   readonly order: KeyOrder;
   /** Nothing may wait for company any more. */
   readonly isClosed: boolean;
+  /** The cluster is away, as far as is known. */
+  readonly isAway: boolean;
   nowMs(): number;
   /** Hands a batch to the client. Resolves in every case. */
   send(topic: string, partition: number | undefined, batch: Batch): Promise<SendResult>;
@@ -68,6 +70,9 @@ export function createBatchSender(options: BatchSenderOptions): BatchSender {
     order: options.order,
     get isClosed() {
       return isClosed;
+    },
+    get isAway() {
+      return breaker.state !== 'CLOSED';
     },
     nowMs: clock.monotonic,
 

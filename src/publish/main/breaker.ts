@@ -3,7 +3,7 @@ import { type CircuitState, circuitStates } from '../../ground/management.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { SendFailure } from '../broker.ts';
 import { faultOf, isAnswer, passingOf } from '../fault.ts';
-import { spread } from './retry.ts';
+import { spread } from './batches/retry.ts';
 
 export { type CircuitState, circuitStates };
 

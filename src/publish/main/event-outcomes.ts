@@ -1,34 +1,35 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
+import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { SendFailure } from '../broker.ts';
 import type { KeyOrder } from '../order/key-order.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
+import type { QueuedEvent, RetryNotice, Signal } from './batches/queued-event.ts';
 import { nameOf } from './failures.ts';
 import type { Intake } from './intake.ts';
-import type { QueuedEvent, RetryNotice, Signal } from './queued-event.ts';
 import { toRecord } from './record.ts';
 
 export interface EventOutcomesOptions {
-  readonly intake: Pick<Intake, 'release'>;
+  readonly intake: Pick<Intake, 'release' | 'free'>;
   readonly next: NextTier;
   readonly order: Pick<KeyOrder, 'leaving' | 'decided'>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly onPublished: () => void;
+  /** Puts an event that found the backup full back where it was. False: there is no room any more, and it is lost. */
+  readonly putBack: (queued: QueuedEvent) => boolean;
+  readonly onLost: (event: SerializedEvent, topic: string, failure: SendFailure) => void;
 }
 
 /** From the end of an event in the queue to its outcome: published, or where the next tiers have put it. */
 export interface EventOutcomes {
   /** Resolves with where the event ended; never rejects. Its work runs in the AsyncLocalStorage context of its call. */
   outcomeOf(queued: QueuedEvent): Promise<Outcome>;
-  /**
-   * The same of an event that was not taken in. Of one that is `behindUnlessFull` and comes back as `lost` the order has not
-   * been told yet.
-   */
+  /** The same of an event that was not taken in. */
   outcomeOfRefused(failed: FailedEvent): Promise<Outcome>;
-  /** An event that is not in the queue yet, and not with the next tier. Returns what to call when it is either. */
-  hold(): () => void;
+  /** An event that was held may be sent. */
+  free(queued: QueuedEvent): void;
   /** Ends an event in the queue: published, or failed and handed to the next tier. The first end counts. */
   settle(queued: QueuedEvent, failure: SendFailure | undefined): void;
   /** Resolves when every event so far has its outcome. */
@@ -60,22 +61,26 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
       return 'published';
     }
     if ('failed' in signal) {
-      const { failed } = signal;
-      return onTheirWay.delete(failed) ? toNextTier(failed) : new Promise(() => {});
+      const { failed, event } = signal;
+      return onTheirWay.delete(failed) ? toNextTier(failed, event) : new Promise(() => {});
     }
     sayRetry(signal.notice);
     return signal.notice.next.then(follow);
   }
 
-  async function toNextTier(failed: FailedEvent): Promise<Outcome> {
+  async function toNextTier(failed: FailedEvent, queued?: QueuedEvent): Promise<Outcome> {
     let outcome: Outcome = 'lost';
     try {
       outcome = await next(failed);
     } catch (error) {
       logger.error('a tier failed against its promise', { error: nameOf(error) });
     }
-    // One that found the backup full waits again first: nothing may come between.
-    if (outcome !== 'lost' || failed.failure.endedBy !== 'behind-unless-full') order.decided(failed);
+    const isUndecided = outcome === 'lost' && failed.failure.endedBy === 'behind-unless-full';
+    // It waits again before anything else may come.
+    const isBack = isUndecided && queued !== undefined && options.putBack(queued);
+    order.decided(failed);
+    if (isBack) return queued.signal.then(follow);
+    if (isUndecided) options.onLost(failed.event, failed.topic, failed.failure);
     end();
     return outcome;
   }
@@ -110,10 +115,7 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
       order.leaving(failed);
       return toNextTier(failed);
     },
-    hold() {
-      pending++;
-      return end;
-    },
+    free: intake.free,
     settle(queued, failure) {
       if (queued.isSettled) return;
       if (failure === undefined) queued.published();

@@ -4,32 +4,45 @@ import { createQuietLog } from '../../observe/quiet-log.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { SendFailure } from '../broker.ts';
 import { createMemory, type Memory, type MemoryLimits } from '../memory-limits.ts';
+import { behindBackup } from '../order/key-order.ts';
+import { QueuedEvent } from './batches/queued-event.ts';
 import { type Breaker, breakerOpen } from './breaker.ts';
-import { QueuedEvent } from './queued-event.ts';
 import { bytesOf } from './record.ts';
 
 export interface IntakeOptions {
   readonly buffer: MemoryLimits;
+  /** Of the events that are held, over all topics: the others have room all the same. Default: 5,000 events, 16 MiB. */
+  readonly held?: MemoryLimits | undefined;
   readonly deliveryTimeoutMs: number;
   readonly breaker: Breaker;
   readonly clock: Clock;
   readonly logger: Logger;
   /** The event that tested the cluster has its end, and the cluster is away still. */
   readonly onProbeFailed: () => void;
+  /** There are events to be sent, and were none before. */
+  readonly onFirst: () => void;
 }
 
 /** Who may come in: the room in memory, and what the breaker says. */
 export interface Intake {
+  /** Without those that are held. */
   readonly memory: Pick<Memory, 'events' | 'bytes' | 'overflows'>;
-  /** Takes the event, or says why not. */
-  admit(event: SerializedEvent, topic: string): QueuedEvent | SendFailure;
+  /** Takes the event, or says why not. `isHeld`: the breaker is asked when it may be sent. */
+  admit(event: SerializedEvent, topic: string, isHeld: boolean): QueuedEvent | SendFailure;
+  /** An event that was held may be sent. */
+  free(queued: QueuedEvent): void;
+  /** Takes one in again for which there was no room in the backup, as held. False: nor is there here. */
+  takeBack(queued: QueuedEvent): boolean;
   /** Called once for each event that was taken, when it has its end. */
   release(queued: QueuedEvent): void;
 }
 
+const usualHeld: MemoryLimits = { maxEvents: 5_000, maxBytes: 16 * 1024 * 1024 };
+
 export function createIntake(options: IntakeOptions): Intake {
-  const { deliveryTimeoutMs, breaker, clock, logger, onProbeFailed } = options;
+  const { deliveryTimeoutMs, breaker, clock, logger, onProbeFailed, onFirst } = options;
   const memory = createMemory(options.buffer);
+  const held = createMemory(options.held ?? usualHeld);
   const sayFull = createQuietLog(logger, clock, { level: 'warn', saysLeftOut: false });
   /** The event that tests the cluster, while it does. */
   let probe: QueuedEvent | undefined;
@@ -53,8 +66,13 @@ export function createIntake(options: IntakeOptions): Intake {
 
   return {
     memory,
-    admit(event, topic) {
+    admit(event, topic, isHeld) {
       const bytes = bytesOf(event);
+      const atMs = clock.monotonic();
+      if (isHeld)
+        return held.take(bytes)
+          ? new QueuedEvent(event, topic, bytes, { atMs, deliveryTimeoutMs, isProbe: false, isHeld })
+          : behindBackup;
       // Room first: a probe that finds none would leave the breaker waiting.
       if (!memory.take(bytes)) return bufferFull();
       const admission = breaker.admit();
@@ -63,13 +81,24 @@ export function createIntake(options: IntakeOptions): Intake {
         return breakerOpen;
       }
       const isProbe = admission === 'probe';
-      const admitted = { atMs: clock.monotonic(), deliveryTimeoutMs, isProbe };
-      const queued = new QueuedEvent(event, topic, bytes, admitted);
+      const queued = new QueuedEvent(event, topic, bytes, { atMs, deliveryTimeoutMs, isProbe });
       if (isProbe) probe = queued;
+      if (memory.events === 1) onFirst();
       return queued;
     },
+    free(queued) {
+      held.give(queued.bytes);
+      memory.takeOver(queued.bytes);
+      queued.free(clock.monotonic());
+      if (memory.events === 1) onFirst();
+    },
+    takeBack(queued) {
+      const hasRoom = held.take(queued.bytes);
+      if (hasRoom) queued.comeBack();
+      return hasRoom;
+    },
     release(queued) {
-      memory.give(queued.bytes);
+      (queued.isHeld ? held : memory).give(queued.bytes);
       if (queued.isProbe) breaker.probeGone();
       // When its whole batch is settled, those of its key that wait behind it.
       if (queued === probe) void Promise.resolve().then(afterProbe);

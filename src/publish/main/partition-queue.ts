@@ -1,27 +1,27 @@
 import type { SendFailure } from '../broker.ts';
-import { countForBatch } from '../cut-batches.ts';
 import { faultOf } from '../fault.ts';
-import { behindBackup, type OrderState } from '../order/key-order.ts';
+import { behindBackup } from '../order/key-order.ts';
+import type { BatchSender } from './batch-sender.ts';
 import {
   type Batch,
   type BatchSettings,
-  finalFailure,
   lingerFor,
   newBatch,
   nextTry,
   splitBatch,
   triedBetween,
-  unsettled,
   withFailure,
   worthwhileBytes,
   worthwhileEvents,
-} from './batch.ts';
-import type { BatchSender } from './batch-sender.ts';
+} from './batches/batch.ts';
+import type { QueuedEvent } from './batches/queued-event.ts';
+import { createUnsentBatches, endBatch } from './batches/unsent-batches.ts';
+import { createWaitingEvents, nextDeadline } from './batches/waiting-events.ts';
 import type { EventOutcomes } from './event-outcomes.ts';
 import { timedOut } from './failures.ts';
+import { createOrderGate } from './order-gate.ts';
 import type { PartitionTurns } from './partition-turns.ts';
 import type { Partitioner } from './partitioner.ts';
-import type { QueuedEvent } from './queued-event.ts';
 
 export interface PartitionQueueOptions {
   readonly topic: string;
@@ -29,7 +29,7 @@ export interface PartitionQueueOptions {
   readonly partition: number | undefined;
   readonly batch: BatchSettings;
   readonly sender: BatchSender;
-  readonly outcomes: Pick<EventOutcomes, 'settle'>;
+  readonly outcomes: Pick<EventOutcomes, 'settle' | 'free'>;
   /** Both are of the topic, and hear of the batches of all its partitions. */
   readonly turns: PartitionTurns;
   readonly partitioner: Pick<Partitioner, 'batchTaken'>;
@@ -48,40 +48,43 @@ export interface PartitionQueueOptions {
  */
 export interface PartitionQueue {
   push(event: QueuedEvent): void;
+  /** An event was to go behind others in the backup, and found it full. It waits here in its place. */
+  putBack(event: QueuedEvent): void;
   /** Sends what is waiting for company. */
   flush(): void;
   /** Ends all events past their deadline. Returns the next deadline. */
   expire(nowMs: number, deliveryTimeoutMs: number): number | undefined;
-  /** Ends all events that are not in a send, or all of them. */
+  /** Ends all events that are neither in a send nor held, or all of them. */
   abandon(reason: SendFailure, alsoInFlight: boolean): void;
   isIdle(): boolean;
-  /** Whether events without an outcome are here. */
+  /** Whether events without an outcome are here that are not held. */
   holds(): boolean;
+  /** The first of those that are. */
+  firstHeld(): QueuedEvent | undefined;
   /** The cluster is back: what waits for its retry is tried at once. Where that fails, it waits on as before. */
   wake(): void;
-  /** Others of this partition have left for the backup, or what became of them is known: looks what that means here. */
+  /** Others of this partition have left for the backup, or what became of them is known, or it may have room: looks what that means here. */
   heed(): void;
 }
 
 /**
  * | It is | and waits for | then it is |
  * |---|---|---|
- * | idle | an event | lingering; leaving, where it has rested; waiting for a slot, where the batch is full or svc ends |
+ * | idle | an event | lingering; leaving, where it has rested; waiting for a slot, where the batch is full or svc ends; held, where its order is not `open` |
  * | lingering | company for its first event, `lingerFor`, and the turn of this partition | leaving: the batch is worth a send; waiting for a slot: the time is over, the batch full, or `flush` |
  * | leaving | the end of this turn of the event loop | waiting for a slot |
  * | waiting for a slot | one of the sends at once (`SendSlots`) | sending; held, where its order is not `open`; else as from idle, where nothing is left to send |
  * | sending | the answer of the broker | pausing, where it failed and is tried again; else as from idle |
  * | pausing | the retry, or the cluster's return (`wake`) | waiting for a slot |
- * | held | what becomes of earlier events (`heed`) | waiting for a slot: `open`; idle: `behind`, and all go to the backup |
+ * | held | what becomes of earlier events (`heed`) | as from idle: `open`; idle: `behind`, and all go to the backup; held, where that is full |
  */
 type State = 'idle' | 'lingering' | 'leaving' | 'waiting for a slot' | 'sending' | 'pausing' | 'held';
 
 export function createPartitionQueue(options: PartitionQueueOptions): PartitionQueue {
   const { topic, partition, batch: settings, sender, outcomes } = options;
-  let waiting: QueuedEvent[] = [];
-  let waitingBytes = 0;
-  /** To be sent before what is waiting: retries and halves. */
-  const batches: Batch[] = [];
+  const waiting = createWaitingEvents();
+  const gate = createOrderGate({ topic, partition, waiting, sender, outcomes });
+  const batches = createUnsentBatches(outcomes.settle);
   let inFlight: Batch | undefined;
   let state: State = 'idle';
   let cancelTimer = (): void => {};
@@ -91,14 +94,13 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
 
   const enoughEvents = Math.min(settings.maxEvents, worthwhileEvents);
   const enoughBytes = Math.min(settings.maxBytes, worthwhileBytes);
-  const isFull = (): boolean => waiting.length >= settings.maxEvents || waitingBytes >= settings.maxBytes;
-  const isWorthwhile = (): boolean => waiting.length >= enoughEvents || waitingBytes >= enoughBytes;
+  const isFull = (): boolean => waiting.count >= settings.maxEvents || waiting.bytes >= settings.maxBytes;
+  const isWorthwhile = (): boolean => waiting.count >= enoughEvents || waiting.bytes >= enoughBytes;
 
   /** The first one without an outcome. */
   function firstOpen(): QueuedEvent | undefined {
-    const all = [inFlight?.events, ...batches.map(({ events }) => events), waiting];
-    const found = all.map((events) => events?.find((event) => !event.isSettled));
-    return found.find((event) => event !== undefined);
+    const sent = inFlight?.events.find((event) => !event.isSettled);
+    return sent ?? batches.firstOpen() ?? waiting.first();
   }
 
   const isGathering = (): boolean => state === 'lingering' || state === 'leaving';
@@ -106,16 +108,17 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   /** Decides what comes next; nothing is in flight. */
   function proceed(wasIdle: boolean): void {
     cancelTimer();
-    const first = waiting[0];
-    if (batches.length === 0 && first === undefined) {
+    const first = waiting.first();
+    if (batches.isEmpty && first === undefined) {
       state = 'idle';
       options.onIdle();
       return;
     }
+    if (!gate.isOpen()) return void hold();
     const nowMs = sender.nowMs();
     const ageMs = first === undefined ? 0 : nowMs - first.acceptedAtMs;
     const lingerMs = lingerFor(lastBatchEvents, settings);
-    const isDue = batches.length > 0 || isFull() || sender.isClosed;
+    const isDue = !batches.isEmpty || isFull() || sender.isClosed;
     if (isDue || (!wasIdle && isWorthwhile())) {
       askForSlot();
     } else if (isWorthwhile() || (wasIdle && nowMs - lastSendAtMs >= lingerMs)) {
@@ -147,19 +150,29 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     sender.slots.take(start);
   }
 
-  const orderState = (): OrderState =>
-    sender.order.isGuarding ? sender.order.stateOf(topic, partition) : 'open';
+  function hold(): void {
+    cancelTimer();
+    state = 'held';
+    heed();
+  }
+
+  function heed(): void {
+    if (gate.state === 'behind') {
+      batches.end(behindBackup);
+      gate.goBehind();
+      if (waiting.count === 0) resume();
+    } else if (gate.isOpen() && state === 'held') proceed(false);
+  }
 
   function start(): void {
     const isBetween = isWoken;
     isWoken = false;
-    if (orderState() !== 'open') {
+    if (!gate.isOpen()) {
       sender.slots.give();
-      state = 'held';
-      heed();
+      hold();
       return;
     }
-    const next = nextBatch();
+    const next = batches.take() ?? newFromWaiting();
     if (next === undefined) {
       sender.slots.give();
       proceed(false);
@@ -172,23 +185,15 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     void sender.send(topic, partition, batch).then((result) => {
       inFlight = undefined;
       sender.slots.give();
-      if (result.ok) for (const event of batch.events) outcomes.settle(event, undefined);
+      if (result.ok) settleAll(batch.events, undefined);
       else onFailure(withFailure(batch, result.failure), result.failure);
       if (state === 'sending') proceed(false);
     });
   }
 
-  function nextBatch(): Batch | undefined {
-    while (batches.length > 0) {
-      const batch = unsettled(batches.shift() as Batch);
-      if (batch !== undefined) return batch;
-    }
-    if (waiting.length === 0) return undefined;
-    const events = waiting.splice(
-      0,
-      countForBatch(waiting, ({ bytes }) => bytes, settings),
-    );
-    for (const { bytes } of events) waitingBytes -= bytes;
+  function newFromWaiting(): Batch | undefined {
+    if (waiting.count === 0) return undefined;
+    const events = waiting.takeBatch(settings);
     lastBatchEvents = events.length;
     options.partitioner.batchTaken(partition);
     return newBatch(events);
@@ -200,13 +205,12 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     // A try in between that took as long as the wait was the next one.
     const batch = tried.pause !== undefined && leftMs <= 0 ? nextTry(tried) : tried;
     const wait = sender.afterFailure(topic, batch, failure);
-    const isBehind = wait !== undefined && orderState() === 'behind';
+    const isBehind = wait !== undefined && gate.state === 'behind';
     const waitMs = isBehind ? undefined : wait;
     if (faultOf(failure) === 'record' && batch.events.length > 1) {
-      batches.unshift(...splitBatch(batch));
+      batches.putFirst(...splitBatch(batch));
     } else if (waitMs === undefined) {
-      const why = finalFailure(batch, isBehind ? behindBackup : undefined);
-      for (const event of batch.events) outcomes.settle(event, why);
+      endBatch(batch, isBehind ? behindBackup : undefined, outcomes.settle);
       if (faultOf(failure) === 'topic') {
         abandon(failure, false);
         options.onTopicRefused(failure);
@@ -222,47 +226,47 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   }
 
   function pauseFor(waitMs: number, batch: Batch): void {
-    batches.unshift(batch);
+    batches.putFirst(batch);
     state = 'pausing';
     cancelTimer = onTimeout(askForSlot, waitMs);
   }
 
   function wake(): void {
-    if (state !== 'pausing' || batches[0]?.pause?.isTried !== false) return;
+    if (state !== 'pausing' || !batches.isFirstPausing()) return;
     isWoken = true;
     askForSlot();
   }
 
-  function heed(): void {
-    const now = orderState();
-    if (now === 'behind') abandon(behindBackup, false);
-    else if (now === 'open' && state === 'held') askForSlot();
+  function settleAll(events: readonly QueuedEvent[], failure: SendFailure | undefined): void {
+    for (const event of events) outcomes.settle(event, failure);
+  }
+
+  /** What it waited for has gone. */
+  function resume(): void {
+    if (isGathering() || state === 'pausing' || state === 'held') proceed(false);
   }
 
   function abandon(reason: SendFailure, alsoInFlight: boolean): void {
-    if (alsoInFlight && inFlight !== undefined) {
-      const why = finalFailure({ ...inFlight, maybeStored: true }, reason);
-      for (const event of inFlight.events) outcomes.settle(event, why);
-    }
-    for (const batch of batches.splice(0)) {
-      const why = finalFailure(batch, reason);
-      for (const event of batch.events) outcomes.settle(event, why);
-    }
-    const left = waiting;
-    waiting = [];
-    waitingBytes = 0;
+    if (alsoInFlight && inFlight !== undefined)
+      endBatch({ ...inFlight, maybeStored: true }, reason, outcomes.settle);
+    batches.end(reason);
     const told = sender.explain(topic, reason);
-    for (const event of left) outcomes.settle(event, told);
-    if (isGathering() || state === 'pausing' || state === 'held') proceed(false);
+    for (const event of waiting.take(({ isHeld }) => alsoInFlight || !isHeld))
+      outcomes.settle(event, event.isHeld ? behindBackup : told);
+    resume();
   }
 
   return {
     push(event) {
       waiting.push(event);
-      waitingBytes += event.bytes;
       if (state === 'idle') sender.outside(() => proceed(true));
       else if (isGathering() && isFull()) sender.outside(askForSlot);
       else if (state === 'lingering' && isWorthwhile()) sender.outside(leave);
+    },
+
+    putBack(event) {
+      gate.putBack(event);
+      if (state === 'idle') sender.outside(() => proceed(true));
     },
 
     flush() {
@@ -270,26 +274,23 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     },
 
     expire(nowMs, deliveryTimeoutMs) {
-      const isDue = (event: QueuedEvent): boolean => event.deadlineAtMs <= nowMs;
-      for (const batch of [...(inFlight ? [inFlight] : []), ...batches]) {
-        const known = batch === inFlight ? { ...batch, maybeStored: true } : batch;
-        const why = finalFailure(known, timedOut(deliveryTimeoutMs));
-        for (const event of batch.events) if (isDue(event)) outcomes.settle(event, why);
-      }
-      const firstLater = waiting.findIndex((event) => !isDue(event));
-      const due = waiting.splice(0, firstLater < 0 ? waiting.length : firstLater);
-      for (const event of due) {
-        waitingBytes -= event.bytes;
-        outcomes.settle(event, sender.explain(topic, timedOut(deliveryTimeoutMs)));
-      }
-      return firstOpen()?.deadlineAtMs;
+      const late = timedOut(deliveryTimeoutMs);
+      const isDue = (event: QueuedEvent): boolean => event.isDue(nowMs);
+      if (inFlight) endBatch({ ...inFlight, maybeStored: true }, late, outcomes.settle, isDue);
+      batches.expire(nowMs, late);
+      settleAll(waiting.take(isDue), sender.explain(topic, late));
+      return nextDeadline(firstOpen(), nowMs + deliveryTimeoutMs);
     },
 
     abandon,
-    heed,
+    heed() {
+      gate.mayHaveRoom();
+      heed();
+    },
     wake,
     isIdle: () => state === 'idle',
-    holds: () => firstOpen() !== undefined,
+    holds: () => firstOpen()?.isHeld === false,
+    firstHeld: waiting.firstHeld,
   };
 }
 

@@ -1,25 +1,24 @@
 // main/: the main topic: intake, topic, partition, sender, outcome.
 
-import { AsyncResource } from 'node:async_hooks';
 import { type Clock, within } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
 import { createTurnMemory, type MemoryLimits } from '../memory-limits.ts';
-import { behindBackup, behindUnlessFull, type KeyOrder, noOrder, type Release } from '../order/key-order.ts';
+import { type KeyOrder, noOrder } from '../order/key-order.ts';
 import type { Publisher } from '../publisher.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
-import type { BatchSettings } from './batch.ts';
 import { createBatchSender } from './batch-sender.ts';
+import type { BatchSettings } from './batches/batch.ts';
+import { QueuedEvent } from './batches/queued-event.ts';
+import { type RetryPolicy, spread } from './batches/retry.ts';
 import { type Breaker, type BreakerSettings, breakerOpen, createBreaker } from './breaker.ts';
 import { createEventOutcomes } from './event-outcomes.ts';
 import { shutDown, stopped, timedOut, tooManyAtOnce } from './failures.ts';
 import { createIntake } from './intake.ts';
 import { createPartitionCounts } from './partition-counts.ts';
-import { QueuedEvent } from './queued-event.ts';
 import { bytesOf, toRecord } from './record.ts';
-import { type RetryPolicy, spread } from './retry.ts';
 import { createTopicQueue, earliest, type TopicQueue } from './topic-queue.ts';
 import { createTopicRefusals } from './topic-refusals.ts';
 import { createClusterWatch } from './watch/cluster-watch.ts';
@@ -31,6 +30,8 @@ export interface QueueOptions {
   readonly batch: BatchSettings;
   /** Over all topics. One event more goes to the next tier. */
   readonly buffer: MemoryLimits;
+  /** Of the events that wait as earlier ones of their partition are in the backup. One more goes there. */
+  readonly held?: MemoryLimits | undefined;
   /** Sends at once, over all partitions. */
   readonly maxInFlight: number;
   /** An event that is not acknowledged in this time goes to the next tier. */
@@ -105,9 +106,12 @@ const maxIdleTopics = 100;
 export function createQueue(options: QueueOptions): Queue {
   const { broker, clock, logger, deliveryTimeoutMs, isolate, order = noOrder } = options;
   const breaker = createBreaker({ ...options.breaker, clock, logger, onOpen: giveUpWaiting });
-  const intake = createIntake({ ...options, breaker, onProbeFailed: giveUpWaiting });
+  const intake = createIntake({
+    ...{ ...options, breaker, onProbeFailed: giveUpWaiting },
+    onFirst: () => sender.outside(watch.waiting),
+  });
   const { memory } = intake;
-  const outcomes = createEventOutcomes({ ...options, intake, order });
+  const outcomes = createEventOutcomes({ ...options, intake, order, putBack });
   const counts = createPartitionCounts((topic) => isolate(() => broker.partitionsFor(topic)), clock);
   const { random = () => 0.5 } = options.breaker;
   const watch = createClusterWatch({
@@ -124,11 +128,14 @@ export function createQueue(options: QueueOptions): Queue {
   order.attach({
     countOf: counts.known,
     holds: (topic, partition) => topics.get(topic)?.holds(partition) === true,
-    heed: (topic) => sender.outside(() => topics.get(topic)?.heed()),
+    firstHeld: (topic, partition) => topics.get(topic)?.firstHeld(partition),
+    heed: (topic) => sender.outside(() => heed(topic)),
   });
   const turn = createTurnMemory();
   let expiry: NodeJS.Timeout | undefined;
   let storeLate: ((failed: FailedEvent) => boolean) | undefined;
+  /** All that waited has been given up, and svc ends. */
+  let isOver = false;
 
   function topicQueue(topic: string): TopicQueue {
     let queue = topics.get(topic);
@@ -159,6 +166,11 @@ export function createQueue(options: QueueOptions): Queue {
     abandon(breakerOpen, false);
   }
 
+  function heed(topic: string | undefined): void {
+    if (topic === undefined) for (const each of [...topics.values()]) each.heed();
+    else topics.get(topic)?.heed();
+  }
+
   function wake(): void {
     for (const topic of topics.values()) topic.wake();
   }
@@ -183,12 +195,20 @@ export function createQueue(options: QueueOptions): Queue {
 
   function take(event: SerializedEvent, topic: string): QueuedEvent | SendFailure {
     if (sender.isClosed) return stopped;
-    const taken = intake.admit(event, topic);
+    const isHeld = order.isGuarding && order.stateOfKey(topic, event.key) !== 'open';
+    const taken = intake.admit(event, topic, isHeld);
     if (!(taken instanceof QueuedEvent)) return taken;
-    if (memory.events === 1) sender.outside(watch.waiting);
+    if (isHeld) turn.add(taken.bytes);
     topicQueue(topic).push(taken);
     if (expiry === undefined) expireAfter(deliveryTimeoutMs);
     return taken;
+  }
+
+  function putBack(queued: QueuedEvent): boolean {
+    if (isOver || !intake.takeBack(queued)) return false;
+    topicQueue(queued.topic).putBack(queued);
+    if (expiry === undefined) expireAfter(deliveryTimeoutMs);
+    return true;
   }
 
   /** Never sent. At the end of the process it has no deadline any more. */
@@ -196,48 +216,10 @@ export function createQueue(options: QueueOptions): Queue {
     return { event, topic, attempts: 0, failure, record: toRecord(event, clock.now()) };
   }
 
-  function refusedOf(event: SerializedEvent, topic: string, failure: SendFailure): FailedEvent {
-    turn.add(bytesOf(event));
-    return { ...unsent(event, topic, failure), deadlineAtMs: clock.monotonic() + deliveryTimeoutMs };
-  }
-
   function refused(event: SerializedEvent, topic: string, failure: SendFailure): Promise<Outcome> {
-    return outcomes.outcomeOfRefused(refusedOf(event, topic, failure));
-  }
-
-  function goDirect(event: SerializedEvent, topic: string): Promise<Outcome> {
-    const taken = take(event, topic);
-    return taken instanceof QueuedEvent ? outcomes.outcomeOf(taken) : refused(event, topic, taken);
-  }
-
-  /** Where events of its partition may be in the backup. */
-  function goInOrder(event: SerializedEvent, topic: string): Promise<Outcome> {
-    const way = sender.isClosed ? 'direct' : order.wayOf(event, topic);
-    if (way === 'direct') return goDirect(event, topic);
-    return way === 'behind' ? goBehind(event, topic) : waitInOrder(event, topic);
-  }
-
-  /** Where the backup is full, it waits in memory: the drain makes room, or comes to its end. */
-  async function goBehind(event: SerializedEvent, topic: string): Promise<Outcome> {
-    const end = outcomes.hold();
-    const failed = refusedOf(event, topic, behindUnlessFull);
-    const outcome = await outcomes.outcomeOfRefused(failed);
-    const known = outcome === 'lost' ? waitInOrder(event, topic) : outcome;
-    order.decided(failed);
-    end();
-    return known;
-  }
-
-  function waitInOrder(event: SerializedEvent, topic: string): Promise<Outcome> {
-    const end = outcomes.hold();
-    return new Promise((resolve) => {
-      const go = (known: Release): void => {
-        if (known === 'direct') resolve(goDirect(event, topic));
-        else resolve(known === 'behind' ? goBehind(event, topic) : refused(event, topic, behindBackup));
-        end();
-      };
-      order.wait({ event, topic }, AsyncResource.bind(go));
-    });
+    turn.add(bytesOf(event));
+    const deadlineAtMs = clock.monotonic() + deliveryTimeoutMs;
+    return outcomes.outcomeOfRefused({ ...unsent(event, topic, failure), deadlineAtMs });
   }
 
   function flush(): void {
@@ -251,7 +233,7 @@ export function createQueue(options: QueueOptions): Queue {
     // Events that came after the last one was through have their time still.
     if (isFinished) return true;
     if (!isWanted()) return false;
-    order.giveUpWaiting();
+    isOver = sender.isClosed;
     abandon(shutDown, true);
     return within(Math.max(0, end - clock.monotonic()), outcomes.idle());
   }
@@ -269,7 +251,7 @@ export function createQueue(options: QueueOptions): Queue {
       storeLate = late;
       const left = outcomes.takeOver();
       abandon(reason, true);
-      return [...left, ...order.takeOver().map(({ event, topic }) => unsent(event, topic, reason))];
+      return left;
     },
     isRefused(event) {
       const known = refusals.of(event.topic ?? options.topic);
@@ -281,7 +263,8 @@ export function createQueue(options: QueueOptions): Queue {
         const isStored = storeLate(unsent(event, topic, shutDown));
         return Promise.resolve(isStored ? 'backup' : 'lost');
       }
-      return order.isGuarding ? goInOrder(event, topic) : goDirect(event, topic);
+      const taken = take(event, topic);
+      return taken instanceof QueuedEvent ? outcomes.outcomeOf(taken) : refused(event, topic, taken);
     },
 
     isOneTooMany(event) {

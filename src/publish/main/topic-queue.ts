@@ -1,29 +1,34 @@
+import { orderOf } from '../../ground/event-id.ts';
 import type { SendFailure } from '../broker.ts';
 import { behindBackup } from '../order/key-order.ts';
-import type { BatchSettings } from './batch.ts';
 import type { BatchSender } from './batch-sender.ts';
+import type { BatchSettings } from './batches/batch.ts';
+import type { QueuedEvent } from './batches/queued-event.ts';
+import { createWaitingEvents, nextDeadline } from './batches/waiting-events.ts';
 import type { EventOutcomes } from './event-outcomes.ts';
 import { timedOut } from './failures.ts';
+import { createOrderGate } from './order-gate.ts';
 import type { PartitionCounts } from './partition-counts.ts';
 import { createPartitionQueue, type PartitionQueue } from './partition-queue.ts';
 import { createPartitionTurns } from './partition-turns.ts';
 import { createPartitioner } from './partitioner.ts';
-import type { QueuedEvent } from './queued-event.ts';
 
 export interface TopicQueueOptions {
   readonly topic: string;
   readonly batch: BatchSettings;
   readonly counts: PartitionCounts;
   readonly sender: BatchSender;
-  readonly outcomes: Pick<EventOutcomes, 'settle'>;
+  readonly outcomes: Pick<EventOutcomes, 'settle' | 'free'>;
   /** Nothing may be left here: `isIdle` knows. */
   readonly onIdle: () => void;
 }
 
 /** Finds the partition of each event of one topic, and has a queue for each. Methods as those of a `PartitionQueue`. */
-export interface TopicQueue extends Omit<PartitionQueue, 'holds'> {
+export interface TopicQueue extends Omit<PartitionQueue, 'holds' | 'firstHeld'> {
   /** `undefined`: in any partition. */
   holds(partition: number | undefined): boolean;
+  /** The place in time of the first event that is held in this partition; `undefined`: in any. */
+  firstHeld(partition: number | undefined): bigint | undefined;
 }
 
 /**
@@ -36,7 +41,8 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
   const partitioner = createPartitioner();
   const partitions = new Map<number | undefined, PartitionQueue>();
   const turns = createPartitionTurns(partitions);
-  let unplaced: QueuedEvent[] = [];
+  const unplaced = createWaitingEvents();
+  const gate = createOrderGate({ topic, partition: undefined, waiting: unplaced, sender, outcomes });
   let isAsking = false;
 
   function queueOf(partition: number | undefined): PartitionQueue {
@@ -51,7 +57,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
         turns,
         partitioner,
         // Of one partition, it says nothing about those of others.
-        onTopicRefused: (failure) => partition === undefined && dropUnplaced(failure),
+        onTopicRefused: (failure) => partition === undefined && abandonUnplaced(failure),
         onIdle: () => left(partition),
       });
       partitions.set(partition, queue);
@@ -60,30 +66,26 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
   }
 
   function left(partition: number | undefined): void {
-    if (partition === undefined && unplaced.length > 0) void place();
+    if (partition === undefined && unplaced.count > 0) void place();
     else options.onIdle();
   }
 
-  function put(event: QueuedEvent, count: number): void {
-    queueOf(partitioner.partitionOf(event.event.key, count)).push(event);
-  }
+  const queueFor = (event: QueuedEvent, count: number): PartitionQueue =>
+    queueOf(partitioner.partitionOf(event.event.key, count));
 
   async function place(): Promise<void> {
     isAsking = true;
     const count = await counts.ask(topic);
     isAsking = false;
-    unplaced = unplaced.filter((event) => !event.isSettled);
-    if (count !== undefined) for (const event of unplaced.splice(0)) put(event, count);
-    else {
-      const first = unplaced.shift();
-      if (first !== undefined) queueOf(undefined).push(first);
-    }
+    const placed = count === undefined ? unplaced.takeBatch(oneByOne) : unplaced.take(() => true);
+    for (const event of placed)
+      (count === undefined ? queueOf(undefined) : queueFor(event, count)).push(event);
     // All of them may have ended while the number was asked for.
     if (isIdle()) options.onIdle();
   }
 
   const isPlacing = (): boolean =>
-    isAsking || unplaced.length > 0 || partitions.get(undefined)?.isIdle() === false;
+    isAsking || unplaced.count > 0 || partitions.get(undefined)?.isIdle() === false;
 
   const isIdle = (): boolean => !isPlacing() && [...partitions.values()].every((queue) => queue.isIdle());
 
@@ -91,9 +93,16 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     push(event) {
       const count = counts.known(topic);
       const isWaiting = isPlacing();
-      if (count !== undefined && !isWaiting) return put(event, count);
+      if (count !== undefined && !isWaiting) return queueFor(event, count).push(event);
       unplaced.push(event);
-      if (!isWaiting) sender.outside(() => void place());
+      gate.goBehind();
+      if (isIdle()) options.onIdle();
+      else if (!isWaiting) sender.outside(() => void place());
+    },
+
+    putBack(event) {
+      const count = counts.known(topic);
+      (count === undefined ? queueOf(undefined) : queueFor(event, count)).putBack(event);
     },
 
     flush() {
@@ -102,11 +111,9 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
 
     expire(nowMs, deliveryTimeoutMs) {
       const deadlines = [...partitions.values()].map((queue) => queue.expire(nowMs, deliveryTimeoutMs));
-      const due = unplaced.filter((event) => event.deadlineAtMs <= nowMs);
       const late = sender.explain(topic, timedOut(deliveryTimeoutMs));
-      for (const event of due) outcomes.settle(event, late);
-      unplaced = unplaced.filter((event) => event.deadlineAtMs > nowMs);
-      return earliest([...deadlines, unplaced[0]?.deadlineAtMs]);
+      for (const event of unplaced.take((one) => one.isDue(nowMs))) outcomes.settle(event, late);
+      return earliest([...deadlines, nextDeadline(unplaced.first(), nowMs + deliveryTimeoutMs)]);
     },
 
     abandon,
@@ -117,33 +124,43 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
 
     heed() {
       for (const queue of partitions.values()) queue.heed();
-      if (unplaced.length > 0 && sender.order.stateOf(topic, undefined) === 'behind')
-        for (const event of unplaced.splice(0)) outcomes.settle(event, behindBackup);
+      gate.goBehind();
     },
 
     holds(partition) {
-      if (unplaced.some((event) => !event.isSettled) || partitions.get(undefined)?.holds()) return true;
+      if (unplaced.count > unplaced.heldCount || partitions.get(undefined)?.holds()) return true;
       if (partition !== undefined) return partitions.get(partition)?.holds() === true;
       return [...partitions.values()].some((queue) => queue.holds());
+    },
+
+    firstHeld(partition) {
+      const isAny = partition === undefined;
+      const queues = isAny
+        ? [...partitions.values()]
+        : [partitions.get(partition), partitions.get(undefined)];
+      const held = [...queues.map((queue) => queue?.firstHeld()), unplaced.firstHeld()];
+      return earliest(held.map((one) => one && orderOf(one.event.eventId)));
     },
 
     isIdle,
   };
 
-  function dropUnplaced(reason: SendFailure): void {
-    for (const event of unplaced.splice(0)) outcomes.settle(event, reason);
+  function abandonUnplaced(reason: SendFailure): void {
+    for (const event of unplaced.take(({ isHeld }) => !isHeld)) outcomes.settle(event, reason);
   }
 
   function abandon(reason: SendFailure, alsoInFlight: boolean): void {
     // What waits for its place came last.
-    const last = unplaced.splice(0);
+    const last = unplaced.take(({ isHeld }) => alsoInFlight || !isHeld);
     for (const queue of partitions.values()) queue.abandon(reason, alsoInFlight);
     const told = sender.explain(topic, reason);
-    for (const event of last) outcomes.settle(event, told);
+    for (const event of last) outcomes.settle(event, event.isHeld ? behindBackup : told);
   }
 }
 
-export function earliest(times: readonly (number | undefined)[]): number | undefined {
+export function earliest<Time extends number | bigint>(
+  times: readonly (Time | undefined)[],
+): Time | undefined {
   return times.reduce(
     (first, time) => (time === undefined || (first !== undefined && first < time) ? first : time),
     undefined,

@@ -2,28 +2,16 @@ import type { Clock } from '../../ground/clock.ts';
 import { orderOf } from '../../ground/event-id.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { createQuietLog } from '../../observe/quiet-log.ts';
-import type { SerializedEvent } from '../../serialize/serializer.ts';
 import { createUnderWay, type Generation } from '../api/under-way.ts';
-import { createMemory, type MemoryLimits } from '../memory-limits.ts';
 import type { FailedEvent } from '../tier.ts';
-import type { KeyOrder, OrderedQueue, OrderState, Release, Way } from './key-order.ts';
-import {
-  createPartitionBacklogs,
-  type Deferred,
-  deferredBytes,
-  firstOf,
-  insertInOrder,
-  lastId,
-  type PartitionBacklog,
-} from './partition-backlogs.ts';
+import type { KeyOrder, OrderedQueue, OrderState } from './key-order.ts';
+import { createPartitionBacklogs, firstOf, lastId, type PartitionBacklog } from './partition-backlogs.ts';
 import { createPass, type Pass } from './pass.ts';
 
 export interface BackupOrderOptions {
   readonly partitionOfKey: (key: string, partitionCount: number) => number;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Of the events that wait in memory until their way is known. One more goes to the backup. */
-  readonly waiting?: MemoryLimits;
 }
 
 /** The side of `KeyOrder` that the backup and its drain see. */
@@ -45,14 +33,12 @@ export interface BackupOrder extends KeyOrder {
 /** `first`: new events go behind them. Else the topics whose events of earlier runs could not be sent; the others have none. */
 export type EarlierRun = 'first' | { readonly topics: ReadonlySet<string> };
 
-/** So few of a partition are the last ones: what comes meanwhile waits in memory for them. */
+/** So few of a partition are the last ones: what comes meanwhile waits in its queue for them. */
 export const lastEvents = 1_000;
-const usualWaiting: MemoryLimits = { maxEvents: 5_000, maxBytes: 16 * 1024 * 1024 };
 
 export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
   const { clock, logger } = options;
   const backlogs = createPartitionBacklogs(options.partitionOfKey);
-  const memory = createMemory(options.waiting ?? usualWaiting);
   const underWay = createUnderWay();
   const onTheirWay = new Map<FailedEvent, { backlog: PartitionBacklog; generation: Generation }>();
   const say = createQuietLog(logger, clock, { level: 'warn', saysLeftOut: false });
@@ -61,7 +47,6 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
   /** Of all topics: not known yet, behind what an earlier process left, or each for itself. */
   let start: 'unknown' | 'behind' | 'known' = 'unknown';
   let startedAtMs = clock.monotonic();
-  const deferredAtStart: Deferred[] = [];
   let earlierTopics: ReadonlySet<string> = new Set();
   let isGuarding = true;
   /** Something is in the backup, or on its way, that belongs to no backlog. */
@@ -69,14 +54,6 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
 
   function guard(): void {
     isGuarding = start !== 'known' || backlogs.size > 0 || earlierTopics.size > 0;
-  }
-
-  /** In their order, and each before anything else can come. */
-  function release(deferred: Deferred[], way: Release): void {
-    for (const { bytes, go } of deferred.splice(0)) {
-      memory.give(bytes);
-      go(way);
-    }
   }
 
   function fallBehind(backlog: PartitionBacklog): void {
@@ -89,9 +66,8 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
         const message = `topic "${backlog.topic}": events go behind earlier ones of their partition that wait in the backup`;
         say(`behind ${backlog.topic}`, message);
       }
-      queue?.heed(backlog.topic);
     }
-    release(backlog.deferred, 'behind');
+    queue?.heed(backlog.topic);
   }
 
   function open(backlog: PartitionBacklog): void {
@@ -102,49 +78,31 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       topicsSaid.delete(topic);
       logger.info(`topic "${topic}": nothing waits in the backup any more, events go to the topic again`);
     }
-    release(backlog.deferred, 'direct');
     queue?.heed(topic);
   }
 
-  function wayOf({ key }: SerializedEvent, topic: string): Way {
-    if (start === 'unknown') return 'wait';
-    if (start === 'behind' || earlierTopics.has(topic)) return deferredAtStart.length > 0 ? 'wait' : 'behind';
-    const backlog = backlogs.find(topic, key);
-    if (backlog === undefined) return 'direct';
-    const hasRoom = backlog.isBehind && !backlog.isEnding && backlog.deferred.length === 0;
-    return hasRoom ? 'behind' : 'wait';
-  }
-
-  function defer(deferred: Deferred): void {
-    const backlog = backlogs.find(deferred.topic, deferred.event.key);
-    if (start !== 'known' || earlierTopics.has(deferred.topic)) insertInOrder(deferredAtStart, deferred);
-    else if (backlog === undefined) release([deferred], 'direct');
-    else insertInOrder(backlog.deferred, deferred);
-  }
-
-  /** Some may have gone to the backup already, for want of room: each is asked for anew. */
-  function releaseStart(): void {
-    for (const deferred of deferredAtStart.splice(0)) {
-      const way = wayOf(deferred.event, deferred.topic);
-      if (way === 'wait') defer(deferred);
-      else release([deferred], way);
+  function stateOf(topic: string, partition: number | undefined): OrderState {
+    if (start === 'unknown') return 'undecided';
+    if (start === 'behind' || earlierTopics.has(topic)) return 'behind';
+    let state: OrderState = 'open';
+    for (const backlog of backlogs.ofPartition(topic, partition, queue?.countOf(topic))) {
+      if (backlog.isBehind && !backlog.isEnding) return 'behind';
+      state = 'undecided';
     }
-  }
-
-  function giveUpWaiting(): void {
-    release(deferredAtStart, 'last');
-    for (const backlog of backlogs.all()) {
-      release(backlog.deferred, 'last');
-      if (backlog.isEnding) fallBehind(backlog);
-    }
+    return state;
   }
 
   const behind = (): PartitionBacklog[] => [...backlogs.all()].filter(({ isBehind }) => isBehind);
 
+  const partitionNow = (backlog: PartitionBacklog): number | undefined =>
+    backlogs.partitionOf(backlog, queue?.countOf(backlog.topic));
+
+  const firstHeld = (backlog: PartitionBacklog): bigint | undefined =>
+    queue?.firstHeld(backlog.topic, partitionNow(backlog));
+
   function isReady(backlog: PartitionBacklog): boolean {
-    const partition = backlogs.partitionOf(backlog, queue?.countOf(backlog.topic));
     if (backlog.retryAtMs > clock.monotonic()) return false;
-    return !earlierTopics.has(backlog.topic) && queue?.holds(backlog.topic, partition) !== true;
+    return !earlierTopics.has(backlog.topic) && queue?.holds(backlog.topic, partitionNow(backlog)) !== true;
   }
 
   return {
@@ -152,33 +110,11 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       return isGuarding;
     },
 
-    wayOf,
-
-    wait({ event, topic }, go) {
-      const bytes = deferredBytes(event);
-      const hasRoom = memory.take(bytes);
-      if (hasRoom) defer({ event, topic, bytes, go });
-      else {
-        // Those before it go the same way.
-        giveUpWaiting();
-        go('last');
-      }
-    },
-
-    giveUpWaiting,
-
-    takeOver() {
-      const all = [deferredAtStart, ...[...backlogs.all()].map(({ deferred }) => deferred)];
-      return all.flatMap((deferred) => deferred.splice(0));
-    },
-
-    stateOf(topic, partition) {
-      let state: OrderState = 'open';
-      for (const { isBehind } of backlogs.ofPartition(topic, partition, queue?.countOf(topic))) {
-        if (isBehind) return 'behind';
-        state = 'undecided';
-      }
-      return state;
+    stateOf,
+    stateOfKey(topic, key) {
+      const count = queue?.countOf(topic);
+      const isKnown = key !== null && count !== undefined;
+      return stateOf(topic, isKnown ? options.partitionOfKey(key, count) : undefined);
     },
 
     leaving(failed) {
@@ -196,6 +132,8 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       if (id < backlog.first) backlog.first = id;
       if (id < backlog.nextFirst) backlog.nextFirst = id;
       onTheirWay.set(failed, { backlog, generation: underWay.begin() });
+      // It may get there when the pass has read all.
+      if (backlog.isEnding) fallBehind(backlog);
     },
 
     stored(failed) {
@@ -231,10 +169,10 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
     async beginPass() {
       /** With the last event of each that this pass is about. */
       const ready = new Map<PartitionBacklog, bigint>();
-      for (const backlog of behind()) {
-        if (!isReady(backlog)) continue;
-        // Those for which there was no room.
-        release(backlog.deferred, 'behind');
+      const mayBeReady = behind().filter(isReady);
+      // Those for which there was no room.
+      for (const topic of new Set(mayBeReady.map((backlog) => backlog.topic))) queue?.heed(topic);
+      for (const backlog of mayBeReady) {
         ready.set(backlog, backlog.latest);
         backlog.nextFirst = lastId;
         backlog.isEnding = backlog.stored - backlog.storedBefore <= lastEvents;
@@ -246,7 +184,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       await underWay.soFar();
       for (const backlog of ready.keys()) backlog.storedBefore = backlog.stored;
       return createPass({
-        ...{ ready, isForOrphans, beganMs, open, fallBehind, monotonic: clock.monotonic },
+        ...{ ready, isForOrphans, beganMs, open, fallBehind, firstHeld, monotonic: clock.monotonic },
         from: isForOrphans ? 0n : firstOf(ready.keys(), waiting),
         backlogOf: ({ topic, key }) => (topic === undefined ? undefined : backlogs.find(topic, key)),
         // Without a backlog it is what its topic did not take when all others of its partition were through.
@@ -259,13 +197,12 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
         start = 'behind';
         startedAtMs = clock.monotonic();
         logger.info('the backup of an earlier run is sent first: new events go behind it');
-        releaseStart();
-        return;
+      } else {
+        start = 'known';
+        earlierTopics = what.topics;
+        guard();
       }
-      start = 'known';
-      earlierTopics = what.topics;
-      guard();
-      releaseStart();
+      queue?.heed(undefined);
     },
 
     oldestMs() {

@@ -1,16 +1,9 @@
 // order/: events of one key stay in their order although some of them go by way of the local backup.
 
-import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { SendFailure } from '../broker.ts';
 import type { FailedEvent } from '../tier.ts';
 
-/** Of a new event: to its topic; to the backup, behind others of its partition; or that is not known yet. */
-export type Way = 'direct' | 'behind' | 'wait';
-
-/** Where an event goes that has waited. `last`: to the backup, and where that is full, it waits no longer. */
-export type Release = 'direct' | 'behind' | 'last';
-
-/** Of what is in the queue already: may be sent; waits until others have their outcome; goes to the backup. */
+/** Of a partition's events in the queue: they may be sent; wait until others have their outcome; go to the backup. */
 export type OrderState = 'open' | 'undecided' | 'behind';
 
 /** What the queue of the main topic is asked and told. */
@@ -19,13 +12,10 @@ export interface OrderedQueue {
   countOf(topic: string): number | undefined;
   /** Whether events without an outcome are in the queue of a partition; `undefined`: of any partition. */
   holds(topic: string, partition: number | undefined): boolean;
-  /** The state of order of a partition of this topic has changed. */
-  heed(topic: string): void;
-}
-
-export interface WaitingEvent {
-  readonly event: SerializedEvent;
-  readonly topic: string;
+  /** The place in time of the first event that waits there behind others in the backup. */
+  firstHeld(topic: string, partition: number | undefined): bigint | undefined;
+  /** The state of order of a partition of this topic has changed, or there may be room in the backup again; `undefined`: of any topic. */
+  heed(topic: string | undefined): void;
 }
 
 /**
@@ -36,14 +26,9 @@ export interface WaitingEvent {
 export interface KeyOrder {
   /** False while nothing is in the backup, or on its way to it: then nobody needs to ask anything else. */
   readonly isGuarding: boolean;
-  wayOf(event: SerializedEvent, topic: string): Way;
-  /** An event whose way is `wait`. `go` is called once, in the order of arrival. */
-  wait(waiting: WaitingEvent, go: (way: Release) => void): void;
-  /** All that wait go to the backup, and wait no more. */
-  giveUpWaiting(): void;
-  /** At the very end of the process: those that wait, for whoever calls it to store. */
-  takeOver(): readonly WaitingEvent[];
   stateOf(topic: string, partition: number | undefined): OrderState;
+  /** The same of the partition of a key. */
+  stateOfKey(topic: string, key: string | null): OrderState;
   /** An event is on its way to the next tiers, from this turn on. */
   leaving(failed: FailedEvent): void;
   /** It has its outcome. */
@@ -51,7 +36,7 @@ export interface KeyOrder {
   attach(queue: OrderedQueue): void;
 }
 
-/** What every event is told that goes to the backup because others of its partition are there. */
+/** What an event is told that goes to the backup because others of its partition are there. */
 export const behindBackup: SendFailure = {
   kind: 'retriable',
   cause: 'BehindBackup',
@@ -59,7 +44,7 @@ export const behindBackup: SendFailure = {
   endedBy: 'behind',
 };
 
-/** The same, of one that waits in memory where the backup has no room: it is not lost yet when no tier takes it. */
+/** The same, of one that waits in its queue where no tier has room for it: it is not lost yet then. */
 export const behindUnlessFull: SendFailure = { ...behindBackup, endedBy: 'behind-unless-full' };
 
 export function isBehindBackup({ endedBy }: SendFailure): boolean {
@@ -69,11 +54,8 @@ export function isBehindBackup({ endedBy }: SendFailure): boolean {
 /** Nothing is kept in order with the backup: `svc.broker.backup.drain.order: none`, or no drain at all. */
 export const noOrder: KeyOrder = {
   isGuarding: false,
-  wayOf: () => 'direct',
-  wait: (_, go) => go('direct'),
-  giveUpWaiting() {},
-  takeOver: () => [],
   stateOf: () => 'open',
+  stateOfKey: () => 'open',
   leaving() {},
   decided() {},
   attach() {},

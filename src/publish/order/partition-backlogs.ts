@@ -1,14 +1,5 @@
-import { orderOf } from '../../ground/event-id.ts';
-import type { SerializedEvent } from '../../serialize/serializer.ts';
-import type { Release, WaitingEvent } from './key-order.ts';
-
 /** No id is greater. */
 export const lastId = 2n ** 64n - 1n;
-
-export interface Deferred extends WaitingEvent {
-  readonly bytes: number;
-  readonly go: (way: Release) => void;
-}
 
 /**
  * Events of one topic partition some of which left for the backup. It is there from then until all is in order again.
@@ -16,9 +7,9 @@ export interface Deferred extends WaitingEvent {
  * | It is | as told by | New events | It becomes |
  * |---|---|---|---|
  * | none | not in the map | go to their topic | pending: an event leaves for the next tiers |
- * | pending | not `isBehind` | wait in memory | behind: the local backup has stored one; none: all have ended elsewhere |
- * | behind | `isBehind` | go to the backup; wait in memory where that is full | ending: a pass begins, and at most `lastEvents` are left |
- * | ending | `isEnding` as well | wait in memory | none: the pass has sent all; behind: it has not, or there is no room in memory |
+ * | pending | not `isBehind` | wait in their queue | behind: the local backup has stored one; none: all have ended elsewhere |
+ * | behind | `isBehind` | go to the backup; wait in their queue where that is full | ending: a pass begins, and at most `lastEvents` are left |
+ * | ending | `isEnding` as well | wait in their queue | none: the pass has sent all; behind: it has not, or there is no room in memory |
  *
  * Until it is known whether an earlier run has left any, all topics are pending; while its backlog is sent, they are behind.
  */
@@ -29,7 +20,7 @@ export interface PartitionBacklog {
   pending: number;
   /** Some are in the backup: what comes goes there, too. */
   isBehind: boolean;
-  /** Little is left in the backup: what comes waits in memory for the last ones. */
+  /** Little is left in the backup: what comes waits in its queue for the last ones. */
   isEnding: boolean;
   /** Put into the backup since the backlog is there, and when the last pass began. */
   stored: number;
@@ -45,8 +36,6 @@ export interface PartitionBacklog {
   failedId: bigint | undefined;
   pauseMs: number;
   retryAtMs: number;
-  /** In their order. */
-  readonly deferred: Deferred[];
 }
 
 interface TopicBacklogs {
@@ -109,7 +98,7 @@ export function createPartitionBacklogs(
       let backlog = known.backlogs.get(number);
       if (backlog === undefined) {
         backlog = {
-          ...{ topic, number, isBehind: false, isEnding: false, deferred: [] },
+          ...{ topic, number, isBehind: false, isEnding: false },
           ...{ pending: 0, stored: 0, storedBefore: 0, sinceMs: 0, pauseMs: 0, retryAtMs: 0 },
           ...{ latest: 0n, first: lastId, nextFirst: lastId, failedId: undefined },
         };
@@ -125,19 +114,6 @@ export function createPartitionBacklogs(
       if (known.backlogs.size === 0) topics.delete(topic);
     },
   };
-}
-
-/** Nearly always the last one of them. */
-export function insertInOrder(deferred: Deferred[], one: Deferred): void {
-  const order = orderOf(one.event.eventId);
-  let at = deferred.length;
-  while (at > 0 && orderOf((deferred[at - 1] as Deferred).event.eventId) > order) at--;
-  deferred.splice(at, 0, one);
-}
-
-/** Roughly what an event takes in memory while it waits. */
-export function deferredBytes({ value, key }: SerializedEvent): number {
-  return value.length + key.length;
 }
 
 /** After a failure, doubling. */

@@ -33,6 +33,8 @@ export interface PassParts {
   readonly monotonic: () => number;
   readonly backlogOf: (event: Placed) => PartitionBacklog | undefined;
   readonly acceptsOrphan: (event: Placed) => boolean;
+  /** The place in time of the first event of a backlog for which there was no room, and which waits in its queue. */
+  readonly firstHeld: (backlog: PartitionBacklog) => bigint | undefined;
   readonly open: (backlog: PartitionBacklog) => void;
   readonly fallBehind: (backlog: PartitionBacklog) => void;
 }
@@ -43,8 +45,10 @@ export function createPass(parts: PassParts): Pass {
   const unfinished = new Set<PartitionBacklog>();
 
   function mayBeSent(backlog: PartitionBacklog, id: bigint): boolean {
-    const [waiting] = backlog.deferred;
-    return id <= (ready.get(backlog) as bigint) && !(waiting && orderOf(waiting.event.eventId) < id);
+    // Behind one that has left since the pass began, too.
+    if (id > (ready.get(backlog) as bigint) || id > backlog.nextFirst) return false;
+    const held = parts.firstHeld(backlog);
+    return held === undefined || id < held;
   }
 
   return {

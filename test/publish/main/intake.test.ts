@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
+import { QueuedEvent } from '../../../src/publish/main/batches/queued-event.ts';
 import { type Breaker, createCircuit, defaultBreaker } from '../../../src/publish/main/breaker.ts';
 import { createIntake } from '../../../src/publish/main/intake.ts';
-import { QueuedEvent } from '../../../src/publish/main/queued-event.ts';
 import { silentLog } from '../../support/log.ts';
 import { away, failedEvent } from '../failed-event.ts';
 
@@ -15,11 +15,12 @@ describe('intake, while one event tests the cluster', () => {
       ...{ buffer: { maxEvents: 10, maxBytes: 10_000 }, deliveryTimeoutMs: 10_000, breaker, clock },
       logger: silentLog,
       onProbeFailed: () => time.failedProbes++,
+      onFirst() {},
     });
     breaker.silent('away');
     time.nowMs = defaultBreaker.probeIntervalMs;
     const take = (key: string): QueuedEvent => {
-      const taken = intake.admit({ ...failedEvent('1').event, key }, 'orders');
+      const taken = intake.admit({ ...failedEvent('1').event, key }, 'orders', false);
       assert.ok(taken instanceof QueuedEvent, `${key}: not taken`);
       return taken;
     };
@@ -29,8 +30,12 @@ describe('intake, while one event tests the cluster', () => {
   it('takes those of its key behind it, and no others', () => {
     const { intake, take } = setUp();
     take('a');
-    assert.ok(!(intake.admit({ ...failedEvent('1').event, key: 'b' }, 'orders') instanceof QueuedEvent));
-    assert.ok(!(intake.admit({ ...failedEvent('1').event, key: 'a' }, 'others') instanceof QueuedEvent));
+    assert.ok(
+      !(intake.admit({ ...failedEvent('1').event, key: 'b' }, 'orders', false) instanceof QueuedEvent),
+    );
+    assert.ok(
+      !(intake.admit({ ...failedEvent('1').event, key: 'a' }, 'others', false) instanceof QueuedEvent),
+    );
   });
 
   it('says once that it has failed, when it has its end: nothing waits behind it any more', async () => {
@@ -43,7 +48,7 @@ describe('intake, while one event tests the cluster', () => {
     intake.release(behind);
     await setImmediate();
     assert.equal(time.failedProbes, 1);
-    assert.ok(!(intake.admit(probe.event, 'orders') instanceof QueuedEvent));
+    assert.ok(!(intake.admit(probe.event, 'orders', false) instanceof QueuedEvent));
   });
 
   it('says nothing where it got through', async () => {

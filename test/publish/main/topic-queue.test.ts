@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import type { SendFailure } from '../../../src/publish/broker.ts';
 import type { BatchSender } from '../../../src/publish/main/batch-sender.ts';
+import { QueuedEvent } from '../../../src/publish/main/batches/queued-event.ts';
 import type { PartitionCounts } from '../../../src/publish/main/partition-counts.ts';
-import { QueuedEvent } from '../../../src/publish/main/queued-event.ts';
 import { createTopicQueue } from '../../../src/publish/main/topic-queue.ts';
+import { noOrder } from '../../../src/publish/order/key-order.ts';
 import { event } from '../fake-cluster.ts';
 
 describe('the queue of a topic', () => {
@@ -23,8 +24,9 @@ describe('the queue of a topic', () => {
       const sender = {
         outside: (work: () => void) => work(),
         explain: (_: string, reason: SendFailure) => reason,
+        order: noOrder,
       } as unknown as BatchSender;
-      const outcomes = { settle: (one: QueuedEvent) => one.silenced() };
+      const outcomes = { settle: (one: QueuedEvent) => one.silenced(), free() {} };
       let idle = 0;
       const batch = { maxEvents: 10, maxBytes: 1_000, lingerMs: 5 };
       const onIdle = (): void => void idle++;

@@ -63,6 +63,7 @@ export function startProcess(
     breaker: defaultBreaker,
     deliveryTimeoutMs: 8_000,
     order,
+    onLost: ({ eventId }) => void (owner.isDead || lost.push(eventId)),
     async next(failed) {
       const outcome = await chain.next(failed);
       if (outcome === 'backup') drain.stored();

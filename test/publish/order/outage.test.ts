@@ -185,7 +185,8 @@ describe('an outage, with the order of keys', () => {
     const { cluster, folder, process } = await behind();
     folder.room = 0;
     const full = publish(process, 'k');
-    await clock.tickAsync(5_000);
+    // Longer than the time of its delivery, which does not run yet.
+    await clock.tickAsync(20_000);
     assert.deepEqual(process.lost, []);
     cluster.weather = 'up';
     await clock.tickAsync(3_000);
@@ -194,5 +195,24 @@ describe('an outage, with the order of keys', () => {
       cluster.stored.map(({ id }) => Number(id)),
       [next - 2, next - 1],
     );
+  });
+
+  it('what waits there fills a room of its own: one more is lost, and other topics go on', async () => {
+    const { cluster, folder, process } = await behind({ held: { maxEvents: 2, maxBytes: 1_000_000 } });
+    cluster.weather = 'refuses refused';
+    await clock.tickAsync(5_000);
+    void publish(process, 'k', 'refused');
+    await clock.tickAsync(9_000);
+    assert.equal(folder.waiting(), 1);
+    folder.room = 0;
+    const [first, second, third] = [1, 2, 3].map(() => publish(process, 'k', 'refused'));
+    await clock.tickAsync(20);
+    assert.equal(await third, 'lost');
+    assert.deepEqual(process.lost, [String(next - 1)]);
+    assert.deepEqual(process.queue.state().events, 0);
+    assert.equal(await Promise.race([publish(process, 'k'), clock.tickAsync(50)]), 'published');
+    cluster.weather = 'up';
+    await clock.tickAsync(30_000);
+    assert.deepEqual([await first, await second], ['published', 'published']);
   });
 });

@@ -1,6 +1,8 @@
-import type { SerializedEvent } from '../../serialize/serializer.ts';
-import type { BrokerRecord, SendFailure } from '../broker.ts';
-import type { FailedEvent } from '../tier.ts';
+// batches/: what is in the queue of a partition: events, and the batches of them.
+
+import type { SerializedEvent } from '../../../serialize/serializer.ts';
+import type { BrokerRecord, SendFailure } from '../../broker.ts';
+import type { FailedEvent } from '../../tier.ts';
 
 /** The send that an event was part of failed, and is tried again. What comes of that is in `next`. */
 export interface RetryNotice {
@@ -14,14 +16,22 @@ export interface RetryNotice {
   readonly next: Promise<Signal>;
 }
 
+/** An event leaves the queue for the next tier. */
+export interface Leave {
+  readonly failed: FailedEvent;
+  readonly event: QueuedEvent;
+}
+
 /** What its caller's side hears of an event: published (`undefined`), not published, or a retry before either. */
-export type Signal = undefined | { readonly failed: FailedEvent } | { readonly notice: RetryNotice };
+export type Signal = undefined | Leave | { readonly notice: RetryNotice };
 
 export interface Admitted {
   /** On the monotonic clock. */
   readonly atMs: number;
   readonly deliveryTimeoutMs: number;
   readonly isProbe: boolean;
+  /** Default: false. */
+  readonly isHeld?: boolean;
 }
 
 /**
@@ -34,10 +44,12 @@ export class QueuedEvent {
   readonly bytes: number;
   /** It tests the cluster for the breaker. */
   readonly isProbe: boolean;
+  /** Earlier ones of its partition are in the backup, or on their way to it: its time does not run yet. */
+  isHeld: boolean;
   /** Both on the monotonic clock. */
-  readonly acceptedAtMs: number;
-  readonly deadlineAtMs: number;
-  readonly signal: Promise<Signal>;
+  acceptedAtMs: number;
+  deadlineAtMs: number;
+  signal: Promise<Signal>;
   record: BrokerRecord | undefined;
   attempts = 0;
   private resolve!: (signal: Signal) => void;
@@ -48,6 +60,7 @@ export class QueuedEvent {
     this.topic = topic;
     this.bytes = bytes;
     this.isProbe = admitted.isProbe;
+    this.isHeld = admitted.isHeld === true;
     this.acceptedAtMs = admitted.atMs;
     this.deadlineAtMs = admitted.atMs + admitted.deliveryTimeoutMs;
     this.signal = this.nextSignal();
@@ -57,13 +70,33 @@ export class QueuedEvent {
     return this.settled;
   }
 
+  isDue(nowMs: number): boolean {
+    return !this.isHeld && this.deadlineAtMs <= nowMs;
+  }
+
+  /** It may be sent: its time begins. */
+  free(nowMs: number): void {
+    this.isHeld = false;
+    this.deadlineAtMs += nowMs - this.acceptedAtMs;
+    this.acceptedAtMs = nowMs;
+  }
+
+  /** The next tier had no room for it: it waits again. */
+  comeBack(): void {
+    this.isHeld = true;
+    this.settled = false;
+    // It is made anew: a value that was asked for has a buffer of its own.
+    this.record = undefined;
+    this.signal = this.nextSignal();
+  }
+
   /** The first end counts. */
   published(): void {
     this.settle(undefined);
   }
 
   failed(failed: FailedEvent): void {
-    this.settle({ failed });
+    this.settle({ failed, event: this });
   }
 
   /** Nobody hears of the event any more. */

@@ -1,5 +1,5 @@
-import { backoffMs } from '../../ground/clock.ts';
-import type { SendFailure } from '../broker.ts';
+import { backoffMs } from '../../../ground/clock.ts';
+import type { SendFailure } from '../../broker.ts';
 
 export interface RetrySettings {
   readonly enabled: boolean;

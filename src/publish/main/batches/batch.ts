@@ -1,5 +1,5 @@
-import type { SendFailure, SendFailureKind } from '../broker.ts';
-import { type BatchLimits, halvesOf } from '../cut-batches.ts';
+import type { SendFailure, SendFailureKind } from '../../broker.ts';
+import { type BatchLimits, halvesOf } from '../../cut-batches.ts';
 import type { QueuedEvent } from './queued-event.ts';
 import { afterRetries } from './retry.ts';
 

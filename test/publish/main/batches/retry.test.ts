@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { afterRetries, createRetryPolicy } from '../../../src/publish/main/retry.ts';
-import { away, forbidden, noAnswer, tooLarge, usualRetry } from '../fake-cluster.ts';
+import { afterRetries, createRetryPolicy } from '../../../../src/publish/main/batches/retry.ts';
+import { away, forbidden, noAnswer, tooLarge, usualRetry } from '../../fake-cluster.ts';
 
 describe('retry policy', () => {
   const waits = (settings: Partial<typeof usualRetry>, random = () => 0.5) => {
