@@ -8,7 +8,7 @@ export interface MemoryLimits {
 export interface Memory {
   take(bytes: number): boolean;
   /** Takes it where there is no room, too: it is counted elsewhere no more. */
-  takeOver(bytes: number): void;
+  takeAnyway(bytes: number): void;
   give(bytes: number): void;
   readonly events: number;
   readonly bytes: number;
@@ -30,7 +30,7 @@ export function createMemory({ maxEvents, maxBytes }: MemoryLimits): Memory {
       bytes += size;
       return true;
     },
-    takeOver(size) {
+    takeAnyway(size) {
       events++;
       bytes += size;
     },

@@ -26,7 +26,7 @@ import { createPolicies } from '../../src/protect/marks/policies.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import type { Publisher } from '../../src/publish/publisher.ts';
 import { jsonSerializer } from '../../src/serialize/json.ts';
-import { createPipeline } from '../../src/start/pipeline.ts';
+import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { payload } from './payload.ts';
 
 const calls = 60_000;

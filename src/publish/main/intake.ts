@@ -37,6 +37,7 @@ export interface Intake {
   release(queued: QueuedEvent): void;
 }
 
+const never = Number.POSITIVE_INFINITY;
 const usualHeld: MemoryLimits = { maxEvents: 5_000, maxBytes: 16 * 1024 * 1024 };
 
 export function createIntake(options: IntakeOptions): Intake {
@@ -69,10 +70,9 @@ export function createIntake(options: IntakeOptions): Intake {
     admit(event, topic, isHeld) {
       const bytes = bytesOf(event);
       const atMs = clock.monotonic();
+      if (isHeld && !held.take(bytes)) return behindBackup;
       if (isHeld)
-        return held.take(bytes)
-          ? new QueuedEvent(event, topic, bytes, { atMs, deliveryTimeoutMs, isProbe: false, isHeld })
-          : behindBackup;
+        return new QueuedEvent(event, topic, bytes, { atMs, deliveryTimeoutMs: never, isProbe: false });
       // Room first: a probe that finds none would leave the breaker waiting.
       if (!memory.take(bytes)) return bufferFull();
       const admission = breaker.admit();
@@ -88,8 +88,8 @@ export function createIntake(options: IntakeOptions): Intake {
     },
     free(queued) {
       held.give(queued.bytes);
-      memory.takeOver(queued.bytes);
-      queued.free(clock.monotonic());
+      memory.takeAnyway(queued.bytes);
+      queued.free(clock.monotonic(), deliveryTimeoutMs);
       if (memory.events === 1) onFirst();
     },
     takeBack(queued) {

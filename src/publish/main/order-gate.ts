@@ -1,5 +1,7 @@
+import type { SendFailure } from '../broker.ts';
 import { behindUnlessFull, type OrderState } from '../order/key-order.ts';
 import type { BatchSender } from './batch-sender.ts';
+import type { QueuedEvent } from './batches/queued-event.ts';
 import type { WaitingEvents } from './batches/waiting-events.ts';
 import { breakerOpen } from './breaker.ts';
 import type { EventOutcomes } from './event-outcomes.ts';
@@ -19,7 +21,7 @@ export interface OrderGate {
   isOpen(): boolean;
   /** Where its state is `behind`, they go to the backup, too. Those for which there is no room come back, and wait for `mayHaveRoom`. */
   goBehind(): void;
-  putBack(event: Parameters<WaitingEvents['putBack']>[0]): void;
+  putBack(event: QueuedEvent): void;
   mayHaveRoom(): void;
 }
 
@@ -27,15 +29,19 @@ export function createOrderGate(options: OrderGateOptions): OrderGate {
   const { topic, partition, waiting, sender, outcomes } = options;
   let isBackupFull = false;
 
+  function settle(failure: SendFailure, isWanted: (event: QueuedEvent) => boolean): void {
+    for (const event of waiting.take(isWanted)) outcomes.settle(event, failure);
+  }
+
   const gate: OrderGate = {
     get state() {
       return sender.order.isGuarding ? sender.order.stateOf(topic, partition) : 'open';
     },
     isOpen() {
       if (gate.state !== 'open') return false;
-      if (waiting.heldCount === 0) return true;
-      if (!sender.isAway) waiting.free(outcomes.free);
-      else settle(sender.explain(topic, breakerOpen), ({ isHeld }) => isHeld);
+      if (waiting.hasHeld && sender.isAway)
+        settle(sender.explain(topic, breakerOpen), ({ isHeld }) => isHeld);
+      if (waiting.hasHeld) waiting.freeAll(outcomes.free);
       return true;
     },
     goBehind() {
@@ -49,13 +55,5 @@ export function createOrderGate(options: OrderGateOptions): OrderGate {
       isBackupFull = false;
     },
   };
-
-  function settle(
-    failure: Parameters<EventOutcomes['settle']>[1],
-    isWanted: Parameters<WaitingEvents['take']>[0],
-  ): void {
-    for (const event of waiting.take(isWanted)) outcomes.settle(event, failure);
-  }
-
   return gate;
 }

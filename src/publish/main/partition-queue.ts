@@ -15,8 +15,8 @@ import {
   worthwhileEvents,
 } from './batches/batch.ts';
 import type { QueuedEvent } from './batches/queued-event.ts';
-import { createUnsentBatches, endBatch } from './batches/unsent-batches.ts';
-import { createWaitingEvents, nextDeadline } from './batches/waiting-events.ts';
+import { endBatch, UnsentBatches } from './batches/unsent-batches.ts';
+import { WaitingEvents } from './batches/waiting-events.ts';
 import type { EventOutcomes } from './event-outcomes.ts';
 import { timedOut } from './failures.ts';
 import { createOrderGate } from './order-gate.ts';
@@ -82,9 +82,9 @@ type State = 'idle' | 'lingering' | 'leaving' | 'waiting for a slot' | 'sending'
 
 export function createPartitionQueue(options: PartitionQueueOptions): PartitionQueue {
   const { topic, partition, batch: settings, sender, outcomes } = options;
-  const waiting = createWaitingEvents();
+  const waiting = new WaitingEvents();
   const gate = createOrderGate({ topic, partition, waiting, sender, outcomes });
-  const batches = createUnsentBatches(outcomes.settle);
+  const batches = new UnsentBatches();
   let inFlight: Batch | undefined;
   let state: State = 'idle';
   let cancelTimer = (): void => {};
@@ -100,7 +100,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   /** The first one without an outcome. */
   function firstOpen(): QueuedEvent | undefined {
     const sent = inFlight?.events.find((event) => !event.isSettled);
-    return sent ?? batches.firstOpen() ?? waiting.first();
+    return sent ?? batches.firstOpen ?? waiting.first;
   }
 
   const isGathering = (): boolean => state === 'lingering' || state === 'leaving';
@@ -108,8 +108,9 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   /** Decides what comes next; nothing is in flight. */
   function proceed(wasIdle: boolean): void {
     cancelTimer();
-    const first = waiting.first();
-    if (batches.isEmpty && first === undefined) {
+    const { first } = waiting;
+    const isRetry = batches.firstOpen !== undefined;
+    if (!isRetry && first === undefined) {
       state = 'idle';
       options.onIdle();
       return;
@@ -118,7 +119,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     const nowMs = sender.nowMs();
     const ageMs = first === undefined ? 0 : nowMs - first.acceptedAtMs;
     const lingerMs = lingerFor(lastBatchEvents, settings);
-    const isDue = !batches.isEmpty || isFull() || sender.isClosed;
+    const isDue = isRetry || isFull() || sender.isClosed;
     if (isDue || (!wasIdle && isWorthwhile())) {
       askForSlot();
     } else if (isWorthwhile() || (wasIdle && nowMs - lastSendAtMs >= lingerMs)) {
@@ -153,15 +154,14 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   function hold(): void {
     cancelTimer();
     state = 'held';
-    heed();
+    goBehind();
   }
 
-  function heed(): void {
-    if (gate.state === 'behind') {
-      batches.end(behindBackup);
-      gate.goBehind();
-      if (waiting.count === 0) resume();
-    } else if (gate.isOpen() && state === 'held') proceed(false);
+  function goBehind(): void {
+    if (gate.state !== 'behind') return;
+    batches.end(behindBackup, outcomes.settle);
+    gate.goBehind();
+    if (waiting.count === 0) resume();
   }
 
   function start(): void {
@@ -185,7 +185,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     void sender.send(topic, partition, batch).then((result) => {
       inFlight = undefined;
       sender.slots.give();
-      if (result.ok) settleAll(batch.events, undefined);
+      if (result.ok) for (const event of batch.events) outcomes.settle(event, undefined);
       else onFailure(withFailure(batch, result.failure), result.failure);
       if (state === 'sending') proceed(false);
     });
@@ -232,13 +232,9 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   }
 
   function wake(): void {
-    if (state !== 'pausing' || !batches.isFirstPausing()) return;
+    if (state !== 'pausing' || !batches.isPausing) return;
     isWoken = true;
     askForSlot();
-  }
-
-  function settleAll(events: readonly QueuedEvent[], failure: SendFailure | undefined): void {
-    for (const event of events) outcomes.settle(event, failure);
   }
 
   /** What it waited for has gone. */
@@ -247,13 +243,16 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   }
 
   function abandon(reason: SendFailure, alsoInFlight: boolean): void {
-    if (alsoInFlight && inFlight !== undefined)
-      endBatch({ ...inFlight, maybeStored: true }, reason, outcomes.settle);
-    batches.end(reason);
-    const told = sender.explain(topic, reason);
-    for (const event of waiting.take(({ isHeld }) => alsoInFlight || !isHeld))
-      outcomes.settle(event, event.isHeld ? behindBackup : told);
+    end(reason, alsoInFlight, ({ isHeld }) => alsoInFlight || !isHeld);
     resume();
+  }
+
+  function end(reason: SendFailure, alsoInFlight: boolean, isWanted: (event: QueuedEvent) => boolean): void {
+    if (alsoInFlight && inFlight !== undefined)
+      endBatch({ ...inFlight, maybeStored: true }, reason, outcomes.settle, isWanted);
+    batches.end(reason, outcomes.settle, isWanted);
+    const told = sender.explain(topic, reason);
+    for (const event of waiting.take(isWanted)) outcomes.settle(event, event.isHeld ? behindBackup : told);
   }
 
   return {
@@ -274,23 +273,20 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     },
 
     expire(nowMs, deliveryTimeoutMs) {
-      const late = timedOut(deliveryTimeoutMs);
-      const isDue = (event: QueuedEvent): boolean => event.isDue(nowMs);
-      if (inFlight) endBatch({ ...inFlight, maybeStored: true }, late, outcomes.settle, isDue);
-      batches.expire(nowMs, late);
-      settleAll(waiting.take(isDue), sender.explain(topic, late));
-      return nextDeadline(firstOpen(), nowMs + deliveryTimeoutMs);
+      end(timedOut(deliveryTimeoutMs), true, ({ deadlineAtMs }) => deadlineAtMs <= nowMs);
+      return firstOpen()?.deadlineAtMs;
     },
 
     abandon,
     heed() {
       gate.mayHaveRoom();
-      heed();
+      goBehind();
+      if (state === 'held' && gate.isOpen()) proceed(false);
     },
     wake,
     isIdle: () => state === 'idle',
     holds: () => firstOpen()?.isHeld === false,
-    firstHeld: waiting.firstHeld,
+    firstHeld: () => waiting.firstHeld,
   };
 }
 

@@ -189,7 +189,8 @@ export function createQueue(options: QueueOptions): Queue {
     // Where others got through meanwhile, the cluster is there.
     if (memory.events < before && !sender.hasStoredSince(nowMs - deliveryTimeoutMs))
       breaker.failed(timedOut(deliveryTimeoutMs), true);
-    if (next !== undefined) expireAfter(Math.max(1, Math.ceil(next - nowMs)));
+    // One that is held may have a time of its own by then.
+    if (next !== undefined) expireAfter(Math.max(1, Math.ceil(Math.min(next - nowMs, deliveryTimeoutMs))));
     else if (breaker.state !== 'CLOSED') broker.letGo?.();
   }
 

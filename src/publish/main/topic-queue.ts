@@ -4,7 +4,7 @@ import { behindBackup } from '../order/key-order.ts';
 import type { BatchSender } from './batch-sender.ts';
 import type { BatchSettings } from './batches/batch.ts';
 import type { QueuedEvent } from './batches/queued-event.ts';
-import { createWaitingEvents, nextDeadline } from './batches/waiting-events.ts';
+import { WaitingEvents } from './batches/waiting-events.ts';
 import type { EventOutcomes } from './event-outcomes.ts';
 import { timedOut } from './failures.ts';
 import { createOrderGate } from './order-gate.ts';
@@ -41,7 +41,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
   const partitioner = createPartitioner();
   const partitions = new Map<number | undefined, PartitionQueue>();
   const turns = createPartitionTurns(partitions);
-  const unplaced = createWaitingEvents();
+  const unplaced = new WaitingEvents();
   const gate = createOrderGate({ topic, partition: undefined, waiting: unplaced, sender, outcomes });
   let isAsking = false;
 
@@ -57,7 +57,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
         turns,
         partitioner,
         // Of one partition, it says nothing about those of others.
-        onTopicRefused: (failure) => partition === undefined && abandonUnplaced(failure),
+        onTopicRefused: (failure) => partition === undefined && settle(unplaced.take(isFree), failure),
         onIdle: () => left(partition),
       });
       partitions.set(partition, queue);
@@ -112,8 +112,11 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     expire(nowMs, deliveryTimeoutMs) {
       const deadlines = [...partitions.values()].map((queue) => queue.expire(nowMs, deliveryTimeoutMs));
       const late = sender.explain(topic, timedOut(deliveryTimeoutMs));
-      for (const event of unplaced.take((one) => one.isDue(nowMs))) outcomes.settle(event, late);
-      return earliest([...deadlines, nextDeadline(unplaced.first(), nowMs + deliveryTimeoutMs)]);
+      settle(
+        unplaced.take(({ deadlineAtMs }) => deadlineAtMs <= nowMs),
+        late,
+      );
+      return earliest([...deadlines, unplaced.first?.deadlineAtMs]);
     },
 
     abandon,
@@ -128,7 +131,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     },
 
     holds(partition) {
-      if (unplaced.count > unplaced.heldCount || partitions.get(undefined)?.holds()) return true;
+      if (unplaced.first?.isHeld === false || partitions.get(undefined)?.holds()) return true;
       if (partition !== undefined) return partitions.get(partition)?.holds() === true;
       return [...partitions.values()].some((queue) => queue.holds());
     },
@@ -138,25 +141,26 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
       const queues = isAny
         ? [...partitions.values()]
         : [partitions.get(partition), partitions.get(undefined)];
-      const held = [...queues.map((queue) => queue?.firstHeld()), unplaced.firstHeld()];
+      const held = [...queues.map((queue) => queue?.firstHeld()), unplaced.firstHeld];
       return earliest(held.map((one) => one && orderOf(one.event.eventId)));
     },
 
     isIdle,
   };
 
-  function abandonUnplaced(reason: SendFailure): void {
-    for (const event of unplaced.take(({ isHeld }) => !isHeld)) outcomes.settle(event, reason);
+  function settle(events: readonly QueuedEvent[], reason: SendFailure): void {
+    for (const event of events) outcomes.settle(event, event.isHeld ? behindBackup : reason);
   }
 
   function abandon(reason: SendFailure, alsoInFlight: boolean): void {
     // What waits for its place came last.
-    const last = unplaced.take(({ isHeld }) => alsoInFlight || !isHeld);
+    const last = unplaced.take((event) => alsoInFlight || isFree(event));
     for (const queue of partitions.values()) queue.abandon(reason, alsoInFlight);
-    const told = sender.explain(topic, reason);
-    for (const event of last) outcomes.settle(event, event.isHeld ? behindBackup : told);
+    settle(last, sender.explain(topic, reason));
   }
 }
+
+const isFree = ({ isHeld }: QueuedEvent): boolean => !isHeld;
 
 export function earliest<Time extends number | bigint>(
   times: readonly (Time | undefined)[],

@@ -28,10 +28,9 @@ export type Signal = undefined | Leave | { readonly notice: RetryNotice };
 export interface Admitted {
   /** On the monotonic clock. */
   readonly atMs: number;
+  /** `Infinity`: it is held. */
   readonly deliveryTimeoutMs: number;
   readonly isProbe: boolean;
-  /** Default: false. */
-  readonly isHeld?: boolean;
 }
 
 /**
@@ -44,8 +43,6 @@ export class QueuedEvent {
   readonly bytes: number;
   /** It tests the cluster for the breaker. */
   readonly isProbe: boolean;
-  /** Earlier ones of its partition are in the backup, or on their way to it: its time does not run yet. */
-  isHeld: boolean;
   /** Both on the monotonic clock. */
   acceptedAtMs: number;
   deadlineAtMs: number;
@@ -60,7 +57,6 @@ export class QueuedEvent {
     this.topic = topic;
     this.bytes = bytes;
     this.isProbe = admitted.isProbe;
-    this.isHeld = admitted.isHeld === true;
     this.acceptedAtMs = admitted.atMs;
     this.deadlineAtMs = admitted.atMs + admitted.deliveryTimeoutMs;
     this.signal = this.nextSignal();
@@ -70,20 +66,20 @@ export class QueuedEvent {
     return this.settled;
   }
 
-  isDue(nowMs: number): boolean {
-    return !this.isHeld && this.deadlineAtMs <= nowMs;
+  /** Earlier ones of its partition are in the backup, or on their way to it: its time does not run yet. */
+  get isHeld(): boolean {
+    return this.deadlineAtMs === Number.POSITIVE_INFINITY;
   }
 
   /** It may be sent: its time begins. */
-  free(nowMs: number): void {
-    this.isHeld = false;
-    this.deadlineAtMs += nowMs - this.acceptedAtMs;
+  free(nowMs: number, deliveryTimeoutMs: number): void {
     this.acceptedAtMs = nowMs;
+    this.deadlineAtMs = nowMs + deliveryTimeoutMs;
   }
 
-  /** The next tier had no room for it: it waits again. */
+  /** The backup had no room for it: it waits again. */
   comeBack(): void {
-    this.isHeld = true;
+    this.deadlineAtMs = Number.POSITIVE_INFINITY;
     this.settled = false;
     // It is made anew: a value that was asked for has a buffer of its own.
     this.record = undefined;

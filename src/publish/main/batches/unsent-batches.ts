@@ -6,50 +6,46 @@ import type { QueuedEvent } from './queued-event.ts';
 type Settle = (event: QueuedEvent, failure: SendFailure) => void;
 
 /** Batches of one partition that failed, and the halves of such, in their order: they are sent before anything else. */
-export interface UnsentBatches {
-  readonly isEmpty: boolean;
-  /** Whether the first one waits for its retry, and has not been tried meanwhile. */
-  isFirstPausing(): boolean;
+export class UnsentBatches {
+  private batches: Batch[] = [];
+
   /** The first event without an outcome. */
-  firstOpen(): QueuedEvent | undefined;
-  putFirst(...some: Batch[]): void;
-  /** The first one that has such events. */
-  take(): Batch | undefined;
-  end(reason: SendFailure): void;
-  expire(nowMs: number, reason: SendFailure): void;
+  get firstOpen(): QueuedEvent | undefined {
+    for (const { events } of this.batches) {
+      const found = events.find(({ isSettled }) => !isSettled);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  /** The first one waits for its retry, and has not been tried meanwhile. */
+  get isPausing(): boolean {
+    return this.batches[0]?.pause?.isTried === false;
+  }
+
+  putFirst(...batches: Batch[]): void {
+    this.batches.unshift(...batches);
+  }
+
+  /** The first one, of what has no outcome. */
+  take(): Batch | undefined {
+    let found: Batch | undefined;
+    while (found === undefined && this.batches.length > 0) found = unsettled(this.batches.shift() as Batch);
+    return found;
+  }
+
+  end(reason: SendFailure, settle: Settle, isWanted?: (event: QueuedEvent) => boolean): void {
+    for (const batch of this.batches) endBatch(batch, reason, settle, isWanted);
+    this.batches = this.batches.map(unsettled).filter((batch) => batch !== undefined);
+  }
 }
 
-export function createUnsentBatches(settle: Settle): UnsentBatches {
-  const batches: Batch[] = [];
-  return {
-    get isEmpty() {
-      return batches.length === 0;
-    },
-    isFirstPausing: () => batches[0]?.pause?.isTried === false,
-    firstOpen: () => batches.flatMap(({ events }) => events).find(({ isSettled }) => !isSettled),
-    putFirst: (...some) => void batches.unshift(...some),
-    take() {
-      while (batches.length > 0) {
-        const batch = unsettled(batches.shift() as Batch);
-        if (batch !== undefined) return batch;
-      }
-      return undefined;
-    },
-    end(reason) {
-      for (const batch of batches.splice(0)) endBatch(batch, reason, settle);
-    },
-    expire(nowMs, reason) {
-      for (const batch of batches) endBatch(batch, reason, settle, (event) => event.isDue(nowMs));
-    },
-  };
-}
-
-/** Its events, or some of them, go to the next tier. */
+/** The events of a batch, or some of them, go to the next tier. */
 export function endBatch(
   batch: Batch,
   reason: SendFailure | undefined,
   settle: Settle,
-  isWanted = (_: QueuedEvent) => true,
+  isWanted: (event: QueuedEvent) => boolean = () => true,
 ): void {
   const why = finalFailure(batch, reason);
   for (const event of batch.events) if (isWanted(event)) settle(event, why);

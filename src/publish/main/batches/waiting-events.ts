@@ -3,85 +3,67 @@ import { type BatchLimits, countForBatch } from '../../cut-batches.ts';
 import type { QueuedEvent } from './queued-event.ts';
 
 /** Events without an outcome that are in no batch yet, in their order. */
-export interface WaitingEvents {
-  readonly count: number;
-  readonly bytes: number;
-  readonly heldCount: number;
-  first(): QueuedEvent | undefined;
-  firstHeld(): QueuedEvent | undefined;
-  /** None of them is held any more. @param free called with each that was */
-  free(free: (event: QueuedEvent) => void): void;
-  push(event: QueuedEvent): void;
+export class WaitingEvents {
+  private events: QueuedEvent[] = [];
+  private heldCount = 0;
+  bytes = 0;
+
+  get count(): number {
+    return this.events.length;
+  }
+
+  get hasHeld(): boolean {
+    return this.heldCount > 0;
+  }
+
+  get first(): QueuedEvent | undefined {
+    return this.events[0];
+  }
+
+  get firstHeld(): QueuedEvent | undefined {
+    return this.hasHeld ? this.events.find(({ isHeld }) => isHeld) : undefined;
+  }
+
+  push(event: QueuedEvent): void {
+    this.insert(event, this.events.length);
+  }
+
   /** Where it was: before all that are later. */
-  putBack(event: QueuedEvent): void;
+  putBack(event: QueuedEvent): void {
+    const order = orderOf(event.event.eventId);
+    const later = this.events.findIndex((one) => orderOf(one.event.eventId) > order);
+    this.insert(event, later < 0 ? this.events.length : later);
+  }
+
   /** The first ones, as many as a send takes. */
-  takeBatch(limits: BatchLimits): QueuedEvent[];
-  take(isWanted: (event: QueuedEvent) => boolean): QueuedEvent[];
-}
-
-export function createWaitingEvents(): WaitingEvents {
-  let events: QueuedEvent[] = [];
-  let bytes = 0;
-  let heldCount = 0;
-
-  function added(event: QueuedEvent): void {
-    bytes += event.bytes;
-    if (event.isHeld) heldCount++;
+  takeBatch(limits: BatchLimits): QueuedEvent[] {
+    const count = this.count && countForBatch(this.events, ({ bytes }) => bytes, limits);
+    return this.taken(this.events.splice(0, count));
   }
 
-  function taken(some: QueuedEvent[]): QueuedEvent[] {
-    for (const event of some) {
-      bytes -= event.bytes;
-      if (event.isHeld) heldCount--;
+  take(isWanted: (event: QueuedEvent) => boolean): QueuedEvent[] {
+    const wanted = this.events.filter(isWanted);
+    this.events = this.events.filter((event) => !isWanted(event));
+    return this.taken(wanted);
+  }
+
+  /** None of them is held any more. */
+  freeAll(free: (event: QueuedEvent) => void): void {
+    for (const event of this.events) if (event.isHeld) free(event);
+    this.heldCount = 0;
+  }
+
+  private insert(event: QueuedEvent, at: number): void {
+    this.events.splice(at, 0, event);
+    this.bytes += event.bytes;
+    if (event.isHeld) this.heldCount++;
+  }
+
+  private taken(events: QueuedEvent[]): QueuedEvent[] {
+    for (const { bytes, isHeld } of events) {
+      this.bytes -= bytes;
+      if (isHeld) this.heldCount--;
     }
-    return some;
+    return events;
   }
-
-  return {
-    get count() {
-      return events.length;
-    },
-    get bytes() {
-      return bytes;
-    },
-    get heldCount() {
-      return heldCount;
-    },
-    first: () => events[0],
-    firstHeld: () => (heldCount === 0 ? undefined : events.find(({ isHeld }) => isHeld)),
-    free(free) {
-      for (const event of events) if (event.isHeld) free(event);
-      heldCount = 0;
-    },
-    push(event) {
-      events.push(event);
-      added(event);
-    },
-    putBack(event) {
-      const order = orderOf(event.event.eventId);
-      let at = events.length;
-      while (at > 0 && orderOf((events[at - 1] as QueuedEvent).event.eventId) > order) at--;
-      events.splice(at, 0, event);
-      added(event);
-    },
-    takeBatch: (limits) =>
-      taken(
-        events.splice(
-          0,
-          countForBatch(events, (event) => event.bytes, limits),
-        ),
-      ),
-    take(isWanted) {
-      const wanted: QueuedEvent[] = [];
-      const others: QueuedEvent[] = [];
-      for (const event of events) (isWanted(event) ? wanted : others).push(event);
-      events = others;
-      return taken(wanted);
-    },
-  };
-}
-
-/** Of one that is held, when it is looked at again. */
-export function nextDeadline(event: QueuedEvent | undefined, laterMs: number): number | undefined {
-  return event?.isHeld ? laterMs : event?.deadlineAtMs;
 }

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import type { Call } from '../../src/capture/call.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { ErrorCode } from '../../src/ground/errors.ts';
+import { intakeOf } from '../../src/pipeline/intake.ts';
 import { PiiField } from '../../src/protect/marks/pii-field.ts';
-import { intakeOf } from '../../src/start/intake.ts';
 import { planOfTarget } from '../../src/start/plans.ts';
 import { forgetMarks } from '../protect/forget-marks.ts';
 

@@ -1,10 +1,12 @@
+// pipeline/: the way of one event on one screen, from what is known of it to its counted outcome.
+
 import type { Context } from '@opentelemetry/api';
 import type { Call, OnCall } from '../capture/call.ts';
 import type { EventTrace, StartTrace } from '../context/trace/event-trace.ts';
 import type { BuildEnvelope } from '../envelope/build.ts';
 import type { EnvelopeTemplate } from '../envelope/envelope.ts';
 import type { Clock } from '../ground/clock.ts';
-import { SvcError } from '../ground/errors.ts';
+import type { SvcError } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';
 import { runOwnWork } from '../ground/lifecycle.ts';
 import type { PublishDurations } from '../observe/durations.ts';
@@ -26,6 +28,7 @@ import { endOfTransaction } from '../transaction/find-transaction.ts';
 import type { Scope } from '../transaction/scope.ts';
 import type { TransactionEnd } from '../transaction/transaction.ts';
 import { classNameOf, type Intake, intakeOf, intakeOfEvent, takeNow, textsInClear } from './intake.ts';
+import { noOutbox, reasonOf } from './refusals.ts';
 
 export interface PipelineParts {
   readonly clock: Clock;
@@ -282,18 +285,4 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       },
     },
   };
-}
-
-/** Sent directly, it would be out where its transaction is rolled back. */
-function noOutbox(): SvcError {
-  return new SvcError(
-    'SVC_PIPELINE_NO_OUTBOX',
-    'a target with outbox was called in a process that has none: set svc.outbox.enabled: true, and svc.outbox.datasource.url',
-  );
-}
-
-/** An error that is not svc's is not passed on: its message may hold a value of the payload. */
-export function reasonOf(error: unknown): SvcError {
-  if (error instanceof SvcError) return error;
-  return new SvcError('SVC_PIPELINE_UNEXPECTED', 'an unexpected error stopped the event before it was sent');
 }

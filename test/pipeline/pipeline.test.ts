@@ -11,12 +11,12 @@ import { createLedger, type Outcome } from '../../src/observe/outcomes.ts';
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
 import type { OutboxJoin } from '../../src/outbox/join.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
+import { createPipeline, type PipelineParts } from '../../src/pipeline/pipeline.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { createPolicies } from '../../src/protect/marks/policies.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import { jsonSerializer } from '../../src/serialize/json.ts';
 import type { SerializedEvent } from '../../src/serialize/serializer.ts';
-import { createPipeline, type PipelineParts } from '../../src/start/pipeline.ts';
 import { Scope } from '../../src/transaction/scope.ts';
 import { clockOfEach } from '../support/fake-time.ts';
 
