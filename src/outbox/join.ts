@@ -98,9 +98,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       const scope = given ?? currentScope();
       const [transaction, ...others] = findTransactions(scope);
       if (transaction === undefined)
-        return scope?.outlived === undefined
-          ? storeAlone(row, noTransaction)
-          : storeLate(row, scope.outlived);
+        return scope?.endedAs === undefined ? storeAlone(row, noTransaction) : storeLate(row, scope.endedAs);
       if (others.length > 0) throw severalTransactions();
       const ready = parts.ready?.();
       // It may be that nothing is written, and nobody waits for it.

@@ -198,7 +198,7 @@ export function startEngine(
         const end = clock.monotonic() + deadlineMs;
         // Half of the time is for the keys, and the rest for the broker.
         const isSealed = keyWait === undefined || (await within(deadlineMs / 2, keyWait.settled()));
-        if (!isSealed && isWanted?.() !== false) keyWait?.giveUp();
+        if (!isSealed && isWanted?.() !== false) keyWait?.endWaiting();
         const isFinished = await queue.finish(end - clock.monotonic(), isWanted);
         // Whoever waits for an event's outcome hears of it right after the queue.
         await within(0, pipeline.idle());
@@ -218,7 +218,7 @@ export function startEngine(
       isClosing = true;
       // First: the next start of this process may want its port.
       const managementClosed = Promise.all([management.close(), management.stopRuns(deadlineMs)]);
-      keyWait?.giveUp();
+      keyWait?.endWaiting();
       await queue.close(deadlineMs);
       await tiers.close(Math.max(0, end - clock.monotonic()));
       await outbox?.close(Math.max(0, end - clock.monotonic()));

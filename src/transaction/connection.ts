@@ -1,7 +1,7 @@
 import type {
   Admission,
   DriverSession,
-  RowsAhead,
+  RowsBeforeCommit,
   TransactionEnd,
   TransactionStatus,
   WatchedConnection,
@@ -19,7 +19,7 @@ import {
 } from './tracked-transaction.ts';
 import { type CallbackResult, Transaction } from './transaction.ts';
 
-type AdmissionOrRows = Admission | RowsAhead;
+type AdmissionOrRows = Admission | RowsBeforeCommit;
 
 /** One connection of the application: its transactions, one after the other. What a driver's patch sees, it tells here. */
 export class Connection implements WatchedConnection {
@@ -235,7 +235,7 @@ export class Connection implements WatchedConnection {
   }
 
   /** What is sent behind this COMMIT waits: it may become a ROLLBACK. */
-  private ahead(tx: TrackedTransaction, rows: readonly BufferedRow[]): RowsAhead {
+  private ahead(tx: TrackedTransaction, rows: readonly BufferedRow[]): RowsBeforeCommit {
     const { promise, resolve: answered } = Promise.withResolvers<void>();
     this.extendQueue(promise);
     return {

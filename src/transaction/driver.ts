@@ -47,7 +47,7 @@ export interface DriverSession {
 export type Admission = Promise<void> | undefined;
 
 /** Rows of svc that go ahead of a COMMIT, in one write with it. */
-export interface RowsAhead {
+export interface RowsBeforeCommit {
   readonly statements: readonly Statement[];
   /** The COMMIT has been answered, in whatever way. */
   answered(): void;
@@ -68,7 +68,7 @@ export interface WatchedConnection {
    */
   sends(text: string): Admission;
   /** The same, for a driver that can write rows ahead of this very statement. */
-  sendsWithRows(text: string): Admission | RowsAhead;
+  sendsWithRows(text: string): Admission | RowsBeforeCommit;
   /** The application sends something that is no statement. */
   sendsNoText(): Admission;
   /** The database has answered: where the connection stands, and how a transaction has ended since its last answer, where it said so. */

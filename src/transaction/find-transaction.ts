@@ -7,8 +7,8 @@ import { nextSequence, type Transaction } from './transaction.ts';
  * of a call that sent nothing by itself, those around it. More than one: nothing says which.
  */
 export function findTransactions(own: Scope | undefined = currentScope()): readonly Transaction[] {
-  const pinned = pinnedOf(own);
-  if (pinned !== undefined) return pinned.isOpen ? [pinned] : [];
+  const named = namedOf(own);
+  if (named !== undefined) return named.isOpen ? [named] : [];
   for (let scope = own; scope !== undefined; scope = scope.parent) {
     const open = scope.open();
     if (open.length > 0) return open;
@@ -19,9 +19,9 @@ export function findTransactions(own: Scope | undefined = currentScope()): reado
 }
 
 /** The transaction that the application has named last, around a call. */
-export function pinnedOf(own: Scope | undefined): Transaction | undefined {
+export function namedOf(own: Scope | undefined): Transaction | undefined {
   for (let scope = own; scope !== undefined; scope = scope.parent)
-    if (scope.pinned !== undefined) return scope.pinned;
+    if (scope.named !== undefined) return scope.named;
   return undefined;
 }
 

@@ -30,11 +30,11 @@ export class Scope implements OriginScope {
   /** A function is asked when it matters. */
   callbackResult: CallbackResult | (() => CallbackResult | undefined) | undefined;
   /** Named by the application: what is called in here belongs to it, whatever else was seen. */
-  pinned: Transaction | undefined;
+  named: Transaction | undefined;
   /** Something was written here that no transaction held, or one that has ended and was not rolled back. */
   wroteOutside = false;
   /** How the latter has ended. */
-  outlived: TransactionEnd | undefined;
+  endedAs: TransactionEnd | undefined;
   /** The same of any statement. */
   sentOutside = false;
   private used: Use[] = [];
@@ -110,7 +110,7 @@ export class Scope implements OriginScope {
       if (isInEffect(use)) {
         this.wroteOutside = true;
         // It never began, and held nothing.
-        if (use.transaction.ended !== 'rolled_back') this.outlived = use.transaction.ended;
+        if (use.transaction.ended !== 'rolled_back') this.endedAs = use.transaction.ended;
       } else this.hasRolledBackWrite = true;
     }
     this.used = this.used.filter(({ transaction }) => transaction.isOpen);

@@ -15,10 +15,10 @@ describe('scope of a function', () => {
     scope.uses(open, true);
     ended.hasEnded('committed');
     assert.deepEqual(scope.open(), [open]);
-    assert.deepEqual([scope.wroteOutside, scope.outlived, scope.wroteAndLostAll], [false, undefined, false]);
+    assert.deepEqual([scope.wroteOutside, scope.endedAs, scope.wroteAndLostAll], [false, undefined, false]);
     open.hasEnded('committed');
     assert.deepEqual(scope.open(), []);
-    assert.deepEqual([scope.wroteOutside, scope.outlived], [true, 'committed']);
+    assert.deepEqual([scope.wroteOutside, scope.endedAs], [true, 'committed']);
   });
 
   it('that has only read has not written in vain, however that transaction ends', () => {

@@ -274,7 +274,7 @@ describe('a transaction that the application has named', () => {
   it('is the one of all that is called in it, whatever else was used there', () => {
     const [named, other] = [newTransaction(), newTransaction()];
     const scope = new Scope(undefined);
-    scope.pinned = named;
+    scope.named = named;
     const inner = new Scope(scope);
     inner.uses(other, true);
     assert.deepEqual(findTransactions(inner), [named]);
@@ -283,16 +283,16 @@ describe('a transaction that the application has named', () => {
   it('gives way to one that is named further inside', () => {
     const [outer, inner] = [newTransaction(), newTransaction()];
     const scope = new Scope(undefined);
-    scope.pinned = outer;
+    scope.named = outer;
     const nested = new Scope(scope);
-    nested.pinned = inner;
+    nested.named = inner;
     assert.deepEqual(findTransactions(new Scope(nested)), [inner]);
   });
 
   it('is none once it has ended: what goes on is in no other one', () => {
     const [named, other] = [newTransaction(), newTransaction()];
     const scope = new Scope(undefined);
-    scope.pinned = named;
+    scope.named = named;
     scope.uses(other, true);
     named.hasEnded('committed');
     assert.deepEqual(findTransactions(scope), []);

@@ -1,6 +1,11 @@
 import { isOwnWork } from '../../ground/lifecycle.ts';
 import { assertShape } from '../../transaction/assert-shape.ts';
-import type { Connections, DriverPatch, RowsAhead, WatchedConnection } from '../../transaction/driver.ts';
+import type {
+  Connections,
+  DriverPatch,
+  RowsBeforeCommit,
+  WatchedConnection,
+} from '../../transaction/driver.ts';
 import { patchMethod, withoutWrappers } from '../../transaction/patch-method.ts';
 import { patchOnce } from '../../transaction/patch-once.ts';
 import { inScopeOfCaller } from '../../transaction/scope.ts';
@@ -72,7 +77,7 @@ function admit(
   connection: WatchedConnection,
   text: string | undefined,
   canFollow: boolean,
-): Promise<void> | RowsAhead | undefined {
+): Promise<void> | RowsBeforeCommit | undefined {
   try {
     if (text === undefined) return connection.sendsNoText();
     return canFollow ? connection.sendsWithRows(text) : connection.sends(text);
@@ -82,7 +87,12 @@ function admit(
 }
 
 /** As `pg` does: calls back where there is a callback, else returns a promise. */
-function commitWith(rows: RowsAhead, session: PgSession, text: string, args: readonly unknown[]): unknown {
+function commitWith(
+  rows: RowsBeforeCommit,
+  session: PgSession,
+  text: string,
+  args: readonly unknown[],
+): unknown {
   const callback = args.find((each) => typeof each === 'function') as Callback | undefined;
   if (callback !== undefined) return session.commit(text, rows, callback);
   return new Promise((resolve, reject) => {

@@ -1,7 +1,7 @@
 import { assertShape } from '../../transaction/assert-shape.ts';
 import {
   type DriverSession,
-  type RowsAhead,
+  type RowsBeforeCommit,
   type Statement,
   type TransactionEnd,
   TransactionOver,
@@ -86,7 +86,11 @@ export class PgSession implements DriverSession {
   }
 
   /** A COMMIT of the application with rows ahead of it; `done` gets what it would have got without them. */
-  commit(text: string, { statements, answered, unanswered, refused }: RowsAhead, done: Callback): void {
+  commit(
+    text: string,
+    { statements, answered, unanswered, refused }: RowsBeforeCommit,
+    done: Callback,
+  ): void {
     const { Query } = this.client.constructor as unknown as { Query: QueryClass };
     let onResult: Callback = () => {};
     const result = new Query({ text }, undefined, (error, found) => onResult(error, found));

@@ -1,7 +1,7 @@
 import { SvcError } from '../../ground/errors.ts';
 import { isolate } from '../../observe/isolate.ts';
 import type { Connections, DriverSession } from '../../transaction/driver.ts';
-import { findTransactions, pinnedOf } from '../../transaction/find-transaction.ts';
+import { findTransactions, namedOf } from '../../transaction/find-transaction.ts';
 import { isPatched } from '../../transaction/patch-once.ts';
 import { currentScope, runInScope, Scope } from '../../transaction/scope.ts';
 import { Transaction, type TransactionEnd } from '../../transaction/transaction.ts';
@@ -23,7 +23,7 @@ export interface FunctionParts {
 }
 
 /** A transaction that the application has named. */
-interface Pin {
+interface Named {
   readonly transaction: Transaction;
   /** Of one whose end svc does not see: who works in it. */
   readonly users?: Users;
@@ -36,35 +36,35 @@ interface Users {
 }
 
 export function createOutboxFunctions(parts: FunctionParts): RunningOutbox {
-  const named = new WeakMap<object, Pin>();
+  const byExecutor = new WeakMap<object, Named>();
 
   /** `around`: the functions that may have opened it. */
-  function pinOf(given: unknown, around?: Scope): ReturnType<typeof findPin> {
-    const known = isShape(given) ? named.get(given) : undefined;
+  function namedBy(given: unknown, around?: Scope): ReturnType<typeof findNamed> {
+    const known = isShape(given) ? byExecutor.get(given) : undefined;
     if (known?.users !== undefined && known.transaction.isOpen) {
       known.users.count++;
       return { ...known, isFirst: false };
     }
-    const foreign = (executor: Executor): Pin => {
-      const pin = {
+    const foreign = (executor: Executor): Named => {
+      const named = {
         transaction: foreignTransaction(executor, around),
         users: { count: 1 },
         isFirst: true,
       };
-      named.set(given as object, pin);
-      return pin;
+      byExecutor.set(given as object, named);
+      return named;
     };
-    return findPin(executorOf(given), parts, foreign);
+    return findNamed(executorOf(given), parts, foreign);
   }
 
   return {
     isEnabled: parts.isEnabled,
     async save(given, events) {
       const scope = new Scope(currentScope());
-      const found = pinOf(given);
+      const found = namedBy(given);
       // What is found at once is used at once: a driver that is synchronous has its COMMIT before any promise is heard.
-      const pin = found instanceof Promise ? await found : found;
-      scope.pinned = pin?.transaction;
+      const named = found instanceof Promise ? await found : found;
+      scope.named = named?.transaction;
       // One after the other; the COMMIT of a transaction that svc follows waits for all of them.
       const saveFrom = (index: number): Promise<void> | undefined => {
         for (let at = index; at < events.length; at++) {
@@ -72,36 +72,36 @@ export function createOutboxFunctions(parts: FunctionParts): RunningOutbox {
           if (written !== undefined) return written.then(() => saveFrom(at + 1));
         }
         // Who asks for it by name is told at once whether the database has them.
-        return pin?.transaction.writeBuffered();
+        return named?.transaction.writeBuffered();
       };
-      await endingWith(pin, () => saveFrom(0), afterRefusal);
+      await endingWith(named, () => saveFrom(0), afterRefusal);
     },
 
     async withTransaction(given, work) {
       const scope = new Scope(currentScope());
-      const found = pinOf(given, scope.parent);
-      const pin = found instanceof Promise ? await found : found;
-      scope.pinned = pin?.transaction;
-      return endingWith(pin, () => runNamed(scope, pin, work, false));
+      const found = namedBy(given, scope.parent);
+      const named = found instanceof Promise ? await found : found;
+      scope.named = named?.transaction;
+      return endingWith(named, () => runNamed(scope, named, work, false));
     },
 
     async runInTransaction(run, work) {
       const around = currentScope();
-      let pin: Pin | undefined;
+      let named: Named | undefined;
       let isCommitting = false;
       try {
         const result = await run(async (executor) => {
-          pin = await pinOf(executor, around);
+          named = await namedBy(executor, around);
           const scope = new Scope(currentScope());
-          scope.pinned = pin?.transaction;
-          const value = await runNamed(scope, pin, () => work(executor), true);
+          scope.named = named?.transaction;
+          const value = await runNamed(scope, named, () => work(executor), true);
           isCommitting = true;
           return value;
         });
-        leave(pin, 'committed');
+        leave(named, 'committed');
         return result;
       } catch (error) {
-        leave(pin, isCommitting && !isAnswer(error) ? 'unknown' : 'rolled_back');
+        leave(named, isCommitting && !isAnswer(error) ? 'unknown' : 'rolled_back');
         throw error;
       }
     },
@@ -111,7 +111,7 @@ export function createOutboxFunctions(parts: FunctionParts): RunningOutbox {
       const joined = transaction !== undefined && others.length === 0;
       return {
         joined,
-        via: joined ? (pinnedOf(currentScope()) === undefined ? 'driver' : 'executor') : null,
+        via: joined ? (namedOf(currentScope()) === undefined ? 'driver' : 'executor') : null,
         dialect: joined ? transaction.session.dialect : null,
         open: others.length + (transaction === undefined ? 0 : 1),
       };
@@ -124,29 +124,29 @@ export function createOutboxFunctions(parts: FunctionParts): RunningOutbox {
 /** Runs what belongs to the transaction, and makes the events of the functions around it that opened it. */
 async function runNamed<R>(
   scope: Scope,
-  pin: Pin | undefined,
+  named: Named | undefined,
   work: () => R | PromiseLike<R>,
   isResult: boolean,
 ): Promise<R> {
   const value = await runInScope(scope, work);
   // Of one that svc follows, the COMMIT waits for them.
-  if (pin !== undefined && (isResult || pin.users?.count === 1))
-    await pin.transaction.beforeCommit({ value, isResult });
+  if (named !== undefined && (isResult || named.users?.count === 1))
+    await named.transaction.beforeCommit({ value, isResult });
   return value;
 }
 
 /** What svc cannot see the end of ends with the work, as far as it knows. */
 async function endingWith<R>(
-  pin: Pin | undefined,
+  named: Named | undefined,
   work: () => R | PromiseLike<R>,
-  afterError: (error: unknown, pin: Pin | undefined) => TransactionEnd = () => 'rolled_back',
+  afterError: (error: unknown, named: Named | undefined) => TransactionEnd = () => 'rolled_back',
 ): Promise<Awaited<R>> {
   try {
     const result = await work();
-    leave(pin, 'unknown');
+    leave(named, 'unknown');
     return result;
   } catch (error) {
-    leave(pin, afterError(error, pin));
+    leave(named, afterError(error, named));
     throw error;
   }
 }
@@ -155,17 +155,17 @@ async function endingWith<R>(
  * An application can commit what was stored before an event that was refused. Not after an error that reaches it as it is, which ends
  * a transaction, nor in PostgreSQL after any of the database.
  */
-function afterRefusal(error: unknown, pin: Pin | undefined): TransactionEnd {
+function afterRefusal(error: unknown, named: Named | undefined): TransactionEnd {
   if (!(error instanceof SvcError)) return 'rolled_back';
-  const isDoomed = error.code === 'SVC_OUTBOX_INSERT' && pin?.transaction.session.dialect === 'postgres';
+  const isDoomed = error.code === 'SVC_OUTBOX_INSERT' && named?.transaction.session.dialect === 'postgres';
   return isDoomed ? 'rolled_back' : 'unknown';
 }
 
-function leave(pin: Pin | undefined, end: TransactionEnd): void {
-  if (pin?.users === undefined) return;
-  pin.users.count--;
-  const isKnown = pin.isFirst && end !== 'unknown';
-  if (isKnown || pin.users.count === 0) pin.transaction.hasEnded(end);
+function leave(named: Named | undefined, end: TransactionEnd): void {
+  if (named?.users === undefined) return;
+  named.users.count--;
+  const isKnown = named.isFirst && end !== 'unknown';
+  if (isKnown || named.users.count === 0) named.transaction.hasEnded(end);
 }
 
 /** The database has said no: a connection that is lost says nothing. */
@@ -176,11 +176,11 @@ function isAnswer(error: unknown): boolean {
 }
 
 /** `undefined`: there is no transaction, and each event is stored by itself. */
-function findPin(
+function findNamed(
   executor: Executor,
   parts: FunctionParts,
-  foreign: (executor: Executor) => Pin,
-): Pin | undefined | Promise<Pin | undefined> {
+  foreign: (executor: Executor) => Named,
+): Named | undefined | Promise<Named | undefined> {
   const { handle, isForeign, isOutside } = executor;
   if (isOutside) return without(parts);
   if (handle !== undefined && isFollowed(handle)) {

@@ -27,7 +27,7 @@ export interface KeyWait extends Publisher {
   /** Resolves when none waits. */
   settled(): Promise<void>;
   /** Those whose key is there go to the publisher, the others are refused. */
-  giveUp(): void;
+  endWaiting(): void;
 }
 
 interface Waiting {
@@ -94,6 +94,6 @@ export function createKeyWait(options: KeyWaitOptions): KeyWait {
     publishLater: wait,
     settled: () =>
       waiting.length === 0 ? Promise.resolve() : new Promise((resolve) => onSettled.push(resolve)),
-    giveUp: () => look(true),
+    endWaiting: () => look(true),
   };
 }

@@ -64,7 +64,7 @@ export interface PartitionQueue {
   /** The cluster is back: what waits for its retry is tried at once. Where that fails, it waits on as before. */
   wake(): void;
   /** Others of this partition have left for the backup, or what became of them is known, or it may have room: looks what that means here. */
-  heed(): void;
+  orderChanged(): void;
 }
 
 /**
@@ -76,7 +76,7 @@ export interface PartitionQueue {
  * | waiting for a slot | one of the sends at once (`SendSlots`) | sending; held, where its order is not `open`; else as from idle, where nothing is left to send |
  * | sending | the answer of the broker | pausing, where it failed and is tried again; else as from idle |
  * | pausing | the retry, or the cluster's return (`wake`) | waiting for a slot |
- * | held | what becomes of earlier events (`heed`) | as from idle: `open`; idle: `behind`, and all go to the backup; held, where that is full |
+ * | held | what becomes of earlier events (`orderChanged`) | as from idle: `open`; idle: `behind`, and all go to the backup; held, where that is full |
  */
 type State = 'idle' | 'lingering' | 'leaving' | 'waiting for a slot' | 'sending' | 'pausing' | 'held';
 
@@ -278,7 +278,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     },
 
     abandon,
-    heed() {
+    orderChanged() {
       gate.mayHaveRoom();
       goBehind();
       if (state === 'held' && gate.isOpen()) proceed(false);

@@ -129,7 +129,7 @@ export function createQueue(options: QueueOptions): Queue {
     countOf: counts.known,
     holds: (topic, partition) => topics.get(topic)?.holds(partition) === true,
     firstHeld: (topic, partition) => topics.get(topic)?.firstHeld(partition),
-    heed: (topic) => sender.outside(() => heed(topic)),
+    orderChanged: (topic) => sender.outside(() => orderChanged(topic)),
   });
   const turn = createTurnMemory();
   let expiry: NodeJS.Timeout | undefined;
@@ -166,9 +166,9 @@ export function createQueue(options: QueueOptions): Queue {
     abandon(breakerOpen, false);
   }
 
-  function heed(topic: string | undefined): void {
-    if (topic === undefined) for (const each of [...topics.values()]) each.heed();
-    else topics.get(topic)?.heed();
+  function orderChanged(topic: string | undefined): void {
+    if (topic === undefined) for (const each of [...topics.values()]) each.orderChanged();
+    else topics.get(topic)?.orderChanged();
   }
 
   function wake(): void {

@@ -125,8 +125,8 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
       for (const queue of partitions.values()) queue.wake();
     },
 
-    heed() {
-      for (const queue of partitions.values()) queue.heed();
+    orderChanged() {
+      for (const queue of partitions.values()) queue.orderChanged();
       gate.goBehind();
     },
 

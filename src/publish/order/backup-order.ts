@@ -67,7 +67,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
         say(`behind ${backlog.topic}`, message);
       }
     }
-    queue?.heed(backlog.topic);
+    queue?.orderChanged(backlog.topic);
   }
 
   function open(backlog: PartitionBacklog): void {
@@ -78,7 +78,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       topicsSaid.delete(topic);
       logger.info(`topic "${topic}": nothing waits in the backup any more, events go to the topic again`);
     }
-    queue?.heed(topic);
+    queue?.orderChanged(topic);
   }
 
   function stateOf(topic: string, partition: number | undefined): OrderState {
@@ -171,7 +171,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       const ready = new Map<PartitionBacklog, bigint>();
       const mayBeReady = behind().filter(isReady);
       // Those for which there was no room.
-      for (const topic of new Set(mayBeReady.map((backlog) => backlog.topic))) queue?.heed(topic);
+      for (const topic of new Set(mayBeReady.map((backlog) => backlog.topic))) queue?.orderChanged(topic);
       for (const backlog of mayBeReady) {
         ready.set(backlog, backlog.latest);
         backlog.nextFirst = lastId;
@@ -202,7 +202,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
         earlierTopics = what.topics;
         guard();
       }
-      queue?.heed(undefined);
+      queue?.orderChanged(undefined);
     },
 
     oldestMs() {

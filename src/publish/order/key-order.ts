@@ -15,7 +15,7 @@ export interface OrderedQueue {
   /** The place in time of the first event that waits there behind others in the backup. */
   firstHeld(topic: string, partition: number | undefined): bigint | undefined;
   /** The state of order of a partition of this topic has changed, or there may be room in the backup again; `undefined`: of any topic. */
-  heed(topic: string | undefined): void;
+  orderChanged(topic: string | undefined): void;
 }
 
 /**

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { RowsAhead } from '../../../src/transaction/driver.ts';
+import type { RowsBeforeCommit } from '../../../src/transaction/driver.ts';
 import { findTransactions } from '../../../src/transaction/find-transaction.ts';
 import type { Joined } from '../../../src/transaction/transaction.ts';
 import { nextSequence } from '../../../src/transaction/transaction.ts';
@@ -22,7 +22,7 @@ describe('rows that are held', () => {
     assert.ok(transaction);
     return transaction.join(row(text), nextSequence(), explain);
   };
-  const ahead = (fake: FakeConnection): RowsAhead => {
+  const ahead = (fake: FakeConnection): RowsBeforeCommit => {
     const gate = fake.connection.sendsWithRows('COMMIT');
     assert.ok(gate !== undefined && 'statements' in gate);
     return gate;
