@@ -17,7 +17,7 @@ export interface OrderGateOptions {
 /** Whether the events that wait in a queue may be sent, while earlier ones of their partition are in the backup, or on their way. */
 export interface OrderGate {
   readonly state: OrderState;
-  /** They may. Those that were held are so no more, or go to the next tier where the cluster is away. */
+  /** They may. Those that were held are so no more from now on, or go to the next tier where the cluster is away. */
   isOpen(): boolean;
   /** Where its state is `behind`, they go to the backup, too. Those for which there is no room come back, and wait for `mayHaveRoom`. */
   goBehind(): void;

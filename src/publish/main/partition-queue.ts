@@ -258,6 +258,8 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   return {
     push(event) {
       waiting.push(event);
+      // Whatever the answer to the send under way will be.
+      if (event.isHeld) sender.outside(goBehind);
       if (state === 'idle') sender.outside(() => proceed(true));
       else if (isGathering() && isFull()) sender.outside(askForSlot);
       else if (state === 'lingering' && isWorthwhile()) sender.outside(leave);
@@ -281,7 +283,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     orderChanged() {
       gate.mayHaveRoom();
       goBehind();
-      if (state === 'held' && gate.isOpen()) proceed(false);
+      if (gate.isOpen() && state === 'held') proceed(false);
     },
     wake,
     isIdle: () => state === 'idle',

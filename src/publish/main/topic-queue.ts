@@ -128,6 +128,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     orderChanged() {
       for (const queue of partitions.values()) queue.orderChanged();
       gate.goBehind();
+      gate.isOpen();
     },
 
     holds(partition) {

@@ -37,6 +37,18 @@ describe('an outage, with the order of keys', () => {
     assert.ok(process.oldestMs() >= 20);
   });
 
+  it('so has one behind it while a send of its partition has no answer yet', async () => {
+    const cluster = createModelCluster();
+    const process = startProcess(1, createModelFolder(), cluster);
+    await clock.tickAsync(20);
+    cluster.weather = 'silent';
+    void publish(process, 'k');
+    await clock.tickAsync(20);
+    process.queue.clusterAway('away', performance.now());
+    for (let n = 0; n < 3; n++)
+      assert.equal(await Promise.race([publish(process, 'k'), clock.tickAsync(50)]), 'backup');
+  });
+
   it('an idle process sends within two seconds after the cluster answers, however long it was away', async () => {
     const { cluster, folder, process } = await behind();
     for (const awayMs of [1_000, 3_600_000]) {
