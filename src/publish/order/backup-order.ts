@@ -182,9 +182,13 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       const isForOrphans = hasOrphans || waiting.length === 0;
       hasOrphans = false;
       await underWay.soFar();
-      for (const backlog of ready.keys()) backlog.storedBefore = backlog.stored;
+      for (const [backlog, latest] of ready) {
+        backlog.storedBefore = backlog.stored;
+        const held = firstHeld(backlog);
+        if (held !== undefined && held <= latest) ready.set(backlog, held - 1n);
+      }
       return createPass({
-        ...{ ready, isForOrphans, beganMs, open, fallBehind, firstHeld, monotonic: clock.monotonic },
+        ...{ ready, isForOrphans, beganMs, open, fallBehind, monotonic: clock.monotonic },
         from: isForOrphans ? 0n : firstOf(ready.keys(), waiting),
         backlogOf: ({ topic, key }) => (topic === undefined ? undefined : backlogs.find(topic, key)),
         // Without a backlog it is what its topic did not take when all others of its partition were through.

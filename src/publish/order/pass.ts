@@ -25,7 +25,7 @@ export interface Pass {
 
 export interface PassParts {
   readonly from: bigint;
-  /** Those that it is about, with the last event of each. */
+  /** Those that it is about, with the last event of each that it may send. */
   readonly ready: ReadonlyMap<PartitionBacklog, bigint>;
   /** Something may be there that belongs to none. */
   readonly isForOrphans: boolean;
@@ -33,8 +33,6 @@ export interface PassParts {
   readonly monotonic: () => number;
   readonly backlogOf: (event: Placed) => PartitionBacklog | undefined;
   readonly acceptsOrphan: (event: Placed) => boolean;
-  /** The place in time of the first event of a backlog for which there was no room, and which waits in its queue. */
-  readonly firstHeld: (backlog: PartitionBacklog) => bigint | undefined;
   readonly open: (backlog: PartitionBacklog) => void;
   readonly fallBehind: (backlog: PartitionBacklog) => void;
 }
@@ -45,10 +43,8 @@ export function createPass(parts: PassParts): Pass {
   const unfinished = new Set<PartitionBacklog>();
 
   function mayBeSent(backlog: PartitionBacklog, id: bigint): boolean {
-    // Behind one that has left since the pass began, too.
-    if (id > (ready.get(backlog) as bigint) || id > backlog.nextFirst) return false;
-    const held = parts.firstHeld(backlog);
-    return held === undefined || id < held;
+    // Not past one that has left since the pass began.
+    return id <= (ready.get(backlog) as bigint) && id <= backlog.nextFirst;
   }
 
   return {
