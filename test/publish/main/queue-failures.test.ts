@@ -221,6 +221,25 @@ describe('queue, when sends fail', () => {
       assert.deepEqual([sends.length, failed.length, counts.published], [1, 1, 0]);
     });
 
+    it('is that of each event, where those of one batch were not taken in at once', async () => {
+      const { broker, sends } = fakeCluster();
+      const { queue, failed } = queueOver(broker, { deliveryTimeoutMs: 10_000 });
+      void queue.publish(event('1'));
+      await clock.tickAsync(1);
+      void queue.publish(event('2'));
+      await clock.tickAsync(4_000);
+      void queue.publish(event('3'));
+      sends[0]?.answer(ok);
+      await clock.tickAsync(6_500);
+      assert.deepEqual(sends[1]?.ids, ['2', '3']);
+      assert.deepEqual(
+        failed.map(({ event: one }) => one.eventId),
+        ['2'],
+      );
+      await clock.tickAsync(4_000);
+      assert.equal(failed[1]?.event.eventId, '3');
+    });
+
     it('holds while the number of partitions is not known', async () => {
       const { broker } = fakeCluster();
       const { queue, failed } = queueOver({ ...broker, partitionsFor: () => new Promise(() => {}) });

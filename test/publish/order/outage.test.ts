@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import v8 from 'node:v8';
+import sinon from 'sinon';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
 import { shutDown } from '../../../src/publish/main/failures.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
@@ -47,6 +49,23 @@ describe('an outage, with the order of keys', () => {
     process.queue.clusterAway('away', performance.now());
     for (let n = 0; n < 3; n++)
       assert.equal(await Promise.race([publish(process, 'k'), clock.tickAsync(50)]), 'backup');
+  });
+
+  it('one turn of the event loop puts no more behind others than its share of the heap holds', async () => {
+    const { process } = await behind();
+    const heap = sinon.stub(v8, 'getHeapStatistics').returns({ heap_size_limit: 800_000 } as v8.HeapInfo);
+    try {
+      let taken = 0;
+      while (!process.queue.isOneTooMany?.(event('0')) && taken < 100) {
+        void publish(process, 'k');
+        taken++;
+      }
+      assert.equal(taken, 13);
+    } finally {
+      heap.restore();
+    }
+    await clock.tickAsync(20);
+    assert.equal(process.queue.isOneTooMany?.(event('0')), false);
   });
 
   it('an idle process sends within two seconds after the cluster answers, however long it was away', async () => {
@@ -207,6 +226,17 @@ describe('an outage, with the order of keys', () => {
       cluster.stored.map(({ id }) => Number(id)),
       [next - 2, next - 1],
     );
+  });
+
+  it('at the end of the process, one for which the backup has no room at last is lost, with the alert', async () => {
+    const { folder, process } = await behind();
+    Object.assign(folder, { room: 0, writeMs: 4_500 });
+    const outcome = publish(process, 'k');
+    const closed = process.queue.close(5_000);
+    await clock.tickAsync(4_600);
+    assert.equal(await Promise.race([outcome, clock.tickAsync(1)]), 'lost');
+    assert.deepEqual(process.lost, [String(next - 1)]);
+    await closed;
   });
 
   it('what waits there fills a room of its own: one more is lost, and other topics go on', async () => {
