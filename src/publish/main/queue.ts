@@ -129,7 +129,7 @@ export function createQueue(options: QueueOptions): Queue {
     countOf: counts.known,
     holds: (topic, partition) => topics.get(topic)?.holds(partition) === true,
     firstHeld: (topic, partition) => topics.get(topic)?.firstHeld(partition),
-    orderChanged: (topic) => sender.outside(() => orderChanged(topic)),
+    orderChanged: (topic, partition) => sender.outside(() => orderChanged(topic, partition)),
   });
   const turn = createTurnMemory();
   let expiry: NodeJS.Timeout | undefined;
@@ -166,9 +166,9 @@ export function createQueue(options: QueueOptions): Queue {
     abandon(breakerOpen, false);
   }
 
-  function orderChanged(topic: string | undefined): void {
-    if (topic === undefined) for (const each of [...topics.values()]) each.orderChanged();
-    else topics.get(topic)?.orderChanged();
+  function orderChanged(topic: string | undefined, partition: number | undefined): void {
+    if (topic !== undefined) topics.get(topic)?.orderChanged(partition);
+    else for (const each of [...topics.values()]) each.orderChanged(undefined);
   }
 
   function wake(): void {

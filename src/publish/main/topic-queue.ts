@@ -24,11 +24,13 @@ export interface TopicQueueOptions {
 }
 
 /** Finds the partition of each event of one topic, and has a queue for each. Methods as those of a `PartitionQueue`. */
-export interface TopicQueue extends Omit<PartitionQueue, 'holds' | 'firstHeld'> {
+export interface TopicQueue extends Omit<PartitionQueue, 'holds' | 'firstHeld' | 'orderChanged'> {
   /** `undefined`: in any partition. */
   holds(partition: number | undefined): boolean;
   /** The place in time of the first event that is held in this partition; `undefined`: in any. */
   firstHeld(partition: number | undefined): bigint | undefined;
+  /** `undefined`: of any partition. */
+  orderChanged(partition: number | undefined): void;
 }
 
 /**
@@ -84,6 +86,12 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     if (isIdle()) options.onIdle();
   }
 
+  /** Those in which its events may be. */
+  const queuesOf = (partition: number | undefined): (PartitionQueue | undefined)[] =>
+    partition === undefined
+      ? [...partitions.values()]
+      : [partitions.get(partition), partitions.get(undefined)];
+
   const isPlacing = (): boolean =>
     isAsking || unplaced.count > 0 || partitions.get(undefined)?.isIdle() === false;
 
@@ -125,24 +133,18 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
       for (const queue of partitions.values()) queue.wake();
     },
 
-    orderChanged() {
-      for (const queue of partitions.values()) queue.orderChanged();
+    orderChanged(partition) {
+      for (const queue of queuesOf(partition)) queue?.orderChanged();
       gate.goBehind();
       gate.isOpen();
     },
 
     holds(partition) {
-      if (unplaced.first?.isHeld === false || partitions.get(undefined)?.holds()) return true;
-      if (partition !== undefined) return partitions.get(partition)?.holds() === true;
-      return [...partitions.values()].some((queue) => queue.holds());
+      return unplaced.first?.isHeld === false || queuesOf(partition).some((queue) => queue?.holds());
     },
 
     firstHeld(partition) {
-      const isAny = partition === undefined;
-      const queues = isAny
-        ? [...partitions.values()]
-        : [partitions.get(partition), partitions.get(undefined)];
-      const held = [...queues.map((queue) => queue?.firstHeld()), unplaced.firstHeld];
+      const held = [...queuesOf(partition).map((queue) => queue?.firstHeld()), unplaced.firstHeld];
       return earliest(held.map((one) => one && orderOf(one.event.eventId)));
     },
 

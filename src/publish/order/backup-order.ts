@@ -67,10 +67,11 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
         say(`behind ${backlog.topic}`, message);
       }
     }
-    queue?.orderChanged(backlog.topic);
+    queue?.orderChanged(backlog.topic, partitionNow(backlog));
   }
 
   function open(backlog: PartitionBacklog): void {
+    const partition = partitionNow(backlog);
     backlogs.remove(backlog);
     guard();
     const { topic } = backlog;
@@ -78,7 +79,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       topicsSaid.delete(topic);
       logger.info(`topic "${topic}": nothing waits in the backup any more, events go to the topic again`);
     }
-    queue?.orderChanged(topic);
+    queue?.orderChanged(topic, partition);
   }
 
   function stateOf(topic: string, partition: number | undefined): OrderState {
@@ -170,9 +171,9 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       /** With the last event of each that this pass is about. */
       const ready = new Map<PartitionBacklog, bigint>();
       const mayBeReady = behind().filter(isReady);
-      // Those for which there was no room.
-      for (const topic of new Set(mayBeReady.map((backlog) => backlog.topic))) queue?.orderChanged(topic);
       for (const backlog of mayBeReady) {
+        // Those for which there was no room.
+        queue?.orderChanged(backlog.topic, partitionNow(backlog));
         ready.set(backlog, backlog.latest);
         backlog.nextFirst = lastId;
         backlog.isEnding = backlog.stored - backlog.storedBefore <= lastEvents;
@@ -206,7 +207,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
         earlierTopics = what.topics;
         guard();
       }
-      queue?.orderChanged(undefined);
+      queue?.orderChanged(undefined, undefined);
     },
 
     oldestMs() {

@@ -14,8 +14,8 @@ export interface OrderedQueue {
   holds(topic: string, partition: number | undefined): boolean;
   /** The place in time of the first event that waits there behind others in the backup. */
   firstHeld(topic: string, partition: number | undefined): bigint | undefined;
-  /** The state of order of a partition of this topic has changed, or there may be room in the backup again; `undefined`: of any topic. */
-  orderChanged(topic: string | undefined): void;
+  /** The order state has changed, or there may be room in the backup again. `undefined`: of any topic, of any partition. */
+  orderChanged(topic: string | undefined, partition: number | undefined): void;
 }
 
 /**

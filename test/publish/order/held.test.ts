@@ -1,49 +1,74 @@
 import assert from 'node:assert/strict';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
+import { createRetryPolicy } from '../../../src/publish/main/batches/retry.ts';
 import { createBackupOrder } from '../../../src/publish/order/backup-order.ts';
 import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import type { FailedEvent } from '../../../src/publish/tier.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { silentLog as logger } from '../../support/log.ts';
-import { event, fakeCluster, forbidden, queueOver } from '../fake-cluster.ts';
+import { away, event, fakeCluster, queueOver, usualRetry } from '../fake-cluster.ts';
 
-describe('an event that is held while nobody knows where the one before it ends', () => {
+describe('events that are held', () => {
   const time = clockOfEach({ now: 1_700_000_000_000 });
   const clock = { now: () => Date.now(), monotonic: () => performance.now() };
 
-  /** The first event is refused, and on its way through the tiers; the second one waits for it. */
-  async function twoEvents(partitions: number | 'unknown') {
+  /** A queue without retries, whose tiers are answered by hand: `stored` is what the drained backup says. */
+  function setUp(partitions: number | 'unknown', maxHeld = 10) {
     const { broker, sends } = fakeCluster(partitions);
     const order = createBackupOrder({ partitionOfKey, clock, logger });
     order.earlierRun({ topics: new Set() });
     const failed: FailedEvent[] = [];
-    const answers: ((outcome: Outcome) => void)[] = [];
+    const answers = new Map<string, (outcome: Outcome) => void>();
     const { queue } = queueOver(broker, {
       order,
       deliveryTimeoutMs: 8_000,
+      held: { maxEvents: maxHeld, maxBytes: 1_000_000 },
+      retry: createRetryPolicy({ ...usualRetry, enabled: false }),
       next: (one) => {
         failed.push(one);
-        return new Promise((resolve) => answers.push(resolve));
+        return new Promise((resolve) => answers.set(one.event.eventId, resolve));
       },
     });
-    void queue.publish(event('1', { key: 'k' }));
-    await time.tickAsync(10);
-    sends[0]?.answer({ ok: false, failure: forbidden });
-    await time.tickAsync(10);
-    void queue.publish(event('2', { key: 'k' }));
-    await time.tickAsync(20_000);
-    assert.deepEqual([sends.length, failed.length, queue.state().events], [1, 1, 0]);
-    const release = async (): Promise<void> => {
-      answers[0]?.('dlq');
+    const publish = async (id: string, key = 'k'): Promise<void> => {
+      void queue.publish(event(id, { key }));
       await time.tickAsync(10);
     };
-    return { queue, sends, failed, release };
+    const tiers = async (id: string, outcome: Outcome): Promise<void> => {
+      const [one] = failed.filter(({ event: { eventId } }) => eventId === id);
+      if (outcome === 'backup') order.stored(one as FailedEvent);
+      answers.get(id)?.(outcome);
+      await time.tickAsync(10);
+    };
+    const fail = async (): Promise<void> => {
+      sends.at(-1)?.answer({ ok: false, failure: away });
+      await time.tickAsync(10);
+    };
+    return {
+      queue,
+      sends,
+      failed,
+      publish,
+      tiers,
+      fail,
+      asked: () => failed.map((one) => one.event.eventId),
+    };
   }
 
   for (const partitions of [1, 'unknown'] as const) {
-    it(`is sent then, and has all of its time (partitions: ${partitions})`, async () => {
-      const { queue, sends, failed, release } = await twoEvents(partitions);
-      await release();
+    /** The first event is on its way through the tiers; the second one waits for what becomes of it. */
+    async function twoEvents(maxHeld?: number) {
+      const all = setUp(partitions, maxHeld);
+      await all.publish('1');
+      await all.fail();
+      await all.publish('2');
+      await time.tickAsync(20_000);
+      assert.deepEqual([all.sends.length, all.asked(), all.queue.state().events], [1, ['1'], 0]);
+      return all;
+    }
+
+    it(`are sent when nothing of their partition is in the backup, and have all of their time (partitions: ${partitions})`, async () => {
+      const { queue, sends, failed, tiers } = await twoEvents();
+      await tiers('1', 'dlq');
       assert.deepEqual(sends[1]?.ids, ['2']);
       assert.equal(queue.state().events, 1);
       await time.tickAsync(7_900);
@@ -53,14 +78,43 @@ describe('an event that is held while nobody knows where the one before it ends'
       assert.equal(queue.state().events, 0);
     });
 
-    it(`goes to the next tier where the cluster is away by then (partitions: ${partitions})`, async () => {
-      const { queue, sends, failed, release } = await twoEvents(partitions);
+    it(`go to the next tier where the cluster is away by then (partitions: ${partitions})`, async () => {
+      const { queue, sends, failed, tiers } = await twoEvents();
       queue.clusterAway('away', performance.now());
       await time.tickAsync(10);
       assert.equal(failed.length, 1);
-      await release();
-      assert.equal(sends.length, 1);
-      assert.match(failed[1]?.failure.message ?? '', /^Circuit breaker is OPEN/);
+      await tiers('1', 'dlq');
+      assert.deepEqual([sends.length, failed[1]?.failure.cause], [1, 'CircuitBreakerOpen']);
+    });
+
+    it(`leave room for as many others when they are sent; one more goes to the tiers (partitions: ${partitions})`, async () => {
+      const { sends, asked, publish, tiers, fail } = await twoEvents(1);
+      await publish('3');
+      assert.deepEqual(asked(), ['1', '3']);
+      await tiers('3', 'dlq');
+      await tiers('1', 'dlq');
+      assert.deepEqual(sends[1]?.ids, ['2']);
+      await fail();
+      await publish('4');
+      assert.deepEqual(asked(), ['1', '3', '2']);
+      await tiers('2', 'dlq');
+      assert.deepEqual(sends[2]?.ids, ['4']);
     });
   }
+
+  it('for want of room in the backup ask for it again when their own partition has changed, not another one', async () => {
+    const keyOf = (partition: number): string =>
+      ['a', 'b', 'c', 'd'].find((key) => partitionOfKey(key, 2) === partition) as string;
+    const { asked, publish, tiers, fail } = setUp(2);
+    await publish('1', keyOf(0));
+    await fail();
+    await tiers('1', 'backup');
+    await publish('2', keyOf(0));
+    await tiers('2', 'lost');
+    await publish('3', keyOf(1));
+    await fail();
+    assert.deepEqual(asked(), ['1', '2', '3']);
+    await tiers('3', 'dlq');
+    assert.deepEqual(asked(), ['1', '2', '3']);
+  });
 });

@@ -98,6 +98,18 @@ describe('an outage, with the order of keys', () => {
     );
   });
 
+  it('new events go to their topic again although they never stop coming', async () => {
+    const { cluster, process } = await behind();
+    cluster.weather = 'up';
+    const outcomes: Outcome[] = [];
+    for (let n = 0; n < 400; n++) {
+      void publish(process, 'k').then((outcome) => outcomes.push(outcome));
+      await clock.tickAsync(10);
+    }
+    assert.equal(outcomes.at(-1), 'published');
+    assert.equal(process.oldestMs(), 0);
+  });
+
   it('a topic that is refused holds up no other', async () => {
     const { cluster, folder, process } = await behind();
     void publish(process, 'k', 'refused');
