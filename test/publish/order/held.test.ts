@@ -13,8 +13,12 @@ describe('events that are held', () => {
   const clock = { now: () => Date.now(), monotonic: () => performance.now() };
 
   /** A queue without retries, whose tiers are answered by hand: `stored` is what the drained backup says. */
-  function setUp(partitions: number | 'unknown', maxHeld = 10) {
-    const { broker, sends } = fakeCluster(partitions);
+  function setUp(
+    partitions: number | 'unknown' | 'no answer',
+    { maxHeld = 10, buffer = 10 }: { maxHeld?: number | undefined; buffer?: number } = {},
+  ) {
+    const { broker, sends } = fakeCluster(partitions === 'no answer' ? 'unknown' : partitions);
+    if (partitions === 'no answer') broker.partitionsFor = () => new Promise(() => {});
     const order = createBackupOrder({ partitionOfKey, clock, logger });
     order.earlierRun({ topics: new Set() });
     const failed: FailedEvent[] = [];
@@ -23,6 +27,7 @@ describe('events that are held', () => {
       order,
       deliveryTimeoutMs: 8_000,
       held: { maxEvents: maxHeld, maxBytes: 1_000_000 },
+      buffer: { maxEvents: buffer, maxBytes: 1_000_000 },
       retry: createRetryPolicy({ ...usualRetry, enabled: false }),
       next: (one) => {
         failed.push(one);
@@ -57,7 +62,7 @@ describe('events that are held', () => {
   for (const partitions of [1, 'unknown'] as const) {
     /** The first event is on its way through the tiers; the second one waits for what becomes of it. */
     async function twoEvents(maxHeld?: number) {
-      const all = setUp(partitions, maxHeld);
+      const all = setUp(partitions, { maxHeld });
       await all.publish('1');
       await all.fail();
       await all.publish('2');
@@ -113,8 +118,46 @@ describe('events that are held', () => {
     await tiers('2', 'lost');
     await publish('3', keyOf(1));
     await fail();
-    assert.deepEqual(asked(), ['1', '2', '3']);
     await tiers('3', 'dlq');
-    assert.deepEqual(asked(), ['1', '2', '3']);
+    await publish('4', keyOf(1));
+    await fail();
+    await tiers('4', 'backup');
+    assert.deepEqual(asked(), ['1', '2', '3', '4']);
+  });
+
+  it('are counted with those to be sent as soon as they may be, while a send of their partition has no answer', async () => {
+    const { queue, publish, tiers, asked } = setUp(1, { buffer: 1 });
+    await publish('1');
+    await publish('2');
+    await publish('3');
+    assert.deepEqual([asked(), queue.state().events], [['2'], 1]);
+    await tiers('2', 'dlq');
+    assert.deepEqual([asked(), queue.state().events], [['2'], 2]);
+  });
+
+  describe('while the cluster does not say how many partitions there are', () => {
+    it('go behind what is in the backup at once', async () => {
+      const { publish, tiers, asked } = setUp('no answer', { buffer: 1 });
+      await publish('1');
+      await publish('2');
+      assert.deepEqual(asked(), ['2']);
+      await tiers('2', 'backup');
+      assert.deepEqual(asked(), ['2', '1']);
+      await publish('3');
+      assert.deepEqual(asked(), ['2', '1', '3']);
+    });
+
+    it('wait where it is away, and go to the next tier when they may be sent', async () => {
+      const { queue, publish, tiers, asked } = setUp('no answer', { buffer: 1 });
+      await publish('1');
+      await publish('2');
+      await publish('3');
+      queue.clusterAway('away', performance.now());
+      await time.tickAsync(10);
+      assert.deepEqual(asked(), ['2', '1']);
+      await tiers('1', 'dlq');
+      await tiers('2', 'dlq');
+      assert.deepEqual(asked(), ['2', '1', '3']);
+    });
   });
 });

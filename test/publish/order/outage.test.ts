@@ -102,12 +102,30 @@ describe('an outage, with the order of keys', () => {
     const { cluster, process } = await behind();
     cluster.weather = 'up';
     const outcomes: Outcome[] = [];
-    for (let n = 0; n < 400; n++) {
+    for (let n = 0; n < 2_000; n++) {
       void publish(process, 'k').then((outcome) => outcomes.push(outcome));
-      await clock.tickAsync(10);
+      await clock.tickAsync(1);
     }
+    await clock.tickAsync(20);
     assert.equal(outcomes.at(-1), 'published');
     assert.equal(process.oldestMs(), 0);
+  });
+
+  it('an event without room beside those that wait for the last ones is sent in its order', async () => {
+    const { cluster, folder, process } = await behind({ held: { maxEvents: 1, maxBytes: 1_000_000 } });
+    cluster.weather = 'up';
+    for (let n = 0; n < 100; n++) {
+      for (let m = 0; m < 3; m++) void publish(process, 'k');
+      await clock.tickAsync(17);
+    }
+    await clock.tickAsync(10_000);
+    assert.equal(folder.waiting(), 0);
+    const ids = cluster.stored.map(({ id }) => Number(id));
+    assert.deepEqual(
+      ids,
+      ids.toSorted((one, other) => one - other),
+    );
+    assert.equal(ids.length, 301);
   });
 
   it('a topic that is refused holds up no other', async () => {
