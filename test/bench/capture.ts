@@ -21,12 +21,12 @@ import { systemClock } from '../../src/ground/clock.ts';
 import { createPublishDurations } from '../../src/observe/durations.ts';
 import { bindMeter } from '../../src/observe/meter.ts';
 import { createLedger } from '../../src/observe/outcomes.ts';
+import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { createPolicies } from '../../src/protect/marks/policies.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import type { Publisher } from '../../src/publish/publisher.ts';
 import { jsonSerializer } from '../../src/serialize/json.ts';
-import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { payload } from './payload.ts';
 
 const calls = 60_000;
