@@ -21,6 +21,8 @@ export interface OrderGate {
   isOpen(): boolean;
   /** Where its state is `behind`, they go to the backup, too. Those for which there is no room come back, and wait for `mayHaveRoom`. */
   goBehind(): void;
+  /** There is no room in memory for one more: those that are held go to the backup before it. False: they have found it full. */
+  makeWay(): boolean;
   putBack(event: QueuedEvent): void;
   mayHaveRoom(): void;
 }
@@ -46,6 +48,10 @@ export function createOrderGate(options: OrderGateOptions): OrderGate {
     },
     goBehind() {
       if (gate.state === 'behind' && !isBackupFull) settle(behindUnlessFull, () => true);
+    },
+    makeWay() {
+      if (!isBackupFull) settle(behindUnlessFull, ({ isHeld }) => isHeld);
+      return !isBackupFull;
     },
     putBack(event) {
       waiting.putBack(event);

@@ -48,6 +48,8 @@ export interface PartitionQueueOptions {
  */
 export interface PartitionQueue {
   push(event: QueuedEvent): void;
+  /** As that of its `OrderGate`. */
+  makeWay(): boolean;
   /** An event was to go behind others in the backup, and found it full. It waits here in its place. */
   putBack(event: QueuedEvent): void;
   /** Sends what is waiting for company. */
@@ -258,18 +260,17 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   return {
     push(event) {
       waiting.push(event);
-      // Whatever the answer to the send under way will be.
       if (event.isHeld) sender.outside(goBehind);
       if (state === 'idle') sender.outside(() => proceed(true));
       else if (isGathering() && isFull()) sender.outside(askForSlot);
       else if (state === 'lingering' && isWorthwhile()) sender.outside(leave);
     },
 
+    makeWay: gate.makeWay,
     putBack(event) {
       gate.putBack(event);
       if (state === 'idle') sender.outside(() => proceed(true));
     },
-
     flush() {
       if (isGathering()) askForSlot();
     },

@@ -6,7 +6,7 @@ import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
 import { createTurnMemory, type MemoryLimits } from '../memory-limits.ts';
-import { type KeyOrder, noOrder } from '../order/key-order.ts';
+import { isBehindBackup, type KeyOrder, noOrder } from '../order/key-order.ts';
 import type { Publisher } from '../publisher.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import { createBatchSender } from './batch-sender.ts';
@@ -265,7 +265,11 @@ export function createQueue(options: QueueOptions): Queue {
         return Promise.resolve(isStored ? 'backup' : 'lost');
       }
       const taken = take(event, topic);
-      return taken instanceof QueuedEvent ? outcomes.outcomeOf(taken) : refused(event, topic, taken);
+      if (taken instanceof QueuedEvent) return outcomes.outcomeOf(taken);
+      if (!isBehindBackup(taken) || topics.get(topic)?.makeWay(event.key) !== false)
+        return refused(event, topic, taken);
+      options.onLost(event, topic, taken);
+      return Promise.resolve('lost');
     },
 
     isOneTooMany(event) {

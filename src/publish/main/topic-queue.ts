@@ -24,11 +24,13 @@ export interface TopicQueueOptions {
 }
 
 /** Finds the partition of each event of one topic, and has a queue for each. Methods as those of a `PartitionQueue`. */
-export interface TopicQueue extends Omit<PartitionQueue, 'holds' | 'firstHeld' | 'orderChanged'> {
+export interface TopicQueue extends Omit<PartitionQueue, 'holds' | 'firstHeld' | 'orderChanged' | 'makeWay'> {
   /** `undefined`: in any partition. */
   holds(partition: number | undefined): boolean;
   /** The place in time of the first event that is held in this partition; `undefined`: in any. */
   firstHeld(partition: number | undefined): bigint | undefined;
+  /** For an event of this key. */
+  makeWay(key: string): boolean;
   /** `undefined`: of any partition. */
   orderChanged(partition: number | undefined): void;
 }
@@ -72,16 +74,17 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     else options.onIdle();
   }
 
-  const queueFor = (event: QueuedEvent, count: number): PartitionQueue =>
-    queueOf(partitioner.partitionOf(event.event.key, count));
+  const queueFor = ({ event: { key } }: QueuedEvent, count: number | undefined): PartitionQueue =>
+    queueOf(count === undefined ? undefined : partitioner.partitionOf(key, count));
 
   async function place(): Promise<void> {
     isAsking = true;
     const count = await counts.ask(topic);
     isAsking = false;
+    // Those that have come back meanwhile go first.
+    if (partitions.get(undefined)?.isIdle() === false) return;
     const placed = count === undefined ? unplaced.takeBatch(oneByOne) : unplaced.take(() => true);
-    for (const event of placed)
-      (count === undefined ? queueOf(undefined) : queueFor(event, count)).push(event);
+    for (const event of placed) queueFor(event, count).push(event);
     // All of them may have ended while the number was asked for.
     if (isIdle()) options.onIdle();
   }
@@ -109,8 +112,15 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     },
 
     putBack(event) {
+      const isBehind = unplaced.first !== undefined && timeOf(unplaced.first) < timeOf(event);
+      (isBehind ? gate : queueFor(event, counts.known(topic))).putBack(event);
+    },
+
+    makeWay(key) {
       const count = counts.known(topic);
-      (count === undefined ? queueOf(undefined) : queueFor(event, count)).putBack(event);
+      const partition = count === undefined ? undefined : partitioner.partitionOf(key, count);
+      const isFull = queuesOf(partition).some((queue) => queue?.makeWay() === false);
+      return gate.makeWay() && !isFull;
     },
 
     flush() {
@@ -135,6 +145,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
 
     orderChanged(partition) {
       for (const queue of queuesOf(partition)) queue?.orderChanged();
+      gate.mayHaveRoom();
       gate.goBehind();
       gate.isOpen();
     },
@@ -145,7 +156,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
 
     firstHeld(partition) {
       const held = [...queuesOf(partition).map((queue) => queue?.firstHeld()), unplaced.firstHeld];
-      return earliest(held.map((one) => one && orderOf(one.event.eventId)));
+      return earliest(held.map((one) => one && timeOf(one)));
     },
 
     isIdle,
@@ -162,6 +173,8 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     settle(last, sender.explain(topic, reason));
   }
 }
+
+const timeOf = ({ event: { eventId } }: QueuedEvent): bigint => orderOf(eventId);
 
 const isFree = ({ isHeld }: QueuedEvent): boolean => !isHeld;
 

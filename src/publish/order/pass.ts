@@ -43,7 +43,8 @@ export function createPass(parts: PassParts): Pass {
   const unfinished = new Set<PartitionBacklog>();
 
   function mayBeSent(backlog: PartitionBacklog, id: bigint): boolean {
-    return id <= (ready.get(backlog) as bigint);
+    // Not past one that has left since the pass began.
+    return id <= (ready.get(backlog) as bigint) && id <= backlog.nextFirst;
   }
 
   return {
