@@ -5,13 +5,33 @@ export const snowflakeEpochMs = 1_704_067_200_000;
 /** Worker and sequence of a Snowflake id; the counter of a UUID has as many. */
 export const bitsBelowMs = 22;
 
-const snowflake = /^\d{1,19}$/;
-/** Of version 7 as `envelope/uuid-v7.ts` writes them: 48 bits of milliseconds, a counter of 12 and of 10 bits. */
-const uuid = /^([0-9a-f]{8})-([0-9a-f]{4})-7([0-9a-f]{3})-([89ab][0-9a-f]{2})[0-9a-f]-[0-9a-f]{12}$/;
-
 /** A decimal number, or a UUID of version 7. */
 export function isEventId(text: string): boolean {
-  return snowflake.test(text) || uuid.test(text);
+  return isSnowflake(text) || isUuid(text);
+}
+
+// Neither is told by a regular expression, which V8 compiles at its first use: where the stack is used up then, it ends the process.
+
+function isSnowflake(text: string): boolean {
+  return text.length > 0 && text.length <= 19 && isAllOf(text, isDigit);
+}
+
+/** Of version 7 as `envelope/uuid-v7.ts` writes them: 48 bits of milliseconds, a counter of 12 and of 10 bits. */
+function isUuid(text: string): boolean {
+  if (text.length !== 36 || text[14] !== '7' || !'89ab'.includes(text.charAt(19))) return false;
+  return isAllOf(text, (code, at) =>
+    dashes.includes(at) ? code === dash : isDigit(code) || isLetterOfHex(code),
+  );
+}
+
+const dashes = [8, 13, 18, 23];
+const dash = 0x2d;
+const isDigit = (code: number): boolean => code >= 0x30 && code <= 0x39;
+const isLetterOfHex = (code: number): boolean => code >= 0x61 && code <= 0x66;
+
+function isAllOf(text: string, isSo: (code: number, at: number) => boolean): boolean {
+  for (let at = 0; at < text.length; at++) if (!isSo(text.charCodeAt(at), at)) return false;
+  return true;
 }
 
 /**
@@ -19,10 +39,11 @@ export function isEventId(text: string): boolean {
  * the id before it. What is no event id of svc comes first.
  */
 export function orderOf(eventId: string): bigint {
-  if (snowflake.test(eventId)) return BigInt(eventId);
-  const [, high, low, upper, lower] = uuid.exec(eventId) ?? [];
-  if (high === undefined) return 0n;
-  const elapsedMs = Math.max(0, Number.parseInt(`${high}${low}`, 16) - snowflakeEpochMs);
-  const counter = (Number.parseInt(`${upper}`, 16) << 10) | (Number.parseInt(`${lower}`, 16) & 0x3ff);
+  if (isSnowflake(eventId)) return BigInt(eventId);
+  if (!isUuid(eventId)) return 0n;
+  const elapsedMs = Math.max(0, hex(eventId, 0, 8) * 2 ** 16 + hex(eventId, 9, 13) - snowflakeEpochMs);
+  const counter = (hex(eventId, 15, 18) << 10) | (hex(eventId, 19, 22) & 0x3ff);
   return BigInt.asUintN(64, (BigInt(elapsedMs) << BigInt(bitsBelowMs)) | BigInt(counter));
 }
+
+const hex = (text: string, from: number, to: number): number => Number.parseInt(text.slice(from, to), 16);
