@@ -30,7 +30,7 @@ export interface QueueOptions {
   readonly batch: BatchSettings;
   /** Over all topics. One event more goes to the next tier. */
   readonly buffer: MemoryLimits;
-  /** Of the events that wait as earlier ones of their partition are in the backup. One more goes there. */
+  /** Of the events that wait as earlier ones of their partition are in the backup. One more sends them there, and is lost where that is full. */
   readonly held?: MemoryLimits | undefined;
   /** Sends at once, over all partitions. */
   readonly maxInFlight: number;

@@ -28,11 +28,11 @@ export class WaitingEvents {
     this.insert(event, this.events.length);
   }
 
-  /** Where it was: before all that are later. */
+  /** Where it was, behind all that are earlier: most of those that come back do so in their order. */
   putBack(event: QueuedEvent): void {
     const order = orderOf(event.event.eventId);
-    const later = this.events.findIndex((one) => orderOf(one.event.eventId) > order);
-    this.insert(event, later < 0 ? this.events.length : later);
+    const before = this.events.findLastIndex((one) => orderOf(one.event.eventId) <= order);
+    this.insert(event, before + 1);
   }
 
   /** The first ones, as many as a send takes. */
