@@ -1,4 +1,4 @@
-import { Command, Help } from 'commander';
+import { Command, Help, Option } from 'commander';
 import { version } from '../ground/version.ts';
 import { type CatalogOptions, runCatalog } from './catalog/catalog.ts';
 import { runCheck } from './check/check.ts';
@@ -11,8 +11,15 @@ import { type InitOptions, runInit } from './init/init.ts';
 import { runManifest } from './manifest.ts';
 import { addOutbox } from './outbox/outbox-commands.ts';
 import { runRelayCommand } from './outbox/relay.ts';
-import { repeated, sinceText, timeOf, withRecoveryOptions } from './recovery-options.ts';
-import { runBackup, runDlq } from './recovery-places.ts';
+import { type ExportOptions, runExport } from './recovery/export-backup.ts';
+import {
+  repeated,
+  sinceText,
+  timeOf,
+  withFilters,
+  withRecoveryOptions,
+} from './recovery/recovery-options.ts';
+import { runBackup, runDlq } from './recovery/recovery-places.ts';
 import { runBreakerReset } from './running/breaker.ts';
 import { withProcess } from './running/find-process.ts';
 import { runStatus } from './running/status.ts';
@@ -176,7 +183,9 @@ function addRecovery(svc: Command): void {
       );
     does(command, (options) => runDlq(options, action === 'list' ? 'list' : 'send'));
   }
-  const backup = group(svc, 'backup').description('events in the backup, local or in S3: list, restore');
+  const backup = group(svc, 'backup').description(
+    'events in the backup, local or in S3: list, restore, export',
+  );
   for (const [action, text] of [
     ['list', 'list the events in the local backup, with --s3 in the bucket'],
     ['restore', toTopics],
@@ -187,6 +196,18 @@ function addRecovery(svc: Command): void {
       .option('--s3', 'the bucket of svc.broker.backup.s3-bucket');
     does(command, (options) => runBackup(options, action === 'list' ? 'list' : 'send'));
   }
+  const toFiles = withFilters(
+    backup.command('export').description('copy the events of the local backup to files, one each'),
+  )
+    .requiredOption('--out <folder>', 'where to: a new folder, or an empty one')
+    .addOption(
+      new Option('--format <form>', 'the event itself (<eventId>.json), or with reason and time')
+        .choices(['event', 'record'])
+        .default('event'),
+    )
+    .option('--dir <folder>', 'instead of svc.broker.dlq-backup-path')
+    .option('--file <file>', 'this file alone');
+  does<ExportOptions>(toFiles, runExport);
 }
 
 function addRelay(svc: Command): void {

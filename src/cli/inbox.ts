@@ -7,7 +7,7 @@ import { partsOfTable } from '../outbox/insert-row.ts';
 import { useConnection } from '../start/outbox/use-connection.ts';
 import { type Dialect, dialectOf } from '../transaction/dialect.ts';
 import { does, group } from './does.ts';
-import { repeated } from './recovery-options.ts';
+import { repeated } from './recovery/recovery-options.ts';
 import { WrongUse } from './wrong-use.ts';
 
 interface InboxOptions {

@@ -222,6 +222,8 @@ export async function openLocalSource(options: LocalSourceOptions): Promise<Reco
   return (await import('../adapters/local-backup/source/local-source.ts')).createLocalSource(options);
 }
 
+export const loadEventFiles = () => import('../adapters/local-backup/event-files.ts');
+
 /** Backup to S3, loaded at the first event that needs it. */
 export function openS3Backup(settings: S3Settings): EventBackupStrategy {
   const load = loadOnce(async () =>

@@ -10,7 +10,7 @@ import { runSvc } from '../support/run-svc.ts';
 const cli = resolve(import.meta.dirname, '../../src/cli/main.ts');
 const withSince = [
   ...['outbox replay', 'outbox list', 'outbox retry-failed', 'outbox discard --topic old', 'dlq list'],
-  ...['dlq recover', 'backup list', 'backup restore', 'tail orders'],
+  ...['dlq recover', 'backup list', 'backup restore', 'backup export --out out', 'tail orders'],
 ];
 
 describe('commands with what nobody can mean', function () {

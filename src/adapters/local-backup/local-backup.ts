@@ -6,8 +6,6 @@ import type { Logger } from '../../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from '../../publish/backup-strategy.ts';
 import { checkBackupDirectory, type DirectoryOptions, openBackupDirectory } from './backup-directory.ts';
 import { failed, full, isDiskFull, toSvcError } from './backup-failure.ts';
-import { createEndedSegments } from './ended-segments.ts';
-import { endJournalSync, storedNames } from './journal-end.ts';
 import { removeOldTemporaries } from './old-temporaries.ts';
 import { createSegmentWriter } from './segment-writer.ts';
 import { gone, whyNot } from './source/still-there.ts';
@@ -23,15 +21,13 @@ import { createUsage, type FolderState } from './usage.ts';
 
 export interface LocalBackupOptions extends DirectoryOptions {
   readonly directory: string;
-  readonly format: BackupFormat;
-  /** Event files in the folder; what comes after goes to segments, many events a file. */
+  /** `journal`: all events go to segments, many a file. */
+  readonly format: BackupFormat | 'journal';
+  /** Event files in the folder; what comes after goes to segments. */
   readonly maxFiles: number;
   /** Of all that waits in the folder. One event more is refused. */
   readonly maxBytes: number;
-  /**
-   * Events go to segments alone, which nobody else reads while this process lives: what keeps their order is who sends them.
-   * The few that are left at its end become files all the same, where nothing else is in the folder.
-   */
+  /** Nobody else reads its segments while this process lives: what keeps their order is who sends them. */
   readonly isJournal?: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -52,19 +48,19 @@ export interface LocalBackup extends EventBackupStrategy {
   recount(): Promise<void>;
 }
 
-/** So few at once are written as files right away; more go to a segment first, with one fsync for all of them. */
+/** So few at once are written as files, where those are wanted; more go to a segment, with one fsync for all of them. */
 const [fewEvents, fewAtTheEnd] = [16, 64];
 /** In memory, behind a disk that is too slow. */
 const maxWaitingBytes = 64 * 1024 * 1024;
-/** Nothing new for so long: the segment is ended and unpacked. */
-const quietMs = 200;
+/** A segment is handed to the readers so long after its first event. */
+const handOverMs = 1_000;
 /** Others empty the folder, too. */
 const [recountMs, recountSoonMs] = [60_000, 10_000];
 
 /**
  * Events as files of this machine: for their owner only, whole or not there, on the disk before they count as stored.
- * A few events become one file each. Many at once are appended to a segment with one fsync a batch; when it is quiet again
- * they are unpacked to files of their own, up to `maxFiles` of them.
+ * They are appended to a segment with one fsync a batch; where one file an event is wanted, only when many come at once, and
+ * beyond `maxFiles`. What was written in one form is never turned into the other.
  */
 export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   const { clock, logger, format, maxFiles, maxBytes, isJournal = false } = options;
@@ -72,14 +68,11 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   const waiting: Waiting[] = [];
   let waitingBytes = 0;
   let real: string | undefined;
-  const ended = createEndedSegments(format, maxFiles, usage);
-  /** Events of this process belong behind it. */
-  const before = new Set(isJournal ? storedNames(options.directory) : []);
-  const writer = createSegmentWriter({ usage, ended, isJournal, clock });
-  /** Unpacking stops, for the rest is to be handed over. */
+  const writer = createSegmentWriter({ usage, hasFiles: format !== 'journal', clock });
+  /** What is written is to be handed over. */
   let isEnding = false;
   let working: Promise<void> | undefined;
-  let quiet: NodeJS.Timeout | undefined;
+  let handingOver: NodeJS.Timeout | undefined;
   let closed = false;
 
   async function open(): Promise<string> {
@@ -87,7 +80,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     if (real !== undefined && (await whyNot(real)) === gone) {
       real = undefined;
       await writer.end();
-      ended.forget();
+      writer.forget();
     }
     if (real === undefined) {
       real = openBackupDirectory(options.directory, options);
@@ -109,7 +102,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       const fitting = batch.filter((one) => fits(one));
       if (fitting.length === 0) return;
       const isFew = fitting.length <= fewEvents && usage.files() + fitting.length <= maxFiles;
-      if (isFew && !isJournal) await writeFiles(directory, fitting);
+      if (format !== 'journal' && isFew) await writeFiles(directory, format, fitting);
       else await writeLines(directory, fitting);
     } catch (error) {
       const reason = toSvcError(error, options.directory);
@@ -132,12 +125,9 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     return false;
   }
 
-  async function writeFiles(directory: string, batch: readonly Waiting[]): Promise<void> {
-    const results = await storeFiles(
-      directory,
-      format,
-      batch.map(({ event }) => event),
-    );
+  async function writeFiles(directory: string, form: BackupFormat, batch: readonly Waiting[]): Promise<void> {
+    const events = batch.map(({ event }) => event);
+    const results = await storeFiles(directory, form, events);
     for (const [index, one] of batch.entries()) {
       const result = results[index];
       if (typeof result === 'string') {
@@ -174,6 +164,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       throw error;
     }
     for (const { resolve } of batch) resolve();
+    if (!isJournal) handingOver ??= setTimeout(finishSegments, handOverMs).unref();
   }
 
   async function work(): Promise<void> {
@@ -185,38 +176,14 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       else if (waiting.length === 0) await nextTurn();
     }
     working = undefined;
-    if (!isJournal && (writer.isWriting() || !ended.isEmpty())) {
-      quiet = setTimeout(() => start(tidy), quietMs);
-      quiet.unref();
-    }
   }
 
-  /** When it is quiet: segments become files, a few at a time, for as long as nothing new comes. */
-  async function tidy(): Promise<void> {
-    await writer.end();
-    while (waiting.length === 0 && !isEnding && real !== undefined) if (!(await unpackSome(real))) break;
-    working = undefined;
-    if (waiting.length > 0) start(work);
-  }
-
-  function start(job: () => Promise<void>): void {
-    if (working !== undefined) return;
-    clearTimeout(quiet);
-    working = job();
-  }
-
-  async function unpackSome(directory: string): Promise<boolean> {
-    try {
-      return await ended.unpackSome(directory);
-    } catch (error) {
-      logger.debug(`backup: a segment stays as it is: ${toSvcError(error, options.directory).message}`);
-      return true;
-    }
+  function start(): void {
+    if (working === undefined && waiting.length > 0) working = work();
   }
 
   /** With all that is stored until now in ended segments, and nothing being written. */
   async function withEnded<T>(job: () => Promise<T>): Promise<T> {
-    clearTimeout(quiet);
     isEnding = true;
     while (working !== undefined) await working;
     let result: Promise<T> | undefined;
@@ -226,21 +193,16 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       result = job();
       await result.catch(() => {});
       working = undefined;
-      if (waiting.length > 0) start(work);
+      start();
     })();
     await working;
     return result as Promise<T>;
   }
 
-  /** Files are of no generation: a journal ends as such where nothing belongs before it, and little is left. */
-  function endsAsFiles(directory: string, events: number): boolean {
-    if (events > fewAtTheEnd || !isJournal) return events <= fewAtTheEnd;
-    return !storedNames(directory).some((name) => before.has(name));
-  }
-
-  async function unpackLast(): Promise<void> {
-    if (!isJournal || real === undefined || (await ended.names()).length === 0) return;
-    if (endsAsFiles(real, usage.lines())) while (await unpackSome(real)) {}
+  function finishSegments(): Promise<void> {
+    clearTimeout(handingOver);
+    handingOver = undefined;
+    return withEnded(writer.handOver);
   }
 
   checkBackupDirectory(options.directory, options).catch(({ message }: Error) => logger.error(message));
@@ -257,43 +219,35 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       return new Promise((resolve, reject) => {
         waiting.push({ event, resolve, reject });
         // What comes in this turn of the event loop is one batch.
-        if (waiting.length === 1) setImmediate(() => start(work));
+        if (waiting.length === 1) setImmediate(start);
       });
     },
     storeSync(events) {
       try {
         const directory = openBackupDirectory(options.directory, options);
-        const asFiles = endsAsFiles(directory, events.length + (isJournal ? usage.lines() : 0));
-        if (asFiles) return storeFilesSync(directory, format, events);
-        storeSegmentSync(directory, events, clock.now(), writer.ownerIn(directory));
+        if (format !== 'journal' && events.length <= fewAtTheEnd)
+          return storeFilesSync(directory, format, events);
+        storeSegmentSync(directory, events, writer.ownerIn(directory));
         usage.add({ lines: events.length });
       } catch (error) {
         throw toSvcError(error, options.directory);
       }
     },
-    endSync() {
-      const paths = [...ended.take(), writer.take()].filter((path) => path !== undefined);
-      if (!isJournal || real === undefined || paths.length === 0) return;
-      endJournalSync(real, paths, format, endsAsFiles(real, usage.lines()));
-    },
+    endSync: writer.handOverSync,
     state() {
       // Seen the next time: others write there, too, worker threads of this process among them.
       void usage.refresh(real ?? options.directory, recountSoonMs).catch(() => {});
       return usage.state();
     },
-    finishSegments: () => withEnded(ended.handOver),
-    journal: () => withEnded(ended.names),
+    finishSegments,
+    journal: () => withEnded(writer.names),
     recount: async () => {
       await usage.refresh(real ?? options.directory, 0).catch(() => {});
     },
     async close(deadlineMs) {
       closed = true;
       writer.close();
-      const finish = withEnded(async () => {
-        await unpackLast();
-        await ended.handOver();
-      });
-      await within(deadlineMs, finish);
+      await within(deadlineMs, finishSegments());
     },
   };
 }

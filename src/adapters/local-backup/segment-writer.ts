@@ -1,48 +1,74 @@
+import { readdirSync, renameSync } from 'node:fs';
+import { utimes } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { ownStamp } from '../../ground/claims/process-stamp.ts';
 import type { Clock } from '../../ground/clock.ts';
-import { type EndedSegments, newOwner } from './ended-segments.ts';
-import { createSegment, type JournalOwner, type Segment, segmentTaken } from './segment.ts';
+import {
+  createSegment,
+  finalName,
+  finishSegment,
+  type JournalOwner,
+  nextGeneration,
+  type Segment,
+  segmentTaken,
+} from './segment.ts';
+import { gone, whyNot } from './source/still-there.ts';
 import type { Usage } from './usage.ts';
 
 export interface SegmentWriterOptions {
   readonly usage: Usage;
-  /** Where segments go that are full, or ended. */
-  readonly ended: EndedSegments;
-  readonly isJournal: boolean;
+  /** One file an event is written, too: then all is in the order of the ids alone. */
+  readonly hasFiles: boolean;
   readonly clock: Clock;
 }
 
-/** Appends to one segment after the other. */
+/** Appends to one segment after the other, and keeps those that it has ended until they are handed over. */
 export interface SegmentWriter {
-  isWriting(): boolean;
   /** Whole lines, all of them or none, forced to the disk. */
   append(directory: string, text: string, lineCount: number): Promise<void>;
   /** Ends the segment that is written to. */
   end(): Promise<void>;
-  /** Lets go of it: its path. */
-  take(): string | undefined;
-  /** Of a journal: its owner from now on. */
-  ownerIn(directory: string): JournalOwner | undefined;
+  /** Names of the ended ones that are still there: a drain moves what it has sent. */
+  names(): Promise<readonly string[]>;
+  /** Hands the ended ones to the readers. */
+  handOver(): Promise<void>;
+  /** All of them, in the last turn of the process. What goes wrong leaves them to whoever comes next. */
+  handOverSync(): void;
+  /** The folder is gone, and they with it. */
+  forget(): void;
+  /** Who writes from now on. Whatever is in the folder comes before it. */
+  ownerIn(directory: string): JournalOwner;
   close(): void;
 }
 
 const maxSegmentBytes = 16 * 1024 * 1024;
-/** A journal that is not touched for a minute has no living owner. */
+/** A segment that is not touched for a minute has no living owner. */
 const beatMs = 10_000;
 
-export function createSegmentWriter({ usage, ended, isJournal, clock }: SegmentWriterOptions): SegmentWriter {
+export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOptions): SegmentWriter {
   let segment: Segment | undefined;
+  let ended: string[] = [];
   let owner: JournalOwner | undefined;
   let beat: NodeJS.Timeout | undefined;
 
-  function ownerIn(directory: string): JournalOwner | undefined {
-    if (!isJournal) return undefined;
-    owner ??= newOwner(directory, clock.now());
-    beat ??= setInterval(() => void ended.touch(segment?.path), beatMs).unref();
+  function ownerIn(directory: string): JournalOwner {
+    if (owner === undefined) {
+      const generation = hasFiles ? 0 : nextGeneration(readdirSync(directory), clock.now());
+      owner = { generation, stamp: ownStamp() };
+    }
+    beat ??= setInterval(touch, beatMs).unref();
     return owner;
   }
 
+  /** Tells whoever cannot see this process that it lives. */
+  function touch(): void {
+    const now = new Date();
+    const all = segment === undefined ? ended : [...ended, segment.path];
+    for (const path of all) utimes(path, now, now).catch(() => {});
+  }
+
   async function newSegment(directory: string): Promise<Segment> {
-    const made = await createSegment(directory, clock.now(), ownerIn(directory));
+    const made = await createSegment(directory, ownerIn(directory));
     usage.add({ segments: 1 });
     return made;
   }
@@ -52,12 +78,10 @@ export function createSegmentWriter({ usage, ended, isJournal, clock }: SegmentW
     segment = undefined;
     if (last === undefined) return;
     await last.end().catch(() => {});
-    ended.add(last.path);
+    ended.push(last.path);
   }
 
   return {
-    isWriting: () => segment !== undefined,
-
     async append(directory, text, lineCount) {
       if (segment !== undefined && segment.bytes() >= maxSegmentBytes) await end();
       try {
@@ -74,10 +98,28 @@ export function createSegmentWriter({ usage, ended, isJournal, clock }: SegmentW
     },
 
     end,
-    take() {
-      const path = segment?.path;
+    async names() {
+      const reasons = await Promise.all(ended.map(whyNot));
+      ended = ended.filter((_, index) => reasons[index] !== gone);
+      return ended.map((path) => basename(path));
+    },
+    async handOver() {
+      for (const path of ended.splice(0)) await finishSegment(path).catch(() => {});
+    },
+    handOverSync() {
+      const paths = segment === undefined ? ended : [...ended, segment.path];
       segment = undefined;
-      return path;
+      ended = [];
+      for (const path of paths) {
+        try {
+          renameSync(path, finalName(path));
+        } catch {
+          // A reader takes over what a dead process has left.
+        }
+      }
+    },
+    forget() {
+      ended = [];
     },
     ownerIn,
     close: () => clearInterval(beat),

@@ -15,17 +15,14 @@ import { syncDirectory, temporaryName } from './write-exclusive.ts';
  * | It is | on disk | Who reads it | It becomes |
  * |---|---|---|---|
  * | written to | `segment-….ndjson.open` | nobody | ended: it is full, or is to be read |
- * | ended | the same name | of a journal, the drain of its own process; else the same process, which unpacks it to event files | done, unpacked, or handed over at the end of the process |
+ * | ended | the same name | where an order is kept, the drain of its own process; else nobody | done, or handed over: at once where no order is kept, else at the end of the process |
  * | abandoned | the same name; its process is gone, or has not touched it for a minute | whoever has the lock of the folder | handed over |
  * | handed over | `segment-….ndjson` | whoever has the lock: a drain, or `svc backup restore` | done |
  * | done in part | and a `….done` beside it, with the numbers of the lines | the same; those lines are left out | done |
  * | done | `recovered/segment-….ndjson` | nobody but a person | |
  */
 export const openSuffix = '.open';
-/**
- * `segment-<epoch millis>-<pid>-<random>`, and of a journal `-<space>-<task>-<began>` of the thread that writes it. There the
- * first number is its generation.
- */
+/** `segment-<generation>-<pid>-<random>-<space>-<task>-<began>`; older ones have only the first three, and no generation. */
 export const segmentName =
   /^segment-(\d{13})-(\d{1,10})-([0-9a-f]{8})(?:-([0-9a-f]{8})-(\d{1,10})-(\d{1,19}))?\.ndjson(\.open)?$/;
 
@@ -49,7 +46,7 @@ export interface Segment {
   end(): Promise<void>;
 }
 
-/** Who keeps a journal: all its segments have the same generation, and what comes later in the folder has a greater one. */
+/** Who writes segments: all of them have the same generation, and what comes later in the folder has a greater one. 0: event files stand beside them. */
 export interface JournalOwner {
   readonly generation: number;
   readonly stamp: ProcessStamp;
@@ -60,25 +57,21 @@ export function nextGeneration(names: readonly string[], nowMs: number): number 
   return names.reduce((most, name) => Math.max(most, generationOf(name) + 1), nowMs);
 }
 
-/** Which comes first of what several processes left, one after the other; 0 of what is in no journal. */
+/** Which comes first of what several processes left, one after the other; 0 of those among event files. */
 export function generationOf(name: string): number {
   const [, generation, , , space] = segmentName.exec(name) ?? [];
   return space === undefined ? 0 : Number(generation);
 }
 
-export function newSegmentName(nowMs: number, owner?: JournalOwner): string {
-  const number = String(owner?.generation ?? nowMs).padStart(13, '0');
-  const { space, task, began } = owner?.stamp ?? {};
-  const stamp = owner === undefined ? '' : `-${space}-${task}-${began}`;
-  return `segment-${number}-${process.pid}-${nodeCrypto().randomBytes(4).toString('hex')}${stamp}.ndjson`;
+export function newSegmentName({ generation, stamp }: JournalOwner): string {
+  const number = String(generation).padStart(13, '0');
+  const { space, task, began } = stamp;
+  const random = nodeCrypto().randomBytes(4).toString('hex');
+  return `segment-${number}-${process.pid}-${random}-${space}-${task}-${began}.ndjson`;
 }
 
-export async function createSegment(
-  directory: string,
-  nowMs: number,
-  owner?: JournalOwner,
-): Promise<Segment> {
-  const path = join(directory, newSegmentName(nowMs, owner) + openSuffix);
+export async function createSegment(directory: string, owner: JournalOwner): Promise<Segment> {
+  const path = join(directory, newSegmentName(owner) + openSuffix);
   const file = await open(path, newFile, 0o600);
   let bytes = 0;
   let lines = 0;
@@ -166,8 +159,8 @@ export async function writeDone(directory: string, segment: string, done: Ranges
 }
 
 /**
- * The process that wrote it is gone, or the file has not been touched for a minute and its writer thus ended it. The one of a
- * journal touches it as long as it lives, which is what tells where it runs on another host, or in another container.
+ * The process that wrote it is gone, or the file has not been touched for a minute and its writer thus ended it. It touches it as long as it
+ * lives, which is what tells where it runs on another host, or in another container.
  */
 export async function isAbandoned(path: string, nowMs: number): Promise<boolean> {
   const [, , pid, , space, task, began] = segmentName.exec(basename(path)) ?? [];

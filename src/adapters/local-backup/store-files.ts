@@ -81,11 +81,10 @@ export function storeFilesSync(
 export function storeSegmentSync(
   directory: string,
   events: readonly BackupEvent[],
-  nowMs: number,
-  owner?: JournalOwner,
+  owner: JournalOwner,
 ): void {
   const lines = events.map((event) => checkedLine(event));
-  writeNewSync(join(directory, newSegmentName(nowMs, owner)), Buffer.from(lines.join('')));
+  writeNewSync(join(directory, newSegmentName(owner)), Buffer.from(lines.join('')));
   syncDirectorySync(directory);
 }
 

@@ -9,7 +9,7 @@ import { inspectKeys, type KeysReport } from '../../start/commands/inspect-keys.
 import { inspectOutbox, type TablesReport } from '../../start/commands/inspect-outbox.ts';
 import { inspectSchemas, type SchemasReport } from '../../start/commands/inspect-schemas.ts';
 import { formatTables } from '../outbox/tables.ts';
-import { isInTheWay } from '../recovery-config.ts';
+import { isInTheWay } from '../recovery/recovery-config.ts';
 
 /** As `svc check --online --json` shows it. */
 export interface OnlineCheck {

@@ -6,7 +6,7 @@ import type { OutboxStore, RowFilter } from '../../outbox/outbox-store.ts';
 import { useOutbox } from '../../start/outbox/use-outbox.ts';
 import { createColumns } from '../columns.ts';
 import { createProgress } from '../progress.ts';
-import { onRequest } from '../recovery-output.ts';
+import { onRequest } from '../recovery/recovery-output.ts';
 import { WrongUse } from '../wrong-use.ts';
 import { outboxConfig } from './outbox-config.ts';
 import { filterOf, type OutboxOptions } from './outbox-options.ts';

@@ -1,6 +1,6 @@
 import type { Command, OptionValues } from 'commander';
 import { does, group } from '../does.ts';
-import { repeated } from '../recovery-options.ts';
+import { repeated } from '../recovery/recovery-options.ts';
 import { runDiscard, runList, runRetryFailed } from './change-rows.ts';
 import { runDebezium } from './debezium.ts';
 import { answered, runStats } from './outbox.ts';

@@ -4,7 +4,7 @@ import { loadConfig } from '../../config/read/load.ts';
 import { optionNamed, targetsName } from '../../config/schema/schema.ts';
 import { erasesRows } from '../../outbox/erase-row.ts';
 import { dialectOf } from '../../transaction/dialect.ts';
-import { recoveryConfig } from '../recovery-config.ts';
+import { recoveryConfig } from '../recovery/recovery-config.ts';
 import { settingsInCode, WrongUse } from '../wrong-use.ts';
 
 const noOutbox = `no outbox: set svc.outbox.enabled: true, and svc.outbox.datasource.url or the variable DATABASE_URL. ${settingsInCode}`;

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { type RowFilter, type RowStatus, rowStatuses } from '../../outbox/outbox-store.ts';
-import { sinceText, timeOf } from '../recovery-options.ts';
+import { sinceText, timeOf } from '../recovery/recovery-options.ts';
 import { WrongUse } from '../wrong-use.ts';
 
 /** What a command of `svc outbox` is given. */

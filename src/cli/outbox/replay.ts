@@ -2,7 +2,7 @@ import { consoleLogger } from '../../observe/logger.ts';
 import { printable, printableJson } from '../../observe/printable.ts';
 import { replayOutbox } from '../../start/outbox/use-outbox.ts';
 import { createProgress } from '../progress.ts';
-import { onRequest } from '../recovery-output.ts';
+import { onRequest } from '../recovery/recovery-output.ts';
 import { WrongUse } from '../wrong-use.ts';
 import { listRows } from './change-rows.ts';
 import { sendingConfig } from './outbox-config.ts';

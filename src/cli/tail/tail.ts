@@ -9,8 +9,8 @@ import { printable, printableJson } from '../../observe/printable.ts';
 import { type TopicRecord, tailTopic, valueReader } from '../../start/commands/tail-topic.ts';
 import { fieldsOf, openKeys } from '../decrypt.ts';
 import { onStopSignal } from '../progress.ts';
-import { recoveryConfig } from '../recovery-config.ts';
-import { onRequest } from '../recovery-output.ts';
+import { recoveryConfig } from '../recovery/recovery-config.ts';
+import { onRequest } from '../recovery/recovery-output.ts';
 import { WrongUse } from '../wrong-use.ts';
 import { acceptHeaders } from './accept-headers.ts';
 

@@ -104,9 +104,9 @@ export const brokerOptions = {
   }),
   /** Address of a compatible store such as MinIO or Ceph; buckets are then named in the path. */
   'svc.broker.backup.s3-endpoint': text('url', { defaultText: 'AWS' }),
-  /** What a backup file holds: `event` the event itself (`<eventId>.json`), `record` the event with reason and time (`<epoch_millis>.json`). */
-  'svc.broker.backup.format': oneOf(['event', 'record'], 'event'),
-  /** Event files in the folder. Further events are appended to segment files, many events a file. */
+  /** What the local backup is written as. `journal`: segments, that many events share and that keep their order. `event`, `record`: a file an event, as long as few come at once: the event itself (`<eventId>.json`), or the event with reason and time (`<epoch_millis>.json`); no order is kept then. */
+  'svc.broker.backup.format': oneOf(['journal', 'event', 'record'], 'journal'),
+  /** Event files in the folder, with `format: event` or `record`. Further events are appended to segments. */
   'svc.broker.backup.max-files': integer(0, 1_000_000, { unit: 'files', default: 10_000 }),
   /** Most that the local backup may hold. Further events are lost, with the alert. */
   'svc.broker.backup.max-bytes': integer(1, 1024 ** 5, { unit: 'bytes', default: 10 * 1024 ** 3 }),
@@ -115,5 +115,7 @@ export const brokerOptions = {
   /** How many events of the backup are sent a second. With `drain.order: key` only those that a process left which is gone, and that no new event waits behind; the others are sent as fast as the cluster takes them. */
   'svc.broker.backup.drain.rate': integer(1, 1_000_000, { unit: 'events/s', default: 500 }),
   /** Whether events keep the order of their key over an outage. `key`: while events of a partition wait in the local backup, later ones of it go behind them. `none`: later ones go to the topic at once, and those in the backup arrive after them. */
-  'svc.broker.backup.drain.order': oneOf(['key', 'none'], 'key'),
+  'svc.broker.backup.drain.order': oneOf(['key', 'none'], undefined, {
+    defaultText: '`key`; `none` where `svc.broker.backup.format` is `event` or `record`',
+  }),
 } as const satisfies Rows;

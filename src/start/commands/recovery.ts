@@ -10,8 +10,8 @@ import type { Broker } from '../../publish/broker.ts';
 import { partitionOf } from '../../publish/partition-of-key.ts';
 import { createDlqSource } from '../../publish/recovery/dlq-source.ts';
 import { type RecoverReport, recover } from '../../publish/recovery/recover.ts';
-import type { RecoverySource, StoredEvent } from '../../publish/recovery-source.ts';
-import { openBroker, openLocalSource, openS3Source, openTopicReader } from '../adapters.ts';
+import type { RecoverySource, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
+import { loadEventFiles, openBroker, openLocalSource, openS3Source, openTopicReader } from '../adapters.ts';
 import { openSerde } from '../serde/serde.ts';
 import { brokerSettingsOf, goesToKafka } from '../settings.ts';
 
@@ -177,4 +177,54 @@ async function openSource(
     ...{ ...brokerSettingsOf(config, logger), topic, group, keepsAlive },
   });
   return createDlqSource(topic, reader);
+}
+
+export interface ExportRequest {
+  readonly directory: string;
+  readonly file: string | undefined;
+  /** A folder that is empty, or not there yet. */
+  readonly out: string;
+  readonly format: 'event' | 'record';
+  readonly accept: (event: StoredEvent) => boolean;
+  readonly isStopped: () => boolean;
+  /** `total` is how many events lie there, filters aside. */
+  readonly onProgress: (report: ExportReport, total: number | undefined) => void;
+}
+
+export interface ExportReport {
+  exported: number;
+  /** Left out by the filters. */
+  skipped: number;
+  readonly unreadable: Unreadable[];
+  /** It was told to stop, and there may be more. */
+  isInterrupted: boolean;
+}
+
+const exportedAtOnce = 500;
+
+/** Copies what is in a backup folder to files, one an event. Nothing is marked there. Rejects with one-line errors. */
+export async function exportBackup(request: ExportRequest): Promise<ExportReport> {
+  const { directory, file, accept } = request;
+  const source = await openLocalSource({ directory, file, now: systemClock.now });
+  const report: ExportReport = { exported: 0, skipped: 0, unreadable: [], isInterrupted: false };
+  await source.open(false);
+  try {
+    const { openEventFiles } = await loadEventFiles();
+    const files = openEventFiles(request.out, request.format);
+    const total = await source.count();
+    for await (const { events, unreadable } of source.read(exportedAtOnce)) {
+      const accepted = events.filter(accept);
+      await files.store(accepted);
+      report.exported += accepted.length;
+      report.skipped += events.length - accepted.length;
+      report.unreadable.push(...unreadable);
+      request.onProgress(report, total);
+      const seen = report.exported + report.skipped + report.unreadable.length;
+      report.isInterrupted = request.isStopped() && seen < (total ?? seen + 1);
+      if (report.isInterrupted) break;
+    }
+    return report;
+  } finally {
+    await source.close();
+  }
 }

@@ -80,7 +80,8 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
   const bucket = s3SettingsOf(config);
   const s3 = bucket && openS3Backup(bucket);
   const { format, maxFiles, maxBytes } = backup;
-  const isJournal = backup.localEnabled && backup.drain.enabled && backup.drain.order === 'key';
+  const isJournal =
+    backup.localEnabled && backup.drain.enabled && format === 'journal' && backup.drain.order !== 'none';
   const local = backup.localEnabled
     ? openLocalBackup({ directory: dlqBackupPath, format, maxFiles, maxBytes, isJournal, clock, logger })
     : undefined;

@@ -19,7 +19,7 @@ export function freshPath(): string {
 export function backupIn(directory: string, options: Partial<LocalBackupOptions> = {}): LocalBackup {
   return createLocalBackup({
     directory,
-    format: 'event',
+    format: options.isJournal === true ? 'journal' : 'event',
     maxFiles: 10_000,
     maxBytes: 1024 ** 3,
     clock: { now: Date.now, monotonic: () => performance.now() },

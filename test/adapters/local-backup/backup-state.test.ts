@@ -52,17 +52,16 @@ describe('state of the local backup', () => {
     assert.equal(backup.state().events, 3);
   });
 
-  it('counts the events of segments at once, and the same when they have become files', async () => {
+  it('counts the events of segments at once, and the same when they have been handed over', async () => {
     const directory = freshPath();
-    const backup = backupIn(directory, { maxFiles: 40 });
+    const backup = backupIn(directory);
     await storeMany(backup, 30);
     assert.deepEqual([backup.state().files, backup.state().events], [1, 30]);
-    await until(() => backup.state().files === 30);
-    assert.deepEqual([backup.state().events, lookInto(directory).files], [30, 30]);
+    await backup.finishSegments();
     await storeMany(backup, 30, 100);
-    assert.equal(backup.state().events, 60);
-    await until(() => backup.state().files === 41);
-    assert.deepEqual([backup.state().events, lookInto(directory).files], [60, 41]);
+    assert.deepEqual([backup.state().files, backup.state().events], [2, 60]);
+    await backup.recount();
+    assert.deepEqual([backup.state().events, lookInto(directory).files], [60, 2]);
     await backup.close(5_000);
   });
 

@@ -18,8 +18,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import sinon from 'sinon';
 import { openBackupDirectory } from '../../../src/adapters/local-backup/backup-directory.ts';
 import { restrictToOwner } from '../../../src/adapters/local-backup/owner-only.ts';
-import { finishSegment } from '../../../src/adapters/local-backup/segment.ts';
-import { startUnpacking } from '../../../src/adapters/local-backup/source/unpack.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
 import { backupName } from '../../../src/publish/backup-strategy.ts';
 import { until } from '../../support/until.ts';
@@ -306,25 +304,27 @@ describe('local backup', () => {
   });
 
   describe('many events at once', () => {
-    it('are on the disk with one segment, and become files when it is quiet', async () => {
+    it('are on the disk with one segment, which is handed to the readers soon', async () => {
       const directory = freshPath();
-      const backup = backupIn(directory, { maxFiles: 1_000 });
-      await Promise.all(many(100).map((event) => backup.store(event)));
-      const names = namesIn(directory);
-      assert.equal(names.length, 1);
-      assert.match(names[0] as string, /^segment-.*\.ndjson\.open$/);
-      await until(() => namesIn(directory).filter((name) => name.endsWith('.json')).length === 100);
-      await until(() => namesIn(directory).length === 100);
-      assert.deepEqual((await eventsIn(directory)).map(routeOf), many(100).map(routeOf));
+      const backup = backupIn(directory);
+      await Promise.all(many(17).map((event) => backup.store(event)));
+      const [name = '', ...more] = namesIn(directory);
+      assert.deepEqual(more, []);
+      assert.match(name, /^segment-0{13}-.*\.ndjson\.open$/);
+      await until(() => namesIn(directory)[0] === name.replace('.open', ''));
+      await backup.store(backupEvent('1000003'));
+      assert.deepEqual(namesIn(directory), ['1000003.json', name.replace('.open', '')]);
+      const ids = (await eventsIn(directory)).map(({ eventId }) => eventId);
+      assert.deepEqual(ids.slice(0, 4), ['1000001', '1000002', '1000003', '1000003']);
+      await backup.close(1_000);
     });
 
-    it('stay in the segment beyond maxFiles, each event in one place', async () => {
+    it('are one file each up to sixteen', async () => {
       const directory = freshPath();
-      const backup = backupIn(directory, { maxFiles: 40 });
-      await Promise.all(many(100).map((event) => backup.store(event)));
-      await until(() => namesIn(directory).some((name) => name.endsWith('.ndjson')));
-      assert.equal(namesIn(directory).filter((name) => name.endsWith('.json')).length, 40);
-      assert.deepEqual((await eventsIn(directory)).map(routeOf), many(100).map(routeOf));
+      const backup = backupIn(directory);
+      await Promise.all(many(16).map((event) => backup.store(event)));
+      assert.equal(namesIn(directory).filter((name) => name.endsWith('.json')).length, 16);
+      await backup.close(1_000);
     });
 
     it('are handed to the readers although more of them come all the time', async () => {
@@ -349,25 +349,6 @@ describe('local backup', () => {
       assert.equal((await eventsIn(directory)).length, count);
     });
 
-    it('while they become files, their segment looks alive; when a reader has taken it, it is the reader’s', async () => {
-      const directory = freshPath();
-      const backup = backupIn(directory, { maxFiles: 0 });
-      await Promise.all(many(60).map((event) => backup.store(event)));
-      const segment = join(directory, namesIn(directory)[0] as string);
-      const unpacking = await startUnpacking(directory, segment, 'event');
-      utimesSync(segment, 0, 0);
-      assert.equal(await unpacking.step(1_000), 16);
-      assert.ok(Date.now() - statSync(segment).mtimeMs < 30_000);
-      const taken = await finishSegment(segment);
-      await assert.rejects(unpacking.step(1_000), { code: 'ENOENT' });
-      assert.equal(unpacking.isFinished(), true);
-      await unpacking.stop();
-      assert.equal(existsSync(taken), true);
-      assert.equal(namesIn(directory).filter((name) => name.endsWith('.json')).length, 16);
-      assert.deepEqual((await eventsIn(directory)).map(routeOf), many(60).map(routeOf));
-      await backup.close(1_000);
-    });
-
     it('go on into a new segment when a reader has taken the one that is written', async () => {
       const directory = freshPath();
       const backup = backupIn(directory, { maxFiles: 0 });
@@ -379,6 +360,24 @@ describe('local backup', () => {
       const ids = (await eventsIn(directory)).map(({ eventId }) => eventId);
       assert.deepEqual([...new Set(ids)].sort(), ['1', '2']);
     });
+  });
+
+  it('as a journal writes segments alone, few events or many, to the end of the process', async () => {
+    for (const isJournal of [false, true]) {
+      const directory = freshPath();
+      const backup = backupIn(directory, { format: 'journal', isJournal });
+      await backup.store(backupEvent('1'));
+      backup.storeSync([backupEvent('2')]);
+      backup.endSync();
+      const names = namesIn(directory);
+      assert.equal(names.length, 2);
+      for (const name of names) assert.match(name, /^segment-.*\.ndjson$/);
+      assert.deepEqual(
+        (await eventsIn(directory)).map(routeOf),
+        ['1', '2'].map((id) => routeOf(backupEvent(id))),
+      );
+      await backup.close(1_000);
+    }
   });
 
   it('at the end of the process stores synchronously: files for a few, a segment for many', async () => {

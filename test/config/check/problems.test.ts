@@ -249,6 +249,19 @@ management:
     assert.deepEqual(loadCode({ broker: { backup: { s3Enabled: true, s3Bucket: 'b' } } }).problems, []);
   });
 
+  it('backup: an order is kept in the journal, not among files', () => {
+    const backup = (format: string, order?: string) =>
+      loadCode({ broker: { backup: { format, drain: { order } } } }).problems;
+    for (const format of ['event', 'record']) {
+      assert.deepEqual([...backup(format), ...backup(format, 'none')], []);
+      assert.deepEqual(lines(backup(format, 'key')), [
+        `svc.broker.backup.drain.order: key needs the journal, and svc.broker.backup.format is ${format}: files keep no order (code). Remove it, or set svc.broker.backup.format: journal.`,
+      ]);
+    }
+    assert.deepEqual([...backup('journal', 'key'), ...backup('journal', 'none')], []);
+    assert.deepEqual(lines(backup('files', 'key')).length, 1);
+  });
+
   describe('svc.serde', () => {
     const registry = { schemaRegistryUrl: 'http://registry:8081' };
     const broker = { bootstrapServers: ['k:9092'] };

@@ -46,10 +46,10 @@ describe('loadConfig', () => {
           s3Prefix: 'dlq-backup',
           s3Region: undefined,
           s3Endpoint: undefined,
-          format: 'event',
+          format: 'journal',
           maxFiles: 10_000,
           maxBytes: 10_737_418_240,
-          drain: { enabled: true, rate: 500, order: 'key' },
+          drain: { enabled: true, rate: 500, order: undefined },
         },
         tls: {
           enabled: false,

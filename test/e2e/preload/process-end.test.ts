@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
+import { eventsIn } from '../../adapters/local-backup/backup-folder.ts';
 import { startKafka, type TestKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
 import { plainApp } from '../support/apps.ts';
@@ -121,11 +121,9 @@ describe('the end of a process', function () {
       const run = await running.ended;
       assert.deepEqual([run.code, run.signal], [0, null]);
       assert.equal(run.topics.events?.length ?? 0, expected);
-      const backup = join(running.folder, 'dlq-backup');
-      const files = readdirSync(backup).filter((name) => name.endsWith('.json'));
-      const events = files.sort().map((name) => JSON.parse(readFileSync(join(backup, name), 'utf8')));
+      const events = await eventsIn(join(running.folder, 'dlq-backup'));
       assert.deepEqual(
-        events.map(({ payload }) => payload.id),
+        events.map(({ value }) => JSON.parse(value.toString()).payload.id),
         ['last', 'very last'],
       );
     });
@@ -232,8 +230,7 @@ describe('the end of a process while the broker does not answer', function () {
         },
       });
       const run = await running.ended;
-      const files = readdirSync(join(running.folder, 'dlq-backup'));
-      assert.equal(files.filter((name) => name.endsWith('.json')).length, 3, run.stderr);
+      assert.equal((await eventsIn(join(running.folder, 'dlq-backup'))).length, 3, run.stderr);
       assert.doesNotMatch(run.stderr, /lost/);
     });
   }
@@ -247,10 +244,7 @@ describe('the end of a process while the broker does not answer', function () {
     assert.equal(run.signal, 'SIGTERM');
     assert.ok(tookMs > 500, `${tookMs} ms`);
     assert.match(run.stderr, /event kept in the backup: svc was told to end/);
-    assert.equal(
-      readdirSync(join(running.folder, 'dlq-backup')).filter((name) => name.endsWith('.json')).length,
-      2,
-    );
+    assert.equal((await eventsIn(join(running.folder, 'dlq-backup'))).length, 2);
     assert.doesNotMatch(run.stderr, /lost/);
   });
 

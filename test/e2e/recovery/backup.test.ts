@@ -85,36 +85,39 @@ describe('backup and its way back', function () {
   });
   after(() => silent.close());
 
-  const away = (main: string, idGenerator?: object): AppOptions => ({
+  const away = (main: string, idGenerator?: object, format?: string): AppOptions => ({
     app,
     env: { KAFKA_BROKERS: brokers },
     files: {
       'svc.config.json': configOf([{ ...target, headers: { tenant: "'acme & söhne'" } }], {
         'id-generator': idGenerator,
+        broker: { backup: { format } },
       }),
       'main.mjs': `${orders}\n${main}`,
     },
   });
 
-  for (const [count, what, type, id] of [
-    [3, 'files', 'snowflake', /^\d{18,19}$/],
-    [300, 'a segment', 'snowflake', /^\d{18,19}$/],
-    [3, 'files', 'uuidv7', uuidV7],
-    [300, 'a segment', 'uuidv7', uuidV7],
+  for (const [count, what, type, id, format] of [
+    [3, 'files', 'snowflake', /^\d{18,19}$/, 'event'],
+    [300, 'a segment', 'snowflake', /^\d{18,19}$/, 'event'],
+    [3, 'a journal', 'snowflake', /^\d{18,19}$/, 'journal'],
+    [3, 'files', 'uuidv7', uuidV7, 'event'],
+    [300, 'a journal', 'uuidv7', uuidV7, 'journal'],
   ] as const) {
+    const fileCount = what === 'files' ? count : 1;
+
     it(`process.exit() while the cluster hangs: ${count} events (${type}) in ${what}, restored with svc backup`, async () => {
       const running = await startApp(
         away(
           `setTimeout(() => { for (let id = 0; id < ${count}; id++) order(id); process.exit(0); }, 300);`,
-          {
-            type,
-          },
+          { type },
+          format,
         ),
       );
       const end = await running.ended;
       const { folder } = running;
       assert.match(end.stderr, new RegExp(`written to the backup events=${count}\\b`));
-      assert.equal(filesIn(folder).length, count === 3 ? 3 : 1);
+      assert.equal(filesIn(folder).length, fileCount);
       assert.equal(statSync(join(folder, 'dlq-backup')).mode & 0o777, 0o700);
 
       const list = await svc(folder, 'backup', 'list', '--json');
@@ -122,12 +125,12 @@ describe('backup and its way back', function () {
       const { events } = JSON.parse(list.stdout);
       assert.equal(events.length, count);
       assert.match(events[0].eventId, id);
-      if (count === 3) assert.ok(filesIn(folder).includes(`${events[0].eventId}.json`));
+      if (what === 'files') assert.ok(filesIn(folder).includes(`${events[0].eventId}.json`));
       assert.deepEqual([events[0].eventType, events[0].topic], ['ORDERED', 'events']);
 
       const dry = await svc(folder, 'backup', 'restore', '--dry-run');
       assert.equal(dry.stdout.split('\n').length, count + 2);
-      assert.equal(filesIn(folder).length, count === 3 ? 3 : 1);
+      assert.equal(filesIn(folder).length, fileCount);
 
       const restored = await svc(folder, 'backup', 'restore');
       assert.equal(restored.code, 0, restored.stderr);

@@ -51,6 +51,13 @@ export function checkAcrossOptions(
     require('svc.broker.backup.s3-bucket', 's3Bucket is required when s3Enabled=true');
   }
 
+  const format = values.get('svc.broker.backup.format');
+  const order = 'svc.broker.backup.drain.order';
+  if (values.get(order) === 'key' && ['event', 'record'].includes(String(format))) {
+    const message = `key needs the journal, and svc.broker.backup.format is ${format}: files keep no order`;
+    add(order, message, 'Remove it, or set svc.broker.backup.format: journal');
+  }
+
   const datasource = 'svc.outbox.datasource.url';
   const isOutboxOn = values.get('svc.outbox.enabled') === true;
   if (isOutboxOn && !isGiven(datasource)) {

@@ -64,7 +64,7 @@ const ids = (from: number, to: number, idOf = numberId): string[] =>
 const deadPid = 4_194_305;
 
 const writtenBy = (segment: string, pid: number): string =>
-  segment.replace(/-\d+(-[0-9a-f]{8}\.)/, `-${pid}$1`);
+  segment.replace(/-\d+(-[0-9a-f]{8})[^.]*\./, `-${pid}$1.`);
 
 for (const [kind, idOf] of [
   ['numbers', numberId],
@@ -210,7 +210,7 @@ describe('recovery from a backup folder', () => {
     );
   });
 
-  it('leaves a segment alone that a living process writes, and takes that of a dead one', async () => {
+  it('leaves a segment of an older version alone that a living process writes, and takes that of a dead one', async () => {
     const directory = freshPath();
     await filled(directory, 0, 1);
     const [name] = namesIn(directory) as [string];
@@ -223,7 +223,7 @@ describe('recovery from a backup folder', () => {
     assert.deepEqual((await recoverFrom(directory)).ids, ids(1, 1));
   });
 
-  it('takes an open segment that has not been touched for a minute', async () => {
+  it('takes an open segment of an older version that has not been touched for a minute', async () => {
     const directory = freshPath();
     await filled(directory, 0, 1);
     const [name] = namesIn(directory) as [string];

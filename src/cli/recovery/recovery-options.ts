@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
-import { parsePast } from '../ground/instant.ts';
-import { acceptedBy, type StoredEvent } from '../start/commands/recovery.ts';
-import { WrongUse } from './wrong-use.ts';
+import { parsePast } from '../../ground/instant.ts';
+import { acceptedBy, type StoredEvent } from '../../start/commands/recovery.ts';
+import { WrongUse } from '../wrong-use.ts';
 
 /** What `svc dlq` and `svc backup` are given. */
 export interface RecoveryOptions {
@@ -24,13 +24,18 @@ export interface RecoveryOptions {
   readonly s3?: true;
 }
 
-/** What both understand. */
-export function withRecoveryOptions(command: Command): Command {
+/** Which events are meant. */
+export function withFilters(command: Command): Command {
   return command
     .option('--type <event type>', 'only these; may be given several times', repeated)
     .option('--topic <topic>', 'only events meant for this topic; may be given several times', repeated)
     .option('--since <time>', sinceText, timeOf('since'))
-    .option('--until <time>', 'only events stored before', timeOf('until'))
+    .option('--until <time>', 'only events stored before', timeOf('until'));
+}
+
+/** What both understand. */
+export function withRecoveryOptions(command: Command): Command {
+  return withFilters(command)
     .option('--to <topic>', 'where events go whose own topic is not known')
     .option('--rate <number>', 'events a second (default: as fast as the broker takes them)', rateOf)
     .option('--dry-run', 'list what would be sent, send nothing')

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { createColumns } from '../../src/cli/columns.ts';
-import { listColumns, listHead, summaryLines, summaryOf } from '../../src/cli/recovery-output.ts';
-import type { RecoveryResult } from '../../src/start/commands/recovery.ts';
+import { createColumns } from '../../../src/cli/columns.ts';
+import { listColumns, listHead, summaryLines, summaryOf } from '../../../src/cli/recovery/recovery-output.ts';
+import type { RecoveryResult } from '../../../src/start/commands/recovery.ts';
 
 const result: RecoveryResult = {
   source: 'backup folder /b',

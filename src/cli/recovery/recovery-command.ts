@@ -1,15 +1,17 @@
-import type { Config } from '../config/config.ts';
-import { SvcError } from '../ground/errors.ts';
-import { consoleLogger } from '../observe/logger.ts';
-import { printable, printableJson } from '../observe/printable.ts';
-import { type RecoveryPlace, runRecovery } from '../start/commands/recovery.ts';
-import { createTopicRefusal } from '../start/commands/written-topics.ts';
+// recovery/: what operators do with dead letters and backups.
+
+import type { Config } from '../../config/config.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { consoleLogger } from '../../observe/logger.ts';
+import { printable, printableJson } from '../../observe/printable.ts';
+import { type RecoveryPlace, runRecovery } from '../../start/commands/recovery.ts';
+import { createTopicRefusal } from '../../start/commands/written-topics.ts';
+import { createProgress, onStopSignal } from '../progress.ts';
+import { WrongUse } from '../wrong-use.ts';
 import { createListing } from './listing.ts';
-import { createProgress, onStopSignal } from './progress.ts';
 import { recoveryConfig } from './recovery-config.ts';
 import { acceptOf, type RecoveryOptions } from './recovery-options.ts';
 import { onRequest, summaryLines, summaryOf } from './recovery-output.ts';
-import { WrongUse } from './wrong-use.ts';
 
 export type Action = 'list' | 'send';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { createListing, mostSorted } from '../../src/cli/listing.ts';
-import type { StoredEvent } from '../../src/start/commands/recovery.ts';
+import { createListing, mostSorted } from '../../../src/cli/recovery/listing.ts';
+import type { StoredEvent } from '../../../src/start/commands/recovery.ts';
 
 function stored(eventId: string, storedAt: number): StoredEvent {
   const value = Buffer.from('{}');

@@ -1,10 +1,10 @@
 import { basename, dirname, resolve } from 'node:path';
-import type { Config } from '../config/config.ts';
-import type { RecoveryPlace } from '../start/commands/recovery.ts';
-import { recoveryGroup } from '../start/tiers/dlq-waiting.ts';
+import type { Config } from '../../config/config.ts';
+import type { RecoveryPlace } from '../../start/commands/recovery.ts';
+import { recoveryGroup } from '../../start/tiers/dlq-waiting.ts';
+import { WrongUse } from '../wrong-use.ts';
 import { type Action, runRecoveryCommand } from './recovery-command.ts';
 import type { RecoveryOptions } from './recovery-options.ts';
-import { WrongUse } from './wrong-use.ts';
 
 /** `svc dlq list|recover`: dead letters, and their way back to the topics that the events were meant for. */
 export function runDlq(options: RecoveryOptions, action: Action): Promise<number> {
@@ -32,7 +32,11 @@ function s3Place({ dir, file }: RecoveryOptions, { broker }: Config): RecoveryPl
   return { kind: 's3' };
 }
 
-function localPlace({ dir, file }: RecoveryOptions, { broker }: Config, isList: boolean): RecoveryPlace {
+export function localPlace(
+  { dir, file }: RecoveryOptions,
+  { broker }: Config,
+  isList: boolean,
+): Extract<RecoveryPlace, { kind: 'local' }> {
   if (file === undefined) {
     const directory = dir === undefined ? broker.dlqBackupPath : resolve(dir);
     return { kind: 'local', directory, file, withAside: isList };

@@ -1,5 +1,5 @@
-import { printable } from '../observe/printable.ts';
-import type { RecoveryResult, StoredEvent } from '../start/commands/recovery.ts';
+import { printable } from '../../observe/printable.ts';
+import type { RecoveryResult, StoredEvent } from '../../start/commands/recovery.ts';
 
 /** An event in a list: where it lies and what it is, never what is in it. In the order of the columns. */
 export function listed({ place, eventId, eventType, topic, storedAt, reason }: StoredEvent): object {
@@ -59,6 +59,6 @@ export function summaryLines(result: RecoveryResult, isSending: boolean): string
   return `${lines.map(printable).join('\n')}\n`;
 }
 
-function eventsOf(count: number): string {
+export function eventsOf(count: number): string {
   return count === 1 ? '1 event' : `${count} events`;
 }

@@ -1,8 +1,8 @@
-import { formatProblem, type Problem } from '../config/check/problem.ts';
-import type { Config } from '../config/config.ts';
-import { type LoadedConfig, loadConfig } from '../config/read/load.ts';
-import { optionNamed, targetsName } from '../config/schema/schema.ts';
-import { settingsInCode, WrongUse } from './wrong-use.ts';
+import { formatProblem, type Problem } from '../../config/check/problem.ts';
+import type { Config } from '../../config/config.ts';
+import { type LoadedConfig, loadConfig } from '../../config/read/load.ts';
+import { optionNamed, targetsName } from '../../config/schema/schema.ts';
+import { settingsInCode, WrongUse } from '../wrong-use.ts';
 
 /** The configuration of the application, with the brokers of the command line. Without a file, the command line is enough. */
 export interface RecoveryConfig {

@@ -1,5 +1,5 @@
-import type { StoredEvent } from '../start/commands/recovery.ts';
-import { createColumns } from './columns.ts';
+import type { StoredEvent } from '../../start/commands/recovery.ts';
+import { createColumns } from '../columns.ts';
 import { listColumns, listed, listHead } from './recovery-output.ts';
 
 /** So many lines are held to be put in order; of more, each so many are in order among themselves. */

@@ -1,0 +1,34 @@
+import { readdirSync } from 'node:fs';
+import { SvcError } from '../../ground/errors.ts';
+import type { StoredEvent } from '../../publish/recovery-source.ts';
+import { openBackupDirectory } from './backup-directory.ts';
+import { toSvcError } from './backup-failure.ts';
+import { toBackupEvent } from './source/places.ts';
+import { type BackupFormat, storeFiles } from './store-files.ts';
+
+/** A folder of event files, and nothing else. */
+export interface EventFiles {
+  /** One file each, on the disk before it resolves. */
+  store(events: readonly StoredEvent[]): Promise<void>;
+}
+
+/**
+ * Makes the folder, or takes an empty one: what is there already would be there twice.
+ *
+ * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY`; rejects with `SVC_ADAPTERS_BACKUP_FAILED`
+ */
+export function openEventFiles(path: string, format: BackupFormat): EventFiles {
+  const directory = openBackupDirectory(path);
+  if (readdirSync(directory).length > 0)
+    throw new SvcError(
+      'SVC_ADAPTERS_BACKUP_DIRECTORY',
+      `the folder "${path}" is not empty: name one that is, or that is not there yet`,
+    );
+  return {
+    async store(events) {
+      const results = await storeFiles(directory, format, events.map(toBackupEvent));
+      const failure = results.find((result) => typeof result !== 'string');
+      if (failure !== undefined) throw toSvcError(failure, path);
+    },
+  };
+}
