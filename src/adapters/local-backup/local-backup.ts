@@ -172,7 +172,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     while (waiting.length > 0 && (closed || !isEnding)) {
       const batch = taken(takeBatch(waiting));
       await write(batch);
-      if (isJournal && !isEnding && isStream(batch, waiting)) await sleep(lingerMs);
+      if (format === 'journal' && !isEnding && isStream(batch, waiting)) await sleep(lingerMs);
       else if (waiting.length === 0) await nextTurn();
     }
     working = undefined;

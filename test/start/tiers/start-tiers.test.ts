@@ -4,6 +4,7 @@ import { createLedger } from '../../../src/observe/outcomes.ts';
 import type { LossAlert } from '../../../src/publish/tiers/loss-alert.ts';
 import { startTiers } from '../../../src/start/tiers/start-tiers.ts';
 import { backupEvent, backupIn, freshPath, namesIn } from '../../adapters/local-backup/backup-folder.ts';
+import { failedEvent } from '../../publish/failed-event.ts';
 import { fakeCluster } from '../../publish/fake-cluster.ts';
 import { silentLog as logger } from '../../support/log.ts';
 
@@ -38,4 +39,28 @@ describe('the tiers as they are started', () => {
       assert.equal(answered, 1);
     });
   }
+
+  for (const [backup, file, keepsOrder] of [
+    [{}, /^segment-[1-9].*\.ndjson$/, true],
+    [{ drain: { order: 'none' } }, /^segment-[1-9].*\.ndjson$/, false],
+    [{ drain: { enabled: false } }, /^segment-[1-9].*\.ndjson$/, false],
+    [{ format: 'event' }, /^7\.json$/, false],
+    [{ format: 'record' }, /^\d{13}\.json$/, false],
+  ] as const)
+    it(`keep ${JSON.stringify(backup)} in ${file}, ${keepsOrder ? 'in order' : 'in no order'}`, async () => {
+      const directory = freshPath();
+      const code = { svc: { broker: { topic: 'orders', dlqBackupPath: directory, backup } } };
+      const { config, problems } = loadConfig({ env: {}, code });
+      assert.deepEqual(problems, []);
+      const tiers = startTiers(config, {
+        ...{ broker: fakeCluster().broker, logger, ledger: createLedger(), alert: {} as LossAlert },
+        isAway: () => true,
+        onAnswered() {},
+      });
+      assert.equal(tiers.storeSync([failedEvent('7')]), 1);
+      assert.equal(namesIn(directory).length, 1);
+      assert.match(namesIn(directory)[0] ?? '', file);
+      assert.equal(tiers.order !== undefined, keepsOrder);
+      await tiers.close(1_000);
+    });
 });
