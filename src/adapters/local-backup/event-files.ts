@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { SvcError } from '../../ground/errors.ts';
-import type { StoredEvent } from '../../publish/recovery-source.ts';
+import type { StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
 import { openBackupDirectory } from './backup-directory.ts';
 import { toSvcError } from './backup-failure.ts';
 import { toBackupEvent } from './source/places.ts';
@@ -8,8 +8,8 @@ import { type BackupFormat, storeFiles } from './store-files.ts';
 
 /** A folder of event files, and nothing else. */
 export interface EventFiles {
-  /** One file each, on the disk before it resolves. */
-  store(events: readonly StoredEvent[]): Promise<void>;
+  /** One file each, on the disk before it resolves. Gives those that are too large for one. */
+  store(events: readonly StoredEvent[]): Promise<Unreadable[]>;
 }
 
 /**
@@ -27,8 +27,14 @@ export function openEventFiles(path: string, format: BackupFormat): EventFiles {
   return {
     async store(events) {
       const results = await storeFiles(directory, format, events.map(toBackupEvent));
-      const failure = results.find((result) => typeof result !== 'string');
-      if (failure !== undefined) throw toSvcError(failure, path);
+      const tooLarge: Unreadable[] = [];
+      for (const [index, result] of results.entries()) {
+        if (typeof result === 'string') continue;
+        const error = toSvcError(result, path);
+        if (error.code !== 'SVC_ADAPTERS_BACKUP_FULL') throw error;
+        tooLarge.push({ place: events[index]?.place ?? '', reason: error.message });
+      }
+      return tooLarge;
     },
   };
 }

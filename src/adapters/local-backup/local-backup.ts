@@ -80,7 +80,6 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     if (real !== undefined && (await whyNot(real)) === gone) {
       real = undefined;
       await writer.end();
-      writer.forget();
     }
     if (real === undefined) {
       real = openBackupDirectory(options.directory, options);

@@ -34,8 +34,6 @@ export interface SegmentWriter {
   handOver(): Promise<void>;
   /** All of them, in the last turn of the process. What goes wrong leaves them to whoever comes next. */
   handOverSync(): void;
-  /** The folder is gone, and they with it. */
-  forget(): void;
   /** Who writes from now on. Whatever is in the folder comes before it. */
   ownerIn(directory: string): JournalOwner;
   close(): void;
@@ -117,9 +115,6 @@ export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOpt
           // A reader takes over what a dead process has left.
         }
       }
-    },
-    forget() {
-      ended = [];
     },
     ownerIn,
     close: () => clearInterval(beat),

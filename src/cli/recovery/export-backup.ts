@@ -57,7 +57,7 @@ function summaryOf({ exported, skipped, unreadable, isInterrupted }: ExportRepor
 function linesOf({ exported, skipped, unreadable, isInterrupted }: ExportReport, out: string): string {
   const filtered = skipped > 0 ? `, ${skipped} left out by the filters` : '';
   const lines = [`${eventsOf(exported)} in ${out}${filtered}`];
-  for (const { place, reason } of unreadable) lines.push(`not readable: ${place}: ${reason}`);
+  for (const { place, reason } of unreadable) lines.push(`not exported: ${place}: ${reason}`);
   if (isInterrupted) lines.push(`${onRequest}: there are more`);
   return `${lines.map(printable).join('\n')}\n`;
 }

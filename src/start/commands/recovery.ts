@@ -214,10 +214,10 @@ export async function exportBackup(request: ExportRequest): Promise<ExportReport
     const total = await source.count();
     for await (const { events, unreadable } of source.read(exportedAtOnce)) {
       const accepted = events.filter(accept);
-      await files.store(accepted);
-      report.exported += accepted.length;
+      const tooLarge = await files.store(accepted);
+      report.exported += accepted.length - tooLarge.length;
       report.skipped += events.length - accepted.length;
-      report.unreadable.push(...unreadable);
+      report.unreadable.push(...tooLarge, ...unreadable);
       request.onProgress(report, total);
       const seen = report.exported + report.skipped + report.unreadable.length;
       report.isInterrupted = request.isStopped() && seen < (total ?? seen + 1);

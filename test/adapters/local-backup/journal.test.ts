@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { readFileSync, renameSync, statSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { useFakeTimers } from 'sinon';
 import type { LocalBackup } from '../../../src/adapters/local-backup/local-backup.ts';
 import { generationOf, nextGeneration } from '../../../src/adapters/local-backup/segment.ts';
 import { createLocalSource } from '../../../src/adapters/local-backup/source/local-source.ts';
 import type { RecoverySource, Unreadable } from '../../../src/publish/recovery-source.ts';
+import { until } from '../../support/until.ts';
 import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';
 
 const store = (backup: LocalBackup, ...ids: number[]): Promise<unknown> =>
@@ -56,7 +59,7 @@ describe('journal of the local backup', () => {
     assert.deepEqual((await ownOf(directory, backup)).ids, [1_001, 1_005, 1_006, 1_007]);
     await store(backup, 1_008);
     assert.deepEqual((await ownOf(directory, backup)).ids, [1_008]);
-    assert.deepEqual(namesIn(directory), []);
+    assert.deepEqual([namesIn(directory), await backup.journal()], [[], []]);
     assert.ok(namesIn(join(directory, 'recovered')).every((name) => name.endsWith('.ndjson')));
     await backup.close(1_000);
   });
@@ -164,6 +167,37 @@ describe('journal of the local backup', () => {
     for (const name of namesIn(directory)) assert.match(name, /^segment-.*\.ndjson$/);
     assert.deepEqual((await leftIn(directory)).ids, [1_005, 900, 901, 902]);
     await later.close(1_000);
+  });
+
+  it('stays one, and shows every ten seconds that its process lives', async () => {
+    const time = useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    try {
+      const directory = freshPath();
+      const backup = backupIn(directory, { isJournal: true });
+      await store(backup, 1_001);
+      await backup.journal();
+      await store(backup, 1_002);
+      const isTouched = (): boolean =>
+        namesIn(directory).every((name) => statSync(join(directory, name)).mtimeMs > 60_000);
+      const makeOld = (): void => {
+        for (const name of namesIn(directory)) utimesSync(join(directory, name), 1, 1);
+      };
+      makeOld();
+      await sleep(1_200);
+      assert.ok(namesIn(directory).every((name) => name.endsWith('.open')));
+      time.tick(9_999);
+      await sleep(100);
+      assert.equal(isTouched(), false);
+      time.tick(1);
+      await until(isTouched);
+      await backup.close(1_000);
+      makeOld();
+      time.tick(20_000);
+      await sleep(100);
+      assert.equal(isTouched(), false);
+    } finally {
+      time.restore();
+    }
   });
 
   it('a generation is greater than all in the folder, and than none of what has none', () => {

@@ -316,6 +316,8 @@ describe('local backup', () => {
       assert.deepEqual(namesIn(directory), ['1000003.json', name.replace('.open', '')]);
       const ids = (await eventsIn(directory)).map(({ eventId }) => eventId);
       assert.deepEqual(ids.slice(0, 4), ['1000001', '1000002', '1000003', '1000003']);
+      await Promise.all(many(17, 100).map((event) => backup.store(event)));
+      await until(() => namesIn(directory).filter((each) => each.endsWith('.ndjson')).length === 2);
       await backup.close(1_000);
     });
 

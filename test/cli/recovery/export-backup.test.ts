@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { exportBackup } from '../../../src/start/commands/recovery.ts';
 import {
   backupEvent,
   backupIn,
@@ -72,8 +73,37 @@ describe('svc backup export', function () {
     appendFileSync(join(folder, segment), 'damaged\n');
     const { code, stderr } = await exported('--out', 'out');
     assert.equal(code, 1);
-    assert.match(stderr, /^4 events in .*\nnot readable: segment-.*:4: it holds no event$/m);
+    assert.match(stderr, /^4 events in .*\nnot exported: segment-.*:4: it holds no event$/m);
     assert.equal(namesIn(join(cwd, 'out')).length, 4);
+  });
+
+  it('names an event that is too large for a file, and exports the others', async () => {
+    const backup = backupIn(folder, { isJournal: true });
+    await backup.store(backupEvent('1004', { headers: { note: 'x'.repeat(1_100_000) } }));
+    await backup.close(1_000);
+    const { code, stdout } = await exported('--out', 'out', '--json');
+    assert.equal(code, 1);
+    const { exported: count, unreadable } = JSON.parse(stdout);
+    assert.equal(count, 4);
+    assert.match(unreadable[0].place, /^segment-.*:1$/);
+    assert.match(unreadable[0].reason, /is more than the local backup stores in one piece/);
+  });
+
+  it('ends after the batch under way when it is told to, and says that there are more', async () => {
+    const many = Array.from({ length: 600 }, (_, index) => backupEvent(String(2_000 + index)));
+    const backup = backupIn(folder, { isJournal: true });
+    await Promise.all(many.map((event) => backup.store(event)));
+    await backup.close(5_000);
+    const stopped = (out: string, file?: string) =>
+      exportBackup({
+        ...{ directory: folder, file, out: join(cwd, out), format: 'event', accept: () => true },
+        isStopped: () => true,
+        onProgress() {},
+      });
+    const { exported: count, isInterrupted } = await stopped('some');
+    assert.ok(count > 0 && count < 604, `${count}`);
+    assert.deepEqual([isInterrupted, namesIn(join(cwd, 'some')).length], [true, count]);
+    assert.equal((await stopped('all', '1000.json')).isInterrupted, false);
   });
 
   it('takes no folder that holds something, and none that others can enter', async () => {
