@@ -22,7 +22,7 @@ import { syncDirectory, temporaryName } from './write-exclusive.ts';
  * | done | `recovered/segment-….ndjson` | nobody but a person | |
  */
 export const openSuffix = '.open';
-/** `segment-<generation>-<pid>-<random>-<space>-<task>-<began>`; older ones have only the first three, and no generation. */
+/** `segment-<generation>-<pid>-<random>-<space>-<task>-<began>`; an older version's have the first three alone, and no generation. */
 export const segmentName =
   /^segment-(\d{13})-(\d{1,10})-([0-9a-f]{8})(?:-([0-9a-f]{8})-(\d{1,10})-(\d{1,19}))?\.ndjson(\.open)?$/;
 
@@ -46,7 +46,10 @@ export interface Segment {
   end(): Promise<void>;
 }
 
-/** Who writes segments: all of them have the same generation, and what comes later in the folder has a greater one. 0: event files stand beside them. */
+/**
+ * Who writes segments: all of them have the same generation, and what comes later in the folder has a greater one. 0: event files
+ * stand beside them.
+ */
 export interface JournalOwner {
   readonly generation: number;
   readonly stamp: ProcessStamp;
@@ -159,8 +162,8 @@ export async function writeDone(directory: string, segment: string, done: Ranges
 }
 
 /**
- * The process that wrote it is gone, or the file has not been touched for a minute and its writer thus ended it. It touches it as long as it
- * lives, which is what tells where it runs on another host, or in another container.
+ * The process that wrote it is gone, or has not touched it for a minute: it does as long as it lives, which is what tells where it
+ * runs on another host, or in another container.
  */
 export async function isAbandoned(path: string, nowMs: number): Promise<boolean> {
   const [, , pid, , space, task, began] = segmentName.exec(basename(path)) ?? [];
