@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { running } from '../../../src/preload/running.ts';
+import { eventsIn } from '../../adapters/local-backup/backup-folder.ts';
 import { type SilentServer, startSilentServer } from '../../support/silent-server.ts';
 import { until } from '../../support/until.ts';
 import { type InstrumentedApp, instrumentedApp } from './instrumented-app.ts';
@@ -30,7 +30,7 @@ describe('SvcInstrumentation, switched off while the broker hangs', function () 
       shutdown: { timeoutMs: 600 },
     });
   const backup = (): string => join(app.folder, 'backup');
-  const kept = (): number => readdirSync(backup()).filter((name) => name.endsWith('.json')).length;
+  const kept = async (): Promise<number> => (await eventsIn(backup())).length;
   const count = (pattern: RegExp): number => app.lines.filter((line) => pattern.test(line)).length;
 
   it('keeps each event in the backup once the time is over, and says nothing of what it has closed itself', async () => {
@@ -43,7 +43,7 @@ describe('SvcInstrumentation, switched off while the broker hangs', function () 
     assert.deepEqual(await order(4), { id: 4 });
     await app.ended();
     assert.ok(performance.now() - startedAt < 4_000, `${performance.now() - startedAt} ms`);
-    assert.equal(kept(), 3);
+    assert.equal(await kept(), 3);
     await until(() => silent.connections() === 0);
     assert.deepEqual(
       app.lines.filter((line) => /closed by svc|Circuit breaker/.test(line)),
@@ -77,7 +77,7 @@ describe('SvcInstrumentation, switched off while the broker hangs', function () 
     instrumentation.disable();
     await until(() => current?.hasEnded === true);
     await until(() => silent.connections() === 0);
-    assert.equal(kept(), 2);
+    assert.equal(await kept(), 2);
     assert.equal(count(/^info: ended after disable\(\)$/), 1);
   });
 });
