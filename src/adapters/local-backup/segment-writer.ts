@@ -102,7 +102,12 @@ export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOpt
       return ended.map((path) => basename(path));
     },
     async handOver() {
-      for (const path of ended.splice(0)) await finishSegment(path).catch(() => {});
+      for (const path of ended.splice(0)) {
+        await finishSegment(path).catch(async () => {
+          // No one else takes it while this process lives: the next time.
+          if ((await whyNot(path)) !== gone) ended.push(path);
+        });
+      }
     },
     handOverSync() {
       const paths = segment === undefined ? ended : [...ended, segment.path];

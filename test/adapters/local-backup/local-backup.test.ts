@@ -321,6 +321,27 @@ describe('local backup', () => {
       await backup.close(1_000);
     });
 
+    it('are handed over the next time where their segment could not be renamed', async () => {
+      const directory = freshPath();
+      const backup = backupIn(directory, { format: 'journal' });
+      await backup.store(backupEvent('1'));
+      const rename = sinon.stub(promises, 'rename').callThrough();
+      rename.onFirstCall().rejects(Object.assign(new Error('i/o error'), { code: 'EIO' }));
+      syncBuiltinESMExports();
+      try {
+        await backup.finishSegments();
+        assert.match(namesIn(directory).join(), /^segment-.*\.ndjson\.open$/);
+        await backup.finishSegments();
+        assert.match(namesIn(directory).join(), /^segment-.*\.ndjson$/);
+        await backup.finishSegments();
+        assert.equal(rename.callCount, 2);
+      } finally {
+        rename.restore();
+        syncBuiltinESMExports();
+      }
+      await backup.close(1_000);
+    });
+
     it('are one file each up to sixteen', async () => {
       const directory = freshPath();
       const backup = backupIn(directory);
