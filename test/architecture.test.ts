@@ -33,8 +33,6 @@ const folders = [
 /** What a package.json of an application can name. `register.ts`, the way in, lies at the top, beside package.json. */
 const wayIn = '../register.ts';
 const entries = [wayIn, 'consumer.ts', 'index.ts', 'instrumentation.ts', 'next.ts', 'testing.ts', 'vite.ts'];
-/** About fifteen: more of them side by side are two rooms. */
-const mostFiles = 16;
 
 interface Import {
   readonly from: string;
@@ -124,12 +122,6 @@ describe('architecture', () => {
       silent.map(([room]) => room),
       [],
     );
-  });
-
-  it('keeps rooms small', () => {
-    const counts = Map.groupBy(files, (file) => dirname(file));
-    const full = [...counts].filter(([, inside]) => inside.length > mostFiles).map(([folder]) => folder);
-    assert.deepEqual(full, []);
   });
 
   it('imports look back along the way of an event only', () => {
@@ -230,15 +222,6 @@ describe('architecture', () => {
       /^export (default|\*)/m.test(readFileSync(join(source, file), 'utf8')),
     );
     assert.deepEqual(bad, []);
-  });
-
-  it('keeps files small', () => {
-    const long = files
-      .map((file) => ({ file, text: textOf(file) }))
-      // What a script makes, nobody has to read.
-      .filter(({ text }) => !text.startsWith('// Made by ') && text.split('\n').length > 301)
-      .map(({ file }) => file);
-    assert.deepEqual(long, []);
   });
 
   it('heavy vendors are loaded only when used', () => {
