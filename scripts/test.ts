@@ -14,11 +14,15 @@ import {
   startResults,
   totalCounts,
 } from './test-results.ts';
+import { endToEndFiles, everydayFiles } from './test-suites.ts';
 
-// `npm test`: lint, types, build, package checks and the everyday suite, the real servers included.
+// `npm test`: lint, types, build, package checks and the everyday suites, on one real Kafka and PostgreSQL.
+// `npm run test:e2e`: all other suites. `-- --after-test`: `npm test` has just run, and its build and counts are kept.
 // `npm test -- <mocha arguments>` runs only mocha, with these arguments, over the package as it was built last.
 const root = resolve(import.meta.dirname, '..');
-const only = process.argv.slice(2);
+const isEndToEnd = process.argv[2] === '--e2e';
+const isAfterTest = isEndToEnd && process.argv[3] === '--after-test';
+const only = isEndToEnd ? [] : process.argv.slice(2);
 const AT_ONCE = 3;
 const env = {
   ...process.env,
@@ -45,48 +49,61 @@ const packageChecks = [
 ].map((check) => ({ ...check, env: { ...env, npm_config_ignore_scripts: 'true' } }));
 
 /**
- * Three runs of mocha side by side, as most tests wait for servers and processes; each run has servers of its own. There are
- * more parts than three, so that none is left alone for long at the end; what takes longest comes first.
+ * Three runs of mocha side by side, as most tests wait for servers and processes; each run has servers of its own. What takes
+ * longest comes first.
  */
 function suites(): Task[] {
   if (only.length > 0) return [suite('suite', ...only)];
-  // What does little but wait for leases to end, and for brokers that hang.
-  const waiting = filesOf('adapters/kafka/group', 'integration/worker-ids').concat(
-    ['adapters/kafkajs/topic-reader-hang', 'e2e/preload/hung-broker', 'integration/caller-waits']
-      .concat('integration/maintenance-freezes', 'integration/relay-freezes', 'integration/avro*')
-      // Loads drivers whose source it has changed: in a process whose modules others have not.
-      .concat('integration/other-drivers')
-      .map((file) => `test/${file}.test.ts`),
-  );
-  const folders = {
-    'end to end, in an application': ['e2e/preload', 'e2e/telemetry'],
-    integration: ['integration'],
-    'end to end, the others': ['e2e'],
-    'adapters and the command line': ['adapters', 'cli', 'contract', 'ops'],
-  };
-  const parts: Task[] = [];
-  let taken = [...waiting];
-  for (const [title, each] of Object.entries(folders)) {
-    parts.push(suite(title, ...ONCE_MORE, ...filesOf(...each), ...without(taken)));
-    taken = [...taken, ...filesOf(...each)];
-  }
+  return isEndToEnd ? endToEndSuites() : everydaySuites();
+}
+
+function everydaySuites(): Task[] {
+  const files = everydayFiles();
+  const onServers = files.filter((file) => /^test\/(integration|contract|adapters|consume)\//.test(file));
+  const others = files.filter((file) => !onServers.includes(file));
   return [
-    ...parts.slice(0, 2),
-    suite('what waits', ...ONCE_MORE, ...waiting),
-    ...parts.slice(2),
-    suite('the others', ...ONCE_MORE, 'test/**/*.test.ts', ...without(taken)),
+    suite('integration', ...ONCE_MORE, ...onServers.filter((file) => file.startsWith('test/integration/'))),
+    suite(
+      'contracts and adapters',
+      ...ONCE_MORE,
+      ...onServers.filter((file) => !file.startsWith('test/integration/')),
+    ),
+    suite('the others', ...ONCE_MORE, ...others),
   ];
 }
 
-const filesOf = (...folders: string[]): string[] => folders.map((folder) => `test/${folder}/**/*.test.ts`);
-const without = (files: readonly string[]): string[] => files.flatMap((each) => ['--ignore', each]);
+/** There are more parts than three, so that none is left alone for long at the end. */
+function endToEndSuites(): Task[] {
+  const left = new Set(endToEndFiles());
+  const take = (...beginnings: string[]): string[] => {
+    const taken = [...left].filter((file) => beginnings.some((each) => file.startsWith(`test/${each}`)));
+    for (const file of taken) left.delete(file);
+    return taken;
+  };
+  // What does little but wait for leases to end, and for brokers that hang.
+  const waiting = take(
+    ...['adapters/kafka/group', 'integration/worker-ids', 'adapters/kafkajs/topic-reader-hang'],
+    ...['e2e/preload/hung-broker', 'integration/caller-waits', 'integration/maintenance-freezes'],
+    ...['integration/relay-freezes', 'integration/avro'],
+    // Loads drivers whose source it has changed: in a process whose modules others have not.
+    'integration/other-drivers',
+  );
+  const parts: Task[] = [
+    suite('end to end, in an application', ...ONCE_MORE, ...take('e2e/preload', 'e2e/telemetry')),
+    suite('integration with other servers', ...ONCE_MORE, ...take('integration')),
+    suite('what waits', ...ONCE_MORE, ...waiting),
+    suite('end to end, the others', ...ONCE_MORE, ...take('e2e')),
+    suite('adapters and the command line', ...ONCE_MORE, ...take('adapters', 'cli', 'contract', 'ops')),
+  ];
+  return [...parts, suite('the others end to end', ...ONCE_MORE, ...left)];
+}
 
 function suite(title: string, ...args: string[]): Task {
   const one = task(title, 'mocha', '--reporter', './test/support/reporter.ts', ...args);
   return { ...one, env: { ...env, SVC_TEST_COUNTS: countsFileOf(title) } };
 }
 
-startResults();
+if (!isAfterTest) startResults();
 async function runChecks(some: readonly Task[]): Promise<void> {
   count(some, await together(some));
 }
@@ -97,9 +114,10 @@ function count(some: readonly Task[], results: readonly TaskResult[]): void {
   }
 }
 
-if (only.length === 0) await runChecks(checks);
+if (isEndToEnd && !isAfterTest) await runChecks(checks.slice(0, 1));
+else if (only.length === 0 && !isEndToEnd) await runChecks(checks);
 const parts = suites();
-const others = only.length === 0 ? packageChecks : [];
+const others = only.length === 0 && !isEndToEnd ? packageChecks : [];
 const results = await together([...parts, ...others], { live: true, atOnce: AT_ONCE });
 count(others, results.splice(parts.length));
 for (const [index, { ok }] of results.entries()) {
