@@ -22,6 +22,8 @@ export interface HealthCacheOptions {
   readonly remark?: (() => string | undefined) | undefined;
   /** What was counted lately, read at each answer. */
   readonly recent?: Recent | undefined;
+  /** Why the local backup cannot be used; one line. Read at each answer. */
+  readonly backupProblem?: () => string | null | undefined;
   /** Keys of marked fields, read at each answer: one that is DOWN makes the whole DOWN. */
   readonly keys?: () => readonly KeyHealth[];
   /** Never rejects, and answers as quickly as this does: one that is DOWN makes the whole DOWN. */
@@ -95,7 +97,10 @@ export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> 
     const [answer, outbox] = await Promise.all([latest(), options.outbox?.()]);
     const health = describe(answer, known(), alert?.(), keys?.() ?? [], outbox, options.remark?.());
     if (options.recent === undefined) return health;
-    return { ...health, details: { ...health.details, ...stateOf(options.recent, outbox) } };
+    return {
+      ...health,
+      details: { ...health.details, ...stateOf(options.recent, outbox, options.backupProblem?.()) },
+    };
   };
 }
 
@@ -132,9 +137,10 @@ function describe(
 export function stateOf(
   recent: Recent,
   outbox: OutboxHealth | undefined,
+  backupProblem?: string | null,
 ): Pick<HealthDetails, 'state' | 'findings'> {
   const dlqOfLastMinute = recent.within(60_000).dlq;
-  const findings = findingsOf({ recent: recent.within(recentMs), dlqOfLastMinute, outbox });
+  const findings = findingsOf({ recent: recent.within(recentMs), dlqOfLastMinute, outbox, backupProblem });
   return {
     state: findings[0]?.state ?? 'HEALTHY',
     ...(findings.length > 0 && { findings: findings.map(({ state, text }) => `${state}: ${text}`) }),

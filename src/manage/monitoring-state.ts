@@ -16,6 +16,8 @@ export interface Measured {
   /** Dead letters of the last minute: their number rises. */
   readonly dlqOfLastMinute: number;
   readonly outbox: OutboxSummary | undefined;
+  /** Why the local backup cannot be used; one line. */
+  readonly backupProblem?: string | null | undefined;
 }
 
 type Rule = (measured: Measured) => Finding | undefined;
@@ -25,6 +27,10 @@ const leastSends = 10;
 const lately = 'in the last five minutes';
 
 const rules: readonly Rule[] = [
+  ({ backupProblem }) =>
+    backupProblem
+      ? { state: 'WARNING', text: `the next outage loses events, as ${backupProblem}` }
+      : undefined,
   ({ recent: { published, failed } }) => {
     if (failed === 0) return undefined;
     const rate = (published * 100) / (published + failed);

@@ -2,7 +2,7 @@ import { systemClock } from '../ground/clock.ts';
 import { version } from '../ground/version.ts';
 import { consumedInstruments } from './consumed/consumed-instruments.ts';
 import { withOutcome } from './event-rows.ts';
-import type { DurationInstrument, MetricSources, ObservedInstrument } from './metrics.ts';
+import type { BackupState, DurationInstrument, MetricSources, ObservedInstrument } from './metrics.ts';
 import { type EventTypeCounts, sendFailureKinds } from './outcomes.ts';
 
 export const publishDuration: DurationInstrument = {
@@ -121,10 +121,16 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     ({ buffer }) => buffer().overflows,
   ),
   gauge(
-    'svc.backup.events',
-    '{event}',
-    'Events that wait in the local backup.',
-    ({ backup }) => backup().events,
+    'svc.backup.usable',
+    '1',
+    'Whether the local backup can be used: 1, or 0 and health says why. Missing where no local backup is configured.',
+    ({ backup }) => {
+      const { problem } = backup();
+      return problem === undefined ? null : Number(problem === null);
+    },
+  ),
+  gauge('svc.backup.events', '{event}', 'Events that wait in the local backup.', ({ backup }) =>
+    known(backup(), ({ events }) => events),
   ),
   gauge(
     'svc.backup.files',
@@ -149,7 +155,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     'svc.backup.oldest.age.seconds',
     's',
     'How long the oldest event has waited in the local backup that new events wait behind; 0 where none does.',
-    ({ backup }) => backup().oldestMs / 1000,
+    ({ backup }) => known(backup(), ({ oldestMs }) => oldestMs / 1000),
   ),
   gauge(
     'svc.backup.oldest.timestamp.seconds',
@@ -266,6 +272,11 @@ function counter(...gauged: Parameters<typeof gauge>): ObservedInstrument {
 }
 
 /** In seconds. Ages are told by another clock: a tenth of a second stays the same from scrape to scrape. */
+/** Nothing is known of a folder that cannot be used: 0 would read as if nothing waited. */
+function known(backup: BackupState, read: (backup: BackupState) => number): number | null {
+  return typeof backup.problem === 'string' ? null : read(backup);
+}
+
 function unixTime(ageMs: number | null): number | null {
   return ageMs === null ? null : Math.round((systemClock.now() - ageMs) / 100) / 10;
 }

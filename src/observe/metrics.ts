@@ -37,6 +37,8 @@ export interface BackupState {
   readonly drained: number;
   /** How long the oldest event has waited that new ones wait behind, in milliseconds; 0 where none does. */
   readonly oldestMs: number;
+  /** Why the folder cannot be used; one line. `null`: it can. Missing: no local backup is configured. */
+  readonly problem?: string | null;
 }
 
 /** What event ids carry at the moment. */

@@ -184,6 +184,15 @@ export async function debeziumSql(options: ConnectorSqlOptions): Promise<string>
   return (await import('../adapters/debezium/connector-sql.ts')).connectorSql(options);
 }
 
+/** The check of the start: why the folder of the local backup cannot be used, in one line. */
+export async function checkBackupFolder(path: string): Promise<string | undefined> {
+  const { checkBackupDirectory } = await import('../adapters/local-backup/backup-directory.ts');
+  return checkBackupDirectory(path).then(
+    () => undefined,
+    ({ message }: Error) => message,
+  );
+}
+
 /** A script that is over by then needs no backup, unless an event goes there. */
 const backupAfterMs = 50;
 

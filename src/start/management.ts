@@ -3,7 +3,7 @@ import type { Config } from '../config/config.ts';
 import { environmentName } from '../context/source.ts';
 import { isLoopback } from '../ground/addresses.ts';
 import { inTime, systemClock } from '../ground/clock.ts';
-import { SvcError } from '../ground/errors.ts';
+import type { SvcError } from '../ground/errors.ts';
 import { writeProcessFile } from '../ground/files/process-file.ts';
 import { endpointIds } from '../ground/management.ts';
 import { levelsOf } from '../manage/console/history.ts';
@@ -120,7 +120,7 @@ export async function startManagement(
   );
   const health = healthOf(config, managed, recent);
   let shown: { readonly facts: object; readonly untilMs: number } | undefined;
-  const healthOfPage = askSlowly(health, recent, systemClock);
+  const healthOfPage = askSlowly(health, recent, systemClock, () => sources.backup().problem);
   const started = await startManagementServer(
     {
       ...server,
@@ -205,8 +205,9 @@ function nameProcess({ address, port }: ManagementServer, info: Info, logger: Lo
       remove();
     };
   } catch (error) {
-    if (!(error instanceof SvcError)) throw error;
-    logger.info(`svc status does not find this process: ${error.message}`, { code: error.code });
+    // The server runs, whatever this says: it is closed with the others.
+    const { code, message } = error as SvcError;
+    logger.info(`svc status does not find this process: ${message}`, { code });
     return () => {};
   }
 }
@@ -257,6 +258,7 @@ function healthOf(
       };
     },
     recent,
+    backupProblem: () => sources.backup().problem,
     alert: problem,
     remark,
     keys,

@@ -54,6 +54,15 @@ describe('thresholds of monitoring', () => {
   for (const [title, state, ...given] of rows)
     it(`${title}: ${state || 'none'}`, () => assert.equal(states(...given), state));
 
+  it('a local backup that cannot be used is a WARNING with its reason, and nothing else of it is', () => {
+    const quiet = { recent: none, dlqOfLastMinute: 0, outbox: undefined };
+    for (const backupProblem of [undefined, null])
+      assert.deepEqual(findingsOf({ ...quiet, backupProblem }), []);
+    assert.deepEqual(findingsOf({ ...quiet, backupProblem: 'the backup folder "x" is not used: why' }), [
+      { state: 'WARNING', text: 'the next outage loses events, as the backup folder "x" is not used: why' },
+    ]);
+  });
+
   it('say what was measured, which one it is and what to do, the worst first', () => {
     const lines = found({ published: 98, failed: 2, dlq: 1, brokerErrors: 6 }).map(({ text }) => text);
     assert.match(lines[0] ?? '', /^6 sends failed in the last five minutes, over 5: the log/);

@@ -36,7 +36,7 @@ export function filledSources(): MetricSources {
   const sources = {
     ...empty,
     outbox,
-    backup: () => ({ ...empty.backup(), oldestMs: 2_000 }),
+    backup: () => ({ ...empty.backup(), oldestMs: 2_000, problem: null }),
     lastPublishedMs: () => 1_700_000_000_250,
     dlqWaiting: () => 3,
   };

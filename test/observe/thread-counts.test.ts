@@ -24,7 +24,7 @@ describe('counts of worker threads', () => {
   afterEach(() => sinon.restore());
 
   const state =
-    /^svc_(build_info|circuit_state|worker_id|capture_targets|dlq_waiting|outbox_(pending|failed)|.*_oldest|.*_timestamp)/;
+    /^svc_(build_info|circuit_state|worker_id|capture_targets|dlq_waiting|backup_usable|outbox_(pending|failed)|.*_oldest|.*_timestamp)/;
 
   it('change nothing where there are none', async () => {
     sinon.stub(systemClock, 'now').returns(1_700_000_100_000);

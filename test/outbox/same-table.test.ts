@@ -13,11 +13,14 @@ describe('the table of the application and that of svc', () => {
   let asked: string[];
   let said: string[];
   let isAway: boolean;
+  /** Of the rows that are there. */
+  let idOfRows: number;
   beforeEach(() => {
     there = new Set();
     asked = [];
     said = [];
     isAway = false;
+    idOfRows = 20_001;
   });
 
   const checkOf = (deletesAtOnce = false): SameTable => {
@@ -29,10 +32,10 @@ describe('the table of the application and that of svc', () => {
       store: {
         lastId: async () => 20_000,
         async holds(eventId, afterId) {
-          assert.equal(afterId, 10_000);
+          assert.ok(afterId === 10_000 || afterId === 0);
           asked.push(eventId);
           if (isAway) throw new Error('away');
-          return there.has(eventId);
+          return there.has(eventId) && idOfRows > afterId;
         },
       },
     });
@@ -60,6 +63,17 @@ describe('the table of the application and that of svc', () => {
     await time.tickAsync(1);
     assert.deepEqual([asked, said], [['1', '1'], []]);
     assert.equal(table.watch(one, '2'), undefined);
+  });
+
+  it('rows far below one with a high id are there, whether or not rows are deleted at once', async () => {
+    for (const deletesAtOnce of [false, true]) {
+      const [table, one] = [checkOf(deletesAtOnce), connection()];
+      idOfRows = 12;
+      there.add('1');
+      await commit(table, one, '1');
+      assert.equal(table.watch(one, '2'), undefined);
+      assert.deepEqual([said, table.problem()], [[], undefined]);
+    }
   });
 
   it('two events of a process that are not there are enough; all its connections are refused then', async () => {

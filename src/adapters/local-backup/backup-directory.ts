@@ -1,25 +1,88 @@
-import { chmodSync, constants, lstatSync, realpathSync, statSync } from 'node:fs';
-import { access, lstat, stat } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  lstatSync,
+  readdirSync,
+  realpathSync,
+  type Stats,
+  statSync,
+} from 'node:fs';
+import { access, lstat, open, readdir, stat } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
 import { SvcError } from '../../ground/errors.ts';
 import { makeFolders } from '../../ground/files/folders.ts';
 import { restrictToOwner } from './owner-only.ts';
+import { segmentName } from './segment.ts';
 
-/** What the owner-only rule of Windows depends on; replaced in tests. */
+/** What the owner-only rule of Windows depends on, replaced in tests; and who hears of rights that were corrected. */
 export interface DirectoryOptions {
   readonly platform?: NodeJS.Platform;
   readonly restrict?: (directory: string) => void;
+  /** One line. */
+  readonly onRestricted?: (line: string) => void;
 }
 
+/** Of the group and of all others. */
+const rightsOfOthers = 0o077;
+const [everybodyWrites, sticky] = [0o002, 0o1000];
+const superuser = 0;
+
 /**
- * Makes the folder when it is missing and checks that nobody else can read it or put something into it: its own folder,
- * of this user, mode 0700, no symbolic link, and no folder above it in which others could exchange it.
- * Returns its real path. Synchronous, and done once: a handful of system calls.
+ * Makes the folder when it is missing, and gives the real path of the folder that holds the events. Nobody but this user can
+ * read that one or put something into it: it belongs to this user, has mode 0700, is no symbolic link, and lies in no folder
+ * in which another user could exchange it. It is the folder that was named, or `svc-backup-<uid>` within it, where the named
+ * one is a volume that belongs to root, or is shared.
+ *
+ * A folder of svc's own whose rights were widened is set right. Kubernetes does that to every volume with `fsGroup`.
+ * Synchronous, and done once: a handful of system calls.
  *
  * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY`
  */
 export function openBackupDirectory(path: string, options: DirectoryOptions = {}): string {
+  return openOrLook(path, options, false);
+}
+
+/** `isLook`: what is not there is not made; gives the folder that it would be made in. */
+function openOrLook(path: string, options: DirectoryOptions, isLook: boolean): string {
   const { platform = process.platform, restrict = restrictToOwner } = options;
+  make(path, platform);
+  check(path);
+  if (platform === 'win32') {
+    restrict(path);
+    return realpathSync(path);
+  }
+  const own = needsOwnFolder(path) ? ownFolderIn(path) : path;
+  if (own !== path) {
+    if (isLook && !existsSync(own)) {
+      checkAbove(join(realpathSync(path), basename(own)));
+      return path;
+    }
+    make(own, platform);
+    check(own);
+    const { uid } = lstatSync(own);
+    if (uid !== process.getuid?.()) throw refused(own, belongsToAnother(uid));
+  }
+  const real = realpathSync(own);
+  checkAbove(real);
+  setRight(own, options);
+  return real;
+}
+
+/** Where the events of a folder are, whether or not it can be used; makes nothing. */
+export function placeOfEvents(path: string): string {
+  const own = ownFolderIn(path);
+  return existsSync(own) ? own : path;
+}
+
+/** Of the device and the folder: another folder in its place has another one. `undefined`: it is not there. */
+export function identityOf(directory: string): string | undefined {
+  const found = lstatSync(directory, { throwIfNoEntry: false });
+  return found && `${found.dev}:${found.ino}`;
+}
+
+function make(path: string, platform: NodeJS.Platform): void {
   try {
     const isNew = makeFolders(path);
     // The mode of mkdir goes through the umask.
@@ -30,19 +93,82 @@ export function openBackupDirectory(path: string, options: DirectoryOptions = {}
       `it cannot be made (${codeOf(error)}): check svc.broker.dlq-backup-path and its rights`,
     );
   }
-  const stat = lstatSync(path);
-  if (stat.isSymbolicLink()) throw refused(path, 'it is a symbolic link: name the folder itself');
-  if (!stat.isDirectory()) throw refused(path, 'it is not a folder');
-  if (platform === 'win32') {
-    restrict(path);
-    return realpathSync(path);
+}
+
+function check(path: string): void {
+  const found = lstatSync(path);
+  if (found.isSymbolicLink()) throw refused(path, 'it is a symbolic link: name the folder itself');
+  if (!found.isDirectory()) throw refused(path, 'it is not a folder');
+}
+
+/**
+ * Whether events go to a folder within: the named one is a volume that belongs to root, or one of this user that others use.
+ * Once the folder within is there, it is the one.
+ */
+function needsOwnFolder(path: string): boolean {
+  if (existsSync(ownFolderIn(path))) return true;
+  const found = lstatSync(path);
+  if (found.uid === process.getuid?.()) return isWide(found) && !isOfSvc(path);
+  if (found.uid !== superuser) throw refused(path, belongsToAnother(found.uid));
+  try {
+    accessSync(path, constants.W_OK | constants.X_OK);
+    return true;
+  } catch {
+    const mine = process.getuid?.();
+    throw refused(
+      path,
+      `it belongs to root, and this user (id ${mine}) may not write in it: give it to this user (chown ${mine}, or fsGroup in Kubernetes), or name another folder`,
+    );
   }
-  if (stat.uid !== process.getuid?.())
-    throw refused(path, `it belongs to another user (id ${stat.uid}): run as that one, or chown it`);
-  if ((stat.mode & 0o077) !== 0) throw refused(path, `others have rights in it: chmod 700 ${path}`);
-  const real = realpathSync(path);
-  checkAbove(real);
-  return real;
+}
+
+const ownFolderIn = (path: string): string => join(path, `svc-backup-${process.getuid?.()}`);
+const isWide = ({ mode }: Stats): boolean => (mode & (rightsOfOthers | sticky)) !== 0;
+const belongsToAnother = (uid: number): string =>
+  `it belongs to another user (id ${uid}): run as that one, or chown it`;
+
+/** Names that svc gives, and no other application: a folder that holds nothing else was made by svc. */
+const namesOfSvc = /^(\.lock|recovered|routes|too-large|\.[0-9a-f]{16}\.tmp|\d+(-\d+)?\.json)$/;
+
+function isOfSvc(directory: string): boolean {
+  const names = readdirSync(directory);
+  const isMade = (name: string): boolean => namesOfSvc.test(name) || segmentName.test(name);
+  // Event ids that the application makes may have any form.
+  return names.some(isMade) && names.every((name) => isMade(name) || /^segment-|\.json$/.test(name));
+}
+
+/** Takes the rights of others away, in one step from the folder, and later from what is in it. */
+function setRight(directory: string, { onRestricted }: DirectoryOptions): void {
+  const { mode } = lstatSync(directory);
+  if ((mode & rightsOfOthers) === 0) return;
+  try {
+    chmodSync(directory, 0o700);
+  } catch (error) {
+    throw refused(directory, `others have rights in it (${codeOf(error)}): chmod 700 ${directory}`);
+  }
+  const was = (mode & 0o7777).toString(8);
+  onRestricted?.(
+    `the backup folder "${directory}" had mode ${was}, which Kubernetes sets with fsGroup: svc has set it to 700, and its files to 600`,
+  );
+  void restrictFiles(directory).catch(() => {});
+}
+
+/** Files to 0600, folders to 0700: those of this user, and never through a link. Nobody else gets to them by now. */
+async function restrictFiles(directory: string): Promise<void> {
+  for (const name of await readdir(directory)) {
+    const path = join(directory, name);
+    const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+    const file = await open(path, flags).catch(() => undefined);
+    if (file === undefined) continue;
+    try {
+      const found = await file.stat();
+      if (found.uid !== process.getuid?.()) continue;
+      if ((found.mode & rightsOfOthers) !== 0) await file.chmod(found.isDirectory() ? 0o700 : 0o600);
+      if (found.isDirectory()) await restrictFiles(path);
+    } finally {
+      await file.close();
+    }
+  }
 }
 
 /**
@@ -52,8 +178,9 @@ export function openBackupDirectory(path: string, options: DirectoryOptions = {}
  */
 export async function checkBackupDirectory(path: string, options: DirectoryOptions = {}): Promise<void> {
   const isThere = (await lstat(path).catch(() => undefined)) !== undefined;
-  if (isThere && (options.platform ?? process.platform) !== 'win32') openBackupDirectory(path, options);
-  for (let at = resolve(path); ; at = dirname(at)) {
+  const isPosix = (options.platform ?? process.platform) !== 'win32';
+  const place = isThere && isPosix ? openOrLook(path, options, true) : path;
+  for (let at = resolve(place); ; at = dirname(at)) {
     const found = await stat(at).catch(() => undefined);
     if (found === undefined && at !== dirname(at)) continue;
     const why = found?.isDirectory() ? await unwritable(at) : 'ENOTDIR';
@@ -65,15 +192,34 @@ export async function checkBackupDirectory(path: string, options: DirectoryOptio
   }
 }
 
+/**
+ * What to say at the start of a folder that lies in one release of a deployment: the process was started below a symbolic link,
+ * such as `current`, and the folder is below the working directory. `undefined`: nothing.
+ */
+export function besideLink(path: string, cwd = process.cwd(), shown = process.env.PWD): string | undefined {
+  if (shown === undefined || shown === cwd || !`${resolve(path)}/`.startsWith(`${cwd}/`)) return undefined;
+  try {
+    // An older value, of a shell that went elsewhere, says nothing.
+    if (realpathSync(shown) !== cwd) return undefined;
+  } catch {
+    return undefined;
+  }
+  return `the backup folder "${path}" lies in ${cwd}, and the process was started in ${shown}, a link to it: where a deployment changes that link, the next release does not send what waits here. Name an absolute path in svc.broker.dlq-backup-path`;
+}
+
 function unwritable(directory: string): Promise<string | undefined> {
   return access(directory, constants.W_OK | constants.X_OK).then(() => undefined, codeOf);
 }
 
-/** In a folder that everybody may write to, and that is not sticky as /tmp is, anybody can exchange ours. */
+/**
+ * In a folder that everybody may write to, and that is not sticky as /tmp is, anybody can exchange ours. A volume of root's
+ * is taken all the same, as containers get it: what svc reads there has to belong to its own user, file by file, and a folder
+ * that was exchanged is seen (`identityOf`).
+ */
 function checkAbove(real: string): void {
   for (let above = dirname(real); ; above = dirname(above)) {
-    const { mode } = statSync(above);
-    if ((mode & 0o002) !== 0 && (mode & 0o1000) === 0) {
+    const { mode, uid } = statSync(above);
+    if ((mode & everybodyWrites) !== 0 && (mode & sticky) === 0 && uid !== superuser) {
       throw refused(
         real,
         `everybody may rename what is in ${above}: choose another place, or chmod +t ${above}`,

@@ -4,11 +4,17 @@ import { nextTurn, sleep } from '../../ground/builtins.ts';
 import { type Clock, within } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from '../../publish/backup-strategy.ts';
-import { checkBackupDirectory, type DirectoryOptions, openBackupDirectory } from './backup-directory.ts';
+import {
+  besideLink,
+  checkBackupDirectory,
+  type DirectoryOptions,
+  identityOf,
+  openBackupDirectory,
+  placeOfEvents,
+} from './backup-directory.ts';
 import { failed, full, isDiskFull, toSvcError } from './backup-failure.ts';
 import { removeOldTemporaries } from './old-temporaries.ts';
 import { createSegmentWriter } from './segment-writer.ts';
-import { gone, whyNot } from './source/still-there.ts';
 import { isStream, lingerMs, takeBatch, type Waiting } from './source/take-batch.ts';
 import {
   type BackupFormat,
@@ -38,8 +44,11 @@ export interface LocalBackup extends EventBackupStrategy {
   /** The last turn of the process: what this one has stored is handed to the readers. */
   endSync(): void;
   close(deadlineMs: number): Promise<void>;
-  /** What lies in the folder as far as this process knows: event files and segments, what they hold, and their size. */
-  state(): FolderState;
+  /**
+   * What lies in the folder as far as this process knows: event files and segments, what they hold, and their size; and why the
+   * folder cannot be used, in one line.
+   */
+  state(): FolderState & { readonly problem: string | null };
   /** Hands the segments that this process writes to the readers. */
   finishSegments(): Promise<void>;
   /** Names of the segments of the journal, with all that is stored until now. */
@@ -68,6 +77,11 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   const waiting: Waiting[] = [];
   let waitingBytes = 0;
   let real: string | undefined;
+  let identity: string | undefined;
+  /** Why the folder could not be used the last time; one line. `null`: it can be used. */
+  let problem: string | null = null;
+  let lookedAtMs = clock.monotonic();
+  const directoryOptions: DirectoryOptions = { ...options, onRestricted: (line) => logger.warn(line) };
   const writer = createSegmentWriter({ usage, hasFiles: format !== 'journal', clock });
   /** What is written is to be handed over. */
   let isEnding = false;
@@ -76,13 +90,14 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   let closed = false;
 
   async function open(): Promise<string> {
-    // Somebody may have removed the folder: it is made and checked again.
-    if (real !== undefined && (await whyNot(real)) === gone) {
+    // Somebody may have removed the folder, or put another in its place: it is made and checked again.
+    if (real !== undefined && identityOf(real) !== identity) {
       real = undefined;
       await writer.end();
     }
     if (real === undefined) {
-      real = openBackupDirectory(options.directory, options);
+      real = openBackupDirectory(options.directory, directoryOptions);
+      identity = identityOf(real);
       await removeOldTemporaries(real, clock.now());
     }
     const isFull = usage.bytes() >= maxBytes || usage.files() >= maxFiles;
@@ -103,8 +118,10 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       const isFew = fitting.length <= fewEvents && usage.files() + fitting.length <= maxFiles;
       if (format !== 'journal' && isFew) await writeFiles(directory, format, fitting);
       else await writeLines(directory, fitting);
+      problem = null;
     } catch (error) {
       const reason = toSvcError(error, options.directory);
+      if (!isDiskFull(error)) problem = reason.message;
       // Few of those behind them may fit: they would get there before these.
       const behind = isJournal && isDiskFull(error) ? taken(waiting.splice(0)) : [];
       for (const { reject } of [...batch, ...behind]) reject(reason);
@@ -204,7 +221,23 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     return withEnded(writer.handOver);
   }
 
-  checkBackupDirectory(options.directory, options).catch(({ message }: Error) => logger.error(message));
+  /** The check of the start, and again while the folder cannot be used. */
+  function look(): Promise<void> {
+    lookedAtMs = clock.monotonic();
+    return checkBackupDirectory(options.directory, directoryOptions).then(
+      () => {
+        problem = null;
+      },
+      ({ message }: Error) => {
+        if (problem !== message) logger.error(message);
+        problem = message;
+      },
+    );
+  }
+
+  void look();
+  const link = besideLink(options.directory);
+  if (link !== undefined) logger.warn(link);
   return {
     name: 'local files',
     store(event) {
@@ -223,7 +256,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     },
     storeSync(events) {
       try {
-        const directory = openBackupDirectory(options.directory, options);
+        const directory = openBackupDirectory(options.directory, directoryOptions);
         if (format !== 'journal' && events.length <= fewAtTheEnd)
           return storeFilesSync(directory, format, events);
         storeSegmentSync(directory, events, writer.ownerIn(directory));
@@ -235,13 +268,14 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     endSync: writer.handOverSync,
     state() {
       // Seen the next time: others write there, too, worker threads of this process among them.
-      void usage.refresh(real ?? options.directory, recountSoonMs).catch(() => {});
-      return usage.state();
+      void usage.refresh(real ?? placeOfEvents(options.directory), recountSoonMs).catch(() => {});
+      if (problem !== null && clock.monotonic() - lookedAtMs >= recountSoonMs) void look();
+      return { ...usage.state(), problem };
     },
     finishSegments,
     journal: () => withEnded(writer.names),
     recount: async () => {
-      await usage.refresh(real ?? options.directory, 0).catch(() => {});
+      await usage.refresh(real ?? placeOfEvents(options.directory), 0).catch(() => {});
     },
     async close(deadlineMs) {
       closed = true;

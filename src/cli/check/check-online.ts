@@ -53,13 +53,13 @@ export async function checkOnline(config: Config, problems: readonly Problem[]):
   if (wrong !== undefined)
     return { ok: false, ...scene, problem: `not asked: ${formatProblem(wrong)}`, topics: [] };
   const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
-  const folders = inspectFolders(config);
-  const [broker, backup, serde, outbox, keys] = await Promise.all([
+  const [broker, backup, serde, outbox, keys, folders] = await Promise.all([
     inspectBroker(config, logger).then(documentOf, notKnown),
     inspectBackup(config),
     inspectSchemas(config),
     tablesOf(config),
     inspectKeys(config),
+    inspectFolders(config),
   ]);
   const areSchemasRight = serde?.schemas.every(({ problem }) => problem === undefined) ?? true;
   const others = [backup, outbox, ...(keys?.keys ?? []), ...folders];

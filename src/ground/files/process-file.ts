@@ -110,9 +110,9 @@ function readEntry(path: string): ProcessEntry | undefined {
 function checkFolder(folder: string): void {
   const found = lstatSync(folder);
   if (!found.isDirectory()) throw refusal(folder, 'it is no folder');
-  const { uid } = userInfo();
+  const uid = process.getuid?.();
   // Windows has neither.
-  if (uid === -1) return;
+  if (uid === undefined) return;
   if (found.uid !== uid) throw refusal(folder, 'it belongs to another user');
   if ((found.mode & 0o077) !== 0) throw refusal(folder, 'others can use it; its mode must be 700');
 }
@@ -121,7 +121,7 @@ function refusal(folder: string, why: string): SvcError {
   return new SvcError('SVC_GROUND_PROCESS_FILE', `"${folder}" cannot be used: ${why}`);
 }
 
+/** A user id without an entry in /etc/passwd, as containers have, has no name: `userInfo()` throws there. */
 function userId(): string {
-  const { uid, username } = userInfo();
-  return uid === -1 ? username : String(uid);
+  return String(process.getuid?.() ?? userInfo().username);
 }

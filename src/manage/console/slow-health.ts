@@ -12,6 +12,7 @@ export function askSlowly(
   health: () => Promise<Health>,
   recent: Recent,
   clock: Pick<Clock, 'monotonic'>,
+  backupProblem?: () => string | null | undefined,
 ): () => Promise<Health> {
   let kept: { readonly health: Health; readonly untilMs: number } | undefined;
   return async () => {
@@ -21,6 +22,6 @@ export function askSlowly(
       kept = { health: asked, untilMs: clock.monotonic() + forMs };
     }
     const { findings: _, ...details } = kept.health.details;
-    return { ...kept.health, details: { ...details, ...stateOf(recent, details.outbox) } };
+    return { ...kept.health, details: { ...details, ...stateOf(recent, details.outbox, backupProblem?.()) } };
   };
 }

@@ -1,6 +1,7 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../../config/config.ts';
+import { checkBackupFolder } from '../adapters.ts';
 
 /** A folder that a process writes to. */
 export interface FolderReport {
@@ -11,18 +12,26 @@ export interface FolderReport {
   readonly problem?: string;
 }
 
-/** Whether this user may write where the configuration has files go. Makes nothing. */
-export function inspectFolders({ broker, idGenerator }: Config): FolderReport[] {
+/**
+ * Whether this user may write where the configuration has files go: of the backup by the check of the start, which corrects the
+ * rights of a folder of svc's own. Makes nothing.
+ */
+export async function inspectFolders({ broker, idGenerator }: Config): Promise<FolderReport[]> {
+  const { backup, dlqBackupPath } = broker;
   const named: readonly (readonly [name: string, folder: string | undefined])[] = [
-    ['svc.broker.dlq-backup-path', broker.backup.localEnabled ? broker.dlqBackupPath : undefined],
     ['svc.broker.file.path', broker.client === 'file' ? broker.file.path : undefined],
     ['svc.id-generator.lease-path', idGenerator.type === 'snowflake' ? idGenerator.leasePath : undefined],
   ];
-  return named.flatMap(([name, folder]) => {
-    if (folder === undefined) return [];
-    const problem = problemOf(folder);
-    return { name, folder, ...(problem !== undefined && { problem }) };
-  });
+  const others = named.flatMap(([name, folder]) =>
+    folder === undefined ? [] : reportOf(name, folder, problemOf(folder)),
+  );
+  if (!backup.localEnabled) return others;
+  const problem = await checkBackupFolder(dlqBackupPath);
+  return [reportOf('svc.broker.dlq-backup-path', dlqBackupPath, problem), ...others];
+}
+
+function reportOf(name: string, folder: string, problem: string | undefined): FolderReport {
+  return { name, folder, ...(problem !== undefined && { problem }) };
 }
 
 /** One that is not there yet is made in the nearest folder above that is. */

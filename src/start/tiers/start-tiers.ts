@@ -155,7 +155,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
 /** Whether another process may have left something: looked for at once, so that no event waits where nothing is. */
 function mayHoldEvents(path: string): boolean {
   try {
-    return readdirSync(path).some((name) => /\.(json|ndjson)(\.open)?$/.test(name));
+    return readdirSync(path).some((name) => /\.(json|ndjson)(\.open)?$|^svc-backup-/.test(name));
   } catch {
     return false;
   }

@@ -16,7 +16,13 @@ function lookInto(directory: string): ReturnType<LocalBackup['state']> {
     0,
   );
   const bytes = [...files, ...segments].reduce((sum, name) => sum + statSync(join(directory, name)).size, 0);
-  return { files: files.length + segments.length, events: files.length + lines, bytes, tooLarge: 0 };
+  return {
+    files: files.length + segments.length,
+    events: files.length + lines,
+    bytes,
+    tooLarge: 0,
+    problem: null,
+  };
 }
 
 const storeMany = (backup: LocalBackup, count: number, from = 0): Promise<unknown> =>
@@ -28,7 +34,7 @@ describe('state of the local backup', () => {
   it('is nothing before anything was stored, and where there is no folder', async () => {
     const backup = backupIn(freshPath());
     await backup.recount();
-    assert.deepEqual(backup.state(), { files: 0, events: 0, bytes: 0, tooLarge: 0 });
+    assert.deepEqual(backup.state(), { files: 0, events: 0, bytes: 0, tooLarge: 0, problem: null });
   });
 
   it('counts apart what was set aside, at the next look', async () => {
@@ -89,7 +95,7 @@ describe('state of the local backup', () => {
     await source.close();
     // The segment itself moves when it has been read to its end.
     await backup.recount();
-    assert.deepEqual(backup.state(), { files: 0, events: 0, bytes: 0, tooLarge: 0 });
+    assert.deepEqual(backup.state(), { files: 0, events: 0, bytes: 0, tooLarge: 0, problem: null });
     assert.equal(namesIn(join(directory, 'recovered')).length, 6);
   });
 });

@@ -11,7 +11,7 @@ import type {
   Unreadable,
 } from '../../../publish/recovery-source.ts';
 import { decodeRecord } from '../../../publish/stored-record.ts';
-import { openBackupDirectory } from '../backup-directory.ts';
+import { openBackupDirectory, placeOfEvents } from '../backup-directory.ts';
 import { isDiskFull, missing, unreadableBecause } from '../backup-failure.ts';
 import { type DirectoryLock, lockDirectory } from '../directory-lock.ts';
 import {
@@ -216,7 +216,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     },
 
     async hasEvents() {
-      const all = await readdir(directory).catch(() => []);
+      const all = await readdir(placeOfEvents(directory)).catch(() => []);
       return all.some((name) => isEventFile(name) || segmentName.test(name));
     },
 
