@@ -3,17 +3,16 @@ import { nodeNet } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { ContextOptions } from './context-options.ts';
 import type { ContextScope } from './context-store.ts';
-import { rawHeader } from './request/header-value.ts';
+import { rawHeader, toHeaderName } from './request/header-value.ts';
 
 /**
  * Reads the address of a request's client, once per request; `null` where it is not known.
  *
  * Without `useForwardedHeaders`, or when the request did not come from a trusted proxy, that is the address of the socket.
- * Else the hops of the header are walked from the last to the first, past trusted proxies: the first one that is not
+ * Else the hops of `forwardedHeader` are walked from the last to the first, past trusted proxies: the first one that is not
  * trusted is the client. At a malformed hop the walk stops, and the last good address counts.
  *
- * A client can send either header itself, and a proxy passes on the one that it does not write. So with `auto` and both
- * headers present, both must name the same client, or neither is believed. Name the header that your proxies write.
+ * A client can send any header itself, and a proxy passes on those that it does not write: none but the named one is read.
  */
 export function createClientAddressReader(options: ContextOptions): (scope: ContextScope) => string | null {
   const walk = options.useForwardedHeaders === true ? createWalk(options) : undefined;
@@ -32,23 +31,34 @@ const maxHopCount = 32;
 type Walk = (scope: ContextScope, peer: string | undefined) => string | undefined;
 
 function createWalk(options: ContextOptions): Walk {
-  const isTrusted = createTrustedProxies(options.trustedProxies ?? []);
-  const header = options.forwardedHeader ?? 'auto';
+  const proxies = createTrustedProxies(options.trustedProxies ?? []);
+  const header = toHeaderName(options.forwardedHeader ?? usualHeader);
+  const hopsOf = header === 'forwarded' ? forwardedHops : addressHops;
+  const others = ['x-forwarded-for', 'forwarded'].filter((name) => name !== header);
+  let isTold = false;
   return (scope, peer) => {
-    if (!isTrusted(peer)) return peer;
-    const forwarded = header === 'x-forwarded-for' ? null : rawHeader(scope, 'forwarded');
-    const xForwardedFor = header === 'forwarded' ? null : rawHeader(scope, 'x-forwarded-for');
-    const first = forwarded === null ? undefined : firstUntrusted(forwardedHops(forwarded), peer, isTrusted);
-    if (xForwardedFor === null) return forwarded === null ? peer : first;
-    const second = firstUntrusted(xForwardedForHops(xForwardedFor), peer, isTrusted);
-    return forwarded === null || first === second ? second : peer;
+    const isTrusted = peer === undefined ? scope.isThroughPipe && proxies.trustsPipes : proxies.trusts(peer);
+    if (!isTrusted) return peer;
+    const value = rawHeader(scope, header);
+    if (value !== null) return firstUntrusted(hopsOf(value), peer, proxies.trusts);
+    const other = isTold ? undefined : others.find((name) => rawHeader(scope, name) !== null);
+    if (other !== undefined) {
+      isTold = true;
+      options.logger?.warn(
+        `a request through a trusted proxy has the header ${other} and no ${header}: events name the proxy as the client. If your proxies write ${other}, set svc.security.forwarded-header: ${other}`,
+      );
+    }
+    return peer;
   };
 }
+
+/** What is read where the configuration names no header. */
+const usualHeader = 'x-forwarded-for';
 
 function firstUntrusted(
   hops: Iterable<string>,
   peer: string | undefined,
-  isTrusted: IsTrusted,
+  isTrusted: TrustedProxies['trusts'],
 ): string | undefined {
   let known = peer;
   let hopCount = 0;
@@ -62,10 +72,10 @@ function firstUntrusted(
 }
 
 /**
- * Hops of `X-Forwarded-For`, last one first: the last was written by the nearest proxy, the first by whoever liked to.
- * A hop is text to be judged, not yet an address.
+ * Hops of `X-Forwarded-For`, or the one of a header such as `CF-Connecting-IP`, last one first: the last was written by the nearest
+ * proxy, the first by whoever liked to. A hop is text to be judged, not yet an address.
  */
-export function* xForwardedForHops(header: string): Generator<string> {
+export function* addressHops(header: string): Generator<string> {
   let end = header.length;
   do {
     const comma = end === 0 ? -1 : header.lastIndexOf(',', end - 1);
@@ -132,13 +142,17 @@ function unmapped(address: string): string {
   return nodeNet().isIP(rest) === 4 ? rest : address;
 }
 
-/** Says whether an address belongs to one of our own proxies; `undefined` stands for a Unix domain socket. */
-type IsTrusted = (address: string | undefined) => boolean;
+interface TrustedProxies {
+  /** Whether this address belongs to one of our own proxies. */
+  readonly trusts: (address: string) => boolean;
+  /** Whoever connects through a Unix domain socket or a pipe is one. */
+  readonly trustsPipes: boolean;
+}
 
 /** Throws `SVC_CONTEXT_BAD_TRUSTED_PROXY` with the entry that is neither an address, nor a CIDR range, nor `unix`. */
-export function createTrustedProxies(entries: readonly string[]): IsTrusted {
+export function createTrustedProxies(entries: readonly string[]): TrustedProxies {
   const list = new (nodeNet().BlockList)();
-  let unixSocket = false;
+  let trustsPipes = false;
   for (const entry of entries) {
     const proxy = readTrustedProxy(entry);
     if (proxy === undefined)
@@ -146,12 +160,11 @@ export function createTrustedProxies(entries: readonly string[]): IsTrusted {
         'SVC_CONTEXT_BAD_TRUSTED_PROXY',
         `trusted proxy "${entry}" is not ${trustedProxyForm}`,
       );
-    if (proxy === 'unix') unixSocket = true;
+    if (proxy === 'unix') trustsPipes = true;
     else if (proxy.bits === undefined) list.addAddress(proxy.address, proxy.family);
     else list.addSubnet(proxy.address, proxy.bits, proxy.family);
   }
-  return (address) => {
-    if (address === undefined) return unixSocket;
-    return list.check(address, nodeNet().isIP(address) === 6 ? 'ipv6' : 'ipv4');
-  };
+  const trusts = (address: string): boolean =>
+    list.check(address, nodeNet().isIP(address) === 6 ? 'ipv6' : 'ipv4');
+  return { trusts, trustsPipes };
 }

@@ -8,11 +8,11 @@ export interface ContextOptions {
   readonly generateCorrelationId?: boolean | undefined;
   /** Response header that tells the caller the request's correlation id. Default: none. */
   readonly correlationResponseHeader?: string | null | undefined;
-  /** Reads the client's address from `Forwarded` or `X-Forwarded-For`, through `trustedProxies` only. Default: false. */
+  /** Reads the client's address from `forwardedHeader`, through `trustedProxies` only. Default: false. */
   readonly useForwardedHeaders?: boolean | undefined;
-  /** The header that your proxies write. Default: `auto`. See `createClientAddressReader`. */
-  readonly forwardedHeader?: ForwardedHeader | undefined;
-  /** Addresses, CIDR ranges (`10.0.0.0/8`, `fd00::/8`), or `unix` for a Unix domain socket. Default: none. */
+  /** The header that your proxies write, the only one that is read. Default: `x-forwarded-for`. See `createClientAddressReader`. */
+  readonly forwardedHeader?: string | undefined;
+  /** Addresses, CIDR ranges (`10.0.0.0/8`, `fd00::/8`), or `unix` for servers that listen on a Unix domain socket. Default: none. */
   readonly trustedProxies?: readonly string[] | undefined;
   /** Sources of `actor.userId`, asked in order. What the application says with `setContext` goes first. Default: none. */
   readonly userId?: ActorSource | readonly ActorSource[] | undefined;
@@ -22,8 +22,6 @@ export interface ContextOptions {
   readonly baggageTags?: readonly string[] | undefined;
   readonly logger?: Logger | undefined;
 }
-
-export type ForwardedHeader = 'auto' | 'forwarded' | 'x-forwarded-for';
 
 /**
  * Where a user or session id comes from: `header:x-user-id`, `baggage:user.id`, `request:user.id` (a property path of

@@ -14,6 +14,8 @@ export interface ContextScope {
   compatible: object | undefined;
   /** Read at the start of the request: a socket forgets it when it closes. */
   readonly remoteAddress: string | undefined;
+  /** It came through a Unix domain socket or a pipe, by what the server listens on. */
+  readonly isThroughPipe: boolean;
   correlationId: string | null | undefined;
   clientIp: string | null | undefined;
   trace: ScopeTrace | undefined;
@@ -39,6 +41,8 @@ export interface AddedContext {
 export interface ContextStore {
   readonly scope: ContextScope;
   added: AddedContext | null;
+  /** `setContext` made it outside of a request: within this one, `null` without one. Left out: a request or `runWithContext` did. */
+  readonly setIn?: ContextStore | null;
 }
 
 const storage = shared('context', () => new AsyncLocalStorage<ContextStore>());
@@ -51,16 +55,24 @@ export function currentStore(): ContextStore | undefined {
   return storage.getStore();
 }
 
+/** Runs what is called later for the user of now, or for nobody where there is none. */
+export function inStoreOfCaller(): <R>(work: () => R) => R {
+  const store = storage.getStore();
+  return (work) => (storage.getStore() === store ? work() : storage.run(store as ContextStore, work));
+}
+
 export function createScope(
   request: object | null,
   headers: IncomingHttpHeaders | null,
   remoteAddress: string | undefined,
+  isThroughPipe = false,
 ): ContextScope {
   return {
     request,
     headers,
     compatible: undefined,
     remoteAddress,
+    isThroughPipe,
     correlationId: undefined,
     clientIp: undefined,
     trace: undefined,

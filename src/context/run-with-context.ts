@@ -1,4 +1,5 @@
-import { type AddedContext, contextStorage, createScope } from './context-store.ts';
+import { type AddedContext, type ContextStore, contextStorage, createScope } from './context-store.ts';
+import { followContextManager } from './otel-carrier.ts';
 import { scalarText } from './request/header-value.ts';
 
 /** What the application knows better than any header. `undefined` leaves a value as it is, `null` says there is none. */
@@ -18,6 +19,7 @@ export interface ContextValues {
  * `runWithContext` the values come on top, and end with `fn`; outside, the events in `fn` share one trace.
  */
 export function runWithContext<T>(values: ContextValues, fn: () => T): T {
+  followContextManager();
   const storage = contextStorage();
   const outer = storage.getStore();
   const scope = outer?.scope ?? createScope(null, null, undefined);
@@ -25,14 +27,38 @@ export function runWithContext<T>(values: ContextValues, fn: () => T): T {
 }
 
 /**
- * Adds these values to the current request or `runWithContext`, for all that follows in it: what an authentication hook
- * wants. Outside of both they hold for the rest of the current asynchronous execution.
+ * Adds these values to the current HTTP request, for all that follows in it: what an authentication hook wants. Outside of a
+ * request they hold for the rest of the current asynchronous execution, as with `AsyncLocalStorage.enterWith`: neither for who has
+ * called and awaited it, nor for executions beside it. What runs one after another in one execution, such as invocations of AWS Lambda
+ * or messages of a consumer, needs `runWithContext`. There a call that names another user, session or correlation id than an earlier
+ * `setContext` takes over nothing from it.
  */
 export function setContext(values: ContextValues): void {
+  followContextManager();
   const storage = contextStorage();
   const store = storage.getStore();
-  if (store !== undefined) store.added = merge(store.added, values);
-  else storage.enterWith({ scope: createScope(null, null, undefined), added: merge(null, values) });
+  if (store !== undefined && store.scope.request !== null) store.added = merge(store.added, values);
+  else storage.enterWith(copyWith(store, values));
+}
+
+/** Copy on write: executions that go side by side may have inherited the same store. */
+function copyWith(store: ContextStore | undefined, values: ContextValues): ContextStore {
+  const isSet = store?.setIn !== undefined;
+  const outer = isSet ? (store.setIn ?? undefined) : store;
+  // Not of whoever it was set for: these are the values of somebody else.
+  const base = isSet && namesAnother(store.added, values) ? outer : store;
+  return {
+    scope: base?.scope ?? createScope(null, null, undefined),
+    added: merge(base?.added ?? null, values),
+    setIn: outer ?? null,
+  };
+}
+
+function namesAnother(old: AddedContext | null, values: ContextValues): boolean {
+  return (['userId', 'sessionId', 'correlationId'] as const).some((name) => {
+    const [before, now] = [old?.[name] ?? null, values[name]];
+    return before !== null && now !== undefined && scalarText(now) !== before;
+  });
 }
 
 function merge(old: AddedContext | null, values: ContextValues): AddedContext {

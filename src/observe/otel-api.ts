@@ -21,6 +21,11 @@ export function otelApi(): OtelApi | undefined {
   return globals[globalsKey] === undefined ? undefined : loadOtelApi();
 }
 
+/** What carries OpenTelemetry's context in this process, of whichever copy of the API; `undefined` until somebody registers one. */
+export function registeredContextManager(): object | undefined {
+  return (globals[globalsKey] as { readonly context?: object } | undefined)?.context;
+}
+
 /** The OpenTelemetry API, loaded now; `undefined` where it is not installed. What is registered is one per process. */
 export function loadOtelApi(): OtelApi | undefined {
   if (api === null) {

@@ -254,6 +254,7 @@ function contextOptionsOf({ context, security }: Config, logger: Logger): Contex
     generateCorrelationId: context.correlationId.generate,
     correlationResponseHeader: context.correlationId.responseHeader,
     useForwardedHeaders: security.useForwardedHeaders,
+    forwardedHeader: security.forwardedHeader,
     trustedProxies: security.trustedProxies,
     userId: context.actor.userId,
     sessionId: context.actor.sessionId,

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { inStoreOfCaller } from '../context/context-store.ts';
 import { shared } from '../ground/lifecycle.ts';
 import {
   type BeforeCommit,
@@ -137,13 +138,21 @@ export function runInScope<R>(scope: Scope | undefined, work: () => R): R {
   return storage.run(scope, work);
 }
 
-/** A callback that is called where no context leads back to the caller, such as from a socket. */
+/** A callback that is called where no context leads back to the caller, such as from a socket: in its scope, for its user. */
 export function inScopeOfCaller<F>(callback: F): F {
-  const scope = currentScope();
-  if (typeof callback !== 'function' || scope === undefined) return callback;
+  if (typeof callback !== 'function') return callback;
+  const runAsCaller = asCaller();
   return function (this: unknown, ...given: unknown[]): unknown {
-    return runInScope(scope, () => Reflect.apply(callback, this, given));
+    return runAsCaller(() => Reflect.apply(callback, this, given));
   } as F;
+}
+
+/** Runs what is called later as if the caller of now called it: in its scope, and with its values of svc's context. */
+export function asCaller(): <R>(work: () => R) => R {
+  const scope = currentScope();
+  const runForUser = inStoreOfCaller();
+  if (scope === undefined) return runForUser;
+  return (work) => runInScope(scope, () => runForUser(work));
 }
 
 /** As `runInScope`, without a frame for it: `scope` is that of the caller until it enters the one that is returned. */

@@ -60,15 +60,71 @@ describe('runWithContext', () => {
 });
 
 describe('setContext', () => {
-  it('adds to the context it is called in, for all that follows in it', () => {
+  it('adds to the context it is called in, for what follows in the same execution', () => {
     runWithContext({ userId: 'u', tags: { a: 1 } }, () => {
       const before = readOrigin();
-      const inner = new AsyncResource('TEST');
-      inner.runInAsyncScope(() => setContext({ sessionId: 's', tags: { b: 2 } }));
-      assert.deepEqual(readOrigin(), { ...nobody, userId: 'u', sessionId: 's', tags: { a: '1', b: '2' } });
+      new AsyncResource('TEST').runInAsyncScope(() => {
+        setContext({ sessionId: 's', tags: { b: 2 } });
+        assert.deepEqual(readOrigin(), { ...nobody, userId: 'u', sessionId: 's', tags: { a: '1', b: '2' } });
+      });
+      assert.deepEqual(readOrigin(), before, 'what goes on beside it keeps its own');
       assert.deepEqual(before.tags, { a: '1' }, 'an event that was made keeps its tags');
     });
     assert.deepEqual(readOrigin(), nobody);
+  });
+
+  describe('keeps executions apart that go side by side, outside of a request', () => {
+    const users = ['alice', 'bob', 'carol'];
+    const job = async (userId: string, more: object = {}) => {
+      setContext({ userId, ...more });
+      await wait(Math.random() * 5);
+      setContext({ tags: { of: userId } });
+      await wait(1);
+      return readOrigin();
+    };
+    const run = (name: string, start: () => Promise<Awaited<ReturnType<typeof job>>[]>) =>
+      it(name, async () => {
+        const seen = await new AsyncResource('TEST').runInAsyncScope(start);
+        assert.deepEqual(
+          seen.map(({ userId, tags }) => [userId, tags?.of]),
+          users.map((user) => [user, user]),
+        );
+      });
+
+    run('without a context', () => Promise.all(users.map((user) => job(user))));
+    run('after a setContext that they all inherit', () => {
+      setContext({ userId: 'main' });
+      return Promise.all(users.map((user) => job(user)));
+    });
+    run('within one runWithContext', () =>
+      runWithContext({ correlationId: 'batch' }, () => Promise.all(users.map((user) => job(user)))),
+    );
+
+    it('takes over nothing of another user, session or correlation id', async () => {
+      const values = [{ userId: 'a' }, { sessionId: 'a' }, { correlationId: 'a' }] as const;
+      for (const first of values) {
+        await new AsyncResource('TEST').runInAsyncScope(async () => {
+          const [name = ''] = Object.keys(first);
+          const one = async () =>
+            setContext({ userId: 'u', sessionId: 's', correlationId: 'c', tags: { a: 1 } });
+          const other = async () => {
+            setContext({ [name]: 'another' });
+            await wait(1);
+            return readOrigin();
+          };
+          const [, seen] = await Promise.all([one(), other()]);
+          assert.deepEqual(seen, { ...nobody, [name]: 'another' });
+        });
+      }
+    });
+
+    it('goes back to what runWithContext gave', () => {
+      runWithContext({ correlationId: 'batch', tags: { a: 1 } }, () => {
+        setContext({ userId: 'u', sessionId: 's', tags: { b: 2 } });
+        setContext({ userId: 'v' });
+        assert.deepEqual(readOrigin(), { ...nobody, userId: 'v', correlationId: 'batch', tags: { a: '1' } });
+      });
+    });
   });
 
   it('does not reach out of a nested context', () => {

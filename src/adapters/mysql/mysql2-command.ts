@@ -1,5 +1,5 @@
 import { assertShape } from '../../transaction/assert-shape.ts';
-import { currentScope, runInScope, type Scope } from '../../transaction/scope.ts';
+import { asCaller } from '../../transaction/scope.ts';
 import type { StatementKind } from '../../transaction/statements.ts';
 
 export type Callback = (error: unknown, ...results: unknown[]) => void;
@@ -77,12 +77,12 @@ export function hear(command: Command, hearer: Hearer, kind: StatementKind): voi
 
 /** Its callbacks and listeners are called from the socket, where no context leads back to the caller. */
 export function bindToCaller(command: Command): void {
-  const scope = currentScope();
+  const runAsCaller = asCaller();
   const { onResult, emit } = command;
-  if (onResult !== undefined) command.onResult = (...given): void => inScope(scope, () => onResult(...given));
+  if (onResult !== undefined) command.onResult = (...given): void => runAsCaller(() => onResult(...given));
   command.emit = (event, ...given): boolean => {
     if (event === 'error') tellError(command, given[0]);
-    return inScope(scope, () => Reflect.apply(emit, command, [event, ...given]));
+    return runAsCaller(() => Reflect.apply(emit, command, [event, ...given]));
   };
 }
 
@@ -92,10 +92,6 @@ export function failCommand(command: Command, error: unknown): void {
   if (command.onResult !== undefined) command.onResult(error);
   else command.emit('error', error);
   command.emit('end');
-}
-
-function inScope<R>(scope: Scope | undefined, work: () => R): R {
-  return scope === undefined ? work() : runInScope(scope, work);
 }
 
 /** Of the database; the driver has errors of its own, such as a time limit, and the answer is still to come. */

@@ -52,13 +52,31 @@ function patchClient(prototype: PgClient, connections: Connections): void {
       if (connection === undefined) return Reflect.apply(behind(), this, args);
       const { text, canFollow } = lookAt(args, this);
       const admission = admit(connection, text, canFollow);
-      const at = args.findIndex((each) => typeof each === 'function');
-      const bound = at < 0 ? args : (args.with(at, inScopeOfCaller(args[at])) as typeof args);
+      const bound = bindToCaller(args);
       if (admission === undefined) return Reflect.apply(behind(), this, bound);
       if (admission instanceof Promise) return whenAdmitted(admission, this, behind, bound);
       return commitWith(admission, sessions.get(connection) as PgSession, text ?? '', bound);
     };
   });
+}
+
+/** Callbacks and listeners are called from the socket, where no context leads back to the caller. */
+function bindToCaller<Args extends readonly unknown[]>(args: Args): Args {
+  const at = args.findIndex((each) => typeof each === 'function');
+  if (at >= 0) return args.with(at, inScopeOfCaller(args[at])) as unknown as Args;
+  const query = args[0] as { submit?: unknown; emit?: unknown; callback?: unknown } | null | undefined;
+  if (typeof query !== 'object' || query === null) return args;
+  if (typeof query.submit === 'function') {
+    // A query that submits itself is used once.
+    const value = inScopeOfCaller(query.emit);
+    if (typeof value === 'function')
+      Object.defineProperty(query, 'emit', { value, writable: true, configurable: true, enumerable: false });
+    if (typeof query.callback === 'function') query.callback = inScopeOfCaller(query.callback);
+    return args;
+  }
+  if (typeof query.callback !== 'function') return args;
+  const copy = Object.assign(Object.create(Object.getPrototypeOf(query)), query);
+  return args.with(0, Object.assign(copy, { callback: inScopeOfCaller(query.callback) })) as unknown as Args;
 }
 
 /** What `pg` cannot read either, it says itself. */

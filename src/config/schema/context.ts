@@ -2,9 +2,11 @@ import { flag, list, type Rows, text } from './option.ts';
 
 /** What an event knows of the request that caused it. */
 export const contextOptions = {
-  /** Takes the client address from `Forwarded` or `X-Forwarded-For`, as far as the proxies in svc.security.trusted-proxies vouch for it. */
+  /** Takes the client address from svc.security.forwarded-header, as far as the proxies in svc.security.trusted-proxies vouch for it. */
   'svc.security.use-forwarded-headers': flag(false),
-  /** Addresses and ranges of proxies whose forwarding headers are believed; `unix` for whoever connects through a Unix domain socket. */
+  /** The header that your proxies write: `x-forwarded-for`, `forwarded` (RFC 7239), or one that holds an address, such as `cf-connecting-ip` or `x-real-ip`. No other is read. */
+  'svc.security.forwarded-header': text('header-name', { default: 'x-forwarded-for' }),
+  /** Addresses and ranges of proxies whose forwarding header is believed; `unix` for whoever connects to a server that listens on a Unix domain socket. */
   'svc.security.trusted-proxies': list('trusted-proxy', []),
   /** Request headers that may bring a correlation id; the first one present counts. */
   'svc.context.correlation-id.headers': list('header-name', ['x-correlation-id', 'x-request-id']),

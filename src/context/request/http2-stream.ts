@@ -1,13 +1,25 @@
 import type { Http2Session, ServerHttp2Stream } from 'node:http2';
+import { addressOf, isThroughPipe } from './peer.ts';
 
+interface Peer {
+  readonly address: string | undefined;
+  readonly isThroughPipe: boolean;
+}
+
+const unknown: Peer = { address: undefined, isThroughPipe: false };
 /** `session.socket` is a proxy, and gone with the session: asked once per connection. */
-const peers = new WeakMap<Http2Session, string | undefined>();
+const peers = new WeakMap<Http2Session, Peer>();
 
-export function peerOfStream(stream: ServerHttp2Stream): string | undefined {
+export function peerOfStream(stream: ServerHttp2Stream): Peer {
   const { session } = stream;
-  if (session === undefined) return undefined;
-  if (!peers.has(session)) peers.set(session, session.destroyed ? undefined : session.socket.remoteAddress);
-  return peers.get(session);
+  if (session === undefined) return unknown;
+  let peer = peers.get(session);
+  if (peer === undefined) {
+    const { destroyed, socket } = session;
+    peer = destroyed ? unknown : { address: addressOf(socket), isThroughPipe: isThroughPipe(socket) };
+    peers.set(session, peer);
+  }
+  return peer;
 }
 
 const respondMethods = ['respond', 'respondWithFD', 'respondWithFile'] as const;

@@ -8,9 +8,11 @@ import type { Socket } from 'node:net';
 import type { ContextOptions } from '../context-options.ts';
 import { type ContextScope, type ContextStore, contextStorage, createScope } from '../context-store.ts';
 import { createCorrelationReader } from '../correlation-id.ts';
+import { carryInOtel, followContextManager } from '../otel-carrier.ts';
 import { toHeaderName } from './header-value.ts';
 import { hasStreamChannel, watchHttp2Servers } from './http2-server.ts';
 import { peerOfStream, setHeaderOfStream } from './http2-stream.ts';
+import { addressOf, isThroughPipe, keepAddresses } from './peer.ts';
 import { requestObject } from './request-object.ts';
 
 const http1Channel = 'http.server.request.start';
@@ -38,22 +40,25 @@ export function installRequestContext(options: ContextOptions = {}): () => void 
 
   function startHttp1(message: unknown): void {
     const { request, response, socket } = message as Http1Start;
-    const scope = createScope(request, null, socket.remoteAddress);
+    const scope = createScope(request, null, addressOf(socket), isThroughPipe(socket));
     const store = { scope, added: null };
     keepStore(request, store);
     keepStore(response, store);
     // bindStore does nothing here: Node publishes this channel without running the request inside of it.
+    followContextManager();
     storage.enterWith(store);
     answer(scope, (name, id) => response.setHeader(name, id));
   }
 
   function startHttp2(message: unknown): void {
     const { stream, headers } = message as Http2Start;
+    followContextManager();
     storage.enterWith(storeOfStream(stream, headers));
   }
 
   function storeOfStream(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): ContextStore {
-    const scope = createScope(stream, headers, peerOfStream(stream));
+    const { address, isThroughPipe } = peerOfStream(stream);
+    const scope = createScope(stream, headers, address, isThroughPipe);
     const store = { scope, added: null };
     keepStore(stream, store, (event) => {
       // The last moment at which the stream knows the request that the application has in hand.
@@ -70,9 +75,13 @@ export function installRequestContext(options: ContextOptions = {}): () => void 
 
   subscribe(http1Channel, startHttp1);
   subscribe(http2Channel, startHttp2);
+  const forgetAddresses = keepAddresses();
+  const endCarrying = carryInOtel();
   const unwatch = hasStreamChannel() ? undefined : watchHttp2Servers(storeOfStream);
   return () => {
     unwatch?.();
+    endCarrying();
+    forgetAddresses();
     unsubscribe(http1Channel, startHttp1);
     unsubscribe(http2Channel, startHttp2);
   };

@@ -122,7 +122,7 @@ describe('loadConfig', () => {
         lease: 'auto',
         group: 'svc-workers',
       },
-      security: { useForwardedHeaders: false, trustedProxies: [] },
+      security: { useForwardedHeaders: false, forwardedHeader: 'x-forwarded-for', trustedProxies: [] },
       context: {
         correlationId: {
           headers: ['x-correlation-id', 'x-request-id'],
