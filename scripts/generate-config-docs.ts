@@ -62,7 +62,7 @@ svc:
   targets:
     - { module: ./src/orders.ts, function: createOrder, eventType: ORDER_CREATED, payload: "#result" }
 management:
-  server: { port: 9464, address: 127.0.0.1 }
+  server: { port: 17820, address: 127.0.0.1 }
 \`\`\`
 
 - **Order.** Defaults, then the file, then environment variables, then code; what comes later wins, name by name. A list is

@@ -35,3 +35,10 @@ export type KafkaCompression = (typeof compressions)[number];
 /** How a password signs in to the brokers. */
 export const passwordMechanisms = ['plain', 'scram-sha-256', 'scram-sha-512'] as const;
 export const saslMechanisms = [...passwordMechanisms, 'oauthbearer'] as const;
+
+/**
+ * Where the management server listens unless configured otherwise, and how many ports it tries. svc starts before the application, so
+ * none of them may be one that an application or its exporters listen on: IANA has assigned none, and Prometheus' list of default
+ * ports (9100 to 9999, and some higher ones) has none.
+ */
+export const usualPorts = { first: 17_820, count: 10 } as const;

@@ -5,7 +5,7 @@ import { isLoopback } from '../ground/addresses.ts';
 import { inTime, systemClock } from '../ground/clock.ts';
 import type { SvcError } from '../ground/errors.ts';
 import { writeProcessFile } from '../ground/files/process-file.ts';
-import { endpointIds } from '../ground/management.ts';
+import { endpointIds, usualPorts } from '../ground/management.ts';
 import { levelsOf } from '../manage/console/history.ts';
 import { askSlowly } from '../manage/console/slow-health.ts';
 import { createTrends, totalsByType } from '../manage/console/trends.ts';
@@ -74,9 +74,6 @@ export type ResettableBreaker = Pick<Breaker, 'state' | 'reset'>;
 const keysMs = 5_000;
 /** Pages that are open side by side share what was read for one of them; each asks every two seconds. */
 const pageFreshMs = 900;
-/** That of Prometheus exporters of OpenTelemetry as well: one in the same process has it before svc has. */
-const usualPort = 9464;
-const usualTries = 10;
 /** Of a cluster each process takes one. */
 const clusterTries = 100;
 
@@ -88,10 +85,10 @@ function isOneOfSeveral(): boolean {
 function portsOf(
   named: number | undefined,
 ): Pick<ManagementOptions, 'port' | 'portTries' | 'isOneOfSeveral'> {
-  const port = named ?? usualPort;
+  const port = named ?? usualPorts.first;
   if (isOneOfSeveral())
     return { port, portTries: Math.min(clusterTries, 65_536 - port), isOneOfSeveral: true };
-  return { port, portTries: named === undefined ? usualTries : 1 };
+  return { port, portTries: named === undefined ? usualPorts.count : 1 };
 }
 
 /** Starts the management server and says where it is; `undefined` where it cannot listen, or this is a worker thread. */

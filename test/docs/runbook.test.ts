@@ -83,7 +83,7 @@ describe('docs/runbook.md', function () {
 
   it('names only endpoints that there are', () => {
     const routes = readFileSync(join(root, 'src/manage/routes.ts'), 'utf8');
-    for (const [, path] of runbook.matchAll(/localhost:9464(\/[\w/-]+)/g))
+    for (const [, path] of runbook.matchAll(/localhost:17820(\/[\w/-]+)/g))
       assert.ok(routes.includes(`'${path}'`), path);
   });
 

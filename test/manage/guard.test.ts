@@ -49,7 +49,7 @@ describe('management guard', () => {
 
     for (const host of [
       'evil.example',
-      'evil.example:9464',
+      'evil.example:17820',
       '10.0.0.1',
       'localhost.evil.example',
       '127.0.0.1.evil.example',
@@ -68,7 +68,7 @@ describe('management guard', () => {
       '127.0.0.1',
       '127.8.9.1:80',
       '[::1]',
-      '[::1]:9464',
+      '[::1]:17820',
     ]) {
       it(`200: Host ${host}`, async () => {
         assert.equal((await ask(await start(), '/metrics', { headers: { host } })).status, 200);
@@ -122,7 +122,7 @@ describe('management guard', () => {
         [200, { host: 'ops.example.com' }],
         [200, { host: 'OPS.example.com:443', origin }],
         // The proxy may put its own address in the place of the name.
-        [200, { host: '127.0.0.1:9464', origin, 'sec-fetch-site': 'same-origin' }],
+        [200, { host: '127.0.0.1:17820', origin, 'sec-fetch-site': 'same-origin' }],
         [421, { host: 'ops.example.com.evil.example' }],
         [421, { host: 'example.com' }],
         [403, { host: 'ops.example.com', origin: 'http://ops.example.com.evil.example' }],

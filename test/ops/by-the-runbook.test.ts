@@ -84,7 +84,7 @@ requiring(['prometheus', 'secure-kafka'], 'from an alert to the repair by the ru
 
   /** As it stands in the runbook, where it says to type it. */
   function type(command: string): Promise<CommandEnd> {
-    const [line, env] = [command.replaceAll('localhost:9464', address), { TOKEN: token }];
+    const [line, env] = [command.replaceAll('localhost:17820', address), { TOKEN: token }];
     const brokers = { KAFKA_BROKERS: kafka.secureBrokers.join() };
     return runProgram('sh', ['-c', line], { cwd: app.folder, env: { ...env, ...brokers } });
   }

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/read/load.ts';
 import { type ProcessEntry, readProcessFiles } from '../../ground/files/process-file.ts';
+import { usualPorts } from '../../ground/management.ts';
 import { printable } from '../../observe/printable.ts';
 import { WrongUse } from '../wrong-use.ts';
 
@@ -63,10 +64,8 @@ export function findProcess(options: ProcessOptions, acts = false): ManagedProce
       `no process ${printable(options.pid)} of this user has a management server; --url names one of others`,
     );
   const { address, port = 0 } = server;
-  return { url: urlOf({ address, port: port > 0 ? port : defaultPort }), token };
+  return { url: urlOf({ address, port: port > 0 ? port : usualPorts.first }), token };
 }
-
-const defaultPort = 9464;
 
 function tokenIn(file: string): string {
   try {
@@ -78,7 +77,7 @@ function tokenIn(file: string): string {
 
 function urlGiven(text: string): string {
   const url = /^https?:\/\//i.test(text) ? text : `http://${text}`;
-  if (!URL.canParse(url)) throw new WrongUse('--url takes a URL such as http://127.0.0.1:9464');
+  if (!URL.canParse(url)) throw new WrongUse('--url takes a URL such as http://127.0.0.1:17820');
   const { origin, pathname } = new URL(url);
   return `${origin}${pathname}`.replace(/\/+$/, '');
 }

@@ -1,10 +1,12 @@
-import { actionIds, endpointIds, showDetails } from '../../ground/management.ts';
+import { actionIds, endpointIds, showDetails, usualPorts } from '../../ground/management.ts';
 import { flag, integer, oneOf, type Rows, secret, text } from './option.ts';
 
 /** The management server. */
 export const managementOptions = {
   /** Port of the management server. 0 takes a free one, -1 starts no server. One that is named here and taken by others is a warning, and there is no server; processes of node:cluster and of pm2 take the next free one. */
-  'management.server.port': integer(-1, 65_535, { defaultText: '9464, or the next free one up to 9473' }),
+  'management.server.port': integer(-1, 65_535, {
+    defaultText: `${usualPorts.first}, or the next free one up to ${usualPorts.first + usualPorts.count - 1}`,
+  }),
   /** Address that the management server listens on. Any other than loopback needs management.server.token. */
   'management.server.address': text('listen-address', { default: '127.0.0.1' }),
   /** Bearer token that callers must send: 16 characters or more. */

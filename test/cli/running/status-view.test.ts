@@ -21,7 +21,7 @@ const sample = (atMs: number, published: number): Sample => ({
 describe('the view of svc status', () => {
   it('has no line that is longer than the terminal, and loses no number to 40 columns', () => {
     const shown = {
-      ...{ url: 'http://a-host-with-a-long-name.internal.example:9464', name: 'orders', version: '1.0.0' },
+      ...{ url: 'http://a-host-with-a-long-name.internal.example:17820', name: 'orders', version: '1.0.0' },
       ...{ sample: sample(2_000, 30), perSecond: ratesOf(sample(0, 10), sample(2_000, 30)) },
     };
     const lines = statusScreen(shown, 40).split('\n');

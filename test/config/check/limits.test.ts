@@ -128,7 +128,7 @@ const forms: Record<FormatName, { good: string[]; bad: string[] }> = {
   },
   'listen-address': {
     good: ['127.0.0.1', '0.0.0.0', '::', 'localhost', 'db-1.internal'],
-    bad: ['', '127.0.0.1:9464', 'localhost:1', '1.2.3', '256.0.0.1', 'http://a'],
+    bad: ['', '127.0.0.1:17820', 'localhost:1', '1.2.3', '256.0.0.1', 'http://a'],
   },
   token: { good: ['a', '~!'], bad: ['', 'a b', 'ä', 'a\n'] },
   'management-token': {

@@ -25,7 +25,7 @@ describe('process file', () => {
   let parent: string;
   let folder: string;
   const entry: ProcessEntry = {
-    ...{ pid: process.pid, port: 9464, address: '127.0.0.1', tls: false, name: 'orders', version: '0.1.0' },
+    ...{ pid: process.pid, port: 17820, address: '127.0.0.1', tls: false, name: 'orders', version: '0.1.0' },
   };
   const pathOf = (pid: number): string => join(folder, `${pid}.json`);
   const gone = (): number => spawnSync(process.execPath, ['-e', '']).pid;
@@ -52,9 +52,9 @@ describe('process file', () => {
 
   it('is written anew by a second start, which the end of the first does not take away', () => {
     const first = writeProcessFile(entry, folder);
-    writeProcessFile({ ...entry, port: 9465 }, folder);
+    writeProcessFile({ ...entry, port: 17821 }, folder);
     first();
-    assert.deepEqual(readProcessFiles(folder), [{ ...entry, port: 9465 }]);
+    assert.deepEqual(readProcessFiles(folder), [{ ...entry, port: 17821 }]);
   });
 
   it('of a process that is gone is removed by whoever reads, and by whoever writes', () => {
