@@ -1,12 +1,11 @@
 // file/: a broker without Kafka: a file for each topic, a line for each record.
 
-import { constants } from 'node:fs';
+import { constants, promises } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 import { toSendFailure } from './file-failure.ts';
-import { access, mkdir } from './files.ts';
 import { createTopicFile, type TopicFile } from './topic-file.ts';
 import { topicNameProblem } from './topic-name.ts';
 
@@ -41,8 +40,8 @@ export function createFileBroker(options: FileBrokerOptions): Broker {
   }
 
   async function prepareDirectory(): Promise<void> {
-    await mkdir(directory, { recursive: true, mode: 0o700 });
-    await access(directory, constants.W_OK | constants.X_OK);
+    await promises.mkdir(directory, { recursive: true, mode: 0o700 });
+    await promises.access(directory, constants.W_OK | constants.X_OK);
   }
 
   return {

@@ -1,8 +1,9 @@
+import { promises } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { sleep } from '../../ground/builtins.ts';
 import type { SendResult } from '../../publish/broker.ts';
 import { toSendFailure } from './file-failure.ts';
-import { close, fstat, ftruncate, mkdir, open, read, write } from './files.ts';
 
 export interface TopicFile {
   /** Appends whole lines. Appends under way at once are written together, in the order of their calls. */
@@ -54,9 +55,12 @@ export function createTopicFile(path: string): TopicFile {
   };
 }
 
-/** Opens the file anew each time, so that it may be moved or removed meanwhile. */
+/**
+ * Opens the file anew each time, so that it may be moved or removed meanwhile. Through a handle: where an agent has wrapped `fs.read`
+ * and `fs.write`, `promisify` no longer knows what they answer with.
+ */
 async function appendTo(path: string, lines: Buffer): Promise<SendResult> {
-  let file: number;
+  let file: FileHandle;
   try {
     file = await openForAppend(path);
   } catch (error) {
@@ -66,47 +70,47 @@ async function appendTo(path: string, lines: Buffer): Promise<SendResult> {
   let written = 0;
   try {
     const bytes = (await endsInTornLine(file)) ? Buffer.concat([Buffer.from('\n'), lines]) : lines;
-    sizeBefore = (await fstat(file)).size;
+    sizeBefore = (await file.stat()).size;
     // O_APPEND makes one write() one piece, beside those of other processes; a full disk may cut it short.
-    while (written < bytes.length) written += (await write(file, bytes, written)).bytesWritten;
+    while (written < bytes.length) written += (await file.write(bytes, written)).bytesWritten;
     return { ok: true };
   } catch (error) {
     const mayBeWritten = written > 0 && !(await takeBack(file, sizeBefore, written));
     return { ok: false, failure: toSendFailure(error, path, mayBeWritten) };
   } finally {
-    await close(file).catch(() => {});
+    await file.close().catch(() => {});
   }
 }
 
-async function openForAppend(path: string): Promise<number> {
+async function openForAppend(path: string): Promise<FileHandle> {
   try {
-    return await open(path, 'a+', 0o600);
+    return await promises.open(path, 'a+', 0o600);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    return open(path, 'a+', 0o600);
+    await promises.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    return promises.open(path, 'a+', 0o600);
   }
 }
 
 /** A process that died while it wrote leaves half a line. One that is still writing gets a moment to end it. */
-async function endsInTornLine(file: number): Promise<boolean> {
+async function endsInTornLine(file: FileHandle): Promise<boolean> {
   if (!(await isTorn(file))) return false;
   await sleep(tornCheckMs);
   return isTorn(file);
 }
 
-async function isTorn(file: number): Promise<boolean> {
-  const { size } = await fstat(file);
+async function isTorn(file: FileHandle): Promise<boolean> {
+  const { size } = await file.stat();
   if (size === 0) return false;
-  const { buffer } = await read(file, Buffer.alloc(1), 0, 1, size - 1);
+  const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1);
   return buffer[0] !== lineFeed;
 }
 
 /** Removes the part of a write that failed half-way, unless somebody else has written since. */
-async function takeBack(file: number, sizeBefore: number, written: number): Promise<boolean> {
+async function takeBack(file: FileHandle, sizeBefore: number, written: number): Promise<boolean> {
   try {
-    if ((await fstat(file)).size !== sizeBefore + written) return false;
-    await ftruncate(file, sizeBefore);
+    if ((await file.stat()).size !== sizeBefore + written) return false;
+    await file.truncate(sizeBefore);
     return true;
   } catch {
     return false;

@@ -19,6 +19,7 @@ import { readTopicFile } from './read-topic-file.ts';
 
 const run = promisify(execFile);
 const writer = join(import.meta.dirname, 'fixtures/write-records.ts');
+const wrapped = join(import.meta.dirname, 'fixtures/wrap-fs.cjs');
 const unwritable = join(import.meta.dirname, 'fixtures/unwritable.ts');
 
 describe('file broker', () => {
@@ -29,6 +30,11 @@ describe('file broker', () => {
   beforeEach(() => {
     root = temporaryFolder('file');
     directory = join(root, 'made/when/needed');
+  });
+
+  it('writes every record where an agent has wrapped the functions of fs', async () => {
+    await run(process.execPath, ['--require', wrapped, writer, directory, 'one', '9']);
+    assert.equal(readTopicFile(topicPath('shared')).length, 9);
   });
 
   it('writes one record a line, in the form that the reference shows', async () => {
