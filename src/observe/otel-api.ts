@@ -1,6 +1,8 @@
 import { createRequire } from 'node:module';
+import { dirname } from 'node:path';
 import type * as OpenTelemetry from '@opentelemetry/api';
 import type { MeterProvider, TracerProvider } from '@opentelemetry/api';
+import { nearestManifest } from '../ground/files/manifest.ts';
 import { shared } from '../ground/lifecycle.ts';
 
 export type OtelApi = typeof OpenTelemetry;
@@ -36,6 +38,48 @@ export function loadOtelApi(): OtelApi | undefined {
     }
   }
   return api;
+}
+
+const apiName = '@opentelemetry/api';
+
+/** The copy of the API that a package in this place finds; `undefined`: none. */
+export function apiFoundFrom(
+  place: string | URL,
+): { readonly folder: string; readonly version: string } | undefined {
+  try {
+    const file = createRequire(place).resolve(apiName);
+    const { folder, version } = nearestManifest(dirname(file), ({ name }) => name === apiName) ?? {};
+    return folder === undefined || version === undefined ? undefined : { folder, version };
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * What svc gets nothing of, in a line; `undefined`: all is well. The API gives nobody what a copy with a lower minor version has
+ * registered. `other`: the version of that copy.
+ */
+export function foreignApi(other: string | undefined): string | undefined {
+  const own = other === undefined ? undefined : apiFoundFrom(import.meta.url);
+  if (own === undefined) return undefined;
+  const [major, minor] = numbersOf(own.version);
+  const [otherMajor, otherMinor] = numbersOf(other as string);
+  if (major === otherMajor && (minor ?? 0) <= (otherMinor ?? 0)) return undefined;
+  return `the SDK of OpenTelemetry is on ${apiName} ${other}, svc on ${own.version} (${own.folder}): that gives svc nothing of it, so events have trace ids of their own, and no spans. Install one version for both: npm ls ${apiName}`;
+}
+
+const numbersOf = (version: string): number[] => version.split('.').slice(0, 2).map(Number);
+
+/** Looked at once for each version that is registered. */
+let lookedAt: unknown;
+
+/** Says that what is registered gives svc nothing, when that is noticed. */
+export function tellOfForeignApi(tell: (text: string) => void): void {
+  const registered = (globals[globalsKey] as { readonly version?: unknown } | undefined)?.version;
+  if (registered === lookedAt) return;
+  lookedAt = registered;
+  const text = typeof registered === 'string' ? foreignApi(registered) : undefined;
+  if (text !== undefined) tell(text);
 }
 
 /** What an application has handed to `SvcInstrumentation`: it goes before what is registered for the whole process. */

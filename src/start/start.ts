@@ -11,6 +11,7 @@ import { type CaptureSlot, createSlot } from '../capture/slot.ts';
 import type { Config } from '../config/config.ts';
 import type { ContextOptions } from '../context/context-options.ts';
 import { installRequestContext } from '../context/request/request-context.ts';
+import { sayWhereSdkIsForeign } from '../context/trace/tracer.ts';
 import { SvcError } from '../ground/errors.ts';
 import { loadChunk } from '../ground/load-chunk.ts';
 import { inLines, type Logger } from '../observe/logger.ts';
@@ -76,6 +77,7 @@ export function start(config: Config, logger: Logger): Service {
   const ledger = createLedger(isMainThread ? undefined : shareRow);
   const contextOptions = contextOptionsOf(config, logger);
   const uninstallContext = installRequestContext(contextOptions);
+  sayWhereSdkIsForeign((text) => logger.warn(text));
   const workers = isMainThread ? listenToWorkers() : undefined;
   const following = followTransactions(config, logger);
   const patches = config.aop.enabled ? (following?.patches ?? []) : [];

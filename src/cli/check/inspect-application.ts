@@ -10,6 +10,7 @@ import { loadConfig } from '../../config/read/load.ts';
 import { piiStrategies } from '../../ground/pii-rule.ts';
 import { unsupportedNode } from '../../ground/version.ts';
 import { inspectDrivers } from '../../start/commands/inspect-drivers.ts';
+import { inspectOtel } from '../../start/commands/inspect-otel.ts';
 import { inspectTargets } from '../../start/commands/inspect-targets.ts';
 import { settingsInCode } from '../wrong-use.ts';
 import { checkStart, isStartWell, type StartCheck } from './check-start.ts';
@@ -55,7 +56,7 @@ export function inspectApplication(
     refused.length === 0 &&
     problems.length === 0 &&
     isStartWell(start);
-  const remarks = [...warnings.map(formatProblem), ...inspectDrivers(config)];
+  const remarks = [...warnings.map(formatProblem), ...inspectDrivers(config), ...inspectOtel(config)];
   return { config, ofConfig, problems, remarks, reports, refused, declared, start, isWell };
 }
 
