@@ -1,7 +1,7 @@
 import { SvcError } from '../ground/errors.ts';
 import type { Dialect } from '../transaction/dialect.ts';
 import type { Statement, TransactionEnd } from '../transaction/driver.ts';
-import { findTransactions, isUndone, startIn } from '../transaction/find-transaction.ts';
+import { findTransactions, isUndone, startIn, transactionsToFail } from '../transaction/find-transaction.ts';
 import { currentScope, type Scope } from '../transaction/scope.ts';
 import type { ParticipantEnd } from '../transaction/transaction.ts';
 import { insertError } from './insert-error.ts';
@@ -126,7 +126,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
     },
     refuse(reason, given) {
       const scope = given ?? currentScope();
-      for (const transaction of findTransactions(scope))
+      for (const transaction of transactionsToFail(scope))
         transaction.fail(reason, startIn(transaction, scope));
     },
     pending: () => pending,

@@ -8,7 +8,7 @@ import type {
 } from './driver.ts';
 import type { BufferedRow } from './inside/buffered-rows.ts';
 import { isolated } from './isolated-session.ts';
-import { currentScope, enterImplicitScope, type Scope } from './scope.ts';
+import { currentScope, enterImplicitScope, type Scope, scopeIn } from './scope.ts';
 import { kindOf, type StatementKind } from './statements.ts';
 import {
   commitsIt,
@@ -86,9 +86,9 @@ export class Connection implements WatchedConnection {
 
   /** Tells the function that sends them, and the savepoints, in the order of the text. */
   private follows(all: readonly StatementKind[], tx: TrackedTransaction | undefined, isNew: boolean): void {
-    const scope = currentScope();
     // Behind a COMMIT or ROLLBACK that is on its way nothing is in its transaction.
     let inside = tx === undefined || isEnding(tx) ? undefined : tx.transaction;
+    const scope = scopeIn(inside, isNew);
     scope?.uses(inside, false);
     for (const one of all) {
       if (one.is === 'write') scope?.uses(inside, true);
@@ -122,6 +122,7 @@ export class Connection implements WatchedConnection {
     if (isNext && first?.isConfirmed) this.end(first, ended);
     const tx = this.transactions[0] ?? this.add(undefined, 'begin');
     tx.isConfirmed = true;
+    if (tx.transaction.scope !== undefined) tx.transaction.answers();
     // SQLite answers at once: its COMMIT has failed, and can be tried again.
     if (this.session.dialect === 'sqlite') {
       tx.commitIsSent = false;
@@ -160,7 +161,9 @@ export class Connection implements WatchedConnection {
       else this.end(last, 'rolled_back');
     }
     const begunBy = isSavepoint ? 'savepoint' : isByQuery ? 'query' : 'begin';
-    const tx = this.add(enterImplicitScope(), begunBy);
+    const scope = enterImplicitScope(session.dialect !== 'sqlite');
+    const tx = this.add(scope, begunBy);
+    scope.begun = tx.transaction;
     admission?.catch(() => this.end(tx, 'rolled_back'));
     return admission;
   }

@@ -4,18 +4,43 @@ import { nextSequence, type Transaction } from './transaction.ts';
 
 /**
  * The open transactions that a call took part in: the one that the application has named; else those it wrote in, or else read in;
- * of a call that sent nothing by itself, those around it. More than one: nothing says which.
+ * of a call that sent nothing by itself, those around it. More than one: nothing says which. None: also where some of what it wrote is
+ * committed, for that stands whatever becomes of the rest; but for a transaction that commits right now.
  */
 export function findTransactions(own: Scope | undefined = currentScope()): readonly Transaction[] {
   const named = namedOf(own);
   if (named !== undefined) return named.isOpen ? [named] : [];
   for (let scope = own; scope !== undefined; scope = scope.parent) {
-    const open = scope.open();
-    if (open.length > 0) return open;
+    if (scope.isImplicit) scope = outermostImplicit(scope);
+    const open = scope.isImplicit ? begunAround(own, scope) : scope.open();
     // What it wrote is committed: its event must not hang on a transaction of somebody else.
-    if (scope === own && scope.wroteOutside) return [];
+    if (scope === own && scope.wroteOutside) return open.filter(({ isCommitting }) => isCommitting);
+    if (open.length > 0) return open;
   }
   return [];
+}
+
+/** Those that must not commit where the event of a call cannot be made. */
+export function transactionsToFail(own: Scope | undefined = currentScope()): readonly Transaction[] {
+  const found = findTransactions(own);
+  return found.length > 0 ? found : (own?.open() ?? []);
+}
+
+/** A function that has begun two transactions is in both: nothing says which of them is that of what it calls. */
+function outermostImplicit(scope: Scope): Scope {
+  let outermost = scope;
+  while (outermost.parent?.isImplicit) outermost = outermost.parent;
+  return outermost;
+}
+
+/** Without those that others have begun beside this one, and those of which the COMMIT is on its way: the next on that connection is begun. */
+function begunAround(own: Scope | undefined, outermost: Scope): readonly Transaction[] {
+  const around = new Set<unknown>();
+  for (let scope = own; scope !== undefined; scope = scope.parent) around.add(scope);
+  const open = outermost.open(
+    ({ scope }) => scope === undefined || !(scope as Scope).isImplicit || around.has(scope),
+  );
+  return open.filter((one, index) => !open.some(({ session }, at) => at > index && session === one.session));
 }
 
 /** The transaction that the application has named last, around a call. */

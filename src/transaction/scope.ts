@@ -15,9 +15,11 @@ import {
  * `transaction()`, or what follows a BEGIN. Whatever is called and awaited there is inside of it.
  */
 export class Scope implements OriginScope {
-  readonly parent: Scope | undefined;
-  /** It has begun with a BEGIN, and ends with nothing: no function encloses it. */
+  parent: Scope | undefined;
+  /** What follows a BEGIN: no function that svc knows encloses it. */
   readonly isImplicit: boolean;
+  /** The transaction of that BEGIN. */
+  begun: Transaction | undefined;
   /** When it began, in `nextSequence()`. */
   readonly since: number = nextSequence();
   /** Of a captured function that runs and has made no event yet. */
@@ -60,12 +62,16 @@ export class Scope implements OriginScope {
     }
   }
 
-  /** The open transactions it took part in: those it wrote in, where there are any, and there those in which that stands. */
-  open(): readonly Transaction[] {
+  /**
+   * The open transactions it took part in, of those that `counts`: those it wrote in, where there are any, and there those in which that
+   * stands.
+   */
+  open(counts: (transaction: Transaction) => boolean = always): readonly Transaction[] {
     this.forgetEnded();
-    const written = this.used.filter(({ wroteAt }) => wroteAt !== undefined);
+    const used = this.used.filter(({ transaction }) => counts(transaction));
+    const written = used.filter(({ wroteAt }) => wroteAt !== undefined);
     const inEffect = written.filter(isInEffect);
-    const found = [inEffect, written, this.used].find(({ length }) => length > 0) ?? [];
+    const found = [inEffect, written, used].find(({ length }) => length > 0) ?? [];
     return found.map(({ transaction }) => transaction);
   }
 
@@ -76,11 +82,17 @@ export class Scope implements OriginScope {
 
   /** Whether its event is still to be made, which the caller does then. */
   takeEvent(): boolean {
-    const isDue = !this.hasEvent || (this.lostEvent && this.hasWriteInEffect());
+    const isDue = !this.hasEvent || (this.lostEvent && this.hasTriedAgain());
     this.hasEvent = true;
     this.beforeCommit = undefined;
     if (isDue) this.lostEvent = false;
     return isDue;
+  }
+
+  /** What it has written stands; or it has written nothing, and is in the next transaction. */
+  private hasTriedAgain(): boolean {
+    if (this.hasWriteInEffect()) return true;
+    return !this.hasRolledBackWrite && this.used.length > 0;
   }
 
   /** It has written, and that is not undone. */
@@ -128,14 +140,44 @@ function isInEffect({ transaction, wroteAt }: Use): boolean {
   return wroteAt !== undefined && !transaction.hasUndone(wroteAt);
 }
 
-const storage = shared('transaction-scopes', () => new AsyncLocalStorage<Scope | undefined>());
+/**
+ * Behind a BEGIN whose answer its caller waits for. That frame is entered at once, and so is whatever called it without waiting for it: who
+ * of them is inside of the transaction shows when an answer of its connection comes. Who goes on with it has waited for it.
+ */
+interface Entrance {
+  /** What is behind it. */
+  readonly entered: Scope;
+  readonly outer: Place;
+}
 
+/** Where a callback runs: kept as it is, and given back to `runInScope`. */
+export type Place = Scope | Entrance | undefined;
+
+const storage = shared('transaction-scopes', () => new AsyncLocalStorage<Place>());
+
+/** The scope that what is called now is in. */
 export function currentScope(): Scope | undefined {
+  const place = storage.getStore();
+  return isEntrance(place) ? pass(place) : place;
+}
+
+export function currentPlace(): Place {
   return storage.getStore();
 }
 
-export function runInScope<R>(scope: Scope | undefined, work: () => R): R {
-  return storage.run(scope, work);
+/** That of a statement in this transaction: who sends one is inside, but for the BEGIN itself. */
+export function scopeIn(transaction: Transaction | undefined, isBegin: boolean): Scope | undefined {
+  for (let place = storage.getStore(); isEntrance(place); place = place.outer) {
+    const { entered } = place;
+    if (entered.begun !== transaction) continue;
+    if (!isBegin) storage.enterWith(entered);
+    return entered;
+  }
+  return currentScope();
+}
+
+export function runInScope<R>(place: Place, work: () => R): R {
+  return storage.run(place, work);
 }
 
 /** A callback that is called where no context leads back to the caller, such as from a socket: in its scope, for its user. */
@@ -149,25 +191,64 @@ export function inScopeOfCaller<F>(callback: F): F {
 
 /** Runs what is called later as if the caller of now called it: in its scope, and with its values of svc's context. */
 export function asCaller(): <R>(work: () => R) => R {
-  const scope = currentScope();
+  const place = storage.getStore();
   const runForUser = inStoreOfCaller();
-  if (scope === undefined) return runForUser;
-  return (work) => runInScope(scope, () => runForUser(work));
+  if (place === undefined) return runForUser;
+  return (work) => runInScope(place, () => runForUser(work));
 }
 
-/** As `runInScope`, without a frame for it: `scope` is that of the caller until it enters the one that is returned. */
-export function enterScope(scope: Scope | undefined): Scope | undefined {
+/** As `runInScope`, without a frame for it: `place` is that of the caller until it enters the one that is returned. */
+export function enterScope(place: Place): Place {
   const outer = storage.getStore();
-  storage.enterWith(scope);
+  storage.enterWith(place);
   return outer;
 }
 
-/** What its caller does from now on is inside of the scope: there is no function around it that could be run in one. */
-export function enterImplicitScope(): Scope {
-  let parent = storage.getStore();
+/**
+ * What its caller does from now on is inside of the scope: there is no function around it that could be run in one. With `waits` from
+ * the answer on, which the caller waits for.
+ */
+export function enterImplicitScope(waits = true): Scope {
+  let parent = currentScope();
   // A function that begins one transaction after the other must not nest them.
   while (parent?.isImplicit && parent.open().length === 0) parent = parent.parent;
-  const scope = new Scope(parent, true);
-  storage.enterWith(scope);
-  return scope;
+  const entered = new Scope(parent, true);
+  let outer = storage.getStore();
+  while (outer !== undefined && isOver(outer)) outer = isEntrance(outer) ? outer.outer : outer.parent;
+  storage.enterWith(waits ? { entered, outer } : entered);
+  return entered;
+}
+
+function isOver(place: Scope | Entrance): boolean {
+  if (isEntrance(place)) return place.entered.begun?.isOpen === false;
+  return place.isImplicit && place.open().length === 0;
+}
+
+function isEntrance(place: Place): place is Entrance {
+  return place !== undefined && 'entered' in place;
+}
+
+/** Enters what its caller has waited for. */
+function pass(entrance: Entrance): Scope | undefined {
+  const found = passed(entrance);
+  if (found !== entrance) storage.enterWith(found);
+  let place: Place = found;
+  while (isEntrance(place)) place = place.outer;
+  return place;
+}
+
+function passed(entrance: Entrance): Place {
+  const { entered, outer } = entrance;
+  const around = isEntrance(outer) ? passed(outer) : outer;
+  const { begun } = entered;
+  if (begun?.isOpen === true && begun.isAnswering) {
+    // What the caller has begun before it, and waited for, is around it.
+    if (!isEntrance(around) && around?.isImplicit) entered.parent = around;
+    return entered;
+  }
+  return around === outer ? entrance : { entered, outer: around };
+}
+
+function always(): boolean {
+  return true;
 }

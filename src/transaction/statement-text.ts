@@ -17,6 +17,18 @@ const edges = /\/\*|\*\//g;
 
 /** The statements of a text, each without its comments. */
 export function statementsOf(text: string, dialect: Dialect): string[] {
+  return partsOf(text, dialect, false);
+}
+
+/** Stands for a name in quotes: a character that no text has. */
+export const quotedName = '\ufdd0';
+
+/** A statement without comments and without what is in quotes. */
+export function bareText(statement: string, dialect: Dialect): string {
+  return partsOf(statement, dialect, true).join(' ');
+}
+
+function partsOf(text: string, dialect: Dialect, withoutQuotes: boolean): string[] {
   const statements: string[] = [];
   const mark = marks[dialect];
   /** Kinds of quotes that have no end: from there on they are characters like others, and nobody looks for their end again. */
@@ -40,7 +52,10 @@ export function statementsOf(text: string, dialect: Dialect): string[] {
     if (quote !== undefined) {
       const end = open.has(quote) ? -1 : quotedEnd(text, mark.lastIndex, token, dialect);
       if (end < 0) open.add(quote);
-      else mark.lastIndex = end;
+      else if (withoutQuotes) {
+        cut(index, end);
+        if (quote === '"' || quote === '`') statement = `${statement.slice(0, -1)}${quotedName}`;
+      } else mark.lastIndex = end;
       continue;
     }
     const isEnd = token === ';';

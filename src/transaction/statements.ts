@@ -1,5 +1,6 @@
 import type { Dialect } from './dialect.ts';
-import { statementsOf } from './statement-text.ts';
+import { isPure } from './pure-functions.ts';
+import { bareText, quotedName, statementsOf } from './statement-text.ts';
 
 /** What a statement means for the transaction it is called in. The database tells the rest by its status. */
 export type StatementKind = {
@@ -121,8 +122,9 @@ function kindAt(given: string, dialect: Dialect): StatementKind {
     (dialect === 'mysql' ? mysqlControl.exec(statement)?.groups : undefined) ??
     control.exec(statement)?.groups;
   if (found === undefined || found.write !== undefined) return write;
-  if (found.read !== undefined) return read;
-  if (found.with !== undefined) return /\b(?:insert|update|delete|merge)\b/i.test(statement) ? write : read;
+  if (found.read !== undefined) return readsOnly(statement, found.read.toLowerCase(), dialect) ? read : write;
+  if (found.with !== undefined)
+    return /\b(?:insert|update|delete|merge)\b/i.test(statement) || calls(statement, dialect) ? write : read;
   if (found.begin !== undefined) return begin;
   if (found.commit !== undefined) return commit;
   if (found.prepare !== undefined) return prepare;
@@ -131,6 +133,51 @@ function kindAt(given: string, dialect: Dialect): StatementKind {
   if (found.savepoint !== undefined) return { is: 'savepoint', name: plain(found.savepoint, dialect) };
   if (found.release !== undefined) return { is: 'release', name: plain(found.release, dialect) };
   return { is: 'rollback to', name: plain(found.back ?? '', dialect) };
+}
+
+/** Of what looks like a query: a function of the database may write, and EXPLAIN ANALYZE runs what it explains. */
+function readsOnly(statement: string, word: string, dialect: Dialect): boolean {
+  if (word === 'explain') {
+    const rest = explained(statement);
+    return rest === undefined || kindAt(rest, dialect).is === 'read';
+  }
+  if (!mayCall.has(word)) return true;
+  // SELECT … INTO makes a table.
+  if (dialect === 'postgres' && /\binto\b/i.test(statement) && /\binto\b/i.test(bareText(statement, dialect)))
+    return false;
+  return !calls(statement, dialect);
+}
+
+const mayCall: ReadonlySet<string> = new Set(['select', 'values', 'table', 'set', 'declare']);
+
+/** What EXPLAIN ANALYZE runs; `undefined` where it runs nothing. */
+function explained(statement: string): string | undefined {
+  const [options = ''] =
+    /^explain\s*(?:\([^)]*\)|(?:(?:analyze|verbose|extended|partitions|format\s*=\s*\w+)\b\s*)*)/i.exec(
+      statement,
+    ) ?? [];
+  const isRun = /\banalyze\b(?!\s*(?:=\s*)?['"]?(?:false|off|0|no)\b)/i.test(options);
+  return isRun ? statement.slice(options.length).trimStart() : undefined;
+}
+
+/** The columns that a query in WITH gives itself look like arguments. */
+const namedColumns =
+  /(?:\bwith\s+(?:recursive\s+)?|,\s*)[\w$\u0080-\uffff]+\s*\([\w\s,$\u0080-\uffff]*\)\s*as\b/gi;
+/** A name before a parenthesis, with what may stand before the name: a dot, a cast, the end of a table that it is the alias of, AS. */
+const called = /(\.|::|\)|\bas\b)?\s*([\w$\u0080-\uffff]+)\s*\(/gi;
+const ownSchema = /\bpg_catalog\s*$/i;
+
+/** Whether it calls a function that is none of those of the database which write nothing. SQLite's own functions never do. */
+function calls(statement: string, dialect: Dialect): boolean {
+  if (dialect === 'sqlite' || !statement.includes('(')) return false;
+  const bare = bareText(statement, dialect).replace(namedColumns, ' as');
+  for (const { 1: before, 2: name = '', index } of bare.matchAll(called)) {
+    if (before === '.') {
+      if (!ownSchema.test(bare.slice(0, index))) return true;
+    } else if (before !== undefined) continue;
+    if (name.includes(quotedName) || !isPure(name.toLowerCase(), dialect)) return true;
+  }
+  return false;
 }
 
 /** Only PostgreSQL knows a quoted name by its case. */

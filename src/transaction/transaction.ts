@@ -69,6 +69,10 @@ export class Transaction {
   /** Rows that are written right now, until it is known whether the database has taken them. */
   private readonly unanswered = new Set<BufferedRow>();
   private isClosed = false;
+  /** The database has just answered: what goes on now has waited for that. */
+  isAnswering = false;
+  /** Events are made for its COMMIT, which follows at once. */
+  isCommitting = false;
   private readonly inOrder: InOrder;
 
   /** `inOrder` holds back what svc writes while the BEGIN itself has to wait. */
@@ -88,6 +92,18 @@ export class Transaction {
     for (let { scope } = this; scope !== undefined; scope = scope.parent)
       if (scope.beforeCommit !== undefined) return true;
     return false;
+  }
+
+  /** Holds as long as what the answer has set going runs, and ends before anything else begins. */
+  answers(): void {
+    if (this.isAnswering) return;
+    this.isAnswering = true;
+    queueMicrotask(() => {
+      // Behind all that promises set going.
+      process.nextTick(() => {
+        this.isAnswering = false;
+      });
+    });
   }
 
   /** What was written in it then is rolled back, with all of it or with a savepoint. */
@@ -234,6 +250,7 @@ export class Transaction {
    * way. `undefined`: nothing, and with `keepsBuffered` buffered rows stay so. Throws, or rejects with, the reason why it must not be sent.
    */
   beforeCommit(result: CallbackResult | undefined, keepsBuffered = false): Promise<void> | undefined {
+    this.isCommitting = true;
     for (let { scope } = this; scope !== undefined; scope = scope.parent) {
       const { beforeCommit } = scope;
       // It may write again, in the next transaction.
@@ -251,6 +268,7 @@ export class Transaction {
         failed(error);
       }
     }
+    this.isCommitting = false;
     if (!keepsBuffered || this.inFlight.size > 0) this.writeBuffered()?.catch(nothing);
     if (this.inFlight.size > 0) return this.settled();
     if (this.failure !== undefined) throw this.failure.error;

@@ -4,6 +4,32 @@ import { kindOf } from '../../src/transaction/statements.ts';
 
 type Table = Readonly<Record<string, readonly string[]>>;
 
+/** A function of the database may write. */
+const callsOfFunctions = [
+  'SELECT create_order($1)',
+  'SELECT * FROM create_order(1)',
+  'SELECT /* a */ create_order /* b */ (1)',
+  'SELECT shop.now()',
+  'VALUES (create_order(1))',
+  'WITH a AS (SELECT create_order(1)) SELECT * FROM a',
+  'WITH a (b) AS (SELECT 1) SELECT create_order(b) FROM a',
+  'EXPLAIN ANALYZE INSERT INTO a VALUES (1)',
+  'EXPLAIN ANALYZE SELECT create_order(1)',
+  'SELECT 1; SELECT create_order(1)',
+  "SELECT 'it''s', create_order('a')",
+];
+const pureQueries = [
+  'SELECT count(*), coalesce(max(a), 0) FROM b WHERE c IN (1, 2) AND (d = 1) GROUP BY (e) HAVING (f > 1)',
+  "SELECT 'create_order(1)'",
+  'SELECT 1 -- create_order(1)',
+  'WITH a (b) AS (SELECT 1), c (d, e) AS (SELECT 2, 3) SELECT * FROM a',
+  'WITH RECURSIVE t(n) AS (VALUES (1) UNION ALL (SELECT n + 1 FROM t)) SELECT sum(n) FROM t',
+  'SELECT row_number() OVER (PARTITION BY a ORDER BY b) FROM (SELECT 1) AS c',
+  'SELECT * FROM a WHERE EXISTS (SELECT 1) AND NOT (b) FOR UPDATE',
+  'EXPLAIN ANALYZE SELECT now()',
+  'EXPLAIN SELECT create_order(1)',
+];
+
 /** What all three understand, or none has. */
 const everywhere: Table = {
   begin: [
@@ -129,9 +155,26 @@ const special: Readonly<Record<Dialect, Table>> = {
       'SELECT $é$; ROLLBACK;$é$; COMMIT',
       'SELECT 1 AS a$b, $$; ROLLBACK$$; COMMIT',
     ],
-    read: ['SELECT $$; COMMIT;$$', 'SELECT $a$; COMMIT;$a$', 'SELECT 1 /* /* */; COMMIT */'],
+    read: [
+      'SELECT $$; COMMIT;$$',
+      'SELECT $a$; COMMIT;$a$',
+      'SELECT 1 /* /* */; COMMIT */',
+      ...pureQueries,
+      'SELECT $$create_order(1)$$',
+      'SELECT a::varchar(10), CAST(b AS numeric(10, 2)) FROM unnest($1::int[]) AS c(d)',
+      "SELECT pg_catalog.now(), nextval('a'), jsonb_build_object('a', 1) FROM json_each($1) e(k, v)",
+      'EXPLAIN (ANALYZE false) INSERT INTO a VALUES (1)',
+      'PREPARE a AS SELECT create_order(1)',
+    ],
     'rollback to': ['ROLLBACK TO U&"d\\0061"'],
     write: [
+      ...callsOfFunctions,
+      'SELECT "create_order"(1)',
+      'SELECT a INTO b FROM c',
+      'DECLARE a CURSOR FOR SELECT create_order(1)',
+      'EXPLAIN (ANALYZE, BUFFERS) INSERT INTO a VALUES (1)',
+      'EXPLAIN (ANALYZE true) SELECT create_order(1)',
+      'SELECT now(), $$a$$, create_order(1)',
       'DO $$ BEGIN PERFORM 1; COMMIT; END $$',
       'CREATE TABLE a (b int)',
       "COMMIT PREPARED 'a'",
@@ -165,6 +208,10 @@ const special: Readonly<Record<Dialect, Table>> = {
       'SET @OLD_AUTOCOMMIT=@@AUTOCOMMIT, AUTOCOMMIT=0',
       'DESC a',
       'SELECT 1 # ; COMMIT',
+      ...pureQueries,
+      'SELECT 1 # create_order(1)',
+      'SELECT ifnull(a, 0), group_concat(b) FROM c USE INDEX (d) WHERE MATCH (e) AGAINST (?)',
+      'SELECT a INTO @b FROM c',
     ],
     'implicit commit': [
       'CREATE TABLE a (b INT)',
@@ -199,6 +246,9 @@ const special: Readonly<Record<Dialect, Table>> = {
       'INSERT INTO a VALUES (1); CREATE TABLE b (c INT)',
     ],
     write: [
+      ...callsOfFunctions,
+      'SELECT `create_order`(1)',
+      'SET @a = create_order(1)',
       'CREATE TEMPORARY TABLE a (b INT)',
       'CREATE OR REPLACE TEMPORARY TABLE a (b INT)',
       'DROP TEMPORARY TABLE a',
@@ -214,6 +264,7 @@ const special: Readonly<Record<Dialect, Table>> = {
   sqlite: {
     begin: ['BEGIN IMMEDIATE', 'begin exclusive transaction', 'BEGIN DEFERRED'],
     commit: ["SELECT 'a\\'; COMMIT", 'END', 'end transaction', 'END/* a */WORK'],
+    read: ['SELECT its_own(1)', ...pureQueries],
     write: ['CREATE TABLE a (b)', 'VACUUM'],
   },
 };

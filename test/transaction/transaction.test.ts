@@ -203,8 +203,18 @@ describe('the transactions of a call', () => {
     assert.deepEqual(found(scope), [written]);
     scope.uses(seen, true);
     assert.deepEqual(found(scope).length, 2);
-    written.hasEnded('committed');
+    written.hasEnded('rolled_back');
     assert.deepEqual(found(scope), [seen]);
+  });
+
+  it('are none where some of what it wrote is committed, but for one that commits right now', () => {
+    const [scope, first, second] = [new Scope(undefined), newTransaction(), newTransaction()];
+    scope.uses(first, true);
+    scope.uses(second, true);
+    first.hasEnded('committed');
+    assert.deepEqual(found(scope), []);
+    second.isCommitting = true;
+    assert.deepEqual(found(scope), [second]);
   });
 
   it('are those of functions inside of it as well, and of those around it where it has none', () => {

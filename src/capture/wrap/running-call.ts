@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { types } from 'node:util';
 import type { Context } from '@opentelemetry/api';
 import { otelApi } from '../../observe/otel-api.ts';
-import type { Scope } from '../../transaction/scope.ts';
+import type { Place, Scope } from '../../transaction/scope.ts';
 import type { Call } from '../call.ts';
 import { type Callable, chainOf, type Held } from '../captured-functions.ts';
 import type { CapturePlan } from '../plan.ts';
@@ -27,7 +27,7 @@ export interface RunningCall {
   readonly isAsync: boolean;
   readonly scope: Scope | undefined;
   /** The scope that the call was made in. */
-  readonly outer: Scope | undefined;
+  readonly outer: Place;
   /** What the function returned. */
   result: unknown;
 }
