@@ -52,6 +52,23 @@ export function insertMissingEvent(dialect: DialectName, table: string): string 
   return dialect === 'mysql' ? insert.replace('INSERT', 'INSERT IGNORE') : `${insert} ON CONFLICT DO NOTHING`;
 }
 
+/**
+ * Changes nothing where the row is there, and fails where it is not: of two rows the second is there already. Nobody has to read an
+ * answer, as each library has its own form of it. Parameters: consumer, event id, and both again.
+ */
+export function assertEvent(dialect: DialectName, table: string): string {
+  const name = quoteTable(dialect, table);
+  return placed(
+    dialect,
+    `INSERT INTO ${name} (consumer, event_id) SELECT ?, ? FROM (SELECT 1 AS n UNION ALL SELECT 2) AS two WHERE NOT EXISTS (SELECT 1 FROM ${name} WHERE consumer = ? AND event_id = ?)`,
+  );
+}
+
+/** Parameters: consumer, event id. */
+export function forgetEvent(dialect: DialectName, table: string): string {
+  return placed(dialect, `DELETE FROM ${quoteTable(dialect, table)} WHERE consumer = ? AND event_id = ?`);
+}
+
 /** Changes nothing, and fails where the table is not as it must be, or may not be written. */
 export function tryTable(dialect: DialectName, table: string): string {
   const name = quoteTable(dialect, table);

@@ -6,12 +6,15 @@ import type { Executor } from '../outbox/api/executor.ts';
 import type { OutboxDataSource, TransactionOf } from '../outbox/api/executor-types.ts';
 import { outbox } from '../outbox/api/outbox.ts';
 import { executorOf } from '../outbox/api/recognise.ts';
+import { rolledBack } from '../outbox/api/run-transaction.ts';
 import { has } from '../outbox/api/shape.ts';
 import { partsOfTable } from '../outbox/insert-row.ts';
 import { databaseFault, nameOf } from './database-fault.ts';
 import {
+  assertEvent,
   defaultInboxTable,
   deleteHandled,
+  forgetEvent,
   inboxDdl,
   insertEvent,
   insertMissingEvent,
@@ -29,6 +32,13 @@ export interface InboxStore<Tx = unknown> {
    * Stores that the event is handled, within the transaction. `false`: it was before. Of two at the same time one waits for the other.
    */
   insert(tx: Tx, event: { readonly consumer: string; readonly eventId: string }): Promise<boolean>;
+  /**
+   * Looks, right before the COMMIT, whether what `insert` has stored is still there: a handler may have rolled it back. Rejects where it
+   * is not. Left out: the store's own `transaction` rejects then.
+   */
+  check?(tx: Tx, event: { readonly consumer: string; readonly eventId: string }): Promise<void>;
+  /** The handler has failed, and may have committed before: the event is not handled. Left out: a handler of this store cannot commit. */
+  forget?(tx: Tx, event: { readonly consumer: string; readonly eventId: string }): Promise<void>;
 }
 
 export interface InboxOptions<Source extends OutboxDataSource = OutboxDataSource> {
@@ -130,6 +140,19 @@ export function createInbox(
         throw fault === 'no-table' ? tableMissing(table, error) : error;
       }
     },
+    async check(tx, { eventId }) {
+      const executor = executorOf(tx);
+      const key = [consumer, eventId];
+      try {
+        await executor.execute(assertEvent(executor.dialect, table), [...key, ...key]);
+      } catch (error) {
+        throw databaseFault(error) === 'passing' ? error : rolledBack();
+      }
+    },
+    async forget(tx, { eventId }) {
+      const executor = executorOf(tx);
+      await executor.execute(forgetEvent(executor.dialect, table), [consumer, eventId]);
+    },
   };
   return {
     consumer,
@@ -173,10 +196,22 @@ function onceIn(store: InboxStore, consumer: string): InboxOnce['once'] {
     let isRepeated = false;
     try {
       const result = await store.transaction(async (tx) => {
-        if (await store.insert(tx, { consumer, eventId })) return work(tx);
-        isRepeated = true;
-        // So that nothing is committed: the transaction of a PostgreSQL has failed already.
-        throw new Repeated();
+        const given = { consumer, eventId };
+        if (!(await store.insert(tx, given))) {
+          isRepeated = true;
+          // So that nothing is committed: the transaction of a PostgreSQL has failed already.
+          throw new Repeated();
+        }
+        let value: R;
+        try {
+          value = await work(tx);
+        } catch (error) {
+          // All of it is rolled back; what a handler has committed itself is not, and must not pass for handled.
+          await store.forget?.(tx, given)?.catch(() => {});
+          throw error;
+        }
+        await store.check?.(tx, given);
+        return value;
       });
       return { handled: true, result: result as Awaited<R> };
     } catch (error) {

@@ -20,10 +20,10 @@ export function findTransactions(own: Scope | undefined = currentScope()): reado
   return [];
 }
 
-/** Those that must not commit where the event of a call cannot be made. */
+/** Those that must not commit where the event of a call cannot be made: of several, those that the call itself has used. */
 export function transactionsToFail(own: Scope | undefined = currentScope()): readonly Transaction[] {
   const found = findTransactions(own);
-  return found.length > 0 ? found : (own?.open() ?? []);
+  return found.length === 1 ? found : (own?.open() ?? []);
 }
 
 /** A function that has begun two transactions is in both: nothing says which of them is that of what it calls. */

@@ -188,6 +188,42 @@ function holds(open: () => Promise<Scene>): void {
     assert.equal((await inbox.once({ eventId: 'wrong' }, bill('wrong'))).handled, true);
   });
 
+  it('records nothing where a handler goes on after a statement with which the database gives its transaction up', async () => {
+    const work = async (tx: unknown) => {
+      await bill('after')(tx);
+      await (async () => scene.write(tx, 'SELECT no_such_column FROM bills'))().catch(() => {});
+    };
+    const first = inbox.once({ eventId: 'after' }, work);
+    if (inboxDdlOf(scene) === 'postgres') await assert.rejects(first);
+    else assert.equal((await first).handled, true);
+    assert.equal(await billsOf('after'), (await eventsOf('after')).length);
+    await inbox.once({ eventId: 'after' }, bill('after'));
+    assert.deepEqual([await billsOf('after'), (await eventsOf('after')).length], [1, 1]);
+  });
+
+  it('records nothing where a handler rolls back itself', async () => {
+    const work = async (tx: unknown) => {
+      await bill('back')(tx);
+      await scene.write(tx, 'ROLLBACK');
+    };
+    await assert.rejects(inbox.once({ eventId: 'back' }, work));
+    assert.deepEqual([await billsOf('back'), await eventsOf('back')], [0, []]);
+    assert.equal((await inbox.once({ eventId: 'back' }, bill('back'))).handled, true);
+  });
+
+  it('a handler that commits itself has handled its event, and not where it fails after that', async () => {
+    const work = (fails: boolean) => async (tx: unknown) => {
+      await bill('own')(tx);
+      await scene.write(tx, 'COMMIT');
+      if (fails) throw new Error('after its COMMIT');
+    };
+    await assert.rejects(inbox.once({ eventId: 'own' }, work(true)), /after its COMMIT/);
+    assert.deepEqual(await eventsOf('own'), []);
+    await settled(inbox.once({ eventId: 'own' }, work(false)));
+    assert.equal((await eventsOf('own')).length, 1);
+    assert.deepEqual(await inbox.once({ eventId: 'own' }, () => assert.fail()), { handled: false });
+  });
+
   it('of several at the same time one handles it', async () => {
     const slow = async (tx: unknown) => {
       await bill('race')(tx);
@@ -235,6 +271,11 @@ function holds(open: () => Promise<Scene>): void {
     assert.equal((await eventsOf('once')).length, 1);
     assert.equal(await inbox.cleanup(), 0);
   });
+}
+
+/** Some libraries say of the second COMMIT that there is no transaction. */
+async function settled(work: Promise<unknown>): Promise<void> {
+  await work.catch(() => {});
 }
 
 function inboxDdlOf({ pool }: Scene): 'postgres' | 'mysql' | 'sqlite' {

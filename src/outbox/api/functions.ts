@@ -8,6 +8,7 @@ import { Transaction, type TransactionEnd } from '../../transaction/transaction.
 import type { Executor } from './executor.ts';
 import { type CheckedEvent, checkEvent } from './outbox-event.ts';
 import { executorOf } from './recognise.ts';
+import { rolledBack } from './run-transaction.ts';
 import type { CurrentTransaction, RunningOutbox } from './running-outbox.ts';
 import { isShape } from './shape.ts';
 
@@ -95,6 +96,7 @@ export function createOutboxFunctions(parts: FunctionParts): RunningOutbox {
           const scope = new Scope(currentScope());
           scope.named = named?.transaction;
           const value = await runNamed(scope, named, () => work(executor), true);
+          if (named?.transaction.ended === 'rolled_back') throw rolledBack();
           isCommitting = true;
           return value;
         });

@@ -1,14 +1,19 @@
 import { SvcError } from '../../ground/errors.ts';
+import { isolate } from '../../observe/isolate.ts';
 import { isPostgresJs, isSqliteHandle } from './driver-executors.ts';
+import { executorOf } from './recognise.ts';
 import { can, has, isShape, type Shape } from './shape.ts';
 
-/** Runs work in a transaction of its own, committed where it resolves and rolled back where it does not. */
+/**
+ * Runs work in a transaction of its own, committed where it resolves and rolled back where it does not. Rejects where the database has
+ * rolled it back in place of the COMMIT.
+ */
 export type RunTransaction = <R>(work: (executor: unknown) => Promise<R>) => Promise<R>;
 
 /** @throws SvcError `SVC_OUTBOX_DATA_SOURCE` */
 export function transactionsOf(source: unknown): RunTransaction {
   // Those of MikroORM have the methods of a pool as well.
-  const run = ofLibrary(source) ?? ofDriver(source);
+  const run = looking(ofLibrary(source)) ?? ofDriver(source);
   if (run !== undefined) return run;
   throw new SvcError(
     'SVC_OUTBOX_DATA_SOURCE',
@@ -52,7 +57,7 @@ async function runSteps<R>(
 
 function ofDriver(source: unknown): RunTransaction | undefined {
   if (isSqliteHandle(source)) return onSqlite(source, source);
-  if (isPostgresJs(source)) return (work) => source.begin(work);
+  if (isPostgresJs(source)) return looking((work) => source.begin(work));
   if (can(source, 'query') && has(source, 'connectionParameters')) return (work) => onPgClient(source, work);
   if (can(source, 'connect', 'query') && isShape(source) && 'totalCount' in source)
     return async (work) => {
@@ -132,6 +137,42 @@ function onSqlite(handle: { exec: (sql: string) => unknown }, executor: unknown)
   return (work) => runSteps(executor, steps, work);
 }
 
+/**
+ * PostgreSQL answers the COMMIT of a transaction in which a statement has failed with ROLLBACK, and libraries do not tell: it is asked
+ * before. The driver `pg` tells, and the other databases go on after a statement that has failed.
+ */
+function looking(run: RunTransaction | undefined): RunTransaction | undefined {
+  if (run === undefined) return undefined;
+  return (work) =>
+    run(async (executor) => {
+      const result = await work(executor);
+      await assertNotAborted(executor);
+      return result;
+    });
+}
+
+async function assertNotAborted(given: unknown): Promise<void> {
+  const executor = executorOf(given);
+  if (executor.dialect !== 'postgres') return;
+  try {
+    await isolate(async () => executor.execute('SELECT 1', []));
+  } catch (error) {
+    throw isAborted(error) ? rolledBack() : error;
+  }
+}
+
+/** Each library wraps the error of its driver in its own way. */
+function isAborted(error: unknown, depth = 0): boolean {
+  if (!isShape(error) || depth > 5) return false;
+  if (
+    [error.code, error.originalCode].includes('25P02') ||
+    /25P02|transaction is aborted/.test(String(error.message))
+  )
+    return true;
+  const inner = [error.cause, error.original, error.parent, error.driverError, error.previous, error.meta];
+  return inner.some((each) => isAborted(each, depth + 1));
+}
+
 function ofLibrary(source: unknown): RunTransaction | undefined {
   // Of Drizzle on SQLite, whose own transactions take no function that waits.
   if (has(source, 'session') && isSqliteHandle(source.session.client))
@@ -145,9 +186,9 @@ function ofLibrary(source: unknown): RunTransaction | undefined {
   return (work) => source.transaction(work);
 }
 
-function rolledBack(): SvcError {
+export function rolledBack(): SvcError {
   return new SvcError(
     'SVC_OUTBOX_ROLLED_BACK',
-    'the database has rolled the transaction back in place of its COMMIT, because one of its statements had failed: do not go on in a transaction after an error',
+    'the transaction was rolled back before its COMMIT: one of its statements had failed, and the code went on after the error, or it has sent ROLLBACK itself. Let errors through, or run what may fail behind a SAVEPOINT',
   );
 }
