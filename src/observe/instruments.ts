@@ -211,6 +211,12 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     'Events of transactions whose COMMIT had no answer, or was out of sight: counted as stored, and perhaps not.',
     ({ outbox }) => outbox?.unconfirmed() ?? null,
   ),
+  counter(
+    'svc.outbox.unjoined',
+    '{event}',
+    'Events of calls in no transaction: stored by themselves, right after the call, and not atomic with what it wrote.',
+    ({ outbox }) => outbox?.unjoined() ?? null,
+  ),
   {
     ...{ name: 'svc.worker.id', prometheusName: 'svc_worker_id', kind: 'gauge', unit: '1' },
     description: 'Worker id in event ids, by how it was come by.',

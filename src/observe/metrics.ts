@@ -60,6 +60,8 @@ export interface OutboxState {
   lastRelayedMs(): number | null;
   /** Events of transactions whose COMMIT had no answer, or was out of sight. */
   unconfirmed(): number;
+  /** Events that were stored by themselves, as their calls were in no transaction. */
+  unjoined(): number;
   /** As {@link MetricSources.circuit}; `null` where no relay runs in this process. */
   circuit(): number | null;
 }

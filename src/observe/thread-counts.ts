@@ -28,6 +28,8 @@ export interface ToldCounts {
   readonly calls: readonly TargetCalls[];
   /** Events of the outbox, as {@link OutboxState.unconfirmed}. */
   readonly unconfirmed: number;
+  /** As {@link OutboxState.unjoined}. */
+  readonly unjoined: number;
   readonly lastPublishedMs: number | null;
   readonly recentDlqEvents: readonly RecentDlqEvent[];
 }
@@ -70,6 +72,7 @@ export function readTold(thread: number, sources: MetricSources): ToldCounts {
       .filter(({ state }) => state === 'patched')
       .map(({ target, calls, failed, skipped }) => ({ target, calls, failed, skipped })),
     unconfirmed: sources.outbox?.unconfirmed() ?? 0,
+    unjoined: sources.outbox?.unjoined() ?? 0,
     lastPublishedMs: sources.lastPublishedMs(),
     recentDlqEvents: sources.recentDlqEvents(),
   };
@@ -83,6 +86,7 @@ export const nothingTold = (thread: number): ToldCounts => ({
   buffer: { events: 0, bytes: 0, overflows: 0 },
   calls: [],
   unconfirmed: 0,
+  unjoined: 0,
   lastPublishedMs: null,
   recentDlqEvents: [],
 });
@@ -99,6 +103,7 @@ export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts 
     buffer: sums(one.buffer, other.buffer),
     calls: merged([...one.calls, ...other.calls], ({ target }) => target),
     unconfirmed: one.unconfirmed + other.unconfirmed,
+    unjoined: one.unjoined + other.unjoined,
     lastPublishedMs: earlier === null || later === null ? (earlier ?? later) : Math.max(earlier, later),
     recentDlqEvents: recent.sort((a, b) => b.timestampMs - a.timestampMs).slice(0, maxRecentDlqEvents),
   };
@@ -120,7 +125,11 @@ export function withCounts(own: MetricSources, others: () => ThreadCounts | unde
     },
     durations: { ...own.durations, rows: () => all().durations.rows() },
     buffer: () => all().buffer(),
-    outbox: own.outbox && { ...own.outbox, unconfirmed: () => all().outbox?.unconfirmed() ?? 0 },
+    outbox: own.outbox && {
+      ...own.outbox,
+      unconfirmed: () => all().outbox?.unconfirmed() ?? 0,
+      unjoined: () => all().outbox?.unjoined() ?? 0,
+    },
     captureTargets: () => {
       const there = others();
       return own.captureTargets().map((each) => withCalls(each, each.target, there));
@@ -144,7 +153,11 @@ function sourcesOf(own: MetricSources, counts: ThreadCounts): MetricSources {
     },
     durations: { ...own.durations, rows: () => durations },
     buffer: () => counts.buffer,
-    outbox: own.outbox && { ...own.outbox, unconfirmed: () => counts.unconfirmed },
+    outbox: own.outbox && {
+      ...own.outbox,
+      unconfirmed: () => counts.unconfirmed,
+      unjoined: () => counts.unjoined,
+    },
     lastPublishedMs: () => counts.lastPublishedMs,
     recentDlqEvents: () => counts.recentDlqEvents,
   };

@@ -32,6 +32,8 @@ export interface JoinParts {
   readonly sameTable?: Pick<SameTable, 'watch'> | undefined;
   /** There is a new row to send. */
   readonly onStored: (row: OutboxRow) => void;
+  /** A row is in no transaction of the application: it is stored by itself, and not atomic with what the call wrote. */
+  readonly onUnjoined?: ((row: OutboxRow) => void) | undefined;
   /** A COMMIT was sent whose answer never came: the row is there, or not. */
   readonly onUnconfirmed: () => void;
 }
@@ -71,6 +73,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       onEnd?.('rolled_back');
       throw reason();
     }
+    parts.onUnjoined?.(row);
     const written = parts.autocommit(row);
     if (onEnd !== undefined) tellEnd(written, onEnd);
     const outcome = written.then(
@@ -104,6 +107,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       // It may be that nothing is written, and nobody waits for it.
       ready?.catch(() => {});
       const { session } = transaction;
+      checkRow(row, session.dialect);
       const tell = parts.sameTable?.watch(session, row.eventId);
       const statement = parts.insert(session.dialect, row);
       const from = startIn(transaction, scope);

@@ -1,6 +1,8 @@
 import { crc32 } from 'node:zlib';
 import { SvcError } from '../ground/errors.ts';
+
 import { fitsOutboxText, longestOutboxText } from '../ground/event-fields.ts';
+import type { Dialect } from '../transaction/dialect.ts';
 
 /** One finished event as it is stored: protected and serialized, its bytes are final. */
 export interface OutboxRow {
@@ -39,9 +41,17 @@ const texts = [
   ['topic', 'topic'],
 ] as const;
 
-/** Throws where a text of the row is too long for its column: some modes of MySQL would cut it, without a word. */
-export function checkRow(row: OutboxRow): void {
+/**
+ * Throws where a text of the row is too long for its column: some modes of MySQL would cut it, without a word. Of PostgreSQL also where
+ * it has a character that a text cannot hold there.
+ */
+export function checkRow(row: OutboxRow, dialect?: Dialect): void {
   for (const [field, name] of texts) {
+    if (dialect === 'postgres' && row[field].includes('\0'))
+      throw new SvcError(
+        'SVC_OUTBOX_INSERT',
+        `the event is not stored: its ${name} has the character NUL (U+0000), which no text of PostgreSQL can hold; leave it out of the ${name}`,
+      );
     if (fitsOutboxText(row[field])) continue;
     throw new SvcError(
       'SVC_OUTBOX_TOO_LONG',

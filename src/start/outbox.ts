@@ -8,7 +8,7 @@ import type { OutboxState } from '../observe/metrics.ts';
 import { eraseStatement, erasesRows, eraseValues } from '../outbox/erase-row.ts';
 import { insertionFor } from '../outbox/insert-row.ts';
 import { createOutboxJoin, type OutboxJoin } from '../outbox/join.ts';
-import { type OutboxRow, shardOf } from '../outbox/outbox-row.ts';
+import { checkRow, type OutboxRow, shardOf } from '../outbox/outbox-row.ts';
 import type { RelayCounters } from '../outbox/relay/row-counts.ts';
 import { createSameTable } from '../outbox/same-table.ts';
 import type { Broker } from '../publish/broker.ts';
@@ -21,6 +21,7 @@ import { breakerOf, outboxState } from './outbox/outbox-state.ts';
 import { prepareStore } from './outbox/prepare-store.ts';
 import { runRelay } from './outbox/relay-in-process.ts';
 import { tellOfRows } from './outbox/stored-rows.ts';
+import { tellUnjoined } from './outbox/tell-unjoined.ts';
 import { watchSenders } from './outbox/watch-senders.ts';
 
 /** The outbox of a process: the way of events into the application's transactions, and out of the table. */
@@ -65,6 +66,7 @@ export function startOutbox(
   const makesTables = initializeSchema === 'always';
   const preparation = prepareStore({ store, senders, makesTables, maxWaitMs, logger });
   let unconfirmed = 0;
+  const unjoined = tellUnjoined(logger);
   // One relay is enough for all threads.
   const relay =
     publisherEnabled && isMainThread
@@ -77,6 +79,7 @@ export function startOutbox(
   /** Rows on their way into the table by themselves: no connection of the application holds the process for them. */
   const writing = new Set<Promise<void>>();
   function storeAlone(row: OutboxRow): Promise<void> {
+    checkRow(row, dialect);
     // The first event may come before the table is there.
     const written = isolate(async () => {
       await preparation.tried;
@@ -108,11 +111,12 @@ export function startOutbox(
     sameTable,
     autocommit: onNoTransaction === 'autocommit' ? storeAlone : undefined,
     onStored: (row) => stored.tell(shardOf(row)),
+    onUnjoined: unjoined.tell,
     onUnconfirmed: () => void unconfirmed++,
   });
   const managed = manageOutbox(config, store, broker, logger, () => relay?.state(), {
     problem: () => sameTable.problem() ?? senders.refusal()?.message,
-    remark: senders.remark,
+    remark: () => senders.remark() ?? unjoined.remark(),
     isReady: preparation.isReady,
   });
   return {
@@ -124,6 +128,7 @@ export function startOutbox(
       oldestPendingMs: managed.oldestPendingMs,
       failed: managed.failed,
       unconfirmed: () => unconfirmed,
+      unjoined: unjoined.count,
     }),
     isUnfinished: () => writing.size > 0 || (relay?.isUnfinished() ?? false),
     async finish(deadlineMs) {

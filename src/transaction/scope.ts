@@ -15,7 +15,6 @@ import {
  * `transaction()`, or what follows a BEGIN. Whatever is called and awaited there is inside of it.
  */
 export class Scope implements OriginScope {
-  parent: Scope | undefined;
   /** What follows a BEGIN: no function that svc knows encloses it. */
   readonly isImplicit: boolean;
   /** The transaction of that BEGIN. */
@@ -44,9 +43,23 @@ export class Scope implements OriginScope {
   /** Something was written in a transaction that was rolled back. */
   private hasRolledBackWrite = false;
 
+  private outer: Scope | undefined;
+  /** It was called behind a BEGIN that was not answered. */
+  private readonly entrance: Entrance | undefined;
+
   constructor(parent: Scope | undefined, isImplicit = false) {
-    this.parent = parent;
+    this.outer = parent;
     this.isImplicit = isImplicit;
+    const place = storage.getStore();
+    if (!isImplicit && isEntrance(place)) this.entrance = place;
+  }
+
+  get parent(): Scope | undefined {
+    return this.entrance?.isPassed === true ? this.entrance.entered : this.outer;
+  }
+
+  set parent(parent: Scope | undefined) {
+    this.outer = parent;
   }
 
   /** A statement was called here, or inside of it. */
@@ -148,6 +161,8 @@ interface Entrance {
   /** What is behind it. */
   readonly entered: Scope;
   readonly outer: Place;
+  /** The caller waits for nothing: it has sent more in the transaction before its BEGIN was answered. */
+  isPassed?: true;
 }
 
 /** Where a callback runs: kept as it is, and given back to `runInScope`. */
@@ -170,7 +185,9 @@ export function scopeIn(transaction: Transaction | undefined, isBegin: boolean):
   for (let place = storage.getStore(); isEntrance(place); place = place.outer) {
     const { entered } = place;
     if (entered.begun !== transaction) continue;
-    if (!isBegin) storage.enterWith(entered);
+    if (isBegin) return entered;
+    if (entered.begun?.wasAnswered === false) place.isPassed = true;
+    storage.enterWith(entered);
     return entered;
   }
   return currentScope();

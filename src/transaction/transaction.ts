@@ -71,6 +71,7 @@ export class Transaction {
   private isClosed = false;
   /** The database has just answered: what goes on now has waited for that. */
   isAnswering = false;
+  wasAnswered = false;
   /** Events are made for its COMMIT, which follows at once. */
   isCommitting = false;
   private readonly inOrder: InOrder;
@@ -96,6 +97,7 @@ export class Transaction {
 
   /** Holds as long as what the answer has set going runs, and ends before anything else begins. */
   answers(): void {
+    this.wasAnswered = true;
     if (this.isAnswering) return;
     this.isAnswering = true;
     queueMicrotask(() => {

@@ -85,6 +85,7 @@ describe('meter', () => {
     assert.equal(values.get('svc.outbox.oldest_pending.age.seconds '), 1.5);
     assert.equal(values.get('svc.outbox.processed ORDER_CREATED,failed'), 2);
     assert.equal(values.get('svc.outbox.unconfirmed '), 1);
+    assert.equal(values.get('svc.outbox.unjoined '), 4);
     assert.equal(values.get('svc.capture.targets patched'), 2);
     assert.equal(values.get('svc.capture.calls ./src/orders.ts#createOrder,event'), 4);
   });

@@ -31,6 +31,7 @@ export function filledSources(): MetricSources {
     failed: () => 3,
     lastRelayedMs: () => 1_700_000_000_500,
     unconfirmed: () => 1,
+    unjoined: () => 4,
     circuit: () => 2,
   };
   const sources = {

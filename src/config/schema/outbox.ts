@@ -13,8 +13,8 @@ export const outboxOptions = {
   'svc.outbox.table': text('table', { default: 'svc_outbox_events' }),
   /** When svc makes the table where there is none: `embedded` in SQLite only, `always`, or `never`. Else a missing table is an error. */
   'svc.outbox.initialize-schema': oneOf(['embedded', 'always', 'never'], 'embedded'),
-  /** What becomes of a call outside any transaction: `error` lets it fail, `autocommit` stores its event by itself; so of a call whose own transaction commits before what it returns is known. */
-  'svc.outbox.on-no-transaction': oneOf(['error', 'autocommit'], 'error'),
+  /** What becomes of a call outside any transaction: `autocommit` stores its event by itself, right after the call, and says so once for each event type; `error` lets the call fail, though what it wrote stays. So of a call whose own transaction commits before what it returns is known. */
+  'svc.outbox.on-no-transaction': oneOf(['error', 'autocommit'], 'autocommit'),
   /** Sends the rows from this process; false leaves that to `svc relay`, or to another tool such as Debezium. */
   'svc.outbox.publisher-enabled': flag(true),
   /** Wait between two looks at the table. */

@@ -9,10 +9,17 @@ export interface StateParts {
   readonly oldestPendingMs: () => number | null;
   readonly failed: () => number | null;
   readonly unconfirmed: () => number;
+  readonly unjoined: () => number;
 }
 
 /** What the metrics read of an outbox. */
-export function outboxState({ relay, oldestPendingMs, failed, unconfirmed }: StateParts): OutboxState {
+export function outboxState({
+  relay,
+  oldestPendingMs,
+  failed,
+  unconfirmed,
+  unjoined,
+}: StateParts): OutboxState {
   return {
     pending: () => relay()?.pending ?? null,
     oldestPendingMs,
@@ -22,6 +29,7 @@ export function outboxState({ relay, oldestPendingMs, failed, unconfirmed }: Sta
       return agoMs === null ? null : systemClock.now() - agoMs;
     },
     unconfirmed,
+    unjoined,
     circuit() {
       const state = relay();
       return state === undefined ? null : circuitStates.indexOf(state.circuitBreakerState);

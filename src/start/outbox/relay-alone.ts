@@ -73,6 +73,7 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
         oldestPendingMs: outbox.oldestPendingMs,
         failed: outbox.failed,
         unconfirmed: () => 0,
+        unjoined: () => 0,
       }),
     ),
     info: { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } },

@@ -101,7 +101,7 @@ describe('loadConfig', () => {
         datasource: { url: undefined },
         table: 'svc_outbox_events',
         initializeSchema: 'embedded',
-        onNoTransaction: 'error',
+        onNoTransaction: 'autocommit',
         publisherEnabled: true,
         pollIntervalMs: 1_000,
         batchSize: 100,

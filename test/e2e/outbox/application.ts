@@ -326,7 +326,10 @@ function configuration(module: string): string {
     target('placeOpened', '#result.id'),
     target('placeOwnResult', '#result.id', { result: 'transaction' }),
   ];
-  const outbox = { enabled: true, 'initialize-schema': 'always', 'publisher-enabled': false };
+  const outbox = {
+    ...{ enabled: true, 'initialize-schema': 'always', 'publisher-enabled': false },
+    'on-no-transaction': 'error',
+  };
   return JSON.stringify(
     { svc: { service: { name: 'shop' }, broker: { client: 'file', topic: 'shop' }, outbox, targets } },
     null,

@@ -99,7 +99,8 @@ requiring('postgres', 'outbox: functions of the application', function () {
   async function run(files: Files, targets: readonly CaseTarget[], ...args: string[]): Promise<Run> {
     const database = await (await startPostgres()).freshDatabase();
     const folder = freshFolder(everydayApplication(), 'functions');
-    const svc = { outbox: { enabled: true, 'initialize-schema': 'always', 'poll-interval-ms': 100 } };
+    const outbox = { enabled: true, 'initialize-schema': 'always', 'poll-interval-ms': 100 };
+    const svc = { outbox: { ...outbox, 'on-no-transaction': 'error' } };
     writeFiles(folder, {
       'package.json': '{ "name": "shop", "type": "module" }',
       'svc.config.json': JSON.stringify(configOf(targets, svc)),

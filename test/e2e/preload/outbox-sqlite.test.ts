@@ -95,7 +95,7 @@ const isFollowed = tested.version !== '22.15.0';
        await within('COMMIT', () => order('second'));
        try { order('alone'); } catch ({ code }) { console.log(code); }`,
       [{ ...target, outbox: { aggregateType: 'Order', aggregateId: '#result.id' } }],
-      { outbox: { enabled: true, datasource: { url: 'sqlite:./shop.db' } } },
+      { outbox: { enabled: true, datasource: { url: 'sqlite:./shop.db' }, 'on-no-transaction': 'error' } },
     );
     assert.deepEqual(outcomes(done), ['first', 'second']);
     assert.match(done.stdout, /^SVC_OUTBOX_NO_TRANSACTION$/m);
