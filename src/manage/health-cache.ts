@@ -140,7 +140,10 @@ export function stateOf(
   backupProblem?: string | null,
 ): Pick<HealthDetails, 'state' | 'findings'> {
   const dlqOfLastMinute = recent.within(60_000).dlq;
-  const findings = findingsOf({ recent: recent.within(recentMs), dlqOfLastMinute, outbox, backupProblem });
+  const findings = findingsOf(
+    { recent: recent.within(recentMs), dlqOfLastMinute, outbox, backupProblem },
+    recent.findings?.(),
+  );
   return {
     state: findings[0]?.state ?? 'HEALTHY',
     ...(findings.length > 0 && { findings: findings.map(({ state, text }) => `${state}: ${text}`) }),

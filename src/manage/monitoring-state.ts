@@ -90,10 +90,12 @@ const rules: readonly Rule[] = [
       : undefined,
 ];
 
-/** What is crossed, the worst first. */
-export function findingsOf(measured: Measured): readonly Finding[] {
+/** What is crossed, and what else was found, the worst first. */
+export function findingsOf(measured: Measured, others: readonly Finding[] = []): readonly Finding[] {
   const found = rules.map((rule) => rule(measured)).filter((finding) => finding !== undefined);
-  return found.sort((one, other) => Number(one.state === 'WARNING') - Number(other.state === 'WARNING'));
+  return [...found, ...others].sort(
+    (one, other) => Number(one.state === 'WARNING') - Number(other.state === 'WARNING'),
+  );
 }
 
 function over(
@@ -121,10 +123,24 @@ export interface Totals {
   readonly sendSeconds: number;
 }
 
+/** A minute after a broker has held events back it is still worth a look: some quotas do so for milliseconds, again and again. */
+const throttledMs = 60_000;
+
+/** @param held what a broker has said last of its quotas. `untilMs`: on the monotonic clock */
+export function throttleFinding(
+  held: { readonly untilMs: number; readonly message: string } | undefined,
+  clock: Clock,
+): readonly Finding[] {
+  if (held === undefined || held.untilMs < clock.monotonic() - throttledMs) return [];
+  return [{ state: 'WARNING', text: held.message }];
+}
+
 /** What was counted lately: totals since the start never recover from one dead letter, and a good past hides an outage. */
 export interface Recent {
   /** Within the last so many milliseconds, an hour at most; the beginning is right to ten seconds. */
   within(ms: number): Totals;
+  /** What is not a matter of counts. */
+  findings?(): readonly Finding[];
   close(): void;
 }
 
@@ -149,12 +165,13 @@ interface Watching {
   readonly onStep?: () => void;
   /** The totals alone, where the rest of a sample takes time. */
   readonly totals?: () => Totals;
+  readonly findings?: () => readonly Finding[];
 }
 
 export function watchRecent<T extends Totals>(
   read: () => T,
   clock: Clock,
-  { onStep, totals: readTotals = read }: Watching = {},
+  { onStep, totals: readTotals = read, findings = () => [] }: Watching = {},
 ): RecentSamples<T> {
   let samples: Sample<T>[] = [{ atMs: clock.monotonic(), totals: read() }];
   const timer = setInterval(() => {
@@ -171,6 +188,7 @@ export function watchRecent<T extends Totals>(
         samples.findLast(({ atMs }) => atMs <= sinceMs) ?? (samples[0] as (typeof samples)[0]);
       return difference(readTotals(), totals);
     },
+    findings,
     samples: () => samples,
     close: () => clearInterval(timer),
   };

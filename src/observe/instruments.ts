@@ -108,6 +108,12 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     },
   },
   gauge(
+    'svc.broker.throttle.seconds',
+    's',
+    'For how long brokers hold events back by a quota, as they said last; 0 when that time is over.',
+    ({ throttledMs }) => (throttledMs?.() ?? 0) / 1_000,
+  ),
+  gauge(
     'svc.buffer.events',
     '{event}',
     'Events in memory until they are acknowledged.',

@@ -88,6 +88,8 @@ export interface MetricSources {
   /** `undefined` where ids have no worker id. */
   worker(): WorkerState | undefined;
   captureTargets(): readonly CaptureTarget[];
+  /** For how long brokers hold this process back by a quota, in milliseconds, as they said; 0 when it is over. Default: nothing is known. */
+  throttledMs?(): number;
   /** When the broker last acknowledged an event of a call; `null`: it has none yet. */
   lastPublishedMs(): number | null;
   /** Dead letters that no recovery has sent yet, as last counted; `null`: not known. It may have them counted anew, aside. */

@@ -1,3 +1,4 @@
+import { systemClock } from '../ground/clock.ts';
 import type { SendFailureKind } from '../observe/outcomes.ts';
 
 export type { SendFailureKind };
@@ -45,13 +46,30 @@ export interface BrokerTraffic {
   readonly requestLatencyAvg: number | null;
 }
 
+/** A broker wants nothing written for a while, by a quota. It may be over by now. */
+export interface HeldBack {
+  /** Milliseconds, as it said. */
+  readonly forMs: number;
+  /** On the monotonic clock. */
+  readonly untilMs: number;
+  /** One line for an operator that names the quota. */
+  readonly message: string;
+}
+
+/** For how long a broker holds this process back now, in milliseconds, as it said; 0: for none. */
+export function throttledMs(broker: Pick<Broker, 'heldBack'>): number {
+  const held = broker.heldBack?.();
+  return held !== undefined && held.untilMs > systemClock.monotonic() ? held.forMs : 0;
+}
+
 /**
  * PORT: a client of a broker. One folder under `adapters/` implements it, or an application (`registerBroker`); it passes
  * `brokerContract` of `svc/testing`.
  *
  * - `send` writes records to one partition: all of them are stored or none, and in their order. Without `partition` there is
  *   ONE record, which the client places by its key. It resolves in every case and never throws: a failure is a value. It does
- *   not retry by itself.
+ *   not retry by itself. A send with the same record objects as the last one to its partition is that one again: a client whose
+ *   broker can tell stores them once.
  * - Several sends may run at once; two at once to the same partition have no order between them.
  * - `connect` may be called again after a failure, and `send` connects by itself when nobody did.
  * - `close` waits for sends under way up to `deadlineMs`, then drops the connection. Afterwards `send` fails as `fatal`.
@@ -68,6 +86,11 @@ export interface Broker {
   partitionsFor(topic: string): Promise<number | undefined>;
   /** Optional, of a client that has connections. At once; `undefined`: it is not loaded yet. */
   traffic?(): BrokerTraffic | undefined;
+  /**
+   * Optional, of a client whose brokers have quotas: what the leader of this partition has said last; without a topic or a partition, what
+   * any of them has. At once. `send` waits by itself: this is for whoever can do something else meanwhile.
+   */
+  heldBack?(topic?: string, partition?: number): HeldBack | undefined;
   /** For health checks. Rejects with a one-line message when the cluster cannot be reached. */
   describe(): Promise<ClusterInfo>;
   close(deadlineMs: number): Promise<void>;

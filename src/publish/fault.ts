@@ -29,6 +29,8 @@ const faults: Readonly<Record<string, Fault>> = {
   INVALID_TOPIC_EXCEPTION: 'topic',
   POLICY_VIOLATION: 'topic',
   UNKNOWN_PARTITION: 'partition',
+  // Of the making of topics, which the brokers do not do for now.
+  THROTTLING_QUOTA_EXCEEDED: 'topic',
   INVALID_TIMESTAMP: 'clock',
   SVC_SERIALIZE_REGISTRY_AWAY: 'registry',
 };
@@ -40,6 +42,7 @@ const passing: Readonly<Record<string, Passing>> = {
   UNKNOWN_TOPIC_OR_PARTITION: 'unknown',
   UNKNOWN_TOPIC_ID: 'unknown',
   LEADER_NOT_AVAILABLE: 'without leader',
+  THROTTLING_QUOTA_EXCEEDED: 'without leader',
   NOT_LEADER_OR_FOLLOWER: 'moved',
   NOT_LEADER_FOR_PARTITION: 'moved',
   NOT_ENOUGH_REPLICAS: 'without replicas',

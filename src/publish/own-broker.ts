@@ -86,6 +86,7 @@ function guarded(name: string, broker: Broker, limitMs: number): Broker {
   }
   return {
     ...{ name, traffic: broker.traffic?.bind(broker), letGo: broker.letGo?.bind(broker) },
+    heldBack: broker.heldBack?.bind(broker),
     connect: () => settle(async () => broker.connect()),
     send: (topic, partition, records) => settle(async () => broker.send(topic, partition, records)),
     partitionsFor: async (topic) => broker.partitionsFor(topic),

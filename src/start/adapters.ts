@@ -97,6 +97,7 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
       ),
     ...lazy(load, ['partitionsFor', 'describe']),
     traffic: () => opened?.traffic?.(),
+    heldBack: (topic, partition) => opened?.heldBack?.(topic, partition),
     close: async (deadlineMs) => (await load.started()?.catch(() => undefined))?.close(deadlineMs),
   };
 }

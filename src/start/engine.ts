@@ -22,7 +22,7 @@ import { withCounts } from '../observe/thread-counts.ts';
 import { createPipeline, type Pipeline, type PipelineParts } from '../pipeline/pipeline.ts';
 import { reasonOf } from '../pipeline/refusals.ts';
 import { createKeyWait } from '../publish/api/key-wait.ts';
-import type { Broker } from '../publish/broker.ts';
+import { type Broker, throttledMs } from '../publish/broker.ts';
 import { circuitStates } from '../publish/main/breaker.ts';
 import { brokenQueue, shutDown } from '../publish/main/failures.ts';
 import { createQueue, type Queue } from '../publish/main/queue.ts';
@@ -140,6 +140,7 @@ export function startEngine(
     ledger,
     durations,
     circuit: () => circuitStates.indexOf(queue.breaker.state),
+    throttledMs: () => throttledMs(broker),
     buffer: queue.state,
     backup: tiers.backup,
     worker: ids.worker,

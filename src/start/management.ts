@@ -18,7 +18,7 @@ import {
   type ReportParts,
   recentDlqOf,
 } from '../manage/metrics-report.ts';
-import { type Recent, watchRecent } from '../manage/monitoring-state.ts';
+import { type Recent, throttleFinding, watchRecent } from '../manage/monitoring-state.ts';
 import { type ManagementOptions, type ManagementServer, startManagementServer } from '../manage/server.ts';
 import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
@@ -113,7 +113,11 @@ export async function startManagement(
   const recent = watchRecent(
     () => ({ ...countsOf(sources), ...levelsOf(sources, systemClock.now()) }),
     systemClock,
-    { onStep: trends.step, totals: () => countsOf(sources) },
+    {
+      onStep: trends.step,
+      totals: () => countsOf(sources),
+      findings: () => throttleFinding(managed.broker.heldBack?.(), systemClock),
+    },
   );
   const health = healthOf(config, managed, recent);
   let shown: { readonly facts: object; readonly untilMs: number } | undefined;

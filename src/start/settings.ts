@@ -43,6 +43,7 @@ export function brokerSettingsOf({ broker }: Config, logger: Logger): BrokerSett
     tls: broker.tls.enabled ? broker.tls : undefined,
     sasl: saslOf(broker.sasl),
     acks: broker.acks,
+    idempotence: broker.idempotence,
     compression: broker.compression,
     directory: broker.file.path,
     logger,

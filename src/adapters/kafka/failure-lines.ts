@@ -141,6 +141,10 @@ export function protocolReason(type: string, scene: FailureScene): Reason {
       return invalidTopic(scene);
     case 'UNKNOWN_TOPIC_OR_PARTITION':
       return retriable(`${topic} does not exist: create it, or set auto.create.topics.enable on the brokers`);
+    case 'THROTTLING_QUOTA_EXCEEDED':
+      return retriable(
+        `Kafka does not make ${topic} for now, by the quota controller_mutation_rate of ${who(scene.options)}: create it, or raise the quota`,
+      );
     case 'TOPIC_AUTHORIZATION_FAILED':
       return fatal(
         `${who(scene.options)} may not write to ${topic}: give it the Write and Describe permissions`,

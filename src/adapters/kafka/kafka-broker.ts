@@ -2,7 +2,8 @@
 //
 //   transport.ts      what a client does: address -> a socket that is signed in, and how long the broker lets it live
 //   cluster/          socket-requests: frames, and which answer is whose · broker-connection: versions, time-outs, retirement ·
-//                     connections: one for each broker, asked for again, paced · topics: who leads what · sends: one produce
+//                     connections: one for each broker, asked for again, paced · throttle: brokers that hold back by a quota · topics: who leads what · sequences: what makes a batch that
+//                     is sent again the same one · sends: one produce
 //                     request, its outcome, letting go of a broker that hangs · session: all of that, for one client
 //   protocol/         each request as a value: how it is written, how its answer is read, what Kafka calls its errors
 //   send-failure.ts   from whatever was thrown, by svc, a client or Node, to what became of the records and a line for an operator
@@ -102,6 +103,8 @@ export function createKafkaBroker(name: string, options: KafkaClientOptions, loa
     },
 
     traffic: () => opened?.traffic(),
+
+    heldBack: (topic, partition) => opened?.heldBack(topic, partition),
 
     close(deadlineMs) {
       closed = true;

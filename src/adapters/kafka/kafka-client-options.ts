@@ -49,6 +49,8 @@ export interface KafkaClientOptions {
   readonly sasl?: KafkaSaslOptions | undefined;
   /** Default `all`. */
   readonly acks?: KafkaAcks | undefined;
+  /** With `acks: all`, Kafka stores a batch once that is sent again. Default: true. */
+  readonly idempotence?: boolean | undefined;
   /** Default `none`. `snappy` and `lz4` are for platformatic only. */
   readonly compression?: KafkaCompression | undefined;
   /** `false`: Kafka is never asked to make a topic that is not there. Default: where its brokers do so. */

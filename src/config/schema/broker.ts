@@ -24,6 +24,8 @@ export const brokerOptions = {
   'svc.broker.connection-timeout-ms': ms(1, 3_000),
   /** Who confirms an event before it counts as published: `all` replicas in sync, the leader alone (`1`), or nobody (`0`). Less than `all` loses events when a broker fails, and nothing tells of those lost. */
   'svc.broker.acks': oneOf(['all', '1', '0'], 'all'),
+  /** Each batch has a number by which Kafka stores it once, however often it is sent (an idempotent producer). Needs `svc.broker.acks: all`. false: a batch whose answer was lost may be stored twice. */
+  'svc.broker.idempotence': flag(true),
   /** How a send is compressed. `snappy` and `lz4` only with client `platformatic`; recovery reads all of them. */
   'svc.broker.compression': oneOf(compressions, 'none'),
   /** Sends to the broker at once, each a batch for one partition. Further events wait in the buffer. */

@@ -15,7 +15,7 @@ import type { TopicRefusals } from './topic-refusals.ts';
 import type { ClusterWatch } from './watch/cluster-watch.ts';
 
 export interface BatchSenderOptions {
-  readonly broker: Pick<Broker, 'send'>;
+  readonly broker: Pick<Broker, 'send' | 'heldBack'>;
   readonly maxInFlight: number;
   readonly order: KeyOrder;
   readonly counts: PartitionCounts;
@@ -40,6 +40,8 @@ export interface BatchSender {
   /** The cluster is away, as far as is known. */
   readonly isAway: boolean;
   nowMs(): number;
+  /** Until when the brokers of a partition want nothing written, by a quota, on the monotonic clock; `-Infinity`: they never said so. */
+  heldUntilMs(topic: string, partition: number | undefined): number;
   /** Hands a batch to the client. Resolves in every case. */
   send(topic: string, partition: number | undefined, batch: Batch): Promise<SendResult>;
   /** Milliseconds until the batch is tried again; `undefined`: never. Called once for each failed send. */
@@ -75,6 +77,8 @@ export function createBatchSender(options: BatchSenderOptions): BatchSender {
       return breaker.state !== 'CLOSED';
     },
     nowMs: clock.monotonic,
+    heldUntilMs: (topic, partition) =>
+      broker.heldBack?.(topic, partition)?.untilMs ?? Number.NEGATIVE_INFINITY,
 
     async send(topic, partition, batch) {
       const nowMs = clock.now();

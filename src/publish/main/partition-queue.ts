@@ -75,12 +75,21 @@ export interface PartitionQueue {
  * | idle | an event | lingering; leaving, where it has rested; waiting for a slot, where the batch is full or svc ends; held, where its order is not `open` |
  * | lingering | company for its first event, `lingerFor`, and the turn of this partition | leaving: the batch is worth a send; waiting for a slot: the time is over, the batch full, or `flush` |
  * | leaving | the end of this turn of the event loop | waiting for a slot |
- * | waiting for a slot | one of the sends at once (`SendSlots`) | sending; held, where its order is not `open`; else as from idle, where nothing is left to send |
+ * | waiting for a slot | one of the sends at once (`SendSlots`) | sending; throttled, where its broker wants nothing now; held, where its order is not `open`; else as from idle, where nothing is left to send |
+ * | throttled | the end of what a quota of the broker makes it wait | waiting for a slot |
  * | sending | the answer of the broker | pausing, where it failed and is tried again; else as from idle |
  * | pausing | the retry, or the cluster's return (`wake`) | waiting for a slot |
  * | held | what becomes of earlier events (`orderChanged`) | as from idle: `open`; idle: `behind`, and all go to the backup; held, where that is full |
  */
-type State = 'idle' | 'lingering' | 'leaving' | 'waiting for a slot' | 'sending' | 'pausing' | 'held';
+type State =
+  | 'idle'
+  | 'lingering'
+  | 'leaving'
+  | 'waiting for a slot'
+  | 'throttled'
+  | 'sending'
+  | 'pausing'
+  | 'held';
 
 export function createPartitionQueue(options: PartitionQueueOptions): PartitionQueue {
   const { topic, partition, batch: settings, sender, outcomes } = options;
@@ -174,6 +183,14 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       hold();
       return;
     }
+    // What comes meanwhile comes along.
+    const heldMs = sender.heldUntilMs(topic, partition) - sender.nowMs();
+    if (heldMs > 0) {
+      sender.slots.give();
+      state = 'throttled';
+      cancelTimer = onTimeout(askForSlot, Math.ceil(heldMs));
+      return;
+    }
     const next = batches.take() ?? newFromWaiting();
     if (next === undefined) {
       sender.slots.give();
@@ -241,7 +258,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
 
   /** What it waited for has gone. */
   function resume(): void {
-    if (isGathering() || state === 'pausing' || state === 'held') proceed(false);
+    if (isGathering() || state === 'throttled' || state === 'pausing' || state === 'held') proceed(false);
   }
 
   function abandon(reason: SendFailure, alsoInFlight: boolean): void {
@@ -276,6 +293,10 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     },
 
     expire(nowMs, deliveryTimeoutMs) {
+      // While the broker holds events back no time runs, and it begins anew then.
+      const earliestMs = sender.heldUntilMs(topic, partition) + deliveryTimeoutMs;
+      const first = firstOpen();
+      if (first !== undefined && nowMs < earliestMs) return Math.max(first.deadlineAtMs, earliestMs);
       end(timedOut(deliveryTimeoutMs), true, ({ deadlineAtMs }) => deadlineAtMs <= nowMs);
       return firstOpen()?.deadlineAtMs;
     },

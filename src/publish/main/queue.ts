@@ -24,7 +24,7 @@ import { createTopicRefusals } from './topic-refusals.ts';
 import { createClusterWatch } from './watch/cluster-watch.ts';
 
 export interface QueueOptions {
-  readonly broker: Pick<Broker, 'send' | 'partitionsFor' | 'describe' | 'letGo'>;
+  readonly broker: Pick<Broker, 'send' | 'partitionsFor' | 'describe' | 'letGo' | 'heldBack'>;
   /** Topic of events that name none. */
   readonly topic: string;
   readonly batch: BatchSettings;

@@ -130,6 +130,8 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     expire(nowMs, deliveryTimeoutMs) {
       const deadlines = [...partitions.values()].map((queue) => queue.expire(nowMs, deliveryTimeoutMs));
       const late = sender.explain(topic, timedOut(deliveryTimeoutMs));
+      const heldMs = sender.heldUntilMs(topic, undefined) + deliveryTimeoutMs;
+      if (unplaced.first !== undefined && nowMs < heldMs) return earliest([...deadlines, heldMs]);
       settle(
         unplaced.take(({ deadlineAtMs }) => deadlineAtMs <= nowMs),
         late,

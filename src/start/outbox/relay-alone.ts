@@ -14,7 +14,7 @@ import type { Relay } from '../../outbox/relay/relay.ts';
 import { firstStorePauseMs, longestStorePauseMs } from '../../outbox/relay/relay-settings.ts';
 import { reasonOf } from '../../outbox/relay/signal.ts';
 import { isPassing } from '../../outbox/store-error.ts';
-import type { Broker } from '../../publish/broker.ts';
+import { type Broker, throttledMs } from '../../publish/broker.ts';
 import { dialectOf } from '../../transaction/dialect.ts';
 import { openBroker, openOutboxStore } from '../adapters.ts';
 import { manageLater } from '../management-later.ts';
@@ -75,6 +75,7 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
         unconfirmed: () => 0,
         unjoined: () => 0,
       }),
+      broker,
     ),
     info: { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } },
   });
@@ -132,9 +133,11 @@ function whereTo(config: Config): string {
 function sourcesOf(
   counters: Pick<MetricSources, 'ledger' | 'durations'>,
   outbox: OutboxState,
+  broker: Broker,
 ): MetricSources {
   return {
     ...counters,
+    throttledMs: () => throttledMs(broker),
     circuit: () => 0,
     buffer: () => ({ events: 0, bytes: 0, overflows: 0 }),
     backup: () => ({ files: 0, events: 0, bytes: 0, tooLarge: 0, drained: 0, oldestMs: 0 }),

@@ -14,6 +14,15 @@ const isWaiting = ({ headers }: BrokerRecord): boolean =>
  * `givesUp`: a registry that is away is the end of a send, else it may be tried again.
  */
 export function encodingBroker(broker: Broker, encode: Encode, givesUp: boolean): Broker {
+  /** The same record for the same event at each try: that is how a broker knows a batch that it was given before. */
+  const made = new WeakMap<BrokerRecord, BrokerRecord>();
+  const encodedOnce = async (topic: string, record: BrokerRecord): Promise<BrokerRecord> => {
+    const known = made.get(record);
+    if (known !== undefined) return known;
+    const encoded = await encode(topic, record);
+    made.set(record, encoded);
+    return encoded;
+  };
   return {
     ...broker,
     async send(topic, partition, records) {
@@ -21,7 +30,7 @@ export function encodingBroker(broker: Broker, encode: Encode, givesUp: boolean)
       let encoded: BrokerRecord[];
       try {
         encoded = await Promise.all(
-          records.map((record) => (isWaiting(record) ? encode(topic, record) : record)),
+          records.map((record) => (isWaiting(record) ? encodedOnce(topic, record) : record)),
         );
       } catch (error) {
         return { ok: false, failure: failureOf(error, givesUp) };

@@ -28,6 +28,7 @@ describe('loadConfig', () => {
         asyncMode: false,
         maxWaitMs: 2_000,
         acks: 'all',
+        idempotence: true,
         compression: 'none',
         requestTimeoutMs: 30_000,
         connectionTimeoutMs: 3_000,

@@ -24,6 +24,7 @@ describe('the queue of a topic', () => {
       const sender = {
         outside: (work: () => void) => work(),
         explain: (_: string, reason: SendFailure) => reason,
+        heldUntilMs: () => Number.NEGATIVE_INFINITY,
         order: noOrder,
       } as unknown as BatchSender;
       const outcomes = { settle: (one: QueuedEvent) => one.silenced(), free() {} };

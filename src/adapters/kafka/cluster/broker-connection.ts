@@ -1,9 +1,10 @@
-import { inTime, systemClock } from '../../../ground/clock.ts';
+import { systemClock } from '../../../ground/clock.ts';
 import type { KafkaClientOptions } from '../kafka-client-options.ts';
-import { type KafkaRequest, type Versions, versionsRequest } from '../protocol/kafka-request.ts';
+import { type KafkaRequest, throttleIn, type Versions, versionsRequest } from '../protocol/kafka-request.ts';
 import { type Address, keyOf, type Transport } from '../transport.ts';
-import { BrokerError, NoAnswer } from './broker-error.ts';
+import { BrokerError, NoAnswer, NoCommonVersion } from './broker-error.ts';
 import { createSocketRequests } from './socket-requests.ts';
+import { createThrottle, type Throttle } from './throttle.ts';
 
 /** A connection to one broker, signed in, which has told what requests it understands. */
 export interface BrokerConnection {
@@ -13,7 +14,8 @@ export interface BrokerConnection {
   isUsable(): boolean;
   /**
    * In the newest version that both sides know. Rejects with a {@link BrokerError}, also where there is no answer within
-   * `requestTimeoutMs`: then the connection is used for nothing else, and closes with what is under way on it.
+   * `requestTimeoutMs`: then the connection is used for nothing else, and closes with what is under way on it. While the broker holds
+   * this process back by a quota, nothing is written, and that time does not run.
    */
   ask<T>(request: KafkaRequest<T>): Promise<T>;
   /** At once: requests under way fail. */
@@ -28,10 +30,12 @@ const partOfLife = 0.8;
 /** Rejects with a {@link BrokerError}. `signal` ends the attempt, at once. */
 export async function openConnection(
   transport: Transport,
-  { clientId, requestTimeoutMs }: KafkaClientOptions,
+  options: KafkaClientOptions,
   address: Address,
   signal: AbortSignal,
+  throttle: Throttle = createThrottle(options),
 ): Promise<BrokerConnection> {
+  const { clientId, requestTimeoutMs } = options;
   const broker = keyOf(address);
   const asBrokerError = (error: unknown): never => {
     throw new BrokerError(broker, error);
@@ -53,13 +57,10 @@ export async function openConnection(
     underWay++;
     try {
       const version = versionOf(request, versions);
+      await throttle.over(broker);
       const answer = requests.send(request.key, version, request.write(version), request.read !== undefined);
-      const late = (): never => {
-        retire();
-        throw new NoAnswer(requestTimeoutMs);
-      };
-      // Who waits for it keeps the process alive, or nobody.
-      const bytes = await inTime(answer, { limitMs: requestTimeoutMs, keepsAlive: false, late });
+      const bytes = await answered(answer);
+      throttle.heard(broker, throttleIn(request, bytes, version), request.name);
       return request.read?.(bytes, version) as T;
     } catch (error) {
       return asBrokerError(error);
@@ -67,6 +68,29 @@ export async function openConnection(
       underWay--;
       if (isRetired && underWay === 0) destroy();
     }
+  }
+
+  /** Within the time limit. Who waits for it keeps the process alive, or nobody. */
+  function answered(answer: Promise<Buffer>): Promise<Buffer> {
+    const sentAtMs = systemClock.monotonic();
+    return new Promise((resolve, reject) => {
+      let timer: NodeJS.Timeout;
+      const look = (): void => {
+        // A broker that holds this process back does not read what was written before.
+        const sinceMs = Math.max(sentAtMs, throttle.untilMs(broker));
+        const leftMs = sinceMs + requestTimeoutMs - systemClock.monotonic();
+        if (leftMs > 0) lookAfter(leftMs);
+        else {
+          retire();
+          reject(new NoAnswer(requestTimeoutMs));
+        }
+      };
+      const lookAfter = (ms: number): void => {
+        timer = setTimeout(look, Math.ceil(ms)).unref();
+      };
+      lookAfter(requestTimeoutMs);
+      answer.then(resolve, reject).finally(() => clearTimeout(timer));
+    });
   }
 
   signal.addEventListener('abort', destroy);
@@ -92,7 +116,6 @@ function versionOf({ key, name, oldest, newest }: KafkaRequest<unknown>, version
   if (versions === undefined) return newest;
   const [least, most] = versions.get(key) ?? [0, -1];
   const version = Math.min(most, newest);
-  if (version < Math.max(least, oldest))
-    throw new Error(`svc and this Kafka have no version of ${name} in common`);
+  if (version < Math.max(least, oldest)) throw new NoCommonVersion(name);
   return version;
 }

@@ -16,3 +16,9 @@ export class NoAnswer extends Error {
     this.limitMs = limitMs;
   }
 }
+
+export class NoCommonVersion extends Error {
+  constructor(request: string) {
+    super(`svc and this Kafka have no version of ${request} in common`);
+  }
+}

@@ -5,6 +5,7 @@ import type { KafkaClientOptions } from '../kafka-client-options.ts';
 import { isAnswer, socketCodeIn } from '../send-failure.ts';
 import { type Address, keyOf, type Transport } from '../transport.ts';
 import { type BrokerConnection, openConnection } from './broker-connection.ts';
+import { createThrottle, type Throttle } from './throttle.ts';
 
 /** One connection for each broker, opened when it is asked for. */
 export interface Connections {
@@ -26,11 +27,12 @@ interface Opening {
   readonly ending: AbortController;
 }
 
-/** @param pace shared with others who connect to the same brokers */
+/** @param pace and `throttle`: shared with others who connect to the same brokers */
 export function createConnections(
   transport: Transport,
   options: KafkaClientOptions,
   pace: DialPace<unknown> = createDialPace(systemClock),
+  throttle: Throttle = createThrottle(options),
 ): Connections {
   const open = new Map<string, BrokerConnection>();
   const opening = new Map<string, Opening>();
@@ -60,7 +62,8 @@ export function createConnections(
   }
 
   async function openNew(key: string, address: Address, signal: AbortSignal): Promise<BrokerConnection> {
-    const connection = await openConnection(transport, options, address, signal).catch((error: unknown) => {
+    const opening = openConnection(transport, options, address, signal, throttle);
+    const connection = await opening.catch((error: unknown) => {
       pace.failed(key, socketCodeIn(error), error);
       throw error;
     });

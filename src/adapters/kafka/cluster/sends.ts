@@ -9,12 +9,19 @@ import type { Node } from '../protocol/metadata-request.ts';
 import { produceRequest } from '../protocol/produce-request.ts';
 import type { Checksum } from '../records/native-crc32c.ts';
 import { ackNumbers } from '../records/protocol-numbers.ts';
-import { type Compression, encodeBatch, encodeCompressedBatch } from '../records/record-batch.ts';
-import { toSendFailure } from '../send-failure.ts';
+import {
+  type BatchPlace,
+  type Compression,
+  encodeBatch,
+  encodeCompressedBatch,
+} from '../records/record-batch.ts';
+import { protocolErrorIn, toSendFailure } from '../send-failure.ts';
 import { keyOf } from '../transport.ts';
 import type { BrokerConnection } from './broker-connection.ts';
 import type { Connections } from './connections.ts';
-import { watchForHangs } from './hang-watch.ts';
+import { patienceMs, watchForHangs } from './hang-watch.ts';
+import type { Sequences, Tried, Verdict } from './sequences.ts';
+import { createThrottle, type Throttle } from './throttle.ts';
 import type { Topics } from './topics.ts';
 
 /** Sends records to the leader of their partition. */
@@ -34,6 +41,9 @@ export interface SendsParts {
   readonly compression?: Compression | undefined;
   /** Of batches. Default: svc's own. */
   readonly checksum?: Checksum | undefined;
+  readonly throttle?: Throttle;
+  /** Left out: Kafka stores a batch as often as it is sent. */
+  readonly sequences?: Sequences | undefined;
 }
 
 /** One broker that hangs is given its time-out before the next one is asked, which answers in this time or is away, too. */
@@ -51,10 +61,9 @@ interface UnderWay {
   failure?: SendFailure;
 }
 
-export function createSends(
-  { connectionsFor, topics, silentAtMs, answerTimes, compression, checksum }: SendsParts,
-  options: KafkaClientOptions,
-): Sends {
+export function createSends(parts: SendsParts, options: KafkaClientOptions): Sends {
+  const { connectionsFor, topics, silentAtMs, answerTimes, compression, checksum } = parts;
+  const { throttle = createThrottle(options), sequences } = parts;
   const underWay = new Set<UnderWay>();
   const acks = ackNumbers[options.acks ?? 'all'];
 
@@ -64,6 +73,8 @@ export function createSends(
    */
   async function letGo(send: UnderWay): Promise<void> {
     const { topic, partition } = send;
+    // A broker that holds this process back reads nothing meanwhile.
+    if (systemClock.monotonic() - throttle.untilMs(keyOf(send.leader)) < patienceMs) return;
     let leader: Node | undefined;
     const asking = topics.refresh(topic).then(
       ({ leaders }) => {
@@ -86,17 +97,54 @@ export function createSends(
   }
   const begins = watchForHangs(underWay, letGo);
 
-  async function produce(entry: UnderWay, records: readonly BrokerRecord[]): Promise<void> {
+  async function produce(
+    entry: UnderWay,
+    records: readonly BrokerRecord[],
+    place: BatchPlace | undefined,
+  ): Promise<void> {
     const { topic, partition, leader } = entry;
+    await throttle.over(keyOf(leader));
     const connection = await connectionsFor(topic).get(leader);
     const batch = compression
-      ? await encodeCompressedBatch(records, compression, checksum)
-      : await encodeBatch(records, checksum);
+      ? await encodeCompressedBatch(records, compression, checksum, place)
+      : await encodeBatch(records, checksum, place);
     entry.writtenMs = systemClock.monotonic();
     entry.connection = connection;
     const timeoutMs = options.requestTimeoutMs;
     await connection.ask(produceRequest({ topic, partition, acks, timeoutMs, batch }));
     answerTimes.record(systemClock.monotonic() - entry.writtenMs);
+  }
+
+  /** One try. */
+  async function attempt(
+    topic: string,
+    partition: number,
+    records: readonly BrokerRecord[],
+    place: BatchPlace | undefined,
+  ): Promise<Tried<SendResult>> {
+    let entry: UnderWay | undefined;
+    try {
+      const leader = await leaderOf(topics, topic, partition);
+      if (leader === undefined)
+        return { verdict: 'refused', result: failed(noSuchPartition(topic, partition)) };
+      entry = { topic, partition, leader, begunMs: systemClock.monotonic() };
+      underWay.add(entry);
+      begins();
+      await produce(entry, records, place);
+      return { verdict: 'stored', result: { ok: true } };
+    } catch (error) {
+      const written = entry?.connection !== undefined;
+      const verdict = entry?.failure === undefined ? verdictOf(protocolErrorIn(error), written) : 'maybe';
+      if (place !== undefined && verdict === 'stored') return { verdict, result: { ok: true } };
+      // Whatever it was: the next send asks who leads the partition.
+      topics.forget(topic);
+      return {
+        verdict,
+        result: failed(entry?.failure ?? toSendFailure(error, { options, topic, written })),
+      };
+    } finally {
+      if (entry !== undefined) underWay.delete(entry);
+    }
   }
 
   return {
@@ -105,22 +153,11 @@ export function createSends(
         const { kind, message } = invalidTopic({ options, topic, written: false });
         return failed({ kind, message, cause: 'INVALID_TOPIC_EXCEPTION' });
       }
-      let entry: UnderWay | undefined;
+      const one = (place?: BatchPlace) => attempt(topic, partition, records, place);
       try {
-        const leader = await leaderOf(topics, topic, partition);
-        if (leader === undefined) return failed(noSuchPartition(topic, partition));
-        entry = { topic, partition, leader, begunMs: systemClock.monotonic() };
-        underWay.add(entry);
-        begins();
-        await produce(entry, records);
-        return { ok: true };
+        return await (sequences?.send(topic, partition, records, one) ?? one().then(({ result }) => result));
       } catch (error) {
-        // Whatever it was: the next send asks who leads the partition.
-        topics.forget(topic);
-        const written = entry?.connection !== undefined;
-        return failed(entry?.failure ?? toSendFailure(error, { options, topic, written }));
-      } finally {
-        if (entry !== undefined) underWay.delete(entry);
+        return failed(toSendFailure(error, { options, topic, written: false }));
       }
     },
 
@@ -129,6 +166,32 @@ export function createSends(
       return { inFlightRequests: written.length, requestLatencyAvg: answerTimes.mean() };
     },
   };
+}
+
+/** Kafka says so before it stores anything, of this try at least. */
+const refusals = new Set([
+  ...['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_RECORD', 'CORRUPT_MESSAGE', 'INVALID_TIMESTAMP'],
+  ...['TOPIC_AUTHORIZATION_FAILED', 'INVALID_TOPIC_EXCEPTION', 'INVALID_REQUIRED_ACKS', 'POLICY_VIOLATION'],
+  ...['NOT_ENOUGH_REPLICAS', 'UNSUPPORTED_COMPRESSION_TYPE', 'UNSUPPORTED_VERSION'],
+]);
+
+/** The producer may go on, in another epoch. */
+const misplaced = new Set([
+  ...['OUT_OF_ORDER_SEQUENCE_NUMBER', 'UNKNOWN_PRODUCER_ID', 'INVALID_PRODUCER_EPOCH'],
+  ...['INVALID_PRODUCER_ID_MAPPING', 'PRODUCER_FENCED'],
+]);
+
+/** Topics in the form of Kafka before 0.11, and clusters before 2.8 where the user has no right to be idempotent. */
+const unplaced = new Set(['UNSUPPORTED_FOR_MESSAGE_FORMAT', 'CLUSTER_AUTHORIZATION_FAILED']);
+
+/** @param type what Kafka has answered, by its own name. A leader that has just lost its partition may have stored the batch before. */
+function verdictOf(type: string | undefined, written: boolean): Verdict {
+  if (!written) return 'refused';
+  if (type === undefined) return 'maybe';
+  if (type === 'DUPLICATE_SEQUENCE_NUMBER') return 'stored';
+  if (misplaced.has(type)) return 'misplaced';
+  if (unplaced.has(type)) return 'unplaced';
+  return refusals.has(type) ? 'refused' : 'maybe';
 }
 
 export function failed(failure: SendFailure): SendResult {

@@ -3,7 +3,7 @@ import type { ClusterInfo } from '../../../publish/broker.ts';
 import { isNoTopic } from '../../../publish/fault.ts';
 import { firstAnswer, oneAtATime } from '../first-answer.ts';
 import type { KafkaClientOptions } from '../kafka-client-options.ts';
-import { checkCode } from '../protocol/kafka-request.ts';
+import { checkCode, type KafkaRequest } from '../protocol/kafka-request.ts';
 import {
   type ClusterMetadata,
   metadataRequest,
@@ -16,16 +16,12 @@ import { type Address, keyOf, parseAddress } from '../transport.ts';
 import type { BrokerConnection } from './broker-connection.ts';
 import { BrokerError, NoAnswer } from './broker-error.ts';
 import type { Connections } from './connections.ts';
+import { createThrottle, type Throttle } from './throttle.ts';
 
 interface Topic {
   readonly fetchedAtMs: number;
   /** By partition; `undefined` where it has none now. */
   readonly leaders: readonly (Node | undefined)[];
-}
-
-interface Question {
-  readonly topics: readonly string[];
-  readonly mayCreate: boolean;
 }
 
 /** What the cluster says of its brokers and topics. Everything rejects with errors that `toSendFailure` knows. */
@@ -34,11 +30,15 @@ export interface Topics {
   find(topic: string): Topic | Promise<Topic>;
   /** Asks the cluster. */
   refresh(topic: string): Promise<Topic>;
+  /** At once, as far as it is known. */
+  leaderOf(topic: string, partition: number): Node | undefined;
   /** The next `find` asks the cluster. */
   forget(topic: string): void;
   /** `undefined` where Kafka does not know the topic. Never creates it. */
   partitionCount(topic: string): Promise<number | undefined>;
   describe(): Promise<ClusterInfo>;
+  /** What any broker can answer. */
+  ask<T>(request: KafkaRequest<T>): Promise<T>;
 }
 
 /** Partitions may be added to a topic, which nobody tells us. */
@@ -48,11 +48,16 @@ const maxAgeUnconfirmedMs = 2_000;
 /** Any broker has the answers at hand: one that takes longer is not worth waiting for. */
 const longestAnswerMs = 5_000;
 
-/** @param notice hears of the first try of each question */
+export interface TopicsParts {
+  /** Hears of the first try of each question. */
+  readonly notice?: Silence['notice'];
+  readonly throttle?: Throttle;
+}
+
 export function createTopics(
   connections: Connections,
   options: KafkaClientOptions,
-  notice: Silence['notice'] = (question) => question,
+  { notice = (question) => question, throttle = createThrottle(options) }: TopicsParts = {},
 ): Topics {
   const seeds = options.brokers.map(parseAddress);
   const freshMs = options.acks === '0' ? maxAgeUnconfirmedMs : maxAgeMs;
@@ -61,6 +66,7 @@ export function createTopics(
   const asked = new Map<string, Promise<Topic>>();
   const describing = oneAtATime<ClusterMetadata>();
   let brokers: readonly Address[] = [];
+  let lastDescribed: ClusterMetadata | undefined;
 
   /** The brokers to ask, those first that answered before. */
   function candidates(): Address[] {
@@ -68,15 +74,32 @@ export function createTopics(
     return [...each.values()].sort((a, b) => Number(connections.has(b)) - Number(connections.has(a)));
   }
 
-  function askOne(
-    address: Address,
-    { topics, mayCreate }: Question,
-    limitMs: number,
-  ): Promise<ClusterMetadata> {
+  /** When it may be asked. A seed may be any of the brokers, under another name. */
+  function heldUntilMs(address: Address): number {
+    const key = keyOf(address);
+    const isKnown = brokers.some((broker) => keyOf(broker) === key);
+    return isKnown ? throttle.untilMs(key) : (throttle.of()?.untilMs ?? Number.NEGATIVE_INFINITY);
+  }
+
+  const freeOf = (all: readonly Address[]): Address[] =>
+    all.filter((address) => heldUntilMs(address) <= systemClock.monotonic());
+
+  const isHeldBack = (): boolean => freeOf(candidates()).length === 0;
+
+  /** All of them hold this process back by a quota: they are there, and are asked when the first of them may be. */
+  async function untilOneIsFree(): Promise<void> {
+    while (isHeldBack()) {
+      const firstMs = Math.min(...candidates().map(heldUntilMs));
+      const leftMs = Math.max(1, Math.ceil(firstMs - systemClock.monotonic()));
+      await new Promise((resolve) => setTimeout(resolve, leftMs).unref());
+    }
+  }
+
+  function askOne<T>(address: Address, request: KafkaRequest<T>, limitMs: number): Promise<T> {
     let connection: BrokerConnection | undefined;
-    const answer = async (): Promise<ClusterMetadata> => {
+    const answer = async (): Promise<T> => {
       connection = await connections.get(address);
-      return connection.ask(metadataRequest(topics, mayCreate));
+      return connection.ask(request);
     };
     const late = (): never => {
       // It would be asked first the next time.
@@ -86,14 +109,16 @@ export function createTopics(
     return inTime(answer(), { limitMs, keepsAlive: false, late });
   }
 
-  async function askEach(question: Question, signal: AbortSignal): Promise<ClusterMetadata> {
-    const all = candidates();
+  async function askEach<T>(request: KafkaRequest<T>, signal: AbortSignal): Promise<T> {
+    const known = candidates();
+    const free = freeOf(known);
+    const all = free.length > 0 ? free : known;
     let failure: unknown;
     for (const [index, address] of all.entries()) {
       const isLast = index === all.length - 1;
       try {
         const limitMs = isLast ? lastMs : Math.min(options.connectionTimeoutMs, lastMs);
-        return await askOne(address, question, limitMs);
+        return await askOne(address, request, limitMs);
       } catch (error) {
         failure ??= error;
         // Refused by one, refused by all.
@@ -104,16 +129,22 @@ export function createTopics(
     throw failure;
   }
 
-  async function ask(topics: readonly string[], mayCreate: boolean): Promise<ClusterMetadata> {
+  async function askAny<T>(request: KafkaRequest<T>): Promise<T> {
+    if (isHeldBack()) await untilOneIsFree();
     let triedAtMs = Number.NEGATIVE_INFINITY;
-    const answer = await firstAnswer((signal, isAgain) => {
+    return firstAnswer((signal, isAgain) => {
       // The one that was asked may be dead without a word.
       if (isAgain) connections.renew(triedAtMs);
       triedAtMs = systemClock.monotonic();
-      const asking = askEach({ topics, mayCreate }, signal);
+      const asking = askEach(request, signal);
       return isAgain ? asking : notice(asking, signal);
     }, isAnswer);
+  }
+
+  async function ask(topics: readonly string[], mayCreate: boolean): Promise<ClusterMetadata> {
+    const answer = await askAny(metadataRequest(topics, mayCreate));
     brokers = answer.brokers;
+    lastDescribed = answer;
     return answer;
   }
 
@@ -137,12 +168,14 @@ export function createTopics(
   }
 
   return {
+    ask: askAny,
     find(topic) {
       const found = known.get(topic);
-      if (found !== undefined && systemClock.monotonic() - found.fetchedAtMs < freshMs) return found;
-      return refresh(topic);
+      const isFresh = found !== undefined && systemClock.monotonic() - found.fetchedAtMs < freshMs;
+      return isFresh || (found !== undefined && isHeldBack()) ? found : refresh(topic);
     },
     refresh,
+    leaderOf: (topic, partition) => known.get(topic)?.leaders[partition],
     forget: (topic) => known.delete(topic),
     async partitionCount(topic) {
       try {
@@ -153,8 +186,9 @@ export function createTopics(
       }
     },
     async describe() {
-      const { clusterId, brokers: nodes } = await describing(() => ask([], false));
-      return { clusterId, nodeCount: nodes.length };
+      // Brokers that hold this process back are there, and want to be asked nothing.
+      const described = (isHeldBack() && lastDescribed) || (await describing(() => ask([], false)));
+      return { clusterId: described.clusterId, nodeCount: described.brokers.length };
     },
   };
 }

@@ -46,6 +46,10 @@ export class AnswerReader {
     return this.bytes.readInt32BE(this.skip(4));
   }
 
+  int64(): bigint {
+    return this.bytes.readBigInt64BE(this.skip(8));
+  }
+
   text(): string | null {
     const length = this.int16();
     return length < 0 ? null : this.bytes.toString('utf8', this.skip(length), this.at);

@@ -51,6 +51,7 @@ const memberIdRequired = 79;
 export function coordinatorRequest(group: string): KafkaRequest<Address> {
   return {
     ...{ key: 10, name: 'FindCoordinator', oldest: 1, newest: 2 },
+    throttle: { at: 'start', from: 2 },
     write: () => [text(group), Buffer.from([0])],
     read(bytes) {
       const answer = new AnswerReader(bytes);
@@ -71,6 +72,7 @@ export function joinRequest(
 ): KafkaRequest<Joined> {
   return {
     ...{ key: 11, name: 'JoinGroup', oldest: 2, newest: 5 },
+    throttle: { at: 'start', from: 3 },
     write: (version) => [
       ...[text(settings.group), int32(settings.sessionTimeoutMs), int32(settings.rebalanceTimeoutMs)],
       ...[text(memberId), ...(version >= withInstance.join ? [noInstance] : [])],
@@ -110,6 +112,7 @@ export function syncRequest(
 ): KafkaRequest<Buffer> {
   return {
     ...{ key: 14, name: 'SyncGroup', oldest: 1, newest: 3 },
+    throttle: { at: 'start', from: 2 },
     write: (version) => [
       ...head(group, membership, version >= withInstance.sync),
       list(assignments, (each) => Buffer.concat([text(each.memberId), blob(each.assignment)])),
@@ -126,6 +129,7 @@ export function syncRequest(
 export function heartbeatRequest(group: string, membership: Membership): KafkaRequest<void> {
   return {
     ...{ key: 12, name: 'Heartbeat', oldest: 1, newest: 3 },
+    throttle: { at: 'start', from: 2 },
     write: (version) => head(group, membership, version >= withInstance.heartbeat),
     read: readRefusal,
   };
@@ -134,6 +138,7 @@ export function heartbeatRequest(group: string, membership: Membership): KafkaRe
 export function leaveRequest(group: string, memberId: string): KafkaRequest<void> {
   return {
     ...{ key: 13, name: 'LeaveGroup', oldest: 1, newest: 2 },
+    throttle: { at: 'start', from: 2 },
     write: () => [text(group), text(memberId)],
     read: readRefusal,
   };

@@ -11,6 +11,8 @@ export interface KafkaRequest<T> {
   readonly newest: number;
   /** In pieces, so that a batch is not copied. */
   write(version: number): readonly Buffer[];
+  /** Where its answer says for how long nothing is to be written (a quota), and from which version on the client is to wait by itself. */
+  readonly throttle?: { readonly at: 'start' | 'end'; readonly from: number } | undefined;
   /** Throws a {@link ProtocolError}. Left out: the broker does not answer. */
   readonly read?: ((answer: Buffer, version: number) => T) | undefined;
 }
@@ -29,6 +31,16 @@ export class ProtocolError extends Error {
 /** Throws where the code is an error. */
 export function checkCode(code: number): void {
   if (code !== 0) throw new ProtocolError(code);
+}
+
+/** Milliseconds for which the broker wants nothing more; 0 where it does not say, or has waited itself. */
+export function throttleIn(
+  { throttle }: Pick<KafkaRequest<unknown>, 'throttle'>,
+  answer: Buffer,
+  version: number,
+): number {
+  if (throttle === undefined || version < throttle.from || answer.length < 4) return 0;
+  return answer.readInt32BE(throttle.at === 'start' ? 0 : answer.length - 4);
 }
 
 /** What a broker understands: key of a request -> its oldest and newest version. */

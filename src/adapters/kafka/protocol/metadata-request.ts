@@ -36,6 +36,7 @@ export function metadataRequest(
   return {
     // The first of them is the first with the leave to make no topic.
     ...{ key: 3, name: 'Metadata', oldest: 4, newest: withRights },
+    throttle: { at: 'start', from: 6 },
     write(version) {
       const flags = version >= withRights ? [mayCreate, false, true] : [mayCreate];
       return [list(topics, text), Buffer.from(flags.map(Number))];

@@ -13,6 +13,7 @@ export interface Produce {
 export function produceRequest(produce: Produce): KafkaRequest<void> {
   return {
     ...{ key: 0, name: 'Produce', oldest: 3, newest: 8 },
+    throttle: { at: 'end', from: 6 },
     write: () => [produceHead(produce), produce.batch],
     read: produce.acks === 0 ? undefined : readProduced,
   };

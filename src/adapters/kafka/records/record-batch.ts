@@ -24,7 +24,20 @@ const lastOffsetDeltaAt = 23;
 const firstTimestampAt = 27;
 const maxTimestampAt = 35;
 const producerIdAt = 43;
+const producerEpochAt = 51;
+const sequenceAt = 53;
 const recordCountAt = 57;
+
+/** Where a batch stands in what one producer writes to one partition, so that Kafka takes it once, however often it is sent. */
+export interface BatchPlace {
+  readonly producerId: bigint;
+  readonly epoch: number;
+  /** Of its first record. */
+  readonly sequence: number;
+}
+
+/** Of a producer without an id, as kafkajs writes it. */
+const noPlace: BatchPlace = { producerId: -1n, epoch: 0, sequence: 0 };
 
 /** What is written in one turn of the event loop, about half a millisecond. */
 const turnBytes = 512 * 1024;
@@ -32,9 +45,13 @@ const turnBytes = 512 * 1024;
 /** Work that may be left and gone on with in a later turn of the event loop. */
 type InTurns<T> = Generator<undefined, T>;
 
-/** One batch of a producer without an id, a large one in several turns. `checksum`: default: svc's own. */
-export function encodeBatch(records: readonly BrokerRecord[], checksum: Checksum = crc32c): Promise<Buffer> {
-  return inTurns(wholeBatch(records, checksum));
+/** One batch, a large one in several turns. `checksum`: default: svc's own. `place`: default: of a producer without an id. */
+export function encodeBatch(
+  records: readonly BrokerRecord[],
+  checksum: Checksum = crc32c,
+  place: BatchPlace = noPlace,
+): Promise<Buffer> {
+  return inTurns(wholeBatch(records, checksum, place));
 }
 
 /** The same, its records compressed. */
@@ -42,12 +59,13 @@ export async function encodeCompressedBatch(
   records: readonly BrokerRecord[],
   { bitmask, compress }: Compression,
   checksum: Checksum = crc32c,
+  place: BatchPlace = noPlace,
 ): Promise<Buffer> {
   const times = timesOf(records);
   const packed = await compress(await inTurns(writeRecords(records, times.firstMs, 0)));
   const batch = Buffer.allocUnsafeSlow(headBytes + packed.length);
   batch.set(packed, headBytes);
-  return inTurns(writeHead(batch, records.length, times, bitmask, checksum));
+  return inTurns(writeHead(batch, { count: records.length, times, attributes: bitmask, place }, checksum));
 }
 
 async function inTurns<T>(work: InTurns<T>): Promise<T> {
@@ -58,10 +76,14 @@ async function inTurns<T>(work: InTurns<T>): Promise<T> {
   }
 }
 
-function* wholeBatch(records: readonly BrokerRecord[], checksum: Checksum): InTurns<Buffer> {
+function* wholeBatch(
+  records: readonly BrokerRecord[],
+  checksum: Checksum,
+  place: BatchPlace,
+): InTurns<Buffer> {
   const times = timesOf(records);
   const bytes = yield* writeRecords(records, times.firstMs, headBytes);
-  return yield* writeHead(bytes, records.length, times, 0, checksum);
+  return yield* writeHead(bytes, { count: records.length, times, attributes: 0, place }, checksum);
 }
 
 interface Times {
@@ -79,11 +101,16 @@ function timesOf(records: readonly BrokerRecord[]): Times {
   return { firstMs, lastMs };
 }
 
+interface Head {
+  readonly count: number;
+  readonly times: Times;
+  readonly attributes: number;
+  readonly place: BatchPlace;
+}
+
 function* writeHead(
   batch: Buffer,
-  count: number,
-  { firstMs, lastMs }: Times,
-  attributes: number,
+  { count, times: { firstMs, lastMs }, attributes, place }: Head,
   checksum: Checksum,
 ): InTurns<Buffer> {
   batch.fill(0, 0, headBytes);
@@ -93,7 +120,9 @@ function* writeHead(
   batch.writeInt32BE(count - 1, lastOffsetDeltaAt);
   batch.writeBigInt64BE(BigInt(firstMs), firstTimestampAt);
   batch.writeBigInt64BE(BigInt(lastMs), maxTimestampAt);
-  batch.writeBigInt64BE(-1n, producerIdAt);
+  batch.writeBigInt64BE(place.producerId, producerIdAt);
+  batch.writeInt16BE(place.epoch, producerEpochAt);
+  batch.writeInt32BE(place.sequence, sequenceAt);
   batch.writeInt32BE(count, recordCountAt);
   let sum = 0;
   for (let at = attributesAt; at < batch.length; at += turnBytes) {
