@@ -43,6 +43,12 @@ export function noSuchPartition(topic: string, partition: number | undefined): S
   return { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message };
 }
 
+/** `placedBy`: how many it had when a partition was chosen. */
+export function otherCount(topic: string, count: number, placedBy: number): SendFailure {
+  const message = `topic "${topic}" has ${count} partitions now instead of ${placedBy}: its events are placed anew`;
+  return { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message };
+}
+
 export function requestTimedOut(
   scene: FailureScene,
   address = all(scene),

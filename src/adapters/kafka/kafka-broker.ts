@@ -38,14 +38,14 @@ export function createKafkaBroker(name: string, options: KafkaClientOptions, loa
   const asking = { options, written: false };
   const underWay = createWorkUnderWay();
   const patientSend = createPatientSend({
-    async send(topic, partition, records) {
+    async send(topic, partition, records, placedBy) {
       try {
-        return await (await session()).send(topic, partition, records);
+        return await (await session()).send(topic, partition, records, placedBy);
       } catch (error) {
         return failed(toSendFailure(error, { options, topic, written: false }));
       }
     },
-    isReady: async (topic) => (await (await session()).partitionCount(topic)) !== undefined,
+    isReady: async (topic) => (await session()).isThere(topic),
     limitMs: options.requestTimeoutMs,
   });
   let opened: KafkaSession | undefined;
@@ -78,7 +78,9 @@ export function createKafkaBroker(name: string, options: KafkaClientOptions, loa
     send(topic, partition, records) {
       if (closed) return Promise.resolve(failed(closedFailure));
       if (records.length === 0) return Promise.resolve({ ok: true });
-      return underWay.run(() => patientSend(topic, partition, records));
+      // What is asked for meanwhile places other records.
+      const placedBy = opened?.placedBy(topic);
+      return underWay.run(() => patientSend(topic, partition, records, placedBy));
     },
 
     letGo: underWay.letGo,

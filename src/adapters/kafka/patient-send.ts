@@ -6,6 +6,8 @@ export type Send = (
   topic: string,
   partition: number | undefined,
   records: readonly BrokerRecord[],
+  /** How many partitions the topic had when `partition` was chosen, where that is known. */
+  placedBy?: number,
 ) => Promise<SendResult>;
 
 export interface PatientSendOptions {
@@ -56,8 +58,8 @@ export function createPatientSend({
     return poll;
   }
 
-  return async (topic, partition, records) => {
-    const first = await send(topic, partition, records);
+  return async (topic, partition, records, placedBy) => {
+    const first = await send(topic, partition, records, placedBy);
     if (first.ok) missing.delete(topic);
     if (first.ok || !isWithoutLeader(first.failure)) return first;
     const isUnknown = passingOf(first.failure.cause) === 'unknown';
@@ -68,10 +70,10 @@ export function createPatientSend({
       if (missing.size > maxMissing) missing.delete(missing.values().next().value as string);
       return first;
     }
-    let last = await send(topic, partition, records);
+    let last = await send(topic, partition, records, placedBy);
     // The cluster knows the leader a moment before the leader itself does.
     const again = async (): Promise<boolean> => {
-      last = await send(topic, partition, records);
+      last = await send(topic, partition, records, placedBy);
       return last.ok || !isBeingMade(last.failure);
     };
     if (!last.ok && isBeingMade(last.failure)) await repeatUntil(again, end - systemClock.monotonic());

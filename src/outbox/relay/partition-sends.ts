@@ -1,7 +1,7 @@
 import { type Clock, inTime } from '../../ground/clock.ts';
-import type { Broker, SendFailure, SendResult } from '../../publish/broker.ts';
+import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 import { halvesOf } from '../../publish/cut-batches.ts';
-import { notMadeFailure } from '../../publish/fault.ts';
+import { notMadeFailure, passingOf } from '../../publish/fault.ts';
 import { brokenPromise } from '../../publish/main/failures.ts';
 import { createSendSlots } from '../../publish/memory-limits.ts';
 import type { QueueEntry, RowEnd } from './aggregate-order.ts';
@@ -62,6 +62,15 @@ export interface PartitionSends {
   readonly isQuiet: boolean;
 }
 
+/** The last batch of a partition, of which nobody knows whether it is stored: sent again as it was, a broker knows it. */
+interface Unended {
+  readonly ids: readonly string[];
+  readonly records: readonly BrokerRecord[];
+}
+
+/** Partitions for which it is kept. */
+const maxUnended = 100;
+
 /** A send that takes longer has no company in `suspend`: one partition that hangs holds up no others. */
 const promptMs = 500;
 
@@ -72,6 +81,7 @@ export function createPartitionSends(options: PartitionSendsOptions): PartitionS
   /** With the time of their start. */
   const underWay = new Map<QueueEntry, number>();
   const awaited = new Set<QueueEntry>();
+  const unended = new Map<string, Unended>();
   let isSuspended = false;
 
   function queueOf(topic: string, partition: number | undefined): PartitionQueue {
@@ -123,7 +133,8 @@ export function createPartitionSends(options: PartitionSendsOptions): PartitionS
   ): { entries: QueueEntry[]; examined: number } {
     const entries: QueueEntry[] = [];
     const chosen = new Set<QueueEntry>();
-    const most = queue.partition === undefined ? 1 : maxSendRecords;
+    let most = queue.partition === undefined ? 1 : maxSendRecords;
+    const again = unended.get(queue.key)?.ids;
     let bytes = 0;
     let examined = 0;
     for (; examined < source.length && entries.length < most; examined++) {
@@ -137,6 +148,11 @@ export function createPartitionSends(options: PartitionSendsOptions): PartitionS
       }
       const first = predecessorOf(entry);
       if (first !== undefined && !chosen.has(first)) break;
+      if (again !== undefined && idOf(entry) === again[0]) {
+        // It begins a batch, and is followed by those that followed it.
+        if (entries.length > 0) break;
+        most = again.length;
+      }
       bytes += entry.row.payload.length;
       if (entries.length > 0 && bytes > maxSendBytes) break;
       entries.push(entry);
@@ -150,9 +166,14 @@ export function createPartitionSends(options: PartitionSendsOptions): PartitionS
     const sinceMs = clock.monotonic();
     underWay.set(first, sinceMs);
     const timestamp = clock.now();
-    const records = entries.map(({ row }) => ({
-      ...{ key: row.key, value: row.payload, headers: row.headers, timestamp },
-    }));
+    const before = unended.get(queue.key);
+    const ids = entries.map(idOf);
+    const isAgain = before?.ids.length === ids.length && ids.every((id, index) => id === before.ids[index]);
+    const records: readonly BrokerRecord[] = isAgain
+      ? before.records
+      : entries.map(({ row }) => ({
+          ...{ key: row.key, value: row.payload, headers: row.headers, timestamp },
+        }));
     const { fault } = first.row;
     const sending: Promise<SendResult> =
       fault !== undefined
@@ -169,6 +190,11 @@ export function createPartitionSends(options: PartitionSendsOptions): PartitionS
       return { ok: false, failure: tooLate(sendTimeoutMs) };
     };
     const result = await inTime(sending, { limitMs: sendTimeoutMs, keepsAlive: false, late });
+    if (result.ok) unended.delete(queue.key);
+    else if (mayBeStored(result.failure)) {
+      unended.set(queue.key, { ids, records });
+      if (unended.size > maxUnended) unended.delete(unended.keys().next().value as string);
+    }
     const end = await onResult(queue, entries, result, clock.monotonic() - sinceMs);
     if (end === 'split') queue.pieces.unshift(...halvesOf(entries));
     underWay.delete(first);
@@ -207,6 +233,11 @@ export function createPartitionSends(options: PartitionSendsOptions): PartitionS
     },
   };
 }
+
+const idOf = ({ row }: QueueEntry): string => row.eventId;
+
+const mayBeStored = ({ kind, cause }: SendFailure): boolean =>
+  kind === 'unknown_outcome' || passingOf(cause) === 'moved';
 
 function tooLate(sendTimeoutMs: number): SendFailure {
   return {

@@ -1,5 +1,5 @@
 import type { SendFailure } from '../broker.ts';
-import { faultOf } from '../fault.ts';
+import { doubtsCount, faultOf } from '../fault.ts';
 import { behindBackup } from '../order/key-order.ts';
 import type { BatchSender } from './batch-sender.ts';
 import {
@@ -36,6 +36,12 @@ export interface PartitionQueueOptions {
   /** The topic has refused a batch for good, and with it all that wait here. */
   readonly onTopicRefused: (failure: SendFailure) => void;
   readonly onIdle: () => void;
+  /** False: its events may belong elsewhere. `moved` says when that is known. */
+  readonly mayStart: () => boolean;
+  /** The topic may have another number of partitions than it had. */
+  readonly onDoubt: (failure: SendFailure) => void;
+  /** A send has ended, and what follows from it was done. */
+  readonly onSent: () => void;
 }
 
 /**
@@ -44,7 +50,8 @@ export interface PartitionQueueOptions {
  *   wait for the send under way, then until the batch is worth a send or its first event has waited long enough (`lingerFor`):
  *   a steady stream is sent a few milliseconds at a time, for a send costs far more than an event in it. Where nobody waits
  *   for them, small batches of several partitions leave one after the other.
- * - A batch that is too large, or holds what is no record, is halved; a single event that is either fails.
+ * - A batch that is too large, or holds what is no record, is halved, where no earlier try may have stored it; a single event that is
+ *   either fails. Else a batch that was sent keeps its events: that is how the broker knows it again.
  */
 export interface PartitionQueue {
   push(event: QueuedEvent): void;
@@ -67,6 +74,11 @@ export interface PartitionQueue {
   wake(): void;
   /** Others of this partition have left for the backup, or what became of them is known, or it may have room: looks what that means here. */
   orderChanged(): void;
+  readonly isSending: boolean;
+  /** Gives up its events, in their order: they belong to other partitions. `alsoMaybeStored` false: but those that may be stored here. */
+  takeAll(alsoMaybeStored: boolean): QueuedEvent[];
+  /** Where its events belong is known. */
+  placed(): void;
 }
 
 /**
@@ -75,7 +87,8 @@ export interface PartitionQueue {
  * | idle | an event | lingering; leaving, where it has rested; waiting for a slot, where the batch is full or svc ends; held, where its order is not `open` |
  * | lingering | company for its first event, `lingerFor`, and the turn of this partition | leaving: the batch is worth a send; waiting for a slot: the time is over, the batch full, or `flush` |
  * | leaving | the end of this turn of the event loop | waiting for a slot |
- * | waiting for a slot | one of the sends at once (`SendSlots`) | sending; throttled, where its broker wants nothing now; held, where its order is not `open`; else as from idle, where nothing is left to send |
+ * | waiting for a slot | one of the sends at once (`SendSlots`) | sending; unplaced, where its topic may have another number of partitions now; throttled, where its broker wants nothing now; held, where its order is not `open`; else as from idle, where nothing is left to send |
+ * | unplaced | the number of partitions | as from idle |
  * | throttled | the end of what a quota of the broker makes it wait | waiting for a slot |
  * | sending | the answer of the broker | pausing, where it failed and is tried again; else as from idle |
  * | pausing | the retry, or the cluster's return (`wake`) | waiting for a slot |
@@ -86,6 +99,7 @@ type State =
   | 'lingering'
   | 'leaving'
   | 'waiting for a slot'
+  | 'unplaced'
   | 'throttled'
   | 'sending'
   | 'pausing'
@@ -183,6 +197,11 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       hold();
       return;
     }
+    if (!options.mayStart()) {
+      sender.slots.give();
+      state = 'unplaced';
+      return;
+    }
     // What comes meanwhile comes along.
     const heldMs = sender.heldUntilMs(topic, partition) - sender.nowMs();
     if (heldMs > 0) {
@@ -207,6 +226,8 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       if (result.ok) for (const event of batch.events) outcomes.settle(event, undefined);
       else onFailure(withFailure(batch, result.failure), result.failure);
       if (state === 'sending') proceed(false);
+      if (!result.ok && doubtsCount(result.failure)) options.onDoubt(result.failure);
+      options.onSent();
     });
   }
 
@@ -226,7 +247,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     const wait = sender.afterFailure(topic, batch, failure);
     const isBehind = wait !== undefined && gate.state === 'behind';
     const waitMs = isBehind ? undefined : wait;
-    if (faultOf(failure) === 'record' && batch.events.length > 1) {
+    if (faultOf(failure) === 'record' && batch.events.length > 1 && !batch.maybeStored) {
       batches.putFirst(...splitBatch(batch));
     } else if (waitMs === undefined) {
       endBatch(batch, isBehind ? behindBackup : undefined, outcomes.settle);
@@ -258,7 +279,8 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
 
   /** What it waited for has gone. */
   function resume(): void {
-    if (isGathering() || state === 'throttled' || state === 'pausing' || state === 'held') proceed(false);
+    const isWaiting = isGathering() || state === 'unplaced' || state === 'throttled' || state === 'pausing';
+    if (isWaiting || state === 'held') proceed(false);
   }
 
   function abandon(reason: SendFailure, alsoInFlight: boolean): void {
@@ -308,6 +330,17 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       if (gate.isOpen() && state === 'held') proceed(false);
     },
     wake,
+    get isSending() {
+      return inFlight !== undefined;
+    },
+    takeAll(alsoMaybeStored) {
+      const taken = [...batches.takeEvents(alsoMaybeStored), ...waiting.take(() => true)];
+      resume();
+      return taken;
+    },
+    placed() {
+      if (state === 'unplaced') proceed(false);
+    },
     isIdle: () => state === 'idle',
     holds: () => firstOpen()?.isHeld === false,
     firstHeld: () => waiting.firstHeld,

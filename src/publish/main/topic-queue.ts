@@ -1,5 +1,6 @@
 import { orderOf } from '../../ground/event-id.ts';
 import type { SendFailure } from '../broker.ts';
+import { passingOf } from '../fault.ts';
 import { behindBackup } from '../order/key-order.ts';
 import type { BatchSender } from './batch-sender.ts';
 import type { BatchSettings } from './batches/batch.ts';
@@ -24,7 +25,11 @@ export interface TopicQueueOptions {
 }
 
 /** Finds the partition of each event of one topic, and has a queue for each. Methods as those of a `PartitionQueue`. */
-export interface TopicQueue extends Omit<PartitionQueue, 'holds' | 'firstHeld' | 'orderChanged' | 'makeWay'> {
+export interface TopicQueue
+  extends Omit<
+    PartitionQueue,
+    'holds' | 'firstHeld' | 'orderChanged' | 'makeWay' | 'isSending' | 'takeAll' | 'placed'
+  > {
   /** `undefined`: in any partition. */
   holds(partition: number | undefined): boolean;
   /** The place in time of the first event that is held in this partition; `undefined`: in any. */
@@ -38,6 +43,9 @@ export interface TopicQueue extends Omit<PartitionQueue, 'holds' | 'firstHeld' |
 /**
  * As long as nobody knows how many partitions the topic has (it is just being made, or the cluster is away), its events
  * wait here and go out one by one, placed by the client: the number is asked for before each.
+ *
+ * Where the number changes, because the topic was made anew or has got more partitions, all that waits is placed anew when the sends under
+ * way have ended, in the order in which it came, and before anything later.
  */
 export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
   const { topic, batch, counts, sender, outcomes } = options;
@@ -48,6 +56,13 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
   const unplaced = new WaitingEvents();
   const gate = createOrderGate({ topic, partition: undefined, waiting: unplaced, sender, outcomes });
   let isAsking = false;
+  /** By which the queues of partitions were filled. */
+  let placedBy: number | undefined;
+  /** A send has found no such topic or partition: nothing begins until the number is asked for. */
+  let isInDoubt = false;
+  /** The sends under way are waited for, to place anew what waits. */
+  let isMoving = false;
+  let wasMissing = false;
 
   function queueOf(partition: number | undefined): PartitionQueue {
     let queue = partitions.get(partition);
@@ -63,6 +78,9 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
         // Of one partition, it says nothing about those of others.
         onTopicRefused: (failure) => partition === undefined && settle(unplaced.take(isFree), failure),
         onIdle: () => left(partition),
+        mayStart: () => !isInDoubt && !isMoving,
+        onDoubt: (failure) => void doubt(failure),
+        onSent: () => isMoving && move(),
       });
       partitions.set(partition, queue);
     }
@@ -77,10 +95,50 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
   const queueFor = ({ event: { key } }: QueuedEvent, count: number | undefined): PartitionQueue =>
     queueOf(count === undefined ? undefined : partitioner.partitionOf(key, count));
 
+  async function doubt({ cause }: SendFailure): Promise<void> {
+    wasMissing ||= passingOf(cause) === 'unknown';
+    if (isInDoubt) return;
+    isInDoubt = true;
+    const count = await counts.ask(topic);
+    isInDoubt = false;
+    notice(count);
+    if (count !== undefined && !isMoving) wasMissing = false;
+    if (!isMoving) for (const queue of partitions.values()) queue.placed();
+  }
+
+  /** The number that events are placed by now, where it is known. */
+  function notice(count: number | undefined): void {
+    if (count === undefined || isMoving) return;
+    const isOther = placedBy !== undefined && count !== placedBy;
+    if (!isOther) placedBy = count;
+    else {
+      isMoving = true;
+      move();
+    }
+  }
+
+  function move(): void {
+    if ([...partitions.values()].some((queue) => queue.isSending)) return;
+    const count = counts.known(topic) ?? placedBy;
+    // Only a topic that was made anew has nothing of what may be stored.
+    const isAnew = wasMissing || (count ?? 0) < (placedBy ?? 0);
+    const first = [...partitions.values()].flatMap((queue) => queue.takeAll(isAnew));
+    const later = isAsking ? [] : unplaced.take(() => true);
+    placedBy = count;
+    for (const event of [...first, ...later]) queueFor(event, count).push(event);
+    isMoving = false;
+    wasMissing = false;
+    for (const queue of [...partitions.values()]) queue.placed();
+    if (isIdle()) options.onIdle();
+  }
+
   async function place(): Promise<void> {
     isAsking = true;
     const count = await counts.ask(topic);
     isAsking = false;
+    notice(count);
+    // It places them as well.
+    if (isMoving) return;
     // Those that have come back meanwhile go first.
     if (partitions.get(undefined)?.isIdle() === false) return;
     const placed = count === undefined ? unplaced.takeBatch(oneByOne) : unplaced.take(() => true);
@@ -96,13 +154,14 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
       : [partitions.get(partition), partitions.get(undefined)];
 
   const isPlacing = (): boolean =>
-    isAsking || unplaced.count > 0 || partitions.get(undefined)?.isIdle() === false;
+    isMoving || isAsking || unplaced.count > 0 || partitions.get(undefined)?.isIdle() === false;
 
   const isIdle = (): boolean => !isPlacing() && [...partitions.values()].every((queue) => queue.isIdle());
 
   return {
     push(event) {
       const count = counts.known(topic);
+      notice(count);
       const isWaiting = isPlacing();
       if (count !== undefined && !isWaiting) return queueFor(event, count).push(event);
       unplaced.push(event);

@@ -4,7 +4,7 @@ import type { Logger } from '../../observe/logger.ts';
 import { createQuietLog } from '../../observe/quiet-log.ts';
 import type { BackupOrder } from '../order/backup-order.ts';
 import type { RecoverySource } from '../recovery-source.ts';
-import { type RecoverOptions, type RecoverReport, recover } from './recover.ts';
+import { type RecoverOptions, type RecoverReport, recover, type UnendedBatches } from './recover.ts';
 
 export interface DrainOptions
   extends Pick<RecoverOptions, 'send' | 'partitionsFor' | 'partitionOf' | 'sleep'> {
@@ -73,6 +73,7 @@ const saySentMs = 10_000;
 export function createDraining(options: DrainOptions): Draining {
   const { journal, clock, logger } = options;
   const say = createQuietLog(logger, clock, { level: 'warn', intervalMs: sayMs, saysLeftOut: false });
+  const unended = new Map<RecoverySource, UnendedBatches>();
   let isClosed = false;
   let drained = 0;
   let unsaid = 0;
@@ -101,12 +102,15 @@ export function createDraining(options: DrainOptions): Draining {
     isReachable: () => isAnswered(options.ask(), answerMs),
     send(source, some) {
       let known = 0;
+      const ofSource: UnendedBatches = unended.get(source) ?? new Map();
+      unended.set(source, ofSource);
       return recover({
         ...options,
         ...some,
         isReachable: draining.isReachable,
         source,
         keepsOrder: true,
+        unended: ofSource,
         // The next look is the next try.
         retryWaitsMs: [],
         dryRun: false,

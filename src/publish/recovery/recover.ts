@@ -2,7 +2,7 @@
 
 import type { Clock } from '../../ground/clock.ts';
 import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
-import { cutBatches, halvesOf } from '../cut-batches.ts';
+import { type BatchLimits, cutBatches, halvesOf } from '../cut-batches.ts';
 import { faultOf, passingOf } from '../fault.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../recovery-source.ts';
 
@@ -32,6 +32,8 @@ export interface RecoverOptions {
   readonly isOver?: () => boolean;
   /** Events a second; 0: as fast as the broker takes them. */
   readonly ratePerSecond: number;
+  /** What earlier runs of this process could not end: the same events are sent as the same batch, which a broker knows again. Default: none. */
+  readonly unended?: UnendedBatches;
   /** Waits before further tries of a failed send. Default: 1 s, 2 s, 4 s. */
   readonly retryWaitsMs?: readonly number[];
   /** Reads and filters, sends nothing, marks nothing. */
@@ -69,6 +71,16 @@ export interface RecoverReport {
   isInterrupted: boolean;
 }
 
+/** By topic and partition: the batch that may be stored, as nobody knows what became of it. */
+export type UnendedBatches = Map<string, UnendedBatch>;
+
+interface UnendedBatch {
+  readonly eventIds: readonly string[];
+  readonly records: readonly BrokerRecord[];
+}
+
+/** Batches whose fate is unknown that are kept in memory. */
+const maxUnended = 100;
 const maxBatchCount = 500;
 /** Read at once where partitions are sent to side by side. */
 const maxReadCount = 2_000;
@@ -94,6 +106,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     isInterrupted: false,
   };
   const counts = new Map<string, number>();
+  const unended: UnendedBatches = options.unended ?? new Map();
   /** Topics that take nothing in this run, and why: a wrong password is not tried with each event. */
   const refusals = new Map<string, string>();
   /** With `keepsOrder`: by group, why nothing more of it is sent in this run. */
@@ -119,10 +132,19 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     const startedMs = clock.monotonic();
     const sent: StoredEvent[] = [];
     const sendGroup = async (group: Group): Promise<void> => {
+      if (group.partition !== undefined && counts.get(group.topic) !== group.count) {
+        // The topic has got another number of partitions since.
+        for (const other of await byPartition(group.events)) await sendGroup(other);
+        return;
+      }
       // Of a topic of which nothing is known, one record a send: a send never spans partitions.
       const maxEvents = group.partition === undefined ? 1 : maxBatchCount;
-      for (const part of cutBatches(group.events, bytesOf, { maxEvents, maxBytes: maxSendBytes })) {
+      for (const part of partsOf(group, { maxEvents, maxBytes: maxSendBytes })) {
         sent.push(...(await sendPart(group, part)));
+        if (options.keepsOrder === true || counts.get(group.topic) === group.count) continue;
+        const left = group.events.slice(group.events.indexOf(part[0] as StoredEvent));
+        for (const other of await byPartition(left)) await sendGroup(other);
+        return;
       }
     };
     try {
@@ -155,7 +177,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
       const count = counts.get(topic);
       const partition = count === undefined ? undefined : options.partitionOf(event.key, count);
       const id = `${topic} ${partition}`;
-      const group = groups.get(id) ?? { id, topic, partition, events: [], away: undefined };
+      const group = groups.get(id) ?? { id, topic, partition, count, events: [], away: undefined };
       groups.set(id, group);
       group.events.push(event);
     }
@@ -189,11 +211,20 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
       fail(events, refusal);
       return [];
     }
-    const result = await sendWithRetries(topic, partition, events);
+    const result = await sendWithRetries(group, events);
     if (result.ok) return events;
     const { failure } = result;
     const isOfOne = faultOf(failure) === 'record';
-    if (isOfOne && events.length > 1) {
+    if (faultOf(failure) === 'partition') {
+      counts.delete(topic);
+      // They are placed anew, at once or by the next run.
+      if (options.keepsOrder !== true && partition !== undefined) {
+        await askForCounts(events);
+        if (counts.get(topic) !== group.count && counts.has(topic)) return [];
+      }
+    }
+    // What may be stored already would be stored once more in halves.
+    if (isOfOne && events.length > 1 && !isUnended(group, events)) {
       const sent: StoredEvent[] = [];
       for (const half of halvesOf(events)) sent.push(...(await sendPart(group, half)));
       return sent;
@@ -243,17 +274,35 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     return (await options.isReachable?.()) === true;
   }
 
-  async function sendWithRetries(
-    topic: string,
-    partition: number | undefined,
-    events: readonly StoredEvent[],
-  ): Promise<SendResult> {
+  /** A batch whose fate is unknown is sent again as it was. */
+  function partsOf({ id, events }: Group, limits: BatchLimits): StoredEvent[][] {
+    const count = unended.get(id)?.eventIds.length ?? 0;
+    const first = events.slice(0, count);
+    if (count === 0 || !isUnended({ id }, first)) return cutBatches(events, bytesOf, limits);
+    return [first, ...cutBatches(events.slice(count), bytesOf, limits)];
+  }
+
+  function isUnended({ id }: Pick<Group, 'id'>, events: readonly StoredEvent[]): boolean {
+    const ids = unended.get(id)?.eventIds;
+    return ids?.length === events.length && events.every(({ eventId }, index) => eventId === ids[index]);
+  }
+
+  async function sendWithRetries(group: Group, events: readonly StoredEvent[]): Promise<SendResult> {
+    const { id, topic, partition } = group;
     const waitsMs = options.retryWaitsMs ?? usualWaitsMs;
+    const timestamp = clock.now();
+    const known = isUnended(group, events) ? unended.get(id)?.records : undefined;
+    // The same for each try.
+    const records = known ?? events.map(({ key, value, headers }) => ({ key, value, headers, timestamp }));
     for (let retry = 0; ; retry++) {
-      const timestamp = clock.now();
-      const records = events.map(({ key, value, headers }) => ({ key, value, headers, timestamp }));
       const result = await options.send(topic, partition, records);
+      if (result.ok) unended.delete(id);
+      else if (result.failure.kind === 'unknown_outcome' || passingOf(result.failure.cause) === 'moved') {
+        unended.set(id, { eventIds: events.map(({ eventId }) => eventId), records });
+        if (unended.size > maxUnended) unended.delete(unended.keys().next().value as string);
+      }
       if (result.ok || result.failure.kind === 'fatal' || result.failure.kind === 'too_large') return result;
+      if (faultOf(result.failure) === 'partition') return result;
       const waitMs = waitsMs[retry];
       if (waitMs === undefined || options.isStopped()) return result;
       await options.sleep(waitMs);
@@ -274,6 +323,8 @@ interface Group {
   readonly id: string;
   readonly topic: string;
   readonly partition: number | undefined;
+  /** Of the partitions, when this one was chosen. */
+  readonly count: number | undefined;
   readonly events: StoredEvent[];
   /** With `keepsOrder`: the cluster did not take a part of it. */
   away: SendFailure | undefined;

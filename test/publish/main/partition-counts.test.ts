@@ -45,11 +45,12 @@ describe('partition counts', () => {
     assert.equal(made.known('a'), 12, 'a cluster that is away does not unsay it');
   });
 
-  it('forgets the oldest of more than 1,000 topics', async () => {
-    const { counts: made } = counts(Array.from({ length: 1_001 }, () => 1));
-    for (let topic = 0; topic < 1_000; topic++) await made.ask(`t${topic}`);
+  it('asks for no topic again among 50,000, and forgets one that is not in use', async () => {
+    const { counts: made, asked } = counts(Array.from({ length: 50_001 }, () => 1));
+    for (let topic = 0; topic < 50_000; topic++) await made.ask(`t${topic}`);
     assert.equal(made.known('t0'), 1);
-    await made.ask('t1000');
-    assert.deepEqual([made.known('t0'), made.known('t1'), made.known('t1000')], [undefined, 1, 1]);
+    await made.ask('t50000');
+    assert.deepEqual([made.known('t0'), made.known('t1'), made.known('t50000')], [1, undefined, 1]);
+    assert.equal(asked(), 50_001);
   });
 });

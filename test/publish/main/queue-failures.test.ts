@@ -221,7 +221,7 @@ describe('queue, when sends fail', () => {
       assert.deepEqual([sends.length, failed.length, counts.published], [1, 1, 0]);
     });
 
-    it('is that of each event, where those of one batch were not taken in at once', async () => {
+    it('is that of its first event for a whole batch that was sent: the broker knows it again by its events', async () => {
       const { broker, sends } = fakeCluster();
       const { queue, failed } = queueOver(broker, { deliveryTimeoutMs: 10_000 });
       void queue.publish(event('1'));
@@ -234,10 +234,8 @@ describe('queue, when sends fail', () => {
       assert.deepEqual(sends[1]?.ids, ['2', '3']);
       assert.deepEqual(
         failed.map(({ event: one }) => one.eventId),
-        ['2'],
+        ['2', '3'],
       );
-      await clock.tickAsync(4_000);
-      assert.equal(failed[1]?.event.eventId, '3');
     });
 
     it('holds while the number of partitions is not known', async () => {

@@ -2,7 +2,7 @@ import { inTime, systemClock } from '../../../ground/clock.ts';
 import { topicNamePattern } from '../../../ground/event-fields.ts';
 import type { BrokerRecord, BrokerTraffic, SendFailure, SendResult } from '../../../publish/broker.ts';
 import type { AnswerTimes } from '../answer-times.ts';
-import { invalidTopic, noSuchPartition } from '../failure-lines.ts';
+import { invalidTopic, noSuchPartition, otherCount } from '../failure-lines.ts';
 import type { KafkaClientOptions } from '../kafka-client-options.ts';
 import { ProtocolError } from '../protocol/kafka-request.ts';
 import type { Node } from '../protocol/metadata-request.ts';
@@ -26,8 +26,17 @@ import type { Topics } from './topics.ts';
 
 /** Sends records to the leader of their partition. */
 export interface Sends {
-  /** Never rejects. */
-  send(topic: string, partition: number, records: readonly BrokerRecord[]): Promise<SendResult>;
+  /**
+   * Never rejects.
+   *
+   * @param placedBy how many partitions the topic had when this one was chosen; where it has another number, nothing is sent
+   */
+  send(
+    topic: string,
+    partition: number,
+    records: readonly BrokerRecord[],
+    placedBy?: number,
+  ): Promise<SendResult>;
   traffic(): Omit<BrokerTraffic, 'connectionCount'>;
 }
 
@@ -120,11 +129,13 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     topic: string,
     partition: number,
     records: readonly BrokerRecord[],
-    place: BatchPlace | undefined,
+    { place, placedBy }: { readonly place: BatchPlace | undefined; readonly placedBy: number | undefined },
   ): Promise<Tried<SendResult>> {
     let entry: UnderWay | undefined;
     try {
-      const leader = await leaderOf(topics, topic, partition);
+      const { leader, count } = await leaderOf(topics, topic, partition, placedBy);
+      if (placedBy !== undefined && placedBy !== count)
+        return { verdict: 'refused', result: failed(otherCount(topic, count, placedBy)) };
       if (leader === undefined)
         return { verdict: 'refused', result: failed(noSuchPartition(topic, partition)) };
       entry = { topic, partition, leader, begunMs: systemClock.monotonic() };
@@ -148,12 +159,12 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
   }
 
   return {
-    async send(topic, partition, records) {
+    async send(topic, partition, records, placedBy) {
       if (!topicNamePattern.test(topic)) {
         const { kind, message } = invalidTopic({ options, topic, written: false });
         return failed({ kind, message, cause: 'INVALID_TOPIC_EXCEPTION' });
       }
-      const one = (place?: BatchPlace) => attempt(topic, partition, records, place);
+      const one = (place?: BatchPlace) => attempt(topic, partition, records, { place, placedBy });
       try {
         return await (sequences?.send(topic, partition, records, one) ?? one().then(({ result }) => result));
       } catch (error) {
@@ -208,16 +219,21 @@ function connectionDead(topic: string): SendFailure {
   return { kind: 'unknown_outcome', cause: 'TimeoutException', message };
 }
 
-/** `undefined` where there is no such partition. */
-async function leaderOf(topics: Topics, topic: string, partition: number): Promise<Node | undefined> {
+/** `leader` is `undefined` where there is no such partition. */
+async function leaderOf(
+  topics: Topics,
+  topic: string,
+  partition: number,
+  placedBy: number | undefined,
+): Promise<{ readonly leader: Node | undefined; readonly count: number }> {
   let found = await topics.find(topic);
-  if (!(partition in found.leaders)) {
-    // It may be new.
-    if (partition >= 0) found = await topics.refresh(topic);
-    if (!(partition in found.leaders)) return undefined;
-  }
+  // It may be new.
+  const isOther = placedBy !== undefined && placedBy !== found.leaders.length;
+  if (isOther || (!(partition in found.leaders) && partition >= 0)) found = await topics.refresh(topic);
+  const count = found.leaders.length;
+  if (!(partition in found.leaders)) return { leader: undefined, count };
   const leader = found.leaders[partition];
-  if (leader !== undefined) return leader;
+  if (leader !== undefined) return { leader, count };
   throw new ProtocolError(leaderNotAvailable);
 }
 

@@ -26,9 +26,16 @@ import { createTopics } from './topics.ts';
 /** A client of Kafka, loaded and ready to connect. It rejects with errors that `toSendFailure` understands. */
 export interface KafkaSession {
   /** One try, of at least one record. Where it rejects, nothing of them was written. Without `partition`: by the first key, as in Java. */
-  send(topic: string, partition: number | undefined, records: readonly BrokerRecord[]): Promise<SendResult>;
-  /** `undefined` where Kafka does not know the topic. Never creates it. */
+  send(
+    topic: string,
+    partition: number | undefined,
+    records: readonly BrokerRecord[],
+    placedBy?: number,
+  ): Promise<SendResult>;
+  /** These as in `Topics`. */
   partitionCount(topic: string): Promise<number | undefined>;
+  placedBy(topic: string): number | undefined;
+  isThere(topic: string): Promise<boolean>;
   describe(): Promise<ClusterInfo>;
   traffic(): BrokerTraffic;
   heldBack(topic?: string, partition?: number): HeldBack | undefined;
@@ -63,12 +70,12 @@ export async function openSession(load: LoadTransport, options: KafkaClientOptio
   const sends = createSends(parts, options);
 
   return {
-    async send(topic, partition, records) {
+    async send(topic, partition, records, placedBy) {
       const [{ key } = { key: null }] = records;
       const to = partition ?? partitionOf(key, (await topics.find(topic)).leaders.length);
-      return sends.send(topic, to, records);
+      return sends.send(topic, to, records, partition === undefined ? undefined : placedBy);
     },
-    partitionCount: topics.partitionCount,
+    ...{ partitionCount: topics.partitionCount, placedBy: topics.placedBy, isThere: topics.isThere },
     describe: topics.describe,
     traffic() {
       const connectionCount = all.reduce((sum, connections) => sum + connections.count(), 0);

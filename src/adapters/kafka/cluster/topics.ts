@@ -34,8 +34,12 @@ export interface Topics {
   leaderOf(topic: string, partition: number): Node | undefined;
   /** The next `find` asks the cluster. */
   forget(topic: string): void;
-  /** `undefined` where Kafka does not know the topic. Never creates it. */
+  /** `undefined` where Kafka does not know the topic. Never creates it. Whoever asks places records by it. */
   partitionCount(topic: string): Promise<number | undefined>;
+  /** What `partitionCount` was last, where it was asked for: a topic that has another number now would have them elsewhere. */
+  placedBy(topic: string): number | undefined;
+  /** As `partitionCount`, of who places nothing by it. */
+  isThere(topic: string): Promise<boolean>;
   describe(): Promise<ClusterInfo>;
   /** What any broker can answer. */
   ask<T>(request: KafkaRequest<T>): Promise<T>;
@@ -43,6 +47,8 @@ export interface Topics {
 
 /** Partitions may be added to a topic, which nobody tells us. */
 const maxAgeMs = 300_000;
+/** Topics can be named by application data. */
+const maxTold = 10_000;
 /** Where no broker confirms, none says either that it leads the partition no more. */
 const maxAgeUnconfirmedMs = 2_000;
 /** Any broker has the answers at hand: one that takes longer is not worth waiting for. */
@@ -64,6 +70,7 @@ export function createTopics(
   const lastMs = Math.min(options.requestTimeoutMs, longestAnswerMs);
   const known = new Map<string, Topic>();
   const asked = new Map<string, Promise<Topic>>();
+  const told = new Map<string, number>();
   const describing = oneAtATime<ClusterMetadata>();
   let brokers: readonly Address[] = [];
   let lastDescribed: ClusterMetadata | undefined;
@@ -167,6 +174,15 @@ export function createTopics(
     return asking;
   }
 
+  async function countOf(topic: string): Promise<number | undefined> {
+    try {
+      return partitionsIn(await ask([topic], false)).length;
+    } catch (error) {
+      if (isNoTopic(protocolErrorIn(error))) return undefined;
+      throw error;
+    }
+  }
+
   return {
     ask: askAny,
     find(topic) {
@@ -178,13 +194,15 @@ export function createTopics(
     leaderOf: (topic, partition) => known.get(topic)?.leaders[partition],
     forget: (topic) => known.delete(topic),
     async partitionCount(topic) {
-      try {
-        return partitionsIn(await ask([topic], false)).length;
-      } catch (error) {
-        if (isNoTopic(protocolErrorIn(error))) return undefined;
-        throw error;
-      }
+      const count = await countOf(topic);
+      if (count === undefined) return undefined;
+      told.delete(topic);
+      told.set(topic, count);
+      if (told.size > maxTold) told.delete(told.keys().next().value as string);
+      return count;
     },
+    placedBy: (topic) => told.get(topic),
+    isThere: async (topic) => (await countOf(topic)) !== undefined,
     async describe() {
       // Brokers that hold this process back are there, and want to be asked nothing.
       const described = (isHeldBack() && lastDescribed) || (await describing(() => ask([], false)));

@@ -1,5 +1,6 @@
 import type { SendFailure, SendFailureKind } from '../../broker.ts';
 import { type BatchLimits, halvesOf } from '../../cut-batches.ts';
+import { passingOf } from '../../fault.ts';
 import type { QueuedEvent } from './queued-event.ts';
 import { afterRetries } from './retry.ts';
 
@@ -70,8 +71,13 @@ export function triedBetween(batch: Batch): Batch {
 
 /** The batch after a failed try. */
 export function withFailure(batch: Batch, failure: SendFailure): Batch {
-  return { ...batch, failure, maybeStored: batch.maybeStored || failure.kind === 'unknown_outcome' };
+  // A leader may have stored it, and lost its partition while the others confirmed that.
+  const isUnknown = failure.kind === 'unknown_outcome' || passingOf(failure.cause) === 'moved';
+  return { ...batch, failure, maybeStored: batch.maybeStored || isUnknown };
 }
+
+/** Once it was sent its events stay together, for a broker knows it again by them: their time is over with that of the first one. */
+export const isWhole = ({ sends }: Batch): boolean => sends > 0;
 
 /** Without the events that have their outcome already; `undefined` where none is left. */
 export function unsettled(batch: Batch): Batch | undefined {

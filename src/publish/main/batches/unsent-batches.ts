@@ -1,5 +1,5 @@
 import type { SendFailure } from '../../broker.ts';
-import { type Batch, finalFailure, unsettled } from './batch.ts';
+import { type Batch, finalFailure, isWhole, unsettled } from './batch.ts';
 import type { QueuedEvent } from './queued-event.ts';
 
 /** Ends an event: it was not published. */
@@ -34,13 +34,21 @@ export class UnsentBatches {
     return found;
   }
 
+  /** All events, or those of batches of which it is certain that none is stored. What is left keeps its order. */
+  takeEvents(alsoMaybeStored: boolean): QueuedEvent[] {
+    const isTaken = (batch: Batch): boolean => alsoMaybeStored || !batch.maybeStored;
+    const taken = this.batches.filter(isTaken);
+    this.batches = this.batches.filter((batch) => !isTaken(batch));
+    return taken.flatMap(({ events }) => events.filter(({ isSettled }) => !isSettled));
+  }
+
   end(reason: SendFailure, settle: Settle, isWanted?: (event: QueuedEvent) => boolean): void {
     for (const batch of this.batches) endBatch(batch, reason, settle, isWanted);
     this.batches = this.batches.map(unsettled).filter((batch) => batch !== undefined);
   }
 }
 
-/** The events of a batch, or some of them, go to the next tier. */
+/** The events of a batch, or some of them, go to the next tier: all, where it was sent before and any of them is wanted. */
 export function endBatch(
   batch: Batch,
   reason: SendFailure | undefined,
@@ -48,5 +56,6 @@ export function endBatch(
   isWanted: (event: QueuedEvent) => boolean = () => true,
 ): void {
   const why = finalFailure(batch, reason);
-  for (const event of batch.events) if (isWanted(event)) settle(event, why);
+  const isOne = isWhole(batch) && batch.events.some((event) => !event.isSettled && isWanted(event));
+  for (const event of batch.events) if (isOne || isWanted(event)) settle(event, why);
 }
