@@ -196,7 +196,7 @@ const misplaced = new Set([
 const unplaced = new Set(['UNSUPPORTED_FOR_MESSAGE_FORMAT', 'CLUSTER_AUTHORIZATION_FAILED']);
 
 /** @param type what Kafka has answered, by its own name. A leader that has just lost its partition may have stored the batch before. */
-function verdictOf(type: string | undefined, written: boolean): Verdict {
+export function verdictOf(type: string | undefined, written: boolean): Verdict {
   if (!written) return 'refused';
   if (type === undefined) return 'maybe';
   if (type === 'DUPLICATE_SEQUENCE_NUMBER') return 'stored';

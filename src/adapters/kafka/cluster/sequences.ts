@@ -74,6 +74,7 @@ export function createSequences(
   let asking: Promise<void> | undefined;
   let hasNone = false;
 
+  /** For one send more. */
   function laneOf(key: string): Lane {
     let lane = lanes.get(key);
     if (lane === undefined) {
@@ -84,13 +85,15 @@ export function createSequences(
     } else lanes.delete(key);
     // The one that was used last is behind.
     lanes.set(key, lane);
+    lane.waiting++;
     if (lanes.size > maxLanes) forgetOne();
     return lane;
   }
 
   function forgetOne(): void {
-    for (const [key, { waiting, producer }] of lanes) {
-      if (waiting > 0) continue;
+    for (const [key, { waiting, producer, unended }] of lanes) {
+      // Of what may be stored, the numbers are needed still.
+      if (waiting > 0 || unended !== undefined) continue;
       lanes.delete(key);
       // Its numbers are used up, in this epoch.
       if (producer !== undefined && producer.id === current?.id)
@@ -172,7 +175,6 @@ export function createSequences(
   return {
     send(topic, partition, records, attempt) {
       const lane = laneOf(`${topic}\n${partition}`);
-      lane.waiting++;
       const running = lane.last.then(() => run(lane, records, attempt));
       lane.last = running.then(
         () => lane.waiting--,
