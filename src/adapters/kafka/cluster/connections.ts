@@ -11,6 +11,8 @@ import { createThrottle, type Throttle } from './throttle.ts';
 export interface Connections {
   /** Rejects with a `BrokerError`. */
   get(address: Address): BrokerConnection | Promise<BrokerConnection>;
+  /** One beside `old`, which may be dead without a word. Once it is open it takes its place, and `old` gets no further request. */
+  replace(address: Address, old: BrokerConnection): Promise<BrokerConnection>;
   has(address: Address): boolean;
   /** Its requests under way fail, those that wait for it to open too, and the next one opens another. */
   drop(address: Address): void;
@@ -89,6 +91,15 @@ export function createConnections(
       if (closed) return Promise.reject(new Error('closed by svc'));
       const refusal = pace.refusal(key);
       return refusal === undefined ? begin(key, address) : Promise.reject(refusal);
+    },
+    async replace(address, old) {
+      const key = keyOf(address);
+      const known = open.get(key);
+      if (known !== undefined && known !== old && known.isUsable()) return known;
+      if (closed) throw new Error('closed by svc');
+      const fresh = await (opening.get(key)?.connection ?? begin(key, address));
+      old.retire();
+      return fresh;
     },
     has: (address) => usable(keyOf(address)) !== undefined,
     drop(address) {

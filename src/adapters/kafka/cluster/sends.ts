@@ -4,7 +4,7 @@ import type { BrokerRecord, BrokerTraffic, SendFailure, SendResult } from '../..
 import type { AnswerTimes } from '../answer-times.ts';
 import { invalidTopic, noSuchPartition, otherCount } from '../failure-lines.ts';
 import type { KafkaClientOptions } from '../kafka-client-options.ts';
-import { ProtocolError } from '../protocol/kafka-request.ts';
+import { type KafkaRequest, ProtocolError } from '../protocol/kafka-request.ts';
 import type { Node } from '../protocol/metadata-request.ts';
 import { produceRequest } from '../protocol/produce-request.ts';
 import type { Checksum } from '../records/native-crc32c.ts';
@@ -15,7 +15,7 @@ import {
   encodeBatch,
   encodeCompressedBatch,
 } from '../records/record-batch.ts';
-import { protocolErrorIn, toSendFailure } from '../send-failure.ts';
+import { isAnswer, protocolErrorIn, toSendFailure } from '../send-failure.ts';
 import { keyOf } from '../transport.ts';
 import type { BrokerConnection } from './broker-connection.ts';
 import type { Connections } from './connections.ts';
@@ -55,6 +55,9 @@ export interface SendsParts {
   readonly sequences?: Sequences | undefined;
 }
 
+/** So many times the mean of its answers is unusual for a cluster that is slow. */
+const usualAnswers = 3;
+
 /** One broker that hangs is given its time-out before the next one is asked, which answers in this time or is away, too. */
 const answerMs = 500;
 
@@ -66,6 +69,8 @@ interface UnderWay {
   writtenMs?: number;
   /** Once it is open, and the records are written to it. */
   connection?: BrokerConnection;
+  /** Writes it to another connection as well: the first answer counts. Only of a batch that the broker knows again. */
+  again?: (fresh: BrokerConnection) => void;
   /** Why it was let go of. */
   failure?: SendFailure;
 }
@@ -100,9 +105,26 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
       connectionsFor(topic).drop(send.leader);
     } else if (send.writtenMs !== undefined && send.writtenMs <= silentAtMs()) {
       send.failure = connectionDead(topic);
-    }
+    } else await askAgain(send);
     // It may be one that is not given out any more.
     if (send.failure !== undefined) send.connection?.destroy();
+  }
+
+  /**
+   * Its leader is the same, and perhaps slow; or this one connection is dead without a word. Where the broker answers over another one,
+   * the batch is written there, too: stored once by its numbers, it costs no try, and is answered soon where the first is dead.
+   */
+  async function askAgain(send: UnderWay): Promise<void> {
+    const { topic, leader, connection, writtenMs, again } = send;
+    if (again === undefined || connection === undefined || writtenMs === undefined) return;
+    const usualMs = usualAnswers * (answerTimes.mean() ?? 0);
+    if (systemClock.monotonic() - writtenMs < Math.max(patienceMs, usualMs)) return;
+    const fresh = await connectionsFor(topic)
+      .replace(leader, connection)
+      .catch(() => undefined);
+    if (fresh === undefined || fresh === connection || !underWay.has(send)) return;
+    delete send.again;
+    again(fresh);
   }
   const begins = watchForHangs(underWay, letGo);
 
@@ -120,8 +142,34 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     entry.writtenMs = systemClock.monotonic();
     entry.connection = connection;
     const timeoutMs = options.requestTimeoutMs;
-    await connection.ask(produceRequest({ topic, partition, acks, timeoutMs, batch }));
+    const request = produceRequest({ topic, partition, acks, timeoutMs, batch });
+    if (place === undefined) await connection.ask(request);
+    else await firstAnswered(entry, connection, request);
     answerTimes.record(systemClock.monotonic() - entry.writtenMs);
+  }
+
+  function firstAnswered(
+    entry: UnderWay,
+    connection: BrokerConnection,
+    request: KafkaRequest<void>,
+  ): Promise<void> {
+    return new Promise((resolve, reject) => {
+      let left = 1;
+      const failed = (error: unknown): void => {
+        if (--left === 0 || isAnswer(error)) reject(error);
+      };
+      entry.again = (fresh) => {
+        left++;
+        // Whoever lets go of the send drops both.
+        entry.connection = both(connection, fresh);
+        fresh.ask(request).then(() => {
+          // Others that wait on it have the same before them, as answers come in turn.
+          connection.destroy();
+          resolve();
+        }, failed);
+      };
+      connection.ask(request).then(resolve, failed);
+    });
   }
 
   /** One try. */
@@ -208,6 +256,14 @@ export function verdictOf(type: string | undefined, written: boolean): Verdict {
 export function failed(failure: SendFailure): SendResult {
   return { ok: false, failure };
 }
+
+const both = (one: BrokerConnection, other: BrokerConnection): BrokerConnection => ({
+  ...other,
+  destroy() {
+    one.destroy();
+    other.destroy();
+  },
+});
 
 function leaderMoved({ topic, partition, leader, connection }: UnderWay, now: Node): SendFailure {
   const message = `broker ${leader.nodeId} does not answer, and broker ${now.nodeId} leads partition ${partition} of topic "${topic}" now: check broker ${leader.nodeId}`;

@@ -4,6 +4,7 @@ import type { BrokerConnection } from '../../../../src/adapters/kafka/cluster/br
 import type { Connections } from '../../../../src/adapters/kafka/cluster/connections.ts';
 import { lookMs, patienceMs } from '../../../../src/adapters/kafka/cluster/hang-watch.ts';
 import { createSends } from '../../../../src/adapters/kafka/cluster/sends.ts';
+import { createSequences } from '../../../../src/adapters/kafka/cluster/sequences.ts';
 import type { Topics } from '../../../../src/adapters/kafka/cluster/topics.ts';
 import type { Node } from '../../../../src/adapters/kafka/protocol/metadata-request.ts';
 import { systemClock } from '../../../../src/ground/clock.ts';
@@ -27,6 +28,8 @@ describe('sends to the leaders of partitions', () => {
   let failHanging: (error: Error) => void;
   let refresh: () => Promise<void>;
   let silentAtMs: number;
+  let fresh: (() => Promise<void>) | undefined;
+  let destroyed: string[];
 
   beforeEach(() => {
     leaders = [first, first];
@@ -37,9 +40,11 @@ describe('sends to the leaders of partitions', () => {
     opening = undefined;
     refresh = async () => {};
     silentAtMs = Number.NEGATIVE_INFINITY;
+    fresh = undefined;
+    destroyed = [];
   });
 
-  const create = () => {
+  const create = (isIdempotent = false) => {
     const find = () => ({ leaders, fetchedAtMs: 0 });
     const topics = {
       find,
@@ -57,8 +62,15 @@ describe('sends to the leaders of partitions', () => {
         await opening;
         return {
           ask: () => answer(),
-          destroy: () => failHanging(new Error('Connection closed')),
+          destroy: () => {
+            destroyed.push('first');
+            failHanging(new Error('Connection closed'));
+          },
         } as unknown as BrokerConnection;
+      },
+      replace: async () => {
+        if (fresh === undefined) throw new Error('away');
+        return { ask: fresh, destroy: () => destroyed.push('fresh') } as unknown as BrokerConnection;
       },
       drop: (address: Node) => {
         dropped.push(address);
@@ -71,6 +83,7 @@ describe('sends to the leaders of partitions', () => {
         topics: topics as unknown as Topics,
         silentAtMs: () => silentAtMs,
         answerTimes: createAnswerTimes(systemClock),
+        sequences: isIdempotent ? createSequences(async () => ({ id: 1n, epoch: 0 })) : undefined,
       },
       kafkaOptions(['one:1']),
     );
@@ -146,6 +159,36 @@ describe('sends to the leaders of partitions', () => {
       void sendTo(sends, 1);
       await time.tickAsync(patienceMs + lookMs);
       assert.equal(sends.traffic().inFlightRequests, 1, 'it began after that');
+    });
+
+    it('are written to a fresh connection as well, where the leader is the same: one that is dead alone costs seconds', async () => {
+      answer = hangs;
+      const sent = sendTo(create(true), 1);
+      await time.tickAsync(patienceMs + lookMs);
+      assert.deepEqual(destroyed, [], 'the broker does not take another connection');
+      fresh = async () => {};
+      await time.tickAsync(2 * lookMs);
+      assert.deepEqual(await sent, { ok: true });
+      assert.deepEqual([destroyed, dropped], [['first'], []]);
+    });
+
+    it('and wait on where both are slow; the first answer counts', async () => {
+      const slow = Promise.withResolvers<void>();
+      answer = () => slow.promise;
+      fresh = hangs;
+      const sent = sendTo(create(true), 1);
+      await time.tickAsync(patienceMs + 4 * lookMs);
+      slow.resolve();
+      assert.deepEqual(await sent, { ok: true });
+      assert.deepEqual(destroyed, []);
+    });
+
+    it('but not where Kafka would store them twice', async () => {
+      [answer, fresh] = [hangs, async () => {}];
+      const sends = create();
+      void sendTo(sends, 1);
+      await time.tickAsync(patienceMs + 4 * lookMs);
+      assert.equal(sends.traffic().inFlightRequests, 1);
     });
 
     it('keep a connection whose answer comes while the leader is asked for', async () => {
