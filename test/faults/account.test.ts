@@ -29,12 +29,18 @@ describe('accounts of the fault suite', () => {
     settleAccounts({ ...sound, ...change }).problems;
 
   it('is content when every event is where the ledger says', () => {
-    assert.deepEqual(settleAccounts(sound), { problems: [], duplicates: 0, longestPauseMs: 7 });
+    assert.deepEqual(settleAccounts(sound), {
+      problems: [],
+      duplicates: 0,
+      ownDuplicates: 0,
+      longestPauseMs: 7,
+    });
   });
 
   it('counts repetitions, and takes their first place for the order', () => {
     const topic = [record(0), record(1), record(0), record(1), record(3)];
-    assert.deepEqual([problems({ topic }), settleAccounts({ ...sound, topic }).duplicates], [[], 2]);
+    const { duplicates, ownDuplicates } = settleAccounts({ ...sound, topic: [...topic, record(3)] });
+    assert.deepEqual([problems({ topic }), duplicates, ownDuplicates], [[], 3, 2]);
   });
 
   it('says what is missing, where there is too much, and what is out of order', () => {

@@ -22,6 +22,8 @@ export interface Account {
   readonly problems: readonly string[];
   /** Records of the topic beyond the first of their event. */
   readonly duplicates: number;
+  /** Those of events that no other place has: svc itself has sent them twice. */
+  readonly ownDuplicates: number;
   /** The longest time without a new record in a partition while the load was on, in milliseconds. */
   readonly longestPauseMs: number;
 }
@@ -77,8 +79,14 @@ export function settleAccounts(evidence: Evidence): Account {
   return {
     problems,
     duplicates: topic.length - inTopic.size,
+    ownDuplicates: ownDuplicates(topic, (call) => inBackup.has(call) || inDlq.has(call)),
     longestPauseMs: longestPause(topic, evidence.loadFrom, evidence.loadUntil),
   };
+}
+
+function ownDuplicates(topic: readonly Call[], isElsewhere: (call: string) => boolean): number {
+  const calls = topic.map(nameOf).filter((call) => !isElsewhere(call));
+  return calls.length - new Set(calls).size;
 }
 
 function without(all: ReadonlySet<string>, others: ReadonlySet<string>): string[] {

@@ -35,6 +35,18 @@ export function leaderOf(
   });
 }
 
+/** kafkajs knows no quotas. */
+export async function setByteRate(brokers: readonly string[], bytes: number | undefined): Promise<void> {
+  const { Admin } = await import('@platformatic/kafka');
+  const admin = new Admin({ clientId: 'faults', bootstrapBrokers: [...brokers] });
+  const entities = [{ entityType: 'client-id', entityName: 'svc' }] as const;
+  const key = 'producer_byte_rate' as const;
+  const ops =
+    bytes === undefined ? [{ key, remove: true as const }] : [{ key, value: bytes, remove: false as const }];
+  await admin.alterClientQuotas({ entries: [{ entities: [...entities], ops }] });
+  await admin.close();
+}
+
 /** Puts another replica first, and has it elected. */
 export async function moveLeader(cluster: KafkaCluster, topic: string, partition: number): Promise<void> {
   const { nodes } = cluster;

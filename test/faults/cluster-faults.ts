@@ -33,6 +33,77 @@ export const clusterFaults: readonly ClusterFault[] = [
   },
   {
     on: 'cluster',
+    name: 'broker-frozen',
+    title: 'a broker stopped with SIGSTOP, its connections open, and continued 45 s later',
+    async run({ leaderOf, say }) {
+      const node = await leaderOf(0);
+      await node.pause();
+      say(`node ${node.id} stopped`);
+      await sleep(45_000);
+      node.resume();
+      say(`node ${node.id} goes on`);
+      await sleep(5_000);
+    },
+  },
+  {
+    on: 'cluster',
+    name: 'broker-killed-compressed',
+    title: 'a broker killed, and started again 8 s later, batches compressed with gzip',
+    broker: { compression: 'gzip' },
+    async run({ leaderOf, say }) {
+      const node = await leaderOf(0);
+      await node.kill();
+      say(`node ${node.id} killed`);
+      await sleep(8_000);
+      node.launch();
+      await node.ready();
+      await sleep(3_000);
+    },
+  },
+  {
+    on: 'cluster',
+    name: 'quota',
+    title: 'a quota of 100 kB/s for each broker, 20 MB of events',
+    broker: { buffer: { 'max-events': 60_000 } },
+    async run({ setByteRate, say }) {
+      await setByteRate(100_000);
+      try {
+        say('a quota of 100 kB/s');
+        await sleep(20_000);
+      } finally {
+        await setByteRate(undefined);
+      }
+      say('no quota');
+    },
+  },
+  {
+    on: 'cluster',
+    name: 'leaders-move',
+    title: 'leaders moved to other brokers one after the other for 30 s',
+    async run({ moveLeader, say }) {
+      const endMs = Date.now() + 30_000;
+      for (let moved = 0; Date.now() < endMs; moved++) {
+        await moveLeader(moved % 6);
+        say(`partition ${moved % 6} moved`);
+      }
+    },
+  },
+  {
+    on: 'cluster',
+    name: 'connections-cut',
+    title: 'all connections cut every second, for 20 s',
+    network: true,
+    async run({ proxies, say }) {
+      for (let times = 0; times < 20; times++) {
+        proxies.reset();
+        await sleep(1_000);
+      }
+      say('cut 20 times');
+      await sleep(3_000);
+    },
+  },
+  {
+    on: 'cluster',
     name: 'leader-moved',
     title: 'the leaders of two partitions moved to other brokers',
     async run({ moveLeader, say }) {

@@ -19,6 +19,8 @@ export interface ClusterScene extends Scene {
   leaderOf(partition: number): Promise<ClusterNode>;
   /** Moves the leadership of a partition to another replica. Returns when the cluster says so. */
   moveLeader(partition: number): Promise<void>;
+  /** Quota of the client id `svc`, in bytes a second for each broker; `undefined`: none any more. */
+  setByteRate(bytes: number | undefined): Promise<void>;
   /** Between the application and the brokers, with `network`. */
   readonly proxies: Proxies;
   /** Before the S3 server, with `s3`. */

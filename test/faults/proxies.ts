@@ -10,6 +10,8 @@ export interface Proxies {
   heal(): void;
   /** What passes is late by so much, each way. */
   slow(delayMs: number): void;
+  /** Ends all connections, in the middle of whatever is on them. */
+  reset(): void;
   close(): Promise<void>;
 }
 
@@ -69,6 +71,9 @@ export async function startProxies(nodes: readonly ClusterNode[]): Promise<Proxi
     },
     slow(ms) {
       delayMs = ms;
+    },
+    reset() {
+      for (const socket of sockets) socket.resetAndDestroy();
     },
     async close() {
       for (const socket of sockets) socket.destroy();

@@ -87,6 +87,9 @@ export async function runFault(fault: Fault, options: RunOptions): Promise<Fault
       if (ledger.calls < expected / 2) problems.push(`too little load: ${ledger.calls} calls`);
       if (ledger.lost > 0 && !stage.losesEvents) problems.push(`${ledger.lost} events lost`);
       if (stage.losesEvents && ledger.lost === 0) problems.push('nothing was lost: the fault shows nothing');
+      // The mock cluster does not know a batch again.
+      if (fault.on === 'cluster' && account.ownDuplicates > 0)
+        problems.push(`${account.ownDuplicates} events twice in the topic that went nowhere else`);
       if (longestWaitMs > longestWaitAllowedMs)
         problems.push(`a caller waited for ${Math.round(longestWaitMs)} ms`);
       if (fault.shows?.(ledger) === false) problems.push('no event met the fault');

@@ -4,7 +4,14 @@ import type { KafkaCluster } from '../../scripts/services/kafka-cluster.ts';
 import type { KafkaMock } from '../../scripts/services/kafka-mock.ts';
 import { bucketsFolder, type S3Server } from '../../scripts/services/s3.ts';
 import { type HttpFront, startHttpFront } from '../support/http-front.ts';
-import { createTopic, deleteTopics, leaderOf, moveLeader, partitionCount } from './cluster-admin.ts';
+import {
+  createTopic,
+  deleteTopics,
+  leaderOf,
+  moveLeader,
+  partitionCount,
+  setByteRate,
+} from './cluster-admin.ts';
 import type { ClusterFault, Fault, MockFault, Scene } from './fault.ts';
 import { type Proxies, startProxies } from './proxies.ts';
 import { callIn, type FoundRecord, readTopics } from './read-topics.ts';
@@ -74,6 +81,7 @@ async function clusterStage(fault: ClusterFault, options: StageOptions): Promise
         ...{ ...scene, nodes },
         leaderOf: (partition) => leaderOf(nodes, topic, partition),
         moveLeader: (partition) => moveLeader(cluster, topic, partition),
+        setByteRate: (bytes) => setByteRate(brokers, bytes),
         proxies: proxies as Proxies,
         s3: s3?.front as HttpFront,
       }),

@@ -25,6 +25,7 @@ const remembered = 5;
 export class ModelPartition {
   log: Stored[] = [];
   private producers = new Map<bigint, Known>();
+  private forgotten = 0;
   /** Before Kafka 2.5: who is unknown has to begin at 0. */
   private readonly isOld: boolean;
 
@@ -61,11 +62,12 @@ export class ModelPartition {
   changeLeader(loses: number): void {
     for (let left = loses; left > 0 && this.log.at(-1)?.isAcked === false; left--) this.log.pop();
     this.producers.clear();
-    for (const batch of this.log) this.learn(batch);
+    for (const batch of this.log.slice(this.forgotten)) this.learn(batch);
   }
 
-  /** It forgets who has been silent for long. */
+  /** It forgets who has been silent for long, and whoever leads next does not learn it from those batches. */
   expire(): void {
+    this.forgotten = this.log.length;
     this.producers.clear();
   }
 
