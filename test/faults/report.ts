@@ -16,7 +16,8 @@ real cluster of three Kafka nodes (KRaft, replication factor 3, \`min.insync.rep
 - what the backup took is in the topic as well when it has drained.
 
 Error codes that a real cluster does not give on demand come from librdkafka's mock cluster. *Duplicates* are records of the
-topic beyond the first of their event: a send whose answer was lost is sent again, and consumers tell them by \`eventId\`.
+topic beyond the first of their event, and consumers tell them by \`eventId\`. A batch that is sent again is stored once: on the real
+cluster only events can be twice that are in the backup or the dead letter topic as well, or a run fails. The mock cluster does not know a batch again.
 *Longest pause* is the longest time in which a partition got no new record while the load was on, the start of killed nodes
 among it. A leader that moves is followed within about a second; a broker that hangs without closing its connections is
 left as soon as the cluster has chosen other leaders, not after \`svc.broker.request-timeout-ms\`. *Longest wait* is the
