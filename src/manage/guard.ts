@@ -4,6 +4,14 @@ import { isLoopback } from '../ground/addresses.ts';
 import { printable } from '../observe/printable.ts';
 import { problem, type Reply } from './reply.ts';
 
+/** For {@link readsNeedToken}: where a server listens, and what stands before it. */
+export type Place = Pick<GuardPolicy, 'loopback' | 'publicUrl'>;
+
+/** Behind a proxy everybody looks local: the address says nothing of who asks. */
+export function readsNeedToken({ loopback, publicUrl }: Place): boolean {
+  return !loopback || publicUrl !== undefined;
+}
+
 export interface GuardPolicy {
   /** The server is reachable from this host only: a `Host` that is not local can only come from DNS rebinding. */
   readonly loopback: boolean;

@@ -7,7 +7,8 @@ export const versionedJsonType = 'application/vnd.svc.actuator.v3+json';
 export interface Reply {
   readonly status: number;
   readonly contentType: string;
-  readonly body: string;
+  /** Bytes are those of an answer that several requests share. */
+  readonly body: string | Buffer;
   readonly headers?: Readonly<Record<string, string>>;
 }
 

@@ -8,6 +8,7 @@ import {
   type GuardPolicy,
   mayNotAct,
   type Rights,
+  readsNeedToken,
   rightsOf,
   unauthorized,
   whoAsks,
@@ -46,7 +47,7 @@ export async function respond(
   const isPage = options.routes.some((route) => route.isPage && route.path === pathOf(request));
   const refusal = checkRequest(request, policy, isPage);
   const reply = refusal ?? (await answer(request, rights, options, askForBody));
-  const mayStay = refusal === undefined && (policy.loopback || rights.read === 'valid');
+  const mayStay = refusal === undefined && (!readsNeedToken(policy) || rights.read === 'valid');
   return mayStay ? reply : { ...reply, headers: { ...reply.headers, connection: 'close' } };
 }
 
@@ -65,7 +66,7 @@ async function answer(
   const candidates = routes.filter((route) => route.path === path);
   const { read: credentials } = rights;
   const open = credentials === 'missing' && candidates.some((route) => route.open);
-  if (!policy.loopback && credentials !== 'valid' && !open) return unauthorized(credentials);
+  if (readsNeedToken(policy) && credentials !== 'valid' && !open) return unauthorized(credentials);
 
   if (candidates.length === 0) return problem(404, 'There is no such endpoint, or it is not exposed.');
   const route = candidates.find(
@@ -75,7 +76,7 @@ async function answer(
     return problem(405, 'This endpoint does not take this method.', { allow: allowed(candidates) });
   const reply = await handled(request, route, rights, options, askForBody);
   if (route.action !== undefined && reply.status >= 400) {
-    const { detail } = JSON.parse(reply.body) as { readonly detail: string };
+    const { detail } = JSON.parse(String(reply.body)) as { readonly detail: string };
     const by = whoAsks(request, policy, rights);
     options.sayRefused(
       `${route.action} ${reply.status}`,
@@ -100,7 +101,7 @@ async function handled(
     return problem(403, `${route.action} is switched off by management.actions.exclude.`);
 
   const path = pathOf(request);
-  const trusted = rights.read === 'valid' || (policy.loopback && showDetails === 'always');
+  const trusted = rights.read === 'valid' || (!readsNeedToken(policy) && showDetails === 'always');
   try {
     return await route.handle({
       ...{ controls, routes, limits, mayNotAct: mayNot },

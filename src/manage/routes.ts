@@ -2,7 +2,7 @@ import { outboxStatistics, replayOutbox } from './actions/outbox-endpoint.ts';
 import { progressOf, recoverFrom } from './actions/recovery-endpoint.ts';
 import { invalidateKeys, resetBreakers } from './actions/simple-actions.ts';
 import { consoleRoutes } from './console/console-routes.ts';
-import type { Health } from './controls.ts';
+import type { Controls, Health } from './controls.ts';
 import { deadLetters } from './dead-letters-endpoint.ts';
 import { json, problem, type Reply } from './reply.ts';
 import type { Route, RouteContext } from './route.ts';
@@ -104,8 +104,18 @@ export function exposedRoutes(include: readonly string[]): readonly Route[] {
   );
 }
 
+const rendering = new WeakMap<Controls, Promise<Buffer>>();
+
+/** Rendered once for all who ask meanwhile, and one copy of it waits for all of them. */
 async function metrics({ controls }: RouteContext): Promise<Reply> {
-  return { status: 200, contentType: prometheusTextType, body: await controls.metricsText() };
+  let text = rendering.get(controls);
+  if (text === undefined) {
+    text = controls.metricsText().then((it) => Buffer.from(it));
+    rendering.set(controls, text);
+    const isOver = (): void => void rendering.delete(controls);
+    text.then(isOver, isOver);
+  }
+  return { status: 200, contentType: prometheusTextType, body: await text };
 }
 
 /** In the shape that is asked for. */
@@ -129,10 +139,17 @@ function index(context: RouteContext): Reply {
   return json(context, 200, { _links: Object.fromEntries(links) });
 }
 
-/** Few ever ask: what describes the endpoints is loaded then. */
-async function openapi(context: RouteContext): Promise<Reply> {
-  const { openapiDocument } = await import('./openapi/document.ts');
-  return json(context, 200, openapiDocument(context.routes));
+const documents = new WeakMap<readonly Route[], Buffer>();
+
+/** Few ever ask: what describes the endpoints is loaded then, and written once. */
+async function openapi({ routes, jsonType }: RouteContext): Promise<Reply> {
+  let document = documents.get(routes);
+  if (document === undefined) {
+    const { openapiDocument } = await import('./openapi/document.ts');
+    document = Buffer.from(JSON.stringify(openapiDocument(routes)));
+    documents.set(routes, document);
+  }
+  return { status: 200, contentType: jsonType, body: document };
 }
 
 async function overallHealth(context: RouteContext): Promise<Reply> {

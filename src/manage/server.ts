@@ -19,6 +19,7 @@ import type { Logger } from '../observe/logger.ts';
 import { createQuietLog } from '../observe/quiet-log.ts';
 import { createActionLimits } from './actions/action.ts';
 import type { Controls } from './controls.ts';
+import { readsNeedToken } from './guard.ts';
 import { Places } from './places.ts';
 import { type RespondOptions, respond } from './respond.ts';
 import { exposedRoutes, type ShowDetails } from './routes.ts';
@@ -63,6 +64,8 @@ const serverLimits: ServerOptions = {
   connectionsCheckingInterval: 500,
   requireHostHeader: false,
 };
+/** A connection ends after so many requests; a scraper opens the next one. */
+const mostRequests = 1_000;
 
 /**
  * Starts the management server; resolves when it listens. It never keeps the process alive, and when it cannot listen the
@@ -76,9 +79,13 @@ export async function startManagementServer(
 ): Promise<ManagementServer | undefined> {
   if (!mainThread || options.exposure.length === 0) return undefined;
   const loopback = isLoopback(options.address);
-  if (!loopback && (options.token?.length ?? 0) < minTokenLength) {
+  const { publicUrl } = options;
+  if (readsNeedToken({ loopback, publicUrl }) && (options.token?.length ?? 0) < minTokenLength) {
+    const why = loopback
+      ? `behind the proxy of ${publicUrl} everybody looks local`
+      : `the address ${options.address} is not loopback`;
     logger.warn(
-      `management server not started: the address ${options.address} is not loopback, which needs a token of at least ${minTokenLength} characters`,
+      `management server not started: ${why}, which needs a token of at least ${minTokenLength} characters`,
       { code: 'SVC_MANAGE_TOKEN_REQUIRED' satisfies ErrorCode },
     );
     return undefined;
@@ -87,7 +94,7 @@ export async function startManagementServer(
     routes: exposedRoutes(options.exposure),
     policy: {
       ...{ loopback, token: options.token, actionToken: options.actionToken },
-      publicUrl: options.publicUrl,
+      publicUrl,
     },
     excludedActions: options.excludedActions ?? [],
     showDetails: options.showDetails,
@@ -118,16 +125,21 @@ function createManagementServer(respondOptions: RespondOptions): Server {
   const places = new Places();
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     const { socket } = request;
-    places.requestBegins(socket);
-    response.on('close', () => places.requestEnds(socket));
     const askForBody = (): void => {
       if (request.headers.expect !== undefined) response.writeContinue();
     };
-    startOwnWork(async () =>
-      writeReply(request, response, await respond(request, respondOptions, askForBody)),
-    ).catch(() => response.destroy());
+    places.request(socket, () => {
+      // That of the answer before it, for which `writeReply` has set a time.
+      socket.setTimeout(0);
+      response.on('close', () => places.requestEnds(socket));
+      startOwnWork(async () => {
+        writeReply(request, response, await respond(request, respondOptions, askForBody));
+        places.answerBegins(socket);
+      }).catch(() => response.destroy());
+    });
   };
   const server = createServer(serverLimits, onRequest);
+  server.maxRequestsPerSocket = mostRequests;
   // Instrumentations of HTTP patch `emit` of the class: scrapes and probes are no requests of the application.
   server.emit = EventEmitter.prototype.emit;
   // No endpoint reads a body before it has looked at the headers, and it asks for it itself.

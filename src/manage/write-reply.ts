@@ -3,15 +3,20 @@ import type { Socket } from 'node:net';
 import { hasBody } from './json-body.ts';
 import { problem, type Reply } from './reply.ts';
 
+/** So long an answer waits for its reader to take any more of it. */
+const unreadMs = 5_000;
+
 /** Writes an answer, without its body for HEAD. */
 export function writeReply(request: IncomingMessage, response: ServerResponse, reply: Reply): void {
   // A body that nobody reads would be read up to its end to save the connection.
   // Encoded once: the metrics of many event types are long.
-  const body = Buffer.from(reply.body);
+  const body = typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body;
   response.writeHead(reply.status, {
     ...commonHeaders(reply, body.length),
     ...(hasBody(request) ? { connection: 'close' } : {}),
   });
+  // Node looks whether bytes have left since: a slow reader stays, one that does not read is closed.
+  response.socket?.setTimeout(unreadMs);
   response.end(body);
 }
 

@@ -131,8 +131,18 @@ describe('management guard', () => {
       ] as const)
         it(`${status}: ${JSON.stringify(headers)}`, async () => {
           const port = await start({ publicUrl, token: 'a-token-of-some-length' });
-          assert.equal((await ask(port, '/metrics', { headers })).status, status);
+          const authorization = 'Bearer a-token-of-some-length';
+          assert.equal(
+            (await ask(port, '/metrics', { headers: { ...headers, authorization } })).status,
+            status,
+          );
         });
+
+      it('does not start without a token', async () => {
+        const options = { ...defaultOptions, publicUrl };
+        assert.equal(await startManagementServer(options, fakeControls(), logger, true), undefined);
+        assert.deepEqual(lines[0]?.[1], { code: 'SVC_MANAGE_TOKEN_REQUIRED' });
+      });
     });
 
     const end = 'Connection: close\r\n\r\n';

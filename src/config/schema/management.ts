@@ -13,7 +13,7 @@ export const managementOptions = {
   'management.server.token': secret('management-token'),
   /** Bearer token for the endpoints that change or send something, such as a replay of the outbox: 16 characters or more. It reads as well; with it, management.server.token reads only. Without either, nothing acts. */
   'management.server.action-token': secret('management-token', { defaultText: 'management.server.token' }),
-  /** How people and their tools reach the management server behind a proxy that speaks TLS: requests to its host and from its origin are taken. It needs management.server.token. */
+  /** How people and their tools reach the management server behind a proxy that speaks TLS: requests to its host and from its origin are taken. Every request then needs management.server.token, from this machine too, as behind a proxy everybody looks local; the bare status of health, liveness and readiness and the files of the console need none. */
   'management.server.public-url': text('url'),
   /** Actions that nobody may do over HTTP, whatever token they have. */
   'management.actions.exclude': { type: 'list', values: actionIds, default: [] },
