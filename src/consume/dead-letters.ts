@@ -1,7 +1,7 @@
 import { SvcError } from '../ground/errors.ts';
 import { isolate } from '../observe/isolate.ts';
 import { can } from '../outbox/api/shape.ts';
-import { type DlqFormat, toDlqRecord } from '../publish/tiers/dlq-message.ts';
+import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from '../publish/tiers/dlq-message.ts';
 import { EventValue } from '../serialize/event-value.ts';
 import type { ConsumedRecord } from './consumed-event.ts';
 
@@ -25,8 +25,17 @@ export interface DeathCause {
   readonly message: string;
 }
 
-/** Rejects where the letter was not taken. */
-export type SendDeadLetter = (record: ConsumedRecord & { value: Buffer }, cause: DeathCause) => Promise<void>;
+/**
+ * What a dead letter holds: the event in the form that was asked for; where that is too large for the topic, the event as it is, with
+ * the rest in headers; where that is too large as well, its place alone.
+ */
+export type LetterHolds = 'all' | 'value' | 'place';
+
+/** Rejects where no form of the letter was taken. */
+export type SendDeadLetter = (
+  record: ConsumedRecord & { value: Buffer },
+  cause: DeathCause,
+) => Promise<LetterHolds>;
 
 interface Letter {
   readonly key: string | null;
@@ -37,7 +46,7 @@ interface Letter {
 /** @throws SvcError `SVC_CONSUME_OPTIONS` */
 export function deadLettersTo({ topic, producer, format = 'operations' }: DeadLetterOptions): SendDeadLetter {
   const send = senderOf(producer, topic);
-  return (record, { eventId, eventType, document, attempts, cause, message }) => {
+  return async (record, { eventId, eventType, document, attempts, cause, message }) => {
     const { key, value, headers, timestamp } = record;
     const event = {
       eventId: eventId ?? headers.eventId ?? `${record.topic}-${record.partition}@${record.offset}`,
@@ -49,9 +58,36 @@ export function deadLettersTo({ topic, producer, format = 'operations' }: DeadLe
       ...{ event, topic: record.topic, attempts, failure: { kind: 'fatal' as const, cause, message } },
       record: { key, value, headers, timestamp },
     };
-    const letter = toDlqRecord(failed, format, Date.now());
-    return isolate(() => send({ key: letter.key, value: letter.value, headers: { ...letter.headers } }));
+    const nowMs = Date.now();
+    const sendForm = async (holds: LetterHolds): Promise<LetterHolds> => {
+      const letter =
+        holds === 'all'
+          ? toDlqRecord(failed, format, nowMs)
+          : toSmallerDlqRecord(failed, holds, nowMs, record);
+      await isolate(() => send({ key: letter.key, value: letter.value, headers: { ...letter.headers } }));
+      return holds;
+    };
+    for (const holds of ['all', 'value'] as const)
+      try {
+        return await sendForm(holds);
+      } catch (error) {
+        if (!isTooLarge(error)) throw error;
+      }
+    return sendForm('place');
   };
+}
+
+const tooLarge: readonly unknown[] = ['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE'];
+
+/** Clients wrap what the broker has said, each in its own way. */
+function isTooLarge(error: unknown, depth = 0): boolean {
+  if (typeof error !== 'object' || error === null || depth > 5) return false;
+  const { type, apiId, cause, errors } = error as Record<string, unknown>;
+  return (
+    tooLarge.includes(type) ||
+    tooLarge.includes(apiId) ||
+    [cause, ...(Array.isArray(errors) ? errors : [])].some((each) => isTooLarge(each, depth + 1))
+  );
 }
 
 const form = { headers: {}, encoding: 'utf8' as const, publishedAt: () => '' };

@@ -223,8 +223,12 @@ export function createHandling(
   ): Promise<ConsumedOutcome> {
     for (let tries = 1; ; tries++) {
       try {
-        await options.sendDeadLetter?.(record, cause);
-        logger.error(`an event went to the dead letters: ${cause.message}`, {
+        const holds = await options.sendDeadLetter?.(record, cause);
+        const without =
+          holds === 'place'
+            ? '; it is too large for that topic (max.message.bytes), so the letter only says where it is'
+            : '';
+        logger.error(`an event went to the dead letters: ${cause.message}${without}`, {
           ...placeOf(record),
           ...idsOf(cause),
         });

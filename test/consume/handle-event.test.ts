@@ -34,7 +34,10 @@ function handling(more: Partial<HandlingOptions> & { readonly retentionDays?: nu
   const handle = createHandling({
     ...{ consumer: 'c', inbox: { once }, handlers: new Map(), otherTypes: 'dead-letter', counts, logger },
     ...{ maxAttempts: 1, firstDelayMs: 1, longestDelayMs: 1, handlerTimeoutMs: 60_000, upcasts: undefined },
-    sendDeadLetter: async (_, cause) => void its.buried.push(cause),
+    sendDeadLetter: async (_, cause) => {
+      its.buried.push(cause);
+      return 'all';
+    },
     onError: (error) => void its.errors.push(error),
     enter: async () => () => {},
     onRead: watchRetention({ ...more }, logger),

@@ -11,7 +11,16 @@ export type DlqFormat = 'operations' | 'recovery';
 const originalTopic = 'originalTopic';
 const exceptionType = 'exceptionType';
 const originalContentType = 'originalContentType';
-const added: readonly string[] = [originalTopic, exceptionType, originalContentType];
+/** Of the smaller forms alone. */
+const letterForm = 'deadLetterForm';
+const letterEventId = 'deadLetterEventId';
+const exceptionMessage = 'exceptionMessage';
+const originalPartition = 'originalPartition';
+const originalOffset = 'originalOffset';
+const added: readonly string[] = [
+  ...[originalTopic, exceptionType, originalContentType, letterForm, letterEventId],
+  ...[exceptionMessage, originalPartition, originalOffset],
+];
 const contentType = 'content-type';
 const json = 'application/json';
 const rawEvent = ',"originalEvent":';
@@ -60,6 +69,54 @@ function toJson({ value: { form } }: FailedEvent['event'], { value }: BrokerReco
   return form.toJson?.(value);
 }
 
+/** Where a consumer has found the event. */
+export interface OriginalPlace {
+  readonly partition: number;
+  readonly offset: bigint;
+}
+
+/**
+ * A dead letter that is smaller than `toDlqRecord` makes it, for a topic that refuses that one as too large:
+ * - `value`: the event's own bytes and headers, the rest in headers. Recovery gives the same event back.
+ * - `place`: no payload and none of the event's own headers but its type; it says where the event is. Recovery lists it as unreadable.
+ */
+export function toSmallerDlqRecord(
+  { event, topic, record, failure }: FailedEvent,
+  form: 'value' | 'place',
+  nowMs: number,
+  place?: OriginalPlace,
+): BrokerRecord {
+  const { eventType } = record.headers;
+  const eventId = headerText(event.eventId);
+  const own = eventType === undefined ? { eventId } : { eventId, eventType: headerText(eventType) };
+  const headers: Record<string, string> = {
+    ...(form === 'value' ? record.headers : own),
+    [originalTopic]: topic,
+    [exceptionType]: headerText(failure.cause),
+    [exceptionMessage]: headerText(failure.message),
+    [letterForm]: form,
+    [letterEventId]: eventId,
+    ...(place && { [originalPartition]: `${place.partition}`, [originalOffset]: `${place.offset}` }),
+  };
+  if (form === 'value') return { key: record.key, value: record.value, headers, timestamp: nowMs };
+  const value = JSON.stringify({
+    ...{ eventId, originalTopic: topic },
+    ...(place && { [originalPartition]: place.partition, [originalOffset]: String(place.offset) }),
+    ...{ payloadOmitted: true, originalBytes: record.value.length },
+    ...{
+      exceptionType: headers[exceptionType],
+      exceptionMessage: headers[exceptionMessage],
+      failedAt: nowMs,
+    },
+  });
+  const key = record.key !== null && Buffer.byteLength(record.key) <= longestKeyBytes ? record.key : null;
+  headers[contentType] = json;
+  return { key, value: Buffer.from(value), headers, timestamp: nowMs };
+}
+
+/** A longer key is left out with the payload. */
+const longestKeyBytes = 1_024;
+
 /** What stands in a dead letter topic, as far as reading one needs it. */
 export interface DlqRecord {
   readonly key: string | null;
@@ -70,15 +127,16 @@ export interface DlqRecord {
 
 /** The event in a dead letter of either shape, or one line that says why there is none. */
 export function fromDlqRecord(record: DlqRecord, place: string): StoredEvent | string {
+  const form = record.headers[letterForm];
+  if (form === 'value') return fromBareValue(record, place);
+  if (form === 'place') return `it holds no event, which was too large for it: ${placeIn(record.headers)}`;
   const text = record.value.toString();
   const message = parseObject(text);
   if (message === undefined) return 'it is not a JSON object';
   const value = originalValue(message, text);
   if (value === undefined) return 'it has neither originalPayload nor originalEvent';
   const event = parseObject(value.toString()) ?? {};
-  const headers = Object.fromEntries(
-    Object.entries(record.headers).filter(([name]) => !added.includes(name)),
-  );
+  const headers = ownHeaders(record);
   const original = record.headers[originalContentType];
   if (original !== undefined) headers[contentType] = original;
   const eventId = textOf(message.eventId) ?? textOf(event.eventId) ?? headers.eventId;
@@ -94,6 +152,30 @@ export function fromDlqRecord(record: DlqRecord, place: string): StoredEvent | s
     storedAt: storedAt(message) ?? record.timestamp,
     reason: textOf(message.exceptionType) ?? record.headers[exceptionType] ?? textOf(message.failureReason),
   };
+}
+
+function fromBareValue(record: DlqRecord, place: string): StoredEvent | string {
+  const { value, key, timestamp, headers } = record;
+  const eventId = textOf(headers[letterEventId]) ?? textOf(headers.eventId);
+  if (eventId === undefined) return 'it has no eventId';
+  const eventType = headers.eventType ?? textOf(parseObject(value.toString())?.eventType) ?? '';
+  return {
+    ...{ place, eventId, eventType, topic: headers[originalTopic], key, value },
+    ...{ headers: ownHeaders(record), storedAt: timestamp, reason: headers[exceptionType] },
+  };
+}
+
+function ownHeaders({ headers }: DlqRecord): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !added.includes(name)));
+}
+
+/** Others write to the topic as well: what is no number is none. */
+function placeIn(headers: DlqRecord['headers']): string {
+  const number = (name: string): string => (/^\d{1,19}$/.exec(headers[name] ?? '') ?? ['?'])[0];
+  const topic = /^[\w.-]{1,249}$/.exec(headers[originalTopic] ?? '')?.[0] ?? '?';
+  return headers[originalOffset] === undefined
+    ? `it was meant for ${topic}`
+    : `it is in ${topic}, partition ${number(originalPartition)}, offset ${number(originalOffset)}`;
 }
 
 /** A dead letter without its event: the headers say it all, where svc wrote them; the value is else read for it. One line: it is none. */

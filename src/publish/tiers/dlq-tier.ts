@@ -5,7 +5,7 @@ import { cutBatches, halvesOf } from '../cut-batches.ts';
 import { doubtsCount } from '../fault.ts';
 import { brokenPromise } from '../main/failures.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
-import { type DlqFormat, toDlqRecord } from './dlq-message.ts';
+import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from './dlq-message.ts';
 
 export interface DlqOptions {
   readonly broker: Pick<Broker, 'send' | 'partitionsFor'>;
@@ -38,7 +38,7 @@ const pauseMs = 5_000;
 
 /**
  * The dead letter topic: one try, for the retries are spent. Dead letters of one partition are sent in their order, one
- * send at a time. One that is too large for the topic goes to the next tier alone.
+ * send at a time. One that is too large for the topic is tried as the event alone, which is smaller; then it goes to the next tier.
  */
 export function createDlqTier(options: DlqOptions): Tier {
   const { broker, topic, clock } = options;
@@ -69,9 +69,17 @@ export function createDlqTier(options: DlqOptions): Tier {
   }
 
   /** One partition's letters, in order. */
-  async function send(partition: number | undefined, letters: readonly Letter[]): Promise<void> {
+  async function send(
+    partition: number | undefined,
+    letters: readonly Letter[],
+    isSmaller = false,
+  ): Promise<void> {
     if (isClosed()) return settle(letters, false);
-    const records = letters.map(({ failed }) => toDlqRecord(failed, options.format, clock.now()));
+    const records = letters.map(({ failed }) =>
+      isSmaller
+        ? toSmallerDlqRecord(failed, 'value', clock.now())
+        : toDlqRecord(failed, options.format, clock.now()),
+    );
     const sending = options.isolate(() => broker.send(topic, partition, records)).catch(brokenPromise);
     const result = await inTime(sending, {
       limitMs: timeLeftMs(letters),
@@ -83,7 +91,7 @@ export function createDlqTier(options: DlqOptions): Tier {
     // It may have been made anew, with fewer partitions.
     if (doubtsCount(result.failure)) partitionCount = undefined;
     if (result.failure.kind === 'too_large') {
-      if (letters.length === 1) return settle(letters, false);
+      if (letters.length === 1) return isSmaller ? settle(letters, false) : send(partition, letters, true);
       for (const half of halvesOf(letters)) await send(partition, half);
       return;
     }

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import type { FailedEvent } from '../../../src/publish/tier.ts';
-import { fromDlqRecord, toDlqRecord } from '../../../src/publish/tiers/dlq-message.ts';
+import {
+  fromDlqRecord,
+  headOfDlqRecord,
+  toDlqRecord,
+  toSmallerDlqRecord,
+} from '../../../src/publish/tiers/dlq-message.ts';
 import { failedEvent } from '../failed-event.ts';
 
 const nowMs = 1_780_000_001_000;
@@ -30,6 +35,49 @@ describe('dead letter', () => {
       exceptionType: 'ECONNREFUSED',
     });
     assert.equal(record.timestamp, nowMs);
+  });
+
+  it('smaller: the event as it is, with what a letter says of it in headers; recovery gives the same back', () => {
+    const failed = failedEvent('1', {
+      failure: { kind: 'fatal', cause: 'RefusedEvent', message: 'its handler refused it' },
+    });
+    const record = toSmallerDlqRecord(failed, 'value', nowMs, { partition: 3, offset: 42n });
+    assert.equal(record.value, failed.record.value);
+    assert.deepEqual(record.headers, {
+      ...failed.record.headers,
+      originalTopic: 'orders',
+      exceptionType: 'RefusedEvent',
+      exceptionMessage: 'its handler refused it',
+      deadLetterForm: 'value',
+      deadLetterEventId: '1',
+      originalPartition: '3',
+      originalOffset: '42',
+    });
+    const event = fromDlqRecord(record, 'p');
+    assert.ok(typeof event !== 'string', String(event));
+    assert.deepEqual(
+      [event.eventId, event.topic, event.key, event.headers, event.value, event.reason],
+      ['1', 'orders', failed.record.key, failed.record.headers, failed.record.value, 'RefusedEvent'],
+    );
+  });
+
+  it('smallest: no payload, no long key, no headers of the event, and the place where it is', () => {
+    const { value, headers: own, timestamp } = failedEvent('1').record;
+    const headers = { ...own, eventType: 'ORDER', big: 'x'.repeat(1e6) };
+    const withKey = (key: string) => failedEvent('1', { record: { key, value, headers, timestamp } });
+    const failed = withKey('k'.repeat(1_025));
+    const letter = toSmallerDlqRecord(failed, 'place', nowMs, { partition: 3, offset: 42n });
+    assert.equal(letter.key, null);
+    assert.ok(letter.value.length + JSON.stringify(letter.headers).length < 1_000);
+    assert.equal(
+      fromDlqRecord(letter, 'p'),
+      'it holds no event, which was too large for it: it is in orders, partition 3, offset 42',
+    );
+    const head = headOfDlqRecord(letter);
+    assert.ok(typeof head !== 'string');
+    assert.deepEqual([head.eventId, head.eventType, head.topic], ['1', 'ORDER', 'orders']);
+    const key = 'k'.repeat(1_024);
+    assert.equal(toSmallerDlqRecord(withKey(key), 'place', nowMs).key, key);
   });
 
   it('recovery: the event as an object, with the number of retries', () => {

@@ -134,6 +134,25 @@ describe('dead letter tier', () => {
     assert.deepEqual(await store(1, 2, 3, 4, 5), [true, true, false, true, true]);
   });
 
+  it('tries one that is too large as the event alone, which is smaller', async () => {
+    const records: BrokerRecord[] = [];
+    const { tier } = tierOver(() => undefined, {
+      broker: {
+        partitionsFor: async () => 1,
+        send: async (_topic, _partition, sent) => {
+          records.push(...sent);
+          const [{ headers } = assert.fail()] = sent;
+          return headers.deadLetterForm === 'value'
+            ? { ok: true }
+            : { ok: false, failure: { kind: 'too_large', cause: 'MESSAGE_TOO_LARGE', message: 'too large' } };
+        },
+      },
+    });
+    const failed = failedEvent('1');
+    assert.equal(await tier.store(failed), true);
+    assert.deepEqual(records.at(-1)?.value, failed.record.value);
+  });
+
   it('an adapter that throws costs nothing but the try', async () => {
     const { store } = tierOver(() => {
       throw new TypeError('john@example.com');

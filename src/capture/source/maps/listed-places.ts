@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { foreignFile } from '../../../config/read/foreign-file.ts';
 import type { Insertion } from '../insert-calls.ts';
 import type { SourceEvents, SourceTarget } from '../rewrite-text.ts';
 import type { Found } from '../wrapper-place.ts';
@@ -49,14 +50,24 @@ export function hashOf(text: string): string {
   return [one, other].map((half) => (half >>> 0).toString(16).padStart(8, '0')).join('');
 }
 
-/** The list beside the configuration; none where there is none. `onProblem`: one that cannot be read. */
+/**
+ * The list beside the configuration; none where there is none. `onProblem`: one that cannot be read, or is not to be trusted. What it
+ * names is inserted into code, so it is read as code is: of this user or the superuser, and names only.
+ */
 export function readList(baseDir: string, onProblem: (reason: string) => void): Listed {
   const path = join(baseDir, listName);
   if (!existsSync(path)) return nothingListed;
   try {
+    const foreign = foreignFile(path, true);
+    if (foreign !== undefined)
+      throw new Error(
+        `it ${foreign.message}: let the user of the application, or the superuser, run svc manifest`,
+      );
     const { version, searched, files } = JSON.parse(readFileSync(path, 'utf8')) as PlaceList;
     if (version !== 1) throw new Error('another version of svc made it');
     const absolute = Object.entries(files).map(([file, each]) => [resolve(baseDir, file), each] as const);
+    const isWell = Object.values(files).every(({ targets }) => targets.every(({ place }) => isPlace(place)));
+    if (!isWell) throw new Error('it holds what svc manifest does not write: run svc manifest again');
     // A build that was made again has other files.
     const gone = absolute.find(([file]) => !existsSync(file));
     if (gone !== undefined)
@@ -65,6 +76,25 @@ export function readList(baseDir: string, onProblem: (reason: string) => void): 
   } catch (error) {
     onProblem(error instanceof SyntaxError ? 'no JSON' : (error as Error).message);
     return nothingListed;
+  }
+}
+
+const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*$/u;
+
+/** What would be inserted as it is are names and offsets; all else is written as a string. */
+function isPlace(place: ListedTarget['place']): boolean {
+  const isAt = (at: unknown): boolean => Number.isInteger(at) && (at as number) >= 0;
+  switch (place.form) {
+    case 'binding':
+      return isAt(place.at) && typeof place.name === 'string' && identifier.test(place.name);
+    case 'nameless':
+      return isAt(place.at) && isAt(place.nameAt);
+    case 'method':
+      return isAt(place.at) && typeof place.key === 'string';
+    case 'value':
+      return isAt(place.start) && isAt(place.end) && Array.isArray(place.path);
+    default:
+      return false;
   }
 }
 
