@@ -1,5 +1,5 @@
 import { readdirSync, renameSync } from 'node:fs';
-import { utimes } from 'node:fs/promises';
+import { unlink, utimes } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { ownStamp } from '../../ground/claims/process-stamp.ts';
 import type { Clock } from '../../ground/clock.ts';
@@ -76,7 +76,10 @@ export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOpt
     segment = undefined;
     if (last === undefined) return;
     await last.end().catch(() => {});
-    ended.push(last.path);
+    if (last.lines() > 0) return void ended.push(last.path);
+    // Each event that a full disk refuses would leave an empty one.
+    await unlink(last.path).catch(() => {});
+    usage.add({ segments: -1 });
   }
 
   return {

@@ -19,6 +19,8 @@ export interface EventOutcomesOptions {
   readonly onPublished: () => void;
   /** Puts an event that found the backup full back where it was. False: there is no room any more, and it is lost. */
   readonly putBack: (queued: QueuedEvent) => boolean;
+  /** The backup has stored an event. */
+  readonly onStored: () => void;
   readonly onLost: (event: SerializedEvent, topic: string, failure: SendFailure) => void;
 }
 
@@ -80,6 +82,7 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
     const isBack = isUndecided && queued !== undefined && options.putBack(queued);
     order.decided(failed);
     if (isBack) return queued.signal.then(follow);
+    if (outcome === 'backup') options.onStored();
     if (isUndecided) options.onLost(failed.event, failed.topic, failed.failure);
     end();
     return outcome;

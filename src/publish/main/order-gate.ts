@@ -25,6 +25,10 @@ export interface OrderGate {
   makeWay(): boolean;
   putBack(event: QueuedEvent): void;
   mayHaveRoom(): void;
+  /** Events have found the backup full: what comes later waits behind them. */
+  readonly isBackupFull: boolean;
+  /** The first of those that wait for room tries the backup again. False: there is none. */
+  tryRoom(): boolean;
 }
 
 export function createOrderGate(options: OrderGateOptions): OrderGate {
@@ -59,6 +63,15 @@ export function createOrderGate(options: OrderGateOptions): OrderGate {
     },
     mayHaveRoom() {
       isBackupFull = false;
+    },
+    get isBackupFull() {
+      return isBackupFull;
+    },
+    tryRoom() {
+      const { first } = waiting;
+      if (!isBackupFull || first === undefined || gate.state !== 'behind') return false;
+      settle(behindUnlessFull, (event) => event === first);
+      return true;
     },
   };
   return gate;

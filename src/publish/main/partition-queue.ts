@@ -59,6 +59,10 @@ export interface PartitionQueue {
   makeWay(): boolean;
   /** An event was to go behind others in the backup, and found it full. It waits here in its place. */
   putBack(event: QueuedEvent): void;
+  /** As {@link OrderGate.isBackupFull}. */
+  isBackupFull(): boolean;
+  /** As {@link OrderGate.tryRoom}. */
+  tryRoom(): boolean;
   /** Sends what is waiting for company. */
   flush(): void;
   /** Ends all events past their deadline. Returns the next deadline. */
@@ -306,6 +310,12 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     },
 
     makeWay: gate.makeWay,
+    isBackupFull: () => gate.isBackupFull,
+    tryRoom() {
+      const isTried = gate.tryRoom();
+      if (isTried && waiting.count === 0) resume();
+      return isTried;
+    },
     putBack(event) {
       gate.putBack(event);
       if (state === 'idle') sender.outside(() => proceed(true));

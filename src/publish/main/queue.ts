@@ -92,6 +92,8 @@ export interface Queue extends Publisher {
 
 /** The last part of the time to finish, which the next tiers have for what was not acknowledged: at most this. */
 const longestReserveMs = 2_000;
+/** So often the first event of those for which the backup has had no room asks for some. */
+const roomEveryMs = 1_000;
 /** Topics kept although nothing of them is under way; topic names can come from application data. */
 const maxIdleTopics = 100;
 
@@ -111,7 +113,7 @@ export function createQueue(options: QueueOptions): Queue {
     onFirst: () => sender.outside(watch.waiting),
   });
   const { memory } = intake;
-  const outcomes = createEventOutcomes({ ...options, intake, order, putBack });
+  const outcomes = createEventOutcomes({ ...options, intake, order, putBack, onStored });
   const counts = createPartitionCounts((topic) => isolate(() => broker.partitionsFor(topic)), clock);
   const { random = () => 0.5 } = options.breaker;
   const watch = createClusterWatch({
@@ -134,6 +136,9 @@ export function createQueue(options: QueueOptions): Queue {
   const turn = createTurnMemory();
   let expiry: NodeJS.Timeout | undefined;
   let storeLate: ((failed: FailedEvent) => boolean) | undefined;
+  /** Events wait that have found the backup full, until anything else could be stored, or the first of them. */
+  let isWaitingForRoom = false;
+  let roomTimer: NodeJS.Timeout | undefined;
   /** All that waited has been given up, and svc ends. */
   let isOver = false;
 
@@ -208,8 +213,30 @@ export function createQueue(options: QueueOptions): Queue {
   function putBack(queued: QueuedEvent): boolean {
     if (isOver || !intake.takeBack(queued)) return false;
     topicQueue(queued.topic).putBack(queued);
+    isWaitingForRoom = true;
+    tryRoomLater();
     if (expiry === undefined) expireAfter(deliveryTimeoutMs);
     return true;
+  }
+
+  function tryRoomLater(): void {
+    sender.outside(() => {
+      roomTimer ??= setTimeout(tryRoom, roomEveryMs).unref();
+    });
+  }
+
+  function tryRoom(): void {
+    roomTimer = undefined;
+    if (!isWaitingForRoom) return;
+    if ([...topics.values()].some((topic) => topic.tryRoom())) tryRoomLater();
+    else onStored();
+  }
+
+  /** There is room again. */
+  function onStored(): void {
+    if (!isWaitingForRoom) return;
+    isWaitingForRoom = false;
+    sender.outside(() => orderChanged(undefined, undefined));
   }
 
   /** Never sent. At the end of the process it has no deadline any more. */
@@ -282,6 +309,7 @@ export function createQueue(options: QueueOptions): Queue {
       sender.close();
       await finish(deadlineMs);
       clearTimeout(expiry);
+      clearTimeout(roomTimer);
       watch.close();
     },
   };

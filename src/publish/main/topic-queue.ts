@@ -165,7 +165,8 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
       const isWaiting = isPlacing();
       if (count !== undefined && !isWaiting) return queueFor(event, count).push(event);
       unplaced.push(event);
-      gate.goBehind();
+      // Earlier ones have found no room there.
+      if (![...partitions.values()].some((queue) => queue.isBackupFull())) gate.goBehind();
       if (isIdle()) options.onIdle();
       else if (!isWaiting) sender.outside(() => void place());
     },
@@ -181,6 +182,10 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
       const isFull = queuesOf(partition).some((queue) => queue?.makeWay() === false);
       return gate.makeWay() && !isFull;
     },
+
+    isBackupFull: () => gate.isBackupFull || [...partitions.values()].some((queue) => queue.isBackupFull()),
+
+    tryRoom: () => [...partitions.values()].some((queue) => queue.tryRoom()) || gate.tryRoom(),
 
     flush() {
       for (const queue of partitions.values()) queue.flush();

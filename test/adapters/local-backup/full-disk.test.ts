@@ -86,7 +86,7 @@ requiring('mounts', 'local backup on a file system without space', function () {
     });
   }
 
-  it('without space, a journal: what came behind an event that does not fit is refused with it, and later ones are stored', () => {
+  it('without space, a journal: what came behind an event that does not fit is refused with it, later ones are stored, and nothing is left of what was refused', () => {
     const root = freshPath();
     mkdirSync(root, { recursive: true });
     const check = `import('${resolve(import.meta.dirname, 'backup-folder.ts')}').then(async ({ backupEvent, backupIn }) => {
@@ -95,12 +95,16 @@ requiring('mounts', 'local backup on a file system without space', function () {
         .then(() => id + ' stored', () => id + ' refused');
       const batch = [store('1', 200_000), store('2', 200_000)];
       await new Promise(setImmediate);
-      console.log(JSON.stringify([...await Promise.all([...batch, store('3', 10)]), await store('4', 10)]));
+      const results = await Promise.all([...batch, store('3', 10)]);
+      for (let n = 0; n < 20; n++) await store('x', 300_000);
+      const { readdirSync } = await import('node:fs');
+      const empty = readdirSync('${root}/b').filter((name) => name.startsWith('segment-')).length;
+      console.log(JSON.stringify([...results, await store('4', 10), empty]));
       await backup.close(1_000);
     })`;
     const script = `mount -t tmpfs -o size=256k,mode=755 svc-test '${root}' && "$0" -e "${check}"`;
     const command = ['--mount', '--map-root-user', 'bash', '-c', script, process.execPath];
     const results = execFileSync('unshare', command, { encoding: 'utf8' });
-    assert.deepEqual(JSON.parse(results), ['1 refused', '2 refused', '3 refused', '4 stored']);
+    assert.deepEqual(JSON.parse(results), ['1 refused', '2 refused', '3 refused', '4 stored', 0]);
   });
 });

@@ -39,7 +39,7 @@ describe('events that are held', () => {
       await time.tickAsync(10);
     };
     const tiers = async (id: string, outcome: Outcome): Promise<void> => {
-      const [one] = failed.filter(({ event: { eventId } }) => eventId === id);
+      const one = failed.findLast(({ event: { eventId } }) => eventId === id);
       if (outcome === 'backup') order.stored(one as FailedEvent);
       answers.get(id)?.(outcome);
       await time.tickAsync(10);
@@ -110,7 +110,7 @@ describe('events that are held', () => {
     });
   }
 
-  it('for want of room in the backup ask for it again when their own partition has changed, not another one', async () => {
+  it('for want of room in the backup ask for it again as soon as anything else was stored there', async () => {
     const keyOf = (partition: number): string =>
       ['a', 'b', 'c', 'd'].find((key) => partitionOfKey(key, 2) === partition) as string;
     const { asked, publish, tiers, fail } = setUp(2);
@@ -124,9 +124,35 @@ describe('events that are held', () => {
     await tiers('3', 'dlq');
     await publish('4', keyOf(1));
     await fail();
-    await tiers('4', 'backup');
     assert.deepEqual(asked(), ['1', '2', '3', '4']);
+    await tiers('4', 'backup');
+    assert.deepEqual(asked(), ['1', '2', '3', '4', '2']);
   });
+
+  for (const partitions of [1, 'unknown', 'no answer'] as const)
+    it(`for want of room in the backup keep their order: the first asks once a second, and the others follow it (partitions: ${partitions})`, async () => {
+      const { asked, publish, tiers, fail, queue } = setUp(partitions);
+      await publish('1');
+      if (partitions === 'no answer') queue.clusterAway('away', performance.now());
+      else await fail();
+      await time.tickAsync(10);
+      await tiers('1', 'backup');
+      await publish('2');
+      await tiers('2', 'lost');
+      await publish('3');
+      assert.deepEqual(asked(), ['1', '2']);
+      await time.tickAsync(1_000);
+      assert.deepEqual(asked(), ['1', '2', '2']);
+      await tiers('2', 'lost');
+      await publish('4');
+      await time.tickAsync(1_000);
+      assert.deepEqual(asked(), ['1', '2', '2', '2']);
+      await tiers('2', 'backup');
+      assert.deepEqual(asked(), ['1', '2', '2', '2', '3', '4']);
+      for (const id of ['3', '4']) await tiers(id, 'backup');
+      await publish('5');
+      assert.deepEqual(asked().at(-1), '5');
+    });
 
   it('are counted with those to be sent as soon as they may be, while a send of their partition has no answer', async () => {
     const { queue, publish, tiers, asked } = setUp(1, { buffer: 1 });
