@@ -1,7 +1,7 @@
 import { nearestName } from '../../ground/nearest-names.ts';
 import { kebabCase } from '../schema/option.ts';
 import { isSection, knownNames, optionNamed, targetsName } from '../schema/schema.ts';
-import { describeType, type Problem } from './problem.ts';
+import { describeType, emptyValue, type Problem } from './problem.ts';
 import { shownName } from './shown-name.ts';
 
 /** A value as one source gives it, not yet checked. */
@@ -42,9 +42,14 @@ export function flatten(root: object, where: (path: RawPath) => string): Setting
   };
 
   const take = (name: string, value: unknown, rawPath: RawPath): void => {
-    // Nothing after the colon: as if the name were not there.
-    if (value === null || value === undefined) return;
+    if (value === undefined) return;
+    // A list of targets of which each one is commented out; a topic that is missing where one is needed is said by its own words.
+    if (value === null && (name === targetsName || name === 'svc.broker.topic')) return;
     const spelled = rawPath.join('.');
+    if (value === null) {
+      problems.push({ name, where: where(rawPath), ...emptyValue(`${rawPath.at(-1)}: "#…"`) });
+      return;
+    }
     const first = settings.get(name);
     if (first !== undefined) {
       const message = `is given twice, as ${first.spelled} and as ${spelled}`;

@@ -23,6 +23,15 @@ export interface Mistake {
   readonly index?: number | undefined;
 }
 
+/**
+ * A name with nothing behind it: in YAML, what begins with # is a comment. Taken for a name that is not there, a target would publish
+ * everything, and without a key.
+ */
+export function emptyValue(example: string): Mistake {
+  const fix = `Put it in quotes where it begins with #, as in ${example}, or take the line out`;
+  return { message: 'is empty: YAML takes what begins with # for a comment', fix };
+}
+
 /** A mistake, and the others of the same value: all are said at once. */
 export interface Mistakes extends Mistake {
   readonly more?: readonly Mistake[] | undefined;

@@ -7,7 +7,7 @@ import {
 import { nearestName } from '../../ground/nearest-names.ts';
 import { camelCase, kebabCase } from '../schema/option.ts';
 import type { OutboxFields, TargetFields } from '../schema/target-fields.ts';
-import { describeTyped, type Mistake, orMistakes } from './problem.ts';
+import { describeTyped, emptyValue, type Mistake, orMistakes } from './problem.ts';
 import { type Checked, checkValue } from './value.ts';
 
 // Fields of a target that have a form of their own.
@@ -18,7 +18,7 @@ export function checkHeadersOf(value: unknown): Checked {
     const fix = 'Write name: expression for each header';
     return { ok: false, message: 'must be an object', got: describeTyped(value), fix };
   }
-  const given = Object.entries(value).filter(([, expression]) => expression !== null);
+  const given = Object.entries(value);
   const mistakes: Mistake[] = [];
   if (given.length > maxHeaders) mistakes.push({ message: `must hold at most ${maxHeaders} headers` });
   for (const [index, [name, expression]] of given.entries()) {
@@ -70,7 +70,12 @@ export function checkOutboxOf(value: unknown): Checked {
       const nearest = nearestName(camelCase(key), names);
       const fix = nearest === undefined ? `Known are ${names.join(', ')}` : `Did you mean ${nearest}?`;
       mistakes.push({ message: 'has a field that is not known', fix });
-    } else if (given !== null && given !== undefined) {
+    } else if (given === null) {
+      // That it is required is said below.
+      if (required.includes(name)) continue;
+      const { message, fix } = emptyValue(`${key}: "…"`);
+      mistakes.push({ message: `${name} ${message}`, fix });
+    } else if (given !== undefined) {
       const checked = outboxFields[name](given);
       if (!checked.ok) mistakes.push({ ...checked, message: `${name} ${checked.message}` });
       found[name] = checked.ok ? checked.value : null;

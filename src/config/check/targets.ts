@@ -6,7 +6,7 @@ import { type TargetField, targetFields } from '../schema/target-fields.ts';
 import { shownInClear } from './across/key-in-clear.ts';
 import type { Setting } from './flatten.ts';
 import { checkRulesOf } from './pii-rules.ts';
-import { describeType, type Problem, printable, problemsOf } from './problem.ts';
+import { describeType, emptyValue, type Problem, printable, problemsOf } from './problem.ts';
 import { shownName } from './shown-name.ts';
 import { checkHeadersOf, checkOutboxOf, outboxMistakes } from './target-parts.ts';
 import { checkValue } from './value.ts';
@@ -159,7 +159,13 @@ function readFields(
       add({ message: 'is not a known field of a target', fix });
       continue;
     }
-    if (value === null || value === undefined) continue;
+    if (value === undefined) continue;
+    if (value === null) {
+      // That it is required is said below.
+      if (field.required) continue;
+      add(emptyValue(`${key}: "#result.id"`));
+      continue;
+    }
     const first = spelled.get(field.name);
     spelled.set(field.name, key);
     if (first !== undefined) {

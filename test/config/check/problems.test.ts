@@ -50,6 +50,29 @@ management:
     );
   });
 
+  for (const [line, name] of [
+    [
+      '  targets: [{ module: ./a.js, function: f, eventType: A, payload: #result.id\n }]',
+      'targets[0].payload',
+    ],
+    [
+      '  targets:\n    - module: ./a.js\n      function: f\n      eventType: A\n      key: #result.id',
+      'targets[0].key',
+    ],
+    ['  targets:\n    - { module: ./a.js, function: f, eventType: A, when: }', 'targets[0].when'],
+    ['  pii: { crypto: { salt: } }', 'pii.crypto.salt'],
+    ['  pii:\n    fields: # none', 'pii.fields'],
+    ['  shutdown: { timeout-ms: ~ }', 'shutdown.timeout-ms'],
+  ] as const)
+    it(`an empty value is said, not passed over: ${name}`, () => {
+      const { problems, targetProblems } = loadYaml(`svc:\n  broker: { topic: t }\n${line}`);
+      const all = [...problems, ...targetProblems.flatMap((one) => one.problems)];
+      const [said = '', ...more] = lines(all);
+      assert.deepEqual(more, []);
+      assert.ok(said.includes(`svc.${name}: is empty: YAML takes what begins with # for a comment`), said);
+      assert.match(said, /Put it in quotes/);
+    });
+
   it('Kafka topic is required', () => {
     const fix = 'Set svc.broker.topic in the file, or the environment variable SVC_BROKER_TOPIC.';
     assert.deepEqual(lines(loadYaml('svc: { enabled: true }').problems), [
