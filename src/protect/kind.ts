@@ -57,22 +57,34 @@ function classify(value: object): Kind {
   return unsupported && !hasToJson(value) ? 'unsupported' : 'plain';
 }
 
-export function hasToJson(value: object): value is { toJSON(key: string): unknown } {
+interface HasToJson {
+  toJSON(key: string): unknown;
+}
+
+export function hasToJson(value: object): value is HasToJson {
   return typeof (value as { toJSON?: unknown }).toJSON === 'function';
 }
 
-/** Whether its own `toJSON` says what is published. Those of `Date` and `Buffer` say no more than the walk does. */
-export function decidesItsJson(value: object, kind: Kind): value is { toJSON(key: string): unknown } {
+/** An application may give all numbers of this kind a `toJSON`, as JSON has none for them. */
+export function isBigIntWithToJson(value: unknown): value is HasToJson {
+  return typeof value === 'bigint' && hasToJson(BigInt.prototype);
+}
+
+const { toJSON: dateToJson, toISOString } = Date.prototype;
+const bufferToJson: unknown = Buffer.prototype.toJSON;
+
+/** Whether its own `toJSON` says what is published. Those that Node gives `Date` and `Buffer` say no more than the walk does. */
+export function decidesItsJson(value: object, kind: Kind): value is HasToJson {
   if (!hasToJson(value)) return false;
-  if (kind === 'date') return value.toJSON !== Date.prototype.toJSON;
-  return kind !== 'bytes' || value.toJSON !== (Buffer.prototype.toJSON as unknown);
+  if (kind === 'date') return value.toJSON !== dateToJson || (value as Date).toISOString !== toISOString;
+  return kind !== 'bytes' || value.toJSON !== bufferToJson;
 }
 
 /** What is published of an object without parts. Classes may change what a wrapper converts to, as for JSON.stringify. */
 export function primitiveOf(value: object, kind: Kind, budget: Budget): unknown {
   if (kind === 'date') {
     const isValid = !Number.isNaN(Date.prototype.getTime.call(value));
-    return isValid ? Date.prototype.toISOString.call(value) : null;
+    return isValid ? toISOString.call(value) : null;
   }
   if (kind === 'bytes') {
     budget.spendRawBytes((value as ArrayBuffer | ArrayBufferView).byteLength);

@@ -18,8 +18,10 @@ export interface WalkRules {
   readonly usesMarks: boolean;
   /** Where the walk leaves the ciphertexts and hashes that it makes. */
   readonly sealed: string[];
-  /** Told of each unmarked string and number, with the path to it. */
+  /** Told of each unmarked string and number, with the path to it: a key of a `Map` that could be a name is `*` in it. */
   readonly onUnmarked?: ((value: string | number, keys: readonly Step[]) => void) | undefined;
+  /** Told of a marked field that holds an object whose text cannot be read, so that all around it is protected. */
+  readonly onUnreadable?: ((field: string) => void) | undefined;
   /** What goes out in clear beside the payload: no protected value may be seen in it. */
   readonly clearTexts?: readonly ClearText[] | undefined;
   /** Milliseconds of a clock that never steps. */
@@ -31,6 +33,8 @@ export interface Walk extends Omit<WalkRules, 'clearTexts' | 'monotonic'> {
   readonly clear: ClearTexts | undefined;
   /** The keys that lead to the value at hand; `element` for one of an array. */
   readonly keys: Step[];
+  /** Which of `keys` are those of a `Map`; kept for `onUnmarked`. */
+  readonly entries: boolean[];
   /** Of the element that is visited, or was last. */
   index: number;
   /** Nobody asks for unmarked values, and a `for … in` finds what an object owns only. */
@@ -54,7 +58,7 @@ export function leaf(value: unknown, depth: number, walk: Walk, place: Place): u
       : place.json.ruleOfText(textOf(value), place.rule, place.rule === place.state.rule);
   if (rule === undefined) {
     if (walk.onUnmarked !== undefined && (type === 'string' || type === 'number'))
-      walk.onUnmarked(value as string | number, walk.keys.slice(0, depth));
+      walk.onUnmarked(value as string | number, shownKeys(walk, depth));
     return type === 'bigint' ? textOfBigInt(value as bigint) : value;
   }
   const plain = textOf(value);
@@ -64,6 +68,13 @@ export function leaf(value: unknown, depth: number, walk: Walk, place: Place): u
   walk.budget.spendText(plain.length);
   return rule.strategy === 'MASK' ? mask(plain, rule) : sealedText(plain, rule, walk, depth);
 }
+
+function shownKeys({ keys, entries }: Walk, depth: number): Step[] {
+  return keys.slice(0, depth).map((key, at) => (entries[at] && nameLike.test(String(key)) ? '*' : key));
+}
+
+/** Keys of another form may be personal data themselves, as in a Map by e-mail address. */
+export const nameLike = /^[A-Za-z_$][\w$-]{0,63}$/;
 
 /** The text of a value without parts. */
 export function textOf(value: unknown): string {

@@ -3,21 +3,139 @@ import { type Budget, textOfBigInt, tooLarge } from './budget.ts';
 import { hasToJson } from './kind.ts';
 import { isRefusal, refusal } from './refusal.ts';
 
-/** Whatever could be copied out of an object: its values, and what its `toJSON` returns. */
-export function partsOf(value: object, budget: Budget): readonly unknown[] {
-  const parts = attempt(() => readParts(value, budget)) ?? [];
-  budget.spend(parts.length);
+/** What could be copied out of an object. */
+export interface Contents {
+  /** Values, keys of maps, what its `toJSON` returns, and forms that its text may have. */
+  readonly parts: readonly unknown[];
+  /** Values inside an object whose own `toJSON` says what it is. */
+  readonly inner: readonly unknown[];
+  /** False: it may hold a text that is in neither, such as that of a private field. */
+  readonly isWhole: boolean;
+}
+
+/** Longer binary data is not searched for as text. */
+const mostSearchedBytes = 65_536;
+const nothingKnown: Contents = { parts: [], inner: [], isWhole: false };
+
+/** Whatever could be copied out of an object. What cannot be read there is not whole. */
+export function contentsOf(value: object, budget: Budget): Contents {
+  const contents = attempt(() => readContents(value, budget)) ?? nothingKnown;
+  budget.spend(contents.parts.length + contents.inner.length + 1);
+  return contents;
+}
+
+function readContents(value: object, budget: Budget): Contents {
+  const own = ownParts(value, budget);
+  if (!hasToJson(value)) return own;
+  const said = attempt(() => value.toJSON(''));
+  if (said === value) return own;
+  if (types.isDate(value)) return { ...own, parts: [...own.parts, said] };
+  // Its internals are of no class that anybody is asked to describe.
+  const { parts: inner } = own;
+  if (typeof said === 'object' && said !== null) return { parts: [said], inner, isWhole: true };
+  if (said === undefined || said === null || said === '') return { ...own, isWhole: false };
+  return { parts: [said, ...shownBy(value)], inner, isWhole: true };
+}
+
+function ownParts(value: object, budget: Budget): Contents {
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  const isKnown = isDataClass(prototype);
+  const whole = (parts: readonly unknown[], isWhole = isKnown): Contents => ({ parts, inner: [], isWhole });
+  if (types.isMap(value)) {
+    const keys = listOfSet(value.keys(), budget);
+    return whole([...keys, ...listOfSet(value.values(), budget), ...propertiesOf(value)]);
+  }
+  if (types.isSet(value)) return whole([...listOfSet(value, budget), ...propertiesOf(value)]);
+  if (types.isDate(value)) return whole([...formsOfDate(value), ...propertiesOf(value)]);
+  if (types.isStringObject(value) || types.isNumberObject(value) || types.isBigIntObject(value))
+    return whole([value.valueOf()], true);
+  if (types.isAnyArrayBuffer(value) || ArrayBuffer.isView(value)) return binary(value);
+  const count = Array.isArray(value) ? value.length : countKeys(value, budget.left);
+  if (count > budget.left) throw tooLarge();
+  const parts = propertiesOf(value);
+  // Plain objects and lists may be empty; an instance without fields has its text elsewhere.
+  const isInstance = prototype !== null && prototype !== Object.prototype && !Array.isArray(value);
+  return whole(parts, isKnown && (parts.length > 0 || !isInstance));
+}
+
+/** Of all own properties, those that JSON leaves out among them. */
+function propertiesOf(value: object): unknown[] {
+  const parts: unknown[] = [];
+  for (const key of Reflect.ownKeys(value)) {
+    if (key === 'length' && Array.isArray(value)) continue;
+    parts.push(attempt(() => Reflect.get(value, key)));
+  }
   return parts;
 }
 
-function readParts(value: object, budget: Budget): readonly unknown[] {
-  if (types.isMap(value)) return listOfSet(value.values(), budget);
-  if (types.isSet(value)) return listOfSet(value, budget);
-  if (types.isStringObject(value) || types.isNumberObject(value)) return [value.valueOf()];
-  if (ArrayBuffer.isView(value)) return [];
-  const count = Array.isArray(value) ? value.length : countKeys(value, budget.left);
-  if (count > budget.left) throw tooLarge();
-  return [...Object.values(value), hasToJson(value) ? value.toJSON('') : undefined];
+/** Numbers, days, and what a date is converted to: in text, its milliseconds are many digits and found as such. */
+function formsOfDate(date: Date): readonly unknown[] {
+  const milliseconds = Date.prototype.getTime.call(date);
+  if (Number.isNaN(milliseconds)) return [];
+  const iso = Date.prototype.toISOString.call(date);
+  return [
+    ...[iso, `${iso.slice(0, 19)}Z`, milliseconds, Math.floor(milliseconds / 1_000), String(date)],
+    ...[Date.prototype.toUTCString.call(date), Date.prototype.toDateString.call(date)],
+    ...(iso.endsWith('T00:00:00.000Z') ? [iso.slice(0, 10)] : []),
+  ];
+}
+
+function binary(value: ArrayBufferLike | ArrayBufferView): Contents {
+  const isOfBytes = !ArrayBuffer.isView(value) || types.isUint8Array(value) || value instanceof DataView;
+  if (!isOfBytes || value.byteLength > mostSearchedBytes) return nothingKnown;
+  const bytes = ArrayBuffer.isView(value)
+    ? Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+    : Buffer.from(value);
+  const encodings = ['base64', 'base64url', 'hex', 'utf8', 'latin1', 'utf16le'] as const;
+  return { parts: encodings.map((encoding) => bytes.toString(encoding)), inner: [], isWhole: true };
+}
+
+const urlParts = ['href', 'host', 'hostname', 'username', 'password', 'pathname', 'search', 'hash'] as const;
+
+/** Texts and numbers that an object with a `toJSON` shows beside it: by getters of its class, and where it is made text. */
+function shownBy(value: object): unknown[] {
+  if (value instanceof URL) {
+    const decoded = value.pathname.split('/').map((part) => attempt(() => decodeURIComponent(part)));
+    return [...urlParts.map((part) => value[part]), ...value.searchParams.values(), ...decoded];
+  }
+  const shown: unknown[] = [attempt(() => String(value)), attempt(() => value.valueOf())];
+  for (let level = Object.getPrototypeOf(value); level !== null; level = Object.getPrototypeOf(level)) {
+    if (level === Object.prototype) break;
+    for (const key of Reflect.ownKeys(level).slice(0, mostGetters)) {
+      if (Object.getOwnPropertyDescriptor(level, key)?.get === undefined) continue;
+      shown.push(attempt(() => Reflect.get(value, key)));
+    }
+  }
+  return shown.filter((part) => typeof part === 'string' || typeof part === 'number');
+}
+
+const mostGetters = 100;
+
+const dataClasses = new WeakMap<object, boolean>();
+const plainPrototypes = new Set<object | null>([
+  ...[null, Object.prototype, Array.prototype, Map.prototype, Set.prototype, Date.prototype],
+]);
+/** Private fields, and an instance that is handed to somebody, such as a WeakMap that keeps its text. */
+const keepsElsewhere = /#[A-Za-z_$\u0080-\uffff]|\baccessor\s|[(,]\s*this\s*[,)]|\[native code\]/;
+/** What decorators of fields compile to. */
+const initializers = /__runInitializers\(\s*(?:\w+,\s*\d+,\s*)?this\b/g;
+
+/** Whether instances hold what their properties say and nothing else: the class has no methods, getters or private fields. */
+function isDataClass(prototype: object | null): boolean {
+  if (prototype === null || plainPrototypes.has(prototype)) return true;
+  let known = dataClasses.get(prototype);
+  if (known === undefined) {
+    known = holdsNoMore(prototype) && isDataClass(Object.getPrototypeOf(prototype) as object | null);
+    dataClasses.set(prototype, known);
+  }
+  return known;
+}
+
+function holdsNoMore(prototype: object): boolean {
+  if (Reflect.ownKeys(prototype).some((key) => key !== 'constructor')) return false;
+  const owner = Object.getOwnPropertyDescriptor(prototype, 'constructor')?.value as unknown;
+  if (typeof owner !== 'function') return false;
+  return !keepsElsewhere.test(Function.prototype.toString.call(owner).replace(initializers, ''));
 }
 
 /** A getter that throws hides nothing: what `toJSON` makes of it, it made without. */

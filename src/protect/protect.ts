@@ -39,6 +39,8 @@ export interface ProtectorOptions {
   readonly sealer: Sealer;
   /** Told of unmarked values: `svc.pii.detect: report`. */
   readonly detect?: Detect | undefined;
+  /** Told of marked fields that hold objects whose text nobody but their class can read. */
+  readonly onUnreadable?: ((eventType: string, field: string) => void) | undefined;
   /** False: marks of classes have no effect. Default: true. */
   readonly usesMarks?: boolean;
   /** Where a key cannot be had for now, the event is an `UnsealedError`, which can be sealed later. Default: false. */
@@ -52,7 +54,7 @@ export type Detect = (eventType: string, value: string | number, keys: readonly 
 
 /** Protects payloads by the marks of their classes and by the rules of their event type. */
 export function createProtector(options: ProtectorOptions): Protect {
-  const { policyOf, detect, usesMarks = true, clock: { monotonic } = systemClock } = options;
+  const { policyOf, detect, onUnreadable, usesMarks = true, clock: { monotonic } = systemClock } = options;
   return (envelope, clearTexts) => {
     const { payload: given } = envelope;
     const { eventType } = envelope.template;
@@ -67,6 +69,7 @@ export function createProtector(options: ProtectorOptions): Protect {
       usesMarks: usesMarks && hasMarks(),
       sealed,
       onUnmarked: detect && ((value, keys) => detect(eventType, value, keys)),
+      onUnreadable: onUnreadable && ((field) => onUnreadable(eventType, field)),
       clearTexts,
       monotonic,
     });

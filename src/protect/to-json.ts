@@ -4,7 +4,8 @@ import type { Budget } from './budget.ts';
 import { type ClearTexts, fold, holdsWord } from './clear-texts.ts';
 import { type ClassMarks, readMarked } from './marks/class-marks.ts';
 import { strictest } from './maskers/strictest.ts';
-import { attempt, partsOf } from './parts-of.ts';
+import { attempt, contentsOf } from './parts-of.ts';
+import { encodingsOf, mayHoldEncoded, readingsOf } from './spellings.ts';
 
 /**
  * The marks of a class whose `toJSON` decides what its JSON looks like: they go for keys of the same name anywhere in it, and for
@@ -14,7 +15,8 @@ export interface MarkedValues {
   readonly marks: ClassMarks;
   /**
    * The rule for a text that `toJSON` returned, at whose place `given` holds. Where the text is a marked value it is that of its
-   * field; where it holds one among other text, it shows nothing of it; where several meet, the strictest.
+   * field; where it holds one among other text, as it is or escaped, it shows nothing of it; where several meet, the strictest. A
+   * marked field whose text is not known is in every text that is not the value of another one.
    *
    * @param isOfPath whether a path rule gives it for this very place: that decides, but shows no part of what a mark hides
    */
@@ -36,39 +38,78 @@ const shortest = { number: 4, part: 5, word: 2 };
 const maxDepth = 64;
 const comparisonsBetweenLooks = 1_024;
 
+interface ReadingRules {
+  readonly budget: Budget;
+  readonly clear: ClearTexts | undefined;
+  /** Told of a field that holds an object whose text cannot be read. */
+  readonly onUnreadable?: ((field: string) => void) | undefined;
+}
+
 /** Reads the marked fields of the object once. `outer`: of an object that this one stands in. */
 export function markedValuesOf(
   object: object,
   marks: ClassMarks,
   outer: MarkedValues | undefined,
-  { budget, clear }: { readonly budget: Budget; readonly clear: ClearTexts | undefined },
+  { budget, clear, onUnreadable }: ReadingRules,
 ): MarkedValues {
   const texts = new Map<string, FieldRule[]>();
   const objects = new Map<object, FieldRule[]>();
+  /** Of marked fields that may hold a text which nobody but their class can read. */
+  const unknown: FieldRule[] = [];
+  /** As they are given, for their encoded forms. */
+  const plains = new Map<string, FieldRule[]>();
+  let encoded: ReadonlyMap<string, FieldRule[]> | undefined;
   let compared = 0;
 
-  function take(value: unknown, rule: FieldRule, depth: number): void {
-    if (typeof value === 'object' && value !== null) takeObject(value, rule, depth);
+  /** `counts`: a text that cannot be read there has not been read elsewhere. */
+  function take(value: unknown, rule: FieldRule, depth: number, counts: boolean): void {
+    if (typeof value === 'object' && value !== null) takeObject(value, rule, depth, counts);
     else if (typeof value === 'string' || isLongNumber(value)) takeText(String(value), rule);
+    else if (typeof value === 'symbol') takeText(value.description ?? '', rule);
+    else if (typeof value === 'function' && counts) noteUnknown(rule);
+  }
+
+  function noteUnknown(rule: FieldRule): void {
+    if (!unknown.includes(rule)) unknown.push(rule);
   }
 
   function takeText(text: string, rule: FieldRule): void {
     clear?.check(text);
     budget.spendText(text.length);
     const folded = fold(text);
-    if (folded !== '') add(texts, folded, rule);
+    if (folded === '') return;
+    add(texts, folded, rule);
+    add(plains, text, rule);
   }
 
-  function takeObject(value: object, rule: FieldRule, depth: number): void {
-    if (depth > maxDepth || objects.get(value)?.includes(rule)) return;
+  function takeObject(value: object, rule: FieldRule, depth: number, counts: boolean): void {
+    if (objects.get(value)?.includes(rule)) return;
     add(objects, value, rule);
-    for (const part of partsOf(value, budget)) take(part, rule, depth + 1);
+    if (depth > maxDepth) {
+      if (counts) noteUnknown(rule);
+      return;
+    }
+    const { parts, inner, isWhole } = contentsOf(value, budget);
+    if (!isWhole && counts) noteUnknown(rule);
+    for (const part of parts) take(part, rule, depth + 1, counts);
+    for (const part of inner) take(part, rule, depth + 1, false);
+  }
+
+  function encodedTexts(): ReadonlyMap<string, FieldRule[]> {
+    if (encoded !== undefined) return encoded;
+    const made = new Map<string, FieldRule[]>();
+    for (const [plain, rules] of plains)
+      for (const part of encodingsOf(plain)) for (const rule of rules) add(made, fold(part), rule);
+    encoded = made;
+    return made;
   }
 
   budget.spend(marks.size);
   for (const [field, rule] of marks) {
     const value = attempt(() => readMarked(object, field, rule));
-    take(value, rule, 0);
+    const before = unknown.length;
+    take(value, rule, 0, true);
+    if (unknown.length > before) onUnreadable?.(field);
   }
 
   const values: MarkedValues = {
@@ -84,6 +125,14 @@ export function markedValuesOf(
       const found: Found = { same: [], held: [] };
       values.find(fold(text), found);
       const { same, held } = found;
+      if (same.length === 0) {
+        for (const reading of readingsOf(text)) {
+          budget.spendText(reading.length);
+          const inside: Found = { same: [], held: [] };
+          values.find(fold(reading), inside);
+          held.push(...inside.same, ...inside.held);
+        }
+      }
       if (same.length > 0) {
         if (given === undefined) return strictest(same, false);
         return isOfPath || same.includes(given) ? given : strictest([...same, given], false);
@@ -100,6 +149,13 @@ export function markedValuesOf(
           if (++compared % comparisonsBetweenLooks === 0) budget.look();
           if (holds(folded, part)) found.held.push(...rules);
         }
+        if (mayHoldEncoded(folded)) {
+          for (const [part, rules] of encodedTexts()) {
+            if (++compared % comparisonsBetweenLooks === 0) budget.look();
+            if (folded.includes(part)) found.held.push(...rules);
+          }
+        }
+        found.held.push(...unknown);
       }
       outer?.find(folded, found);
     },

@@ -1,11 +1,19 @@
 import { isTooBig } from '../ground/bounds.ts';
 import { Budget } from './budget.ts';
 import { ClearTexts } from './clear-texts.ts';
-import { decidesItsJson, hasToJson, isRawText, type Kind, kindOf, primitiveOf } from './kind.ts';
+import {
+  decidesItsJson,
+  hasToJson,
+  isBigIntWithToJson,
+  isRawText,
+  type Kind,
+  kindOf,
+  primitiveOf,
+} from './kind.ts';
 import { element, excluded, leaf, type Step, textOf, type Walk, type WalkRules } from './leaf.ts';
 import { type ClassMarks, marksOf } from './marks/class-marks.ts';
 import { deadState } from './marks/path-states.ts';
-import { copyOf, listOfSet, objectOfMap, partsOf } from './parts-of.ts';
+import { contentsOf, copyOf, listOfSet, objectOfMap } from './parts-of.ts';
 import { asRefusal, refusal } from './refusal.ts';
 import { type MarkedValues, markedValuesOf } from './to-json.ts';
 import { elementPlace, type Place, placeOf, placeOfObject, rootPlace } from './value-place.ts';
@@ -30,9 +38,11 @@ export function walkPayload(payload: unknown, rules: WalkRules): unknown {
     policy: rules.policy,
     sealer: rules.sealer,
     onUnmarked: rules.onUnmarked,
+    onUnreadable: rules.onUnreadable,
     budget: new Budget(rules.monotonic),
     clear: rules.clearTexts && new ClearTexts(rules.clearTexts),
     keys: [],
+    entries: [],
     index: 0,
     usesMarks: rules.usesMarks,
     sealed: rules.sealed,
@@ -61,6 +71,7 @@ function visit(value: unknown, depth: number, walk: Walk, place: Place): unknown
   if (typeof value === 'function') {
     return hasToJson(value) ? visitToJson(value, depth, walk, place, null) : undefined;
   }
+  if (isBigIntWithToJson(value)) return visitToJson(value, depth, walk, place, null);
   if (typeof value !== 'object' || value === null) return leaf(value, depth, walk, place);
   if (depth > maxDepth) {
     throw refusal(
@@ -91,7 +102,7 @@ function visitKind(
     case 'array':
       return visitArray(value as unknown[], depth, walk, place);
     case 'map':
-      return visitCopy(objectOfMap(value as Map<unknown, unknown>, walk.budget), depth, walk, place, null);
+      return visitMap(value as Map<unknown, unknown>, depth, walk, place);
     case 'set':
       return visitArray(listOfSet(value as Set<unknown>, walk.budget), depth, walk, place);
     case 'unsupported':
@@ -106,6 +117,15 @@ function visitKind(
       return kind === 'raw json' && after === plain && !isRawText(value) ? value : after;
     }
   }
+}
+
+function visitMap(map: ReadonlyMap<unknown, unknown>, depth: number, walk: Walk, place: Place): unknown {
+  const copy = objectOfMap(map, walk.budget);
+  if (walk.onUnmarked === undefined) return visitCopy(copy, depth, walk, place, null);
+  walk.entries[depth] = true;
+  const result = visitCopy(copy, depth, walk, place, null);
+  walk.entries[depth] = false;
+  return result;
 }
 
 /** Nothing of it is published, but what leaves in clear may show it. */
@@ -164,7 +184,8 @@ function visitFree(copy: Record<string, unknown>, depth: number, walk: Walk): un
 }
 
 function hasParts(value: unknown): boolean {
-  return (typeof value === 'object' && value !== null) || typeof value === 'function';
+  const type = typeof value;
+  return (type === 'object' && value !== null) || type === 'function' || isBigIntWithToJson(value);
 }
 
 /** Nothing has to be done about it where no rule holds. */
@@ -204,9 +225,6 @@ function visitToJson(
 ): unknown {
   walk.budget.look();
   const result = value.toJSON(keyAt(depth, walk));
-  if (result === value) {
-    throw refusal('SVC_PROTECT_READ_ERROR', 'toJSON of an object in the payload returns the object itself');
-  }
   const root = depth === 0 ? rootPlace(result, walk.policy) : outer;
   const json = marks === null ? outer.json : markedValuesOf(value, marks, outer.json, walk);
   let place = json === outer.json ? root : { state: root.state, rule: root.rule, json };
@@ -250,7 +268,8 @@ function compareLeftOut(value: unknown, clear: ClearTexts, budget: Budget): void
     if (typeof part === 'object' && part !== null) {
       if (seen.has(part)) continue;
       seen.add(part);
-      for (const inner of partsOf(part, budget)) waiting.push(inner);
+      const { parts, inner } = contentsOf(part, budget);
+      waiting.push(...parts, ...inner);
     } else if (typeof part === 'string' || typeof part === 'number' || isFair(part)) {
       clear.check(String(part));
     }

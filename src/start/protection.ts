@@ -106,6 +106,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
       sealer,
       defers: pii.kms.enabled && pii.kms.onUnavailable === 'hold',
       detect: pii.detect === 'report' ? createDetector(logger) : undefined,
+      onUnreadable: sayUnreadable(logger),
     }),
     addRules,
     keys,
@@ -115,6 +116,21 @@ export function startProtection(config: Config, logger: Logger): Protection {
       watchMarks(undefined);
       await sealer.close();
     },
+  };
+}
+
+/** Fields that are said to be unreadable at most. */
+const mostUnreadable = 100;
+
+function sayUnreadable(logger: Logger): (eventType: string, field: string) => void {
+  const said = new Set<string>();
+  return (eventType, field) => {
+    const id = `${eventType} ${field}`;
+    if (said.has(id) || said.size >= mostUnreadable) return;
+    said.add(id);
+    logger.warn(
+      `personal data: the marked field ${field} in ${eventType} holds an object whose text svc cannot read, so that all values beside it in the toJSON of its owner are protected as it is: give the class of that object a toJSON`,
+    );
   };
 }
 

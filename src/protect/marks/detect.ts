@@ -1,12 +1,10 @@
 import type { Logger } from '../../observe/logger.ts';
-import { element, type Step } from '../leaf.ts';
+import { element, nameLike, type Step } from '../leaf.ts';
 import type { Detect } from '../protect.ts';
 
 /** Paths that are remembered, and reported, at most. */
 const mostPaths = 1000;
 const longestText = 1024;
-/** Keys of another form may be personal data themselves, as in a Map by e-mail address. */
-const nameLike = /^[A-Za-z_$][\w$-]{0,63}$/;
 
 /**
  * The report mode: names the paths of unmarked values that look like personal data, as a warning; each path of an event type once,
@@ -17,7 +15,8 @@ export function createDetector(logger: Pick<Logger, 'warn'>): Detect {
   return (eventType, value, keys) => {
     const kind = kindOf(String(value), typeof value);
     const keyKind = kindOfKey(keys[keys.length - 1]);
-    if (kind !== undefined) report(eventType, pathOf(keys), `looks like ${kind} and carries no mark`);
+    if (kind !== undefined)
+      report(eventType, pathOf(keys, String(value)), `looks like ${kind} and carries no mark`);
     if (keyKind !== undefined)
       report(eventType, pathOf(keys), `has keys that look like ${keyKind}; keys are never protected`);
   };
@@ -32,14 +31,19 @@ export function createDetector(logger: Pick<Logger, 'warn'>): Detect {
   }
 }
 
-function pathOf(keys: readonly Step[]): string {
+/** A key that stands in the value as well is somebody's name rather than that of a field: `alice` of `alice@example.com`. */
+function pathOf(keys: readonly Step[], value = ''): string {
+  const folded = value.toLowerCase();
+  const isName = (key: string) => key.length >= shortestName && folded.includes(key.toLowerCase());
   let path = '';
   for (const key of keys) {
     if (key === element) path += '[*]';
-    else path += `${path === '' ? '' : '.'}${nameLike.test(key) ? key : '*'}`;
+    else path += `${path === '' ? '' : '.'}${nameLike.test(key) && !isName(key) ? key : '*'}`;
   }
   return path === '' ? 'value' : path;
 }
+
+const shortestName = 3;
 
 function kindOfKey(key: Step | undefined): string | undefined {
   return typeof key !== 'string' || nameLike.test(key) ? undefined : kindOf(key, 'string');

@@ -52,6 +52,22 @@ describe('the report mode', () => {
     it(`says nothing of ${value}`, () => assert.deepEqual(reportOf({ field: value }), []));
   }
 
+  it('names no key of a map, and no key that stands in the value', () => {
+    const people = { alice: { mail: 'a.b@example.com' } };
+    const said = 'looks like an e-mail address and carries no mark';
+    assert.deepEqual(reportOf({ users: new Map(Object.entries(people)) }), [
+      `personal data? users.*.mail of E ${said}`,
+    ]);
+    assert.deepEqual(
+      reportOf({ users: [{ wrap: new Map([['alice', new Map([['m', 'x@example.com']])]]) }] }),
+      [`personal data? users[*].wrap.*.* of E ${said}`],
+    );
+    assert.deepEqual(
+      reportOf({ users: { alice: { mail: 'Alice.B@example.com' } }, next: { a: 'c@example.com' } }),
+      [`personal data? users.*.mail of E ${said}`, `personal data? next.a of E ${said}`],
+    );
+  });
+
   it('says nothing of what is marked', () => {
     assert.deepEqual(reportOf({ email: 'a.b@example.com' }, ['email']), []);
     assert.deepEqual(reportOf({ email: 'a.b@example.com' }, [{ path: 'email', strategy: 'EXCLUDE' }]), []);

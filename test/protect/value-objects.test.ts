@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict';
+import { PiiField, type PiiFieldOptions } from '../../src/protect/marks/pii-field.ts';
+import { publishes } from './protecting.ts';
+
+const secret = 'canary@example.com';
+
+/** An object that marks `secret`, and composes its JSON as it is told. */
+function owner(
+  held: unknown,
+  compose: (held: never) => unknown,
+  mark: PiiFieldOptions = { type: 'EMAIL' },
+): object {
+  class Owner {
+    readonly secret = held;
+    toJSON(): unknown {
+      return { id: 17, line: compose(held as never), more: ['a', { b: true }] };
+    }
+  }
+  PiiField(mark)(Owner.prototype, 'secret');
+  return new Owner();
+}
+
+class Private {
+  readonly #text: string;
+  constructor(text: string) {
+    this.#text = text;
+  }
+  get value(): string {
+    return this.#text;
+  }
+  toString(): string {
+    return this.#text;
+  }
+}
+
+class PrivateAmongOthers {
+  readonly kind = 'email address';
+  readonly #text = secret;
+  static read(one: PrivateAmongOthers): string {
+    return one.#text;
+  }
+}
+
+const texts = new WeakMap<object, string>();
+class Weak {
+  readonly kind = 'weak';
+  constructor(text: string) {
+    texts.set(this, text);
+  }
+}
+
+class Primitive {
+  readonly #text = secret;
+  [Symbol.toPrimitive](): string {
+    return this.#text;
+  }
+}
+
+class Closure {
+  readonly value = () => secret;
+}
+
+class Redacting extends Private {
+  toJSON(): string {
+    return '[redacted]';
+  }
+}
+
+const symbol = Symbol('text');
+const hidden = Object.defineProperty({ kind: 'x' }, 'text', { value: secret });
+const born = new Date('1987-03-01T00:00:00.000Z');
+const url = new URL('https://canary.example.com/a%20canary/x?of=an%40owner.example.com');
+
+describe('a marked field that holds an object', () => {
+  const cases: Readonly<Record<string, readonly [held: unknown, compose: (held: never) => unknown]>> = {
+    'a getter of a private field': [new Private(secret), (held: Private) => held.value],
+    'a private field made text': [new Private(secret), (held: Private) => `mailto:${held}`],
+    'a static function': [new PrivateAmongOthers(), PrivateAmongOthers.read],
+    'a WeakMap': [new Weak(secret), (held: Weak) => texts.get(held)],
+    'Symbol.toPrimitive': [new Primitive(), (held: Primitive) => `${held as never}`],
+    'a function in a property': [new Closure(), (held: Closure) => held.value()],
+    'a function': [() => secret, (held: () => string) => held()],
+    'a symbol as key': [{ [symbol]: secret }, (held: { [symbol]: string }) => held[symbol]],
+    'a property that is not enumerable': [hidden, (held: { text: string }) => held.text],
+    'an object whose JSON is redacted, and a getter': [new Redacting(secret), (held: Private) => held.value],
+    'keys of a map': [new Map([[secret, 1]]), (held: Map<string, number>) => [...held.keys()]],
+    'a set of value objects': [new Set([new Private(secret)]), (held: Set<Private>) => [...held].join()],
+    'a list of value objects': [[new Private(secret)], (held: Private[]) => held.map(String)],
+    'a buffer': [Buffer.from(secret), (held: Buffer) => held.toString()],
+    'a buffer in hexadecimal': [Buffer.from(secret), (held: Buffer) => `0x${held.toString('hex')}`],
+    'characters as numbers': [
+      Uint16Array.from(secret, (each) => each.charCodeAt(0)),
+      (held: Uint16Array) => String.fromCharCode(...held),
+    ],
+    'a date as number': [born, (held: Date) => held.getTime()],
+    'a date as seconds': [born, (held: Date) => held.getTime() / 1_000],
+    'a date as text': [born, (held: Date) => `born ${held}`],
+    'the day of a date': [born, (held: Date) => held.toISOString().slice(0, 10)],
+    'the host of a URL': [url, (held: URL) => held.hostname],
+    'the path of a URL': [url, (held: URL) => decodeURIComponent(held.pathname)],
+    'a parameter of a URL': [url, (held: URL) => held.searchParams.get('of')],
+    'an error': [new Error(secret), (held: Error) => held.message],
+    'what a symbol describes': [Symbol(secret), (held: symbol) => held.description],
+    'a boxed text': [new String(secret), (held: string) => `${held}`],
+  };
+  for (const [what, [held, compose]] of Object.entries(cases)) {
+    for (const strategy of ['MASK', 'HASH', 'ENCRYPT', 'EXCLUDE'] as const) {
+      it(`shows none of its text: ${what}, ${strategy}`, () => {
+        const sent = JSON.stringify(publishes(owner(held, compose, { type: 'EMAIL', strategy })));
+        assert.doesNotMatch(sent, /canary|owner\.example|1987|541555200|63616e617279/i);
+      });
+    }
+  }
+
+  it('is said to hold a text that nobody can read, without the text', () => {
+    const said: string[] = [];
+    const onUnreadable = (...names: string[]) => said.push(names.join(' '));
+    publishes(
+      owner(new Private(secret), () => 'x'),
+      [],
+      { onUnreadable },
+    );
+    publishes(
+      owner({ text: secret }, () => 'x'),
+      [],
+      { onUnreadable },
+    );
+    assert.deepEqual(said, ['E secret']);
+  });
+
+  it('hides all that is composed around a text that nobody can read', () => {
+    assert.deepEqual(publishes(owner(new Private(secret), (held: Private) => held.value)), {
+      ...{ id: '****', line: '****', more: ['****', { b: '****' }] },
+    });
+  });
+
+  class Spoken extends Private {
+    toJSON(): string {
+      return this.value;
+    }
+  }
+  class Address {
+    readonly street = 'Hauptstrasse 5';
+    readonly city = 'Berlin';
+  }
+  const known: Readonly<
+    Record<string, readonly [held: unknown, compose: (held: never) => unknown, line: unknown]>
+  > = {
+    'its class has a toJSON': [new Spoken(secret), (held: Spoken) => held.value, 'ca****@ex*****.com'],
+    'its class has fields only': [new Address(), (held: Address) => `in ${held.city}`, '****'],
+    'it is a plain object': [{ city: 'Berlin' }, (held: Address) => `in ${held.city}`, '****'],
+    'it is empty': [{}, () => 'anything', 'anything'],
+    'it is an empty list': [[], () => 'anything', 'anything'],
+    'it is a date': [born, () => 'anything', 'anything'],
+    'it is not there': [undefined, () => 'anything', 'anything'],
+  };
+  for (const [what, [held, compose, line]] of Object.entries(known)) {
+    it(`leaves the rest as it is where ${what}`, () => {
+      assert.deepEqual(publishes(owner(held, compose)), { id: 17, line, more: ['a', { b: true }] });
+    });
+  }
+});
+
+describe('a marked text that toJSON escapes', () => {
+  const text = 'Jane "Jo" O\'Brien\n<jane.o+brien@exämple.com>';
+  const base64 = (value: string) => Buffer.from(value).toString('base64');
+  const escapes: Readonly<Record<string, (value: string) => string>> = {
+    JSON: (value) => JSON.stringify({ value }),
+    'JSON in JSON': (value) => JSON.stringify(JSON.stringify([value])),
+    'JSON of ASCII': (value) =>
+      JSON.stringify(value).replace(
+        /[^ -~]/g,
+        (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`,
+      ),
+    URL: (value) => `https://example.com/?q=${encodeURIComponent(value)}`,
+    'URL, the part that is allowed left': (value) => encodeURI(value),
+    form: (value) => String(new URLSearchParams({ value })),
+    'JSON in a URL': (value) => encodeURIComponent(JSON.stringify({ value })),
+    HTML: (value) =>
+      `<a>${value.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;').replaceAll("'", '&#39;')}</a>`,
+    'HTML in numbers': (value) =>
+      value.replace(/[^a-z ]/gi, (each) => `&#x${each.codePointAt(0)?.toString(16)};`),
+    Base64: base64,
+    'Base64 behind one character': (value) => `Basic ${base64(`x${value}`)}`,
+    'Base64 behind two characters': (value) => `Basic ${base64(`xy${value}:password`)}`,
+    'Base64 in JSON': (value) => JSON.stringify({ token: base64(`user:${value}`) }),
+    'Base64 for URLs': (value) => Buffer.from(`xy${value}`).toString('base64url'),
+    hex: (value) => `\\x${Buffer.from(value).toString('hex').toUpperCase()}00`,
+  };
+  for (const [what, escaped] of Object.entries(escapes)) {
+    it(`is masked whole: ${what}`, () => {
+      assert.deepEqual(publishes(owner(text, escaped as (held: never) => string)), {
+        ...{ id: 17, line: '****', more: ['a', { b: true }] },
+      });
+    });
+  }
+
+  it('is no other text that is escaped', () => {
+    const line = JSON.stringify({ url: 'a%20b&amp;c', data: base64('somebody else entirely') });
+    assert.deepEqual(publishes(owner(text, () => line)), { id: 17, line, more: ['a', { b: true }] });
+  });
+});
