@@ -5,6 +5,7 @@ import type { ClearText, ClearTexts } from './clear-texts.ts';
 import { elementPath, memberPath } from './field-path.ts';
 import type { Policy } from './marks/policy.ts';
 import { mask } from './maskers/mask.ts';
+import { NativeValue } from './native-value.ts';
 import { refusal, trusted } from './refusal.ts';
 import type { SealedField, Sealer } from './sealer.ts';
 import type { Place } from './value-place.ts';
@@ -16,6 +17,8 @@ export interface WalkRules {
   readonly sealer: Sealer;
   /** False: marks of classes have no effect. */
   readonly usesMarks: boolean;
+  /** Bytes and BigInts that no rule means become a `NativeValue`. Default: their text. */
+  readonly keepsTypes?: boolean | undefined;
   /** Where the walk leaves the ciphertexts and hashes that it makes. */
   readonly sealed: string[];
   /** Told of each unmarked string and number, with the path to it: a key of a `Map` that could be a name is `*` in it. */
@@ -59,7 +62,9 @@ export function leaf(value: unknown, depth: number, walk: Walk, place: Place): u
   if (rule === undefined) {
     if (walk.onUnmarked !== undefined && (type === 'string' || type === 'number'))
       walk.onUnmarked(value as string | number, shownKeys(walk, depth));
-    return type === 'bigint' ? textOfBigInt(value as bigint) : value;
+    if (type !== 'bigint') return value;
+    const text = textOfBigInt(value as bigint);
+    return walk.keepsTypes ? new NativeValue(text, 'bigint') : text;
   }
   const plain = textOf(value);
   if (type !== 'boolean') walk.clear?.check(plain);

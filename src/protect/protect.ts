@@ -43,6 +43,8 @@ export interface ProtectorOptions {
   readonly onUnreadable?: ((eventType: string, field: string) => void) | undefined;
   /** False: marks of classes have no effect. Default: true. */
   readonly usesMarks?: boolean;
+  /** The form of events has bytes and BigInts of its own: they are not made text. Default: false. */
+  readonly keepsTypes?: boolean;
   /** Where a key cannot be had for now, the event is an `UnsealedError`, which can be sealed later. Default: false. */
   readonly defers?: boolean;
   /** Default: that of the system. */
@@ -54,7 +56,14 @@ export type Detect = (eventType: string, value: string | number, keys: readonly 
 
 /** Protects payloads by the marks of their classes and by the rules of their event type. */
 export function createProtector(options: ProtectorOptions): Protect {
-  const { policyOf, detect, onUnreadable, usesMarks = true, clock: { monotonic } = systemClock } = options;
+  const {
+    policyOf,
+    detect,
+    onUnreadable,
+    keepsTypes,
+    usesMarks = true,
+    clock: { monotonic } = systemClock,
+  } = options;
   return (envelope, clearTexts) => {
     const { payload: given } = envelope;
     const { eventType } = envelope.template;
@@ -70,6 +79,7 @@ export function createProtector(options: ProtectorOptions): Protect {
       sealed,
       onUnmarked: detect && ((value, keys) => detect(eventType, value, keys)),
       onUnreadable: onUnreadable && ((field) => onUnreadable(eventType, field)),
+      keepsTypes,
       clearTexts,
       monotonic,
     });

@@ -13,6 +13,7 @@ import {
 import { element, excluded, leaf, type Step, textOf, type Walk, type WalkRules } from './leaf.ts';
 import { type ClassMarks, marksOf } from './marks/class-marks.ts';
 import { deadState } from './marks/path-states.ts';
+import { NativeValue } from './native-value.ts';
 import { contentsOf, copyOf, listOfSet, objectOfMap } from './parts-of.ts';
 import { asRefusal, refusal } from './refusal.ts';
 import { type MarkedValues, markedValuesOf } from './to-json.ts';
@@ -45,6 +46,7 @@ export function walkPayload(payload: unknown, rules: WalkRules): unknown {
     entries: [],
     index: 0,
     usesMarks: rules.usesMarks,
+    keepsTypes: rules.keepsTypes,
     sealed: rules.sealed,
     isQuick: rules.onUnmarked === undefined && !isPolluted(),
   };
@@ -113,6 +115,8 @@ function visitKind(
     default: {
       const plain = primitiveOf(value, kind, walk.budget);
       const after = leaf(plain, depth, walk, place);
+      if (kind === 'bytes' && walk.keepsTypes && after === plain)
+        return new NativeValue(plain as string, 'bytes');
       // A text is handed on as one, so that it can still be marked.
       return kind === 'raw json' && after === plain && !isRawText(value) ? value : after;
     }

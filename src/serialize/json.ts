@@ -17,8 +17,12 @@ export const jsonForm: EventForm = {
  */
 export const jsonSerializer: Serializer = { serialize: (envelope) => toJson(envelope, jsonForm) };
 
-/** `form`: that of JSON, or one that says more of it. */
-export function toJson(envelope: ProtectedEnvelope, form: EventForm): EventValue {
+/** `form`: that of JSON, or one that says more of it. `payload` is JSON text. */
+export function toJson(
+  envelope: ProtectedEnvelope,
+  form: EventForm,
+  payload: string = payloadJson(envelope),
+): EventValue {
   const { template, origin, trace } = envelope;
   if (origin !== around.origin || template !== around.template) around = textAround(template, origin);
   return new EventValue(
@@ -26,7 +30,7 @@ export function toJson(envelope: ProtectedEnvelope, form: EventForm): EventValue
     `{"eventId":"${envelope.eventId}"${template.afterEventId}${envelope.occurredAt}","publishedAt":"`,
     [
       `${around.before}${id(trace.traceId)},"spanId":${id(trace.spanId)},"parentSpanId":${id(trace.parentSpanId)}${around.after}`,
-      payloadJson(envelope),
+      payload,
       '}',
     ],
   );
@@ -79,10 +83,17 @@ function id(value: string | null): string {
 
 /** Throws `SVC_PROTECT_READ_ERROR`. */
 export function payloadJson({ payload, sealed }: Pick<ProtectedEnvelope, 'payload' | 'sealed'>): string {
-  try {
+  return readJson(() => {
     // Of what no walk has copied: a toJSON can return nothing.
     const json: string | undefined = JSON.stringify(payload);
-    const sent = json === undefined || !mayHoldOwnText(json, sealed) ? json : markedJson(payload, sealed);
+    return json === undefined || !mayHoldOwnText(json, sealed) ? json : markedJson(payload, sealed);
+  });
+}
+
+/** Throws `SVC_PROTECT_READ_ERROR` where `write` throws, or gives nothing. */
+export function readJson(write: () => string | undefined): string {
+  try {
+    const sent = write();
     if (sent !== undefined) return sent;
   } catch {
     // A getter or proxy can still throw; its own message may hold a value.

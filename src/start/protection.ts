@@ -35,6 +35,7 @@ export interface Protection {
 /** Rules, keys and salt as they are configured, put together. Keys of a service are asked for at once. */
 export function startProtection(config: Config, logger: Logger): Protection {
   const { pii } = config;
+  const keepsTypes = config.serde.type === 'AVRO';
   if (!pii.enabled) {
     watchMarks(
       onceOnly(() => logger.warn('svc.pii.enabled is false: marked fields are published as they are')),
@@ -43,6 +44,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
       policyOf: createPolicies({ general: [] }).policyOf,
       sealer: noSealer,
       usesMarks: false,
+      keepsTypes,
     });
     return {
       protect,
@@ -104,6 +106,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
     protect: createProtector({
       policyOf: policies.policyOf,
       sealer,
+      keepsTypes,
       defers: pii.kms.enabled && pii.kms.onUnavailable === 'hold',
       detect: pii.detect === 'report' ? createDetector(logger) : undefined,
       onUnreadable: sayUnreadable(logger),

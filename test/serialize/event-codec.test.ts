@@ -1,17 +1,26 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { NativeValue } from '../../src/protect/native-value.ts';
 import {
   type AvroEvent,
   createEventCodec,
   prefixOf,
   timeText,
 } from '../../src/serialize/avro/event-codec.ts';
-import { notPlain, plainJson } from '../../src/serialize/avro/plain-json.ts';
+import { notPlain, plainJson, typedJson } from '../../src/serialize/avro/plain-json.ts';
 import type { AvroSchema } from '../../src/serialize/avro/record-schema.ts';
 import { recordName } from '../../src/serialize/avro/record-schema.ts';
 
 const atMs = Date.UTC(2026, 10, 24);
-const eventWith = (payload: unknown): AvroEvent => ({
+/** As the walk hands on what JSON has not. */
+function native(value: unknown): unknown {
+  if (typeof value === 'bigint') return new NativeValue(String(value), 'bigint');
+  if (Buffer.isBuffer(value)) return new NativeValue(value.toString('base64'), 'bytes');
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, native(each)]));
+}
+
+const eventWith = (given: unknown, payload = native(given), waits = false): AvroEvent => ({
   ...{ eventId: '1', eventType: 'T', occurredAt: atMs, severity: 'INFO' },
   metadata: {
     source: { serviceName: 'orders', serviceVersion: null, hostname: null },
@@ -19,12 +28,17 @@ const eventWith = (payload: unknown): AvroEvent => ({
     trace: { traceId: null, spanId: null, parentSpanId: null },
     ...{ correlationId: null, clientIp: null, tags: {} },
   },
-  payload: { json: () => JSON.stringify(payload), plain: () => plainJson(payload, []) },
+  payload: {
+    json: () => typedJson(payload, []) ?? '',
+    ...(!waits && { plain: () => plainJson(payload, []) }),
+  },
 });
 
 function passedThrough(payload: unknown, schema?: AvroSchema): unknown {
   const codec = createEventCodec('T', schema);
   const { head, tail } = codec.encode(eventWith(payload));
+  // The same while it waits for the id of its schema.
+  assert.deepEqual(codec.encode(eventWith(payload, native(payload), true)), { head, tail });
   const bytes = Buffer.from(head + timeText(atMs) + tail, 'latin1');
   return JSON.parse(JSON.stringify((codec.decode(bytes) as { payload: unknown }).payload));
 }
@@ -71,6 +85,13 @@ describe('events as records of Avro', () => {
 
   const decimal = { type: 'bytes', logicalType: 'decimal', precision: 5, scale: 2 };
   const fixed = { ...decimal, type: 'fixed', name: 'F', size: 2 };
+  const micros = { type: 'long', logicalType: 'timestamp-micros' };
+  const uuid = '6ba7b810-9dad-11d1-80b4-00c04fd430c8';
+  const recordOf = (name: string, type: AvroSchema): AvroSchema => ({
+    type: 'record',
+    name,
+    fields: [{ name: 'v', type }],
+  });
   const cases: [what: string, type: AvroSchema, given: unknown, read: unknown][] = [
     [
       'a time as text',
@@ -100,7 +121,61 @@ describe('events as records of Avro', () => {
     ['the smallest fixed decimal', fixed, '-327.68', '-327.68'],
     ['a union', ['null', 'string', decimal], null, null],
     ['the largest long', 'long', 2 ** 53 - 2, 2 ** 53 - 2],
-    ['a uuid', { type: 'string', logicalType: 'uuid' }, 'any', 'any'],
+    ['a uuid', { type: 'string', logicalType: 'uuid' }, uuid, uuid],
+    ['a uuid in bytes', { type: 'fixed', name: 'U', size: 16, logicalType: 'uuid' }, uuid, uuid],
+    ['microseconds of text', micros, '2026-01-01T00:00:00.123456Z', '2026-01-01T00:00:00.123456Z'],
+    ['microseconds with an offset', micros, '2026-01-01T02:30:00.1+02:30', '2026-01-01T00:00:00.100Z'],
+    ['microseconds of a number', micros, 1767225600123456, '2026-01-01T00:00:00.123456Z'],
+    [
+      'nanoseconds',
+      { ...micros, logicalType: 'timestamp-nanos' },
+      '2026-01-01T00:00:00.123456789Z',
+      '2026-01-01T00:00:00.123456789Z',
+    ],
+    [
+      'a local time',
+      { ...micros, logicalType: 'local-timestamp-micros' },
+      '2026-01-01T00:00:00.5',
+      '2026-01-01T00:00:00.500',
+    ],
+    ['a day far away', { type: 'int', logicalType: 'date' }, '-001000-02-28', '-001000-02-28'],
+    ['the last day', { type: 'int', logicalType: 'date' }, 2 ** 31 - 1, '+5881580-07-11'],
+    ['a decimal with an exponent', decimal, '1.25e2', '125.00'],
+    ['a decimal that is a small number', { ...decimal, precision: 12, scale: 9 }, 1e-7, '0.000000100'],
+    ['a long below -2^52', 'long', -4503599627370497, -4503599627370497],
+    ['the smallest long of a BigInt', 'long', -(2n ** 63n), String(-(2n ** 63n))],
+    ['the largest long of a BigInt', 'long', 2n ** 63n - 1n, String(2n ** 63n - 1n)],
+    ['a small long of a BigInt', 'long', -5n, -5],
+    [
+      'bytes among text',
+      ['null', 'bytes', 'string'],
+      Buffer.from([0, 255]),
+      { type: 'Buffer', data: [0, 255] },
+    ],
+    ['text among bytes', ['null', 'bytes', 'string'], 'AP8=', 'AP8='],
+    ['a fixed', { type: 'fixed', name: 'G', size: 2 }, Buffer.from([1, 2]), { type: 'Buffer', data: [1, 2] }],
+    [
+      'a duration',
+      { type: 'fixed', name: 'D', size: 12, logicalType: 'duration' },
+      Buffer.alloc(12, 1),
+      { type: 'Buffer', data: Array(12).fill(1) },
+    ],
+    ['a whole number among numbers', ['null', 'int', 'double'], 7, 7],
+    ['a fraction among numbers', ['null', 'int', 'float', 'double'], 0.1, 0.1],
+    ['a symbol among texts', ['null', { type: 'enum', name: 'S', symbols: ['A'] }, 'string'], 'B', 'B'],
+    ['a nullable time', ['null', micros], '2026-01-01T00:00:00.123456Z', '2026-01-01T00:00:00.123456Z'],
+    [
+      'one of several records',
+      ['null', recordOf('R1', 'int'), recordOf('R2', 'int')],
+      { 'svc.events.R2': { v: 1 } },
+      { 'svc.events.R2': { v: 1 } },
+    ],
+    [
+      'a map with any key',
+      { type: 'map', values: 'int' },
+      JSON.parse('{"__proto__":1,"":2}'),
+      JSON.parse('{"__proto__":1,"":2}'),
+    ],
     ['bytes', 'bytes', Buffer.from([0, 255]), { type: 'Buffer', data: [0, 255] }],
     ['an enum', { type: 'enum', name: 'E', symbols: ['A', 'B'] }, 'B', 'B'],
   ];
@@ -110,10 +185,84 @@ describe('events as records of Avro', () => {
     });
 
   const misfits: [what: string, type: AvroSchema, given: unknown, says: string][] = [
-    ['one digit too many', decimal, '1000.00', 'payload.a is no decimal'],
-    ['a decimal that would be rounded', decimal, '0.001', 'payload.a is no decimal'],
-    ['a decimal of too many bytes', fixed, '327.68', 'payload.a is no decimal'],
-    ['a decimal that is none', decimal, '1e3', 'payload.a is no decimal'],
+    ['one digit too many', decimal, '1000.00', 'payload.a is no decimal: it has more than 5 digits'],
+    [
+      'a decimal that would be rounded',
+      decimal,
+      '0.001',
+      'payload.a is no decimal: it has more than 2 digits behind the point',
+    ],
+    ['a decimal of too many bytes', fixed, '327.68', 'payload.a is no decimal: it does not fit in 2 bytes'],
+    ['a decimal beyond its digits', decimal, '1e3', 'payload.a is no decimal: it has more than 5 digits'],
+    ['a decimal that is none', decimal, '1.2.3', 'payload.a is no decimal'],
+    [
+      '30 February',
+      { type: 'int', logicalType: 'date' },
+      '2026-02-30',
+      'payload.a is no date: there is no such day',
+    ],
+    [
+      '30 February, in a union',
+      ['null', { type: 'int', logicalType: 'date' }],
+      '2026-02-30',
+      'payload.a is no date: there is no such day',
+    ],
+    [
+      "25 o'clock",
+      { type: 'int', logicalType: 'time-millis' },
+      '25:00',
+      'payload.a is no time-millis: there is no such time of day',
+    ],
+    [
+      'a time of day beyond the day',
+      { type: 'int', logicalType: 'time-millis' },
+      86_400_000,
+      'payload.a is no time-millis: there is no such time of day',
+    ],
+    [
+      'a time with digits that are lost',
+      micros,
+      '2026-01-01T00:00:00.1234567Z',
+      'payload.a is no timestamp-micros: it has more than 6 digits behind the second',
+    ],
+    [
+      'a time of no zone',
+      micros,
+      '2026-01-01T00:00:00',
+      'payload.a is no timestamp-micros: it needs a zone, such as Z',
+    ],
+    [
+      'a local time of a zone',
+      { ...micros, logicalType: 'local-timestamp-micros' },
+      '2026-01-01T00:00:00+01:00',
+      'payload.a is no local-timestamp-micros: it has a zone, which a local time has not',
+    ],
+    [
+      'a text that is no UUID',
+      { type: 'string', logicalType: 'uuid' },
+      'hunter2',
+      'payload.a is no uuid: it has not the form of one',
+    ],
+    ['a float that is too large', 'float', 1e39, 'payload.a is no float: it is too large for one'],
+    [
+      'half of a surrogate pair',
+      'string',
+      '\ud83d',
+      'payload.a is no string: it holds half of a surrogate pair, which UTF-8 has not',
+    ],
+    [
+      'half of a surrogate pair as key',
+      { type: 'map', values: 'int' },
+      { '\ud83d': 1 },
+      'payload.a is no map',
+    ],
+    ['a BigInt beyond 64 bits', 'long', 2n ** 63n, 'payload.a is no long'],
+    [
+      'a fixed of another size',
+      { type: 'fixed', name: 'G', size: 2 },
+      Buffer.alloc(3),
+      'payload.a is no fixed: it has another size',
+    ],
     [
       'a time that is none',
       { type: 'long', logicalType: 'timestamp-millis' },
@@ -121,7 +270,12 @@ describe('events as records of Avro', () => {
       'payload.a is no timestamp-millis',
     ],
     ['a day with a half', { type: 'int', logicalType: 'date' }, 0.5, 'payload.a is no date'],
-    ['a long that is not safe', 'long', 2 ** 53 - 1, 'payload.a is no long'],
+    [
+      'a long that is not safe',
+      'long',
+      2 ** 53 - 1,
+      'payload.a is no long: a number beyond 2^53 - 2 is not exact, give it as a BigInt',
+    ],
     ['an int of 33 bits', 'int', 2 ** 31, 'payload.a is no int'],
     ['text for bytes', 'bytes', 'hunter2', 'payload.a is no bytes'],
     [

@@ -1,6 +1,7 @@
 import { isolate } from '../../observe/isolate.ts';
 import { splitRecord } from '../../serialize/avro/avro.ts';
 import { createDecoder } from '../../serialize/avro/event-codec.ts';
+import type { LargeNumbers } from '../../serialize/avro/exact-types.ts';
 import { createSchemaRegistry, type SchemaRegistryOptions } from './schema-registry.ts';
 
 export type { SchemaRegistryOptions };
@@ -18,15 +19,21 @@ export interface AvroReader {
 
 type Decoder = (bytes: Buffer) => unknown;
 
+export interface AvroReaderOptions extends SchemaRegistryOptions {
+  /** How a `long` is read that a JavaScript number cannot hold: as text, or as BigInt. Others are numbers. Default: `text`. */
+  readonly largeNumbers?: LargeNumbers | undefined;
+}
+
 /** Needs the package `avsc`. */
-export function createAvroReader(options: SchemaRegistryOptions): AvroReader {
+export function createAvroReader(options: AvroReaderOptions): AvroReader {
+  const { largeNumbers } = options;
   const registry = createSchemaRegistry(options);
   const decoders = new Map<number, Promise<Decoder>>();
 
   function decoderOf(id: number): Promise<Decoder> {
     let decoder = decoders.get(id);
     if (decoder === undefined) {
-      decoder = isolate(() => registry.schemaOf(id)).then(createDecoder);
+      decoder = isolate(() => registry.schemaOf(id)).then((schema) => createDecoder(schema, largeNumbers));
       decoders.set(id, decoder);
       // The next read asks again.
       decoder.catch(() => decoders.delete(id));

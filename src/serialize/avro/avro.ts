@@ -3,10 +3,10 @@
 import { SvcError } from '../../ground/errors.ts';
 import type { ProtectedEnvelope } from '../../protect/protect.ts';
 import { type EventForm, EventValue } from '../event-value.ts';
-import { jsonForm, payloadJson, toJson } from '../json.ts';
+import { jsonForm, payloadJson, readJson, toJson } from '../json.ts';
 import { type Serializer, schemaHeader } from '../serializer.ts';
 import { type AvroEvent, type EventCodec, prefixBytes, prefixOf, timeText } from './event-codec.ts';
-import { plainJson } from './plain-json.ts';
+import { plainJson, typedJson } from './plain-json.ts';
 import type { SchemaIds } from './schema-ids.ts';
 
 export const avroContentType = 'application/avro';
@@ -37,12 +37,12 @@ export function createAvroSerializer({ codecOf, ids, mayWait }: AvroSerializerOp
       const { topic } = record;
       const codec = codecOf(envelope.template.eventType);
       // A payload that does not fit is refused, whoever has the id.
-      const { head, tail } = codec.encode(eventOf(envelope));
+      const { head, tail } = codec.encode(eventOf(envelope, codec));
       const id = ids.known(codec, topic);
       if (id !== undefined) return new EventValue(formsOf(codec).avro, prefixOf(id) + head, [tail]);
       ids.ask(codec, topic).catch(() => {});
       if (!mayWait) throw notKnown(codec);
-      return toJson(envelope, formsOf(codec).waiting);
+      return toJson(envelope, formsOf(codec).waiting, jsonOf(envelope, codec));
     },
   };
 }
@@ -56,7 +56,13 @@ function avroFormOf(codec: EventCodec): EventForm {
   };
 }
 
-function eventOf(envelope: ProtectedEnvelope): AvroEvent {
+/** Of a typed payload so that nothing of its types is lost. */
+function jsonOf(envelope: ProtectedEnvelope, { isText }: EventCodec): string {
+  const { payload, sealed } = envelope;
+  return isText ? payloadJson(envelope) : readJson(() => typedJson(payload, sealed));
+}
+
+function eventOf(envelope: ProtectedEnvelope, codec: EventCodec): AvroEvent {
   const { eventId, template, origin, trace, occurredAt } = envelope;
   const { userId, sessionId, correlationId, clientIp, tags } = origin;
   return {
@@ -73,7 +79,7 @@ function eventOf(envelope: ProtectedEnvelope): AvroEvent {
       tags: tags ?? {},
     },
     payload: {
-      json: () => payloadJson(envelope),
+      json: () => jsonOf(envelope, codec),
       plain: () => plainJson(envelope.payload, envelope.sealed),
     },
   };

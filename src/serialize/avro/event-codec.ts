@@ -1,11 +1,12 @@
 import { SvcError } from '../../ground/errors.ts';
-import { type AvroType, loadAvsc } from './avsc.ts';
-import { logicalOptions } from './logical-types.ts';
+import type { AvroType } from './avsc.ts';
+import { type Explaining, exactType, type LargeNumbers } from './exact-types.ts';
 import { notPlain } from './plain-json.ts';
 import {
   type AvroSchema,
   headFields,
   partOf,
+  payloadSchema,
   recordName,
   recordSchema,
   tailFields,
@@ -44,6 +45,8 @@ export interface AvroText {
 /** One record schema, and what writes and reads it. */
 export interface EventCodec {
   readonly eventType: string;
+  /** The payload is JSON in a string. */
+  readonly isText: boolean;
   /** Full name of the record. */
   readonly name: string;
   /** As JSON, as it is registered. */
@@ -76,9 +79,10 @@ export function timeText(ms: number): string {
 }
 
 /** @param payload the schema of a typed payload; left out, the payload is JSON in a string */
-export function createEventCodec(eventType: string, payload?: AvroSchema): EventCodec {
-  const isText = payload === undefined;
-  const schema = recordSchema(eventType, payload ?? 'string');
+export function createEventCodec(eventType: string, given?: AvroSchema): EventCodec {
+  const isText = given === undefined;
+  const payload = given === undefined ? undefined : payloadSchema(eventType, given);
+  const schema = recordSchema(eventType, given ?? 'string');
   const head = compiled(partOf(eventType, headFields.map(plainTime)));
   const tail = compiled(
     partOf(eventType, tailFields(payload === undefined ? 'string' : forWriting(payload))),
@@ -92,6 +96,7 @@ export function createEventCodec(eventType: string, payload?: AvroSchema): Event
   const decode = decoderOf(compiled(schema));
   return {
     eventType,
+    isText,
     name: recordName(eventType),
     schema: JSON.stringify(schema),
     encode(event) {
@@ -106,10 +111,10 @@ export function createEventCodec(eventType: string, payload?: AvroSchema): Event
 }
 
 /** What reads records of a schema: into an envelope as JSON has it. Throws `SVC_SERIALIZE_NOT_AVRO` where the schema is none. */
-export function createDecoder(schema: string): (bytes: Buffer) => unknown {
+export function createDecoder(schema: string, large: LargeNumbers = 'text'): (bytes: Buffer) => unknown {
   let type: AvroType;
   try {
-    type = compiled(JSON.parse(schema));
+    type = exactType(JSON.parse(schema), large);
   } catch (error) {
     if (error instanceof SvcError) throw error;
     throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'its schema is none of Avro');
@@ -121,13 +126,16 @@ function decoderOf(type: AvroType): (bytes: Buffer) => unknown {
   const fields = (type as { fields?: readonly { name: string; type: AvroType }[] }).fields ?? [];
   const isText = fields.some((field) => field.name === 'payload' && field.type.typeName === 'string');
   return (bytes) => {
-    let record: Record<string, unknown>;
+    let value: unknown;
     try {
-      record = { ...(type.fromBuffer(bytes) as object) };
+      value = type.fromBuffer(bytes);
     } catch {
       // Its message holds values.
       throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'the bytes end early, or are of another schema');
     }
+    // What others write need not be a record.
+    if (type.typeName !== 'record') return value;
+    const record = { ...(value as object) } as Record<string, unknown>;
     const { payload } = record;
     if (!isText || typeof payload !== 'string') return record;
     try {
@@ -139,11 +147,7 @@ function decoderOf(type: AvroType): (bytes: Buffer) => unknown {
 }
 
 function compiled(schema: AvroSchema): AvroType {
-  const { Type } = loadAvsc();
-  return Type.forSchema(schema as Parameters<typeof Type.forSchema>[0], {
-    ...logicalOptions(),
-    omitRecordMethods: true,
-  });
+  return exactType(schema);
 }
 
 let shared: Buffer | undefined;
@@ -163,17 +167,19 @@ function textOf(type: AvroType, value: unknown): string {
 function misfit(type: AvroType, value: unknown): SvcError {
   let path: readonly string[] = [];
   let wanted = '';
+  let why: string | undefined;
   try {
     type.isValid(value, {
-      errorHook(where, _, expected) {
+      errorHook(where, found, expected) {
         [path, wanted] = [[...where], nameOf(expected)];
+        why = (expected as Explaining).why?.(found);
         throw new Error('the first is enough');
       },
     });
   } catch {
     // What is wrong stands in `path`.
   }
-  const says = wanted === '' ? 'does not fit' : `is no ${wanted}`;
+  const says = `${wanted === '' ? 'does not fit' : `is no ${wanted}`}${why === undefined ? '' : `: ${why}`}`;
   return new SvcError(
     'SVC_SERIALIZE_SCHEMA_MISFIT',
     `the payload does not fit its Avro schema: ${shownPath(path, type)} ${says}`,

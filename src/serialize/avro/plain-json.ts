@@ -1,4 +1,5 @@
 import { types } from 'node:util';
+import { NativeValue } from '../../protect/native-value.ts';
 import { markOwnText } from '../../protect/own-text.ts';
 
 const mostLevels = 64;
@@ -7,7 +8,7 @@ const mostLevels = 64;
 export const notPlain = Symbol('not plain');
 
 /**
- * A payload as its JSON has it, without writing and reading that. `notPlain` for what JSON would change: by `toJSON`, boxed values, no
+ * A payload as its JSON has it, but for bytes (a Buffer) and BigInt, without writing and reading that. `notPlain` for what JSON would change: by `toJSON`, boxed values, no
  * numbers, what it leaves out in an array, and texts that could be taken for a ciphertext of svc's, but for those of `sealed`.
  */
 export function plainJson(value: unknown, sealed: readonly string[], level = 0): unknown {
@@ -25,6 +26,7 @@ export function plainJson(value: unknown, sealed: readonly string[], level = 0):
     default:
       return notPlain;
   }
+  if (value instanceof NativeValue) return value.value;
   if (level > mostLevels || (value as { toJSON?: unknown }).toJSON !== undefined) return notPlain;
   return Array.isArray(value) ? listOf(value, sealed, level) : fieldsOf(value, sealed, level);
 }
@@ -57,4 +59,53 @@ function fieldsOf(object: object, sealed: readonly string[], level: number): unk
     copy[name] = plain;
   }
   return copy;
+}
+
+/** As numbers beyond it are not exact, avsc's own limit, which is one less than that of JavaScript. */
+const mostSafe = 2 ** 53 - 2;
+
+/**
+ * A payload as JSON that a typed schema can be filled from: bytes are `{"type":"Buffer","data":[…]}`, as Node writes them, and what else
+ * JSON has not is `{"type":"BigInt","data":"1"}` or `{"type":"Number","data":"NaN"}`. `undefined` where nothing is left of it.
+ */
+export function typedJson(payload: unknown, sealed: readonly string[]): string | undefined {
+  const ours = new Set(sealed);
+  return JSON.stringify(payload, function (this: Record<string, unknown>, key: string, value: unknown) {
+    const given = this[key];
+    if (given instanceof NativeValue) {
+      const { value: native } = given;
+      return typeof native === 'bigint' ? { type: 'BigInt', data: String(native) } : { ...native.toJSON() };
+    }
+    if (typeof value === 'number' && !Number.isFinite(value)) return { type: 'Number', data: String(value) };
+    return typeof value === 'string' && !ours.has(value) ? markOwnText(value) : value;
+  });
+}
+
+function dataOf(value: unknown, type: string): unknown {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const tagged = value as { readonly type?: unknown; readonly data?: unknown };
+  return tagged.type === type ? tagged.data : undefined;
+}
+
+/** Of a Buffer, or of the form that its JSON has. */
+export function bufferOf(value: unknown): Buffer | undefined {
+  if (Buffer.isBuffer(value)) return value;
+  const data = dataOf(value, 'Buffer');
+  return Array.isArray(data) ? Buffer.from(data) : undefined;
+}
+
+/** A whole number: a number that is exact, a BigInt, or the form of one in JSON. */
+export function wholeOf(value: unknown): number | bigint | undefined {
+  if (typeof value === 'number')
+    return Number.isInteger(value) && Math.abs(value) <= mostSafe ? value : undefined;
+  if (typeof value === 'bigint') return value;
+  const data = dataOf(value, 'BigInt');
+  return typeof data === 'string' && /^-?\d{1,5000}$/.test(data) ? BigInt(data) : undefined;
+}
+
+/** A number, or the form that JSON has of one that is not finite. */
+export function numberOf(value: unknown): number | undefined {
+  if (typeof value === 'number') return value;
+  const data = dataOf(value, 'Number');
+  return data === 'NaN' || data === 'Infinity' || data === '-Infinity' ? Number(data) : undefined;
 }

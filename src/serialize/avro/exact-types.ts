@@ -1,0 +1,480 @@
+import type * as Avsc from 'avsc';
+import { loadAvsc } from './avsc.ts';
+import { type Conversion, conversionOf } from './logical-types.ts';
+import { bufferOf, numberOf, wholeOf } from './plain-json.ts';
+
+type Type = Avsc.Type;
+type Schema = { readonly [name: string]: unknown };
+type Hook = ((value: unknown, type: object) => void) | undefined;
+type ForSchema = (schema: unknown, options: object) => InnerType;
+
+/** What avsc reads from and writes to. Places behind the end of the buffer are let go, and count: it writes again with more room. */
+interface Tap {
+  readonly buf: Uint8Array;
+  pos: number;
+  readLong(): number;
+  readString(): string;
+  readBytes(): Buffer;
+  readFixed(size: number): Buffer;
+  writeLong(value: number): void;
+  writeString(value: string): void;
+  writeBytes(value: Buffer): void;
+  writeFixed(value: Buffer, size: number): void;
+  writeFloat(value: number): void;
+  writeDouble(value: number): void;
+}
+
+/** What avsc calls of a type. */
+interface InnerType {
+  readonly typeName: string;
+  readonly branchName: string;
+  readonly underlyingType?: InnerType;
+  _check(value: unknown, flags?: unknown, hook?: Hook, path?: string[]): boolean;
+  _read(tap: Tap): unknown;
+  _write(tap: Tap, value: unknown): void;
+  _copy(value: unknown, options?: object): unknown;
+}
+type Class = new (...args: never[]) => InnerType;
+
+/** A type that says why it does not take a value. */
+export interface Explaining {
+  why?(value: unknown): string | undefined;
+}
+
+/** How numbers are read that a JavaScript number cannot hold. */
+export type LargeNumbers = 'text' | 'bigint';
+
+const longest = 2n ** 63n;
+/** Twice of it and more is not exact any more, as avsc writes negative numbers. */
+const mostNegative = -(2 ** 52);
+const longBytes = 10;
+
+const notExact = 'a number beyond 2^53 - 2 is not exact, give it as a BigInt';
+
+function longOf(value: unknown): number | bigint | undefined {
+  const whole = wholeOf(value);
+  return typeof whole !== 'bigint' || (whole >= -longest && whole < longest) ? whole : undefined;
+}
+
+function writeLong(tap: Tap, value: number | bigint): void {
+  if (typeof value === 'number' && value >= mostNegative) {
+    tap.writeLong(value);
+    return;
+  }
+  const whole = BigInt(value);
+  let rest = whole < 0n ? -2n * whole - 1n : 2n * whole;
+  for (; rest > 0x7fn; rest >>= 7n) tap.buf[tap.pos++] = Number(rest & 0x7fn) | 0x80;
+  tap.buf[tap.pos++] = Number(rest);
+}
+
+/** A number where it is exact, else a BigInt. */
+function readLong(tap: Tap): number | bigint {
+  const start = tap.pos;
+  let end = start;
+  while ((tap.buf[end] ?? 0) & 0x80) if (++end - start >= longBytes) throw new Error('too long');
+  tap.pos = end + 1;
+  if (end >= tap.buf.length) {
+    tap.pos = tap.buf.length + 1;
+    return 0;
+  }
+  let rest = 0;
+  if (end - start < 7) {
+    for (let at = end; at >= start; at--) rest = rest * 0x80 + ((tap.buf[at] as number) & 0x7f);
+    return rest % 2 === 0 ? rest / 2 : -(rest + 1) / 2;
+  }
+  let large = 0n;
+  for (let at = end; at >= start; at--) large = (large << 7n) | BigInt((tap.buf[at] as number) & 0x7f);
+  const value = BigInt.asIntN(64, large & 1n ? -(large >> 1n) - 1n : large >> 1n);
+  const asNumber = Number(value);
+  return Number.isSafeInteger(asNumber) ? asNumber : value;
+}
+
+/** U+FFFD stands for bytes that are not UTF-8, and for itself. */
+function readText(tap: Tap): string {
+  const start = tap.pos;
+  const text = tap.readString();
+  if (typeof text !== 'string' || !text.includes('\ufffd')) return text;
+  const bytes = Buffer.from(text);
+  const read = Buffer.from(tap.buf.buffer, tap.buf.byteOffset, tap.buf.byteLength);
+  if (!bytes.equals(read.subarray(tap.pos - bytes.length, tap.pos)) || tap.pos - bytes.length <= start)
+    throw new Error('not UTF-8');
+  return text;
+}
+
+function misfit(): Error {
+  return new Error('does not fit');
+}
+
+interface Classes {
+  readonly Long: Class;
+  /** As logical types take it. */
+  readonly RawLong: Class;
+  readonly Float: Class;
+  readonly Double: Class;
+  readonly Text: Class;
+  readonly Bytes: Class;
+  readonly Fixed: new (schema: object, options: object) => InnerType;
+  readonly Map: new (schema: object, options: object) => InnerType;
+  readonly Union: new (types: readonly InnerType[], options: object) => InnerType;
+  readonly Logical: new (schema: Schema, options: object, conversion: Conversion) => InnerType;
+}
+
+/** The types of avsc that round, guess or write what is no UTF-8, with the functions that do so replaced. */
+function makeClasses(large: LargeNumbers): Classes {
+  const { types } = loadAvsc();
+  const base = types as unknown as Readonly<Record<string, new (...args: unknown[]) => InnerType>>;
+
+  /** A type that takes what `take` makes something of. */
+  const taking = <Taken>(
+    name: string,
+    take: (value: unknown, type: never) => Taken | undefined,
+    write: (tap: Tap, taken: Taken, type: never) => void,
+    read: ((tap: Tap) => unknown) | undefined,
+    why?: (value: unknown) => string | undefined,
+  ): (new (
+    ...args: unknown[]
+  ) => InnerType) =>
+    class extends (base[name] as new (...args: unknown[]) => InnerType) {
+      override _check(value: unknown, _?: unknown, hook?: Hook): boolean {
+        const fits = take(value, this as never) !== undefined;
+        if (!fits && hook !== undefined) hook(value, this);
+        return fits;
+      }
+      override _write(tap: Tap, value: unknown): void {
+        const taken = take(value, this as never);
+        if (taken === undefined) throw misfit();
+        write(tap, taken, this as never);
+      }
+      override _read(tap: Tap): unknown {
+        return read === undefined ? super._read(tap) : read(tap);
+      }
+      why(value: unknown): string | undefined {
+        return why?.(value);
+      }
+    };
+
+  const whyNoLong = (value: unknown): string | undefined =>
+    typeof value === 'number' && Number.isInteger(value) ? notExact : undefined;
+  const RawLong = taking('LongType', longOf, writeLong, readLong, whyNoLong);
+  const Long = taking(
+    'LongType',
+    longOf,
+    writeLong,
+    (tap) => {
+      const value = readLong(tap);
+      return typeof value === 'bigint' && large === 'text' ? String(value) : value;
+    },
+    whyNoLong,
+  );
+  const Float = taking(
+    'FloatType',
+    (value) => {
+      const number = numberOf(value);
+      return number === undefined || (Number.isFinite(number) && !Number.isFinite(Math.fround(number)))
+        ? undefined
+        : number;
+    },
+    (tap, value) => tap.writeFloat(value),
+    undefined,
+    (value) => (typeof value === 'number' ? 'it is too large for one' : undefined),
+  );
+  const Double = taking('DoubleType', numberOf, (tap, value) => tap.writeDouble(value), undefined);
+  const Text = taking(
+    'StringType',
+    (value) => (typeof value === 'string' && value.isWellFormed() ? value : undefined),
+    (tap, value) => tap.writeString(value),
+    readText,
+    (value) =>
+      typeof value === 'string' ? 'it holds half of a surrogate pair, which UTF-8 has not' : undefined,
+  );
+  const Bytes = taking('BytesType', bufferOf, (tap, value) => tap.writeBytes(value), undefined);
+  const Fixed = taking<Buffer>(
+    'FixedType',
+    (value, { size }: { size: number }) => {
+      const bytes = bufferOf(value);
+      return bytes?.length === size ? bytes : undefined;
+    },
+    (tap, value, { size }: { size: number }) => tap.writeFixed(value, size),
+    undefined,
+    (value) => (bufferOf(value) === undefined ? undefined : 'it has another size'),
+  );
+
+  class MapOf extends (base.MapType as new (...args: unknown[]) => InnerType) {
+    override _check(value: unknown, flags?: unknown, hook?: Hook, path?: string[]): boolean {
+      if (
+        typeof value === 'object' &&
+        value !== null &&
+        !Object.keys(value).every((key) => key.isWellFormed())
+      ) {
+        hook?.(value, this);
+        return false;
+      }
+      return super._check(value, flags, hook, path);
+    }
+    override _write(tap: Tap, value: unknown): void {
+      for (const key in value as object) if (!key.isWellFormed()) throw misfit();
+      super._write(tap, value);
+    }
+    override _read(tap: Tap): unknown {
+      const { valuesType } = this as unknown as { valuesType: InnerType };
+      const map: Record<string, unknown> = {};
+      for (let count = tap.readLong(); count !== 0; count = tap.readLong()) {
+        if (count < 0) tap.readLong();
+        for (let left = Math.abs(count); left > 0; left--) {
+          if (tap.pos > tap.buf.length) throw new Error('ends early');
+          const key = readText(tap);
+          const value = valuesType._read(tap);
+          if (key === '__proto__')
+            Object.defineProperty(map, key, { value, enumerable: true, configurable: true, writable: true });
+          else map[key] = value;
+        }
+      }
+      return map;
+    }
+  }
+
+  class Union extends (base.WrappedUnionType as new (...args: unknown[]) => InnerType) {
+    override _check(value: unknown, flags?: unknown, hook?: Hook, path: string[] = []): boolean {
+      const { only, found } = branchFor(this as never, value);
+      if (found !== undefined) return true;
+      if (hook === undefined) return false;
+      if (only !== undefined) return only.type._check(only.value, flags, hook, path);
+      hook(value, this);
+      return false;
+    }
+    override _write(tap: Tap, value: unknown): void {
+      const { found } = branchFor(this as never, value);
+      if (found === undefined) throw misfit();
+      tap.writeLong(found.index);
+      if (found.value !== null) found.type._write(tap, found.value);
+    }
+    override _read(tap: Tap): unknown {
+      const index = tap.readLong();
+      const { branches, isNamed } = shapeOf(this as never);
+      const branch = branches[index];
+      if (branch === undefined) throw new Error('no such branch');
+      const value = branch.type._read(tap);
+      return isNamed && branch.kind === 'object' ? { [branch.type.branchName]: value } : value;
+    }
+    /** Of a default: of the first branch that has such a value. */
+    override _copy(value: unknown, options?: { wrap?: number }): unknown {
+      if (options?.wrap !== 2) return value;
+      const { branches, isNamed } = shapeOf(this as never);
+      for (const { type, kind } of branches) {
+        try {
+          const copy = type._copy(value, options);
+          return isNamed && kind === 'object' ? { [type.branchName]: copy } : copy;
+        } catch {
+          // Of another branch.
+        }
+      }
+      throw misfit();
+    }
+  }
+
+  class Logical extends (base.LogicalType as new (...args: unknown[]) => InnerType) {
+    readonly conversion: Conversion;
+    constructor(schema: Schema, options: object, conversion: Conversion) {
+      super(schema, options);
+      this.conversion = conversion;
+    }
+    _fromValue(raw: never): unknown {
+      return this.conversion.fromRaw(raw);
+    }
+    _toValue(value: unknown): unknown {
+      return this.conversion.toRaw(value);
+    }
+    // Writer and reader have the same schema.
+    _resolve(): undefined {}
+    why(value: unknown): string | undefined {
+      try {
+        this.conversion.toRaw(value);
+      } catch (error) {
+        return error instanceof RangeError ? error.message : undefined;
+      }
+      return undefined;
+    }
+  }
+
+  return {
+    Long,
+    RawLong,
+    Float,
+    Double,
+    Text,
+    Bytes,
+    Fixed,
+    Map: MapOf,
+    Union,
+    Logical,
+  } as unknown as Classes;
+}
+
+type Kind = 'null' | 'boolean' | 'number' | 'string' | 'bytes' | 'array' | 'object' | 'logical';
+interface Branch {
+  readonly index: number;
+  readonly type: InnerType;
+  readonly kind: Kind;
+}
+interface Shape {
+  readonly branches: readonly Branch[];
+  /** Several branches are records or maps: a value says which it is. */
+  readonly isNamed: boolean;
+  readonly nullIndex: number | undefined;
+  /** The one branch beside null. */
+  readonly single: Branch | undefined;
+}
+
+const shapes = new WeakMap<object, Shape>();
+
+function shapeOf(union: { readonly types: readonly InnerType[] }): Shape {
+  let shape = shapes.get(union);
+  if (shape === undefined) {
+    const branches = union.types.map((type, index) => ({ index, type, kind: kindOf(type) }));
+    const nulls = branches.filter(({ kind }) => kind === 'null');
+    const others = branches.filter(({ kind }) => kind !== 'null');
+    shape = {
+      branches,
+      isNamed: branches.filter(({ kind }) => kind === 'object').length > 1,
+      nullIndex: nulls[0]?.index,
+      single: others.length === 1 ? others[0] : undefined,
+    };
+    shapes.set(union, shape);
+  }
+  return shape;
+}
+
+function kindOf({ typeName }: InnerType): Kind {
+  switch (typeName) {
+    case 'null':
+    case 'boolean':
+    case 'string':
+    case 'bytes':
+    case 'array':
+      return typeName;
+    case 'int':
+    case 'long':
+    case 'float':
+    case 'double':
+      return 'number';
+    case 'enum':
+      return 'string';
+    case 'fixed':
+      return 'bytes';
+    default:
+      return typeName.startsWith('logical') ? 'logical' : 'object';
+  }
+}
+
+function kindOfValue(value: unknown): Kind {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'array';
+  if (bufferOf(value) !== undefined) return 'bytes';
+  if (typeof value === 'bigint') return 'number';
+  return typeof value as Kind;
+}
+
+interface Choice {
+  readonly found?: Branch & { readonly value: unknown };
+  /** None takes the value; this one is meant. */
+  readonly only?: { readonly type: InnerType; readonly value: unknown };
+}
+
+/** The first branch that takes the value without loss, else the first that takes it. */
+function branchFor(union: { readonly types: readonly InnerType[] }, given: unknown): Choice {
+  const { branches, isNamed, nullIndex, single } = shapeOf(union);
+  if (given === null)
+    return nullIndex === undefined ? {} : { found: { ...(branches[nullIndex] as Branch), value: null } };
+  const named = branches.length > 1 ? namedIn(branches, isNamed, given) : undefined;
+  if (named !== undefined) {
+    const { branch, value } = named;
+    return branch.type._check(value)
+      ? { found: { ...branch, value } }
+      : { only: { type: branch.type, value } };
+  }
+  if (single !== undefined) {
+    if (single.type._check(given)) return { found: { ...single, value: given } };
+    const isMeant = single.kind === 'logical' || single.kind === kindOfValue(given);
+    return isMeant ? { only: { type: single.type, value: given } } : {};
+  }
+  let lossy: Branch | undefined;
+  for (const branch of branches) {
+    if ((isNamed && branch.kind === 'object') || !branch.type._check(given)) continue;
+    if (branch.type.typeName !== 'float' || Math.fround(given as number) === given || Number.isNaN(given))
+      return { found: { ...branch, value: given } };
+    lossy ??= branch;
+  }
+  if (lossy !== undefined) return { found: { ...lossy, value: given } };
+  const meant = branches.filter(({ kind }) => kind === kindOfValue(given));
+  return meant.length === 1 && !(isNamed && meant[0]?.kind === 'object')
+    ? { only: { type: (meant[0] as Branch).type, value: given } }
+    : {};
+}
+
+/** `{ "com.example.Card": { … } }`: as Avro's own JSON has it, where several branches are alike. */
+function namedIn(
+  branches: readonly Branch[],
+  isNamed: boolean,
+  given: unknown,
+): { readonly branch: Branch; readonly value: unknown } | undefined {
+  if (typeof given !== 'object' || given === null) return undefined;
+  const [name, more] = Object.keys(given);
+  if (name === undefined || more !== undefined) return undefined;
+  const branch = branches.find(({ type }) => type.branchName === name);
+  if (branch === undefined || (!isNamed && branches.some(({ kind }) => kind === 'object'))) return undefined;
+  return { branch, value: (given as Record<string, unknown>)[name] };
+}
+
+const classesOf = new Map<LargeNumbers, Classes>();
+
+/**
+ * A schema as a type of avsc that is exact: what it writes, any reader of Avro reads as the same value, and what it reads is the value
+ * that was written. Throws where the schema is none of Avro.
+ */
+export function exactType(schema: unknown, large: LargeNumbers = 'text'): Type {
+  const { Type } = loadAvsc();
+  const forSchema = Type.forSchema.bind(Type) as unknown as ForSchema;
+  const classes = classesOf.get(large) ?? makeClasses(large);
+  classesOf.set(large, classes);
+  const make = (Made: Class): InnerType => new Made();
+  const primitives = new Map<unknown, InnerType>([
+    ['long', make(classes.Long)],
+    ['float', make(classes.Float)],
+    ['double', make(classes.Double)],
+    ['string', make(classes.Text)],
+    ['bytes', make(classes.Bytes)],
+  ]);
+  const rawLong = make(classes.RawLong);
+  /** Those of which the logical type is being made, and this is what it is made of. */
+  const underlying = new Set<unknown>();
+
+  function typeHook(given: unknown, options: object): InnerType | undefined {
+    if (Array.isArray(given)) {
+      const types = given.map((each) => forSchema(each, options));
+      return new classes.Union(types, options);
+    }
+    if (typeof given !== 'object' || given === null) return primitives.get(given);
+    const schema = given as Schema;
+    const { type } = schema;
+    if (typeof type === 'object' && type !== null && schema.name === undefined)
+      return forSchema(type, options);
+    if (underlying.has(schema)) {
+      if (type === 'long') return rawLong;
+    } else {
+      const conversion = conversionOf(schema);
+      if (conversion !== undefined) {
+        underlying.add(schema);
+        try {
+          return new classes.Logical(schema, options, conversion);
+        } finally {
+          underlying.delete(schema);
+        }
+      }
+    }
+    if (type === 'fixed') return new classes.Fixed(schema, options);
+    if (type === 'map') return new classes.Map(schema, options);
+    return primitives.get(type);
+  }
+
+  return forSchema(schema, { typeHook, omitRecordMethods: true }) as unknown as Type;
+}
