@@ -2,7 +2,7 @@ import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, relative, resolve, sep } from 'node:path';
 import type { Node, Program } from 'oxc-parser';
-import { children, memberPath, stringOf } from './source/find/syntax.ts';
+import { memberPath, stringOf, walk } from './source/find/syntax.ts';
 import { isEsModule } from './source/is-es-module.ts';
 import { locate } from './source/locate.ts';
 import { filesFor } from './source/own-file.ts';
@@ -31,7 +31,8 @@ export function followImports(entries: readonly string[], baseDir: string): Foll
     const text = readFileSync(file, 'utf8');
     const place = (line: number) => `${relative(baseDir, file).replaceAll('\\', '/')}:${line}`;
     const goal = isEsModule(file) ? 'module' : 'unknown';
-    const parsed = parse(file, text, { goal, typed: /\.[cm]?tsx?$/.test(file) });
+    const kind = { goal, typed: /\.[cm]?tsx?$/.test(file) } as const;
+    const parsed = parse(file, text, kind, { names: ['require', 'import', 'export'] });
     if (isProblem(parsed)) {
       unknown.push(place(1));
       continue;
@@ -58,20 +59,20 @@ function specifiersIn(program: Program, isDeep: boolean): Specifier[] {
   const found: Specifier[] = [];
   const add = (node: Node, source: Node | undefined) =>
     found.push({ specifier: source && stringOf(source), at: node.start });
-  const visit = (node: Node): void => {
+  for (const node of walk(program.body, (each) => !isDeep || isSpecified(each)))
     switch (node.type) {
       case 'ImportDeclaration':
         if (node.importKind !== 'type') add(node, node.source);
-        return;
+        break;
       case 'ExportAllDeclaration':
         if (node.exportKind !== 'type') add(node, node.source);
-        return;
+        break;
       case 'ExportNamedDeclaration':
         if (node.source && node.exportKind !== 'type') add(node, node.source);
         break;
       case 'TSExternalModuleReference':
         add(node, node.expression);
-        return;
+        break;
       case 'ImportExpression':
         add(node, node.source);
         break;
@@ -79,10 +80,14 @@ function specifiersIn(program: Program, isDeep: boolean): Specifier[] {
         if (memberPath(node.callee) === 'require') add(node, node.arguments[0]);
         break;
     }
-    if (isDeep) for (const child of children(node)) visit(child);
-  };
-  for (const statement of program.body) visit(statement);
   return found;
+}
+
+/** There is nothing but the specifier in it. */
+function isSpecified({ type }: Node): boolean {
+  return (
+    type === 'ImportDeclaration' || type === 'ExportAllDeclaration' || type === 'TSExternalModuleReference'
+  );
 }
 
 /** Own files that a specifier may mean; none for a package, `undefined` where nothing is found. */

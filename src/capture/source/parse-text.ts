@@ -1,5 +1,9 @@
 import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import type { Program } from 'oxc-parser';
+import { outlineOf, type Shortened, shortened } from './outline.ts';
+import { isProblem, type Problem } from './wrapper-place.ts';
 
 /** What the text is, as far as the caller knows; a wrong guess costs a second parse, nothing else. */
 export interface TextKind {
@@ -8,40 +12,286 @@ export interface TextKind {
   readonly typed: boolean;
 }
 
+/** What the caller looks for: of a longer text, brackets that hold none of it are read as if nothing stood in them. */
+export interface Wanted {
+  /** Words of the text. */
+  readonly names?: Iterable<string>;
+  readonly offsets?: Iterable<number>;
+}
+
+export interface Parsed {
+  /** Where constructs are nested, it is as deep as the text: what walks it must not call itself for each level. */
+  readonly program: Program;
+  /** False: only what is wanted, and what stands around it. */
+  readonly isWhole: boolean;
+}
+
 type Goal = 'module' | 'commonjs';
 type Lang = 'js' | 'jsx' | 'ts' | 'tsx';
-type Parser = typeof import('oxc-parser');
+type Attempt = readonly [Goal, Lang];
+type Parser = Pick<typeof import('oxc-parser'), 'parseSync'>;
 
-let parser: Parser | undefined;
+/** Below this a tree is small, whatever is in the text. */
+const shortensFrom = 16_384;
+/** Beyond these svc does not parse: the characters of a file, and those that are left when what is not wanted is left out. */
+const mostCharacters = 32 * 1024 * 1024;
+const mostKept = 2 * 1024 * 1024;
+/** A tree, and the JSON text that it is made of, for each character: 150 were measured for dense code. */
+const heapPerCharacter = 200;
+/** Half of what a worker thread has by default, and less than what the main thread has. */
+const ownStackBytes = 1_500_000;
+const mostStackMb = 1_000;
+
+let parser: Parser | Problem | undefined;
 
 /** Loads the parser: 12 ms, so only when a target's file is there to be read. */
-export function loadParser(): Parser {
-  // require: hooks are synchronous; and a plain string, so that bundlers of svc leave the native package alone.
-  parser ??= createRequire(import.meta.url)('oxc-parser') as Parser;
+export function loadParser(): Parser | Problem {
+  try {
+    // require: hooks are synchronous; and a plain string, so that bundlers of svc leave the native package alone.
+    parser ??= createRequire(import.meta.url)('oxc-parser') as Parser;
+  } catch (error) {
+    parser = (error as NodeJS.ErrnoException).code === 'ERR_REQUIRE_ESM' ? aside : unloadable(error);
+  }
   return parser;
 }
 
 /** The same in the thread of Node's asynchronous hooks, where `require` cannot load ES modules, as the parser is one. */
 export async function importParser(): Promise<void> {
-  parser ??= await import('oxc-parser');
+  try {
+    parser ??= await import('oxc-parser');
+  } catch (error) {
+    parser = unloadable(error);
+  }
 }
 
-/** Parses a file's text, whichever of JavaScript, JSX and TypeScript it is. */
-export function parse(
+/** Why the parser, which is native code, is not there, and what works without it. */
+function unloadable(error: unknown): Problem {
+  const remedy =
+    'or let svc manifest find the functions when the application is built: a start with its list parses nothing';
+  const causes: unknown[] = [];
+  for (let each = error; each instanceof Error && causes.length < 50; each = each.cause) causes.push(each);
+  const has = (code: string) => causes.some((each) => (each as NodeJS.ErrnoException).code === code);
+  if (has('ERR_DLOPEN_DISABLED')) {
+    const flag = process.permission
+      ? 'the permission model allows no native addons: add --allow-addons'
+      : '--no-addons allows no native addons: leave it out';
+    return { problem: `svc cannot load its parser, since ${flag}, ${remedy}` };
+  }
+  if (has('MODULE_NOT_FOUND'))
+    return {
+      problem: `svc cannot load its parser: install optional dependencies too (npm ci without --omit=optional and --no-optional), on the platform that the application runs on, ${remedy}`,
+    };
+  const reason = causes.length === 0 ? 'unknown error' : (causes.at(-1) as Error).message;
+  return { problem: `svc cannot load its parser (${reason}), ${remedy}` };
+}
+
+/**
+ * Parses a file's text, whichever of JavaScript, JSX and TypeScript it is. Whatever the text is, it ends neither the process nor the
+ * thread: what needs more stack than there is for certain is parsed in a thread that has it.
+ */
+export function parse(file: string, text: string, kind: TextKind, wanted?: Wanted): Parsed | Problem {
+  if (text.length > mostCharacters) return tooLarge(text.length, mostCharacters);
+  const isShort = text.length < shortensFrom;
+  if (isShort && mostStackOf(text) < ownStack()) return parseWith(loadParser(), file, text, kind, 0, true);
+  const hasElements = !/\.[cm]?ts$/i.test(file);
+  const { groups, stackBytes } = outlineOf(text, hasElements);
+  // Brackets that do not match make a bound that is too high, and no program that runs is nested like that.
+  const whole = groups ? stackBytes : Math.min(stackBytes, mostStackMb * 0.5 * mebibyte);
+  if (wanted && groups && !(isShort && whole < ownStack())) {
+    const short = shortened(text, groups, offsetsOf(wanted, text));
+    if (short.kept < text.length) {
+      const parsed = parseShortened(file, short, kind, hasElements);
+      if (!isProblem(parsed) || short.kept > mostKept) return parsed;
+      // What is left is no program: the parser has to say why, or to read what was left out.
+    }
+  }
+  const tooMuch = whyNot(text.length);
+  return tooMuch ?? parseWith(loadParser(), file, text, kind, whole, true);
+}
+
+function parseShortened(
+  file: string,
+  short: Shortened,
+  kind: TextKind,
+  hasElements: boolean,
+): Parsed | Problem {
+  const tooMuch = whyNot(short.kept);
+  if (tooMuch) return tooMuch;
+  const { stackBytes } = outlineOf(short.text, hasElements);
+  return parseWith(loadParser(), file, short.text, kind, stackBytes, false);
+}
+
+const mebibyte = 1024 * 1024;
+
+function whyNot(characters: number): Problem | undefined {
+  if (characters > mostKept) return tooLarge(characters, mostKept);
+  // Most texts are far below: nobody need be asked.
+  if (characters < 64 * 1024) return undefined;
+  const { heap_size_limit, used_heap_size } = process.getBuiltinModule('node:v8').getHeapStatistics();
+  const free = heap_size_limit - used_heap_size;
+  if (characters * heapPerCharacter < free) return undefined;
+  const [needed, there] = [characters * heapPerCharacter, free].map((each) => Math.ceil(each / mebibyte));
+  return {
+    problem: `parsing it takes ${needed} MB of the heap, which has ${there} MB left: ${remedyForSize}`,
+  };
+}
+
+const remedyForSize =
+  'let svc manifest find the functions when the application is built (a start with its list parses nothing), or name a file of the sources';
+
+function tooLarge(characters: number, most: number): Problem {
+  const [there, bound] = [characters, most].map((each) => (each / mebibyte).toFixed(1).replace(/\.0$/, ''));
+  return {
+    problem: `too much to parse: ${there} MB of it would have to be read, svc reads ${bound} MB at most: ${remedyForSize}`,
+  };
+}
+
+/** More than the parser takes for a text of this many brackets and operators, however they are nested. */
+function mostStackOf(text: string): number {
+  const count = (pattern: RegExp) => text.match(pattern)?.length ?? 0;
+  const words = count(
+    /\b(?:class|extends|yield|for|with|keyof|infer|unique|readonly|asserts|abstract|else|if|while|do|new|await|typeof|void|delete|in|instanceof|as|satisfies|is|of)\b/g,
+  );
+  return (
+    count(/[([{`]/g) * 2_000 + (count(/[<=?]/g) + words) * 1_500 + count(/[^\w\s)\]},;'"([{`<=?]/g) * 500
+  );
+}
+
+/** Bytes of the stack of this thread that a parser may take. */
+function ownStack(): number {
+  const { stackSizeMb } = process.getBuiltinModule('node:worker_threads').resourceLimits;
+  return stackSizeMb === undefined ? ownStackBytes : Math.min(ownStackBytes, (stackSizeMb * mebibyte) / 3);
+}
+
+/** In ascending order. */
+function offsetsOf({ names, offsets }: Wanted, text: string): readonly number[] {
+  const found = new Set(offsets);
+  const words = new Set(names);
+  // Every second block of a program has a `default`, hardly any an export of this name.
+  const ends = words.delete('default')
+    ? /\bdefault\s*(?:=[^=]|:\s*(?:\(|function))|\bas\s+default\b|["']default["']/g
+    : undefined;
+  if (ends) for (const { index } of text.matchAll(ends)) found.add(index);
+  if (words.size > 0) {
+    const plain = [...words].every((each) => /^[\w$]+$/.test(each));
+    const list = [...words].map((each) => each.replace(/[^\w]/g, '\\$&')).join('|');
+    const pattern =
+      plain && words.size > 30 ? /[\w$]+/g : new RegExp(`(?<![\\w$])(?:${list})(?![\\w$])`, 'g');
+    for (let hit = pattern.exec(text); hit; hit = pattern.exec(text))
+      if (words.has(hit[0]) && !isPlainCall(text, hit.index, pattern.lastIndex)) found.add(hit.index);
+  }
+  return [...found].sort((a, b) => a - b);
+}
+
+/** `order.create(…)` defines nothing. */
+function isPlainCall(text: string, start: number, end: number): boolean {
+  return text[start - 1] === '.' && text[end] === '(' && text[start - 2] !== '.';
+}
+
+interface Answer {
+  /** The tree as the parser hands it over. */
+  readonly json?: string;
+  readonly program?: Program;
+  readonly error?: { readonly message: string; readonly at: number | undefined };
+  readonly failure?: string;
+}
+
+function parseWith(
+  loaded: Parser | Problem,
   file: string,
   text: string,
   kind: TextKind,
-): { program: Program } | { problem: string } {
-  let problem: string | undefined;
-  for (const [goal, lang] of attempts(file, kind)) {
-    const result = loadParser().parseSync(file, text, { sourceType: goal, lang });
-    const error = result.errors.find((candidate) => candidate.severity === 'Error');
+  stackBytes: number,
+  isWhole: boolean,
+): Parsed | Problem {
+  if (isProblem(loaded)) return loaded;
+  const isAside = loaded === aside || stackBytes > ownStack();
+  const answer = isAside
+    ? parseAside(file, text, attempts(file, kind), stackBytes)
+    : parseHere(loaded, file, text, attempts(file, kind));
+  if (answer.program) return { program: answer.program, isWhole };
+  if (answer.failure !== undefined) return { problem: answer.failure };
+  const { message, at } = answer.error ?? { message: '', at: undefined };
+  // Only the parser's own words: its code frame shows a piece of the file.
+  const reason = [message, at === undefined ? '' : `(line ${lineAt(text, at)})`].join(' ').trim();
+  return { problem: reason === '' ? 'cannot be parsed' : `cannot be parsed: ${reason}` };
+}
+
+function parseHere({ parseSync }: Parser, file: string, text: string, tries: readonly Attempt[]): Answer {
+  let first: Answer['error'];
+  for (const [sourceType, lang] of tries) {
+    const result = parseSync(file, text, { sourceType, lang });
+    const error = result.errors.find(({ severity }) => severity === 'Error');
     if (!error) return { program: result.program };
-    const at = error.labels[0]?.start;
-    // Only the parser's own words: its code frame shows a piece of the file.
-    problem ??= `cannot be parsed: ${error.message}${at === undefined ? '' : ` (line ${lineAt(text, at)})`}`;
+    first ??= { message: error.message, at: error.labels[0]?.start };
   }
-  return { problem: problem ?? 'cannot be parsed' };
+  return first ? { error: first } : {};
+}
+
+/** Marks that the parser can only be loaded in a thread of its own: `--no-experimental-require-module`. */
+const aside = {} as Parser;
+
+/** Runs in a thread with a stack of the size that is needed, and hands the tree over as the parser does: as a JSON text. */
+const parseThread = `
+const { workerData: { bindings, file, text, tries, signal, port } } = require('node:worker_threads');
+const answer = ({ parseSync }) => {
+  let first;
+  for (const [sourceType, lang] of tries) {
+    const result = parseSync(file, text, { sourceType, lang });
+    const error = result.errors.find(({ severity }) => severity === 'Error');
+    if (!error) return { json: result.program };
+    first ??= { message: error.message, at: error.labels[0]?.start };
+  }
+  return { error: first };
+};
+import(bindings).then(answer).catch((error) => ({ failure: String(error?.message) })).then((found) => {
+  try {
+    port.postMessage(found);
+  } catch (error) {
+    port.postMessage({ failure: String(error?.message) });
+  }
+  Atomics.store(signal, 0, 1);
+  Atomics.notify(signal, 0);
+});`;
+
+const longestWaitMs = 60_000;
+
+function parseAside(file: string, text: string, tries: readonly Attempt[], stackBytes: number): Answer {
+  // What was measured on one platform, half as much again for others, and what the thread itself needs.
+  const stackSizeMb = Math.ceil((stackBytes * 1.5) / mebibyte) + 4;
+  if (stackSizeMb > mostStackMb)
+    return {
+      failure: `nested too deeply to be parsed: that may take ${stackSizeMb} MB of stack, svc takes ${mostStackMb} at most`,
+    };
+  const { MessageChannel, receiveMessageOnPort, Worker } = process.getBuiltinModule('node:worker_threads');
+  const signal = new Int32Array(new SharedArrayBuffer(4));
+  const { port1, port2 } = new MessageChannel();
+  try {
+    // The file of the package that returns the JSON text: to make a tree of it here, for it to be copied, takes three times as much.
+    const entry = createRequire(import.meta.url).resolve('oxc-parser');
+    const bindings = pathToFileURL(join(dirname(entry), 'bindings.js')).href;
+    const worker = new Worker(parseThread, {
+      eval: true,
+      // Nothing that the application is started with is loaded there.
+      execArgv: [],
+      env: { ...process.env, NODE_OPTIONS: '' },
+      workerData: { bindings, file, text, tries, signal, port: port2 },
+      transferList: [port2],
+      resourceLimits: { stackSizeMb },
+    });
+    worker.on('error', () => {});
+    worker.unref();
+    Atomics.wait(signal, 0, 0, longestWaitMs);
+    const answer = receiveMessageOnPort(port1)?.message as Answer | undefined;
+    if (answer === undefined) void worker.terminate();
+    if (answer?.json !== undefined) return { program: (JSON.parse(answer.json) as { node: Program }).node };
+    return answer ?? { failure: 'cannot be parsed: the thread that parses it gave no answer' };
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : 'unknown error';
+    return { failure: `cannot be parsed: it takes a thread with ${stackSizeMb} MB of stack (${reason})` };
+  } finally {
+    port1.close();
+  }
 }
 
 /** The line of an offset, counted from 1. */
@@ -52,10 +302,10 @@ export function lineAt(text: string, offset: number): number {
 }
 
 /** A `.ts` file's text is JavaScript already when a transformer ran before the hook, so its name alone proves nothing. */
-function attempts(file: string, kind: TextKind): [Goal, Lang][] {
+function attempts(file: string, kind: TextKind): Attempt[] {
   const typed: Lang = /\.tsx$/i.test(file) ? 'tsx' : 'ts';
   const langs: Lang[] = kind.typed ? [typed, 'jsx'] : ['jsx', typed];
   // CommonJS first: it allows what sloppy mode allows, and an import statement makes it fail.
   const goals: Goal[] = kind.goal === 'module' ? ['module'] : ['commonjs', 'module'];
-  return goals.flatMap((goal) => langs.map((lang): [Goal, Lang] => [goal, lang]));
+  return goals.flatMap((goal) => langs.map((lang): Attempt => [goal, lang]));
 }

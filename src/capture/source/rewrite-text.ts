@@ -1,7 +1,7 @@
-import { finder } from './find/find.ts';
+import { findPaths } from './find/find.ts';
 import { type Insertion, insert, isMarked } from './insert-calls.ts';
-import { parse, type TextKind } from './parse-text.ts';
-import { isProblem } from './wrapper-place.ts';
+import type { TextKind } from './parse-text.ts';
+import { type Found, isProblem, type Problem } from './wrapper-place.ts';
 
 /** One function to find in a file. Crosses to the loader thread: plain data. */
 export interface SourceTarget {
@@ -63,14 +63,14 @@ export function findAll(
   targets: readonly SourceTarget[],
   events: SourceEvents,
 ): Insertion[] {
-  const parsed = parse(file, text, kind);
-  if (isProblem(parsed)) {
-    for (const { id } of targets) events.problem(id, parsed.problem);
-    return [];
-  }
-  const find = finder(parsed.program, text);
-  return targets.flatMap(({ id, functionPath }) => {
-    const found = find(functionPath);
+  const all = findPaths(
+    file,
+    text,
+    kind,
+    targets.map(({ functionPath }) => functionPath),
+  );
+  return targets.flatMap(({ id }, index) => {
+    const found = isProblem(all) ? all : (all[index] as Found | Problem);
     if (!isProblem(found))
       return events.found(id, found.parameterNames, found.defaulted) ? [{ id, found }] : [];
     events.problem(id, found.problem);

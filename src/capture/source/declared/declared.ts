@@ -1,11 +1,10 @@
 // declared/: what code says of its own events: decorators, publishEvent(), publish(), outbox.save().
 
 import { relative } from 'node:path';
-import type { CallExpression, Class, Expression, Node, Program } from 'oxc-parser';
+import type { CallExpression, Class, Expression, Node, ObjectExpression, Program } from 'oxc-parser';
 import { sourceOf, sourcesIn } from '../find/source-files.ts';
 import {
   argument,
-  children,
   isClass,
   isFunction,
   keyOf,
@@ -13,6 +12,7 @@ import {
   propertyOf,
   requiredFrom,
   stringOf,
+  walk,
 } from '../find/syntax.ts';
 import { lineAt, parse } from '../parse-text.ts';
 import { isProblem } from '../wrapper-place.ts';
@@ -91,8 +91,12 @@ function declaredIn(file: string, text: string, { functions, rules, events }: De
     const line = lineAt(text, call.start);
     for (const each of parts) events.push({ file, line, name: `${sent}()`, ...each });
   };
-  const visit = (node: Node, binding: string | undefined): void => {
-    if (isClass(node)) visitClass(node, node.id?.name ?? binding, locals, add);
+  /** By the function or class that a variable is declared with. */
+  const bindings = new Map<Node, string>();
+  for (const node of walk([parsed.program])) {
+    if (node.type === 'VariableDeclarator' && node.id.type === 'Identifier' && node.init)
+      bindings.set(node.init, node.id.name);
+    if (isClass(node)) visitClass(node, node.id?.name ?? bindings.get(node), locals, add);
     if (node.type === 'CallExpression' && names.some((name) => means(node.callee, name, locals)))
       for (const { at, ...rule } of rulesIn(node)) rules.push({ file, line: lineAt(text, at), ...rule });
     if (node.type === 'CallExpression' && means(node.callee, 'publishEvent', locals)) {
@@ -102,19 +106,22 @@ function declaredIn(file: string, text: string, { functions, rules, events }: De
       const own = fn && isFunction(fn) ? fn.id?.name : fn && memberPath(fn)?.split('.').at(-1);
       add(node, own ?? eventType ?? 'anonymous', 'publishEvent()', options, own);
     } else if (node.type === 'CallExpression') visitSent(node);
-    const named =
-      node.type === 'VariableDeclarator' && node.id.type === 'Identifier' ? node.id.name : undefined;
-    for (const child of children(node)) visit(child, named);
-  };
-  visit(parsed.program, undefined);
+  }
 }
 
 /** The objects `{ strategy: '…', keyId: '…' }` in what the call is given. */
 function rulesIn(node: Node): (Omit<DeclaredRule, 'file' | 'line'> & { at: number })[] {
-  const below = isFunction(node) ? [] : children(node).flatMap(rulesIn);
-  const strategy = node.type === 'ObjectExpression' && stringOf(propertyOf(node, 'strategy'));
-  if (!strategy) return below;
-  return [{ at: node.start, strategy, keyId: stringOf(propertyOf(node, 'keyId')) }, ...below];
+  const rules: ReturnType<typeof rulesIn> = [];
+  for (const each of walk([node], isFunction)) {
+    const strategy = each.type === 'ObjectExpression' && stringOf(propertyOf(each, 'strategy'));
+    if (strategy)
+      rules.push({
+        at: each.start,
+        strategy,
+        keyId: stringOf(propertyOf(each as ObjectExpression, 'keyId')),
+      });
+  }
+  return rules;
 }
 
 /** @param ownName what the event type is without another one; `undefined`: known at run time only */

@@ -3,7 +3,7 @@ import { isProblem, type Problem } from '../wrapper-place.ts';
 import type { Definitions } from './definitions.ts';
 import { findInClass } from './find-in-class.ts';
 import { findInObject } from './find-in-object.ts';
-import { type AnyFunction, children, core, isClass, isFunction } from './syntax.ts';
+import { type AnyFunction, core, isClass, isFunction, walk } from './syntax.ts';
 
 /**
  * Looks into what a factory's text returns: for the parameter names of the method, and to tell a name that is not there
@@ -87,11 +87,9 @@ function within(factory: AnyFunction, name: string, definitions: Definitions) {
 function returnedValues(factory: AnyFunction): Expression[] {
   if (!factory.body) return [];
   if (factory.body.type !== 'BlockStatement') return [factory.body];
-  return factory.body.body.flatMap(returnsBelow);
-}
-
-function returnsBelow(node: Node): Expression[] {
-  if (isFunction(node) || isClass(node)) return [];
-  if (node.type === 'ReturnStatement') return node.argument ? [node.argument] : [];
-  return children(node).flatMap(returnsBelow);
+  const isOther = (node: Node) => isFunction(node) || isClass(node) || node.type === 'ReturnStatement';
+  const returned: Expression[] = [];
+  for (const node of walk(factory.body.body, isOther))
+    if (node.type === 'ReturnStatement' && node.argument) returned.push(node.argument);
+  return returned;
 }

@@ -1,6 +1,7 @@
 // find/: where in a text the function of a target is defined.
 
 import type { Class, Expression, Program } from 'oxc-parser';
+import { parse, type TextKind } from '../parse-text.ts';
 import { type Found, isProblem, type Place, type Problem } from '../wrapper-place.ts';
 import type { Definition, NamedValue } from './definitions.ts';
 import { findInClass } from './find-in-class.ts';
@@ -24,10 +25,62 @@ import { thisField } from './this-field.ts';
 
 type Names = readonly string[];
 
-/** Reads a parsed file once; what it gives back finds one function path after the other in it. */
-export function finder(program: Program, text: string): (functionPath: string) => Found | Problem {
-  const definitions = scan(program, text);
+/**
+ * Reads a parsed file once; what it gives back finds one function path after the other in it.
+ *
+ * @param asked gets the names that were looked for
+ */
+export function finder(
+  program: Program,
+  text: string,
+  asked?: Set<string>,
+): (functionPath: string) => Found | Problem {
+  const scanned = scan(program, text);
+  const definitions = asked ? { ...scanned, byName: new NotedNames(scanned.byName, asked) } : scanned;
   return (functionPath) => find({ definitions, text, functionPath, seen: new Set() });
+}
+
+class NotedNames<T> extends Map<string, T> {
+  readonly #asked: Set<string>;
+
+  constructor(names: ReadonlyMap<string, T>, asked: Set<string>) {
+    super(names);
+    this.#asked = asked;
+  }
+
+  override get(name: string): T | undefined {
+    for (const word of wordsOf(name)) this.#asked.add(word);
+    return super.get(name);
+  }
+}
+
+/** What a definition is not found by: many others say it too. */
+const common = new Set(['exports', 'module', 'prototype', 'this', '']);
+
+/** The names in `createRepository().insert`, `exports.create`, `OrderService.prototype.create`. */
+const wordsOf = (path: string): string[] => path.split(/[.()]+/).filter((word) => !common.has(word));
+
+/** Follows one name to the next one at most: an alias, a class that a factory makes, an object that a method stands in. */
+const mostRounds = 8;
+
+/** Finds all of these in a text, of which only what leads to them is parsed where it is a longer one. In their order. */
+export function findPaths(
+  file: string,
+  text: string,
+  kind: TextKind,
+  functionPaths: readonly string[],
+): readonly (Found | Problem)[] | Problem {
+  const names = new Set(functionPaths.flatMap(wordsOf));
+  for (let round = 1; ; round++) {
+    const parsed = parse(file, text, kind, { names });
+    if (isProblem(parsed)) return parsed;
+    const asked = new Set<string>();
+    const find = finder(parsed.program, text, asked);
+    const found = functionPaths.map((each) => find(each));
+    const known = names.size;
+    for (const name of asked) names.add(name);
+    if (parsed.isWhole || names.size === known || round === mostRounds) return found;
+  }
 }
 
 function find(question: Question): Found | Problem {

@@ -24,22 +24,27 @@ export function ownFunctions(
   const byPath = new Map<string, AnyFunction>();
   for (const [name, definitions] of scan(program, text).byName)
     for (const { node } of definitions)
-      for (const each of functionsIn(name.replace(/^exports\.(?=.)/, ''), core(node as never)))
+      for (const each of functionsIn(name.replace(/^exports\.(?=.)/, ''), core(node as never), 0))
         if (!byPath.has(each.path)) byPath.set(each.path, each.node);
   const functions = [...byPath].map(([path, node]) => ({ path, node }));
   return { program, functions: functions.filter(({ path }) => !isProblem(find(path))) };
 }
 
-function functionsIn(name: string, node: Node): OwnFunction[] {
+/** Objects in objects: nobody names a function by a longer path. */
+const deepestObject = 20;
+
+function functionsIn(name: string, node: Node, depth: number): OwnFunction[] {
   if (isFunction(node)) return [{ path: name, node }];
   if (isClass(node)) return node.body.body.flatMap((member) => ofMember(name, member));
-  if (node.type !== 'ObjectExpression') return [];
+  if (node.type !== 'ObjectExpression' || depth === deepestObject) return [];
   return node.properties.flatMap((each) => {
     if (each.type !== 'Property' || each.kind !== 'init') return [];
     const key = keyOf(each.key, each.computed);
     // `module.exports = { create }`: its properties are the names of the module.
     const path = name === 'exports' ? key : `${name}.${key}`;
-    return key === undefined || path === undefined ? [] : functionsIn(path, core(each.value as never));
+    return key === undefined || path === undefined
+      ? []
+      : functionsIn(path, core(each.value as never), depth + 1);
   });
 }
 

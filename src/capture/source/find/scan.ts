@@ -48,6 +48,16 @@ export function scan(program: Program, text: string): Definitions {
     }
   };
 
+  // A loop over what is still to be visited, the next one at the end: a sum of thousands of parts is as deep as it is long.
+  const open: Node[] = [];
+  const scopes: Scope[] = [];
+  const later = (node: Node, scope: Scope) => {
+    open.push(node);
+    scopes.push(scope);
+  };
+  /** `for (let i = () => {}; ;)`: the semicolon there is not an automatic one. */
+  const forParts = new Set<Node>();
+
   const visit = (node: Node, scope: Scope): void => {
     let inner = scope;
     switch (node.type) {
@@ -78,6 +88,9 @@ export function scan(program: Program, text: string): Definitions {
         // `0 && (module.exports = { … })` only tells Node's lexer the export names.
         if (node.operator === '&&' && node.left.type === 'Literal' && node.left.value === 0) return;
         break;
+      case 'ForStatement':
+        if (node.init) forParts.add(node.init);
+        break;
       case 'CallExpression': {
         scanCall(node, found);
         const ran = immediate(node.callee);
@@ -107,17 +120,13 @@ export function scan(program: Program, text: string): Definitions {
       default:
         scanExport(node, found);
     }
-    noteOpenEnd(node, text, found.openEnds);
+    if (!forParts.has(node)) noteOpenEnd(node, text, found.openEnds);
     if (isFunction(node)) {
       visitFunction(node, scope);
       return;
     }
-    for (const child of children(node)) {
-      // `for (let i = () => {}; ;)`: the semicolon there is not an automatic one.
-      const isForPart = node.type === 'ForStatement' && child === node.init;
-      visit(child, inner);
-      if (isForPart) found.openEnds.delete(child.end);
-    }
+    const below = children(node);
+    for (let index = below.length - 1; index >= 0; index--) later(below[index] as Node, inner);
   };
 
   const visitFunction = (
@@ -125,21 +134,19 @@ export function scan(program: Program, text: string): Definitions {
     scope: Scope,
   ) => {
     const tier: Tier = atOnce.has(node) && scope.tier < 2 ? 1 : 2;
-    const body = node.body;
-    for (const child of children(node)) {
-      if (child !== body) visit(child, { at: scope.at, tier });
-    }
-    if (!body) return;
-    if (body.type !== 'BlockStatement') {
-      visit(body, { at: scope.at, tier });
-      return;
-    }
-    const at = afterDirectives(body.body, body.start + 1);
-    for (const child of body.body) visit(child, { at, tier });
+    const { body } = node;
+    const around: Scope = { at: scope.at, tier };
+    if (body?.type === 'BlockStatement') {
+      const inside: Scope = { at: afterDirectives(body.body, body.start + 1), tier };
+      for (const child of [...body.body].reverse()) later(child, inside);
+    } else if (body) later(body, around);
+    // What stands before the body is visited first.
+    for (const child of children(node).reverse()) if (child !== body) later(child, around);
   };
 
-  const at = afterDirectives(program.body, firstLineEnd(text));
-  for (const child of program.body) visit(child, { at, tier: 0 });
+  const top: Scope = { at: afterDirectives(program.body, firstLineEnd(text)), tier: 0 };
+  for (const child of [...program.body].reverse()) later(child, top);
+  for (let node = open.pop(); node !== undefined; node = open.pop()) visit(node, scopes.pop() as Scope);
   return found;
 }
 

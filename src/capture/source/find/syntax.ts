@@ -43,19 +43,38 @@ function isNode(value: unknown): value is Node {
   return typeof value === 'object' && value !== null && typeof (value as Node).type === 'string';
 }
 
+/**
+ * All nodes below these and themselves, as they stand in the text; `isLeaf`: nothing below it is visited. A loop, as everything is that
+ * walks a tree: it may be deeper than a stack.
+ */
+export function* walk(
+  nodes: readonly Node[],
+  isLeaf: (node: Node) => boolean = () => false,
+): Generator<Node> {
+  const open = [...nodes].reverse();
+  for (let node = open.pop(); node !== undefined; node = open.pop()) {
+    yield node;
+    if (isLeaf(node)) continue;
+    const below = children(node);
+    for (let index = below.length - 1; index >= 0; index--) open.push(below[index] as Node);
+  }
+}
+
 /** Takes off parentheses and types, which change nothing at run time. */
 export function bare(node: Expression | Class): Expression | Class {
-  switch (node.type) {
-    case 'ParenthesizedExpression':
-    case 'TSAsExpression':
-    case 'TSSatisfiesExpression':
-    case 'TSNonNullExpression':
-    case 'TSTypeAssertion':
-    case 'TSInstantiationExpression':
-      return bare(node.expression);
-    default:
-      return node;
-  }
+  for (let inner = node; ; )
+    switch (inner.type) {
+      case 'ParenthesizedExpression':
+      case 'TSAsExpression':
+      case 'TSSatisfiesExpression':
+      case 'TSNonNullExpression':
+      case 'TSTypeAssertion':
+      case 'TSInstantiationExpression':
+        inner = inner.expression;
+        break;
+      default:
+        return inner;
+    }
 }
 
 /** The value itself, without what only hands it on: `(0, f)`, `Object.freeze(o)`, esbuild's `__name(f, "f")`. */
@@ -75,18 +94,20 @@ export function core(node: Expression | Class): Expression | Class {
  * `__name(f, "f")`, and returns another function, which is the one that is called.
  */
 export function withNamingCall(node: Expression | Class): Expression | Class {
-  const value = bare(node);
-  if (value.type === 'SequenceExpression') {
-    const last = value.expressions.at(-1);
-    return last ? withNamingCall(last) : value;
+  for (let value = bare(node); ; ) {
+    const inner = handedThrough(value);
+    if (inner === undefined) return value;
+    value = bare(inner);
   }
-  if (value.type === 'AssignmentExpression' && value.operator === '=') return withNamingCall(value.right);
-  if (value.type !== 'CallExpression') return value;
-  const [first, ...others] = value.arguments;
-  const freezes = /^Object\.(freeze|seal|preventExtensions)$/.test(memberPath(value.callee) ?? '');
-  return freezes && first && first.type !== 'SpreadElement' && others.length === 0
-    ? withNamingCall(first)
-    : value;
+}
+
+function handedThrough(value: Expression | Class): Expression | undefined {
+  if (value.type === 'SequenceExpression') return value.expressions.at(-1);
+  if (value.type === 'AssignmentExpression') return value.operator === '=' ? value.right : undefined;
+  if (value.type !== 'CallExpression' || value.arguments.length !== 1) return undefined;
+  const [first] = value.arguments;
+  if (!first || first.type === 'SpreadElement') return undefined;
+  return /^Object\.(freeze|seal|preventExtensions)$/.test(memberPath(value.callee) ?? '') ? first : undefined;
 }
 
 /** A function without a name of its own that JavaScript names after what it is assigned to. */
@@ -97,15 +118,31 @@ export function isNameless(node: Expression | Class): boolean {
 
 /** `a.b["c"]` as `a.b.c`; `module.exports` is `exports`. Undefined for anything that is not a plain path. */
 export function memberPath(node: Node): string | undefined {
-  if (node.type === 'Identifier') return node.name;
-  if (node.type === 'ThisExpression') return 'this';
-  if (node.type === 'ParenthesizedExpression' || node.type === 'TSAsExpression')
-    return memberPath(node.expression);
-  if (node.type !== 'MemberExpression') return undefined;
-  const object = memberPath(node.object);
-  const name = keyOf(node.property, node.computed);
-  if (object === undefined || name === undefined) return undefined;
-  return object === 'module' && name === 'exports' ? 'exports' : `${object}.${name}`;
+  const keys: string[] = [];
+  for (let inner = node; ; ) {
+    switch (inner.type) {
+      case 'Identifier':
+      case 'ThisExpression': {
+        const root = inner.type === 'Identifier' ? inner.name : 'this';
+        if (root === 'module' && keys.at(-1) === 'exports') keys[keys.length - 1] = 'exports';
+        else keys.push(root);
+        return keys.reverse().join('.');
+      }
+      case 'ParenthesizedExpression':
+      case 'TSAsExpression':
+        inner = inner.expression;
+        break;
+      case 'MemberExpression': {
+        const key = keyOf(inner.property, inner.computed);
+        if (key === undefined) return undefined;
+        keys.push(key);
+        inner = inner.object;
+        break;
+      }
+      default:
+        return undefined;
+    }
+  }
 }
 
 /** The name of a property or class member; `#name` for a private one, undefined when it is computed. */
@@ -144,13 +181,14 @@ export function argument(list: Argument[], index: number): Expression | undefine
 
 /** The specifier of `require('x')`, also inside an interop helper such as `__importStar(require('x'))`. */
 export function requiredFrom(node: Expression): string | undefined {
-  const value = bare(node);
-  if (value.type !== 'CallExpression') return undefined;
-  const first = argument(value.arguments, 0);
-  if (value.callee.type === 'Identifier' && value.callee.name === 'require') return stringOf(first);
-  return first && /import|interop|toESM/i.test(memberPath(value.callee) ?? '')
-    ? requiredFrom(first)
-    : undefined;
+  for (let next: Expression | undefined = node; next !== undefined; ) {
+    const value = bare(next);
+    if (value.type !== 'CallExpression') return undefined;
+    const first = argument(value.arguments, 0);
+    if (value.callee.type === 'Identifier' && value.callee.name === 'require') return stringOf(first);
+    next = /import|interop|toESM/i.test(memberPath(value.callee) ?? '') ? first : undefined;
+  }
+  return undefined;
 }
 
 /** Positions of the parameters that have a default. */

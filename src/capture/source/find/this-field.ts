@@ -1,13 +1,13 @@
 import type { Expression, Node } from 'oxc-parser';
-import { argument, bare, children, isClass, isNothing, memberPath, propertyOf, stringOf } from './syntax.ts';
+import { argument, bare, isClass, isNothing, memberPath, propertyOf, stringOf, walk } from './syntax.ts';
 
 /**
  * The value that code gives to `this.key`: `this.key = …`, `_define_property(this, 'key', …)` (swc, Babel),
  * `__publicField(this, 'key', …)` (esbuild), `Object.defineProperty(this, 'key', { value: … })` (tsc).
  */
 export function thisField(body: readonly Node[], key: string): Expression | undefined {
-  for (const node of body) {
-    const found = given(node, key) ?? (ownsThis(node) ? undefined : thisField(children(node), key));
+  for (const node of walk(body, ownsThis)) {
+    const found = given(node, key);
     if (found) return found;
   }
   return undefined;

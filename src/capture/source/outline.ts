@@ -1,0 +1,520 @@
+/**
+ * What a text is like before anybody parses it, by its tokens alone: how much native stack its parser needs at most, and the
+ * groups of brackets that can be left out. A parser that is native code ends the process where its stack does not suffice.
+ */
+export interface Outline {
+  /** Bytes of stack that parsing the text takes at most. */
+  readonly stackBytes: number;
+  /** Groups in the order of their opening brackets; `undefined` where brackets do not match, as far as this reads the text. */
+  readonly groups: Groups | undefined;
+}
+
+/** One array for each property: a large text has hundreds of thousands of groups. */
+interface Groups {
+  readonly starts: number[];
+  /** Of the closing bracket. */
+  readonly ends: number[];
+  /** Where the statement or member begins that the group belongs to. */
+  readonly heads: number[];
+  /** What has to stand in the group when nothing else does. */
+  readonly fills: Fill[];
+}
+
+type Fill = '' | '0' | undefined;
+
+/**
+ * Bytes of stack for one more level of each construct, measured on x64 with oxc-parser 0.154 and rounded up by a fifth or more. Where the
+ * construct is `else if`, `a.b.c` or a sum, a level is one more of them in a row.
+ */
+const costs = {
+  bracket: 2_000,
+  angle: 1_500,
+  element: 650,
+  arrow: 1_100,
+  question: 900,
+  colon: 500,
+  equals: 650,
+  dot: 300,
+  operator: 160,
+  group: 130,
+} as const;
+
+const keywordCosts = new Map([
+  ...['class', 'extends'].map((each) => [each, 1_500] as const),
+  ...['yield', 'for', 'keyof', 'infer', 'unique', 'readonly', 'with', 'asserts', 'abstract'].map(
+    (each) => [each, 650] as const,
+  ),
+  ...['else', 'if', 'while', 'do', 'new', 'await'].map((each) => [each, 450] as const),
+  ...['typeof', 'void', 'delete', 'in', 'instanceof', 'as', 'satisfies', 'is', 'of'].map(
+    (each) => [each, costs.operator] as const,
+  ),
+  ...['return', 'throw', 'case', 'default', 'function', 'async', 'switch', 'catch', 'import', 'super'].map(
+    (each) => [each, 0] as const,
+  ),
+  ...['const', 'let', 'var', 'export'].map((each) => [each, 0] as const),
+]);
+/** Behind these a value begins: a `/` there is no division. Words that are names as well are not among them. */
+const beforeValue = new Set(
+  'return throw case do else typeof void delete in instanceof new await yield extends default'.split(' '),
+);
+/** A statement begins with these, whatever the line before it ended with. */
+const beginners = new Set('const let var function class import export return throw'.split(' '));
+/** Their round brackets do not hold arguments. */
+const heads = new Set('if while switch with'.split(' '));
+const callers = new Set(['super', 'function', 'async']);
+
+const [lf, cr, space, quote, dollar, apostrophe, star, slash, backslash, backtick] = [
+  0x0a, 0x0d, 0x20, 0x22, 0x24, 0x27, 0x2a, 0x2f, 0x5c, 0x60,
+] as const;
+const [roundOpen, roundClose, squareOpen, squareClose, curlyOpen, curlyClose] = [
+  0x28, 0x29, 0x5b, 0x5d, 0x7b, 0x7d,
+] as const;
+const [comma, dot, colon, semicolon, less, equals, greater, question, at] = [
+  0x2c, 0x2e, 0x3a, 0x3b, 0x3c, 0x3d, 0x3e, 0x3f, 0x40,
+] as const;
+/** A round bracket, by what stands before it: `if (…)`; a `{` that begins a value; `${`. */
+const [plain, ofHead, ofValue, ofTemplate] = [0, 1, 2, 3] as const;
+
+const isNameCode = (code: number): boolean =>
+  (code >= 0x61 && code <= 0x7a) ||
+  (code >= 0x41 && code <= 0x5a) ||
+  (code >= 0x30 && code <= 0x39) ||
+  code === 0x5f ||
+  code === dollar ||
+  code === 0x23 ||
+  code > 0x7f;
+
+const nameCodes = Uint8Array.from({ length: 0x80 }, (_, code) => (isNameCode(code) ? 1 : 0));
+
+/** `hasElements`: the text may be JSX. */
+export function outlineOf(text: string, hasElements: boolean): Outline {
+  const uncertain: Outline = { stackBytes: text.length * costs.angle, groups: undefined };
+  const mayHoldElements = hasElements && /<\/|\/>/.test(text);
+  const groups: Groups = { starts: [], ends: [], heads: [], fills: [] };
+  // What is open, from the outside to the inside: an entry of each array for a level.
+  const openCodes: number[] = [];
+  const openKinds: number[] = [];
+  const openGroups: number[] = [];
+  const outerCosts: number[] = [];
+  const outerChains: number[] = [];
+  const outerAngles: number[] = [];
+  const outerElements: number[] = [];
+  const outerHeads: number[] = [];
+  let base = 0;
+  /** What the current statement has cost so far at this level, and what the one before it had, which an `else` goes on with. */
+  let chain = 0;
+  let before = 0;
+  let angles = 0;
+  let elements = 0;
+  let head = 0;
+  let most = 0;
+  /** Whether the last token ends a value, is a name, and which one; whether it closed a block. */
+  let isValue = false;
+  let word = '';
+  let isBlockEnd = false;
+  let isNewLine = true;
+  /** The last group that was closed, until the next token says what it was. */
+  let closed = -1;
+  let last = 0;
+  let position = 0;
+  const { length } = text;
+
+  const add = (cost: number): void => {
+    chain += cost;
+    const all = base + chain + angles * costs.angle + elements * costs.element;
+    if (all > most) most = all;
+  };
+  const endStatement = (next: number): void => {
+    before = chain;
+    chain = 0;
+    angles = 0;
+    head = next;
+  };
+  /** Two values in a row, in two lines: a semicolon is left out between them. Not behind `async`, `keyof` and the like. */
+  const endsBefore = (name: string): boolean =>
+    word === '' || word === 'a' ? name !== 'extends' : beginners.has(name);
+  const open = (code: number, kind: number, fill: Fill): void => {
+    add(costs.bracket);
+    openCodes.push(code);
+    openKinds.push(kind);
+    openGroups.push(groups.starts.length);
+    outerCosts.push(base);
+    outerChains.push(chain - costs.bracket);
+    outerAngles.push(angles);
+    outerElements.push(elements);
+    outerHeads.push(head);
+    groups.starts.push(position);
+    groups.ends.push(-1);
+    groups.heads.push(head);
+    groups.fills.push(fill);
+    base += chain + angles * costs.angle + elements * costs.element;
+    chain = 0;
+    before = 0;
+    angles = 0;
+    elements = 0;
+    head = position + 1;
+  };
+  /** The kind of what it closes; -1 where that is another bracket. */
+  const close = (code: number): number => {
+    if (openCodes.pop() !== code) return -1;
+    closed = openGroups.pop() as number;
+    groups.ends[closed] = position;
+    base = outerCosts.pop() as number;
+    chain = outerChains.pop() as number;
+    angles = outerAngles.pop() as number;
+    elements = outerElements.pop() as number;
+    head = outerHeads.pop() as number;
+    add(costs.group);
+    return openKinds.pop() as number;
+  };
+  /** From behind its beginning, or behind a `${…}`, to its end or to the next `${`. */
+  const skipTemplate = (from: number): boolean => {
+    for (let each = from; each < length; each++) {
+      const code = text.charCodeAt(each);
+      if (code === backslash) each++;
+      else if (code === backtick) {
+        position = each + 1;
+        isValue = true;
+        word = '';
+        return true;
+      } else if (code === dollar && text.charCodeAt(each + 1) === curlyOpen) {
+        position = each + 1;
+        open(curlyClose, ofTemplate, '0');
+        position = each + 2;
+        isValue = false;
+        word = '';
+        return true;
+      }
+    }
+    return false;
+  };
+
+  if (text.startsWith('#!')) position = endOfLine(text, 0);
+  while (position < length) {
+    const code = text.charCodeAt(position);
+    if (code <= space || code === 0xfeff || code === 0x2028 || code === 0x2029) {
+      let next = position;
+      let found = code;
+      let hasEnded: boolean = isNewLine;
+      do {
+        if (found === lf || found === cr) hasEnded = true;
+        found = text.charCodeAt(++next);
+      } while (found <= space);
+      isNewLine = hasEnded;
+      position = next;
+      continue;
+    }
+    if (code === slash) {
+      const next = text.charCodeAt(position + 1);
+      if (next === slash) {
+        position = endOfLine(text, position);
+        continue;
+      }
+      if (next === star) {
+        const end = text.indexOf('*/', position + 2);
+        if (end === -1) return uncertain;
+        position = end + 2;
+        continue;
+      }
+    }
+    if (closed !== -1) {
+      // `(a) => …` has parameters, in place of a value.
+      if (groups.fills[closed] === '0' && text.charCodeAt(groups.starts[closed] as number) === roundOpen) {
+        if (code === equals && text.charCodeAt(position + 1) === greater) groups.fills[closed] = '';
+        // `(a): T => …`, or a part of `b ? (a) : c`.
+        else if (code === colon) groups.fills[closed] = undefined;
+        // `function* (a) { … }`
+        else if (code === curlyOpen && isValue) groups.fills[closed] = '';
+      }
+      closed = -1;
+    }
+    if (isNameCode(code)) {
+      const start = position;
+      let next = start + 1;
+      for (let each = text.charCodeAt(next); each < 0x80 ? nameCodes[each] === 1 : each > 0; )
+        each = text.charCodeAt(++next);
+      position = next;
+      const size = next - start;
+      // A word behind a dot is a name, whatever it says.
+      const found = size >= 2 && size <= 10 && last !== dot ? text.slice(start, position) : '';
+      const cost = found === '' ? undefined : keywordCosts.get(found);
+      if (found === 'else' || found === 'while') {
+        if (chain === 0) chain = before;
+      } else if (cost !== costs.operator && (isBlockEnd || (isNewLine && isValue && endsBefore(found))))
+        endStatement(start);
+      if (cost !== undefined && cost > 0) add(cost);
+      isValue = cost === undefined || !beforeValue.has(found);
+      word = cost === undefined ? 'a' : found;
+      isBlockEnd = false;
+      isNewLine = false;
+      last = 0x61;
+      continue;
+    }
+    const wasBlockEnd = isBlockEnd;
+    isBlockEnd = false;
+    isNewLine = false;
+    switch (code) {
+      case quote:
+      case apostrophe: {
+        const end = endOfString(text, position, code);
+        // An apostrophe in the text of an element.
+        position = end === -1 ? position + 1 : end;
+        isValue = true;
+        word = '';
+        break;
+      }
+      case backtick:
+        if (isValue) add(costs.operator);
+        if (!skipTemplate(position + 1)) return uncertain;
+        last = backtick;
+        continue;
+      case slash: {
+        const end = isValue && !wasBlockEnd ? -1 : endOfRegExp(text, position);
+        if (end !== -1) {
+          position = end;
+          isValue = true;
+          word = '';
+          break;
+        }
+        if (text.charCodeAt(position + 1) === greater && mayHoldElements) {
+          if (elements > 0) elements--;
+          position++;
+        }
+        add(costs.operator);
+        position++;
+        isValue = false;
+        word = '';
+        break;
+      }
+      case roundOpen: {
+        const isHead = heads.has(word);
+        const isCall = isValue && (word === '' || word === 'a' || callers.has(word));
+        const holdsValue = word === '' || isHead || beforeValue.has(word) || word === 'import';
+        const isKept = last === at || last === greater || wasBlockEnd || !(isCall || holdsValue);
+        if (wasBlockEnd) endStatement(position);
+        open(roundClose, isHead || word === 'for' ? ofHead : plain, isKept ? undefined : isCall ? '' : '0');
+        position++;
+        isValue = false;
+        word = '';
+        break;
+      }
+      case squareOpen:
+        if (wasBlockEnd) endStatement(position);
+        open(squareClose, plain, isValue && !wasBlockEnd ? '0' : '');
+        position++;
+        isValue = false;
+        word = '';
+        break;
+      case curlyOpen: {
+        if (wasBlockEnd) endStatement(position);
+        const begins = last === equals || last === comma || last === colon || last === question;
+        const isObject =
+          !isValue && (begins || last === roundOpen || last === squareOpen || last === 0x61) && word !== 'do';
+        // `<a b={…}/>`: nothing else has to hold a value.
+        open(
+          curlyClose,
+          isObject && word !== 'else' ? ofValue : plain,
+          mayHoldElements && last === equals ? undefined : '',
+        );
+        position++;
+        isValue = false;
+        word = '';
+        break;
+      }
+      case roundClose:
+      case squareClose:
+      case curlyClose: {
+        const kind = close(code);
+        if (kind === -1) return uncertain;
+        if (kind === ofTemplate) {
+          if (!skipTemplate(position + 1)) return uncertain;
+          last = backtick;
+          continue;
+        }
+        position++;
+        isValue = kind !== ofHead;
+        word = '';
+        isBlockEnd = code === curlyClose && kind === plain;
+        if (isBlockEnd) {
+          before = chain;
+          head = position;
+        }
+        break;
+      }
+      case semicolon:
+        endStatement(position + 1);
+        position++;
+        isValue = false;
+        word = '';
+        break;
+      case comma:
+        chain = 0;
+        before = 0;
+        // Those of `f<A, B>()` are within the statement.
+        if (angles === 0) head = position + 1;
+        position++;
+        isValue = false;
+        word = '';
+        break;
+      case less: {
+        const next = text.charCodeAt(position + 1);
+        if (next === slash && mayHoldElements) {
+          if (elements > 0) elements--;
+          position += 2;
+          // The rest of the closing tag.
+          last = 0x61;
+          isValue = true;
+          continue;
+        }
+        if (!isValue && mayHoldElements && (next === greater || isNameCode(next))) {
+          elements++;
+          add(0);
+        } else {
+          angles++;
+          add(0);
+        }
+        position++;
+        isValue = false;
+        word = '';
+        break;
+      }
+      case greater:
+        if (angles > 0) angles--;
+        add(costs.operator);
+        position++;
+        isValue = false;
+        word = '';
+        break;
+      case equals:
+        if (text.charCodeAt(position + 1) === greater) {
+          add(costs.arrow);
+          position += 2;
+          last = colon - 1;
+          isValue = false;
+          word = '';
+          continue;
+        }
+        add(costs.equals);
+        position++;
+        isValue = false;
+        word = '';
+        break;
+      case question: {
+        const next = text.charCodeAt(position + 1);
+        const isShort = next === question || next === dot;
+        add(isShort ? costs.dot : costs.question);
+        position += isShort ? 2 : 1;
+        last = isShort ? next : code;
+        isValue = false;
+        word = '';
+        continue;
+      }
+      case colon:
+        add(costs.colon);
+        position++;
+        isValue = false;
+        word = '';
+        break;
+      case dot:
+        add(costs.dot);
+        position++;
+        isValue = false;
+        word = '';
+        break;
+      default: {
+        add(costs.operator);
+        // `a++ / b` and `a! / b`: the value has not ended.
+        const isPostfix =
+          isValue &&
+          (code === 0x21 || ((code === 0x2b || code === 0x2d) && text.charCodeAt(position + 1) === code));
+        position += isPostfix && code !== 0x21 ? 2 : 1;
+        isValue = isPostfix && text.charCodeAt(position) !== equals;
+        word = '';
+      }
+    }
+    last = code;
+  }
+  return openCodes.length > 0 ? uncertain : { stackBytes: most, groups };
+}
+
+function endOfLine(text: string, from: number): number {
+  for (let each = from; each < text.length; each++) {
+    const code = text.charCodeAt(each);
+    if (code === lf || code === cr || code === 0x2028 || code === 0x2029) return each;
+  }
+  return text.length;
+}
+
+/** Behind the closing quote; -1 where the line ends before it. */
+function endOfString(text: string, from: number, delimiter: number): number {
+  for (let each = from + 1; each < text.length; each++) {
+    const code = text.charCodeAt(each);
+    if (code === backslash) {
+      if (text.charCodeAt(each + 1) === cr && text.charCodeAt(each + 2) === lf) each++;
+      each++;
+    } else if (code === delimiter) return each + 1;
+    else if (code === lf || code === cr) return -1;
+  }
+  return -1;
+}
+
+/** Behind the closing slash; -1 where there is none in the line. */
+function endOfRegExp(text: string, from: number): number {
+  let isInClass = false;
+  for (let each = from + 1; each < text.length; each++) {
+    const code = text.charCodeAt(each);
+    if (code === backslash) each++;
+    else if (code === lf || code === cr) return -1;
+    else if (code === squareOpen) isInClass = true;
+    else if (code === squareClose) isInClass = false;
+    else if (code === slash && !isInClass) return each + 1;
+  }
+  return -1;
+}
+
+/** Shorter ones take no more room in a tree than what stands in their place. */
+const shortestGroup = 40;
+
+/** A text of the same length in which all that is left stands where it stood. */
+export interface Shortened {
+  readonly text: string;
+  /** Characters that are left. */
+  readonly kept: number;
+}
+
+/**
+ * The text without what stands in brackets, where neither that nor the statement before it holds one of the `wanted` offsets.
+ *
+ * @param wanted in ascending order
+ */
+export function shortened(text: string, groups: Groups, wanted: readonly number[]): Shortened {
+  const { starts, ends, heads: begins, fills } = groups;
+  const parts: string[] = [];
+  let done = 0;
+  let kept = text.length;
+  for (let index = 0; index < starts.length; index++) {
+    const start = starts[index] as number;
+    const end = ends[index] as number;
+    const fill = fills[index];
+    if (start < done || fill === undefined || end - start < shortestGroup) continue;
+    const nearest = wanted[firstFrom(wanted, begins[index] as number)];
+    if (nearest !== undefined && nearest < end) continue;
+    const blanks = end - start - 1 - fill.length;
+    parts.push(text.slice(done, start + 1), fill, ' '.repeat(blanks));
+    kept -= blanks;
+    done = end;
+  }
+  parts.push(text.slice(done));
+  return { text: parts.join(''), kept };
+}
+
+/** The index of the first that is not below `from`. */
+function firstFrom(sorted: readonly number[], from: number): number {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((sorted[middle] as number) < from) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
