@@ -22,6 +22,9 @@ interface Groups {
 
 type Fill = '' | '0' | undefined;
 
+/** Characters; shorter ones are not worth their place in the list. */
+const shortestGroup = 40;
+
 /**
  * Bytes of stack for one more level of each construct, measured on x64 with oxc-parser 0.154 and rounded up by a fifth or more. Where the
  * construct is `else if`, `a.b.c` or a sum, a level is one more of them in a row.
@@ -158,7 +161,14 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
   const close = (code: number): number => {
     if (openCodes.pop() !== code) return -1;
     closed = openGroups.pop() as number;
-    groups.ends[closed] = position;
+    // Of most groups there is nothing to be left out, nor of those in them.
+    if (position - (groups.starts[closed] as number) < shortestGroup) {
+      groups.starts.length = closed;
+      groups.ends.length = closed;
+      groups.heads.length = closed;
+      groups.fills.length = closed;
+      closed = -1;
+    } else groups.ends[closed] = position;
     base = outerCosts.pop() as number;
     chain = outerChains.pop() as number;
     angles = outerAngles.pop() as number;
@@ -218,8 +228,14 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
       }
     }
     if (closed !== -1) {
+      const opening = text.charCodeAt(groups.starts[closed] as number);
+      if (opening === squareOpen && groups.fills[closed] === '') {
+        // `{ [a]() {} }` has a value there; `{ [a]: b }`, `[a]: T` and `[a] = b` may or must not have one.
+        if (code === roundOpen) groups.fills[closed] = '0';
+        else if (code === colon || code === equals) groups.fills[closed] = undefined;
+      }
       // `(a) => …` has parameters, in place of a value.
-      if (groups.fills[closed] === '0' && text.charCodeAt(groups.starts[closed] as number) === roundOpen) {
+      if (opening === roundOpen && groups.fills[closed] === '0') {
         if (code === equals && text.charCodeAt(position + 1) === greater) groups.fills[closed] = '';
         // `(a): T => …`, or a part of `b ? (a) : c`.
         else if (code === colon) groups.fills[closed] = undefined;
@@ -300,7 +316,8 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
       }
       case squareOpen:
         if (wasBlockEnd) endStatement(position);
-        open(squareClose, plain, isValue && !wasBlockEnd ? '0' : '');
+        // `a[…]` must not be empty; `const […] = …` must hold no value.
+        open(squareClose, plain, isValue && !wasBlockEnd && (word === '' || word === 'a') ? '0' : '');
         position++;
         isValue = false;
         word = '';
@@ -472,9 +489,6 @@ function endOfRegExp(text: string, from: number): number {
   return -1;
 }
 
-/** Shorter ones take no more room in a tree than what stands in their place. */
-const shortestGroup = 40;
-
 /** A text of the same length in which all that is left stands where it stood. */
 export interface Shortened {
   readonly text: string;
@@ -486,8 +500,14 @@ export interface Shortened {
  * The text without what stands in brackets, where neither that nor the statement before it holds one of the `wanted` offsets.
  *
  * @param wanted in ascending order
+ * @param brackets what stands in curly ones can be left out with more certainty
  */
-export function shortened(text: string, groups: Groups, wanted: readonly number[]): Shortened {
+export function shortened(
+  text: string,
+  groups: Groups,
+  wanted: readonly number[],
+  brackets: 'all' | 'curly',
+): Shortened {
   const { starts, ends, heads: begins, fills } = groups;
   const parts: string[] = [];
   let done = 0;
@@ -496,7 +516,8 @@ export function shortened(text: string, groups: Groups, wanted: readonly number[
     const start = starts[index] as number;
     const end = ends[index] as number;
     const fill = fills[index];
-    if (start < done || fill === undefined || end - start < shortestGroup) continue;
+    if (start < done || fill === undefined) continue;
+    if (brackets === 'curly' && (fill !== '' || text.charCodeAt(start) !== curlyOpen)) continue;
     const nearest = wanted[firstFrom(wanted, begins[index] as number)];
     if (nearest !== undefined && nearest < end) continue;
     const blanks = end - start - 1 - fill.length;

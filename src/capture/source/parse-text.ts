@@ -98,12 +98,18 @@ export function parse(file: string, text: string, kind: TextKind, wanted?: Wante
   // Brackets that do not match make a bound that is too high, and no program that runs is nested like that.
   const whole = groups ? stackBytes : Math.min(stackBytes, mostStackMb * 0.5 * mebibyte);
   if (wanted && groups && !(isShort && whole < ownStack())) {
-    const short = shortened(text, groups, offsetsOf(wanted, text));
-    if (short.kept < text.length) {
-      const parsed = parseShortened(file, short, kind, hasElements);
-      if (!isProblem(parsed) || short.kept > mostKept) return parsed;
-      // What is left is no program: the parser has to say why, or to read what was left out.
+    const offsets = offsetsOf(wanted, text);
+    let tooMuch: Problem | undefined;
+    // What is left may be no program. Then less is left out, or the parser says what is wrong.
+    for (const brackets of ['all', 'curly'] as const) {
+      const short = shortened(text, groups, offsets, brackets);
+      if (short.kept === text.length) continue;
+      const refused = whyNot(short.kept);
+      tooMuch ??= refused;
+      const parsed = refused ?? parseShortened(file, short, kind, hasElements, whole);
+      if (!isProblem(parsed)) return parsed;
     }
+    if (tooMuch) return tooMuch;
   }
   const tooMuch = whyNot(text.length);
   return tooMuch ?? parseWith(loadParser(), file, text, kind, whole, true);
@@ -114,10 +120,10 @@ function parseShortened(
   short: Shortened,
   kind: TextKind,
   hasElements: boolean,
+  whole: number,
 ): Parsed | Problem {
-  const tooMuch = whyNot(short.kept);
-  if (tooMuch) return tooMuch;
-  const { stackBytes } = outlineOf(short.text, hasElements);
+  // It needs no more than the whole text.
+  const stackBytes = whole < ownStack() ? whole : outlineOf(short.text, hasElements).stackBytes;
   return parseWith(loadParser(), file, short.text, kind, stackBytes, false);
 }
 

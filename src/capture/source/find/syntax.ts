@@ -94,12 +94,22 @@ export function core(node: Expression | Class): Expression | Class {
  * `__name(f, "f")`, and returns another function, which is the one that is called.
  */
 export function withNamingCall(node: Expression | Class): Expression | Class {
+  const passed: object[] = [];
   for (let value = bare(node); ; ) {
-    const inner = handedThrough(value);
-    if (inner === undefined) return value;
-    value = bare(inner);
+    const inner = passed.length > longChain ? chainEnds.get(value) : undefined;
+    const next = inner ?? handedThrough(value);
+    if (next === undefined) {
+      if (passed.length > longChain) for (const each of passed) chainEnds.set(each, value);
+      return value;
+    }
+    passed.push(value);
+    value = bare(next);
   }
 }
+
+/** Of `a = b = c = …`, where each of them is asked for: else the time would grow with the square of the length. */
+const chainEnds = new WeakMap<object, Expression | Class>();
+const longChain = 100;
 
 function handedThrough(value: Expression | Class): Expression | undefined {
   if (value.type === 'SequenceExpression') return value.expressions.at(-1);
