@@ -18,6 +18,8 @@ interface Groups {
   readonly heads: number[];
   /** What has to stand in the group when nothing else does. */
   readonly fills: Fill[];
+  /** Where the function declaration begins whose body this is; -1 for other groups. */
+  readonly declarations: number[];
 }
 
 type Fill = '' | '0' | undefined;
@@ -93,7 +95,7 @@ const nameCodes = Uint8Array.from({ length: 0x80 }, (_, code) => (isNameCode(cod
 export function outlineOf(text: string, hasElements: boolean): Outline {
   const uncertain: Outline = { stackBytes: text.length * costs.angle, groups: undefined };
   const mayHoldElements = hasElements && /<\/|\/>/.test(text);
-  const groups: Groups = { starts: [], ends: [], heads: [], fills: [] };
+  const groups: Groups = { starts: [], ends: [], heads: [], fills: [], declarations: [] };
   // What is open, from the outside to the inside: an entry of each array for a level.
   const openCodes: number[] = [];
   const openKinds: number[] = [];
@@ -103,6 +105,7 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
   const outerAngles: number[] = [];
   const outerElements: number[] = [];
   const outerHeads: number[] = [];
+  const outerDeclarations: number[] = [];
   let base = 0;
   /** What the current statement has cost so far at this level, and what the one before it had, which an `else` goes on with. */
   let chain = 0;
@@ -116,6 +119,9 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
   let word = '';
   let isBlockEnd = false;
   let isNewLine = true;
+  /** Whether the next token is the first one of a statement; where a declaration of a function began with this statement. */
+  let isFirst = true;
+  let declaration = -1;
   /** The last group that was closed, until the next token says what it was. */
   let closed = -1;
   let last = 0;
@@ -132,6 +138,8 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
     chain = 0;
     angles = 0;
     head = next;
+    isFirst = true;
+    declaration = -1;
   };
   /** Two values in a row, in two lines: a semicolon is left out between them. Not behind `async`, `keyof` and the like. */
   const endsBefore = (name: string): boolean =>
@@ -146,6 +154,8 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
     outerAngles.push(angles);
     outerElements.push(elements);
     outerHeads.push(head);
+    outerDeclarations.push(declaration);
+    groups.declarations.push(code === curlyClose && kind === plain && last === roundClose ? declaration : -1);
     groups.starts.push(position);
     groups.ends.push(-1);
     groups.heads.push(head);
@@ -156,6 +166,8 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
     angles = 0;
     elements = 0;
     head = position + 1;
+    isFirst = true;
+    declaration = -1;
   };
   /** The kind of what it closes; -1 where that is another bracket. */
   const close = (code: number): number => {
@@ -167,6 +179,7 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
       groups.ends.length = closed;
       groups.heads.length = closed;
       groups.fills.length = closed;
+      groups.declarations.length = closed;
       closed = -1;
     } else groups.ends[closed] = position;
     base = outerCosts.pop() as number;
@@ -174,6 +187,8 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
     angles = outerAngles.pop() as number;
     elements = outerElements.pop() as number;
     head = outerHeads.pop() as number;
+    declaration = outerDeclarations.pop() as number;
+    isFirst = false;
     add(costs.group);
     return openKinds.pop() as number;
   };
@@ -259,6 +274,9 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
       } else if (cost !== costs.operator && (isBlockEnd || (isNewLine && isValue && endsBefore(found))))
         endStatement(start);
       if (cost !== undefined && cost > 0) add(cost);
+      if (isFirst && (found === 'function' || found === 'async')) declaration = start;
+      else if (word === 'async' && found !== 'function') declaration = -1;
+      isFirst = false;
       isValue = cost === undefined || !beforeValue.has(found);
       word = cost === undefined ? 'a' : found;
       isBlockEnd = false;
@@ -269,6 +287,7 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
     const wasBlockEnd = isBlockEnd;
     isBlockEnd = false;
     isNewLine = false;
+    isFirst = false;
     switch (code) {
       case quote:
       case apostrophe: {
@@ -500,15 +519,16 @@ export interface Shortened {
  * The text without what stands in brackets, where neither that nor the statement before it holds one of the `wanted` offsets.
  *
  * @param wanted in ascending order
- * @param brackets what stands in curly ones can be left out with more certainty
+ * @param what `declarations`: the functions whose bodies are left out, too, and their names with them; `curly brackets`: what stands in
+ *   these can be left out with the most certainty
  */
 export function shortened(
   text: string,
   groups: Groups,
   wanted: readonly number[],
-  brackets: 'all' | 'curly',
+  what: 'declarations' | 'brackets' | 'curly brackets',
 ): Shortened {
-  const { starts, ends, heads: begins, fills } = groups;
+  const { starts, ends, heads: begins, fills, declarations } = groups;
   const parts: string[] = [];
   let done = 0;
   let kept = text.length;
@@ -517,9 +537,16 @@ export function shortened(
     const end = ends[index] as number;
     const fill = fills[index];
     if (start < done || fill === undefined) continue;
-    if (brackets === 'curly' && (fill !== '' || text.charCodeAt(start) !== curlyOpen)) continue;
+    if (what === 'curly brackets' && (fill !== '' || text.charCodeAt(start) !== curlyOpen)) continue;
     const nearest = wanted[firstFrom(wanted, begins[index] as number)];
     if (nearest !== undefined && nearest < end) continue;
+    const declaration = what === 'declarations' ? (declarations[index] as number) : -1;
+    if (declaration >= done) {
+      parts.push(text.slice(done, declaration), ' '.repeat(end + 1 - declaration));
+      kept -= end + 1 - declaration;
+      done = end + 1;
+      continue;
+    }
     const blanks = end - start - 1 - fill.length;
     parts.push(text.slice(done, start + 1), fill, ' '.repeat(blanks));
     kept -= blanks;

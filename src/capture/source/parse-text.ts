@@ -17,6 +17,8 @@ export interface Wanted {
   /** Words of the text. */
   readonly names?: Iterable<string>;
   readonly offsets?: Iterable<number>;
+  /** Whether other functions are wanted by their names as well. */
+  readonly keepsNames?: boolean;
 }
 
 export interface Parsed {
@@ -66,23 +68,24 @@ export async function importParser(): Promise<void> {
 
 /** Why the parser, which is native code, is not there, and what works without it. */
 function unloadable(error: unknown): Problem {
+  const messages: string[] = [];
+  // One for each place that the parser's own code was looked for in; most of these have none on any machine.
+  for (let each = error; each instanceof Error && messages.length < 50; each = each.cause)
+    messages.push(each.message);
   const remedy =
-    'or let svc manifest find the functions when the application is built: a start with its list parses nothing';
-  const causes: unknown[] = [];
-  for (let each = error; each instanceof Error && causes.length < 50; each = each.cause) causes.push(each);
-  const has = (code: string) => causes.some((each) => (each as NodeJS.ErrnoException).code === code);
-  if (has('ERR_DLOPEN_DISABLED')) {
+    'or run svc manifest after each build: a start with its list parses nothing (docs/capture.md)';
+  // Node's ERR_DLOPEN_DISABLED, whose code is lost on the way.
+  if (messages.some((each) => each.includes('addons is disabled'))) {
     const flag = process.permission
-      ? 'the permission model allows no native addons: add --allow-addons'
-      : '--no-addons allows no native addons: leave it out';
+      ? '--permission leaves native addons out: add --allow-addons'
+      : '--no-addons leaves native addons out: start without it';
     return { problem: `svc cannot load its parser, since ${flag}, ${remedy}` };
   }
-  if (has('MODULE_NOT_FOUND'))
+  if (messages.some((each) => each.includes('Cannot find module')))
     return {
-      problem: `svc cannot load its parser: install optional dependencies too (npm ci without --omit=optional and --no-optional), on the platform that the application runs on, ${remedy}`,
+      problem: `svc cannot load its parser: its native part is an optional dependency that is not installed (npm ci --omit=optional leaves it out, and so does node_modules of another platform), install it, ${remedy}`,
     };
-  const reason = causes.length === 0 ? 'unknown error' : (causes.at(-1) as Error).message;
-  return { problem: `svc cannot load its parser (${reason}), ${remedy}` };
+  return { problem: `svc cannot load its parser (${messages[0] ?? 'unknown error'}), ${remedy}` };
 }
 
 /**
@@ -101,8 +104,8 @@ export function parse(file: string, text: string, kind: TextKind, wanted?: Wante
     const offsets = offsetsOf(wanted, text);
     let tooMuch: Problem | undefined;
     // What is left may be no program. Then less is left out, or the parser says what is wrong.
-    for (const brackets of ['all', 'curly'] as const) {
-      const short = shortened(text, groups, offsets, brackets);
+    for (const what of wanted.keepsNames ? ways.slice(1) : ways) {
+      const short = shortened(text, groups, offsets, what);
       if (short.kept === text.length) continue;
       const refused = whyNot(short.kept);
       tooMuch ??= refused;
@@ -114,6 +117,8 @@ export function parse(file: string, text: string, kind: TextKind, wanted?: Wante
   const tooMuch = whyNot(text.length);
   return tooMuch ?? parseWith(loadParser(), file, text, kind, whole, true);
 }
+
+const ways = ['declarations', 'brackets', 'curly brackets'] as const;
 
 function parseShortened(
   file: string,

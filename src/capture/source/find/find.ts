@@ -71,15 +71,19 @@ export function findPaths(
   functionPaths: readonly string[],
 ): readonly (Found | Problem)[] | Problem {
   const names = new Set(functionPaths.flatMap(wordsOf));
+  let keepsNames = false;
   for (let round = 1; ; round++) {
-    const parsed = parse(file, text, kind, { names });
+    const parsed = parse(file, text, kind, { names, keepsNames });
     if (isProblem(parsed)) return parsed;
     const asked = new Set<string>();
     const find = finder(parsed.program, text, asked);
     const found = functionPaths.map((each) => find(each));
     const known = names.size;
     for (const name of asked) names.add(name);
-    if (parsed.isWhole || names.size === known || round === mostRounds) return found;
+    // What is not there may be there under another name.
+    const isToName = !keepsNames && found.some(isProblem);
+    if (parsed.isWhole || round === mostRounds || (names.size === known && !isToName)) return found;
+    keepsNames ||= isToName && names.size === known;
   }
 }
 
