@@ -166,7 +166,7 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
     angles = 0;
     elements = 0;
     head = position + 1;
-    isFirst = true;
+    isFirst = code === curlyClose && kind === plain;
     declaration = -1;
   };
   /** The kind of what it closes; -1 where that is another bracket. */

@@ -70,7 +70,7 @@ export function findAll(
     targets.map(({ functionPath }) => functionPath),
   );
   return targets.flatMap(({ id }, index) => {
-    const found = isProblem(all) ? all : (all[index] as Found | Problem);
+    const found = isProblem(all) ? all : (all.found[index] as Found | Problem);
     if (!isProblem(found))
       return events.found(id, found.parameterNames, found.defaulted) ? [{ id, found }] : [];
     events.problem(id, found.problem);

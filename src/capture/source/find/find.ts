@@ -58,18 +58,26 @@ class NotedNames<T> extends Map<string, T> {
 const common = new Set(['exports', 'module', 'prototype', 'this', '']);
 
 /** The names in `createRepository().insert`, `exports.create`, `OrderService.prototype.create`. */
-const wordsOf = (path: string): string[] => path.split(/[.()]+/).filter((word) => !common.has(word));
+export const wordsOf = (path: string): string[] => path.split(/[.()]+/).filter((word) => !common.has(word));
 
 /** Follows one name to the next one at most: an alias, a class that a factory makes, an object that a method stands in. */
 const mostRounds = 8;
 
-/** Finds all of these in a text, of which only what leads to them is parsed where it is a longer one. In their order. */
+/** What a text says about function paths. */
+export interface FoundPaths {
+  /** Only what leads to them where the text is a longer one. */
+  readonly program: Program;
+  /** In the order of the paths. */
+  readonly found: readonly (Found | Problem)[];
+}
+
+/** Parses a text and finds all of these in it. */
 export function findPaths(
   file: string,
   text: string,
   kind: TextKind,
   functionPaths: readonly string[],
-): readonly (Found | Problem)[] | Problem {
+): FoundPaths | Problem {
   const names = new Set(functionPaths.flatMap(wordsOf));
   let keepsNames = false;
   for (let round = 1; ; round++) {
@@ -81,8 +89,9 @@ export function findPaths(
     const known = names.size;
     for (const name of asked) names.add(name);
     // What is not there may be there under another name.
-    const isToName = !keepsNames && found.some(isProblem);
-    if (parsed.isWhole || round === mostRounds || (names.size === known && !isToName)) return found;
+    const isToName: boolean = !keepsNames && found.some(isProblem);
+    if (parsed.isWhole || round === mostRounds || (names.size === known && !isToName))
+      return { program: parsed.program, found };
     keepsNames ||= isToName && names.size === known;
   }
 }

@@ -16,9 +16,7 @@ export function findByNames(
   program: Program,
   text: string,
 ): Found | Problem {
-  const sourceNames = new Map(mappings.map(({ at, name }) => [at, names[name] ?? identifierAt(text, at)]));
-  const root = identifierAt(functionPath, 0);
-  const heads = mappings.filter(({ at }) => sourceNames.get(at) === root);
+  const { root, sourceNames, heads } = headsOf(functionPath, mappings, names, text);
   const find = finder(program, text);
   for (const local of new Set(heads.map(({ at }) => identifierAt(text, at)))) {
     const found = find(local + functionPath.slice(root.length));
@@ -31,6 +29,22 @@ export function findByNames(
   return {
     problem: `its source is neither there nor in the source map, whose names do not lead to ${functionPath}`,
   };
+}
+
+/** Where the built text says the first name of the path, as it was in the source. */
+export function headsOf(
+  functionPath: string,
+  mappings: readonly Mapping[],
+  names: readonly string[],
+  text: string,
+): {
+  readonly root: string;
+  readonly sourceNames: ReadonlyMap<number, string>;
+  readonly heads: readonly Mapping[];
+} {
+  const sourceNames = new Map(mappings.map(({ at, name }) => [at, names[name] ?? identifierAt(text, at)]));
+  const root = identifierAt(functionPath, 0);
+  return { root, sourceNames, heads: mappings.filter(({ at }) => sourceNames.get(at) === root) };
 }
 
 function namesBefore(

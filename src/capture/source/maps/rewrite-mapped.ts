@@ -3,23 +3,22 @@ import { basename, dirname } from 'node:path';
 import type { Expression, Program } from 'oxc-parser';
 import { nearestManifest } from '../../../ground/files/manifest.ts';
 import type { Definitions } from '../find/definitions.ts';
-import { finder } from '../find/find.ts';
+import { findPaths, wordsOf } from '../find/find.ts';
 import { scan } from '../find/scan.ts';
 import { core, isFunction } from '../find/syntax.ts';
 import type { Insertion } from '../insert-calls.ts';
-import { lineAt, parse, type TextKind } from '../parse-text.ts';
+import { lineAt, type Parsed, parse, type TextKind } from '../parse-text.ts';
 import { rewrite, type SourceEvents, type SourceTarget } from '../rewrite-text.ts';
 import type { TargetFiles } from '../target-files.ts';
 import { type Found, isProblem, type Problem } from '../wrapper-place.ts';
-import { findByNames } from './by-names.ts';
+import { findByNames, headsOf } from './by-names.ts';
 import { type Site, siteOf } from './definition-site.ts';
 import { definedAt, type InText, placeOf } from './function-at.ts';
 import { lineStarts, type MappedSource, type Mapping, sourcesAt } from './mappings.ts';
 import { readMap } from './read-map.ts';
 
 /** A text that a compiler or bundler made, parsed when the first target is looked for in it. */
-interface Built {
-  readonly program: Program;
+interface Built extends Parsed {
   readonly definitions: Definitions;
 }
 
@@ -63,42 +62,43 @@ export function findMapped(
     return [];
   }
   const roots = [baseDir, nearestManifest(dirname(file))?.folder ?? baseDir, process.cwd()];
+  const read: { targets: readonly SourceTarget[]; sources: readonly (readonly (Sited | Problem)[])[] }[] = [];
+  for (const [path, targets] of sought) {
+    const sources = sourcesAt(map, path, roots, text).map((source) => sitesIn(source, path, targets, text));
+    if (sources.length > 0) read.push({ targets, sources });
+  }
   let built: Built | Problem | undefined;
-  const build = (): Built | Problem => {
-    if (built !== undefined) return built;
-    const parsed = parse(file, text, kind);
-    built = isProblem(parsed) ? parsed : { program: parsed.program, definitions: scan(parsed.program, text) };
+  const build = (isWhole?: 'whole'): Built | Problem => {
+    if (built !== undefined && !isWhole) return built;
+    const sited = read
+      .flatMap(({ sources }) => sources.flat())
+      .flatMap((each) => (isProblem(each) ? [] : each));
+    const wanted = {
+      offsets: sited.flatMap(({ offsets }) => offsets),
+      names: sited.flatMap((each) => ('site' in each ? [] : each.words)),
+    };
+    const parsed = parse(file, text, kind, isWhole ? undefined : wanted);
+    if (isWhole && isProblem(parsed)) return parsed;
+    built = isProblem(parsed) ? parsed : { ...parsed, definitions: scan(parsed.program, text) };
     return built;
   };
   const insertions: Insertion[] = [];
-  for (const [path, targets] of sought) {
-    const sources = sourcesAt(map, path, roots, text).map((source) => {
-      // Read once, for all targets of the source.
-      let mappings: Mapping[] | undefined;
-      let names: readonly string[] | undefined;
-      return {
-        ...source,
-        mappings: () => (mappings ??= source.mappings()),
-        names: () => (names ??= source.names()),
-      };
-    });
-    if (sources.length === 0) continue;
-    for (const target of targets) {
-      const answers = sources.map((source) => lookUp(source, path, target, text, build));
+  for (const { targets, sources } of read)
+    targets.forEach((target, index) => {
+      const answers = sources.map((sites) => lookUp(sites[index] as Sited | Problem, target, text, build));
       const hits = answers.flatMap((each) => (isProblem(each) ? [] : each.hits));
       const [first] = hits;
       if (first === undefined) {
         const why = answers.filter((each) => isProblem(each)).find((each) => each !== dropped) ?? dropped;
         events.problem(target.id, why.problem, { file, isDropped: why === dropped });
-        continue;
+        return;
       }
       const remarks = answers.flatMap((each) => (isProblem(each) ? [] : (each.remark ?? [])));
       if (hits.length > 1) remarks.unshift(`${hits.length} times`);
-      const built = { file, remark: remarks.join(', ') || undefined };
-      if (events.found(target.id, first.parameterNames, first.defaulted, built))
+      const place = { file, remark: remarks.join(', ') || undefined };
+      if (events.found(target.id, first.parameterNames, first.defaulted, place))
         for (const found of hits) insertions.push({ id: target.id, found });
-    }
-  }
+    });
   return insertions;
 }
 
@@ -116,33 +116,78 @@ interface Answer {
   readonly remark: string | undefined;
 }
 
-function lookUp(
+/** What the source says of a target, and where the map says that it is in the built text. */
+type Sited = { readonly offsets: readonly number[] } & (
+  | {
+      readonly site: Site;
+      /** Of what a factory returns, where its text shows that. */
+      readonly returned: Site | undefined;
+      readonly inSource: Found;
+      readonly mappings: readonly Offsets[];
+    }
+  | {
+      readonly names: readonly string[];
+      readonly mappings: readonly Mapping[];
+      readonly words: readonly string[];
+    }
+);
+
+/** For each of the targets; the source is read once for all of them. */
+function sitesIn(
   source: MappedSource,
   path: string,
+  targets: readonly SourceTarget[],
+  text: string,
+): (Sited | Problem)[] {
+  const content = source.content() ?? textOf(path);
+  if (content === undefined) {
+    const mappings = source.mappings();
+    const names = source.names();
+    return targets.map(({ functionPath }) => {
+      if (mappings === undefined) return ofAnotherBuild;
+      const { heads, root } = headsOf(functionPath, mappings, names, text);
+      const words = wordsOf(functionPath).filter((word) => word !== root);
+      return { names, mappings, words, offsets: heads.map(({ at }) => at) };
+    });
+  }
+  const kind = { goal: 'unknown', typed: /\.[cm]?tsx?$/.test(path) } as const;
+  const functionPaths = targets.map(({ functionPath }) => functionPath);
+  const read = findPaths(path, content, kind, functionPaths);
+  if (isProblem(read)) return targets.map(() => read);
+  let mappings: readonly Offsets[] | undefined;
+  return read.found.map((inSource) => {
+    if (isProblem(inSource)) return inSource;
+    const site = siteOf(read.program, inSource);
+    if (site === undefined) return { problem: 'its definition cannot be followed through a source map' };
+    if (mappings === undefined) {
+      const mapped = source.mappings();
+      if (mapped === undefined) return ofAnotherBuild;
+      mappings = withOffsets(mapped, content);
+    }
+    const within = mappings.filter(({ from }) => from >= site.start && from <= site.end);
+    const returned = returnedSite(read.program, inSource);
+    return { site, returned, inSource, mappings, offsets: within.map(({ at }) => at) };
+  });
+}
+
+function lookUp(
+  sited: Sited | Problem,
   { functionPath }: SourceTarget,
   text: string,
-  build: () => Built | Problem,
+  build: (isWhole?: 'whole') => Built | Problem,
 ): Answer | Problem {
-  const content = source.content() ?? textOf(path);
-  if (content === undefined) return lookUpNames(source, functionPath, text, build);
-  const parsed = parse(path, content, { goal: 'unknown', typed: /\.[cm]?tsx?$/.test(path) });
-  if (isProblem(parsed)) return parsed;
-  const inSource = finder(parsed.program, content)(functionPath);
-  if (isProblem(inSource)) return inSource;
-  const site = siteOf(parsed.program, inSource);
-  if (site === undefined) return { problem: 'its definition cannot be followed through a source map' };
-  const mapped = source.mappings();
-  if (mapped === undefined) return ofAnotherBuild;
+  if (isProblem(sited)) return sited;
+  if (!('site' in sited)) return lookUpNames(sited, functionPath, text, build);
+  const { site, inSource, mappings } = sited;
   const built = build();
   if (isProblem(built)) return built;
-  const mappings = withOffsets(mapped, content);
   const places = placesOf(site, mappings, built);
   const elsewhere = mappings.find(
     ({ at, from }) =>
       from > site.bodyAt && from < site.end && !places.some(({ start, end }) => at >= start && at < end),
   );
   // Of a factory whose body stands in its callers, what it returned is still there.
-  const returned = elsewhere && returnedSite(parsed.program, inSource);
+  const returned = elsewhere && sited.returned;
   const inlined = returned === undefined ? [] : placesOf(returned, mappings, built);
   const factories = [...places];
   for (const { place, start, end } of inlined)
@@ -169,16 +214,19 @@ function returnedSite(program: Program, { shown, parametersOf, ...found }: Found
 }
 
 function lookUpNames(
-  source: MappedSource,
+  { mappings, names }: Extract<Sited, { names: unknown }>,
   functionPath: string,
   text: string,
-  build: () => Built | Problem,
+  build: (isWhole?: 'whole') => Built | Problem,
 ): Answer | Problem {
-  const mappings = source.mappings();
-  if (mappings === undefined) return ofAnotherBuild;
-  const built = build();
+  let built = build();
   if (isProblem(built)) return built;
-  const found = findByNames(functionPath, mappings, source.names(), built.program, text);
+  let found = findByNames(functionPath, mappings, names, built.program, text);
+  // What a name stands for may be elsewhere.
+  if (isProblem(found) && !built.isWhole) {
+    built = build('whole');
+    if (!isProblem(built)) found = findByNames(functionPath, mappings, names, built.program, text);
+  }
   return isProblem(found) ? found : { hits: [found], remark: undefined };
 }
 
