@@ -508,6 +508,11 @@ function endOfRegExp(text: string, from: number): number {
   return -1;
 }
 
+export interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
 /** A text of the same length in which all that is left stands where it stood. */
 export interface Shortened {
   readonly text: string;
@@ -519,6 +524,7 @@ export interface Shortened {
  * The text without what stands in brackets, where neither that nor the statement before it holds one of the `wanted` offsets.
  *
  * @param wanted in ascending order
+ * @param whole ranges of which nothing is left out
  * @param what `declarations`: the functions whose bodies are left out, too, and their names with them; `curly brackets`: what stands in
  *   these can be left out with the most certainty
  */
@@ -526,6 +532,7 @@ export function shortened(
   text: string,
   groups: Groups,
   wanted: readonly number[],
+  whole: readonly Range[],
   what: 'declarations' | 'brackets' | 'curly brackets',
 ): Shortened {
   const { starts, ends, heads: begins, fills, declarations } = groups;
@@ -538,6 +545,7 @@ export function shortened(
     const fill = fills[index];
     if (start < done || fill === undefined) continue;
     if (what === 'curly brackets' && (fill !== '' || text.charCodeAt(start) !== curlyOpen)) continue;
+    if (whole.some((each) => start >= each.start && start < each.end)) continue;
     const nearest = wanted[firstFrom(wanted, begins[index] as number)];
     if (nearest !== undefined && nearest < end) continue;
     const declaration = what === 'declarations' ? (declarations[index] as number) : -1;

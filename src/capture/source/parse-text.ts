@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Program } from 'oxc-parser';
-import { outlineOf, type Shortened, shortened } from './outline.ts';
+import { outlineOf, type Range, type Shortened, shortened } from './outline.ts';
 import { isProblem, type Problem } from './wrapper-place.ts';
 
 /** What the text is, as far as the caller knows; a wrong guess costs a second parse, nothing else. */
@@ -17,6 +17,8 @@ export interface Wanted {
   /** Words of the text. */
   readonly names?: Iterable<string>;
   readonly offsets?: Iterable<number>;
+  /** Nothing that begins in these is left out. */
+  readonly ranges?: readonly Range[];
   /** Whether other functions are wanted by their names as well. */
   readonly keepsNames?: boolean;
 }
@@ -24,7 +26,8 @@ export interface Wanted {
 export interface Parsed {
   /** Where constructs are nested, it is as deep as the text: what walks it must not call itself for each level. */
   readonly program: Program;
-  /** False: only what is wanted, and what stands around it. */
+  /** What was parsed: the text itself, or what is wanted of it, and what stands around that. As long as the text. */
+  readonly text: string;
   readonly isWhole: boolean;
 }
 
@@ -105,7 +108,7 @@ export function parse(file: string, text: string, kind: TextKind, wanted?: Wante
     let tooMuch: Problem | undefined;
     // What is left may be no program. Then less is left out, or the parser says what is wrong.
     for (const what of wanted.keepsNames ? ways.slice(1) : ways) {
-      const short = shortened(text, groups, offsets, what);
+      const short = shortened(text, groups, offsets, wanted.ranges ?? [], what);
       if (short.kept === text.length) continue;
       const refused = whyNot(short.kept);
       tooMuch ??= refused;
@@ -175,12 +178,13 @@ function ownStack(): number {
 }
 
 /** In ascending order. */
-function offsetsOf({ names, offsets }: Wanted, text: string): readonly number[] {
+function offsetsOf({ names, offsets, ranges }: Wanted, text: string): readonly number[] {
   const found = new Set(offsets);
+  for (const { start } of ranges ?? []) found.add(start);
   const words = new Set(names);
   // Every second block of a program has a `default`, hardly any an export of this name.
   const ends = words.delete('default')
-    ? /\bdefault\s*(?:=[^=]|:\s*(?:\(|function))|\bas\s+default\b|["']default["']/g
+    ? /\bexport\s+default\b|\bdefault\s*(?:=[^=]|:\s*(?:\(|function))|\bas\s+default\b|["']default["']/g
     : undefined;
   if (ends) for (const { index } of text.matchAll(ends)) found.add(index);
   if (words.size > 0) {
@@ -220,7 +224,7 @@ function parseWith(
   const answer = isAside
     ? parseAside(file, text, attempts(file, kind), stackBytes)
     : parseHere(loaded, file, text, attempts(file, kind));
-  if (answer.program) return { program: answer.program, isWhole };
+  if (answer.program) return { program: answer.program, text, isWhole };
   if (answer.failure !== undefined) return { problem: answer.failure };
   const { message, at } = answer.error ?? { message: '', at: undefined };
   // Only the parser's own words: its code frame shows a piece of the file.

@@ -1,6 +1,7 @@
 // find/: where in a text the function of a target is defined.
 
 import type { Class, Expression, Program } from 'oxc-parser';
+import type { Range } from '../outline.ts';
 import { parse, type TextKind } from '../parse-text.ts';
 import { type Found, isProblem, type Place, type Problem } from '../wrapper-place.ts';
 import type { Definition, NamedValue } from './definitions.ts';
@@ -20,7 +21,7 @@ import {
   parameterNames,
   withNamingCall,
 } from './syntax.ts';
-import { type Hit, notAFunction, notFound, type Question } from './target-question.ts';
+import { type Asked, type Hit, notAFunction, notFound, type Question } from './target-question.ts';
 import { thisField } from './this-field.ts';
 
 type Names = readonly string[];
@@ -28,16 +29,16 @@ type Names = readonly string[];
 /**
  * Reads a parsed file once; what it gives back finds one function path after the other in it.
  *
- * @param asked gets the names that were looked for
+ * @param asked gets what was looked at
  */
 export function finder(
   program: Program,
   text: string,
-  asked?: Set<string>,
+  asked?: Asked,
 ): (functionPath: string) => Found | Problem {
   const scanned = scan(program, text);
-  const definitions = asked ? { ...scanned, byName: new NotedNames(scanned.byName, asked) } : scanned;
-  return (functionPath) => find({ definitions, text, functionPath, seen: new Set() });
+  const definitions = asked ? { ...scanned, byName: new NotedNames(scanned.byName, asked.names) } : scanned;
+  return (functionPath) => find({ definitions, text, functionPath, seen: new Set(), asked });
 }
 
 class NotedNames<T> extends Map<string, T> {
@@ -63,6 +64,15 @@ export const wordsOf = (path: string): string[] => path.split(/[.()]+/).filter((
 /** Follows one name to the next one at most: an alias, a class that a factory makes, an object that a method stands in. */
 const mostRounds = 8;
 
+/** Where the parameters stand. */
+function parametersIn(found: Found | Problem): Range[] {
+  const own = isProblem(found) ? undefined : (found.parametersOf as AnyFunction | undefined);
+  return own ? [{ start: own.start, end: own.body?.start ?? own.end }] : [];
+}
+
+const isCut = ({ start, end }: Range, parsed: string, text: string): boolean =>
+  parsed !== text && parsed.slice(start, end) !== text.slice(start, end);
+
 /** What a text says about function paths. */
 export interface FoundPaths {
   /** Only what leads to them where the text is a longer one. */
@@ -79,20 +89,27 @@ export function findPaths(
   functionPaths: readonly string[],
 ): FoundPaths | Problem {
   const names = new Set(functionPaths.flatMap(wordsOf));
+  const ranges: Range[] = [];
   let keepsNames = false;
   for (let round = 1; ; round++) {
-    const parsed = parse(file, text, kind, { names, keepsNames });
+    const parsed = parse(file, text, kind, { names, ranges, keepsNames });
     if (isProblem(parsed)) return parsed;
-    const asked = new Set<string>();
+    const asked: Asked = { names: new Set(), factories: [] };
     const find = finder(parsed.program, text, asked);
     const found = functionPaths.map((each) => find(each));
     const known = names.size;
-    for (const name of asked) names.add(name);
-    // What is not there may be there under another name.
+    for (const name of asked.names) names.add(name);
+    const read = [...asked.factories, ...found.flatMap(parametersIn)];
+    const cut = read.filter((each) => isCut(each, parsed.text, text));
+    ranges.push(...cut);
+    // What is not there may be there under another name, or in another file.
     const isToName: boolean = !keepsNames && found.some(isProblem);
-    if (parsed.isWhole || round === mostRounds || (names.size === known && !isToName))
+    const isAll = names.size === known && cut.length === 0;
+    if (parsed.isWhole || round === mostRounds || (isAll && !isToName))
       return { program: parsed.program, found };
-    keepsNames ||= isToName && names.size === known;
+    if (!isToName || !isAll) continue;
+    keepsNames = true;
+    names.add('require');
   }
 }
 
@@ -103,6 +120,7 @@ function find(question: Question): Found | Problem {
   if (isProblem(hit)) return hit;
   let shown: AnyFunction | undefined = hit.shown;
   if (path.result && hit.shown) {
+    question.asked?.factories.push(hit.shown);
     const returned = findReturned(hit.shown, path.result, path.names.join('.'), question.definitions);
     if (isProblem(returned)) return returned;
     shown = returned.shown;

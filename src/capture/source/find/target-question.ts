@@ -14,6 +14,14 @@ export interface Question {
   readonly functionPath: string;
   /** Names looked up so far, so that aliases in a circle end. */
   readonly seen: Set<string>;
+  readonly asked?: Asked | undefined;
+}
+
+/** What of a text the answers depend on. */
+export interface Asked {
+  readonly names: Set<string>;
+  /** Functions whose results were looked into. */
+  readonly factories: { readonly start: number; readonly end: number }[];
 }
 
 /** A place, and the function itself where the text shows it. */
