@@ -154,7 +154,7 @@ const remedyForSize =
   'let svc manifest find the functions when the application is built (a start with its list parses nothing), or name a file of the sources';
 
 function tooLarge(characters: number, most: number): Problem {
-  const [there, bound] = [characters, most].map((each) => (each / mebibyte).toFixed(1).replace(/\.0$/, ''));
+  const [there, bound] = [characters, most].map((each) => Math.ceil((each * 10) / mebibyte) / 10);
   return {
     problem: `too much to parse: ${there} MB of it would have to be read, svc reads ${bound} MB at most: ${remedyForSize}`,
   };
