@@ -228,6 +228,26 @@ describe('capture: prepare', () => {
 });
 
 describe('capture: inspect', () => {
+  it('reads a file once for all of its targets, one that is configured twice among them', () => {
+    const names = Array.from({ length: 50 }, (_, index) => `act${index}`);
+    const text = names.map((name) => `export function ${name}(order) {}`).join('\n');
+    const folder = writeApp({ 'a.mjs': text });
+    const read = sinon.spy(fs, 'readFileSync');
+    syncBuiltinESMExports();
+    try {
+      const targets = [...names, 'act7', 'missing'].map((name) => target(`./a.mjs#${name}`));
+      const reports = inspect(targets, { baseDir: folder });
+      assert.deepEqual(
+        reports.map(({ state }) => state),
+        [...names, 'act7'].map(() => 'patched').concat('failed'),
+      );
+      assert.equal(read.args.filter(([path]) => String(path).endsWith('a.mjs')).length, 1);
+    } finally {
+      read.restore();
+      syncBuiltinESMExports();
+    }
+  });
+
   it('reports what would be patched and what would not, without loading anything', () => {
     const folder = writeApp({
       'a.ts':
