@@ -1,7 +1,9 @@
 import { fileURLToPath } from 'node:url';
 import type { Sought } from './maps/sought.ts';
+import { parse } from './parse-text.ts';
 import type { rewrite as Rewrite, SourceEvents } from './rewrite-text.ts';
 import type { targetFileLookup } from './target-files.ts';
+import { isProblem } from './wrapper-place.ts';
 
 /** What a `load` hook of Node returns, as far as it matters here. */
 interface LoadResult {
@@ -28,14 +30,29 @@ export function rewriteLoaded<T extends LoadResult>(
   const path = file?.path ?? (isTyped ? undefined : builtFile(url));
   if (path === undefined || result.source === null || result.source === undefined) return result;
   const before = textOf(result.source);
-  // A text that names its own address was generated, to stand in front of the module: import-in-the-middle's proxies do.
-  if (before.includes(url.replace(/[?#].*$/s, ''))) return result;
+  if (importsItself(path, before, url)) return result;
   const kind = { goal: 'module', typed: isTyped } as const;
   const after =
     sought.fromList(path, before) ??
     sought.rewrite(path, before, kind, file?.targets) ??
     (file ? rewrite(path, before, kind, file.targets, events) : before);
   return after === before ? result : { ...result, source: after };
+}
+
+/**
+ * Whether the text was generated to stand in front of the module, and imports it under its own address:
+ * import-in-the-middle's proxies do. An address in a comment (`sourceURL`, `sourceMappingURL`) or a string says nothing.
+ */
+function importsItself(file: string, text: string, url: string): boolean {
+  const plain = url.replace(/[?#].*$/s, '');
+  // Parsed only where it may be one.
+  if (!text.includes(`"${plain}`) && !text.includes(`'${plain}`)) return false;
+  const parsed = parse(file, text, { goal: 'module', typed: false });
+  if (isProblem(parsed)) return false;
+  return parsed.program.body.some((statement) => {
+    const source = 'source' in statement ? statement.source : null;
+    return source !== null && typeof source === 'object' && source.value.replace(/[?#].*$/s, '') === plain;
+  });
 }
 
 /** What may be built from a target's file, and not by others. */

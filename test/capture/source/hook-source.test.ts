@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -53,6 +54,21 @@ describe('capture: a real process', function () {
     assert.match(outcome.stdout, /LINE 8/);
     assert.equal(outcome.stderr, '');
     assert.deepEqual(outcome.names['./orders.js#createOrder'], ['order']);
+  });
+
+  it('captures a module whose text names its own address', () => {
+    const create = 'export function create(a) { return a; }';
+    for (const more of [
+      '//# sourceURL=<url>',
+      '//# sourceMappingURL=<url>.map',
+      '/* from "<url>" */ export const at = "<url>";',
+      'export const worker = () => import("<url>.worker.js");',
+    ]) {
+      const folder = writeApp({ 'main.mjs': "import { create } from './mod.mjs';\ncreate(1);" });
+      const url = pathToFileURL(join(folder, 'mod.mjs')).href;
+      writeFileSync(join(folder, 'mod.mjs'), `${create}\n${more.replaceAll('<url>', url)}\n`);
+      assertCalled(runApp(folder, ['./mod.mjs#create']), ['./mod.mjs#create']);
+    }
   });
 
   it('captures by --require as well', () => {
@@ -197,9 +213,11 @@ if (isMainThread) { await new Promise((resolve) => new Worker(new URL(import.met
         'function take() { return 1; }\nexport const takeTwice = () => take() + take();',
       'packages/stock/index.cjs': 'function take() { return 1; }\nexports.takeTwice = () => take() + take();',
       'node_modules/@acme/stock': '->../../packages/stock',
-      'main.mjs': `import { create } from '#lib/orders'; import { takeTwice } from '@acme/stock'; import { createRequire } from 'node:module';
+      'main.mjs': `import { create } from '#lib/orders'; import { takeTwice } from '@acme/stock'; import { writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 create(); create(); takeTwice();`,
-      'other.mjs': `import { create } from '#lib/orders'; import { createRequire } from 'node:module'; create(); create(); createRequire(import.meta.url)('@acme/stock').takeTwice();`,
+      'other.mjs': `import { create } from '#lib/orders'; import { writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module'; create(); create(); createRequire(import.meta.url)('@acme/stock').takeTwice();`,
     });
     const targets = ['#lib/orders#create', '@acme/stock#take'];
     assertCalled(runApp(folder, targets), targets, 2);
