@@ -50,7 +50,7 @@ function away(): Line[] {
   ];
 }
 
-function linesOf({ health, targets, breakers, backup }: ConsoleDocument): Line[] {
+function linesOf({ health, breakers, backup }: ConsoleDocument): Line[] {
   const { error, findings = [], warning, keys = [], outbox } = health.details;
   const all: readonly (Line | undefined)[] = [
     line('critical', error),
@@ -78,9 +78,6 @@ function linesOf({ health, targets, breakers, backup }: ConsoleDocument): Line[]
         )
       : undefined,
     line('warning', outbox?.warning),
-    ...targets
-      .filter(({ state }) => state === 'failed')
-      .map(({ target, reason }) => line('warning', `${target} is not patched: ${reason ?? 'see the log'}`)),
   ];
   const order: readonly Level[] = ['critical', 'warning'];
   return all

@@ -138,7 +138,7 @@ export function TypeTable({ document: { types, typeCount } }: Of) {
 }
 
 const levelOf = (state: string): string =>
-  state === 'patched' ? 'fine' : state === 'failed' ? 'critical' : 'warning';
+  state === 'patched' ? 'fine' : state === 'failed' || state === 'unloaded' ? 'critical' : 'warning';
 
 export function TargetTable({ document: { targets } }: Of) {
   return (

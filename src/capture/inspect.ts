@@ -9,7 +9,7 @@ import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 
 /**
- * For `svc check`, without loading the application: which targets can be patched (`patched`) and which cannot (`failed`).
+ * For `svc check`, without loading the application: which targets are there (`found`) and which cannot be captured (`failed`).
  * Exports of a package are known when it is loaded: a package that is there is `pending`.
  */
 export function inspect(targets: readonly CaptureTarget[], options: { baseDir: string }): TargetReport[] {
@@ -69,13 +69,13 @@ function checkFile(records: readonly TargetRecord[], file: string): void {
         record.slotFor(parameterNames);
         const used = defaultsUsed(record.target.expressions ?? [], parameterNames ?? [], defaulted ?? []);
         if (used.length > 0) record.note(defaultsNote(used));
-        record.patched();
+        record.found();
       });
       return true;
     },
     problem(id, reason) {
       const record = recordOf(id);
-      if (record.state !== 'patched') record.failed(reason);
+      if (record.state !== 'found') record.failed(reason);
     },
   });
 }

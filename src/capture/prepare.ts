@@ -1,5 +1,8 @@
 // capture/: from the functions of an application to calls that svc hears of. On top: what all of its rooms share.
 
+import { createRequire } from 'node:module';
+import { isMainThread } from 'node:worker_threads';
+import { type Clock, systemClock } from '../ground/clock.ts';
 import { loadChunk } from '../ground/load-chunk.ts';
 import { inLines, type Logger } from '../observe/logger.ts';
 import type { OnCall } from './call.ts';
@@ -7,7 +10,7 @@ import { hookPackages } from './packages/hook.ts';
 import type { PackagePatch } from './packages/hooked-package.ts';
 import type { PackageTarget, PatchEvents } from './packages/package-target.ts';
 import { patchedPackage } from './packages/patched-package.ts';
-import { isNeverLoaded, type NeverLoaded, type TargetReport } from './report.ts';
+import { inPlaceOf, type TargetReport, writeMaps } from './report.ts';
 import { layDown, pickUp } from './resting-slots.ts';
 import { runtimeTargets } from './source/capture-runtime.ts';
 import { parseFunctionPath } from './source/find/function-path.ts';
@@ -28,9 +31,8 @@ import { type CaptureTarget, TargetRecord } from './target-record.ts';
 export interface Capture {
   /** Where calls go from now on; `null` turns all wrappers into plain calls. */
   setOnCall(onCall: OnCall | null): void;
-  report(): TargetReport[];
-  /** Targets whose module was never loaded, and what was loaded in its place. */
-  neverLoaded(): NeverLoaded[];
+  /** `isOver`: at the end of the process, what is not loaded was never loaded. */
+  report(isOver?: boolean): TargetReport[];
   /** Hooks no further modules; functions that are captured go on without events. */
   close(): void;
 }
@@ -43,27 +45,37 @@ export interface PrepareOptions {
   readonly patches?: readonly PackagePatch[];
   /** Told after the state of a target has changed. */
   readonly onChange?: () => void;
+  readonly clock?: Clock;
 }
+
+/** After the first module of the application: what a process needs is loaded by then. */
+export const unloadedAfterMs = 30_000;
 
 /**
  * Makes Node hand the targets' functions out wrapped, from the next module that loads. Own files are changed while they
  * are read, packages are patched when they are loaded. Never throws: what does not work out is in the report.
  */
 export function prepare(targets: readonly CaptureTarget[], options: PrepareOptions): Capture {
+  const { baseDir, clock = systemClock } = options;
+  const preparedMs = clock.monotonic();
   const records = new Map<string, TargetRecord>();
   const doubles: TargetRecord[] = [];
+  const failures = createFailureLog(options.logger);
   for (const target of targets) {
-    const record = new TargetRecord(target, () => changed(record, options));
+    const record = new TargetRecord(target, () => {
+      failures.changed(record);
+      options.onChange?.();
+    });
     if (records.has(target.id)) {
       doubles.push(record);
       record.failed('this target is configured more than once');
       continue;
     }
     records.set(target.id, record);
-    const slot = pickUp(target, options.baseDir);
+    const slot = pickUp(target, baseDir);
     if (slot !== undefined) record.resume(slot);
   }
-  const { files, missing, packages } = sort(records, options.baseDir);
+  const { files, missing, packages } = sort(records, baseDir);
   const source = guarded(
     () => hookFiles(files, missing, records, options),
     (reason) => {
@@ -77,23 +89,46 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
         packages,
         packageEvents(records),
         { preloadedBy: preloadedBy() },
-        options.patches?.map((patch) => patchedPackage(patch, options.baseDir)),
+        options.patches?.map((patch) => patchedPackage(patch, baseDir)),
       ),
     (reason) => {
       for (const { id } of packages) records.get(id)?.failed(reason);
     },
   );
 
-  function report(): TargetReport[] {
-    source?.takeIn();
+  const insteadOf = createInsteads(files, () => source?.namesakes ?? new Set(), baseDir);
+
+  /** Of a target that is not loaded, whether that is still to come. */
+  function unseen(report: TargetReport, module: string, isOver: boolean): TargetReport {
+    // A worker thread loads what it needs.
+    if (!isMainThread) return report;
     const tooLate = source?.tooLate();
+    // Of CommonJS the cache has told at the start.
+    const late = runtimeTargets().has(report.id) && !/\.c[jt]s$/.test(module) ? tooLate : undefined;
+    const instead = insteadOf(report.id, isOver);
+    const sinceMs = source === undefined ? preparedMs : source.firstOwnMs();
+    const isDue = isOver || (sinceMs !== undefined && clock.monotonic() - sinceMs >= unloadedAfterMs);
+    if (instead === undefined && !isDue) return late === undefined ? report : { ...report, reason: late };
+    // The first process of a cluster leaves the work to the others.
+    if (hasForked()) return report;
+    const when = isOver ? 'was never loaded' : `was not loaded within ${unloadedAfterMs / 1_000} s`;
+    const reason = runtimeTargets().has(report.id)
+      ? `its file ${when}: where the application is built, ${writeMaps}, or name in module the file that is loaded`
+      : `its package ${when}`;
+    return {
+      ...report,
+      state: 'unloaded',
+      reason: instead === undefined ? (late ?? reason) : inPlaceOf(instead),
+    };
+  }
+
+  function report(isOver = false): TargetReport[] {
+    source?.takeIn();
+    failures.tell();
     return [...records.values(), ...doubles].map((record) => {
       const report = record.report();
-      const { module } = record.target;
-      // Of CommonJS the cache has told at the start.
-      const isUnseen =
-        report.state === 'pending' && runtimeTargets().has(report.id) && !/\.c[jt]s$/.test(module);
-      return isUnseen && tooLate !== undefined ? { ...report, reason: tooLate } : report;
+      const isUnseen = report.state === 'pending' && report.calls === 0;
+      return isUnseen ? unseen(report, record.target.module, isOver) : report;
     });
   }
 
@@ -102,25 +137,11 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
       for (const record of records.values()) record.setOnCall(onCall);
     },
     report,
-    neverLoaded() {
-      const unseen = report().filter(isNeverLoaded);
-      if (unseen.length === 0) return [];
-      const entry = entryFile();
-      const loaded = [...(source?.namesakes ?? []), ...(entry === undefined ? [] : [entry])];
-      const ids = new Set(unseen.map(({ id }) => id));
-      const insteads = new Map<string, string>();
-      for (const [file, list] of files) {
-        const own = list.filter(({ id }) => ids.has(id) && !insteads.has(id));
-        const instead = own.length > 0 && compiledParts().compiledFrom(file, loaded, options.baseDir);
-        if (instead) for (const { id } of own) insteads.set(id, shownPath(instead, options.baseDir));
-      }
-      return unseen.map(({ id, notes }) => ({ id, notes, instead: insteads.get(id) }));
-    },
     close() {
       for (const [id, record] of records) {
         record.setOnCall(null);
         const slot = record.resting();
-        if (slot !== undefined) layDown(record.target, options.baseDir, slot);
+        if (slot !== undefined) layDown(record.target, baseDir, slot);
         runtimeTargets().delete(id);
       }
       source?.close();
@@ -129,9 +150,40 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
   };
 }
 
+/** The files that are loaded in place of targets' files, as they are shown; looked up again when more are loaded. */
+function createInsteads(
+  files: ReadonlyMap<string, readonly SourceTarget[]>,
+  namesakes: () => ReadonlySet<string>,
+  baseDir: string,
+): (id: string, isOver: boolean) => string | undefined {
+  const known = { key: '', insteads: new Map<string, string>() };
+  return (id, isOver) => {
+    const loaded = namesakes();
+    const key = `${loaded.size} ${isOver}`;
+    if (known.key !== key) {
+      known.key = key;
+      known.insteads.clear();
+      const entry = isOver ? entryFile() : undefined;
+      const all = [...loaded, ...(entry === undefined ? [] : [entry])];
+      for (const [file, list] of all.length > 0 ? files : []) {
+        const { compiledByName, compiledFrom } = compiledParts();
+        const instead = (isOver ? compiledFrom : compiledByName)(file, all, baseDir);
+        if (instead !== undefined)
+          for (const target of list) known.insteads.set(target.id, shownPath(instead, baseDir));
+      }
+    }
+    return known.insteads.get(id);
+  };
+}
+
 /** Reads source maps: a process that loads what its targets name has no use for it. */
 function compiledParts(): typeof Compiled {
   return loadChunk(import.meta.url, './source/maps/compiled-from.ts') as typeof Compiled;
+}
+
+function hasForked(): boolean {
+  const cluster = createRequire(import.meta.url)('node:cluster') as typeof import('node:cluster').default;
+  return cluster.isPrimary && Object.keys(cluster.settings).length > 0;
 }
 
 interface Sorted {
@@ -200,7 +252,7 @@ function hookFiles(
   files: ReadonlyMap<string, SourceTarget[]>,
   missing: ReadonlyMap<string, SourceTarget[]>,
   records: ReadonlyMap<string, TargetRecord>,
-  { baseDir, logger }: PrepareOptions,
+  { baseDir, logger, clock }: PrepareOptions,
 ): SourceHooks | undefined {
   if (files.size + missing.size === 0) return undefined;
   const shown = (built: BuiltFile) => shownPath(built.file, baseDir);
@@ -240,7 +292,7 @@ function hookFiles(
       ),
   };
   const listed = readList(baseDir, (reason) => logger.warn(...inLines(`${listName} is not used: ${reason}`)));
-  return hookSource(files, { files: new Map([...files, ...missing]), baseDir, listed }, events);
+  return hookSource(files, { files: new Map([...files, ...missing]), baseDir, listed }, events, clock);
 }
 
 function packageEvents(records: ReadonlyMap<string, TargetRecord>): PatchEvents {
@@ -250,11 +302,35 @@ function packageEvents(records: ReadonlyMap<string, TargetRecord>): PatchEvents 
   };
 }
 
-function changed(record: TargetRecord, { logger, onChange }: PrepareOptions): void {
-  const { id, state, reason } = record.report();
-  if (state === 'failed') logger.warn(...inLines(`target ${id} is not captured: ${reason}`));
-  else logger.debug(`target ${id}: ${state}`);
-  onChange?.();
+/**
+ * Says once of each target that it is not captured, and why. Not at once: a package that requires its own entry is captured
+ * when it has loaded, and so is one of several files with the function.
+ */
+function createFailureLog(logger: Logger): { changed(record: TargetRecord): void; tell(): void } {
+  const told = new Set<TargetRecord>();
+  const waiting = new Set<TargetRecord>();
+  const tell = (): void => {
+    for (const record of waiting) {
+      const { id, state, reason } = record.report();
+      if (state !== 'failed' || told.has(record)) continue;
+      told.add(record);
+      logger.warn(...inLines(`target ${id} is not captured: ${reason}`));
+    }
+    waiting.clear();
+  };
+  return {
+    tell,
+    changed(record) {
+      const { id, state } = record.report();
+      if (state === 'failed') {
+        if (waiting.size === 0) setImmediate(tell).unref();
+        waiting.add(record);
+      } else {
+        logger.debug(`target ${id}: ${state}`);
+        if (state === 'patched' && told.delete(record)) logger.info(`target ${id} is captured now`);
+      }
+    },
+  };
 }
 
 function guarded<T>(work: () => T, onFailure: (reason: string) => void): T | undefined {

@@ -1,7 +1,8 @@
+import type { TargetState } from '../observe/metrics.ts';
 import type { OnCall } from './call.ts';
 import { captureNotes } from './notes.ts';
 import type { CapturePlan } from './plan.ts';
-import type { TargetReport, TargetState } from './report.ts';
+import type { TargetReport } from './report.ts';
 import type { RestingSlot } from './resting-slots.ts';
 import { type CallCounts, type CaptureSlot, createSlot } from './slot.ts';
 
@@ -74,6 +75,11 @@ export class TargetRecord {
 
   note(note: string): void {
     this.#notes.add(note);
+  }
+
+  /** Reading its file shows the function. */
+  found(): void {
+    this.#become('found', undefined);
   }
 
   patched(note?: string): void {

@@ -94,7 +94,7 @@ function addCheck(svc: Command): void {
   const check = svc
     .command('check')
     .summary('which targets can be captured; --online: what services allow')
-    .description('Reports which publish targets of svc.config.* can be patched.')
+    .description('Reports which publish targets of svc.config.* are found.')
     .argument('[command...]', 'behind --: how the application is started')
     .usage('[options] [-- node <file>]')
     .option(

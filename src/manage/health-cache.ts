@@ -1,6 +1,7 @@
 import { type Clock, inTime, systemClock } from '../ground/clock.ts';
+import type { CaptureTarget } from '../observe/metrics.ts';
 import type { Health, HealthDetails, KeyHealth, OutboxHealth } from './controls.ts';
-import { findingsOf, type Recent, recentMs } from './monitoring-state.ts';
+import { findingsOf, type Measured, type Recent, recentMs } from './monitoring-state.ts';
 
 /** What a probe of the broker finds. */
 export interface ClusterState {
@@ -24,6 +25,8 @@ export interface HealthCacheOptions {
   readonly recent?: Recent | undefined;
   /** Why the local backup cannot be used; one line. Read at each answer. */
   readonly backupProblem?: () => string | null | undefined;
+  /** Configured functions, read at each answer. */
+  readonly targets?: (() => readonly CaptureTarget[]) | undefined;
   /** Keys of marked fields, read at each answer: one that is DOWN makes the whole DOWN. */
   readonly keys?: () => readonly KeyHealth[];
   /** Never rejects, and answers as quickly as this does: one that is DOWN makes the whole DOWN. */
@@ -99,7 +102,13 @@ export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> 
     if (options.recent === undefined) return health;
     return {
       ...health,
-      details: { ...health.details, ...stateOf(options.recent, outbox, options.backupProblem?.()) },
+      details: {
+        ...health.details,
+        ...stateOf(options.recent, outbox, {
+          targets: options.targets?.() ?? [],
+          backupProblem: options.backupProblem?.(),
+        }),
+      },
     };
   };
 }
@@ -137,11 +146,11 @@ function describe(
 export function stateOf(
   recent: Recent,
   outbox: OutboxHealth | undefined,
-  backupProblem?: string | null,
+  others: Pick<Measured, 'targets' | 'backupProblem'>,
 ): Pick<HealthDetails, 'state' | 'findings'> {
   const dlqOfLastMinute = recent.within(60_000).dlq;
   const findings = findingsOf(
-    { recent: recent.within(recentMs), dlqOfLastMinute, outbox, backupProblem },
+    { recent: recent.within(recentMs), dlqOfLastMinute, outbox, ...others },
     recent.findings?.(),
   );
   return {

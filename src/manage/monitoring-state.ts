@@ -1,4 +1,5 @@
 import type { Clock } from '../ground/clock.ts';
+import type { CaptureTarget } from '../observe/metrics.ts';
 import type { OutboxSummary } from './metrics-shapes.ts';
 
 export type MonitoringState = 'HEALTHY' | 'WARNING' | 'CRITICAL';
@@ -18,12 +19,16 @@ export interface Measured {
   readonly outbox: OutboxSummary | undefined;
   /** Why the local backup cannot be used; one line. */
   readonly backupProblem?: string | null | undefined;
+  /** As they are now. */
+  readonly targets?: readonly CaptureTarget[];
 }
 
 type Rule = (measured: Measured) => Finding | undefined;
 
 /** A mean of less than so many says nothing: the first event of a process waits for its connections. */
 const leastSends = 10;
+/** Of targets that make no events: GET /actuator/svc/targets has all of them. */
+const mostShown = 3;
 const lately = 'in the last five minutes';
 
 const rules: readonly Rule[] = [
@@ -88,6 +93,16 @@ const rules: readonly Rule[] = [
             `nothing was sent from the outbox for ${Math.floor((outbox.timeSinceLastSuccessMs ?? 0) / 1_000)} s, over 60 s, and events wait: see whether the brokers answer`,
         )
       : undefined,
+  ({ targets = [] }) => {
+    const silent = targets.filter(({ state }) => state === 'failed' || state === 'unloaded');
+    if (silent.length === 0) return undefined;
+    const shown = silent.slice(0, mostShown).map(({ target, reason }) => `${target}: ${reason}`);
+    if (silent.length > mostShown) shown.push(`and ${silent.length - mostShown} more`);
+    return {
+      state: 'WARNING',
+      text: `${silent.length} of ${targets.length} targets make no events: ${shown.join('; ')}`,
+    };
+  },
 ];
 
 /** What is crossed, and what else was found, the worst first. */

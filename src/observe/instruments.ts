@@ -2,7 +2,13 @@ import { systemClock } from '../ground/clock.ts';
 import { version } from '../ground/version.ts';
 import { consumedInstruments } from './consumed/consumed-instruments.ts';
 import { withOutcome } from './event-rows.ts';
-import type { BackupState, DurationInstrument, MetricSources, ObservedInstrument } from './metrics.ts';
+import {
+  type BackupState,
+  type DurationInstrument,
+  type MetricSources,
+  type ObservedInstrument,
+  runningStates,
+} from './metrics.ts';
 import { type EventTypeCounts, sendFailureKinds } from './outcomes.ts';
 
 export const publishDuration: DurationInstrument = {
@@ -239,7 +245,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     attributeKeys: ['state'],
     read: ({ captureTargets }, observe) => {
       // All of them, each time: an SDK goes on telling the last number of one that is left out.
-      const counts = new Map(['patched', 'pending', 'failed'].map((state) => [state, 0]));
+      const counts = new Map<string, number>(runningStates.map((state) => [state, 0]));
       for (const { state } of captureTargets()) counts.set(state, (counts.get(state) ?? 0) + 1);
       for (const [state, count] of counts) observe(count, { state });
     },

@@ -1,17 +1,30 @@
 import type { PublishDurations } from './durations.ts';
 import type { Ledger } from './outcomes.ts';
 
+/**
+ * What became of a target: one word each, in the log, `svc check`, `/metrics`, the console and the documentation.
+ *
+ * - `found`: reading its file shows the function, and nothing runs: `svc check` only.
+ * - `patched`: its calls make events.
+ * - `pending`: its module is not loaded yet.
+ * - `unloaded`: its module was not loaded in time, or another file is loaded in its place.
+ * - `failed`: it cannot be captured.
+ */
+export type TargetState = 'found' | (typeof runningStates)[number];
+
+/** Those that a process counts. */
+export const runningStates = ['patched', 'pending', 'unloaded', 'failed'] as const;
+
 /** One captured function, as the capture report knows it. */
 export interface CaptureTarget {
   /** As configured, such as `./src/orders.ts#createOrder`. */
   readonly target: string;
-  /** Such as `patched`, `pending` or `failed`. */
-  readonly state: string;
+  readonly state: TargetState;
   /** Those that have ended: with an event, or as one of the next two. */
   readonly calls: number;
   readonly failed: number;
   readonly skipped: number;
-  /** Why it failed; for people. */
+  /** Why it failed, or is unloaded; for people. */
   readonly reason?: string | undefined;
   /** What else a reader should know. */
   readonly notes?: readonly string[];

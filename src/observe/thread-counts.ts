@@ -171,9 +171,13 @@ export function withCalls<T extends Omit<CaptureTarget, 'target'>>(
 ): T {
   const there = others?.calls.find((each) => each.target === target);
   if (there === undefined) return own;
-  const state = own.state === 'pending' ? 'patched' : own.state;
+  const isElsewhere = own.state === 'pending' || own.state === 'unloaded';
   const { calls, failed, skipped } = there;
-  return { ...own, state, ...sums<Calls>({ calls, failed, skipped }, own) };
+  return {
+    ...own,
+    ...(isElsewhere && { state: 'patched', reason: undefined }),
+    ...sums<Calls>({ calls, failed, skipped }, own),
+  };
 }
 
 export function countsOf(row: EventTypeCounts): CountRow {

@@ -12,7 +12,7 @@ import { runningService } from '../publish/api/running-service.ts';
 import type * as Inspect from '../start/commands/inspect-targets.ts';
 import type * as Start from '../start/start.ts';
 import { endSdkWithProcess, endWithProcess } from './end-with-process.ts';
-import { reportEnd, reportLater } from './process-report.ts';
+import { reportProcess } from './process-report.ts';
 import type * as Sdk from './sdk/node-sdk.ts';
 
 /** The one svc of this process (or worker thread), whoever has started it. */
@@ -80,14 +80,14 @@ function keepRunning(service: Start.Service, config: Config, logger: Logger): Ru
   const isOver = endWithProcess({
     service,
     deadlineMs: config.shutdown.timeoutMs,
-    report: () => reportEnd(service, config, logger),
+    report: () => report.end(),
   });
   const offer = (): void => {
     runningService.current = service;
     runningOutbox.current = service.outbox;
   };
   offer();
-  const dropReport = reportLater(service, logger);
+  const report = reportProcess(service, config, logger);
 
   async function close(deadlineMs: number): Promise<void> {
     await guarded(() => service.stop(deadlineMs));
@@ -134,7 +134,7 @@ function keepRunning(service: Start.Service, config: Config, logger: Logger): Ru
     },
     end(deadlineMs = config.shutdown.timeoutMs) {
       phase = 'ended';
-      dropReport();
+      report.drop();
       if (state.current === current) state.current = undefined;
       ending ??= close(deadlineMs);
       return ending;

@@ -121,7 +121,10 @@ export async function startManagement(
   );
   const health = healthOf(config, managed, recent);
   let shown: { readonly facts: object; readonly untilMs: number } | undefined;
-  const healthOfPage = askSlowly(health, recent, systemClock, () => sources.backup().problem);
+  const healthOfPage = askSlowly(health, recent, systemClock, () => ({
+    targets: sources.captureTargets(),
+    backupProblem: sources.backup().problem,
+  }));
   const started = await startManagementServer(
     {
       ...server,
@@ -263,6 +266,7 @@ function healthOf(
     alert: problem,
     remark,
     keys,
+    targets: sources.captureTargets,
     outbox: outbox?.health,
     onAway,
   });

@@ -6,7 +6,7 @@ import type { Call, OnCall } from '../capture/call.ts';
 import { connectDeclarations, disconnectDeclarations } from '../capture/declare/declarations.ts';
 import type { PackagePatch } from '../capture/packages/hooked-package.ts';
 import type * as Preparing from '../capture/prepare.ts';
-import type { NeverLoaded, TargetReport } from '../capture/report.ts';
+import type { TargetReport } from '../capture/report.ts';
 import { type CaptureSlot, createSlot } from '../capture/slot.ts';
 import type { Config } from '../config/config.ts';
 import type { ContextOptions } from '../context/context-options.ts';
@@ -31,10 +31,8 @@ export interface Service {
   readonly brokerClient: string;
   /** What the application calls for transactions that are not found by themselves; `undefined`: svc follows none. */
   readonly outbox: RunningOutbox | undefined;
-  /** What became of the publish targets, configured ones and those declared in code. */
-  report(): readonly TargetReport[];
-  /** Targets whose module was never loaded. Of worker threads none: they load what they need. */
-  neverLoaded(): readonly NeverLoaded[];
+  /** What became of the publish targets, configured ones and those declared in code. `isOver`: at the end of the process. */
+  report(isOver?: boolean): readonly TargetReport[];
   /** Events without an outcome yet. */
   pending(): number;
   /** Whether the relay of the outbox has rows to send, or shards to give back, or a recovery is to stop in order, before the process ends. */
@@ -83,7 +81,7 @@ export function start(config: Config, logger: Logger): Service {
   const patches = config.aop.enabled ? (following?.patches ?? []) : [];
   const capture = startCapture(config, patches, logger);
   const declared: CaptureSlot[] = [];
-  const report = () => [...capture.report(), ...declared.map(reportOf)];
+  const report = (isOver?: boolean) => [...capture.report(isOver), ...declared.map(reportOf)];
   const early: Parameters<Protection['addRules']>[] = [];
   let engine: Engines.Engine | undefined;
   let isOver = false;
@@ -156,13 +154,9 @@ export function start(config: Config, logger: Logger): Service {
         mayAutocommit: !config.outbox.enabled || config.outbox.onNoTransaction === 'autocommit',
         save: (event, scope) => running().pipeline.save(event, scope),
       }),
-    report: () => {
+    report: (isOver) => {
       const others = workers?.counts();
-      return report().map((each) => withCalls(each, each.id, others));
-    },
-    neverLoaded: () => {
-      const there = new Set(workers?.counts()?.calls.map(({ target }) => target));
-      return isMainThread ? capture.neverLoaded().filter(({ id }) => !there.has(id)) : [];
+      return report(isOver).map((each) => withCalls(each, each.id, others));
     },
     pending: () => ledger.snapshot().inFlight - (engine?.joined() ?? 0),
     isBusy: () => engine?.isBusy() ?? false,
@@ -204,7 +198,7 @@ export function start(config: Config, logger: Logger): Service {
   };
 }
 
-const noTargets: Preparing.Capture = { setOnCall() {}, report: () => [], neverLoaded: () => [], close() {} };
+const noTargets: Preparing.Capture = { setOnCall() {}, report: () => [], close() {} };
 
 function startCapture(config: Config, patches: readonly PackagePatch[], logger: Logger): Preparing.Capture {
   const { aop, targets, baseDir } = config;

@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import sinon from 'sinon';
 import type { Call } from '../../src/capture/call.ts';
 import { inspect } from '../../src/capture/inspect.ts';
-import { type Capture, prepare } from '../../src/capture/prepare.ts';
+import { type Capture, prepare, unloadedAfterMs } from '../../src/capture/prepare.ts';
 import type { CaptureTarget } from '../../src/capture/target-record.ts';
 import { SvcError } from '../../src/ground/errors.ts';
 import { logInto } from '../support/log.ts';
@@ -64,7 +64,7 @@ describe('capture: prepare', () => {
       try {
         const targets = Array.from({ length: count }, (_, index) => target(`./a.cjs#f${index}`));
         const capture = start(folder, targets);
-        assert.equal(capture.neverLoaded().length, count);
+        assert.equal(capture.report(true).filter(({ state }) => state === 'unloaded').length, count);
         capture.close();
         return spies.reduce((sum, { callCount }) => sum + callCount, 0);
       } finally {
@@ -105,6 +105,64 @@ describe('capture: prepare', () => {
     capture.setOnCall(null);
     create('y', {});
     assert.equal(calls.length, 1);
+  });
+
+  it('unloaded: nothing has loaded its file in time, or another one was loaded in its place', () => {
+    const folder = writeApp({
+      'src/late.cjs': 'exports.run = () => 1;',
+      'src/orders.cts': 'export function create() {}',
+      'dist/orders.cjs': 'exports.create = () => 1;',
+      'main.cjs': 'require("./dist/orders.cjs")',
+    });
+    let nowMs = 5;
+    const clock = { now: () => nowMs, monotonic: () => nowMs };
+    const targets = ['./src/late.cjs#run', './src/orders.cts#create', 'node:querystring#parse'].map((id) =>
+      target(id),
+    );
+    const capture = prepare(targets, { baseDir: folder, logger, clock });
+    open.push(capture);
+    const states = () => capture.report().map(({ state }) => state);
+    nowMs += 100_000;
+    assert.deepEqual(states(), ['pending', 'pending', 'pending'], 'no module of the application was loaded');
+    load(join(folder, 'main.cjs'));
+    assert.deepEqual(states(), ['pending', 'unloaded', 'pending']);
+    assert.match(
+      capture.report()[1]?.reason ?? '',
+      /^\.\/dist\/orders\.cjs is loaded in its place: write source maps/,
+    );
+    nowMs += unloadedAfterMs - 1;
+    assert.deepEqual(states(), ['pending', 'unloaded', 'pending']);
+    nowMs += 1;
+    assert.deepEqual(states(), ['unloaded', 'unloaded', 'unloaded']);
+    const [late, , builtIn] = capture.report();
+    assert.match(
+      late?.reason ?? '',
+      /^its file was not loaded within 30 s: where the application is built, write source maps/,
+    );
+    assert.equal(builtIn?.reason, 'its package was not loaded within 30 s');
+    load(join(folder, 'src/late.cjs'));
+    assert.deepEqual(states(), ['patched', 'unloaded', 'unloaded']);
+    assert.equal(capture.report()[0]?.reason, undefined);
+  });
+
+  it('says once that a target is not captured, and only when its module has loaded', async () => {
+    const folder = writeApp({ 'a.cjs': 'exports.create = 5;' });
+    const capture = start(folder, [target('./a.cjs#create'), target('./a.cjs#create')]);
+    load(join(folder, 'a.cjs'));
+    assert.deepEqual(
+      lines.filter((line) => line.startsWith('warn')),
+      [],
+      'later',
+    );
+    await new Promise(setImmediate);
+    capture.report();
+    assert.deepEqual(
+      lines.filter((line) => line.startsWith('warn')),
+      [
+        'warn target ./a.cjs#create is not captured: this target is configured more than once',
+        'warn target ./a.cjs#create is not captured: create is not a function but a plain value',
+      ],
+    );
   });
 
   it('close: captured functions make no more events, and files load as they are', () => {
@@ -284,9 +342,9 @@ describe('capture: inspect', () => {
         state !== 'failed' ? state : reason?.replace(/cannot be parsed: .*/, 'cannot be parsed'),
       ),
       [
-        'patched',
-        'patched',
-        'patched',
+        'found',
+        'found',
+        'found',
         'no creat in this file (did you mean create?)',
         'cannot be parsed',
         'no such file: ./e.ts',

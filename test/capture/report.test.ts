@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import {
   formatEndReport,
-  formatNeverLoaded,
+  formatInspection,
   formatReport,
+  formatUnloaded,
+  inPlaceOf,
   type TargetReport,
 } from '../../src/capture/report.ts';
 
@@ -25,11 +27,26 @@ describe('capture: report', () => {
     assert.equal(
       formatReport(reports),
       [
-        'capture: 2 of 4 targets patched, 1 not yet loaded, 1 failed',
-        '  patched         src/orders.ts#createOrder',
-        '  patched         src/a.ts#b                 a configured target wins over one in the code',
-        '  not yet loaded  src/late.ts#run',
-        '  FAILED          src/x.ts#y                 no such file: ./src/x.ts',
+        'capture: 2 of 4 targets patched, 1 pending, 1 failed',
+        '  patched  src/orders.ts#createOrder',
+        '  patched  src/a.ts#b                 a configured target wins over one in the code',
+        '  pending  src/late.ts#run',
+        // Why has been said in a warning.
+        '  FAILED   src/x.ts#y',
+      ].join('\n'),
+    );
+  });
+
+  it('of svc check says found, as nothing runs, and why not', () => {
+    assert.equal(
+      formatInspection([
+        { id: 'src/orders.ts#createOrder', state: 'found', notes: [], ...calls(0) },
+        ...reports.slice(3),
+      ]),
+      [
+        'capture: 1 of 2 targets found, 1 failed',
+        '  found   src/orders.ts#createOrder',
+        '  FAILED  src/x.ts#y                 no such file: ./src/x.ts',
       ].join('\n'),
     );
   });
@@ -46,31 +63,34 @@ describe('capture: report', () => {
     assert.equal(
       formatEndReport(reports),
       [
-        'capture: 2 of 4 targets made no event',
-        '  never called  src/a.ts#b  a configured target wins over one in the code',
-        '  FAILED        src/x.ts#y  no such file: ./src/x.ts',
+        'capture: 3 of 4 targets made no event',
+        '  never called  src/a.ts#b       a configured target wins over one in the code',
+        '  pending       src/late.ts#run',
+        '  FAILED        src/x.ts#y',
       ].join('\n'),
     );
     assert.equal(formatEndReport(reports.slice(0, 1)), '');
     assert.equal(formatEndReport([]), '');
   });
 
-  it('names apart what was never loaded, and what to write in its place', () => {
+  it('names apart what is not loaded, and what to do, source maps first', () => {
+    const unloaded: readonly TargetReport[] = [
+      { id: 'src/late.ts#run', state: 'unloaded', reason: 'why', notes: ['a note'], ...calls(0) },
+      {
+        ...{ id: 'src/orders.ts#create', state: 'unloaded', notes: [], ...calls(0) },
+        reason: inPlaceOf('./dist/orders.js'),
+      },
+    ];
     assert.equal(
-      formatNeverLoaded(
-        [
-          { id: 'src/late.ts#run', instead: undefined, notes: ['a note'] },
-          { id: 'src/orders.ts#create', instead: './dist/orders.js', notes: [] },
-        ],
-        4,
-      ),
+      formatUnloaded(unloaded, 4),
       [
         'capture: 2 of 4 targets made no event: no module of theirs was loaded',
-        '  never loaded  src/late.ts#run       a note',
-        '  never loaded  src/orders.ts#create  ./dist/orders.js is loaded in its place: write module: ./dist/orders.js',
+        '  UNLOADED  src/late.ts#run       why; a note',
+        '  UNLOADED  src/orders.ts#create  ./dist/orders.js is loaded in its place: write source maps in the build (tsc: "sourceMap": true; esbuild: --sourcemap), or write module: ./dist/orders.js',
       ].join('\n'),
     );
-    assert.equal(formatNeverLoaded([], 4), '');
+    assert.equal(formatUnloaded([], 4), '');
+    assert.equal(formatEndReport(unloaded), '', 'told already');
   });
 
   it('tells calls that made no event from calls that never came', () => {

@@ -63,7 +63,7 @@ requiring('kafka', 'svc check --online', function () {
       const broker = { client, bootstrapServers: kafka.brokers, topic, dlqTopic };
       const end = await check({ broker, topic: ofTarget });
       assert.deepEqual([end.code, end.stderr], [0, ''], end.stdout);
-      assert.match(end.stdout, /^capture: 2 of 2 targets patched$/m);
+      assert.match(end.stdout, /^capture: 2 of 2 targets found$/m);
       const [first, ...rest] = end.online.trimEnd().split('\n');
       assert.match(first ?? '', /^broker: \S+ answers, cluster [\w-]{22}, 1 broker$/);
       assert.deepEqual(rest, [
@@ -116,7 +116,7 @@ describe('svc check --online without a broker that answers', function () {
     it(`1, with ${client}: one line for one that is away, and for one that hangs`, async () => {
       const away = await check({ broker: brokerAt('127.0.0.1:1', { client }) });
       assert.deepEqual([away.code, away.stderr], [1, '']);
-      assert.match(away.stdout, /^capture: 1 of 1 targets patched$/m);
+      assert.match(away.stdout, /^capture: 1 of 1 targets found$/m);
       assert.match(
         away.online,
         /^error: broker: cannot reach Kafka at 127\.0\.0\.1:1 \(ECONNREFUSED\): [^\n]+\n$/,

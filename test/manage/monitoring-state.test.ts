@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { cacheHealth } from '../../src/manage/health-cache.ts';
 import type { OutboxSummary } from '../../src/manage/metrics-shapes.ts';
 import { findingsOf, recentMs, type Totals, watchRecent } from '../../src/manage/monitoring-state.ts';
+import type { TargetState } from '../../src/observe/metrics.ts';
 import { clockOfEach } from '../support/fake-time.ts';
 
 const none: Totals = { published: 0, failed: 0, dlq: 0, brokerErrors: 0, sends: 0, sendSeconds: 0 };
@@ -24,6 +25,28 @@ describe('thresholds of monitoring', () => {
   it('nothing happened: none is crossed, with an outbox and without', () => {
     assert.deepEqual(found({}), []);
     assert.deepEqual(findingsOf({ recent: none, dlqOfLastMinute: 0, outbox: undefined }), []);
+  });
+
+  it('targets that make no events: a warning with the reasons', () => {
+    const counts = { calls: 0, failed: 0, skipped: 0 };
+    const ofTargets = (...states: readonly TargetState[]) =>
+      findingsOf({
+        ...{ recent: none, dlqOfLastMinute: 0, outbox: undefined },
+        targets: states.map((state, index) => ({
+          target: `t${index}`,
+          state,
+          reason: `r${index}`,
+          ...counts,
+        })),
+      });
+    assert.deepEqual(ofTargets('patched', 'pending'), []);
+    assert.deepEqual(ofTargets('unloaded', 'patched', 'failed'), [
+      { state: 'WARNING', text: '2 of 3 targets make no events: t0: r0; t2: r2' },
+    ]);
+    assert.match(
+      ofTargets('failed', 'failed', 'failed', 'failed', 'failed')[0]?.text ?? '',
+      /; t2: r2; and 2 more$/,
+    );
   });
 
   const rows: readonly (readonly [title: string, state: string, ...Parameters<typeof found>])[] = [

@@ -72,14 +72,16 @@ describe('counts of worker threads', () => {
   });
 
   it('say what a thread has patched, where this one has not loaded it or came too late', () => {
-    const own = { state: 'pending', calls: 0, failed: 0, skipped: 0 };
-    const patched = { target: 'a', state: 'patched', calls: 3, failed: 1, skipped: 1 };
+    const own = { state: 'pending' as const, calls: 0, failed: 0, skipped: 0 };
+    const patched = { target: 'a', state: 'patched' as const, calls: 3, failed: 1, skipped: 1 };
     const there = readCounts(7, {
       ...metricSources(),
       captureTargets: () => [patched, { ...patched, target: 'b', state: 'pending' }],
     });
     const counted = { calls: 3, failed: 1, skipped: 1 };
-    assert.deepEqual(withCalls(own, 'a', there), { ...counted, state: 'patched' });
+    assert.deepEqual(withCalls(own, 'a', there), { ...counted, state: 'patched', reason: undefined });
+    const unloaded = { ...own, state: 'unloaded' as const, reason: 'its file was not loaded within 30 s' };
+    assert.deepEqual(withCalls(unloaded, 'a', there), { ...counted, state: 'patched', reason: undefined });
     assert.deepEqual(withCalls(own, 'b', there), own);
     assert.deepEqual(withCalls({ ...own, state: 'failed' }, 'a', there), { ...counted, state: 'failed' });
     assert.deepEqual(withCalls({ ...own, state: 'patched', calls: 2 }, 'a', there).calls, 5);

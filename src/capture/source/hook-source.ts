@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs';
 import Module from 'node:module';
 import { fileURLToPath } from 'node:url';
+import { type Clock, systemClock } from '../../ground/clock.ts';
 import { loadChunk } from '../../ground/load-chunk.ts';
 import { watchEntry } from './late-start.ts';
 import type { LoaderData, LoaderMessage } from './loader-thread.ts';
@@ -25,6 +26,8 @@ export interface SourceHooks {
   tooLate(): string | undefined;
   /** Files that were loaded and are called like one of the targets'. */
   readonly namesakes: ReadonlySet<string>;
+  /** When the first module of the application was loaded, by the monotonic clock. */
+  firstOwnMs(): number | undefined;
   close(): void;
 }
 
@@ -43,12 +46,16 @@ export function hookSource(
   files: TargetFiles,
   soughtFiles: SoughtFiles,
   events: SourceHookEvents,
+  clock: Clock = systemClock,
 ): SourceHooks {
   const entry = watchEntry(hasSoundSyncHooks());
   const namesakes = watchNamesakes(files);
+  // The other thread does not tell of each module: there the application's first one follows at once.
+  let firstOwnMs = hasSoundSyncHooks() ? undefined : clock.monotonic();
   const see: See = (module) => {
     entry.see(module);
     namesakes.see(module);
+    if (firstOwnMs === undefined && isOwn(module)) firstOwnMs = clock.monotonic();
   };
   const sought = seek(soughtFiles, events);
   const parts = [
@@ -61,11 +68,15 @@ export function hookSource(
     },
     tooLate: entry.reason,
     namesakes: namesakes.found,
+    firstOwnMs: () => firstOwnMs,
     close() {
       for (const part of parts) part.close();
     },
   };
 }
+
+const isOwn = (module: string): boolean =>
+  !module.startsWith('node:') && !/[\\/]node_modules[\\/]/.test(module);
 
 /** Loaded when the first of the files is read: a process that never comes to one need not wait for it. */
 const rewrite: typeof RewriteText.rewrite = (file, text, kind, targets, events) => {

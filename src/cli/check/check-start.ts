@@ -47,7 +47,7 @@ function bundledByNext(config: Config): StartReport['targets'] {
   return targets
     .filter(({ module }) => module.startsWith('.'))
     .map(({ id }) => ({
-      ...{ id, state: 'not found' },
+      ...{ id, state: 'pending' },
       reason: 'Next.js bundles it: after next build this says whether it is there',
     }));
 }
@@ -114,10 +114,10 @@ export function entryAt(path: string): string | undefined {
 }
 
 export function isStartWell(start: StartCheck | undefined): boolean {
-  return start?.targets?.some(({ state }) => state === 'elsewhere') !== true;
+  return start?.targets?.some(({ state }) => state === 'unloaded') !== true;
 }
 
-const labels = { loaded: 'loaded', elsewhere: 'NOT LOADED', 'not found': 'not found' } as const;
+const labels = { loaded: 'loaded', unloaded: 'UNLOADED', pending: 'pending' } as const;
 
 /** Enough to begin with; all of them are in the JSON. */
 const mostPlaces = 5;
@@ -131,7 +131,7 @@ export function formatStart(
   const count = targets.filter(({ state }) => state === 'loaded').length;
   const width = Math.max(...targets.map(({ id }) => id.length));
   const lines = targets.map(({ id, state, reason = '' }) =>
-    `  ${labels[state].padEnd(10)}  ${id.padEnd(Math.min(width, 60))}  ${reason}`.trimEnd(),
+    `  ${labels[state].padEnd(8)}  ${id.padEnd(Math.min(width, 60))}  ${reason}`.trimEnd(),
   );
   if (count < targets.length && unknown.length > 0) {
     const more = unknown.length > mostPlaces ? ` and ${unknown.length - mostPlaces} more` : '';

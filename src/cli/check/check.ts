@@ -1,6 +1,6 @@
 // check/: what would keep an application from starting, and what its services allow.
 
-import { formatReport } from '../../capture/report.ts';
+import { formatInspection } from '../../capture/report.ts';
 import type { DeclaredFunction } from '../../capture/source/declared/declared.ts';
 import { formatProblem } from '../../config/check/problem.ts';
 import { printableJson } from '../../observe/printable.ts';
@@ -51,7 +51,7 @@ export async function runCheck(options: CheckOptions, command: readonly string[]
   for (const remark of remarks) process.stdout.write(`warning: ${remark}\n`);
   for (const problem of problems) process.stdout.write(`error: ${formatProblem(problem)}\n`);
   for (const { id, reason } of refused) process.stdout.write(`error: target ${id}: ${reason}\n`);
-  process.stdout.write(`${formatReport(reports)}\n${formatDeclared(declared)}`);
+  process.stdout.write(`${formatInspection(reports)}\n${formatDeclared(declared)}`);
   if (start !== undefined) process.stdout.write(formatStart(start));
   if (bundle !== undefined) process.stdout.write(formatStart(bundle, 'bundle'));
   const answer = await online?.();

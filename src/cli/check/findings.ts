@@ -1,3 +1,4 @@
+import { writeMaps } from '../../capture/report.ts';
 import { formatProblem, type Problem } from '../../config/check/problem.ts';
 import { program } from '../wrong-use.ts';
 import { counted, type OnlineCheck, rightTo, stateLines } from './check-online.ts';
@@ -22,7 +23,7 @@ export interface Finding {
 const fixes = {
   configuration: 'correct the configuration file: its JSON Schema tells an editor what can stand there',
   targets: `correct module and function in the configuration, then: ${program} check`,
-  start: 'name the file that is loaded in module, or declare the function in code with publishEvent()',
+  start: `${writeMaps}, name the file that is loaded in module, or declare the function in code with publishEvent()`,
   broker: 'start the broker, or correct svc.broker.bootstrap-servers and its TLS and SASL settings',
   topics: 'create the topic, or correct its name in svc.broker.topic, dlq-topic or the target',
   rights: 'let the user of svc.broker.sasl describe and write its topics, and use its group',
@@ -70,7 +71,7 @@ function ofApplication({ config, problems, remarks, reports, refused, start }: A
       fix: fixes.start,
     });
   for (const { id, state, reason = '' } of start?.targets ?? [])
-    if (state === 'elsewhere') found.push(wrong('start', `${id}: ${reason}`));
+    if (state === 'unloaded') found.push(wrong('start', `${id}: ${reason}`));
     else found.push(ok('start', `${id}: ${state}`));
   return found;
 }

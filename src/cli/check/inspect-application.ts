@@ -44,7 +44,8 @@ export function inspectApplication(
   const { config, problems: ofConfig, warnings, targetProblems, notFound } = loadConfig({ file });
   if (notFound !== undefined) return `${notFound} ${settingsInCode}`;
   const reports = inspectTargets(config);
-  const start = looksAtStart ? checkStart(config, command) : undefined;
+  const failed = new Set(reports.filter(({ state }) => state === 'failed').map(({ id }) => id));
+  const start = looksAtStart ? withoutKnown(checkStart(config, command), failed) : undefined;
   const { functions: declared, rules } = findDeclared(config.baseDir);
   const problems = [...problemsOfNode(), ...ofConfig, ...problemsOfRules(rules, file, ofConfig)];
   const refused = targetProblems.map(({ id, problems: why }) => ({
@@ -58,6 +59,13 @@ export function inspectApplication(
     isStartWell(start);
   const remarks = [...warnings.map(formatProblem), ...inspectDrivers(config), ...inspectOtel(config)];
   return { config, ofConfig, problems, remarks, reports, refused, declared, start, isWell };
+}
+
+/** What is wrong with a target is told once, and counted once. */
+function withoutKnown(start: StartCheck | undefined, failed: ReadonlySet<string>): StartCheck | undefined {
+  if (start?.targets === undefined) return start;
+  const targets = start.targets.filter(({ id, state }) => state === 'loaded' || !failed.has(id));
+  return { ...start, targets };
 }
 
 /** What `svc/register` would do nothing in. */

@@ -1,7 +1,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import type { Health } from '../controls.ts';
 import { stateOf } from '../health-cache.ts';
-import type { Recent } from '../monitoring-state.ts';
+import type { Measured, Recent } from '../monitoring-state.ts';
 
 const freshMs = 15_000;
 /** Somebody waits for the way back. */
@@ -12,7 +12,7 @@ export function askSlowly(
   health: () => Promise<Health>,
   recent: Recent,
   clock: Pick<Clock, 'monotonic'>,
-  backupProblem?: () => string | null | undefined,
+  others: () => Pick<Measured, 'targets' | 'backupProblem'> = () => ({}),
 ): () => Promise<Health> {
   let kept: { readonly health: Health; readonly untilMs: number } | undefined;
   return async () => {
@@ -22,6 +22,6 @@ export function askSlowly(
       kept = { health: asked, untilMs: clock.monotonic() + forMs };
     }
     const { findings: _, ...details } = kept.health.details;
-    return { ...kept.health, details: { ...details, ...stateOf(recent, details.outbox, backupProblem?.()) } };
+    return { ...kept.health, details: { ...details, ...stateOf(recent, details.outbox, others()) } };
   };
 }

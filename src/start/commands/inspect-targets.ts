@@ -14,7 +14,7 @@ import type { TargetConfig } from '../../config/schema/target.ts';
 import { planOfTarget } from '../plans.ts';
 import { scriptsBelow } from './write-list.ts';
 
-/** Which targets of the configuration can be patched, without loading the application. */
+/** Which targets of the configuration are there, without loading the application. */
 export function inspectTargets(config: Config): TargetReport[] {
   const { targets, baseDir } = config;
   const all = targets.map((target) => ({
@@ -42,8 +42,8 @@ export interface StartReport {
 
 interface StartedTarget {
   readonly id: string;
-  /** `elsewhere`: a file that is made of the target's is loaded in its place. */
-  readonly state: 'loaded' | 'elsewhere' | 'not found';
+  /** `unloaded`: a file that is made of the target's is loaded in its place; `pending`: no import leads there, and the running application may load it. */
+  readonly state: 'loaded' | 'unloaded' | 'pending';
   readonly reason?: string;
 }
 
@@ -64,15 +64,15 @@ export function inspectStart({ targets, baseDir }: Config, entries: readonly str
       const instead = paths
         .map((path) => compiledFrom(path, files, baseDir))
         .find((file) => file !== undefined);
-      if (instead === undefined) return [{ id, state: 'not found' }];
-      return [{ id, state: 'elsewhere', reason: inPlaceOf(shownPath(instead, baseDir)) }];
+      if (instead === undefined) return [{ id, state: 'pending' }];
+      return [{ id, state: 'unloaded', reason: inPlaceOf(shownPath(instead, baseDir)) }];
     }),
   };
 }
 
 const startedOf = (id: string, { isFound, remark }: InBuilt): StartedTarget => ({
   id,
-  state: isFound ? 'loaded' : 'elsewhere',
+  state: isFound ? 'loaded' : 'unloaded',
   reason: remark,
 });
 
@@ -124,6 +124,6 @@ export function targetsUnloaded(
   const isLoaded = new Set(targets.filter(({ state }) => state === 'loaded').map(({ id }) => id));
   return [
     ...failed.filter(({ id }) => !isLoaded.has(id)),
-    ...targets.filter(({ state }) => state === 'elsewhere'),
+    ...targets.filter(({ state }) => state === 'unloaded'),
   ];
 }

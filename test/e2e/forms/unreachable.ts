@@ -144,7 +144,7 @@ export const all = [vm.runInThisContext(text), (0, eval)(text), new vm.Script(te
 export default () => all.map((createOrder) => createOrder(1));`,
     returns: [1, 1, 1],
     events: { createOrder: 0 },
-    reported: /never loaded +no-vm\/orders\.js#createOrder/,
+    reported: /UNLOADED +no-vm\/orders\.js#createOrder/,
     wayRound: '`publishEvent(options, fn)` or `@PublishEvent` in the code; in tests, `svc/testing`',
   },
   {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+import { inPlaceOf } from '../../../src/capture/report.ts';
 import { version } from '../../../src/ground/version.ts';
 import { plainApp } from '../support/apps.ts';
 import { type AppEnd, type AppOptions, endOf } from '../support/start-app.ts';
@@ -46,7 +47,7 @@ describe('svc check', function () {
     const end = await svc(['check'], { 'svc.config.json': configOf(good), 'orders.mjs': orders });
     assert.equal(end.code, 0, end.stdout + end.stderr);
     assert.equal(end.stderr, '');
-    assert.match(end.stdout, /^capture: 2 of 3 targets patched, 1 not yet loaded$/m);
+    assert.match(end.stdout, /^capture: 2 of 3 targets found, 1 pending$/m);
   });
 
   it('1: says what is wrong with each that cannot', async () => {
@@ -57,7 +58,7 @@ describe('svc check', function () {
     };
     const end = await svc(['check'], files);
     assert.equal(end.code, 1);
-    assert.match(end.stdout, /^capture: 2 of 10 targets patched, 1 not yet loaded, 7 failed$/m);
+    assert.match(end.stdout, /^capture: 2 of 10 targets found, 1 pending, 7 failed$/m);
     const json = await svc(['check', '--json'], files);
     assert.equal(json.code, 1);
     const { ok, targets } = JSON.parse(json.stdout) as {
@@ -158,13 +159,13 @@ describe('svc check, with the start of the application', function () {
   it('1: says which targets it does not load, and what to write', async () => {
     const end = await svc(['check', '--', 'node', '--import', 'svc/register', 'dist/main.js'], compiled);
     assert.deepEqual([end.code, end.stderr], [1, '']);
-    assert.match(end.stdout, /^capture: 2 of 2 targets patched$/m);
+    assert.match(end.stdout, /^capture: 2 of 2 targets found$/m);
     assert.ok(
       end.stdout.endsWith(
         [
           'start: node --import svc/register dist/main.js loads 0 of 2 targets in files, by its imports',
-          '  NOT LOADED  src/orders.ts#createOrder  ./dist/orders.js is loaded in its place: write module: ./dist/orders.js',
-          '  not found   src/plugin.ts#load',
+          `  UNLOADED  src/orders.ts#createOrder  ${inPlaceOf('./dist/orders.js')}`,
+          '  pending   src/plugin.ts#load',
           '  not followed: what is named at dist/main.js:3 is known at run time only\n',
         ].join('\n'),
       ),
@@ -186,17 +187,17 @@ describe('svc check, with the start of the application', function () {
     assert.deepEqual(found.start.targets, [
       {
         id: 'src/orders.ts#createOrder',
-        state: 'elsewhere',
-        reason: './dist/orders.js is loaded in its place: write module: ./dist/orders.js',
+        state: 'unloaded',
+        reason: inPlaceOf('./dist/orders.js'),
       },
-      { id: 'src/plugin.ts#load', state: 'not found' },
+      { id: 'src/plugin.ts#load', state: 'pending' },
     ]);
   });
 
   it('0: Next.js before its build, of which nothing can be told', async () => {
     const end = await svc(['check'], { ...compiled, ...manifest('next start -p 80') });
     assert.equal(end.code, 0, end.stdout);
-    assert.match(end.stdout, /not found +src\/orders\.ts#createOrder +Next\.js bundles it: after next build/);
+    assert.match(end.stdout, /pending +src\/orders\.ts#createOrder +Next\.js bundles it: after next build/);
   });
 
   it('0: a script that is something else is not looked at; 2: nor is one on the command line', async () => {
@@ -218,7 +219,7 @@ describe('svc check, with the start of the application', function () {
     assert.equal(end.code, 0, end.stderr);
     assert.match(
       end.stderr,
-      /^svc: warn: capture: 2 of 2 targets made no event: no module of theirs was loaded\n {2}never loaded {2}src\/orders\.ts#createOrder {2}\.\/dist\/orders\.js is loaded in its place: write module: \.\/dist\/orders\.js\n {2}never loaded {2}src\/plugin\.ts#load$/m,
+      /^svc: warn: capture: 2 of 2 targets made no event: no module of theirs was loaded\n {2}UNLOADED {2}src\/orders\.ts#createOrder {2}\.\/dist\/orders\.js is loaded in its place: write source maps in the build .*, or write module: \.\/dist\/orders\.js\n {2}UNLOADED {2}src\/plugin\.ts#load +its file was never loaded: /m,
     );
   });
 
@@ -232,7 +233,7 @@ describe('svc check, with the start of the application', function () {
     };
     const end = await endOf({ app, args: ['--import', 'svc/register', 'main.cjs'], files });
     assert.equal(end.code, 0, end.stderr);
-    assert.doesNotMatch(end.stderr, /never loaded/);
+    assert.doesNotMatch(end.stderr, /UNLOADED/);
   });
 
   it('where events stay in memory, as in tests, it is no warning', async () => {
@@ -258,8 +259,8 @@ describe('svc check, with the start of the application', function () {
     // Elsewhere another thread loads them, and does not tell.
     const named = (await subject()).hasSoundSyncHooks
       ? / {2}\.\/dist\/orders\.js is loaded in its place/
-      : /$/;
-    assert.match(end.stderr, new RegExp(`never loaded {2}src/orders\\.ts#createOrder${named.source}`, 'm'));
+      : / +its file was never loaded/;
+    assert.match(end.stderr, new RegExp(`UNLOADED {2}src/orders\\.ts#createOrder${named.source}`, 'm'));
   });
 });
 

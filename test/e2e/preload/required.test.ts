@@ -50,7 +50,7 @@ describe('svc.required', function () {
       'a target in TypeScript, where what it was compiled to is loaded',
       configOf([target, { module: './src/order.ts', function: 'order' }], required),
       {},
-      /target src\/order\.ts#order cannot be patched: \.\/order\.js is loaded in its place: write module: \.\/order\.js\n.*and 1 target cannot be patched$/m,
+      /target src\/order\.ts#order cannot be patched: \.\/order\.js is loaded in its place: write source maps in the build .*, or write module: \.\/order\.js\n.*and 1 target cannot be patched$/m,
     ],
     [
       'targets that are refused',

@@ -13,12 +13,30 @@ import { readMap } from './read-map.ts';
 export function compiledFrom(source: string, loaded: Iterable<string>, baseDir: string): string | undefined {
   const others = [...loaded].filter((file) => file !== source && /\.[cm]?js$/.test(file));
   const named = others.filter((file) => stemOf(file) === stemOf(source));
-  const roots = [baseDir, nearestManifest(dirname(source))?.folder ?? baseDir];
+  const roots = rootsOf(source, baseDir);
   const mapped = [...named, ...others].find((file) => isMapped(file, source, roots));
-  if (mapped !== undefined || !/\.[cm]?tsx?$/.test(source)) return mapped;
-  return named.find((file) =>
-    roots.some((root) => isBuildOf(segmentsOf(source, root), segmentsOf(file, root))),
+  return mapped ?? compiledByName(source, named, baseDir);
+}
+
+/** The same by the names alone, which reads no source map: while the process runs, those that lead to a target have told already. */
+export function compiledByName(
+  source: string,
+  loaded: Iterable<string>,
+  baseDir: string,
+): string | undefined {
+  if (!/\.[cm]?tsx?$/.test(source)) return undefined;
+  const roots = rootsOf(source, baseDir);
+  return [...loaded].find(
+    (file) =>
+      file !== source &&
+      /\.[cm]?js$/.test(file) &&
+      stemOf(file) === stemOf(source) &&
+      roots.some((root) => isBuildOf(segmentsOf(source, root), segmentsOf(file, root))),
   );
+}
+
+function rootsOf(source: string, baseDir: string): string[] {
+  return [baseDir, nearestManifest(dirname(source))?.folder ?? baseDir];
 }
 
 function isMapped(file: string, source: string, roots: readonly string[]): boolean {
