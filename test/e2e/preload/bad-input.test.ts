@@ -252,7 +252,8 @@ describe('an environment that does not play along: clear lines, and the applicat
         assert.doesNotMatch(end.stderr, /deprecat/i);
         const { hasSoundSyncHooks } = await subject();
         // An older Node reaches less, and svc says so.
-        const unloaded = /^svc: warn: capture: 1 of 2 .*\n {2}UNLOADED {2}signal-exit#onExit {2}its package was never loaded$/m;
+        const unloaded =
+          /^svc: warn: capture: 1 of 2 .*\n {2}UNLOADED {2}signal-exit#onExit {2}its package was never loaded$/m;
         if (hasSoundSyncHooks) assert.doesNotMatch(end.stderr.replace(unloaded, ''), /warn|error|could not/i);
         assert.equal(end.topics.events?.length, hasSoundSyncHooks || way === '--import' ? 1 : undefined);
       });
