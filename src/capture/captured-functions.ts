@@ -30,6 +30,11 @@ export function remember(wrapper: Callable, original: Callable, held?: Held): vo
   if (held !== undefined) registry.captured.set(wrapper, held);
 }
 
+/** What a wrapper of ours calls; `undefined` for whatever is none. */
+export function originalOf(wrapper: unknown): Callable | undefined {
+  return typeof wrapper === 'function' ? registry.originals.get(wrapper) : undefined;
+}
+
 /** The wrapper's record, also where factories or other tools wrapped the wrapper again. */
 export function heldOf(fn: unknown): Held | undefined {
   for (const link of chainOf(fn)) {

@@ -1,9 +1,10 @@
 import { type Callable, slotOf } from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';
-import { findPlace, putInPlace } from '../wrap/property-place.ts';
+import { findPlace, putAhead } from '../wrap/property-place.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
 import { wrapFactory } from '../wrap/wrap-factory.ts';
 import type { WrapResult } from '../wrap/wrap-property.ts';
+import { behindGetter } from './wrapper-place.ts';
 
 /** What inserted calls need to know about their target. */
 export interface RuntimeTarget {
@@ -77,15 +78,28 @@ function obj(
   const target = targetOf(id, isReturned);
   if (!target) return value;
   try {
-    let owner = value;
-    for (const step of path.slice(0, -1))
-      owner = (owner as Record<string, unknown> | null | undefined)?.[step];
-    const problem = putMember(owner, path.at(-1) ?? '', target, parameters);
+    const owner = ownerOf(value, path);
+    const problem =
+      typeof owner === 'string' ? owner : putMember(owner.object, path.at(-1) ?? '', target, parameters);
     if (problem !== undefined) target.failed(`${target.functionPath} ${problem}`);
   } catch (error) {
     target.failed(messageOf(error));
   }
   return value;
+}
+
+/** What the steps but the last lead to, or what is wrong. Runs no getter: who knows what one opens. */
+function ownerOf(value: unknown, path: readonly string[]): { readonly object: unknown } | string {
+  let object = value;
+  for (const [index, step] of path.slice(0, -1).entries()) {
+    const place = findPlace(object, step);
+    if (place === undefined) return `is not there at run time: nothing has a ${step}`;
+    const { descriptor } = place;
+    if (!('value' in descriptor))
+      return `cannot be reached: ${behindGetter(step, path.slice(index + 1).join('.'))}`;
+    object = descriptor.value;
+  }
+  return { object };
 }
 
 /** Returns what is wrong, if anything. */
@@ -101,7 +115,7 @@ function putMember(
   if (!('value' in descriptor)) return 'is not a function but a getter';
   if (typeof descriptor.value !== 'function') return `is not a function but ${kindOf(descriptor.value)}`;
   const wrapped = wrap(descriptor.value as Callable, target, parameters);
-  const isDone = wrapped === descriptor.value || putInPlace(place, { value: wrapped });
+  const isDone = wrapped === descriptor.value || putAhead(place, { value: wrapped });
   return isDone ? undefined : 'cannot be replaced: its object is frozen';
 }
 
@@ -136,6 +150,8 @@ function methodProblem(functionPath: string, method: string, outcome: WrapResult
       return `${returned} has no ${method}`;
     case 'not a function':
       return `${method} of ${returned} is not a function`;
+    case 'behind a getter':
+      return `${method} of ${returned} is behind a getter, which svc does not run: name the function where it is defined`;
     case 'taken':
       return `${method} of ${returned} is captured by another target already`;
     default:

@@ -46,7 +46,7 @@ export function insert(text: string, insertions: readonly Insertion[], file?: st
           point(
             place.at,
             index,
-            `static{${runtime}?.put(${owner},${JSON.stringify(place.key)},${what}${isReturned})}`,
+            `;static{${runtime}?.put(${owner},${JSON.stringify(place.key)},${what}${isReturned})}`,
           ),
         );
         break;

@@ -10,7 +10,7 @@ type Form =
   /** `export default function () {}`: gets a name first, so that it stays hoisted. */
   | { readonly form: 'nameless'; readonly at: number; readonly nameAt: number }
   | ValuePlace
-  /** A class method: replaced at the start of the class body, before any decorator sees it. */
+  /** A class method: replaced before anything else that the class runs, and so before any decorator sees it. */
   | { readonly form: 'method'; readonly at: number; readonly key: string; readonly isStatic: boolean };
 
 /** Around an expression. */
@@ -42,6 +42,11 @@ export interface Found {
 /** Why a target has no place in a file, in words for the person who wrote the target. */
 export interface Problem {
   readonly problem: string;
+}
+
+/** A getter may open a connection when it is first used, so nobody but the application runs it. */
+export function behindGetter(getter: string, rest: string): string {
+  return `${rest} is behind the getter ${getter}, which svc does not run: name the function where it is defined`;
 }
 
 export function isProblem(value: object): value is Problem {

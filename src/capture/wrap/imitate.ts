@@ -1,15 +1,9 @@
-import type { Callable } from '../captured-functions.ts';
+import { types } from 'node:util';
+import { type Callable, originalOf } from '../captured-functions.ts';
 import { functionText, textOf } from '../function-text.ts';
 
 /** Own keys of every function, set one by one or not at all. `arguments` and `caller` are poison in strict mode. */
-const ownOfFunctions = new Set<string | symbol>([
-  'length',
-  'name',
-  'prototype',
-  'arguments',
-  'caller',
-  'toString',
-]);
+const ownOfFunctions = new Set<string | symbol>(['length', 'name', 'prototype', 'arguments', 'caller']);
 
 interface Metadata {
   getOwnMetadataKeys?(target: object): unknown[];
@@ -19,13 +13,12 @@ interface Metadata {
 
 /** Makes `wrapper` look like `original`: name, length, prototype, statics, reflect-metadata, text. Never throws. */
 export function imitate(wrapper: Callable, original: Callable): void {
-  attempt(() => Object.setPrototypeOf(wrapper, original));
+  attempt(() => Object.setPrototypeOf(wrapper, layerOf(original)));
   copyDescriptor('name', wrapper, original);
   copyDescriptor('length', wrapper, original);
   attempt(() => copyPrototype(wrapper, original));
   attempt(() => copyOwnProperties(wrapper, original));
   attempt(() => copyMetadata(wrapper, original));
-  attempt(() => copyText(wrapper, original));
 }
 
 export function isConstructor(fn: Callable): boolean {
@@ -109,16 +102,39 @@ function copyMetadata(wrapper: Callable, original: Callable): void {
   }
 }
 
-/** Dependency injection by parameter names reads the text of a function. */
-function copyText(wrapper: Callable, original: Callable): void {
-  const own = Object.getOwnPropertyDescriptor(original, 'toString');
-  const value = function (this: unknown): string {
-    // A subclass inherits this as a static.
-    return functionText.call(this === wrapper ? original : this);
-  };
-  Object.defineProperty(
-    wrapper,
-    'toString',
-    own ?? { value, configurable: true, enumerable: false, writable: true },
-  );
+/**
+ * Stands between the wrapper and the original, which the wrapper inherits from, and tells how the original looks: its text, which
+ * dependency injection by parameter names reads, and what `console.log` prints. Not on the wrapper, which has no key more than the original.
+ */
+function layerOf(original: Callable): object {
+  const looksOther = types.isAsyncFunction(original) || types.isGeneratorFunction(original);
+  return Object.create(original, looksOther || textOf(original).startsWith('class') ? looks : text);
 }
+
+const text: PropertyDescriptorMap = {
+  toString: {
+    ...{ configurable: true, enumerable: false, writable: true },
+    value(this: unknown): string {
+      // A subclass inherits this as a static, and has a text of its own.
+      const original = originalOf(this);
+      if (original === undefined) return functionText.call(this);
+      return String(Reflect.apply((original as { toString: () => string }).toString, original, []));
+    },
+  },
+};
+
+type Inspect = (value: unknown, options: object) => string;
+
+const looks: PropertyDescriptorMap = {
+  ...text,
+  [Symbol.for('nodejs.util.inspect.custom')]: {
+    ...{ configurable: true, enumerable: false, writable: true },
+    value(this: unknown, _: number, options: object, inspect: Inspect): string {
+      const plain = inspect(this, { ...options, customInspect: false });
+      const original = originalOf(this);
+      if (original === undefined) return plain;
+      const [head] = /^\[[^\]]*\]/.exec(inspect(original, { customInspect: false })) ?? [];
+      return head === undefined ? plain : plain.replace(/\[Function[^\]]*\](?: \w+Function)?/, () => head);
+    },
+  },
+};

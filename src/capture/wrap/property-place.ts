@@ -1,3 +1,5 @@
+import { shared } from '../../ground/lifecycle.ts';
+
 /** A property as `owner` has it, own or inherited. */
 export interface PropertyPlace {
   readonly owner: object;
@@ -19,12 +21,36 @@ export function findPlace(owner: unknown, key: string): PropertyPlace | undefine
   return undefined;
 }
 
-/** The property keeps its flags; of an inherited one, `owner` gets one of its own. `false` where it is locked. */
-export function putInPlace(
-  { owner, key, descriptor }: PropertyPlace,
-  wrapper: Pick<PropertyDescriptor, 'value'> | Pick<PropertyDescriptor, 'get'>,
-): boolean {
-  return Reflect.defineProperty(owner, key, { ...descriptor, ...wrapper });
+type Wrapper = Pick<PropertyDescriptor, 'value'> | Pick<PropertyDescriptor, 'get'>;
+
+/** The property keeps its flags; of an inherited one, `owner` gets a hidden one of its own. `false` where it is locked. */
+export function putInPlace({ owner, key, descriptor, isOwn }: PropertyPlace, wrapper: Wrapper): boolean {
+  return Reflect.defineProperty(owner, key, {
+    ...descriptor,
+    ...wrapper,
+    ...(!isOwn && { enumerable: false }),
+  });
+}
+
+/** Objects that svc has put between an object and its prototype. */
+const layers = shared('prototype-layers', () => new WeakSet<object>());
+
+/**
+ * The same for an object that is made once: of an inherited property, its prototype gets a layer in front that has it, so that
+ * the object has no key more, and other objects with this prototype are as they were.
+ */
+export function putAhead(place: PropertyPlace, wrapper: Wrapper): boolean {
+  const { owner, key, descriptor, isOwn } = place;
+  if (isOwn) return putInPlace(place, wrapper);
+  const prototype = Object.getPrototypeOf(owner) as object | null;
+  const isThere = prototype !== null && layers.has(prototype);
+  const layer = isThere ? prototype : (Object.create(prototype) as object);
+  if (!Reflect.defineProperty(layer, key, { ...descriptor, ...wrapper, configurable: true })) return false;
+  if (isThere) return true;
+  layers.add(layer);
+  return (
+    Reflect.setPrototypeOf(owner, layer) && Reflect.get(owner, key) === (wrapper as { value?: unknown }).value
+  );
 }
 
 export function canHaveProperties(value: unknown): value is object {

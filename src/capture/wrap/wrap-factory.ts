@@ -3,7 +3,7 @@ import { type Callable, chainOf, heldOf, remember } from '../captured-functions.
 import type { CaptureSlot } from '../slot.ts';
 import { imitate, isConstructor } from './imitate.ts';
 import { handOn } from './own-promise.ts';
-import { setOwn } from './property-place.ts';
+import { findPlace, setOwn } from './property-place.ts';
 import { kindOf } from './result-kind.ts';
 import { isAsyncFunction } from './running-call.ts';
 import { constructionTarget, wrapFunction } from './wrap.ts';
@@ -154,7 +154,11 @@ function wrapMethod(value: object, path: string, slot: CaptureSlot): WrapResult 
   const method = names.pop() as string;
   let owner: unknown = value;
   try {
-    for (const name of names) owner = (owner as Record<string, unknown> | null | undefined)?.[name];
+    for (const name of names) {
+      const descriptor = findPlace(owner, name)?.descriptor;
+      if (descriptor !== undefined && !('value' in descriptor)) return 'behind a getter';
+      owner = descriptor?.value;
+    }
   } catch {
     return 'missing';
   }

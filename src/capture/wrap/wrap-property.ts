@@ -9,6 +9,8 @@ export type WrapResult =
   | 'already'
   | 'taken'
   | 'missing'
+  /** The path leads through a getter, which nobody but the application runs. */
+  | 'behind a getter'
   | 'not a function'
   | 'not configurable'
   | 'not wrappable';

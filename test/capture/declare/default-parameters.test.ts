@@ -23,7 +23,7 @@ describe('parameters with a default', () => {
       makePlan('a', 'configuration', { payload: expressions[0] }, 'a', names);
     const target = { id: 'a', module: './orders.ts', functionPath, expressions, makePlan: makePlanOf };
     const [report] = inspect([target], { baseDir: folder });
-    assert.deepEqual([report?.state, report?.reason], ['patched', undefined]);
+    assert.deepEqual([report?.state, report?.reason], ['found', undefined]);
     return report?.notes;
   };
   const one = (name: string) => [

@@ -17,7 +17,7 @@ describe('the place of a property', () => {
     for (const value of [undefined, null, 'text', 1]) assert.equal(findPlace(value, 'length'), undefined);
   });
 
-  it('takes a wrapper and keeps its flags; an inherited one stays as it is', () => {
+  it('takes a wrapper and keeps its flags; an inherited one stays as it is, and its owner gets a hidden one', () => {
     const base = Object.defineProperty({}, 'save', { value: () => 1, enumerable: true, configurable: true });
     const owner = Object.create(base) as object;
     const place = findPlace(owner, 'save') ?? assert.fail();
@@ -25,7 +25,7 @@ describe('the place of a property', () => {
     assert.equal(putInPlace(place, { value: wrapper }), true);
     assert.deepEqual(Object.getOwnPropertyDescriptor(owner, 'save'), {
       value: wrapper,
-      enumerable: true,
+      enumerable: false,
       configurable: true,
       writable: false,
     });

@@ -68,7 +68,7 @@ describe('svc check', function () {
     assert.equal(ok, false);
     assert.deepEqual(
       targets.map(({ state }) => state),
-      ['patched', 'patched', 'pending', ...bad.map(() => 'failed')],
+      ['found', 'found', 'pending', ...bad.map(() => 'failed')],
     );
     for (const [index, [module, path, reason]] of bad.entries()) {
       assert.match(targets[good.length + index]?.reason ?? '', reason, `${module}#${path}`);

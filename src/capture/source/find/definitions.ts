@@ -14,6 +14,8 @@ export interface DeclaredFunction {
   readonly node: FunctionNode;
   /** Where a statement can be inserted that runs before everything else in the block. */
   readonly at: number;
+  /** `if (x) function f() {}` of sloppy code: no statement can be inserted that sees it. */
+  readonly isUnbraced?: true;
 }
 
 /** A value under a name: an initializer, the right side of an assignment, a default export, a class. */
@@ -24,6 +26,8 @@ export interface NamedValue {
   readonly node: Expression | Class;
   /** The name that JavaScript gives to a nameless function here; `undefined` where it gives none. */
   readonly infers: string | undefined;
+  /** `Order || (Order = {})`, as compilers write a namespace: no definition where there is a class or function of this name. */
+  readonly isMerge?: true;
 }
 
 export type Definition = DeclaredFunction | NamedValue;
@@ -37,6 +41,8 @@ export interface Definitions {
   readonly aliases: Map<string, string>;
   /** Names that another module defines, with its specifier where the text tells it. */
   readonly foreign: Map<string, string | undefined>;
+  /** Names that are taken out of a value (`const { create } = makeService()`), with the text of the value. */
+  readonly parts: Map<string, string>;
   /** Specifiers of `export * from`. */
   readonly stars: string[];
   /** Ends of statements that rely on automatic semicolons: text appended there must bring its own. */
@@ -49,6 +55,7 @@ export function noDefinitions(): Definitions {
     helperMembers: new Map(),
     aliases: new Map(),
     foreign: new Map(),
+    parts: new Map(),
     stars: [],
     openEnds: new Set(),
   };

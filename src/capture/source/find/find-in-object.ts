@@ -1,6 +1,6 @@
 import type { ObjectExpression, ObjectProperty } from 'oxc-parser';
 import { didYouMean } from '../../../ground/nearest-names.ts';
-import type { Problem } from '../wrapper-place.ts';
+import { behindGetter, type Problem } from '../wrapper-place.ts';
 import { type AnyFunction, core, isFunction, keyOf } from './syntax.ts';
 
 export interface ObjectMember {
@@ -31,7 +31,12 @@ export function findInObject(
       ? unknown
       : { missing: `no ${full} in this file${didYouMean(full, objectPaths(object, name))}` };
   }
-  if (property.kind !== 'init') return { problem: `${full} is a ${property.kind}ter, not a method` };
+  if (property.kind !== 'init') {
+    const behind = path.slice(depth + 1).join('.');
+    return {
+      problem: behind === '' ? `${full} is a ${property.kind}ter, not a method` : behindGetter(full, behind),
+    };
+  }
   const value = core(property.value);
   const isLast = depth === path.length - 1;
   if (isFunction(value)) return isLast ? { shown: value, local: undefined, depth: depth + 1 } : unknown;
@@ -39,6 +44,26 @@ export function findInObject(
   if (value.type === 'ObjectExpression' && !isLast) return findInObject(value, name, path, depth + 1);
   const what = neverAFunction(value.type);
   return what ? { problem: `${full} is not a function but ${what}` } : unknown;
+}
+
+/** The path as the keys of the object have it: `orders.create` may be one of them. */
+export function keysIn(object: ObjectExpression, path: readonly string[]): string[] {
+  const [first, ...rest] = path;
+  if (first === undefined) return [];
+  const keys = object.properties.map(named);
+  for (let length = keys.includes(first) ? 1 : path.length; length > 0; length--) {
+    const key = path.slice(0, length).join('.');
+    if (!keys.includes(key)) continue;
+    const value = valueUnder(object, key);
+    const others = path.slice(length);
+    return [key, ...(value?.type === 'ObjectExpression' ? keysIn(value, others) : others)];
+  }
+  return [first, ...rest];
+}
+
+function valueUnder(object: ObjectExpression, key: string): ReturnType<typeof core> | undefined {
+  const property = object.properties.findLast((each) => named(each) === key);
+  return property?.type === 'Property' ? core(property.value) : undefined;
 }
 
 /** What a target could name in an object literal. */

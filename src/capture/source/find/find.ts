@@ -1,23 +1,25 @@
 // find/: where in a text the function of a target is defined.
 
-import type { Class, Expression, Program } from 'oxc-parser';
+import type { Class, Expression, NewExpression, ObjectExpression, Program } from 'oxc-parser';
 import type { Range } from '../outline.ts';
 import { parse, type TextKind } from '../parse-text.ts';
-import { type Found, isProblem, type Place, type Problem } from '../wrapper-place.ts';
+import { behindGetter, type Found, isProblem, type Place, type Problem } from '../wrapper-place.ts';
 import type { Definition, NamedValue } from './definitions.ts';
 import { findInClass } from './find-in-class.ts';
-import { findInObject, neverAFunction } from './find-in-object.ts';
+import { findInObject, keysIn, neverAFunction } from './find-in-object.ts';
 import { findReturned } from './find-returned.ts';
 import { parseFunctionPath } from './function-path.ts';
 import { pickName, pickPath } from './pick-definition.ts';
 import { scan } from './scan.ts';
 import {
   type AnyFunction,
+  beforeStatics,
   core,
   defaultedParameters,
   isClass,
   isFunction,
   isNameless,
+  keyOf,
   parameterNames,
   withNamingCall,
 } from './syntax.ts';
@@ -25,6 +27,9 @@ import { type Asked, type Hit, notAFunction, notFound, type Question } from './t
 import { thisField } from './this-field.ts';
 
 type Names = readonly string[];
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII.
+const isAscii = (text: string): boolean => /^[\x00-\x7f]*$/.test(text);
 
 /**
  * Reads a parsed file once; what it gives back finds one function path after the other in it.
@@ -38,7 +43,17 @@ export function finder(
 ): (functionPath: string) => Found | Problem {
   const scanned = scan(program, text);
   const definitions = asked ? { ...scanned, byName: new NotedNames(scanned.byName, asked.names) } : scanned;
-  return (functionPath) => find({ definitions, text, functionPath, seen: new Set(), asked });
+  const findOne = (functionPath: string) => find({ definitions, text, functionPath, seen: new Set(), asked });
+  return (functionPath) => {
+    const found = findOne(functionPath);
+    if (!isProblem(found) || isAscii(functionPath)) return found;
+    // One name in two normal forms of Unicode is two names for JavaScript, and one for whoever writes it.
+    for (const form of ['NFC', 'NFD'] as const) {
+      const other = findOne(functionPath.normalize(form));
+      if (!isProblem(other)) return other;
+    }
+    return found;
+  };
 }
 
 class NotedNames<T> extends Map<string, T> {
@@ -152,7 +167,11 @@ function findNames(question: Question, names: Names): Hit | Problem {
 function inside(question: Question, definition: Definition, rest: Names): Hit | Problem {
   const name = definition.name.replace(/^exports\./, '');
   if (definition.kind === 'declaration') {
-    const { node, at } = definition;
+    const { node, at, isUnbraced } = definition;
+    if (isUnbraced)
+      return {
+        problem: `${name} is declared in an if without braces, where nothing can be inserted: put braces around it`,
+      };
     if (rest.length > 0) return inConstructor(question, node, name, rest);
     const place: Place = node.id
       ? { form: 'binding', at, name: node.id.name }
@@ -167,16 +186,77 @@ function inside(question: Question, definition: Definition, rest: Names): Hit | 
   }
   if (isClass(value)) return inClass(question, value, name, rest);
   if (isFunction(value) && rest.length > 0) return inConstructor(question, value, name, rest);
-  if (value.type === 'ObjectExpression' && rest.length > 0) {
-    const member = findInObject(value, name, rest);
-    if (isProblem(member)) return member;
-    if ('missing' in member) return { problem: member.missing };
-    const isWhole = member.local !== undefined && member.depth === rest.length;
-    const local = isWhole ? pickPath(question, [member.local ?? '']) : undefined;
-    return { ...around(question, definition, rest), shown: member.shown ?? functionOf(local) };
+  if (value.type === 'ObjectExpression' && rest.length > 0)
+    return inObject(question, definition, value, name, rest);
+  if (value.type === 'NewExpression' && rest.length > 0) {
+    const made = inConstructed(question, value, name, rest);
+    if (made) return made;
   }
   const what = neverAFunction(value.type);
   return what ? notAFunction(question, name, what) : around(question, definition, rest);
+}
+
+function inObject(
+  question: Question,
+  value: Pick<NamedValue, 'node' | 'infers'>,
+  object: ObjectExpression,
+  name: string,
+  path: Names,
+): Hit | Problem {
+  const rest = keysIn(object, path);
+  const member = findInObject(object, name, rest);
+  if (isProblem(member)) return member;
+  if ('missing' in member) return { problem: member.missing };
+  const isWhole = member.local !== undefined && member.depth === rest.length;
+  const local = isWhole ? pickPath(question, [member.local ?? '']) : undefined;
+  return { ...around(question, value, rest), shown: member.shown ?? functionOf(local) };
+}
+
+/** What the text shows of `new Service()` and `new Proxy({ … }, handler)`; `undefined`: it is left to run time. */
+function inConstructed(
+  question: Question,
+  { callee, arguments: [first] }: NewExpression,
+  name: string,
+  rest: Names,
+): Hit | Problem | undefined {
+  const [key = ''] = rest;
+  if (callee.type !== 'Identifier') return undefined;
+  if (callee.name === 'Proxy' && first !== undefined && first.type !== 'SpreadElement') {
+    const target = core(first);
+    if (target.type !== 'ObjectExpression') return undefined;
+    // What the handler makes of a member is seen from outside, its target from inside: the target is changed.
+    const hit = inObject(question, { node: first, infers: undefined }, target, name, rest);
+    return isProblem(hit)
+      ? {
+          problem: `${name} is a proxy, and its target does not show ${rest.join('.')}: what its handler makes cannot be captured`,
+        }
+      : hit;
+  }
+  const isGetter = getterIn(question, callee.name, key);
+  if (isGetter === undefined) return undefined;
+  const full = `${name}.${key}`;
+  return {
+    problem:
+      rest.length > 1
+        ? behindGetter(full, rest.slice(1).join('.'))
+        : `${full} is a getter, not a method: name the method that it calls`,
+  };
+}
+
+/** Whether instances of a class of this file have a getter of this name. */
+function getterIn(question: Question, className: string, key: string, depth = 0): true | undefined {
+  const [definition, more] = question.definitions.byName.get(className) ?? [];
+  if (definition?.kind !== 'value' || more !== undefined || depth > 5) return undefined;
+  const node = core(definition.node);
+  if (!isClass(node)) return undefined;
+  const member = node.body.body.findLast(
+    (each) => 'key' in each && !each.static && keyOf(each.key, each.computed) === key,
+  );
+  if (member !== undefined)
+    return member.type === 'MethodDefinition' && member.kind === 'get' ? true : undefined;
+  return node.superClass?.type === 'Identifier'
+    ? getterIn(question, node.superClass.name, key, depth + 1)
+    : undefined;
 }
 
 function inClass(question: Question, node: Class, name: string, rest: Names): Hit | Problem {
@@ -187,7 +267,7 @@ function inClass(question: Question, node: Class, name: string, rest: Names): Hi
     return fieldValue(question, member.value, member.infers, [name, ...rest].join('.'), member.rest);
   const place: Place = {
     form: 'method',
-    at: node.body.start + 1,
+    at: beforeStatics(node),
     key: member.key,
     isStatic: member.isStatic,
   };
@@ -266,8 +346,16 @@ function nameAt(text: string, start: number): number {
 }
 
 function handedOn(question: Question, head: string): Problem {
-  const { aliases, foreign, stars } = question.definitions;
+  const { aliases, foreign, parts, stars } = question.definitions;
   const local = aliases.get(head) ?? head;
+  const whole = parts.get(local);
+  if (whole !== undefined) {
+    const maker = /^([\w$.]+)\(/.exec(whole.replace(/^await\s+/, ''))?.[1];
+    const named = maker === undefined ? 'the function where it is defined' : `${maker}().${local}`;
+    return {
+      problem: `${head} is taken out of ${maker === undefined ? 'a value' : `what ${maker}() returns`}, and not defined in this file by itself: name ${named}`,
+    };
+  }
   if (foreign.has(local)) {
     const source = foreign.get(local);
     const from = source === undefined ? 'another module' : `'${source}'`;

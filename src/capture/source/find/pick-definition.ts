@@ -29,7 +29,9 @@ export function pickPath(question: Question, paths: readonly string[]): Definiti
 }
 
 /** Of several definitions the one nearest to the module scope; equally near ones are a question to the user. */
-function pickFrom(question: Question, name: string, list: readonly Definition[]): Definition | Problem {
+function pickFrom(question: Question, name: string, all: readonly Definition[]): Definition | Problem {
+  const defined = all.filter((each) => each.kind === 'declaration' || each.isMerge !== true);
+  const list = defined.length > 0 ? defined : all;
   const nearest = Math.min(...list.map((definition) => definition.tier));
   // `exports = module.exports = f` gives one value twice.
   const values = new Map(

@@ -22,17 +22,30 @@ export function scan(program: Program, text: string): Definitions {
     else found.byName.set(name, [definition]);
   };
 
-  const addValue = (name: string, value: Expression | Class, scope: Scope, infers: boolean) => {
+  /** Assignments within `X || (X = {})`. */
+  const merges = new Set<Node>();
+  const unbraced = new Set<Node>();
+
+  const addValue = (
+    name: string,
+    value: Expression | Class,
+    scope: Scope,
+    infers: boolean,
+    isMerge = false,
+  ) => {
     const inner = core(value);
     if (isNothing(inner)) return;
     if ((isFunction(inner) || isClass(inner)) && inner.id?.name === name) named.add(inner);
-    add(name, { kind: 'value', name, tier: scope.tier, node: value, infers: infers ? name : undefined });
+    add(name, {
+      ...{ kind: 'value', name, tier: scope.tier, node: value, infers: infers ? name : undefined },
+      ...(isMerge && { isMerge }),
+    });
   };
 
-  const visitAssigned = (target: Node, value: Expression, scope: Scope) => {
+  const visitAssigned = (target: Node, value: Expression, scope: Scope, isMerge: boolean) => {
     const name = memberPath(target);
     if (name === undefined || isReassigned(name, value)) return;
-    addValue(name, value, scope, target.type === 'Identifier');
+    addValue(name, value, scope, target.type === 'Identifier', isMerge);
   };
 
   const visitDeclared = (pattern: Node, value: Expression, scope: Scope) => {
@@ -43,7 +56,10 @@ export function scan(program: Program, text: string): Definitions {
     } else if (pattern.type === 'ObjectPattern') {
       for (const property of pattern.properties) {
         const target = property.type === 'Property' ? property.value : undefined;
-        if (target?.type === 'Identifier') found.foreign.set(target.name, source);
+        if (target?.type !== 'Identifier') continue;
+        if (source === undefined)
+          found.parts.set(target.name, text.slice(value.start, Math.min(value.end, value.start + 60)));
+        else found.foreign.set(target.name, source);
       }
     }
   };
@@ -69,7 +85,12 @@ export function scan(program: Program, text: string): Definitions {
             tier: scope.tier,
             node,
             at: scope.at,
+            ...(unbraced.has(node) && { isUnbraced: true as const }),
           });
+        break;
+      case 'IfStatement':
+        for (const branch of [node.consequent, node.alternate])
+          if (branch?.type === 'FunctionDeclaration') unbraced.add(branch);
         break;
       case 'FunctionExpression':
       case 'ClassExpression':
@@ -82,11 +103,14 @@ export function scan(program: Program, text: string): Definitions {
         if (node.init) visitDeclared(node.id, node.init, scope);
         break;
       case 'AssignmentExpression':
-        if (/^(=|\|\|=|&&=|\?\?=)$/.test(node.operator)) visitAssigned(node.left, node.right, scope);
+        if (/^(=|\|\|=|&&=|\?\?=)$/.test(node.operator))
+          visitAssigned(node.left, node.right, scope, merges.has(node) || isDefaulted(node));
+        if (merges.has(node) && node.right.type === 'AssignmentExpression') merges.add(node.right);
         break;
       case 'LogicalExpression':
         // `0 && (module.exports = { … })` only tells Node's lexer the export names.
         if (node.operator === '&&' && node.left.type === 'Literal' && node.left.value === 0) return;
+        if (node.operator !== '&&') for (const each of mergesIn(node.left, node.right)) merges.add(each);
         break;
       case 'ForStatement':
         if (node.init) forParts.add(node.init);
@@ -160,14 +184,38 @@ function isValue(node: Node): node is Expression | Class {
   );
 }
 
-/** `f = decorate(…, f)` puts something round what `f` was: it does not define it. */
+/** `f = decorate(…, f)` puts something round what `f` was, and `module.exports.f = exports.f` changes nothing: neither defines it. */
 function isReassigned(name: string, value: Expression): boolean {
   const call = core(value);
+  if (memberPath(call) === name) return true;
   return (
     call.type === 'CallExpression' &&
     call.arguments.some((each) => each.type === 'Identifier' && each.name === name)
   );
 }
+
+/** `X || (X = {})`, `X || (exports.X = X = {})`: the assignments in it. */
+function mergesIn(left: Expression, right: Expression): Node[] {
+  const name = memberPath(left);
+  const assigned: Node[] = [];
+  const names: (string | undefined)[] = [];
+  let value = bare(right);
+  while (value.type === 'AssignmentExpression' && value.operator === '=') {
+    assigned.push(value);
+    names.push(memberPath(value.left));
+    value = bare(value.right);
+  }
+  const isMerge = name !== undefined && names.includes(name) && isEmptyObject(value);
+  return isMerge ? assigned : [];
+}
+
+/** `X ||= {}`, `X ??= {}`. */
+function isDefaulted(node: Extract<Node, { type: 'AssignmentExpression' }>): boolean {
+  return /^(\|\||\?\?)=$/.test(node.operator) && isEmptyObject(bare(node.right));
+}
+
+const isEmptyObject = (node: Node): boolean =>
+  node.type === 'ObjectExpression' && node.properties.length === 0;
 
 /** The function that a call runs at once: `(function () {…})()`, `(() => {…}).call(this)`. */
 function immediate(callee: Expression): Node | undefined {

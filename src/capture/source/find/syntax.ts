@@ -77,6 +77,21 @@ export function bare(node: Expression | Class): Expression | Class {
     }
 }
 
+/**
+ * Where a static block runs before everything else that a class runs when it is defined. Not at its beginning: containers
+ * read the names in the first parentheses of its text, which are those of the constructor.
+ */
+export function beforeStatics(node: Class): number {
+  const first = node.body.body.find(
+    (each) =>
+      each.type === 'StaticBlock' ||
+      ((each.type === 'PropertyDefinition' || each.type === 'AccessorProperty') && each.static),
+  );
+  if (first === undefined) return node.body.end - 1;
+  const decorators = 'decorators' in first ? first.decorators : [];
+  return Math.min(first.start, ...decorators.map(({ start }) => start));
+}
+
 /** The value itself, without what only hands it on: `(0, f)`, `Object.freeze(o)`, esbuild's `__name(f, "f")`. */
 export function core(node: Expression | Class): Expression | Class {
   const value = withNamingCall(node);

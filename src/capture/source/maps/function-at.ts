@@ -1,6 +1,14 @@
 import type { Class, Expression, Node, Program } from 'oxc-parser';
 import type { Definitions } from '../find/definitions.ts';
-import { type AnyFunction, core, isClass, isFunction, isNameless, keyOf } from '../find/syntax.ts';
+import {
+  type AnyFunction,
+  beforeStatics,
+  core,
+  isClass,
+  isFunction,
+  isNameless,
+  keyOf,
+} from '../find/syntax.ts';
 import type { Place } from '../wrapper-place.ts';
 import { chainTo, nameIn } from './definition-site.ts';
 
@@ -78,7 +86,7 @@ export function placeOf(
     const key = keyOf(parent.key, parent.computed);
     const holder = chain.findLast((each) => isClass(each) && each.body.body.includes(parent));
     if (key === undefined || key.startsWith('#') || parent.kind !== 'method' || !holder) return undefined;
-    return { form: 'method', at: (holder as Class).body.start + 1, key, isStatic: parent.static };
+    return { form: 'method', at: beforeStatics(holder as Class), key, isStatic: parent.static };
   }
   if (parent?.type === 'Property' && parent.value === node && (parent.method || parent.kind !== 'init')) {
     const key = keyOf(parent.key, parent.computed);

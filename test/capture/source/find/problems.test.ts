@@ -74,7 +74,7 @@ describe('capture: targets that only run time can tell about', () => {
   const atRunTime: readonly Case[] = [
     ['a value that is no function', 'f', 'f is not a function but a value of type number', 'const make = () => 5;\nexport const f = make();'],
     ['an object without the method', 'repo.save', 'repo.save is not there at run time: nothing has a save', 'const make = () => ({});\nexport const repo = make();'],
-    ['nothing where an object should be', 'api.orders.create', 'api.orders.create is not there at run time: nothing has a create', 'const make = () => ({});\nexport const api = make();'],
+    ['nothing where an object should be', 'api.orders.create', 'api.orders.create is not there at run time: nothing has a orders', 'const make = () => ({});\nexport const api = make();'],
     ['a frozen object', 'repo.save', 'repo.save cannot be replaced: its object is frozen', 'const make = () => Object.freeze({ save() {} });\nexport const repo = make();'],
     ['a getter', 'repo.save', 'repo.save is not a function but a getter', 'const make = () => ({ get save() { return () => {}; } });\nexport const repo = make();'],
     ['a factory whose object lacks the method', 'make().insert', 'what make() returned has no insert', 'const base = {};\nexport const make = () => ({ ...base });\nmake();'],
