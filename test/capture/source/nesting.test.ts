@@ -32,7 +32,7 @@ describe('capture: a text that is nested deeply', function () {
   ] as const)
     it(`is read to the target in it: ${levels} levels, ${where} ${flags.join(' ')}`.trim(), () => {
       const lines = told(levels, where, flags);
-      assert.equal(lines.length, 56);
+      assert.equal(lines.length, 66);
       assert.deepEqual(
         lines.filter((line) => !line.endsWith(': found')),
         [],
