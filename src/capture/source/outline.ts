@@ -536,6 +536,10 @@ export function shortened(
   what: 'declarations' | 'brackets' | 'curly brackets',
 ): Shortened {
   const { starts, ends, heads: begins, fills, declarations } = groups;
+  const ranges = [...whole].sort((a, b) => a.start - b.start);
+  let passed = 0;
+  /** Where the last of the ranges ends that have begun. */
+  let wholeTo = 0;
   const parts: string[] = [];
   let done = 0;
   let kept = text.length;
@@ -545,7 +549,9 @@ export function shortened(
     const fill = fills[index];
     if (start < done || fill === undefined) continue;
     if (what === 'curly brackets' && (fill !== '' || text.charCodeAt(start) !== curlyOpen)) continue;
-    if (whole.some((each) => start >= each.start && start < each.end)) continue;
+    for (let range = ranges[passed]; range && range.start <= start; range = ranges[++passed])
+      wholeTo = Math.max(wholeTo, range.end);
+    if (start < wholeTo) continue;
     const nearest = wanted[firstFrom(wanted, begins[index] as number)];
     if (nearest !== undefined && nearest < end) continue;
     const declaration = what === 'declarations' ? (declarations[index] as number) : -1;
