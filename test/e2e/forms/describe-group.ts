@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { loadConfig } from '../../../src/config/read/load.ts';
+import { inspectTargets } from '../../../src/start/commands/inspect-targets.ts';
 import type { Form } from './form.ts';
 import { eventsOf, eventTypeOf, type Group, type GroupRun } from './group.ts';
 
@@ -26,10 +29,12 @@ export function describeGroup({ title, forms, make, bare, captured, env, excepti
   describe(title, () => {
     let without: GroupRun;
     let under: GroupRun;
+    let folder: string;
 
     before(async function run() {
       this.timeout(300_000);
       const group = make();
+      folder = group.folder;
       without = await group.runOnce(bare, env);
       under = await group.run(captured, env);
     });
@@ -52,6 +57,23 @@ export function describeGroup({ title, forms, make, bare, captured, env, excepti
         if (form.reported) assert.match(under.stderr, form.reported);
       });
     }
+
+    it('svc check says of each target what the start says', () => {
+      const { config } = loadConfig({ file: join(folder, 'svc.config.json') });
+      const lines = under.stderr.split('\n');
+      const told = inspectTargets(config)
+        // Another way of starting reaches other forms.
+        .filter(({ id }) => !forms.some((form) => id.includes(`${form.id}/`) && exception?.(form)))
+        // What a package exports is known when it is loaded.
+        .filter(({ state }) => state !== 'pending')
+        .map(({ id, state, reason }) => ({ id, isFound: state === 'found', reason }));
+      const started = told.map(({ id, reason }) => ({
+        id,
+        isFound: !lines.some((line) => line.includes(`target ${id} is not captured: `)),
+        reason,
+      }));
+      assert.deepEqual(told, started);
+    });
 
     it('publishes nothing else', () => {
       const known = forms.flatMap((form) => Object.keys(form.events).map((name) => eventTypeOf(form, name)));
