@@ -8,6 +8,7 @@ import { startMysql } from '../support/mysql.ts';
 import { requiring } from '../support/requires.ts';
 import { patchDriver } from './captured.ts';
 import { type DriverUnderTest, type TestConnection, testDriver } from './driver.ts';
+import { testPrograms } from './programs.ts';
 import { testUndone } from './undone.ts';
 import { testUndoneAtRandom } from './undone-at-random.ts';
 
@@ -117,6 +118,13 @@ for (const { name, title, start } of servers) {
       for (const table of ['orders', 'events'])
         await startOwnWork(() => observer.query(`CREATE TABLE ${table} (id VARCHAR(99) PRIMARY KEY)`));
     });
+    before(() =>
+      startOwnWork(() =>
+        observer.query(
+          'CREATE FUNCTION create_order(n VARCHAR(99)) RETURNS INT DETERMINISTIC MODIFIES SQL DATA BEGIN INSERT INTO orders (id) VALUES (n); RETURN 1; END',
+        ),
+      ),
+    );
     after(() => observer?.end());
 
     for (const [style, connect] of Object.entries(styles)) {
@@ -152,6 +160,9 @@ for (const { name, title, start } of servers) {
           chain: 'COMMIT AND CHAIN',
         };
         testDriver(() => driver);
+        if (style === 'with promises')
+          describe('programs', () =>
+            testPrograms(() => driver, { callOf: (id) => `SELECT create_order('${id}')` }));
         if (style === 'with callbacks') {
           describe('what is undone', () => testUndone(() => driver));
           describe('at random', () => testUndoneAtRandom(() => driver, true));

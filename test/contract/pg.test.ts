@@ -5,6 +5,7 @@ import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
 import { patchDriver } from './captured.ts';
 import { type DriverUnderTest, type TestConnection, testDriver } from './driver.ts';
+import { testPrograms } from './programs.ts';
 import { testUndone } from './undone.ts';
 import { testUndoneAtRandom } from './undone-at-random.ts';
 
@@ -66,7 +67,8 @@ requiring('postgres', 'the driver pg', function () {
     url = await (await startPostgres()).freshDatabase();
     observer = new pg.Client({ connectionString: url });
     await observer.connect();
-    const text = 'CREATE TABLE orders (id text PRIMARY KEY); CREATE TABLE events (id text PRIMARY KEY)';
+    const text =
+      'CREATE TABLE orders (id text PRIMARY KEY); CREATE TABLE events (id text PRIMARY KEY); CREATE TABLE parents (id text PRIMARY KEY); CREATE TABLE children (parent text REFERENCES parents DEFERRABLE INITIALLY DEFERRED); CREATE FUNCTION create_order(n text) RETURNS text LANGUAGE sql AS $$INSERT INTO orders VALUES (n) RETURNING id$$';
     await startOwnWork(() => observer.query(text));
   });
   after(() => observer?.end());
@@ -107,6 +109,11 @@ requiring('postgres', 'the driver pg', function () {
       if (style === 'a client') {
         describe('what is undone', () => testUndone(() => driver));
         describe('at random', () => testUndoneAtRandom(() => driver, false));
+        describe('programs', () =>
+          testPrograms(() => driver, {
+            callOf: (id) => `SELECT create_order('${id}')`,
+            dooms: "INSERT INTO children VALUES ('nobody')",
+          }));
       }
     });
   }

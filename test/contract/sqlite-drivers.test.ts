@@ -7,6 +7,7 @@ import { runOwnWork } from '../../src/ground/lifecycle.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { patchDriver } from './captured.ts';
 import { type DriverUnderTest, type TestConnection, testDriver } from './driver.ts';
+import { testPrograms } from './programs.ts';
 import { testUndone } from './undone.ts';
 import { testUndoneAtRandom } from './undone-at-random.ts';
 
@@ -104,6 +105,7 @@ for (const { name, open, patch } of cases) {
       if (style === 'exec()') {
         describe('what is undone', () => testUndone(() => driver));
         describe('at random', () => testUndoneAtRandom(() => driver, false));
+        describe('programs', () => testPrograms(() => driver, {}));
       }
     });
   }
