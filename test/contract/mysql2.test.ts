@@ -162,7 +162,10 @@ for (const { name, title, start } of servers) {
         testDriver(() => driver);
         if (style === 'with promises')
           describe('programs', () =>
-            testPrograms(() => driver, { callOf: (id) => `SELECT create_order('${id}')` }));
+            testPrograms(() => driver, {
+              callOf: (id) => `SELECT create_order('${id}')`,
+              locksUndone: true,
+            }));
         if (style === 'with callbacks') {
           describe('what is undone', () => testUndone(() => driver));
           describe('at random', () => testUndoneAtRandom(() => driver, true));

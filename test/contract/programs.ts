@@ -12,6 +12,8 @@ export interface ProgramParts {
   readonly callOf?: (id: string) => string;
   /** A statement after which the COMMIT is refused. */
   readonly dooms?: string;
+  /** What a savepoint has undone stays locked, for other connections of the same function, too. */
+  readonly locksUndone?: boolean;
 }
 
 const inTransaction = [
@@ -68,7 +70,11 @@ export function testPrograms(get: () => DriverUnderTest, parts: ProgramParts): v
     let round = 0;
     const once = async (activities: readonly Activity[]): Promise<void> => {
       const run = new Run(get(), parts, `p${++round}`);
-      await runInScope(undefined, () => run.all(activities, connections));
+      await within(
+        30_000,
+        JSON.stringify(activities),
+        runInScope(undefined, () => run.all(activities, connections)),
+      );
       for (const account of await run.accounts()) {
         assert.equal(account.hasEvent, account.expected, `${account.id}: ${JSON.stringify(activities)}`);
         seen[account.hasEvent ? 'events' : 'none']++;
@@ -81,6 +87,14 @@ export function testPrograms(get: () => DriverUnderTest, parts: ProgramParts): v
     for (const connection of connections) await connection.close();
     assert.ok(seen.events > 0 && seen.none > 0, 'what was to be tried was not');
   });
+}
+
+/** A failure that shows the program, and not a test that hangs. */
+function within<T>(ms: number, program: string, work: Promise<T>): Promise<T> {
+  const late = new Promise<never>((_, reject) => {
+    setTimeout(reject, ms, new Error(`never ends: ${program}`)).unref();
+  });
+  return Promise.race([work, late]);
 }
 
 class Run {
@@ -163,7 +177,9 @@ class Run {
 
   private async transaction(one: Activity, own: TestConnection, other: TestConnection): Promise<void> {
     await own.begin();
-    for (const step of one.steps) await this.step(step, one.commits, own, other);
+    const locks =
+      this.parts.locksUndone && one.steps.some((step) => step === 'undone' || step === 'in savepoint');
+    for (const step of one.steps) await this.step(step, one.commits, own, locks ? own : other);
     await (one.commits ? own.commit() : own.rollback());
   }
 
