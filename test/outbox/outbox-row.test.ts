@@ -26,4 +26,13 @@ describe('texts of a row', () => {
         });
       }
     });
+
+  it('NUL is refused for PostgreSQL, which has no text with it, and by the name of the field', () => {
+    const row = outboxRow({ aggregateId: 'a\0b' });
+    for (const dialect of [undefined, 'mysql', 'sqlite'] as const) checkRow(row, dialect);
+    assert.throws(() => checkRow(row, 'postgres'), {
+      code: 'SVC_OUTBOX_INSERT',
+      message: /its aggregate id has the character NUL \(U\+0000\)/,
+    });
+  });
 });
