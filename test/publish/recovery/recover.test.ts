@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
-import { type RecoverOptions, recover } from '../../../src/publish/recovery/recover.ts';
+import { type RecoverOptions, recover, type UnendedBatches } from '../../../src/publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../../../src/publish/recovery-source.ts';
 
 function stored(id: number, rest: Partial<StoredEvent> = {}): StoredEvent {
@@ -329,4 +329,66 @@ describe('recover', () => {
     assert.deepEqual([report.sent, report.isInterrupted], [500, true]);
     assert.equal(source.left.size, 700);
   });
+
+  const noAnswer: SendFailure = { kind: 'unknown_outcome', cause: 'TimeoutException', message: 'no answer' };
+
+  it('sends what may be stored as the same batch: at the next try, and in the next run of this process', async () => {
+    const unended: UnendedBatches = new Map();
+    let events = [stored(1), stored(3)];
+    let answers = 0;
+    const seen: (readonly BrokerRecord[])[] = [];
+    const runs = async () => {
+      const { run, sends } = setUp(events, () => (answers++ < 3 ? noAnswer : undefined), {
+        ...{ unended, retryWaitsMs: [1], keepsOrder: true },
+      });
+      const report = await run();
+      seen.push(...sends.map(({ records }) => records));
+      return report.sent;
+    };
+    assert.equal(await runs(), 0);
+    // More of the same partition has come.
+    events = [stored(1), stored(3), stored(5), stored(7)];
+    assert.equal(await runs(), 4);
+    assert.deepEqual(
+      seen.map(({ length }) => length),
+      [2, 2, 2, 2, 2],
+    );
+    const [first, ...others] = seen;
+    for (const again of others.slice(0, 3)) assert.equal(again[0], first?.[0]);
+    assert.equal(others[3]?.[0]?.headers.eventId, '5');
+    assert.equal(unended.size, 0);
+  });
+
+  it('does not halve what may be stored', async () => {
+    let answers = 0;
+    const { run, sends } = setUp([stored(1), stored(3)], () => (answers++ === 0 ? noAnswer : tooLarge));
+    const report = await run();
+    assert.deepEqual([sends.length, report.failed], [2, 2]);
+  });
+
+  for (const [now, partitions] of [
+    [1, [1, 0, 0]],
+    [3, [1, 2, 0]],
+  ] as const)
+    it(`places anew what was placed by another number of partitions, without waiting: 2, then ${now}`, async () => {
+      let count: number = 2;
+      const { run, sends, sleeps, source } = setUp(
+        [stored(1), stored(2)],
+        () => {
+          if (count !== 2) return undefined;
+          count = now;
+          return { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message: 'has others now' };
+        },
+        {
+          partitionsFor: async () => count,
+          partitionOf: (key, of) => (key === 'k1' ? of - 1 : 0),
+        },
+      );
+      const report = await run();
+      assert.deepEqual([report.sent, sleeps, source.left.size], [2, [], 0]);
+      assert.deepEqual(
+        sends.map(({ partition }) => partition),
+        partitions,
+      );
+    });
 });

@@ -20,8 +20,10 @@ export function newProducerOf(
   topics: Pick<Topics, 'ask'>,
   options: KafkaClientOptions,
 ): () => Promise<ProducerId | undefined> {
+  let isSaid = false;
   const none = (why: string): undefined => {
-    options.logger.warn(`Kafka may store an event twice that is sent again: ${why}`);
+    if (!isSaid) options.logger.warn(`Kafka may store an event twice that is sent again: ${why}`);
+    isSaid = true;
   };
   return async () => {
     const endMs = systemClock.monotonic() + options.requestTimeoutMs;

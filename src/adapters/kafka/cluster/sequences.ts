@@ -1,3 +1,4 @@
+import { systemClock } from '../../../ground/clock.ts';
 import type { BrokerRecord } from '../../../publish/broker.ts';
 import type { ProducerId } from '../protocol/producer-id-request.ts';
 import type { BatchPlace } from '../records/record-batch.ts';
@@ -60,6 +61,8 @@ interface Lane {
 const sequenceEnd = 2 ** 31;
 const lastEpoch = 2 ** 15 - 1;
 const mostTries = 4;
+/** A user may be given the right to have one. */
+const askAgainMs = 60_000;
 /** Partitions that are remembered; topics can be named by application data. */
 const usualLanes = 10_000;
 
@@ -72,7 +75,9 @@ export function createSequences(
   /** What a partition begins with that is not remembered. */
   let current: ProducerId | undefined;
   let asking: Promise<void> | undefined;
-  let hasNone = false;
+  /** When the cluster had none last, on the monotonic clock. */
+  let noneAtMs = Number.NEGATIVE_INFINITY;
+  const hasNone = (): boolean => systemClock.monotonic() - noneAtMs < askAgainMs;
 
   /** For one send more. */
   function laneOf(key: string): Lane {
@@ -106,7 +111,7 @@ export function createSequences(
     asking ??= newProducer()
       .then((found) => {
         current = found;
-        hasNone = found === undefined;
+        if (found === undefined) noneAtMs = systemClock.monotonic();
       })
       .finally(() => {
         asking = undefined;
@@ -133,8 +138,8 @@ export function createSequences(
     const isSame = lane.unended?.first === first && lane.unended?.count === count;
     if (!isSame && lane.unended?.maybeStored) restart(lane);
     if (lane.producer === undefined) {
-      while (current === undefined && !hasNone) await ask();
-      if (hasNone) return undefined;
+      while (current === undefined && !hasNone()) await ask();
+      if (current === undefined) return undefined;
       lane.producer = current;
     }
     if (!isSame || lane.unended === undefined)
