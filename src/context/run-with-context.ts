@@ -1,3 +1,6 @@
+import { SvcError } from '../ground/errors.ts';
+import { isNamedValues } from '../ground/named-values.ts';
+import { nearestName } from '../ground/nearest-names.ts';
 import { type AddedContext, type ContextStore, contextStorage, createScope } from './context-store.ts';
 import { followContextManager } from './otel-carrier.ts';
 import { scalarText } from './request/header-value.ts';
@@ -17,6 +20,8 @@ export interface ContextValues {
 /**
  * Runs `fn` with these values for every event that it, and all it starts, publishes. Inside a request or another
  * `runWithContext` the values come on top, and end with `fn`; outside, the events in `fn` share one trace.
+ *
+ * @throws SvcError `SVC_CONTEXT_VALUES` for what is no object, and for an unknown name in it
  */
 export function runWithContext<T>(values: ContextValues, fn: () => T): T {
   followContextManager();
@@ -32,8 +37,11 @@ export function runWithContext<T>(values: ContextValues, fn: () => T): T {
  * called and awaited it, nor for executions beside it. What runs one after another in one execution, such as invocations of AWS Lambda
  * or messages of a consumer, needs `runWithContext`. There a call that names another user, session or correlation id than an earlier
  * `setContext` takes over nothing from it.
+ *
+ * @throws SvcError `SVC_CONTEXT_VALUES` for what is no object, and for an unknown name in it
  */
 export function setContext(values: ContextValues): void {
+  check(values);
   followContextManager();
   const storage = contextStorage();
   const store = storage.getStore();
@@ -61,7 +69,27 @@ function namesAnother(old: AddedContext | null, values: ContextValues): boolean 
   });
 }
 
+const names = ['userId', 'sessionId', 'correlationId', 'tags'];
+
+/** What callers without types, and their spelling mistakes, hand over would be lost without a word. */
+function check(values: unknown): void {
+  if (!isNamedValues(values)) throw wrong('the values must be an object');
+  for (const name of Object.keys(values)) {
+    if (names.includes(name)) continue;
+    const nearest = nearestName(name, names);
+    const says = nearest === undefined ? `there are ${names.join(', ')}` : `did you mean ${nearest}?`;
+    throw wrong(/^\w{1,40}$/.test(name) ? `unknown value ${name}: ${says}` : `unknown value: ${says}`);
+  }
+  const { tags } = values;
+  if (tags !== undefined && tags !== null && !isNamedValues(tags)) throw wrong('tags must be an object');
+}
+
+function wrong(what: string): SvcError {
+  return new SvcError('SVC_CONTEXT_VALUES', `setContext() or runWithContext(): ${what}`);
+}
+
 function merge(old: AddedContext | null, values: ContextValues): AddedContext {
+  check(values);
   return {
     userId: textOr(old?.userId, values.userId),
     sessionId: textOr(old?.sessionId, values.sessionId),

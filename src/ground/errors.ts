@@ -50,6 +50,7 @@ export const errorCatalogue = {
   SVC_CONTEXT_BAD_HEADER_NAME:
     'The configuration names a request or response header that no header can be called.',
   SVC_CONTEXT_BAD_TRUSTED_PROXY: 'An entry of the trusted proxies is not an address, a CIDR range or "unix".',
+  SVC_CONTEXT_VALUES: 'setContext() or runWithContext() was given a value that none can have.',
   SVC_ENVELOPE_CLOCK_MOVED_BACKWARDS: 'The clock stepped back further than event ids can ride out.',
   SVC_ENVELOPE_CLOCK_OUT_OF_RANGE:
     'The clock is outside the 69 years from 2024 on that event ids can express.',

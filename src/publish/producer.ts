@@ -13,8 +13,16 @@ export interface PublishOptions {
   readonly key?: string | number | bigint;
   /** Milliseconds to wait for the outcome. Default: as long as the event may take, see `publish`. */
   readonly timeoutMs?: number;
-  /** Headers of the record, beside those of svc; null and undefined are left out. They go out in clear. */
-  readonly headers?: Readonly<Record<string, string | number | bigint | boolean | null | undefined>>;
+  /** Headers of the record, beside those of svc: an object, a `Map`, or the `Headers` of fetch. Null and undefined are left out. They go out in clear. */
+  readonly headers?: Readonly<Record<string, HeaderValue>> | ReadonlyMap<string, HeaderValue> | FetchHeaders;
+}
+
+type HeaderValue = string | number | bigint | boolean | null | undefined;
+
+/** The `Headers` of fetch, as far as they are read. */
+interface FetchHeaders {
+  get(name: string): string | null;
+  entries(): Iterable<[string, string]>;
 }
 
 /**

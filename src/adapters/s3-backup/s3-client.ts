@@ -16,6 +16,8 @@ export interface S3Settings {
   readonly timeoutMs?: number | undefined;
   /** How often a request is tried that fails for now: no answer, 503 and the like. Default 1: the next strategy is the retry. */
   readonly attempts?: number | undefined;
+  /** Told once, where the store refuses the checksums that the SDK sends, and is sent none from then on. */
+  readonly onNoChecksums?: ((message: string) => void) | undefined;
 }
 
 export interface S3Object {
@@ -71,12 +73,36 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
   const { bucket: Bucket, timeoutMs = usualTimeoutMs, attempts = 1 } = settings;
   const vendor = await load();
   const own = ownS3Client();
-  const client: OwnS3Client & Partial<Client> = own ?? makeClient(vendor, settings);
+  let client: OwnS3Client & Partial<Client> = own ?? makeClient(vendor, settings, true);
   let isConditional = true;
+  let hasChecksums = true;
 
-  async function send<Answer>(command: object): Promise<Answer> {
+  /** `make` anew for each client: a command is changed by its way out. `means`: another header that the store may not know. */
+  async function send<Answer>(make: () => object, means?: 'condition'): Promise<Answer> {
+    const isWithChecksums = hasChecksums;
+    try {
+      return await sendOnce<Answer>(make());
+    } catch (error) {
+      const isAbout = refusesChecksums(error) || (nameOf(error) === 'NotImplemented' && means === undefined);
+      if (!isWithChecksums || !isAbout) throw error;
+      if (own !== undefined) throw failed(settings, checksumRefused(true));
+      if (hasChecksums) dropChecksums();
+      return sendOnce<Answer>(make());
+    }
+  }
+
+  async function sendOnce<Answer>(command: object): Promise<Answer> {
     // The handler's own limits end with the headers of an answer.
     return (await client.send(command, { abortSignal: AbortSignal.timeout(timeoutMs * attempts) })) as Answer;
+  }
+
+  /** Requests that are under way with the old client end there. */
+  function dropChecksums(): void {
+    hasChecksums = false;
+    const old = client;
+    client = makeClient(vendor, settings, false);
+    setTimeout(() => old.destroy?.(), timeoutMs * attempts).unref();
+    settings.onNoChecksums?.(failed(settings, checksumRefused(false)).message);
   }
 
   const orSvcError = (error: unknown): never => {
@@ -86,7 +112,7 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
   async function isThere(Key: string, bytes?: number): Promise<boolean> {
     try {
       const head = await send<{ ETag?: string; ContentLength?: number }>(
-        new vendor.HeadObjectCommand({ Bucket, Key }),
+        () => new vendor.HeadObjectCommand({ Bucket, Key }),
       );
       return Boolean(head.ETag) && (bytes === undefined || head.ContentLength === bytes);
     } catch (error) {
@@ -102,8 +128,10 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
   ): Promise<'stored' | 'exists'> {
     const input = { Bucket, Key: key, Body, Metadata, ContentType: 'application/json' };
     try {
-      const command = new vendor.PutObjectCommand(isConditional ? { ...input, IfNoneMatch: '*' } : input);
-      const answer = await send<PutAnswer>(command);
+      const answer = await send<PutAnswer>(
+        () => new vendor.PutObjectCommand(isConditional ? { ...input, IfNoneMatch: '*' } : input),
+        'condition',
+      );
       if (!provesStored(answer, Body) && !(await isThere(key, Body.length))) throw noStore(settings, 200);
       return 'stored';
     } catch (error) {
@@ -112,9 +140,17 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
         throw noStore(settings, 412);
       }
       // Older compatible stores know no conditional put; event ids are unique anyway.
-      if (isConditional && nameOf(error) === 'NotImplemented') {
-        isConditional = false;
-        return put(key, Body, Metadata);
+      if (nameOf(error) === 'NotImplemented') {
+        if (isConditional) {
+          isConditional = false;
+          return put(key, Body, Metadata);
+        }
+        // It was not that: it does not say which header it means.
+        if (hasChecksums && own === undefined) {
+          dropChecksums();
+          isConditional = true;
+          return put(key, Body, Metadata);
+        }
       }
       return orSvcError(error);
     }
@@ -129,7 +165,7 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
           ContentLength?: number;
           ETag?: string;
           Metadata?: Record<string, string>;
-        }>(new vendor.GetObjectCommand({ Bucket, Key: key }));
+        }>(() => new vendor.GetObjectCommand({ Bucket, Key: key }));
         if ((ContentLength ?? 0) > maxBytes) {
           Body.destroy();
           throw new AnswerTooLarge();
@@ -142,7 +178,7 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
     async *list(prefix) {
       const page = (token: string | undefined): Promise<Page> => {
         const input = { Bucket, Prefix: prefix, ...(token !== undefined && { ContinuationToken: token }) };
-        return send<Page>(new vendor.ListObjectsV2Command(input));
+        return send<Page>(() => new vendor.ListObjectsV2Command(input));
       };
       try {
         for await (const { Contents } of listPages(page)) yield* Contents ?? [];
@@ -153,31 +189,57 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
     async move(from, to, CopySourceIfMatch) {
       try {
         const CopySource = [Bucket, ...from.split('/')].map(encodeURIComponent).join('/');
-        await send(new vendor.CopyObjectCommand({ Bucket, Key: to, CopySource, CopySourceIfMatch }));
-        await send(new vendor.DeleteObjectCommand({ Bucket, Key: from }));
+        await send(() => new vendor.CopyObjectCommand({ Bucket, Key: to, CopySource, CopySourceIfMatch }));
+        await send(() => new vendor.DeleteObjectCommand({ Bucket, Key: from }));
       } catch (error) {
         if (nameOf(error) !== 'NoSuchKey' && statusOf(error) !== 412) orSvcError(error);
       }
     },
     async delete(key) {
-      await send(new vendor.DeleteObjectCommand({ Bucket, Key: key })).catch(orSvcError);
+      await send(() => new vendor.DeleteObjectCommand({ Bucket, Key: key })).catch(orSvcError);
     },
     close: () => void (own === undefined && client.destroy?.()),
   };
 }
 
-function makeClient(vendor: Vendor, settings: S3Settings): Client {
+function makeClient(vendor: Vendor, settings: S3Settings, hasChecksums: boolean): Client {
   const { region, endpoint, timeoutMs = usualTimeoutMs, attempts = 1 } = settings;
   const client = new vendor.S3Client({
     ...(region !== undefined && { region }),
     // A compatible store has no region of its own, but the signature needs one.
     ...(endpoint !== undefined && { endpoint, forcePathStyle: true, region: region ?? 'us-east-1' }),
+    ...(!hasChecksums && withoutChecksums),
     maxAttempts: attempts,
     requestHandler: { connectionTimeout: Math.min(timeoutMs, 2_000), requestTimeout: timeoutMs },
   });
   // The SDK reads all of an answer into memory, whatever its size.
   client.middlewareStack.add(boundAnswers, { step: 'deserialize', priority: 'low' });
   return client;
+}
+
+/** For commands that S3 itself requires none of. */
+const withoutChecksums = {
+  requestChecksumCalculation: 'WHEN_REQUIRED',
+  responseChecksumValidation: 'WHEN_REQUIRED',
+} as const;
+
+/**
+ * Compatible stores of before 2025 know no `x-amz-checksum-crc32`, which newer SDKs send with each object. Some name it, others say
+ * that a header or the content is not as they know it.
+ */
+function refusesChecksums(error: unknown): boolean {
+  const status = statusOf(error);
+  if (status === undefined || status < 400 || status === 401 || status === 404 || status === 412)
+    return false;
+  const { message, name } = error as Error;
+  return /checksum|crc32/i.test(`${name} ${message}`) || name === 'XAmzContentSHA256Mismatch';
+}
+
+function checksumRefused(isOwn: boolean): string {
+  const set = 'AWS_REQUEST_CHECKSUM_CALCULATION=WHEN_REQUIRED';
+  return isOwn
+    ? `it refuses the checksum that the SDK sends: set requestChecksumCalculation: 'WHEN_REQUIRED' for the client of registerS3Client, or ${set}`
+    : `it refuses the checksum that the SDK sends, and is sent none from now on: set ${set} to spare the first request`;
 }
 
 /** The body of an object is left to `get`. */

@@ -1,3 +1,4 @@
+import { isNamedValues } from '../../ground/named-values.ts';
 import { nearestName } from '../../ground/nearest-names.ts';
 import { kebabCase } from '../schema/option.ts';
 import { isSection, knownNames, optionNamed, targetsName } from '../schema/schema.ts';
@@ -67,7 +68,7 @@ export function flatten(root: object, where: (path: RawPath) => string): Setting
 
   const enter = (name: string, value: unknown, rawPath: RawPath): void => {
     if (value === null || value === undefined) return;
-    if (typeof value === 'object' && !Array.isArray(value)) {
+    if (isNamedValues(value)) {
       visit(value, name, rawPath);
       return;
     }

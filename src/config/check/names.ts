@@ -1,3 +1,4 @@
+import { isNamedValues } from '../../ground/named-values.ts';
 import { describeTyped, type Mistake, orMistakes } from './problem.ts';
 
 /** Names and what stands for each. */
@@ -6,7 +7,7 @@ export type Names = Readonly<Record<string, readonly string[]>>;
 /** `{ customer: arn:…, old: [a, b] }`, or a text: JSON, or `customer=arn:…,other=…`; and all that is wrong with it. */
 export function checkNames(given: unknown): ReturnType<typeof orMistakes<Names>> {
   const value = typeof given === 'string' ? readText(given.trim()) : given;
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (!isNamedValues(value)) {
     return orMistakes({}, [{ message: 'must be an object of names', got: describeTyped(given) }]);
   }
   const names: Record<string, readonly string[]> = {};

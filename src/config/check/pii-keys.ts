@@ -1,4 +1,5 @@
 import { keyIdPattern, keyIdProblem, keyLengthBytes, readKeyText } from '../../ground/key-text.ts';
+import { isNamedValues } from '../../ground/named-values.ts';
 import { camelCase } from '../schema/option.ts';
 import { type Mistake, orMistakes } from './problem.ts';
 import { shownName } from './shown-name.ts';
@@ -44,8 +45,7 @@ function parsed(text: string): unknown {
 }
 
 function checkKey(item: unknown, name: string): EncryptionKeyConfig | string {
-  if (typeof item !== 'object' || item === null || Array.isArray(item))
-    return `${name} must be { id, key, status }`;
+  if (!isNamedValues(item)) return `${name} must be { id, key, status }`;
   const found: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(item)) {
     if (!fields.includes(camelCase(key))) return `${name} has the unknown field ${shownName(key, fields)}`;

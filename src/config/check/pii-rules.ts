@@ -1,4 +1,5 @@
 import { keyIdPattern } from '../../ground/key-text.ts';
+import { isNamedValues } from '../../ground/named-values.ts';
 import { nearestName } from '../../ground/nearest-names.ts';
 import {
   type PathRule,
@@ -68,7 +69,7 @@ function readText(text: string, forWhole: boolean, mistakes: Mistake[]): PathRul
 
 function readItem(item: unknown, say: Say): PathRule[] {
   if (typeof item === 'string') return [readShort(item, say)];
-  if (typeof item !== 'object' || item === null || Array.isArray(item)) {
+  if (!isNamedValues(item)) {
     say('must hold paths, or objects with path', describeTyped(item));
     return [];
   }

@@ -4,6 +4,7 @@ import {
   longestOutboxText,
   maxHeaders,
 } from '../../ground/event-fields.ts';
+import { isNamedValues } from '../../ground/named-values.ts';
 import { nearestName } from '../../ground/nearest-names.ts';
 import { camelCase, kebabCase } from '../schema/option.ts';
 import type { OutboxFields, TargetFields } from '../schema/target-fields.ts';
@@ -14,7 +15,7 @@ import { type Checked, checkValue } from './value.ts';
 
 /** `headers` of a target: expressions or functions by the names of headers. */
 export function checkHeadersOf(value: unknown): Checked {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (!isNamedValues(value)) {
     const fix = 'Write name: expression for each header';
     return { ok: false, message: 'must be an object', got: describeTyped(value), fix };
   }
@@ -58,7 +59,7 @@ function checkAggregateType(value: unknown): Checked {
 /** `outbox` of a target: its fields by themselves. `false`: none. */
 export function checkOutboxOf(value: unknown): Checked {
   if (value === false) return { ok: true, value: undefined };
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (!isNamedValues(value)) {
     const fix = 'Write { aggregateType: Order, aggregateId: "#result.id" }';
     return { ok: false, message: 'must be an object', got: describeTyped(value), fix };
   }

@@ -1,3 +1,4 @@
+import { isNamedValues } from '../../ground/named-values.ts';
 import { nearestName } from '../../ground/nearest-names.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
 import { camelCase, kebabCase } from '../schema/option.ts';
@@ -106,7 +107,7 @@ function checkTarget(entry: unknown, index: number, setting: Setting, isOutboxOn
   const where = () => setting.whereItem(index);
   const problems: Problem[] = [];
   const values = new Map<string, unknown>();
-  if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) {
+  if (!isNamedValues(entry)) {
     const fix = 'Write an entry with module and function';
     problems.push({ name, message: 'must be an object', got: describeType(entry), where: where(), fix });
   } else {

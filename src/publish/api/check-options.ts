@@ -1,6 +1,7 @@
 import { isTooBig } from '../../ground/bounds.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type Severity, severities, topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
+import { isNamedValues } from '../../ground/named-values.ts';
 import { nearestName } from '../../ground/nearest-names.ts';
 import type { PublishOptions } from '../producer.ts';
 
@@ -61,8 +62,7 @@ export function checkFields(
   fields: Readonly<Record<string, Check>>,
   mistake: (what: string) => SvcError,
 ): { readonly mistake?: SvcError; readonly [name: string]: unknown } {
-  if (typeof given !== 'object' || given === null || Array.isArray(given))
-    return { mistake: mistake('the options must be an object') };
+  if (!isNamedValues(given)) return { mistake: mistake('the options must be an object') };
   const found: Record<string, unknown> = {};
   const names = Object.keys(fields);
   try {
@@ -70,7 +70,7 @@ export function checkFields(
     for (const name of Object.keys(given))
       if (!Object.hasOwn(fields, name)) why ??= unknownOption(name, names);
     for (const name of names) {
-      const value = (given as Record<string, unknown>)[name];
+      const value = given[name];
       if (value === undefined || value === null) continue;
       try {
         found[name] = fields[name]?.(value);

@@ -78,7 +78,8 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
           onSendFailed: ledger.brokerFailed,
         });
   const bucket = s3SettingsOf(config);
-  const s3 = bucket && openS3Backup(bucket);
+  const s3 =
+    bucket && openS3Backup({ ...bucket, onNoChecksums: (message) => logger.info(`backup: ${message}`) });
   const { format, maxFiles, maxBytes } = backup;
   const isJournal =
     backup.localEnabled && backup.drain.enabled && format === 'journal' && backup.drain.order !== 'none';

@@ -15,6 +15,10 @@ export type Trouble =
   | 'AccessDenied'
   | 'SignatureDoesNotMatch'
   | 'no conditional put'
+  | 'no checksums (B2)'
+  | 'no checksums (R2)'
+  | 'no checksums, no conditional put'
+  | 'no checksums, and no word'
   | 'a page with 200'
   | 'empty 200'
   | '412 to all'
@@ -80,11 +84,9 @@ export async function startFakeS3(): Promise<FakeS3> {
     const key = rest.join('/');
     requests.push(`${request.method} ${key || url.search}`);
     const { trouble } = fake;
-    const refuse = (status: number, code: string): void => {
+    const refuse = (status: number, code: string, message = 'secret-key in a message'): void => {
       response.writeHead(status, { 'content-type': 'application/xml' });
-      response.end(
-        `<?xml version="1.0"?><Error><Code>${code}</Code><Message>secret-key in a message</Message></Error>`,
-      );
+      response.end(`<?xml version="1.0"?><Error><Code>${code}</Code><Message>${message}</Message></Error>`);
     };
     if (trouble === 'hang') return;
     if (trouble === 'slow') await new Promise((resolve) => setTimeout(resolve, 700));
@@ -100,7 +102,18 @@ export async function startFakeS3(): Promise<FakeS3> {
     if (trouble === '503' || fake.busyFor-- > 0) return refuse(503, 'SlowDown');
     if (trouble === 'NoSuchBucket' || bucket !== 'bucket') return refuse(404, 'NoSuchBucket');
     if (trouble === 'AccessDenied' || trouble === 'SignatureDoesNotMatch') return refuse(403, trouble);
-    if (trouble === 'no conditional put' && request.headers['if-none-match'])
+    const isUnknown = request.headers['x-amz-checksum-crc32'] ?? request.headers['x-amz-checksum-mode'];
+    if (trouble.startsWith('no checksums') && isUnknown !== undefined)
+      return trouble.endsWith('(B2)')
+        ? refuse(400, 'InvalidArgument', "Unsupported header 'x-amz-checksum-crc32'")
+        : trouble.endsWith('no word')
+          ? refuse(
+              501,
+              'NotImplemented',
+              'A header you provided implies functionality that is not implemented',
+            )
+          : refuse(501, 'NotImplemented', "Header 'x-amz-checksum-crc32' not implemented");
+    if (trouble.endsWith('no conditional put') && request.headers['if-none-match'])
       return refuse(501, 'NotImplemented');
 
     if (request.method === 'PUT') {

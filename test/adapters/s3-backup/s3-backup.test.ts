@@ -123,6 +123,32 @@ describe('S3 backup', () => {
     assert.equal(s3.requests.length, 3, 'it is asked once');
   });
 
+  for (const [trouble, requests] of [
+    ['no checksums (B2)', 4],
+    ['no checksums (R2)', 4],
+    ['no checksums, no conditional put', 5],
+    ['no checksums, and no word', 5],
+  ] as const) {
+    it(`a store that refuses checksums is sent none, and one line says so: ${trouble}`, async () => {
+      s3.trouble = trouble;
+      const lines: string[] = [];
+      const backup = createS3Backup(settings({ onNoChecksums: (line) => lines.push(line) }));
+      await backup.store(backupEvent('1'));
+      await backup.store(backupEvent('2'));
+      assert.equal(s3.objects.size, 2);
+      assert.ok(s3.requests.length <= requests, s3.requests.join());
+      assert.equal(lines.length, 1);
+      assert.match(lines[0] ?? '', /refuses the checksum .* AWS_REQUEST_CHECKSUM_CALCULATION=WHEN_REQUIRED/);
+      // Objects are still not written twice, where the store knows how.
+      await backup.store(backupEvent('1', { value: Buffer.from('other') }));
+      const isOther = [...s3.objects.values()].some(({ body }) => body.toString() === 'other');
+      assert.equal(isOther, trouble.endsWith('no conditional put'));
+      const source = createS3Source(settings());
+      await source.open(false);
+      assert.equal((await eventsOf(source)).length, 2);
+    });
+  }
+
   it('has no key outside its prefix', async () => {
     const backup = createS3Backup(settings({ prefix: '/../a//./b/' }));
     await backup.store(backupEvent('../../esc'));
