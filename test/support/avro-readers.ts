@@ -58,7 +58,12 @@ function copyWith(
     .map((line) => {
       const [json = '', body = ''] = line.split(' ');
       return {
-        record: JSON.parse(Buffer.from(json, 'base64').toString()),
+        // Python writes NaN and Infinity as they are.
+        record: JSON.parse(
+          Buffer.from(json, 'base64')
+            .toString()
+            .replace(/: (NaN|-?Infinity)\b/g, ': null'),
+        ),
         body: Buffer.from(body, 'base64'),
       };
     });
