@@ -14,6 +14,7 @@ import {
   whoAsks,
 } from './guard.ts';
 import { hasBody, readJsonBody } from './json-body.ts';
+import type { Prover } from './prover.ts';
 import { problem, type Reply, versionedJsonType } from './reply.ts';
 import type { Route } from './route.ts';
 import type { ShowDetails } from './routes.ts';
@@ -21,6 +22,7 @@ import type { ShowDetails } from './routes.ts';
 export interface RespondOptions {
   readonly routes: readonly Route[];
   readonly policy: GuardPolicy;
+  readonly prover: Prover;
   /** Actions that are switched off. */
   readonly excludedActions: readonly string[];
   readonly showDetails: ShowDetails;
@@ -43,10 +45,11 @@ export async function respond(
   askForBody: () => void,
 ): Promise<Reply> {
   const { policy } = options;
-  const rights = rightsOf(request, policy);
+  const rights = (await options.prover.rightsOf(request)) ?? rightsOf(request, policy);
   const isPage = options.routes.some((route) => route.isPage && route.path === pathOf(request));
   const refusal = checkRequest(request, policy, isPage);
-  const reply = refusal ?? (await answer(request, rights, options, askForBody));
+  const reply =
+    refusal ?? (await options.prover.answer(request)) ?? (await answer(request, rights, options, askForBody));
   const mayStay = refusal === undefined && (!readsNeedToken(policy) || rights.read === 'valid');
   return mayStay ? reply : { ...reply, headers: { ...reply.headers, connection: 'close' } };
 }

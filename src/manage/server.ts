@@ -11,6 +11,7 @@ import {
 import type { AddressInfo, Socket } from 'node:net';
 import { isMainThread } from 'node:worker_threads';
 import { isLoopback } from '../ground/addresses.ts';
+import { ownStamp, stampText } from '../ground/claims/process-stamp.ts';
 import { systemClock } from '../ground/clock.ts';
 import type { ErrorCode } from '../ground/errors.ts';
 import { startOwnWork } from '../ground/lifecycle.ts';
@@ -21,6 +22,7 @@ import { createActionLimits } from './actions/action.ts';
 import type { Controls } from './controls.ts';
 import { readsNeedToken } from './guard.ts';
 import { Places } from './places.ts';
+import { createProver } from './prover.ts';
 import { type RespondOptions, respond } from './respond.ts';
 import { exposedRoutes, type ShowDetails } from './routes.ts';
 import { refuseUnparsed, writeReply } from './write-reply.ts';
@@ -90,12 +92,11 @@ export async function startManagementServer(
     );
     return undefined;
   }
+  const policy = { loopback, token: options.token, actionToken: options.actionToken, publicUrl };
   const server = createManagementServer({
     routes: exposedRoutes(options.exposure),
-    policy: {
-      ...{ loopback, token: options.token, actionToken: options.actionToken },
-      publicUrl,
-    },
+    policy,
+    prover: createProver(policy, stampText(ownStamp())),
     excludedActions: options.excludedActions ?? [],
     showDetails: options.showDetails,
     readinessNeedsBroker: options.readinessNeedsBroker ?? false,

@@ -2,6 +2,7 @@ import cluster from 'node:cluster';
 import type { Config } from '../config/config.ts';
 import { environmentName } from '../context/source.ts';
 import { isLoopback } from '../ground/addresses.ts';
+import { ownStamp } from '../ground/claims/process-stamp.ts';
 import { inTime, systemClock } from '../ground/clock.ts';
 import type { SvcError } from '../ground/errors.ts';
 import { writeProcessFile } from '../ground/files/process-file.ts';
@@ -201,7 +202,7 @@ function nameProcess({ address, port }: ManagementServer, info: Info, logger: Lo
   try {
     const { name } = info.service;
     const remove = writeProcessFile({
-      ...{ pid: process.pid, port, address, tls: false, name, version: info.svc.version },
+      ...{ pid: process.pid, stamp: ownStamp(), port, address, tls: false, name, version: info.svc.version },
     });
     process.once('exit', remove);
     return () => {

@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/read/load.ts';
+import { stampText } from '../../ground/claims/process-stamp.ts';
 import { type ProcessEntry, readProcessFiles } from '../../ground/files/process-file.ts';
 import { usualPorts } from '../../ground/management.ts';
 import { printable } from '../../observe/printable.ts';
@@ -32,6 +33,8 @@ export interface ManagedProcess {
   readonly url: string;
   readonly pid?: number;
   readonly token: string | undefined;
+  /** How the process names itself, where its process file says it. */
+  readonly stamp?: string | undefined;
 }
 
 /**
@@ -58,7 +61,8 @@ export function findProcess(options: ProcessOptions, acts = false): ManagedProce
     throw new WrongUse(
       `${meant.length} processes run here, name one with --pid: ${meant.map(described).join('; ')}`,
     );
-  if (first !== undefined) return { url: urlOf(first), pid: first.pid, token };
+  if (first !== undefined)
+    return { url: urlOf(first), pid: first.pid, token, stamp: first.stamp && stampText(first.stamp) };
   if (options.pid !== undefined)
     throw new WrongUse(
       `no process ${printable(options.pid)} of this user has a management server; --url names one of others`,

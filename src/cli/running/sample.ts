@@ -41,7 +41,12 @@ export async function takeSample(process: ManagedProcess): Promise<Sample> {
   ]);
   expectFound(health, process, 'health');
   expectFound(metrics, process, 'prometheus');
-  const { status, details } = (health.body ?? {}) as { status?: unknown; details?: Record<string, unknown> };
+  // The bare status is for anybody. Where no token says more, it is all there is.
+  const isBare = health.body?.details === undefined && process.token !== undefined;
+  const { body } = isBare
+    ? await askProcess(process, '/actuator/health/svc', 'GET', true).catch(() => health)
+    : health;
+  const { status, details } = (body ?? {}) as { status?: unknown; details?: Record<string, unknown> };
   if (typeof status !== 'string' || metrics.status !== 200)
     throw new NoAnswer(`what answers at ${process.url} is no svc`);
   const remark = details?.error ?? details?.warning;

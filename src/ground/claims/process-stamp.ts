@@ -27,6 +27,11 @@ export function wholeSpace(): string | undefined {
     : [hostname(), boot, pids, link('/proc/self/ns/time')].join('|');
 }
 
+/** In one word, as a management server names its process. */
+export function stampText({ space, pid, began }: ProcessStamp): string {
+  return `${space}.${pid}.${began}`;
+}
+
 /** The thread that calls. */
 export function ownStamp(): ProcessStamp {
   const space = [hostname(), read(bootId), link(pidNamespace)].join('|');

@@ -1,11 +1,14 @@
 import { lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
+import { isAlive, ownStamp, type ProcessStamp } from '../claims/process-stamp.ts';
 import { SvcError } from '../errors.ts';
 
 /** A process with a management server, as other programs of the same user find it. No token and no value of an event stands here. */
 export interface ProcessEntry {
   readonly pid: number;
+  /** Tells the process from a later one of the same id; `undefined`: an older svc wrote it. */
+  readonly stamp?: ProcessStamp | undefined;
   /** Of the management server. */
   readonly port: number;
   readonly address: string;
@@ -61,7 +64,11 @@ export function readProcessFiles(folder = processFolder()): ProcessEntry[] {
   checkFolder(folder);
   removeStale(folder);
   const entries = pidsIn(folder).map((pid) => readEntry(join(folder, `${pid}.json`)));
-  return entries.filter((entry) => entry !== undefined).sort((one, other) => one.pid - other.pid);
+  const own = ownStamp();
+  return entries
+    .filter((entry) => entry !== undefined)
+    .filter(({ stamp }) => stamp === undefined || isAlive(stamp, own))
+    .sort((one, other) => one.pid - other.pid);
 }
 
 /** Not recursive: where the folder for temporary files is not there, something else is wrong. */
@@ -97,14 +104,22 @@ function isRunning(pid: number): boolean {
 function readEntry(path: string): ProcessEntry | undefined {
   try {
     if (!lstatSync(path).isFile()) return undefined;
-    const { pid, port, address, tls, name, version } = JSON.parse(readFileSync(path, 'utf8'));
+    const { pid, stamp, port, address, tls, name, version } = JSON.parse(readFileSync(path, 'utf8'));
     const isWhole = Number.isInteger(pid) && Number.isInteger(port) && typeof address === 'string';
     return isWhole
-      ? { pid, port, address, tls: tls === true, name: name ?? null, version: version ?? null }
+      ? {
+          ...{ pid, port, address, tls: tls === true, name: name ?? null, version: version ?? null },
+          ...(isStamp(stamp) && { stamp }),
+        }
       : undefined;
   } catch {
     return undefined;
   }
+}
+
+function isStamp(value: unknown): value is ProcessStamp {
+  const { space, pid, task, began } = (value ?? {}) as Record<string, unknown>;
+  return typeof space === 'string' && [pid, task, began].every((each) => Number.isInteger(each));
 }
 
 function checkFolder(folder: string): void {

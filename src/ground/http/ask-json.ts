@@ -1,6 +1,6 @@
 // http/: one request to a service, and its answer.
 
-import { request as requestHttp } from 'node:http';
+import { type IncomingHttpHeaders, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 
 export interface JsonRequest {
@@ -38,15 +38,11 @@ export async function askJson(request: JsonRequest): Promise<JsonAnswer> {
  * One request on a connection of its own; a redirect is an answer like any other. Rejects with an error that has a `code`:
  * `TIMEOUT`, `TOO_LARGE`, or the one of Node.
  */
-export function ask({
-  url,
-  method,
-  headers,
-  body,
-  ca,
-  timeoutMs,
-  longestAnswerBytes,
-}: JsonRequest): Promise<{ readonly status: number; readonly bytes: Buffer }> {
+export function ask({ url, method, headers, body, ca, timeoutMs, longestAnswerBytes }: JsonRequest): Promise<{
+  readonly status: number;
+  readonly bytes: Buffer;
+  readonly headers: IncomingHttpHeaders;
+}> {
   const sent = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
   const open = url.startsWith('https:') ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {
@@ -71,7 +67,9 @@ export function ask({
       response.once('error', fail);
       response.once('end', () => {
         clearTimeout(timer);
-        resolve({ status: response.statusCode ?? 0, bytes: Buffer.concat(chunks) });
+        resolve({
+          ...{ status: response.statusCode ?? 0, bytes: Buffer.concat(chunks), headers: response.headers },
+        });
       });
     });
     request.end(sent);

@@ -52,7 +52,7 @@ management:
 
   for (const [line, name] of [
     [
-      '  targets: [{ module: ./a.js, function: f, eventType: A, payload: #result.id\n }]',
+      '  targets:\n    - module: ./a.js\n      function: f\n      eventType: A\n      payload: #result.id',
       'targets[0].payload',
     ],
     [
