@@ -38,7 +38,7 @@ export function commandTree(): Command {
     .version(version, '-v, --version', 'the version')
     .helpOption('-h, --help', 'this text, or that of a command')
     .helpCommand(false)
-    .usage('<command> [--help], or --version')
+    .usage('<command> [--help], or help, or version')
     .configureHelp({
       subcommandTerm: (command) => command.name(),
       // Those of svc itself stand in its usage: one screen is for its commands.

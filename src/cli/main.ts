@@ -8,7 +8,7 @@ import { WrongUse } from './wrong-use.ts';
 async function main(args: readonly string[]): Promise<void> {
   const svc = commandTree();
   try {
-    await svc.parseAsync(args.length === 0 ? ['--help'] : args, { from: 'user' });
+    await svc.parseAsync(asOptions(args), { from: 'user' });
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) {
       process.exitCode = 0;
@@ -18,8 +18,21 @@ async function main(args: readonly string[]): Promise<void> {
     if (!isWrongUse) throw error;
     process.exitCode = 2;
     const command = commandIn(svc, args);
-    process.stderr.write(`svc: ${reasonOf(error, command)}; see ${nameOf(command)} --help\n`);
+    process.stderr.write(`svc: ${reasonOf(error, command)}; see ${helpOf(command)}\n`);
   }
+}
+
+/** `help`, `help tail` and `version` are for npx, which takes `--help` and `--version` before any command for its own. */
+function asOptions(args: readonly string[]): readonly string[] {
+  const [first, ...rest] = args;
+  if (first === 'help') return [...rest, '--help'];
+  if (first === 'version' && rest.length === 0) return ['--version'];
+  return first === undefined ? ['--help'] : args;
+}
+
+/** The command that prints the help of this one. */
+function helpOf(command: Command): string {
+  return command.parent === null ? `${command.name()} help` : `${nameOf(command)} --help`;
 }
 
 /** The one that was meant, as far as there is one. */

@@ -53,7 +53,7 @@ export function createFileTopicTail({ directory, topic, fromMs, untilMs }: FileT
       handle = await open(file).catch((error: NodeJS.ErrnoException) => {
         const why =
           error.code === 'ENOENT'
-            ? `there is no topic file "${file}"`
+            ? `there is no topic file "${file}" yet: the first event makes it, where events go to files`
             : `"${file}" cannot be read (${error.code})`;
         throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', why);
       });

@@ -49,7 +49,9 @@ function targetLines({ module, path, line, eventType, payload, key, leftOut }: N
       : `      payload: ${JSON.stringify(payload)}`,
     ...(leftOut.length === 0
       ? []
-      : [`      # left out, for it may be personal or secret: ${leftOut.join(', ')}`]),
+      : [
+          `      # left out, for it may be personal or secret, or has a name that no expression takes: ${leftOut.map((name) => JSON.stringify(name).slice(1, -1)).join(', ')}`,
+        ]),
     key === undefined
       ? '      # key: "#result.id"   # events of one key keep their order; left out: the event id'
       : `      key: ${JSON.stringify(key)}   # events of one key keep their order`,

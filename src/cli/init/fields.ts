@@ -14,6 +14,8 @@ export interface Field {
   readonly path: readonly string[];
 }
 
+const isIdName = (name: string): boolean => /^id$|Id$|^_?uuid$/.test(name);
+
 export type Parameter = AnyFunction['params'][number];
 
 /** As `parameterNames` counts them. */
@@ -37,10 +39,8 @@ export function fieldsOfParameter(
   if (type !== undefined) return type.map(fieldNamed);
   const read = node.body ? fieldsRead(node.body, name) : [];
   if (read.length > 0) return read;
-  // An object of which nothing is known could hold anything.
-  return annotation || /^(?:req|request|input|data|body|dto|order|payload|params|props|event)$/i.test(name)
-    ? []
-    : undefined;
+  // What is of no known type may be an object, which could hold anything: JavaScript, or what was built of TypeScript.
+  return annotation || !isIdName(name) ? [] : undefined;
 }
 
 /** What the function returns, as far as its type or its text shows. */

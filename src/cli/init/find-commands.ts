@@ -1,8 +1,9 @@
-import { relative } from 'node:path';
+import { dirname, relative, resolve } from 'node:path';
 import { followImports } from '../../capture/follow-imports.ts';
 import { ownFunctions } from '../../capture/source/find/own-functions.ts';
 import { sourceOf, sourcesIn } from '../../capture/source/find/source-files.ts';
 import { lineAt } from '../../capture/source/parse-text.ts';
+import { isFile } from '../../ground/files/folders.ts';
 import { distanceOf, eventTypeOfCommand } from './command-names.ts';
 import { type Offer, offerOf } from './payload.ts';
 
@@ -32,7 +33,8 @@ export interface Search {
  */
 export function findCommands(folder: string, entries: readonly string[] | undefined): Search {
   const loaded = entries === undefined ? [] : [...followImports(entries, folder).files];
-  const files = (loaded.length > 0 ? loaded : sourcesIn(folder)).sort();
+  const read = loaded.length > 0 ? loaded.map(writtenAs) : sourcesIn(folder);
+  const files = [...new Set(read)].sort();
   const candidates: Candidate[] = [];
   let functionCount = 0;
   for (const file of files) {
@@ -61,6 +63,23 @@ export function findCommands(folder: string, entries: readonly string[] | undefi
   }
   // Stable: as they stand in the files.
   return { candidates: candidates.sort((a, b) => a.distance - b.distance), functionCount };
+}
+
+/**
+ * The source of a built file by its source map, by which a start finds its functions as well: in what was built types are gone, and with them
+ * what is known of fields. The file itself where there is no map, or it was made of several.
+ */
+function writtenAs(file: string): string {
+  try {
+    const map = JSON.parse(sourceOf(`${file}.map`) ?? '') as { sourceRoot?: unknown; sources?: unknown };
+    const [source, ...more] = Array.isArray(map.sources) ? (map.sources as unknown[]) : [];
+    if (typeof source !== 'string' || more.length > 0) return file;
+    const root = typeof map.sourceRoot === 'string' ? map.sourceRoot : '';
+    const path = resolve(dirname(file), root, source);
+    return isFile(path) ? path : file;
+  } catch {
+    return file;
+  }
 }
 
 /** One for each event type: a service and its repository would else both publish an order. */

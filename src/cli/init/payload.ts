@@ -4,10 +4,10 @@ import { type Field, fieldsOfParameter, fieldsOfResult, parametersOf } from './f
 
 /** What a function offers for an event. */
 export interface Offer {
-  /** An expression; `undefined`: nothing is known but what it returns. */
+  /** An expression; `undefined`: nobody has looked at the function. */
   readonly payload: string | undefined;
   readonly key: string | undefined;
-  /** Fields that may be secrets or personal data, which somebody has to decide on. */
+  /** Fields that may be secrets or personal data, or that no expression can name, which somebody has to decide on. */
   readonly leftOut: readonly string[];
 }
 
@@ -17,6 +17,8 @@ const carriers =
 const delicate =
   /passw|secret|token|credential|authori[sz]ation|cookie|\bpin\b|cvv|cvc|card|iban|\bssn\b|account|e-?mail|phone|mobile|first.?name|last.?name|full.?name|surname|address|street|birth|\bip\b|gender|note|comment|message/i;
 const reserved = /^(?:result|args|self|this|error|[pa]\d+)$/;
+/** Others have no name in an expression. */
+const plainName = /^[A-Za-z_$][\w$]*$/;
 const mostFields = 8;
 
 /** @param noun of the event type, `ORDER`: an `id` in the result is then `orderId` */
@@ -24,7 +26,7 @@ export function offerOf(node: AnyFunction, program: Program, noun: string): Offe
   const fields = new Map<string, string>();
   const leftOut = new Set<string>();
   const add = ({ name, path }: Field, root: string): void => {
-    if (delicate.test(name)) leftOut.add(name);
+    if (delicate.test(name) || ![name, ...path].every((each) => plainName.test(each))) leftOut.add(name);
     else if (!fields.has(name) && fields.size < mostFields) fields.set(name, [root, ...path].join('.'));
   };
   const idName = `${camel(noun)}Id`;
@@ -42,7 +44,9 @@ export function offerOf(node: AnyFunction, program: Program, noun: string): Offe
   for (const field of result.fields) add(named(field), '#result');
   const key = fields.get(idName);
   const all = [...fields].map(([name, expression]) => `${name}: ${expression}`);
-  const payload = all.length > 0 ? `{ ${all.join(', ')} }` : result.isNothing ? '{ ok: true }' : undefined;
+  // Of what a function returns, of which nothing is known, only the id: it could hold anything.
+  const nothingKnown = result.isNothing ? '{ ok: true }' : `{ ${idName}: #result?.id }`;
+  const payload = all.length > 0 ? `{ ${all.join(', ')} }` : nothingKnown;
   return { payload, key, leftOut: [...leftOut].filter((name) => !fields.has(name)) };
 }
 

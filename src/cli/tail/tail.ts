@@ -58,7 +58,8 @@ export async function runTail(options: TailOptions, topic: string): Promise<numb
   const accept = acceptHeaders(options);
   const { config, checkBroker } = recoveryConfig(options);
   // An application that nobody has told of a broker writes to files: they are there to be read.
-  if (config.broker.client !== 'file' || !existsSync(config.broker.file.path)) checkBroker();
+  const { client, file } = config.broker;
+  if (client !== 'file' || (config.file === undefined && !existsSync(file.path))) checkBroker();
   if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
   const stopping = new AbortController();
   let isInterrupted = false;

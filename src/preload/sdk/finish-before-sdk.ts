@@ -54,8 +54,20 @@ async function failureWithin(limitMs: number, work: () => Promise<void>): Promis
 
 /** By its code where there is one: the message of an exporter can hold headers and the answer's body. */
 function reasonOf(error: unknown): string {
-  const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown };
-  return String(code ?? name ?? 'unknown error');
+  return String(partOf(error, 'code') ?? partOf(error, 'name') ?? 'unknown error');
+}
+
+/** Exporters reject with lists of errors, and wrap what Node has said. */
+function partOf(error: unknown, part: 'code' | 'name', depth = 0): unknown {
+  if (typeof error !== 'object' || error === null || depth > 4) return undefined;
+  const { [part]: own, cause, errors } = error as Record<string, unknown>;
+  if (typeof own === 'string' && own !== 'AggregateError') return own;
+  const inside = [cause, ...(Array.isArray(error) ? error : []), ...(Array.isArray(errors) ? errors : [])];
+  for (const each of inside) {
+    const found = partOf(each, part, depth + 1);
+    if (found !== undefined) return found;
+  }
+  return own;
 }
 
 interface Flushable {

@@ -36,7 +36,7 @@ describe('svc init', function () {
       /^# yaml-language-server: \$schema=\.\/node_modules\/svc\/svc\.config\.schema\.json\n/,
     );
     assert.match(text, /^ {4}bootstrap-servers: \[localhost:9092\]\n {4}topic: shop\.events\.v1\n/m);
-    assert.match(text, /payload: "\{ orderId: #result\.id, product: #order\.product \}"\n.*secret: email\n/);
+    assert.match(text, /payload: "\{ orderId: #result\.id, product: #order\.product \}"\n.*takes: email\n/);
     const written = manifest.replace(
       '{ "start": "node src/server.ts" }',
       '{\n\t\t"start": "node src/server.ts",\n\t\t"start:svc": "node --import svc/register src/server.ts"\n\t}',

@@ -44,9 +44,23 @@ describe('the payload that svc init offers', () => {
     [
       'an object of which nothing is known',
       'function f(input) { return save(input) }',
-      undefined,
+      '{ orderId: #result?.id }',
       undefined,
       [],
+    ],
+    [
+      'JavaScript, where a parameter may be an object of any fields, but for an id',
+      'async function f(payment, customerId) { rows.push(payment); return { id: rows.length, ...payment } }',
+      '{ orderId: #result.id, customerId: #customerId }',
+      '#result.id',
+      [],
+    ],
+    [
+      'without fields that no expression can name',
+      "function f(order) { return { id: 1, 'line-count': order.lines, größe: 1 } }",
+      '{ orderId: #result.id, lines: #order.lines }',
+      '#result.id',
+      ['line-count', 'größe'],
     ],
     [
       'a parameter that is called as svc calls the result',

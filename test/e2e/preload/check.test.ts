@@ -286,7 +286,7 @@ describe('the command svc', function () {
     assert.deepEqual([command.code, option.code], [2, 2]);
     assert.match(
       command.stderr,
-      /^svc: unknown command 'chekc' \(Did you mean check\?\); see npx --no svc --help\n$/,
+      /^svc: unknown command 'chekc' \(Did you mean check\?\); see npx --no svc help\n$/,
     );
     assert.match(
       option.stderr,
