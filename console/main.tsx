@@ -1,3 +1,5 @@
+import './language.ts';
+
 import { render } from 'preact';
 import { Console } from './console.tsx';
 import { watch } from './live.ts';
