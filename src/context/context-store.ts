@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { IncomingHttpHeaders } from 'node:http';
 import { shared } from '../ground/lifecycle.ts';
+import { otelApi, registeredContextManager } from '../observe/otel-api.ts';
 
 /**
  * What belongs to one request (or to one outermost `runWithContext`) and is found out at most once, when the first event
@@ -55,10 +56,20 @@ export function currentStore(): ContextStore | undefined {
   return storage.getStore();
 }
 
-/** Runs what is called later for the user of now, or for nobody where there is none. */
+/**
+ * Runs what is called later for the user of now, or for nobody where there is none, and with the trace of now: an event has both of
+ * one caller.
+ */
 export function inStoreOfCaller(): <R>(work: () => R) => R {
   const store = storage.getStore();
-  return (work) => (storage.getStore() === store ? work() : storage.run(store as ContextStore, work));
+  const runForUser = <R>(work: () => R): R =>
+    storage.getStore() === store ? work() : storage.run(store as ContextStore, work);
+  const contexts = registeredContextManager() === undefined ? undefined : otelApi()?.context;
+  const context = contexts?.active();
+  if (contexts === undefined || context === undefined) return runForUser;
+  // The store within: it may be newer than the one that the context carries.
+  return (work) =>
+    contexts.active() === context ? runForUser(work) : contexts.with(context, () => runForUser(work));
 }
 
 export function createScope(

@@ -74,6 +74,7 @@ export function followDrivers(dialect: Dialect | undefined, logger: Logger): Fol
         if (!isOwnWork()) followed.isFollowing = true;
       } catch (error) {
         sayOnce(logger, `transactions through ${specifier} cannot be followed: ${reasonOf(error)}`);
+        bindCallbacks(specifier, exports, logger);
       }
     },
   }));
@@ -92,6 +93,23 @@ export function followDrivers(dialect: Dialect | undefined, logger: Logger): Fol
       return lines.length === 0 && !followed.isFollowing ? [noneFollowed(wanted)] : lines;
     },
   };
+}
+
+/**
+ * Lets a driver call back in the context of whoever called it, where svc follows no transactions through it: else an event of a callback
+ * would name the user whose request has opened the connection. Never throws.
+ */
+export function bindCallbacks(specifier: string, exports: object, logger: Logger): void {
+  // Of an import: what it was made of comes by itself.
+  if ('default' in exports) return;
+  try {
+    all.find((driver) => driver.specifier === specifier)?.bindCallbacks?.(exports);
+  } catch (error) {
+    sayOnce(
+      logger,
+      `callbacks of ${specifier} are not bound to their callers (${reasonOf(error)}): events in them may name another user; bind them with AsyncResource.bind, or use promises`,
+    );
+  }
 }
 
 /** Only says so, where the application loads it. */

@@ -5,6 +5,7 @@ import { isMainThread } from 'node:worker_threads';
 import type { Call, OnCall } from '../capture/call.ts';
 import { connectDeclarations, disconnectDeclarations } from '../capture/declare/declarations.ts';
 import type { PackagePatch } from '../capture/packages/hooked-package.ts';
+import { findPackage, packageName } from '../capture/packages/resolve-package.ts';
 import type * as Preparing from '../capture/prepare.ts';
 import type { TargetReport } from '../capture/report.ts';
 import { type CaptureSlot, createSlot } from '../capture/slot.ts';
@@ -78,7 +79,8 @@ export function start(config: Config, logger: Logger): Service {
   sayWhereSdkIsForeign((text) => logger.warn(text));
   const workers = isMainThread ? listenToWorkers() : undefined;
   const following = followTransactions(config, logger);
-  const patches = config.aop.enabled ? (following?.patches ?? []) : [];
+  const followed = following?.patches ?? [];
+  const patches = config.aop.enabled ? [...followed, ...callbackPatches(config, followed, logger)] : [];
   const capture = startCapture(config, patches, logger);
   const declared: CaptureSlot[] = [];
   const report = (isOver?: boolean) => [...capture.report(isOver), ...declared.map(reportOf)];
@@ -113,7 +115,7 @@ export function start(config: Config, logger: Logger): Service {
       (declaration) => {
         const { planOfDeclaration, declaredRules } = engineParts();
         const plan = planOfDeclaration(declaration, config);
-        if (plan.afterCommit && patches.length === 0) throw unfollowed();
+        if (plan.afterCommit && followed.length === 0) throw unfollowed();
         const params = declaration.parameterNames;
         const rules = declaredRules({ ...declaration.options, params }, config);
         if (engine === undefined) early.push([plan.eventType, rules, plan.id]);
@@ -219,6 +221,24 @@ function followTransactions({ outbox, targets }: Config, logger: Logger): Driver
   const { followDrivers, prepareEmbedded } = driverParts();
   if (outbox.enabled && isMainThread) prepareEmbedded(outbox);
   return followDrivers(outbox.enabled ? dialectOf(outbox.datasource.url ?? '') : undefined, logger);
+}
+
+/** Drivers that call back from a socket, which another request may have opened. */
+const callingBack = ['pg', 'mysql2', 'mysql2/promise'];
+
+/** Of those that are not followed. Nobody else pays for it: where none is installed, nothing is hooked. */
+function callbackPatches(
+  { baseDir }: Config,
+  followed: readonly PackagePatch[],
+  logger: Logger,
+): PackagePatch[] {
+  return callingBack
+    .filter((name) => findPackage(packageName(name), baseDir) !== undefined)
+    .filter((name) => followed.every(({ specifier }) => specifier !== name))
+    .map((specifier) => ({
+      specifier,
+      patch: (exports) => driverParts().bindCallbacks(specifier, exports, logger),
+    }));
 }
 
 function driverParts(): typeof Drivers {

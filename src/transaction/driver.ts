@@ -99,4 +99,9 @@ export interface DriverPatch {
    * the message says why, and what to do.
    */
   patch(exports: unknown, connections: Connections): void;
+  /**
+   * Follows nothing: only lets the package call back in the context of its caller. Once as well, and throws where it cannot. Left out:
+   * the driver calls back before it returns.
+   */
+  bindCallbacks?(exports: unknown): void;
 }

@@ -25,6 +25,8 @@ export function patchMethod<Owner, Name extends keyof Owner>(
     if (isWrapped(inner)) inner = inner.__original as typeof inner;
   };
   Object.defineProperties(replacement, {
+    name: { value: inner.name, configurable: true },
+    length: { value: inner.length, configurable: true },
     __wrapped: { get: () => inner.__wrapped, configurable: true },
     __original: { get: () => inner.__original, configurable: true },
     __unwrap: { get: () => (isWrapped(inner) ? unwrap : undefined), configurable: true },

@@ -80,10 +80,11 @@ export function bindToCaller(command: Command): void {
   const runAsCaller = asCaller();
   const { onResult, emit } = command;
   if (onResult !== undefined) command.onResult = (...given): void => runAsCaller(() => onResult(...given));
-  command.emit = (event, ...given): boolean => {
+  const value: Command['emit'] = (event, ...given) => {
     if (event === 'error') tellError(command, given[0]);
     return runAsCaller(() => Reflect.apply(emit, command, [event, ...given]));
   };
+  Object.defineProperty(command, 'emit', { value, writable: true, configurable: true, enumerable: false });
 }
 
 /** As `mysql2` fails a command, which is never sent. */

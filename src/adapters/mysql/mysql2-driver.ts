@@ -2,7 +2,8 @@ import { Duplex } from 'node:stream';
 import { isOwnWork, runOwnWork } from '../../ground/lifecycle.ts';
 import { assertShape } from '../../transaction/assert-shape.ts';
 import type { Connections, DriverPatch } from '../../transaction/driver.ts';
-import { patchOnce } from '../../transaction/patch-once.ts';
+import { patchMethod } from '../../transaction/patch-method.ts';
+import { bindOnce, patchOnce } from '../../transaction/patch-once.ts';
 import { inScopeOfCaller } from '../../transaction/scope.ts';
 import { kindOf } from '../../transaction/statements.ts';
 import {
@@ -23,6 +24,9 @@ interface Pool {
 }
 
 interface Mysql2 {
+  /** Not of `mysql2/promise`, whose classes hold one of these. */
+  readonly Connection?: { readonly prototype: object };
+  readonly Pool?: { readonly prototype: object };
   /** Of `mysql2/promise`: a pool that holds one. */
   createPool(options: object): Pool | { readonly pool: Pool };
 }
@@ -36,6 +40,20 @@ export const mysql2Drivers: readonly DriverPatch[] = ['mysql2', 'mysql2/promise'
     const pools = ownerOf(pool, 'getConnection') as Pool;
     patchOnce(methods, () => patchConnection(methods, connections));
     patchOnce(pools, () => patchPool(pools));
+  },
+  bindCallbacks(exports) {
+    const { Connection, Pool } = exports as Mysql2;
+    const isOutside = Connection !== undefined && Pool !== undefined && 'addCommand' in Connection.prototype;
+    const { pool, connection } = isOutside
+      ? {
+          pool: Object.create(Pool.prototype) as object,
+          connection: Object.create(Connection.prototype) as object,
+        }
+      : insides(exports);
+    const methods = ownerOf(connection, 'addCommand') as Mysql2Connection;
+    const pools = ownerOf(pool, 'getConnection') as Pool;
+    bindOnce(methods, () => bindCommands(methods));
+    bindOnce(pools, () => patchPool(pools));
   },
 }));
 
@@ -72,6 +90,15 @@ function ownerOf(instance: object, method: string): object {
   return owner;
 }
 
+function bindCommands(prototype: Mysql2Connection): void {
+  patchMethod(prototype, 'addCommand', (behind) => {
+    return function addCommand(this: Mysql2Connection, command: Command): Command {
+      if (!isOwnWork()) bindToCaller(command);
+      return Reflect.apply(behind(), this, [command]);
+    };
+  });
+}
+
 /** Whatever the application calls, it ends as a command in the queue of its connection: there a COMMIT can be held. */
 function patchConnection(prototype: Mysql2Connection, connections: Connections): void {
   const original = prototype.addCommand;
@@ -95,8 +122,11 @@ function patchConnection(prototype: Mysql2Connection, connections: Connections):
       return command;
     }
     const text = textOf(command);
-    if (isOwnWork() || (text === undefined && !sessions.has(this)))
+    if (isOwnWork()) return Reflect.apply(original, this, [command]);
+    if (text === undefined && !sessions.has(this)) {
+      bindToCaller(command);
       return Reflect.apply(original, this, [command]);
+    }
     const add = (one: Command): void => void Reflect.apply(original, this, [one]);
     const connection = connections.of(this, (made) => {
       const session = new Mysql2Session(this, made, add, collect);

@@ -7,7 +7,7 @@ import type {
   WatchedConnection,
 } from '../../transaction/driver.ts';
 import { patchMethod, withoutWrappers } from '../../transaction/patch-method.ts';
-import { patchOnce } from '../../transaction/patch-once.ts';
+import { bindOnce, patchOnce } from '../../transaction/patch-once.ts';
 import { inScopeOfCaller } from '../../transaction/scope.ts';
 import { type Callback, canFollowRows, type PgClient, PgSession, type Query } from './pg-session.ts';
 
@@ -27,11 +27,31 @@ export const pgDriver: DriverPatch = {
       );
     assertShape(exports, used);
     if (Client !== undefined) patchOnce(Client.prototype, () => patchClient(Client.prototype, connections));
-    // `pg.Pool` only hands its clients to the pool of `pg-pool`, which is a package of its own.
-    const pool = Pool && (Object.getPrototypeOf(Pool.prototype) as { connect?: unknown });
-    if (typeof pool?.connect === 'function') patchOnce(pool, () => patchPool(pool as { connect: Connect }));
+    const pool = poolOf(Pool);
+    if (pool !== undefined) patchOnce(pool, () => patchPool(pool));
+  },
+  bindCallbacks(exports) {
+    const { Client, Pool } = exports as Pg;
+    const prototype = Client?.prototype;
+    if (typeof prototype?.query === 'function') bindOnce(prototype, () => bindQueries(prototype));
+    const pool = poolOf(Pool);
+    if (pool !== undefined) bindOnce(pool, () => patchPool(pool));
   },
 };
+
+/** `pg.Pool` only hands its clients to the pool of `pg-pool`, which is a package of its own. */
+function poolOf(Pool: Pg['Pool']): { connect: Connect } | undefined {
+  const pool = Pool && (Object.getPrototypeOf(Pool.prototype) as { connect?: unknown });
+  return typeof pool?.connect === 'function' ? (pool as { connect: Connect }) : undefined;
+}
+
+function bindQueries(prototype: PgClient): void {
+  patchMethod(prototype, 'query', (behind) => {
+    return function query(this: PgClient, ...args: [unknown, unknown?, unknown?]): unknown {
+      return Reflect.apply(behind(), this, isOwnWork() ? args : bindToCaller(args));
+    };
+  });
+}
 
 /** Of its connections the rest is looked at when they are used: a client makes its own. */
 const used = [
