@@ -1,11 +1,13 @@
 // start/: the only place where objects are built.
 
 import { AsyncResource } from 'node:async_hooks';
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 import type { Call, OnCall } from '../capture/call.ts';
 import { connectDeclarations, disconnectDeclarations } from '../capture/declare/declarations.ts';
 import type { PackagePatch } from '../capture/packages/hooked-package.ts';
-import { findPackage, packageName } from '../capture/packages/resolve-package.ts';
 import type * as Preparing from '../capture/prepare.ts';
 import type { TargetReport } from '../capture/report.ts';
 import { type CaptureSlot, createSlot } from '../capture/slot.ts';
@@ -232,8 +234,11 @@ function callbackPatches(
   followed: readonly PackagePatch[],
   logger: Logger,
 ): PackagePatch[] {
+  const folders = createRequire(path.join(baseDir, 'noop.js')).resolve.paths('pg') ?? [];
   return callingBack
-    .filter((name) => findPackage(packageName(name), baseDir) !== undefined)
+    .filter((name) =>
+      folders.some((folder) => existsSync(path.join(folder, name.split('/', 1)[0] as string))),
+    )
     .filter((name) => followed.every(({ specifier }) => specifier !== name))
     .map((specifier) => ({
       specifier,
