@@ -167,7 +167,10 @@ const entries: Readonly<Record<string, Names>> = {
   './next': { values: ['withSvc'], types: [] },
   './vite': { values: ['svc'], types: [] },
   './aws-kms': { values: ['createAwsKmsKeyProvider'], types: ['AwsKmsOptions'] },
-  './avro': { values: ['createAvroReader'], types: ['AvroReader', 'SchemaRegistryOptions'] },
+  './avro': {
+    values: ['createAvroReader'],
+    types: ['AvroReader', 'AvroReaderOptions', 'SchemaRegistryOptions'],
+  },
   './vault': { values: ['createVaultKeyProvider'], types: ['VaultKeyProviderOptions'] },
 };
 

@@ -10,6 +10,7 @@ import promises from 'node:timers/promises';
  */
 export const { clearImmediate, clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } = timers;
 export const { queueMicrotask } = globalThis;
+export const { nextTick } = process;
 export const { setTimeout: sleep, setImmediate: nextTurn } = promises;
 
 // Modules of Node that take milliseconds to load and that many applications never need: loaded at their first use.

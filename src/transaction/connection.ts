@@ -122,7 +122,8 @@ export class Connection implements WatchedConnection {
     if (isNext && first?.isConfirmed) this.end(first, ended);
     const tx = this.transactions[0] ?? this.add(undefined, 'begin');
     tx.isConfirmed = true;
-    if (tx.transaction.scope !== undefined) tx.transaction.answers();
+    // SQLite answers at once: nobody waits.
+    if (tx.transaction.scope !== undefined && this.session.dialect !== 'sqlite') tx.transaction.answers();
     // SQLite answers at once: its COMMIT has failed, and can be tried again.
     if (this.session.dialect === 'sqlite') {
       tx.commitIsSent = false;

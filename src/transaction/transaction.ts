@@ -1,3 +1,4 @@
+import { nextTick } from '../ground/builtins.ts';
 import { shared } from '../ground/lifecycle.ts';
 import { type DriverSession, type Statement, type TransactionEnd, TransactionOver } from './driver.ts';
 import { type BufferedRow, BufferedRows } from './inside/buffered-rows.ts';
@@ -102,7 +103,7 @@ export class Transaction {
     this.isAnswering = true;
     queueMicrotask(() => {
       // Behind all that promises set going.
-      process.nextTick(() => {
+      nextTick(() => {
         this.isAnswering = false;
       });
     });

@@ -297,7 +297,7 @@ describe('capture: inspect', () => {
       const reports = inspect(targets, { baseDir: folder });
       assert.deepEqual(
         reports.map(({ state }) => state),
-        [...names, 'act7'].map(() => 'patched').concat('failed'),
+        [...names, 'act7'].map(() => 'found').concat('failed'),
       );
       assert.equal(read.args.filter(([path]) => String(path).endsWith('a.mjs')).length, 1);
     } finally {

@@ -24,7 +24,10 @@ describe('outbox.save() of a list', function () {
     svc = startSvc(
       { client: 'memory' },
       {
-        outbox: { publisherEnabled: false, datasource: { url: `sqlite:${file}` } },
+        outbox: {
+          ...{ publisherEnabled: false, onNoTransaction: 'error' },
+          datasource: { url: `sqlite:${file}` },
+        },
         logger: { debug() {}, info, warn() {}, error() {} },
       },
     );

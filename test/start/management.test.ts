@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync } from 'node:fs';
 import { loadConfig } from '../../src/config/read/load.ts';
+import { ownStamp } from '../../src/ground/claims/process-stamp.ts';
 import { processFolder, readProcessFiles } from '../../src/ground/files/process-file.ts';
 import { hearActions } from '../../src/observe/thread-channel.ts';
 import { type Managed, startManagement } from '../../src/start/management.ts';
@@ -40,7 +41,9 @@ describe('the process file of a management server', () => {
     assert.ok(server);
     const { pid } = process;
     const [port, address, name, version] = [server.port, '127.0.0.1', 'orders', '0.1.0'];
-    assert.deepEqual(readProcessFiles(), [{ pid, port, address, tls: false, name, version }]);
+    assert.deepEqual(readProcessFiles(), [
+      { pid, port, address, tls: false, name, version, stamp: ownStamp() },
+    ]);
     await server.close();
     assert.deepEqual(readProcessFiles(), []);
   });
