@@ -275,7 +275,7 @@ describe('the command svc', function () {
       svc(['-v']),
     ]);
     assert.deepEqual([help.code, short.code, none.code, versions.code], [0, 0, 0, 0]);
-    assert.match(help.stdout, /^Usage: npx --no svc <command> \[--help\], or --version$/m);
+    assert.match(help.stdout, /^Usage: npx --no svc <command> \[--help\], or help, or version$/m);
     assert.match(short.stdout, /^Usage: npx --no svc check \[options\] \[-- node <file>\]\n/);
     assert.equal(none.stdout, help.stdout);
     assert.equal(versions.stdout, `${version}\n`);
