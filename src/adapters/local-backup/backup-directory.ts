@@ -20,6 +20,8 @@ import { segmentName } from './segment.ts';
 export interface DirectoryOptions {
   readonly platform?: NodeJS.Platform;
   readonly restrict?: (directory: string) => void;
+  /** The folder that was named, or none: no folder within it. */
+  readonly isExact?: boolean;
   /** One line. */
   readonly onRestricted?: (line: string) => void;
 }
@@ -54,6 +56,11 @@ function openOrLook(path: string, options: DirectoryOptions, isLook: boolean): s
     return realpathSync(path);
   }
   const own = needsOwnFolder(path) ? ownFolderIn(path) : path;
+  if (own !== path && options.isExact)
+    throw refused(
+      path,
+      `others have rights in it, or it belongs to root: chmod 700 ${path}, or name another folder`,
+    );
   if (own !== path) {
     if (isLook && !existsSync(own)) {
       checkAbove(join(realpathSync(path), basename(own)));

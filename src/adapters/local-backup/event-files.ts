@@ -18,7 +18,7 @@ export interface EventFiles {
  * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY`; rejects with `SVC_ADAPTERS_BACKUP_FAILED`
  */
 export function openEventFiles(path: string, format: BackupFormat): EventFiles {
-  const directory = openBackupDirectory(path);
+  const directory = openBackupDirectory(path, { isExact: true });
   if (readdirSync(directory).length > 0)
     throw new SvcError(
       'SVC_ADAPTERS_BACKUP_DIRECTORY',

@@ -84,7 +84,10 @@ describe('svc doctor', function () {
     assert.deepEqual([code, check.code], [1, 1]);
     assert.deepEqual((JSON.parse(check.stdout) as { findings: unknown }).findings, findings);
     const { stdout } = await runSvc(['check', '--online'], { cwd: folder });
-    assert.match(stdout, /^error: svc\.broker\.dlq-backup-path: \S+a-file is no folder$/m);
+    assert.match(
+      stdout,
+      /^error: svc\.broker\.dlq-backup-path: the backup folder "\S+a-file" is not used: /m,
+    );
   });
 
   it('an option that is wrong says what the schema says', async () => {

@@ -49,8 +49,8 @@ describe('svc init', function () {
     assert.deepEqual(
       targets.map(({ id, state }) => [id, state]),
       [
-        ['src/orders.ts#createOrder', 'patched'],
-        ['src/orders.ts#cancelOrder', 'patched'],
+        ['src/orders.ts#createOrder', 'found'],
+        ['src/orders.ts#cancelOrder', 'found'],
       ],
     );
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { ensurePrometheus, type PrometheusPrograms } from '../../../scripts/services/prometheus-programs.ts';
+import { shared } from '../../../src/ground/lifecycle.ts';
 import type { MetricSources } from '../../../src/observe/metrics.ts';
 import { renderMetrics } from '../../../src/observe/prometheus/render-metrics.ts';
 import { requiring } from '../../support/requires.ts';
@@ -15,6 +16,9 @@ requiring('prometheus', 'metrics under promtool check metrics', () => {
   before(async () => {
     ({ promtool } = (await ensurePrometheus()) as PrometheusPrograms);
   });
+
+  // Consumers that other suites of this process have run are counted in it.
+  beforeEach(() => shared('consumed-events', () => new Map()).clear());
 
   function check(text: string): { code: number | null; complaints: string[] } {
     const { status, stderr } = spawnSync(promtool, ['check', 'metrics'], { input: text, encoding: 'utf8' });
