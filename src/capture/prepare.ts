@@ -1,6 +1,6 @@
 // capture/: from the functions of an application to calls that svc hears of. On top: what all of its rooms share.
 
-import { createRequire } from 'node:module';
+import type Cluster from 'node:cluster';
 import { isMainThread } from 'node:worker_threads';
 import { type Clock, systemClock } from '../ground/clock.ts';
 import { loadChunk } from '../ground/load-chunk.ts';
@@ -182,7 +182,7 @@ function compiledParts(): typeof Compiled {
 }
 
 function hasForked(): boolean {
-  const cluster = createRequire(import.meta.url)('node:cluster') as typeof import('node:cluster').default;
+  const cluster = process.getBuiltinModule('node:cluster') as unknown as typeof Cluster;
   return cluster.isPrimary && Object.keys(cluster.settings).length > 0;
 }
 

@@ -100,10 +100,10 @@ describe("svc's context in that of OpenTelemetry", () => {
     });
   });
 
-  it('goes with what is attached, until that is taken back', function () {
+  it('goes with what is attached, until that is taken back', () => {
     const active = inRequest('alice', () => context.active());
     const { attach } = context as unknown as { attach?: (given: unknown) => { dispose(): void } };
-    if (typeof attach !== 'function') return this.skip();
+    assert.ok(attach, 'the API of the tests is 1.10 or later');
     fromSocket(() => {
       const token = attach.call(context, active);
       assert.equal(user(), 'alice');

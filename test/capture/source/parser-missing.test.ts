@@ -15,10 +15,7 @@ describe('capture: where the parser cannot be loaded', function () {
     [['--no-addons'], /--no-addons leaves native addons out.*svc manifest/],
     [['--permission', '--allow-fs-read=*', '--allow-fs-write=*'], /add --allow-addons.*svc manifest/],
   ] as const)
-    it(`with ${flags[0]} the report names the flag, and the application runs`, function () {
-      // Older ones call it --experimental-permission.
-      if (flags[0] === '--permission' && !process.allowedNodeEnvironmentFlags.has('--permission'))
-        this.skip();
+    it(`with ${flags[0]} the report names the flag, and the application runs`, () => {
       const { status, stdout, reports, stderr } = runApp(writeApp(app), [id], { before: flags });
       assert.equal(status, 0, stderr);
       assert.match(stdout, /RETURNED 1/);

@@ -3,6 +3,7 @@ import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { listName, readList } from '../../../../src/capture/source/maps/listed-places.ts';
+import { needing } from '../../../support/requires.ts';
 
 describe('svc.manifest.json, which another user may have written', () => {
   let folder: string;
@@ -62,8 +63,8 @@ describe('svc.manifest.json, which another user may have written', () => {
     );
   });
 
-  it('refuses that of another user', function () {
-    if (process.getuid?.() !== 0) this.skip();
+  it('refuses that of another user', async function () {
+    await needing('superuser', this);
     write({ form: 'binding', at: 0, name: 'createOrder' });
     chownSync(join(folder, listName), 65_534, 65_534);
     const { files, problems } = read();
